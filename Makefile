@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+# One Makefile, no configure step. `make help` lists the targets.
+#
+# MODE: release (default) | debug | asan | hard     objects lie in build/obj/MODE, programs of the
+# release mode directly in build/, of the others in build/MODE.
+
+MODE ?= release
+CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+B := build$(if $(filter release,$(MODE)),,/$(MODE))
+O := build/obj/$(MODE)
+
+WARN := -Wall -Wextra -Werror -Wvla -Wshadow -Wpointer-arith -Wstrict-prototypes \
+        -Wmissing-prototypes -Wundef -Wwrite-strings -Wno-unused-parameter
+# Contraction is off so that every twin of a kernel rounds alike; fused operations are written out.
+CFLAGS_release := -O2 -g1
+CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
+CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY -DAGENTIX_NO_TRAP
+CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
+CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing -fstack-protector-strong
+CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
+LDFLAGS_STATIC := $(if $(filter asan,$(MODE)),,-static)
+LDLIBS_inih := -l:libinih.a
+
+# ---- what is built -------------------------------------------------------------------------------
+# One library of the same objects serves the appliance, the tests and (later) simulator and lab.
+CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
+              kernels/ref/*.c kernels/cpu/*.c)
+MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
+SDK_SRC  := $(wildcard tools/sdk/*.c) net/wire.c appliance/base/status.c
+AGX_SRC  := $(wildcard tools/agx/*.c)
+CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
+MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
+SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o
+AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
+LIB := $(O)/libcore.a
+
+UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
+UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
+FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
+
+.PHONY: all
+all: $(B)/agentix $(B)/agx $(B)/libagx.a  ## build agentix, agx and libagx.a (default)
+
+$(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
+$(O)/kernels/ref/%.o: CFLAGS += -O2
+
+$(O)/%.o: %.c | build/.setup
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
+
+$(LIB): $(CORE_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/libagx.a: $(SDK_OBJ)
+	@mkdir -p $(@D)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/agentix: $(MAIN_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+
+$(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
+	$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
+
+# ---- the embedded model: generated random weights until there is a trained one -------------------
+build/tools/mkmodel: tools/mkmodel.c | build/.setup
+	@mkdir -p $(@D)
+	$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $< -lm
+
+build/embedded.gguf: build/tools/mkmodel
+	build/tools/mkmodel --out $@ --preset tiny --seed 1
+
+$(O)/appliance/embedded.o: appliance/embedded.S build/embedded.gguf
+	@mkdir -p $(@D)
+	$(CC) -c $< -o $@
+
+# ---- tests ---------------------------------------------------------------------------------------
+$(B)/unit/%: selftest/unit/%.c $(LIB) $(FAKE_OBJ) build/embedded.gguf
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
+	    $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
+
+.PHONY: unit
+unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
+	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
+	    echo "== $$t"; $$t; done
+
+build/.setup: tools/setup
+	@mkdir -p build
+	sh tools/setup
+	@touch $@
+
+.PHONY: help clean
+clean:  ## remove build/
+	rm -rf build
+help:  ## this list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
+
+-include $(shell find build -name '*.d' 2>/dev/null)

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "appliance/base/arena.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "appliance/base/assert.h"
+
+const char *tier_name(enum tier tier)
+{
+    static const char *const names[TIER_COUNT] = {"core", "shared", "model", "weights", "engine"};
+    ASSERT(tier < TIER_COUNT);
+    return names[tier];
+}
+
+/* Bytes of a row as the arena takes it; false when they leave 64 bits. */
+static bool row_bytes(uint64_t count, uint64_t size_bytes, uint64_t *bytes)
+{
+    uint64_t product = 0;
+    if (__builtin_mul_overflow(count, size_bytes, &product) ||
+        __builtin_add_overflow(product, (uint64_t)(ARENA_ALIGN_BYTES - 1), &product)) {
+        return false;
+    }
+    *bytes = product & ~(uint64_t)(ARENA_ALIGN_BYTES - 1);
+    return true;
+}
+
+void plan_add(struct plan *plan, enum tier tier, const char *owner, uint64_t count,
+              uint64_t size_bytes)
+{
+    ASSERT(plan->rows_count < PLAN_ROWS_MAX);
+    ASSERT(owner != NULL);
+    plan->rows[plan->rows_count++] =
+        (struct plan_row){.owner = owner, .count = count, .size_bytes = size_bytes, .tier = tier};
+    uint64_t total = plan_tier_bytes(plan, tier);
+    plan->overflow = plan->overflow || total == UINT64_MAX;
+}
+
+uint64_t plan_tier_bytes(const struct plan *plan, enum tier tier)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < plan->rows_count; i++) {
+        const struct plan_row *row = &plan->rows[i];
+        uint64_t bytes = 0;
+        if (row->tier != tier) {
+            continue;
+        }
+        if (!row_bytes(row->count, row->size_bytes, &bytes) ||
+            __builtin_add_overflow(total, bytes, &total)) {
+            return UINT64_MAX;
+        }
+    }
+    return total;
+}
+
+void arena_init(struct arena *arena, void *memory, uint64_t size_bytes)
+{
+    ASSERT(memory != NULL || size_bytes == 0);
+    ASSERT(((uintptr_t)memory & (ARENA_ALIGN_BYTES - 1)) == 0);
+    *arena = (struct arena){.base = memory, .size_bytes = size_bytes};
+    if (size_bytes > 0) {
+        memset(memory, 0, size_bytes);
+    }
+}
+
+enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared)
+{
+    uint64_t bytes = size_bytes > 0 ? size_bytes : 1;
+    int flags = MAP_ANONYMOUS | MAP_POPULATE | (shared ? MAP_SHARED : MAP_PRIVATE);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (memory == MAP_FAILED) {
+        return STATUS_CONFIG_MEMORY;
+    }
+    *arena = (struct arena){.base = memory, .size_bytes = size_bytes};
+    return STATUS_OK;
+}
+
+void *arena_take(struct arena *arena, uint64_t count, uint64_t size_bytes)
+{
+    uint64_t bytes = 0;
+    ASSERT(!arena->sealed);
+    ASSERT(row_bytes(count, size_bytes, &bytes));
+    ASSERT(bytes <= arena->size_bytes - arena->used_bytes);
+    void *memory = arena->base + arena->used_bytes;
+    arena->used_bytes += bytes;
+    return memory;
+}
+
+void arena_seal(struct arena *arena)
+{
+    ASSERT(!arena->sealed);
+    arena->sealed = true;
+}

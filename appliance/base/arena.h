@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: memory is planned, then reserved once, then taken, then sealed.
+ *
+ *   struct plan   a list of rows (owner, count, size, tier); every module states its bytes in x_plan()
+ *   struct arena  one extent of one tier; every module takes in x_init() exactly what it has planned
+ *
+ * Invariant: after boot, for each tier, arena.used == plan_tier_bytes(plan, tier), to the byte.
+ * Both round each row up to ARENA_ALIGN_BYTES, so the two sums can be compared.
+ * There is no free: a test drops the whole arena.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "appliance/base/status.h"
+
+#define ARENA_ALIGN_BYTES 64
+#define PLAN_ROWS_MAX     96
+
+enum tier {
+    TIER_CORE,      /* the core's tables: private */
+    TIER_SHARED,    /* control page and step records: core and worker */
+    TIER_MODEL,     /* vocabulary and header: read once, inherited by every role */
+    TIER_WEIGHTS,   /* packed weights: read once by the keeper, inherited by the worker */
+    TIER_ENGINE,    /* KV blocks and workspace: the worker's */
+    TIER_COUNT
+};
+const char *tier_name(enum tier tier);
+
+struct plan_row {
+    const char *owner;      /* "net connections": a string constant */
+    uint64_t count;
+    uint64_t size_bytes;
+    enum tier tier;
+};
+
+struct plan {
+    uint32_t rows_count;
+    bool overflow;          /* a product or sum left 64 bits; the plan can never fit */
+    struct plan_row rows[PLAN_ROWS_MAX];
+};
+
+void plan_add(struct plan *plan, enum tier tier, const char *owner, uint64_t count,
+              uint64_t size_bytes);
+uint64_t plan_tier_bytes(const struct plan *plan, enum tier tier);
+
+struct arena {
+    uint8_t *base;
+    uint64_t size_bytes;
+    uint64_t used_bytes;
+    bool sealed;
+};
+
+/* Uses memory that the caller owns (tests). */
+void arena_init(struct arena *arena, void *memory, uint64_t size_bytes);
+/* BOOT_ONLY. Maps and populates `size_bytes` of zeroed memory, shared across fork() or private. */
+MUST_CHECK enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared);
+/* BOOT_ONLY. `count` zeroed elements of `size_bytes`, aligned to ARENA_ALIGN_BYTES. Asserts room:
+ * the plan has been checked before. */
+void *arena_take(struct arena *arena, uint64_t count, uint64_t size_bytes);
+/* From here on arena_take() panics. */
+void arena_seal(struct arena *arena);

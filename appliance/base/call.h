@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the record of one call, from the CALL frame to the terminal frame, and the pool of them.
+ *
+ *   FREE --net--> INTAKE --sched admits--> QUEUED <==plan/settle==> RUNNING --sched--> FINISHED --net--> FREE
+ *                   |                        |  ^                     |                   ^
+ *                   +---- sched refuses -----+--+------ cancel, deadline, failure --------+
+ *
+ * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it is
+ * pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel` is
+ * set by net and read by sched, `paused` is set by net and read by sched.
+ *
+ * Invariants: prompt and produced tokens stay in `tokens` until the terminal frame is written, so KV
+ * can always be recomputed. `generation` grows each time the slot is freed; results that carry an old
+ * generation are dropped.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+
+#define CALL_NONE             UINT32_MAX
+#define CALL_STOP_IDS_MAX     16        /* stop token ids a call may name */
+#define CALL_STOP_TEXTS_MAX   4         /* stop strings */
+#define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
+#define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
+#define CALL_PROGRAM_ID_BYTES 16
+
+enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
+
+/* Wire values: never renumber. */
+enum call_finish {
+    CALL_FINISH_NONE = 0,
+    CALL_FINISH_LENGTH = 1,         /* max_tokens or the context is used up */
+    CALL_FINISH_EOS = 2,
+    CALL_FINISH_STOP_ID = 3,
+    CALL_FINISH_STOP_TEXT = 4,
+    CALL_FINISH_CANCELLED = 5,      /* by CANCEL or because the connection went away */
+    CALL_FINISH_DEADLINE = 6,
+    CALL_FINISH_FAILED = 7,         /* `status` says why */
+    CALL_FINISH_REFUSED = 8,        /* never accepted: `status` says why */
+};
+
+/* Sampling of one call. The same values and the same tokens give the same next token, always: the
+ * random number of position p is a pure function of (seed, p). */
+struct call_sampling {
+    uint64_t seed;
+    float temperature;              /* 0: greedy; else 0.01 .. 100 */
+    float top_p;                    /* (0, 1], 1: off */
+    float min_p;                    /* [0, 1), 0: off */
+    float repeat_penalty;           /* [0.1, 10], 1: off; over the last CALL_REPEAT_TOKENS tokens */
+    uint32_t top_k;                 /* 0: off */
+    uint32_t stop_ids_count;
+    uint32_t stop_ids[CALL_STOP_IDS_MAX];   /* EOS is among them unless ignore_eos */
+};
+
+struct call_stop_text {
+    uint16_t length_bytes;
+    char bytes[CALL_STOP_TEXT_BYTES];
+};
+
+/* What net has told the client so far; private to net. */
+struct call_emit {
+    uint32_t sent_tokens;           /* generated tokens already framed */
+    uint32_t pending_bytes;         /* text held back: half a character or half a stop string */
+    char pending[4 * CALL_STOP_TEXT_BYTES];
+    bool accept_sent;
+    bool queued;                    /* in the emit ring */
+    uint32_t conn_next, conn_prev;  /* list of the connection's calls */
+};
+
+struct call {
+    enum call_state state;
+    uint32_t generation;
+
+    /* Identity (net, at intake). */
+    uint64_t client_call_id;
+    uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    uint32_t thread;                /* the client's thread of the program; for statistics */
+
+    /* What is asked (net, at intake). */
+    struct call_sampling sampling;
+    uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason only */
+    uint32_t max_tokens;            /* >= 1; prompt_tokens + max_tokens <= context_tokens */
+    uint32_t stop_texts_count;
+    struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+    bool want_text;
+    uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
+    volatile bool cancel;           /* net asks; sched ends it within one step */
+    bool paused;                    /* the client does not read: no batch slot until it does */
+
+    /* Tokens: prompt, then generated. `tokens` has room for context_tokens. */
+    uint32_t *tokens;
+    uint32_t prompt_tokens;
+    uint32_t generated_tokens;
+
+    /* Scheduling (sched). */
+    uint32_t program;               /* slot in the process table */
+    uint32_t queue;                 /* 0 is the highest */
+    uint64_t quantum_left_us;
+    uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
+    uint64_t wait_us;               /* W_c: reset by promotion */
+    uint64_t service_us;            /* T_c: reset by promotion */
+    uint64_t lifetime_wait_us;      /* never reset */
+    uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
+    uint64_t promoted_service_us;   /* lifetime service at the last promotion */
+    uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
+    uint32_t cached_tokens;         /* prompt positions that were not computed */
+    uint32_t preemptions;           /* times that it lost its blocks */
+    uint32_t queue_next, queue_prev;
+    uint32_t program_next, program_prev;
+
+    /* Outcome (sched). */
+    enum call_finish finish;
+    enum status status;
+
+    /* One time stamp per hand-off. */
+    uint64_t arrived_us, first_run_us, first_token_us, finished_us;
+
+    struct call_emit emit;
+};
+
+struct call_table {
+    struct call *calls;             /* [count] */
+    uint32_t count;
+    uint32_t free_count;
+    uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
+    uint32_t context_tokens;
+};
+
+void call_table_plan(struct plan *plan, uint32_t calls, uint32_t context_tokens);
+void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
+                     struct arena *arena);
+/* A zeroed slot in INTAKE, or CALL_NONE. */
+uint32_t call_take(struct call_table *table);
+/* The slot must be INTAKE or FINISHED and in no list. Its generation grows. */
+void call_release(struct call_table *table, uint32_t index);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the record of one step, the only thing that core and engine worker say to each other. It is
+ * self-contained (tokens, block ids and sampling are copied in), lies in shared memory, holds offsets
+ * and no pointers, and is written by one side at a time:
+ *
+ *   core   sched_plan() and kvmem_bind() fill header, rows, tokens, blocks    then submit
+ *   worker kernels_run() fills outs                                           then done
+ *   core   sched_settle() reads outs; nothing that the worker wrote is trusted unchecked
+ *
+ * A row feeds `tokens_count` tokens of one call at positions first_position.., whose KV goes to the
+ * call's blocks; then it samples up to `decode_steps` tokens, each fed back at the next position
+ * (multi-step decode, paper 000 section 5). decode_steps = 0: a prompt chunk that does not reach the
+ * end of the prompt. After the row, KV holds first_position + tokens_count + (produced - 1) positions
+ * when produced > 0: the last token is known and not yet fed.
+ */
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+#include "appliance/base/call.h"
+
+struct step_row {
+    uint32_t call;                  /* slot */
+    uint32_t call_generation;
+    uint32_t first_position;
+    uint32_t tokens_count;          /* >= 1 */
+    uint32_t tokens_first;          /* index into tokens of the step */
+    uint32_t decode_steps;          /* 0 .. steps_max */
+    uint32_t blocks_count;          /* covers first_position + tokens_count + decode_steps - 1 */
+    uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
+                                       first_position + tokens_count, newest last; 0: no penalty */
+    uint32_t history[CALL_REPEAT_TOKENS];
+    struct call_sampling sampling;
+};
+
+enum step_row_result {
+    STEP_ROW_OK = 0,
+    STEP_ROW_NOT_FINITE = 1,        /* a logit was NaN or infinite: nothing of this row counts */
+};
+
+struct step_out {
+    uint32_t result;                /* enum step_row_result */
+    uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id */
+};
+
+struct step_header {
+    uint32_t rows_count;
+    uint32_t tokens_count;
+    uint64_t sequence;              /* grows by one per step */
+    uint64_t engine_us;             /* worker: time that the step took */
+};
+
+/* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
+struct step_layout {
+    uint32_t rows_max;              /* calls in one batch */
+    uint32_t steps_max;             /* decode steps per plan (N) */
+    uint32_t tokens_max;            /* prompt tokens of all rows of a step, plus one per row */
+    uint32_t blocks_per_call;
+    uint64_t rows_offset, tokens_offset, blocks_offset, outs_offset, out_tokens_offset;
+    uint64_t total_bytes;
+};
+
+void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t steps_max,
+                      uint32_t tokens_max, uint32_t blocks_per_call);
+
+struct step {                       /* a view: geometry and base address of one record */
+    struct step_layout layout;
+    uint8_t *base;
+};
+
+static inline struct step_header *step_header(const struct step *step)
+{
+    return (struct step_header *)(void *)step->base;
+}
+static inline struct step_row *step_row(const struct step *step, uint32_t row)
+{
+    return (struct step_row *)(void *)(step->base + step->layout.rows_offset) + row;
+}
+static inline uint32_t *step_tokens(const struct step *step)          /* (tokens_max) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.tokens_offset);
+}
+static inline uint32_t *step_blocks(const struct step *step, uint32_t row) /* (blocks_per_call) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.blocks_offset) +
+           (uint64_t)row * step->layout.blocks_per_call;
+}
+static inline struct step_out *step_out(const struct step *step, uint32_t row)
+{
+    return (struct step_out *)(void *)(step->base + step->layout.outs_offset) + row;
+}
+static inline uint32_t *step_out_tokens(const struct step *step, uint32_t row) /* (steps_max) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.out_tokens_offset) +
+           (uint64_t)row * step->layout.steps_max;
+}

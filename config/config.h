@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: configuration, from words to numbers: the option table (options.def) becomes struct options;
+ * options and the model's header become struct limits, the counts that every stage is built from.
+ *
+ * Errors: one line, `FILE:LINE: key = value: problem, allowed range`, in an error buffer of the caller.
+ * Nothing here opens a socket or computes; only load functions touch files, all BOOT_ONLY.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "appliance/base/status.h"
+
+#define CONFIG_ERROR_BYTES     512
+#define CONFIG_TEXT_BYTES      256
+#define CONFIG_FILE_BYTES_MAX  65536        /* largest INI file */
+#define CONFIG_LINE_BYTES_MAX  190          /* inih cuts lines at 200 bytes: longer ones are refused */
+
+enum option_type { OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_TIME, OPTION_RATIO, OPTION_CHOICE };
+
+struct option_value {
+    char text[CONFIG_TEXT_BYTES];   /* TEXT, CHOICE */
+    uint64_t number;                /* the others */
+    uint32_t line;                  /* of the file; 0: default; UINT32_MAX: --set */
+};
+
+/* options.net_unix.text, options.limits_calls.number, ... */
+struct options {
+#define OPTION(section, key, type, unit, fallback, min, max, help) struct option_value section##_##key;
+#include "config/options.def"
+#undef OPTION
+};
+
+/* The same list as a table, for loops. */
+struct option_row {
+    const char *section, *key, *unit, *default_text, *help;
+    enum option_type type;
+    uint64_t default_number, min, max;
+    size_t offset;                  /* of its struct option_value in struct options */
+};
+extern const struct option_row config_option_rows[];
+extern const uint32_t config_option_rows_count;
+
+struct config_error {
+    char text[CONFIG_ERROR_BYTES];
+};
+
+void config_defaults(struct options *options);
+/* Reads an INI file: regular, at most 64 KiB, no NUL, BOM or lone CR, no unknown or duplicate key. */
+MUST_CHECK enum status config_load_file(struct options *options, const char *path,
+                                        struct config_error *error);
+/* The same from memory; `name` stands for the file in messages. The fuzz target's entry. */
+MUST_CHECK enum status config_load_bytes(struct options *options, const char *name,
+                                         const char *bytes, size_t count,
+                                         struct config_error *error);
+/* One `section.key=value`; overrides the file and earlier --set. */
+MUST_CHECK enum status config_set(struct options *options, const char *assignment,
+                                  struct config_error *error);
+/* Relations between options that need no model (an address that is not loopback, block_tokens not a
+ * multiple of 8, calls_per_connection above calls ...). */
+MUST_CHECK enum status config_check(const struct options *options, struct config_error *error);
+
+/* Writers for --help, the sample INI and docs/config.md: to a stdio stream, BOOT_ONLY and tools. */
+struct _IO_FILE;
+void config_write_help(struct _IO_FILE *out);
+void config_write_sample(struct _IO_FILE *out);
+void config_write_markdown(struct _IO_FILE *out);
+
+/* Formats one value as the INI would have it ("50ms", "64KiB", "8.000"); returns the length.
+ * No stdio: the text port's `config` uses it after the seal. */
+uint32_t config_format(const struct option_row *row, const struct option_value *value, char *text,
+                       uint32_t max);
+
+/* Counts of everything, each a commented sum in limits.c. */
+struct limits {
+    uint32_t programs, calls, connections, calls_per_connection;
+    uint32_t context_tokens;        /* prompt + output of one call */
+    uint32_t vocab_tokens;
+    uint32_t batch_calls;           /* rows of a step */
+    uint32_t steps_per_plan;
+    uint32_t prefill_tokens;        /* prompt tokens of a step */
+    uint32_t step_tokens;           /* prefill_tokens + one per row */
+    uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
+    uint32_t frame_bytes;           /* largest payload of a frame */
+    uint32_t send_bytes;            /* send buffer of a connection */
+    uint32_t frames_per_pass;       /* of one connection */
+    uint32_t commands;              /* inbox capacity */
+    uint32_t engine_threads;
+    uint32_t text_slots;            /* connections of the text port */
+    uint32_t text_page_bytes;       /* answer page of each */
+};
+
+struct model_shape;                 /* config/gguf.h */
+/* Derives the limits; refuses, with the arithmetic, what can never work: a context above the model's,
+ * KV blocks that cannot hold one maximal call, ... `cpus` is how many CPUs the process may use. */
+MUST_CHECK enum status config_limits(struct limits *limits, const struct options *options,
+                                     const struct model_shape *shape, uint32_t cpus,
+                                     struct config_error *error);

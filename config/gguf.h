@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the GGUF v3 reader. Two passes over a source (a file descriptor or memory): gguf_scan() checks
+ * the whole header and every tensor's extent and says how large things are; gguf_load_vocab() and
+ * gguf_read() then fill memory that was planned. Nothing is mapped; the file is closed by its owner.
+ *
+ * Every length is checked against the source's size and the limits before it is used; a bad file is
+ * an error `path: offset N: what was wrong, what was expected`, never an assertion.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+#include "appliance/base/status.h"
+#include "config/config.h"
+
+#define GGUF_LAYERS_MAX   256
+#define GGUF_TENSORS_MAX  (GGUF_LAYERS_MAX * 12 + 8)
+#define GGUF_NAME_BYTES   64
+#define GGUF_NO_TOKEN     UINT32_MAX
+
+enum gguf_type { GGUF_F32 = 0, GGUF_F16 = 1, GGUF_Q8_0 = 8 };  /* as in the file */
+const char *gguf_type_name(uint32_t type);      /* any ggml type number, known or not */
+uint64_t gguf_row_bytes(enum gguf_type type, uint64_t columns);
+
+/* Where the bytes are. For a file read() is pread() until complete; for memory a copy. */
+struct gguf_source {
+    int fd;                         /* -1: memory */
+    const uint8_t *memory;
+    uint64_t size_bytes;
+    const char *name;               /* for messages */
+};
+MUST_CHECK enum status gguf_source_open(struct gguf_source *source, const char *path,
+                                        struct config_error *error);    /* regular file, read only */
+void gguf_source_memory(struct gguf_source *source, const void *bytes, uint64_t count,
+                        const char *name);
+void gguf_source_close(struct gguf_source *source);
+
+/* A Llama-architecture model. head_dim * heads need not equal dim. */
+struct model_shape {
+    uint32_t layers, dim, heads, kv_heads, head_dim, ffn_dim;
+    uint32_t vocab_tokens;
+    uint32_t context_tokens;        /* that the model was trained for */
+    uint32_t rope_dim;              /* <= head_dim; pairs (2i, 2i+1) of each head turn (llama "norm") */
+    float rope_base;
+    float norm_epsilon;
+    bool tied_output;               /* no output.weight: the embedding serves */
+    bool has_rope_factors;          /* rope_freqs.weight (rope_dim / 2): divides the frequencies */
+};
+
+struct gguf_tensor {
+    char name[GGUF_NAME_BYTES];
+    uint32_t type;                  /* enum gguf_type */
+    uint32_t dims_count;
+    uint64_t dims[4];               /* dims[0] is the row length (columns) */
+    uint64_t offset;                /* absolute, in the source */
+    uint64_t bytes;
+};
+
+enum vocab_kind { VOCAB_NONE, VOCAB_SPM, VOCAB_BPE };
+enum vocab_pre { VOCAB_PRE_GPT2, VOCAB_PRE_LLAMA_BPE };     /* pre-tokenizers of BPE */
+
+struct gguf_vocab_info {            /* sizes, from the scan */
+    enum vocab_kind kind;
+    enum vocab_pre pre;
+    uint32_t tokens, merges;
+    uint64_t text_bytes;            /* all token strings, and all merges */
+    uint32_t bos_id, eos_id, unk_id, eot_id;    /* GGUF_NO_TOKEN: none */
+    bool add_bos, add_space_prefix;
+    uint32_t token_bytes_max;
+    uint64_t tokens_offset, scores_offset, types_offset, merges_offset;  /* of the arrays; 0: none */
+};
+
+struct gguf {                       /* what the scan found; about 400 KiB, place it statically */
+    bool has_model;                 /* false: a vocabulary-only file */
+    struct model_shape shape;
+    struct gguf_vocab_info vocab;
+    char model_name[64];            /* general.name, cut, control characters replaced */
+    uint32_t tensors_count;
+    struct gguf_tensor tensors[GGUF_TENSORS_MAX];
+    uint64_t data_offset;
+    uint64_t header_bytes;
+};
+
+/* Pass 1. Checks everything about the header, refuses what the engine cannot run by name.
+ * `vocabulary_bytes_max` bounds header work. */
+MUST_CHECK enum status gguf_scan(struct gguf *gguf, const struct gguf_source *source,
+                                 uint64_t vocabulary_bytes_max, struct config_error *error);
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *gguf, const char *name); /* or NULL */
+/* Exactly `count` bytes at `offset`; EINTR and short reads are handled. */
+MUST_CHECK enum status gguf_read(const struct gguf_source *source, uint64_t offset, void *bytes,
+                                 uint64_t count, struct config_error *error);

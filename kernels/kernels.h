@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the CPU engine. Takes a step record (appliance/base/step.h), runs the forward pass of every row
+ * over paged KV, samples, and writes the outs. Runs in the worker process; knows no program and no socket.
+ *
+ * Promise: a row's tokens depend on the model, the build, the kind of CPU and the row's own call, and
+ * on nothing else: not on other rows, chunk sizes, block ids, threads, or how often it was recomputed.
+ * How: every output number is summed in one fixed order (lanes are outputs, never parts of a sum that
+ * depend on the batch), and no thread ever splits a sum.
+ *
+ * KV is block-major: [block][layer][K|V][kv_head][...], one contiguous extent a block;
+ * K inner order is [head_dim][token] (lanes are tokens), V is [token][head_dim] (lanes are channels).
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+#include "appliance/base/step.h"
+#include "config/config.h"
+#include "config/gguf.h"
+
+enum kernels_simd { KERNELS_PLAIN, KERNELS_AVX2 };
+/* What this CPU has (AVX2, FMA and F16C together count as AVX2). */
+enum kernels_simd kernels_simd_best(void);
+const char *kernels_simd_name(enum kernels_simd simd);
+
+struct kernels_settings {
+    enum kernels_simd simd;
+    uint32_t threads;
+    uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
+    uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
+};
+
+/* Weights, packed for the kernels. Built once by the keeper, inherited read-only by workers. */
+struct kernels_weights;     /* kernels/weights.h; lies at the start of the weights arena */
+
+/* Bytes of the packed weights (TIER_WEIGHTS). */
+void kernels_weights_plan(struct plan *plan, const struct gguf *gguf);
+/* BOOT_ONLY. Reads tensor by tensor, checks that every weight is finite, packs. `progress` (may be
+ * NULL) is set to the permille done. `digest` gets FNV-1a 64 over the tensor bytes in file order. */
+MUST_CHECK enum status kernels_weights_load(struct kernels_weights **weights,
+                                            const struct gguf *gguf,
+                                            const struct gguf_source *source,
+                                            struct arena *arena, volatile uint32_t *progress,
+                                            uint64_t *digest, struct config_error *error);
+
+struct kernels;             /* the engine; lies in the engine arena */
+/* KV blocks, workspace, thread stacks (TIER_ENGINE). */
+void kernels_plan(struct plan *plan, const struct kernels_settings *settings,
+                  const struct model_shape *shape);
+/* BOOT_ONLY, in the worker. Starts threads - 1 threads on stacks from the arena. `heartbeat` grows
+ * while the engine computes (at least once a layer). */
+MUST_CHECK enum status kernels_init(struct kernels **kernels,
+                                    const struct kernels_settings *settings,
+                                    const struct kernels_weights *weights, struct arena *arena,
+                                    volatile uint64_t *heartbeat);
+/* Runs one step to its end; fills outs, out tokens and header.engine_us stays the caller's. The record is the core's and trusted. */
+void kernels_run(struct kernels *kernels, const struct step *step);
+/* Ends the threads (tests). */
+void kernels_stop(struct kernels *kernels);
+/* Logits of the last position of row 0 of the last step, (vocab_tokens); for tests and self-tests. */
+const float *kernels_logits(const struct kernels *kernels);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: intake and emission. Listeners, the connection table, frames into call slots, tokens into frames.
+ * Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
+ *
+ * Bounded work: per pass at most limits.frames_per_pass frames and one frame_bytes of input for each
+ * connection. Every connection has one receive buffer (a frame) and one send buffer.
+ * A call's tokens wait in its slot, not in a buffer: a reader that stops costs nobody anything; its
+ * calls are paused above `unsent_tokens`, and at `write_deadline` it is dropped.
+ *
+ * Life of a connection: accepted -> HELLO -> open -> closed. Closing cancels its calls in the same pass.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+#include "appliance/base/exchange.h"
+#include "appliance/base/stats.h"
+#include "appliance/base/world.h"
+#include "config/config.h"
+#include "config/vocab.h"
+#include "net/wire.h"
+
+#define NET_LISTENERS_MAX 2
+
+struct net_settings {
+    const struct limits *limits;
+    uint64_t handshake_us, frame_deadline_us, write_deadline_us, idle_us;
+    uint32_t unsent_tokens;
+    uint8_t boot_id[WIRE_BOOT_ID_BYTES];
+    char model[WIRE_NAME_BYTES];
+};
+
+enum net_state { NET_CLOSED, NET_GREETING, NET_OPEN, NET_CLOSING /* flushes an ERROR, then closes */ };
+
+struct net_connection {
+    enum net_state state;
+    uint32_t generation;
+    int32_t handle;
+    uint32_t interest;              /* what the world watches for now */
+    uint8_t *received;              /* [WIRE_HEADER_BYTES + limits.frame_bytes] */
+    uint32_t received_bytes;
+    uint8_t *unsent;                /* [limits.send_bytes]: from unsent_first, unsent_bytes long */
+    uint32_t unsent_first, unsent_bytes;
+    uint32_t calls_count, calls_first;  /* open calls, through call.emit.conn_next */
+    uint64_t accepted_us, frame_started_us, progress_us, active_us;
+    bool readable, backlog;         /* bytes may wait; some call has tokens that found no room */
+};
+
+struct net {
+    struct net_settings settings;
+    const struct world *world;
+    const struct vocab *vocab;
+    struct call_table *calls;
+    struct exchange *exchange;
+    struct stats *stats;
+    struct net_connection *connections;     /* [limits.connections] */
+    int32_t listeners[NET_LISTENERS_MAX];   /* -1: off */
+    bool accepting, draining;
+    /* private: only net/ */
+    uint32_t *free;
+    uint32_t free_count;
+    struct vocab_scratch scratch;
+    uint8_t *accept_ready;
+};
+
+void net_plan(struct plan *plan, const struct limits *limits);
+void net_init(struct net *net, const struct net_settings *settings, const struct world *world,
+              const struct vocab *vocab, struct call_table *calls, struct exchange *exchange,
+              struct stats *stats, struct arena *arena);
+/* Starts to accept on a listening handle (-1: off). */
+void net_listen(struct net *net, uint32_t index, int32_t handle);
+/* No new connections, no new calls. */
+void net_drain(struct net *net);
+/* Notes readiness; work is done in net_poll(). */
+void net_event(struct net *net, const struct world_event *event);
+/* Stage 1: accepts, reads, parses frames into call slots and commands; applies its deadlines. */
+void net_poll(struct net *net, uint64_t now_us);
+/* Stage 5: answers, ACCEPT, tokens and terminal frames into send buffers and out; frees call slots. */
+void net_emit(struct net *net, uint64_t now_us);
+/* When must net run even if nothing happens? 0: now (bytes are waiting); UINT64_MAX: never. */
+uint64_t net_next_us(const struct net *net, uint64_t now_us);
+/* Every connection's buffer is empty and no call slot is net's. */
+bool net_is_flushed(const struct net *net);
+void net_close_all(struct net *net);
+void net_check(const struct net *net);

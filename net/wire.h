@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: protocol version 1 as bytes: the one codec of appliance and SDK. docs/protocol.md is
+ * normative; this file is its C side. Pure functions over caller's buffers; no state, no sockets.
+ *
+ * A frame is a 16-byte header and a payload, all numbers little-endian:
+ *
+ *   offset 0  magic     u32   0x31584741 ("AGX1")
+ *          4  type      u8    enum wire_type
+ *          5  reserved  u8[3] zero
+ *          8  length    u32   bytes of the payload, at most limits.frame_bytes
+ *         12  checksum  u32   CRC-32C of bytes 0..11 and the payload
+ *
+ * Decoders check everything that can be checked without state: exact lengths, reserved fields,
+ * ranges, finite floats. They never read beyond `count` and change nothing on refusal but `fault`.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/call.h"
+#include "appliance/base/status.h"
+
+#define WIRE_MAGIC          UINT32_C(0x31584741)
+#define WIRE_VERSION        1
+#define WIRE_HEADER_BYTES   16
+#define WIRE_BOOT_ID_BYTES  16
+#define WIRE_NAME_BYTES     64
+#define WIRE_REPLY_BYTES_MAX 256        /* every frame of the server but TOKENS fits, header included */
+
+enum wire_type {
+    /* client -> server */
+    WIRE_HELLO = 0x01, WIRE_AUTH = 0x02 /* reserved for authentication */,
+    WIRE_PROGRAM_START = 0x03, WIRE_PROGRAM_END = 0x04,
+    WIRE_CALL = 0x05, WIRE_CANCEL = 0x06, WIRE_PING = 0x07,
+    /* server -> client */
+    WIRE_WELCOME = 0x81, WIRE_AUTH_REPLY = 0x82 /* reserved */,
+    WIRE_PROGRAM_OK = 0x83,         /* answers PROGRAM_START and PROGRAM_END */
+    WIRE_ACCEPT = 0x85, WIRE_TOKENS = 0x86, WIRE_DONE = 0x87, WIRE_PONG = 0x88,
+    WIRE_ERROR = 0x8f,              /* refuses one frame; says which field, found, allowed */
+};
+
+/* Fields that an ERROR can name. Wire values: never renumber. */
+enum wire_field {
+    WIRE_FIELD_NONE = 0, WIRE_FIELD_MAGIC, WIRE_FIELD_TYPE, WIRE_FIELD_LENGTH, WIRE_FIELD_CHECKSUM,
+    WIRE_FIELD_RESERVED, WIRE_FIELD_VERSION, WIRE_FIELD_FLAGS, WIRE_FIELD_CALL_ID,
+    WIRE_FIELD_PROGRAM_ID, WIRE_FIELD_THREAD, WIRE_FIELD_MAX_TOKENS, WIRE_FIELD_TEMPERATURE,
+    WIRE_FIELD_TOP_K, WIRE_FIELD_TOP_P, WIRE_FIELD_MIN_P, WIRE_FIELD_REPEAT_PENALTY,
+    WIRE_FIELD_SEED, WIRE_FIELD_DEADLINE, WIRE_FIELD_STOP_IDS, WIRE_FIELD_STOP_TEXTS,
+    WIRE_FIELD_PROMPT, WIRE_FIELD_KIND,
+};
+
+struct wire_fault {                 /* why a frame was refused; becomes an ERROR frame */
+    enum status status;
+    enum wire_field field;
+    uint8_t frame_type;
+    uint64_t call_id;               /* where the frame names one */
+    uint64_t found, min, max;       /* floats in thousandths, saturated */
+};
+
+struct wire_header { uint8_t type; uint32_t length_bytes; uint32_t checksum; };
+
+uint32_t wire_checksum(const uint8_t *header, const uint8_t *payload, uint32_t payload_bytes);
+
+/* `bytes` has WIRE_HEADER_BYTES. Checks magic, type (of either direction), reserved, length against
+ * the exact or largest length of its type and `frame_bytes_max`. */
+MUST_CHECK enum status wire_header_decode(const uint8_t *bytes, uint32_t frame_bytes_max,
+                                          struct wire_header *header, struct wire_fault *fault);
+
+struct wire_hello { uint16_t version_min, version_max; char name[WIRE_NAME_BYTES]; };
+struct wire_welcome {
+    uint16_t version;
+    uint16_t auth;                  /* 0: none needed */
+    uint8_t boot_id[WIRE_BOOT_ID_BYTES];
+    uint32_t frame_bytes_max, context_tokens_max, vocab_tokens;
+    uint32_t calls_per_connection_max, programs_max;
+    uint32_t bos_id, eos_id;        /* UINT32_MAX: none */
+    char model[WIRE_NAME_BYTES];
+};
+struct wire_program { uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };     /* START, END */
+struct wire_program_ok {
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    uint32_t kind;                  /* WIRE_PROGRAM_START or WIRE_PROGRAM_END */
+    uint32_t calls;
+    uint64_t service_us, wait_us;
+};
+
+enum {                              /* flags of CALL */
+    WIRE_CALL_TEXT_PROMPT = 1u,     /* the prompt is UTF-8 text, not token ids */
+    WIRE_CALL_WANT_TEXT = 2u,       /* TOKENS frames carry text too */
+    WIRE_CALL_IGNORE_EOS = 4u,
+    WIRE_CALL_ADD_BOS = 8u,         /* prepend BOS to a text prompt, if the model has one */
+    WIRE_CALL_PARSE_SPECIAL = 16u,  /* special tokens in a text prompt are tokens, not text */
+    WIRE_CALL_FLAGS_ALL = 31u,
+};
+struct wire_call {
+    uint64_t call_id;
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    uint32_t thread, flags, max_tokens;
+    struct call_sampling sampling;  /* stop_ids: the client's; the server adds EOS */
+    uint64_t deadline_us;           /* relative to arrival; 0: none; at most one hour */
+    uint32_t stop_texts_count;
+    struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+    uint32_t prompt_count;          /* token ids, or bytes of text */
+    const uint8_t *prompt;          /* into the frame; token ids are little-endian, unaligned */
+};
+struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
+struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */
+struct wire_accept { uint64_t call_id; uint32_t prompt_tokens; };
+struct wire_tokens {
+    uint64_t call_id;
+    uint32_t first_index;           /* of tokens[0] in the output; consecutive over frames */
+    uint32_t tokens_count, text_bytes;
+    const uint8_t *tokens;          /* into the frame, little-endian, unaligned */
+    const uint8_t *text;
+};
+struct wire_done {
+    uint64_t call_id;
+    uint32_t finish;                /* enum call_finish */
+    enum status status;             /* OK, or why it failed */
+    uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
+    uint64_t wait_us, service_us, total_us;
+    uint64_t digest;                /* wire_digest() over all generated tokens */
+};
+struct wire_error {
+    struct wire_fault fault;
+    bool closes;                    /* the server closes the connection after it */
+    char text[96];                  /* a fixed text: status_text() */
+};
+
+/* FNV-1a, 64 bits, over the little-endian bytes of each token id; start with WIRE_DIGEST_START. */
+#define WIRE_DIGEST_START UINT64_C(0xcbf29ce484222325)
+uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
+
+/* Decoders of payloads. `count` is the payload's length, already checked against the type. */
+#define WIRE_DECODER(name) \
+    MUST_CHECK enum status wire_##name##_decode(const uint8_t *bytes, uint32_t count, \
+                                                struct wire_##name *frame, struct wire_fault *fault)
+WIRE_DECODER(hello);
+WIRE_DECODER(welcome);
+WIRE_DECODER(program);
+WIRE_DECODER(program_ok);
+WIRE_DECODER(call);
+WIRE_DECODER(cancel);
+WIRE_DECODER(ping);
+WIRE_DECODER(accept);
+WIRE_DECODER(tokens);
+WIRE_DECODER(done);
+WIRE_DECODER(error);
+
+/* Encoders of whole frames, header and checksum included: the number of bytes written, or 0 when they
+ * do not fit `max`. `type` where one struct serves several frames. */
+uint32_t wire_hello_encode(const struct wire_hello *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_welcome_encode(const struct wire_welcome *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_program_encode(const struct wire_program *frame, enum wire_type type, uint8_t *bytes,
+                             uint32_t max);
+uint32_t wire_program_ok_encode(const struct wire_program_ok *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_cancel_encode(const struct wire_cancel *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_ping_encode(const struct wire_ping *frame, enum wire_type type, uint8_t *bytes,
+                          uint32_t max);
+uint32_t wire_accept_encode(const struct wire_accept *frame, uint8_t *bytes, uint32_t max);
+/* `tokens` here are host integers. */
+uint32_t wire_tokens_encode(uint64_t call_id, uint32_t first_index, const uint32_t *tokens,
+                            uint32_t tokens_count, const char *text, uint32_t text_bytes,
+                            uint8_t *bytes, uint32_t max);
+uint32_t wire_done_encode(const struct wire_done *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_error_encode(const struct wire_error *frame, uint8_t *bytes, uint32_t max);
+
+/* Names for messages: "CALL", "top_p". */
+const char *wire_type_name(uint8_t type);
+const char *wire_field_name(enum wire_field field);

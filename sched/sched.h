@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the program-aware multi-level feedback queue of paper 000, section 4.2, Algorithm 1: process
+ * table, K queues, demotion, program-level anti-starvation, multi-step plans, and admission to KV.
+ * Once per pass: sched_settle() (when a step is done), sched_intake(), sched_plan().
+ *
+ * Time is in microseconds and enters as an argument; all scheduling arithmetic is in integers.
+ * Service of a call: the duration of each step that it took part in (prefill and recompute count).
+ * Waiting of a call: time in a queue outside the running step, since its arrival.
+ * A program's wait W_p is updated when a call ends; the waits of parallel calls add up. (algorithms.md
+ * leaves these three open; docs/decisions says why.)
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+#include "appliance/base/call.h"
+#include "appliance/base/exchange.h"
+#include "appliance/base/stats.h"
+#include "appliance/base/step.h"
+#include "kvmem/kvmem.h"
+
+#define SCHED_QUEUES_MAX 16
+#define SCHED_PROGRAM_NONE UINT32_MAX
+
+enum sched_policy {
+    SCHED_PLAS,     /* program service = sum over completed calls (eq. 1) */
+    SCHED_ATLAS,    /* program service = longest critical path seen (eq. 2; Algorithm 1, line 4) */
+    SCHED_MLFQ,     /* each new call starts in the first queue (FastServe's baseline) */
+    SCHED_FCFS,     /* one queue, no demotion, no preemption */
+};
+
+struct sched_settings {
+    enum sched_policy policy;
+    uint32_t queues;                /* K */
+    uint64_t quantum_us;            /* of the first queue; also the width of its service range */
+    uint32_t quantum_growth;
+    uint64_t beta_milli;            /* beta * 1000; 0: never promote by ratio */
+    uint64_t wait_max_us;           /* absolute bound; 0: never promote by it */
+    uint32_t steps_per_plan;        /* N */
+    uint32_t batch_calls;
+    uint32_t prefill_tokens;
+    uint32_t context_tokens;
+    uint64_t program_idle_us;
+    uint32_t programs;
+};
+
+/* An entry of the process table (4.2.1). */
+struct program {
+    bool in_use;
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Never sinks. */
+    uint64_t wait_us;               /* W_p, of ended calls */
+    uint32_t active_calls;          /* its open calls: threads of the paper */
+    uint32_t first_call;            /* list of them, through call.program_next */
+    uint32_t calls_ended;
+    uint64_t tokens_generated;
+    uint64_t started_us, last_arrival_us, last_completion_us;
+    uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
+    uint32_t idle_next, idle_prev;  /* private: idle programs, oldest first */
+};
+
+struct sched_queue {                /* first-come first-served, through call.queue_next */
+    uint32_t head, tail, count;
+    uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
+    uint64_t quantum_us;
+};
+
+struct sched {
+    struct sched_settings settings;
+    struct call_table *calls;
+    struct exchange *exchange;
+    struct kvmem *kv;
+    struct step step;
+    struct stats *stats;
+    struct program *programs;       /* [settings.programs] */
+    struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
+    bool draining;
+    /* private: only sched/ */
+    uint32_t programs_count, program_free, idle_head, idle_tail;
+    uint32_t *program_hash;
+    uint32_t program_hash_mask;
+    uint64_t step_submitted_us;
+    bool step_in_flight;
+    uint32_t resident_calls;        /* calls that own blocks */
+};
+
+void sched_plan_memory(struct plan *plan, const struct sched_settings *settings);
+void sched_init(struct sched *sched, const struct sched_settings *settings,
+                struct call_table *calls, struct exchange *exchange, struct kvmem *kv,
+                const struct step *step, struct stats *stats, struct arena *arena);
+
+/* Drains the inbox: starts and ends programs, admits calls (QUEUED, or FINISHED with
+ * CALL_FINISH_REFUSED), applies cancels; then ends calls whose deadline has passed and forgets stale
+ * programs. A call in the step that is in flight ends when the step settles. */
+void sched_intake(struct sched *sched, uint64_t now_us);
+/* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
+ * Everything in the record that the worker wrote is checked. */
+void sched_settle(struct sched *sched, uint64_t now_us);
+/* The step in flight is lost and so is all KV: its calls go back to their queues with their attained
+ * service kept, and will be recomputed from their tokens. */
+void sched_engine_lost(struct sched *sched, uint64_t now_us);
+/* Fills the step record (rows, tokens; blocks are reserved). True when there is something to submit.
+ * Walks the queues from the top and stops at the first call that does not fit (Algorithm 1, 32-39). */
+bool sched_plan(struct sched *sched, uint64_t now_us);
+/* The step record has been submitted. */
+void sched_launched(struct sched *sched, uint64_t now_us);
+/* When must intake run even if nothing happens (deadlines, promotions)? UINT64_MAX: never. */
+uint64_t sched_next_us(const struct sched *sched, uint64_t now_us);
+/* No open call. */
+bool sched_is_idle(const struct sched *sched);
+/* Ends every open call with this status (shutdown). */
+void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us);
+/* Asserts every invariant: queue links, program lists, states, KV ownership. */
+void sched_check(const struct sched *sched);
+/* Fills the gauges of stats.def that are sched's. */
+void sched_report(const struct sched *sched);

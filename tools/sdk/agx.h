@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no global
+ * state: an `agx` and its two buffers belong to the caller and to one thread at a time.
+ *
+ * Blocking use:      agx_open() - agx_program_start() - agx_call_start() - agx_next() until AGX_DONE
+ * Poll-driven use:   watch agx_descriptor() for agx_wants(), call agx_next() with a timeout of 0
+ *
+ * Every function that can fail returns an enum agx_result; each error is distinct and agx_fault() tells
+ * what the appliance found wrong and what it allows. Nothing blocks beyond its timeout.
+ * The appliance is not trusted: every byte is checked, token indices and digests too.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AGX_ID_BYTES        16
+#define AGX_CALLS_MAX       64      /* open calls of one agx that it can verify */
+#define AGX_STOP_IDS_MAX    15
+#define AGX_STOP_TEXTS_MAX  4
+
+enum agx_result {
+    AGX_OK = 0,
+    AGX_AGAIN,              /* nothing within the timeout */
+    AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range */
+    AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
+    AGX_ERROR_CONNECT,      /* nobody listens there */
+    AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
+    AGX_ERROR_CLOSED,       /* the appliance closed the connection; open calls may be sent again */
+    AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
+    AGX_ERROR_VERSION,      /* the appliance speaks no common version */
+    AGX_ERROR_REFUSED,      /* the appliance refused a frame: see agx_fault() */
+    AGX_ERROR_BUSY,         /* the same, for a limit: try again later */
+    AGX_ERROR_INDEX,        /* a token is missing, doubled or out of order */
+    AGX_ERROR_DIGEST,       /* the terminal digest does not match the tokens */
+    AGX_ERROR_UNKNOWN_CALL, /* a frame for a call that is not open */
+    AGX_ERROR_SPACE,        /* a buffer is too small, or AGX_CALLS_MAX calls are open */
+    AGX_ERROR_SYSTEM,       /* an operating system call failed */
+};
+const char *agx_result_text(enum agx_result result);
+
+enum agx_finish {           /* why a call ended; values of the protocol */
+    AGX_FINISH_LENGTH = 1, AGX_FINISH_EOS, AGX_FINISH_STOP_ID, AGX_FINISH_STOP_TEXT,
+    AGX_FINISH_CANCELLED, AGX_FINISH_DEADLINE, AGX_FINISH_FAILED
+};
+const char *agx_finish_text(enum agx_finish finish);
+
+struct agx_welcome {        /* what the appliance said of itself */
+    uint8_t boot_id[16];    /* changes with every start of the appliance */
+    uint32_t frame_bytes_max, context_tokens_max, vocab_tokens;
+    uint32_t calls_per_connection_max, programs_max;
+    uint32_t bos_id, eos_id;                /* UINT32_MAX: none */
+    char model[65];
+};
+
+struct agx_fault {          /* of the last AGX_ERROR_REFUSED or AGX_ERROR_BUSY */
+    uint16_t code;          /* docs/protocol.md, table of errors */
+    uint64_t call_id;       /* 0 where none was named */
+    uint64_t found, min, max;
+    const char *frame;      /* "CALL" */
+    const char *field;      /* "top_p" */
+    const char *text;       /* "field out of range" */
+};
+
+struct agx_call {           /* zero is a valid default for everything but `max_tokens` and the prompt */
+    uint64_t call_id;       /* unique among the program's open calls */
+    uint8_t program_id[AGX_ID_BYTES];
+    uint32_t thread;
+    uint32_t max_tokens;    /* >= 1 */
+    float temperature;      /* 0: greedy */
+    uint32_t top_k;         /* 0: off */
+    float top_p;            /* 0 or 1: off */
+    float min_p;            /* 0: off */
+    float repeat_penalty;   /* 0 or 1: off */
+    uint64_t seed;
+    uint64_t deadline_us;   /* 0: none */
+    int ignore_eos, want_text, no_bos, parse_special;
+    const uint32_t *stop_ids;
+    uint32_t stop_ids_count;
+    const char *stop_texts[AGX_STOP_TEXTS_MAX];
+    uint32_t stop_texts_count;
+    const uint32_t *prompt_ids;     /* token ids, or NULL and a text */
+    uint32_t prompt_ids_count;
+    const char *prompt_text;        /* UTF-8; BOS is prepended unless no_bos */
+    size_t prompt_text_bytes;
+};
+
+enum agx_event_kind { AGX_ACCEPTED, AGX_TOKENS, AGX_DONE, AGX_REFUSED, AGX_PONG, AGX_PROGRAM };
+struct agx_event {
+    enum agx_event_kind kind;
+    uint64_t call_id;
+    /* AGX_TOKENS: valid until the next agx_next() */
+    const uint32_t *tokens;
+    uint32_t tokens_count, first_index;
+    const char *text;
+    uint32_t text_bytes;
+    /* AGX_DONE, and prompt_tokens of AGX_ACCEPTED */
+    enum agx_finish finish;
+    uint16_t code;          /* why it failed; 0: it did not */
+    uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
+    uint64_t wait_us, service_us, total_us, digest;
+    /* AGX_REFUSED: agx_fault() tells; AGX_PROGRAM: program_id and its totals */
+    uint8_t program_id[AGX_ID_BYTES];
+    uint32_t program_calls;
+    uint64_t program_service_us, program_wait_us;
+    uint64_t nonce;         /* AGX_PONG */
+};
+
+struct agx_open_call { uint64_t call_id, digest; uint32_t tokens, in_use; };
+struct agx {
+    struct agx_welcome welcome;
+    /* private: only agx.c */
+    int descriptor;
+    uint8_t *in, *out;
+    uint32_t in_max, in_bytes, in_used, out_max, out_first, out_bytes;
+    uint32_t *tokens;
+    uint32_t tokens_max;
+    int is_open;
+    struct agx_fault fault;
+    struct agx_open_call calls[AGX_CALLS_MAX];
+};
+
+/* `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for IPv6). `buffer` serves both directions and must
+ * stay valid; at least AGX_BUFFER_BYTES_MIN; prompts are limited by a third of it. */
+#define AGX_BUFFER_BYTES_MIN (64u << 10)
+enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
+                         int timeout_ms);
+void agx_close(struct agx *agx);
+/* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
+void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
+/* A request is queued and sent as far as possible without blocking; its answer is an event. */
+enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
+enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
+enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
+enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
+                           uint64_t call_id);
+enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
+/* The next event: AGX_OK fills `event`; AGX_AGAIN after `timeout_ms` (0: at once, -1: no limit).
+ * AGX_REFUSED events come as AGX_OK; errors that end the connection come as results. */
+enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms);
+const struct agx_fault *agx_fault(const struct agx *agx);
+/* For an event loop: the descriptor, and whether it should be watched for writing too. */
+int agx_descriptor(const struct agx *agx);
+int agx_wants_write(const struct agx *agx);
+
+#ifdef __cplusplus
+}
+#endif
