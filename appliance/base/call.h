@@ -89,6 +89,8 @@ struct call {
     bool want_text;
     uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
     volatile bool cancel;           /* net asks; sched ends it within one step */
+    bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string ... */
+    uint32_t stop_text_tokens;      /* ... and this many generated tokens lead up to its end */
     bool paused;                    /* the client does not read: no batch slot until it does */
 
     /* Tokens: prompt, then generated. `tokens` has room for context_tokens. */
@@ -106,7 +108,13 @@ struct call {
     uint64_t lifetime_wait_us;      /* never reset */
     uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
     uint64_t promoted_service_us;   /* lifetime service at the last promotion */
+    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
+    uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
+    uint64_t walk_sequence;         /* last plan whose walk came past it */
+    uint32_t deadline_slot;         /* place in the heap of deadlines, or CALL_NONE */
+    bool expired;                   /* its deadline passed during the step that it is in */
     uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
+    uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
     uint32_t cached_tokens;         /* prompt positions that were not computed */
     uint32_t preemptions;           /* times that it lost its blocks */
     uint32_t queue_next, queue_prev;
