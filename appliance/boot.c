@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: boot, in the order in which a mistake is cheapest to report: header, limits, plan, memory,
+ * vocabulary, weights. Every failure is one log line and an exit status of its own.
+ * Owner: the keeper, before it forks.
+ */
+#include "appliance/boot.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+#include "appliance/log.h"
+#include "appliance/loop.h"
+
+extern const uint8_t embedded_model[], embedded_model_end[];
+
+static enum boot_exit fail(enum boot_exit exit_status, const struct config_error *error)
+{
+    log_event(LOG_ERROR, "boot failed: %s", error->text);
+    return exit_status;
+}
+
+static uint32_t cpus_count(void)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) {
+        return 1;
+    }
+    return (uint32_t)CPU_COUNT(&cpus);
+}
+
+static enum status open_source(struct boot *boot, struct config_error *error)
+{
+    const char *path = boot->options.model_path.text;
+    if (path[0] == '\0') {
+        gguf_source_memory(&boot->source, embedded_model,
+                           (uint64_t)(embedded_model_end - embedded_model), "embedded model");
+        return STATUS_OK;
+    }
+    return gguf_source_open(&boot->source, path, error);
+}
+
+static enum kernels_simd simd_from_options(const struct options *options)
+{
+    return strcmp(options->engine_simd.text, "plain") == 0 ? KERNELS_PLAIN : kernels_simd_best();
+}
+
+static void engine_settings_fill(struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    boot->engine = (struct kernels_settings){
+        .simd = simd_from_options(&boot->options),
+        .threads = limits->engine_threads,
+        .batch_calls = limits->batch_calls,
+        .steps_per_plan = limits->steps_per_plan,
+        .step_tokens = limits->step_tokens,
+        .context_tokens = limits->context_tokens,
+        .kv_block_tokens = limits->kv_block_tokens,
+        .kv_blocks = limits->kv_blocks,
+        .blocks_per_call = limits->blocks_per_call,
+    };
+}
+
+static void plan_fill(struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    step_layout_init(&boot->step.layout, limits->batch_calls, limits->steps_per_plan,
+                     limits->step_tokens, limits->blocks_per_call);
+    plan_add(&boot->plan, TIER_SHARED, "control page", 1, sizeof(struct control));
+    plan_add(&boot->plan, TIER_SHARED, "step record", 1, boot->step.layout.total_bytes);
+    loop_plan(&boot->plan, &boot->options, limits);
+    vocab_plan(&boot->plan, &boot->gguf->vocab);
+    kernels_weights_plan(&boot->plan, boot->gguf);
+    kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);
+}
+
+enum boot_exit boot_measure(struct boot *boot)
+{
+    static struct gguf gguf;
+    struct config_error error = {.text = "unknown"};
+    boot->gguf = &gguf;
+    if (config_check(&boot->options, &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    if (open_source(boot, &error) != STATUS_OK ||
+        gguf_scan(boot->gguf, &boot->source, boot->options.limits_vocabulary_bytes.number,
+                  &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    if (!boot->gguf->has_model) {
+        snprintf(error.text, sizeof error.text, "%s: holds a vocabulary and no model",
+                 boot->source.name);
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    if (config_limits(&boot->limits, &boot->options, &boot->gguf->shape, cpus_count(), &error) !=
+        STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    if (strcmp(boot->options.engine_simd.text, "avx2") == 0 &&
+        kernels_simd_best() < KERNELS_AVX2) {
+        snprintf(error.text, sizeof error.text,
+                 "engine.simd = avx2: this CPU lacks AVX2, FMA or F16C, allowed: auto, plain");
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    engine_settings_fill(boot);
+    plan_fill(boot);
+    return BOOT_EXIT_OK;
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static uint64_t plan_total_bytes(const struct plan *plan)
+{
+    uint64_t total = 0;
+    for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
+        uint64_t bytes = plan_tier_bytes(plan, tier);
+        if (__builtin_add_overflow(total, bytes, &total)) {
+            return UINT64_MAX;
+        }
+    }
+    return total;
+}
+
+void boot_print_plan(const struct boot *boot)
+{
+    const struct plan *plan = &boot->plan;
+    printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
+    for (uint32_t i = 0; i < plan->rows_count; i++) {
+        const struct plan_row *row = &plan->rows[i];
+        printf("%-32s %12llu x %14llu %14.3f  %s\n", row->owner, (unsigned long long)row->count,
+               (unsigned long long)row->size_bytes,
+               (double)row->count * (double)row->size_bytes / (1 << 20), tier_name(row->tier));
+    }
+    for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
+        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(plan_tier_bytes(plan, tier)),
+               tier_name(tier));
+    }
+    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
+}
+
+/* A number from a small file of /proc or /sys, after `label` where there is one; UINT64_MAX: none. */
+static uint64_t number_from_file(const char *path, const char *label)
+{
+    char text[2048];
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return UINT64_MAX;
+    }
+    size_t count = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[count] = '\0';
+    const char *at = label == NULL ? text : strstr(text, label);
+    if (at == NULL) {
+        return UINT64_MAX;
+    }
+    at += label == NULL ? 0 : strlen(label);
+    char *end = NULL;
+    uint64_t number = strtoull(at, &end, 10);
+    return end == at ? UINT64_MAX : number;
+}
+
+enum boot_exit boot_check_memory(const struct boot *boot)
+{
+    uint64_t needed = plan_total_bytes(&boot->plan);
+    uint64_t available_kib = number_from_file("/proc/meminfo", "MemAvailable:");
+    uint64_t cgroup = number_from_file("/sys/fs/cgroup/memory.max", NULL);
+    uint64_t available = available_kib > UINT64_MAX / 1024 ? UINT64_MAX : available_kib * 1024;
+    uint64_t bound = cgroup < available ? cgroup : available;
+    if (!boot->plan.overflow && needed <= bound) {
+        return BOOT_EXIT_OK;
+    }
+    boot_print_plan(boot);
+    fflush(stdout);
+    log_event(LOG_ERROR,
+              "boot failed: the memory plan needs %.1f MiB and %.1f MiB are available: lower "
+              "limits.calls, limits.connections, limits.context_tokens or kv.device_blocks",
+              mib(needed), mib(bound));
+    return BOOT_EXIT_MEMORY;
+}
+
+static enum boot_exit map_tier(struct boot *boot, struct arena *arena, enum tier tier, bool shared)
+{
+    if (arena_map(arena, plan_tier_bytes(&boot->plan, tier), shared) == STATUS_OK) {
+        return BOOT_EXIT_OK;
+    }
+    log_event(LOG_ERROR, "boot failed: cannot reserve %.1f MiB for tier %s: %s",
+              mib(plan_tier_bytes(&boot->plan, tier)), tier_name(tier), strerror(errno));
+    return BOOT_EXIT_MEMORY;
+}
+
+static enum boot_exit reserve_shared(struct boot *boot)
+{
+    enum boot_exit exit_status = map_tier(boot, &boot->shared_arena, TIER_SHARED, true);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    boot->shared.control = arena_take(&boot->shared_arena, 1, sizeof(struct control));
+    boot->step.base = arena_take(&boot->shared_arena, 1, boot->step.layout.total_bytes);
+    arena_seal(&boot->shared_arena);
+    boot->shared.engine_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    boot->shared.control_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (boot->shared.engine_bell < 0 || boot->shared.control_bell < 0) {
+        log_event(LOG_ERROR, "boot failed: eventfd: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    return BOOT_EXIT_OK;
+}
+
+enum boot_exit boot_reserve(struct boot *boot)
+{
+    struct config_error error = {.text = "unknown"};
+    enum boot_exit exit_status = reserve_shared(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = map_tier(boot, &boot->model_arena, TIER_MODEL, false);
+    }
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    if (vocab_load(&boot->vocab, boot->gguf, &boot->source, &boot->model_arena, &error) !=
+        STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    ASSERT(boot->model_arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_MODEL));
+    arena_seal(&boot->model_arena);
+    mprotect(boot->model_arena.base, boot->model_arena.size_bytes, PROT_READ);
+    return BOOT_EXIT_OK;
+}
+
+enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress, uint64_t *digest)
+{
+    struct config_error error = {.text = "unknown"};
+    enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS, false);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    if (kernels_weights_load(&boot->weights, boot->gguf, &boot->source, &boot->weights_arena,
+                             progress, digest, &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    ASSERT(boot->weights_arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_WEIGHTS));
+    arena_seal(&boot->weights_arena);
+    mprotect(boot->weights_arena.base, boot->weights_arena.size_bytes, PROT_READ);
+    gguf_source_close(&boot->source);
+    return BOOT_EXIT_OK;
+}
+
+enum boot_exit boot_lock_memory(const struct boot *boot)
+{
+    const char *choice = boot->options.memory_lock.text;
+    if (strcmp(choice, "no") == 0 || mlockall(MCL_CURRENT) == 0) {
+        return BOOT_EXIT_OK;
+    }
+    if (strcmp(choice, "auto") == 0) {
+        log_event(LOG_WARN, "memory is not locked: %s: raise the memlock limit (ulimit -l) to keep "
+                  "pages in memory", strerror(errno));
+        return BOOT_EXIT_OK;
+    }
+    log_event(LOG_ERROR, "memory.lock = yes: mlockall: %s: raise the memlock limit (ulimit -l)",
+              strerror(errno));
+    return BOOT_EXIT_MEMORY;
+}

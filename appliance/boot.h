@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: everything between the command line and the first pass: options, model header, limits, memory
+ * plan, arenas. `struct boot` is what keeper, core and worker inherit; nobody writes it after boot.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+#include "appliance/base/step.h"
+#include "appliance/control.h"
+#include "config/config.h"
+#include "config/gguf.h"
+#include "config/vocab.h"
+#include "kernels/kernels.h"
+
+/* Exit statuses: docs/operations.md. */
+enum boot_exit {
+    BOOT_EXIT_OK = 0,
+    BOOT_EXIT_USAGE = 1,
+    BOOT_EXIT_CONFIG = 2,
+    BOOT_EXIT_MODEL = 3,
+    BOOT_EXIT_MEMORY = 4,
+    BOOT_EXIT_LISTEN = 5,
+    BOOT_EXIT_ENGINE = 6,
+    BOOT_EXIT_SYSTEM = 7,
+    BOOT_EXIT_CORE = 8,             /* the core ended unexpectedly */
+    BOOT_EXIT_SELFTEST = 16,        /* + the number of the part that failed, from 0 */
+};
+
+enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, BOOT_LISTENERS };
+
+struct boot {
+    struct options options;
+    struct limits limits;
+    struct gguf_source source;
+    struct gguf *gguf;
+    struct vocab vocab;
+    struct plan plan;
+    struct arena model_arena, weights_arena, shared_arena;
+    struct kernels_settings engine;
+    struct kernels_weights *weights;
+    struct step step;
+    struct shared shared;
+    int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
+};
+
+/* Options are complete: opens and scans the model, derives limits and the plan. Exit status or OK. */
+enum boot_exit boot_measure(struct boot *boot);
+/* The plan as a table: owner, count, size, tier, and sums. */
+void boot_print_plan(const struct boot *boot);
+/* Refuses a plan that the machine cannot hold, with the figures. */
+enum boot_exit boot_check_memory(const struct boot *boot);
+/* Maps model and shared memory, reads the vocabulary. */
+enum boot_exit boot_reserve(struct boot *boot);
+/* Reads and packs the weights, then closes the model. `progress` may be NULL. */
+enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress,
+                                 uint64_t *digest);
+/* memory.lock: locks what the process has mapped; only `yes` can fail. */
+enum boot_exit boot_lock_memory(const struct boot *boot);

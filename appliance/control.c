@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "appliance/control.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+
+STATIC_ASSERT(sizeof(struct control) <= 4096, "the control page is one page");
+
+/* An eventfd write can only fail by overflow, which means that the bell is ringing already. */
+void control_ring(int bell)
+{
+    uint64_t one = 1;
+    ssize_t ignored = write(bell, &one, sizeof one);
+    (void)ignored;
+}
+
+void control_hush(int bell)
+{
+    uint64_t count = 0;
+    ssize_t ignored = read(bell, &count, sizeof count);
+    (void)ignored;
+}
+
+void control_submit(struct control *control, uint32_t sequence, uint32_t epoch)
+{
+    ASSERT(sequence != atomic_load(&control->submitted));
+    atomic_store(&control->submitted_epoch, epoch);
+    atomic_store(&control->submitted, sequence);
+    syscall(SYS_futex, &control->submitted, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+bool control_await(struct control *control, uint32_t epoch, uint32_t *seen, uint32_t timeout_ms)
+{
+    uint32_t now = atomic_load(&control->submitted);
+    if (now == *seen) {
+        struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                                   .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+        syscall(SYS_futex, &control->submitted, FUTEX_WAIT, now, &timeout, NULL, 0);
+        now = atomic_load(&control->submitted);
+    }
+    if (now == *seen) {
+        return false;
+    }
+    *seen = now;
+    return atomic_load(&control->submitted_epoch) == epoch;
+}
+
+void control_done(struct control *control, uint32_t sequence, int bell)
+{
+    atomic_store(&control->done, sequence);
+    control_ring(bell);
+}

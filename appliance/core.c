@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has drained.
+ * Invariant: after heap_seal() and arena_seal() nothing in this process allocates.
+ * Owner: one thread; the keeper speaks to it through the control page only.
+ */
+#include "appliance/core.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+#include "appliance/heap.h"
+#include "appliance/log.h"
+#include "appliance/loop.h"
+#include "appliance/world_linux.h"
+
+static void read_orders(const struct control *control, struct loop_orders *orders)
+{
+    uint32_t stop = atomic_load(&control->stop);
+    *orders = (struct loop_orders){
+        .engine_failed = atomic_load(&control->phase) == CONTROL_ENGINE_FAILED,
+        .drain = stop == CONTROL_DRAIN,
+        .stop_now = stop == CONTROL_STOP_NOW,
+        .load_permille = control->load_permille,
+        .worker_pid = atomic_load(&control->worker_pid),
+    };
+}
+
+/* The keeper decides when to end; a signal to the whole group must not. */
+static void ignore_signals(void)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2};
+    sigset_t none;
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
+        signal(ignored[i], SIG_IGN);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
+{
+    struct arena arena;
+    const struct loop_settings settings = {
+        .options = &boot->options,
+        .limits = &boot->limits,
+        .vocab = &boot->vocab,
+        .model_name = boot->gguf->model_name,
+        .step = boot->step,
+        .drain_us = boot->options.limits_drain.number,
+    };
+    if (arena_map(&arena, plan_tier_bytes(&boot->plan, TIER_CORE), false) != STATUS_OK ||
+        world_linux_init(world, &boot->shared) != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
+        _exit(BOOT_EXIT_MEMORY);
+    }
+    loop_init(loop, &settings, &world->world, &arena);
+    ASSERT(arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_CORE));
+    arena_seal(&arena);
+}
+
+_Noreturn void core_run(const struct boot *boot)
+{
+    static struct loop loop;
+    static struct world_linux world;
+    prctl(PR_SET_NAME, "agentix-core");
+    log_role("core");
+    ignore_signals();
+    build(&loop, &world, boot);
+    enum boot_exit locked = boot_lock_memory(boot);
+    if (locked != BOOT_EXIT_OK) {
+        _exit(locked);
+    }
+    heap_seal();
+    loop_listen_text(&loop, boot->listeners[BOOT_LISTENER_TEXT]);
+    const int32_t listeners[NET_LISTENERS_MAX] = {boot->listeners[BOOT_LISTENER_UNIX],
+                                                  boot->listeners[BOOT_LISTENER_TCP]};
+    struct loop_orders orders;
+    do {
+        read_orders(boot->shared.control, &orders);
+    } while (loop_pass(&loop, &orders, listeners));
+    _exit(BOOT_EXIT_OK);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the process's own malloc family. It serves boot (inih, stdio, pthread_create) from a fixed
+ * extent and ends the process at the first call after heap_seal(), whoever makes it: our code or libc's.
+ * free() gives nothing back; boot is short.
+ */
+#include <stdint.h>
+
+/* From here on any allocator call prints "allocation after the seal: NAME(bytes)" and aborts. */
+void heap_seal(void);
+uint64_t heap_used_bytes(void);

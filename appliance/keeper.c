@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the parent of the other two roles.
+ *
+ *   boot: listen -> fork core (text port says "starting") -> read weights -> fork worker -> watch
+ *
+ * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step is
+ * ever run by the wrong worker; the core's death ends everything with the core's exit status.
+ * Bounds: a worker that dies START_FAILURES_MAX times in a row before it is ready is given up, and
+ * health says `failed`; one that dies later is restarted at once, every time.
+ */
+#include "appliance/keeper.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+#include "appliance/core.h"
+#include "appliance/listen.h"
+#include "appliance/log.h"
+#include "appliance/worker.h"
+
+#define START_FAILURES_MAX 5
+
+struct keeper {
+    struct boot *boot;
+    pid_t core, worker;
+    uint32_t start_failures;
+    sigset_t signals;
+};
+
+static void block_signals(struct keeper *keeper)
+{
+    sigemptyset(&keeper->signals);
+    sigaddset(&keeper->signals, SIGCHLD);
+    sigaddset(&keeper->signals, SIGTERM);
+    sigaddset(&keeper->signals, SIGINT);
+    sigaddset(&keeper->signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &keeper->signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* In the child: dies with the keeper, whatever kills that. */
+static void follow_parent(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(BOOT_EXIT_SYSTEM);
+    }
+}
+
+static enum boot_exit fork_core(struct keeper *keeper)
+{
+    pid_t parent = getpid();
+    keeper->core = fork();
+    if (keeper->core < 0) {
+        log_event(LOG_ERROR, "boot failed: fork: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    if (keeper->core == 0) {
+        follow_parent(parent);
+        core_run(keeper->boot);
+    }
+    return BOOT_EXIT_OK;
+}
+
+static void fork_worker(struct keeper *keeper)
+{
+    struct control *control = keeper->boot->shared.control;
+    uint32_t epoch = atomic_load(&control->worker_epoch) + 1;
+    pid_t parent = getpid();
+    atomic_store(&control->worker_epoch, epoch);
+    keeper->worker = fork();
+    if (keeper->worker == 0) {
+        follow_parent(parent);
+        worker_run(keeper->boot, epoch);
+    }
+    atomic_store(&control->worker_pid, (uint32_t)(keeper->worker < 0 ? 0 : keeper->worker));
+    control_ring(keeper->boot->shared.engine_bell);
+}
+
+static void give_up_worker(struct keeper *keeper)
+{
+    struct control *control = keeper->boot->shared.control;
+    atomic_store(&control->phase, CONTROL_ENGINE_FAILED);
+    atomic_fetch_add(&control->worker_epoch, 1);
+    control_ring(keeper->boot->shared.engine_bell);
+    keeper->worker = -1;
+    log_event(LOG_ERROR, "engine worker died %d times before it was ready: given up",
+              START_FAILURES_MAX);
+}
+
+static void replace_worker(struct keeper *keeper, int wait_status)
+{
+    const struct control *control = keeper->boot->shared.control;
+    bool was_ready = atomic_load(&control->worker_ready) == atomic_load(&control->worker_epoch);
+    keeper->start_failures = was_ready ? 0 : keeper->start_failures + 1;
+    log_event(LOG_WARN, "engine worker died pid=%d signal=%d status=%d", (int)keeper->worker,
+              WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
+              WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0);
+    if (keeper->start_failures >= START_FAILURES_MAX) {
+        give_up_worker(keeper);
+        return;
+    }
+    fork_worker(keeper);
+}
+
+static void end_worker(struct keeper *keeper)
+{
+    if (keeper->worker > 0) {
+        kill(keeper->worker, SIGKILL);
+        waitpid(keeper->worker, NULL, 0);
+        keeper->worker = -1;
+    }
+}
+
+/* Exit status of a core that has ended. */
+static enum boot_exit core_status(int wait_status)
+{
+    if (WIFEXITED(wait_status)) {
+        return (enum boot_exit)WEXITSTATUS(wait_status);
+    }
+    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
+    return BOOT_EXIT_CORE;
+}
+
+/* Reaps whoever has died; true when it was the core. */
+static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
+{
+    int wait_status = 0;
+    pid_t pid = 0;
+    while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
+        if (pid == keeper->core) {
+            *exit_status = core_status(wait_status);
+            return true;
+        }
+        if (pid == keeper->worker) {
+            replace_worker(keeper, wait_status);
+        }
+    }
+    return false;
+}
+
+/* SIGTERM and SIGINT: the first drains, the second ends at once. */
+static void pass_stop(const struct keeper *keeper)
+{
+    struct control *control = keeper->boot->shared.control;
+    uint32_t stop = atomic_load(&control->stop);
+    uint32_t next = stop == CONTROL_RUN ? CONTROL_DRAIN : CONTROL_STOP_NOW;
+    atomic_store(&control->stop, next);
+    log_event(LOG_INFO, next == CONTROL_DRAIN ? "draining" : "stopping now");
+    control_ring(keeper->boot->shared.control_bell);
+}
+
+static enum boot_exit watch(struct keeper *keeper)
+{
+    enum boot_exit exit_status = BOOT_EXIT_OK;
+    while (!reap(keeper, &exit_status)) {
+        int number = sigwaitinfo(&keeper->signals, NULL);
+        if (number == SIGTERM || number == SIGINT) {
+            pass_stop(keeper);
+        }
+    }
+    end_worker(keeper);
+    return exit_status;
+}
+
+static enum boot_exit load(struct keeper *keeper)
+{
+    struct boot *boot = keeper->boot;
+    struct control *control = boot->shared.control;
+    log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
+              boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
+    enum boot_exit exit_status =
+        boot_load_weights(boot, &control->load_permille, &control->weights_digest);
+    if (exit_status == BOOT_EXIT_OK) {
+        control->load_permille = 1000;
+        log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)control->weights_digest);
+        exit_status = boot_lock_memory(boot);
+    }
+    return exit_status;
+}
+
+enum boot_exit keeper_run(struct boot *boot)
+{
+    struct keeper keeper = {.boot = boot, .core = -1, .worker = -1};
+    enum boot_exit exit_status = listen_open(boot);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    log_role("keeper");
+    block_signals(&keeper);
+    exit_status = fork_core(&keeper);
+    listen_forget(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = load(&keeper);
+    }
+    if (exit_status != BOOT_EXIT_OK) {
+        if (keeper.core > 0) {
+            kill(keeper.core, SIGKILL);
+        }
+        listen_remove(boot);
+        return exit_status;
+    }
+    atomic_store(&boot->shared.control->phase, CONTROL_SERVING);
+    fork_worker(&keeper);
+    exit_status = watch(&keeper);
+    listen_remove(boot);
+    log_event(LOG_INFO, "ended status=%d", (int)exit_status);
+    return exit_status;
+}

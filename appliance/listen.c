@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: bind and listen, before anything slow, so that two instances on one address are told apart
+ * at once. A path left behind by a dead instance is taken over; one that answers is not.
+ */
+#include "appliance/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "appliance/log.h"
+#include "config/address.h"
+
+#define BACKLOG 128
+
+static enum boot_exit fail(const char *key, const char *value, const char *what)
+{
+    log_event(LOG_ERROR, "boot failed: %s = %s: %s: %s", key, value, what, strerror(errno));
+    return BOOT_EXIT_LISTEN;
+}
+
+static void unix_address(struct sockaddr_un *address, const char *path)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, path, strlen(path));
+}
+
+/* True when nobody answers at the path, so that it may be removed. */
+static bool unix_path_is_stale(const struct sockaddr_un *address)
+{
+    struct stat stat_buffer;
+    if (lstat(address->sun_path, &stat_buffer) != 0 || !S_ISSOCK(stat_buffer.st_mode)) {
+        return false;
+    }
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int rc = connect(probe, (const struct sockaddr *)address, sizeof *address);
+    bool refused = rc != 0 && errno == ECONNREFUSED;
+    close(probe);
+    return refused;
+}
+
+static enum boot_exit open_unix(const char *path, int *listener)
+{
+    struct sockaddr_un address;
+    unix_address(&address, path);
+    if (unix_path_is_stale(&address)) {
+        unlink(path);
+    }
+    int handle = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    mode_t mask = umask(0117);      /* 0660: owner and group */
+    int rc = handle < 0 ? -1 : bind(handle, (struct sockaddr *)&address, sizeof address);
+    umask(mask);
+    if (rc != 0) {
+        return fail("net.unix", path, "cannot bind");
+    }
+    if (listen(handle, BACKLOG) != 0) {
+        return fail("net.unix", path, "cannot listen");
+    }
+    *listener = handle;
+    log_event(LOG_INFO, "listening net.unix=%s", path);
+    return BOOT_EXIT_OK;
+}
+
+static socklen_t inet_address(struct sockaddr_storage *storage, const struct config_address *from)
+{
+    memset(storage, 0, sizeof *storage);
+    if (from->family == CONFIG_ADDRESS_IPV4) {
+        struct sockaddr_in *address = (struct sockaddr_in *)storage;
+        address->sin_family = AF_INET;
+        address->sin_port = htons(from->port);
+        memcpy(&address->sin_addr, from->bytes, 4);
+        return sizeof *address;
+    }
+    struct sockaddr_in6 *address = (struct sockaddr_in6 *)storage;
+    address->sin6_family = AF_INET6;
+    address->sin6_port = htons(from->port);
+    memcpy(&address->sin6_addr, from->bytes, 16);
+    return sizeof *address;
+}
+
+static void log_inet(const char *key, int handle)
+{
+    struct sockaddr_storage storage;
+    socklen_t length = sizeof storage;
+    char text[INET6_ADDRSTRLEN] = "?";
+    unsigned port = 0;
+    getsockname(handle, (struct sockaddr *)&storage, &length);
+    if (storage.ss_family == AF_INET) {
+        const struct sockaddr_in *address = (const struct sockaddr_in *)&storage;
+        inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+        port = ntohs(address->sin_port);
+        log_event(LOG_INFO, "listening %s=%s:%u", key, text, port);
+    } else {
+        const struct sockaddr_in6 *address = (const struct sockaddr_in6 *)&storage;
+        inet_ntop(AF_INET6, &address->sin6_addr, text, sizeof text);
+        port = ntohs(address->sin6_port);
+        log_event(LOG_INFO, "listening %s=[%s]:%u", key, text, port);
+    }
+}
+
+static enum boot_exit open_inet(const char *key, const char *value, int *listener)
+{
+    struct config_address parsed;
+    struct sockaddr_storage storage;
+    enum status status = config_address_parse(value, &parsed);
+    if (status != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: %s = %s: %s", key, value, status_text(status));
+        return BOOT_EXIT_CONFIG;
+    }
+    socklen_t length = inet_address(&storage, &parsed);
+    int handle = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1;
+    if (handle < 0 || setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(handle, (struct sockaddr *)&storage, length) != 0) {
+        return fail(key, value, "cannot bind");
+    }
+    if (listen(handle, BACKLOG) != 0) {
+        return fail(key, value, "cannot listen");
+    }
+    *listener = handle;
+    log_inet(key, handle);
+    return BOOT_EXIT_OK;
+}
+
+enum boot_exit listen_open(struct boot *boot)
+{
+    const struct options *options = &boot->options;
+    enum boot_exit exit_status = BOOT_EXIT_OK;
+    for (uint32_t i = 0; i < BOOT_LISTENERS; i++) {
+        boot->listeners[i] = -1;
+    }
+    if (options->net_unix.text[0] != '\0') {
+        exit_status = open_unix(options->net_unix.text, &boot->listeners[BOOT_LISTENER_UNIX]);
+    }
+    if (exit_status == BOOT_EXIT_OK && options->net_tcp.text[0] != '\0') {
+        exit_status = open_inet("net.tcp", options->net_tcp.text,
+                                &boot->listeners[BOOT_LISTENER_TCP]);
+    }
+    if (exit_status == BOOT_EXIT_OK && options->text_listen.text[0] != '\0') {
+        exit_status = open_inet("text.listen", options->text_listen.text,
+                                &boot->listeners[BOOT_LISTENER_TEXT]);
+    }
+    return exit_status;
+}
+
+void listen_forget(struct boot *boot)
+{
+    for (uint32_t i = 0; i < BOOT_LISTENERS; i++) {
+        if (boot->listeners[i] >= 0) {
+            close(boot->listeners[i]);
+            boot->listeners[i] = -1;
+        }
+    }
+}
+
+void listen_remove(const struct boot *boot)
+{
+    if (boot->options.net_unix.text[0] != '\0') {
+        unlink(boot->options.net_unix.text);
+    }
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the listening sockets, opened once at boot by the keeper and inherited by the core. Only
+ * loopback addresses get this far (config_check).
+ */
+#include "appliance/boot.h"
+
+/* Fills boot->listeners; logs where it listens, port 0 resolved. */
+enum boot_exit listen_open(struct boot *boot);
+/* The keeper keeps none: closes its copies. */
+void listen_forget(struct boot *boot);
+/* Removes the unix socket's path. */
+void listen_remove(const struct boot *boot);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "appliance/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 640
+
+static const char *role_name = "boot";
+
+void log_role(const char *role)
+{
+    role_name = role;
+}
+
+void log_event(enum log_level level, const char *format, ...)
+{
+    static const char *const names[] = {"info", "warn", "error"};
+    char line[LINE_BYTES];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int head = snprintf(line, sizeof line, "%lld.%03ld %s %s ", (long long)now.tv_sec,
+                        now.tv_nsec / 1000000, role_name, names[level]);
+    va_list arguments;
+    va_start(arguments, format);
+    int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, arguments);
+    va_end(arguments);
+    int length = head + (body < 0 ? 0 : body);
+    if (length > LINE_BYTES - 2) {
+        length = LINE_BYTES - 2;
+    }
+    line[length++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
+    (void)ignored;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: one line per event on descriptor 2, `seconds role level event key=value ...`. Boot, shutdown and
+ * faults only: the loop formats no text. Never allocates; a full pipe drops the line.
+ */
+enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
+
+/* "keeper", "core" or "worker"; a string constant. */
+void log_role(const char *role);
+void log_event(enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: one pass of the pipeline, the time that the stages see, and the facts that health is made of.
+ * Invariants: stages run in one order; at most one step is in flight; no stage reads a clock.
+ * Bounds: a pass does the bounded work of each stage; it waits at most TICK_US, so that the engine's
+ * heartbeat is sampled even when nothing happens.
+ */
+#include "appliance/loop.h"
+
+#include <string.h>
+
+#include "appliance/base/assert.h"
+
+#define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
+#define GAP_US             UINT64_C(2000000)    /* a longer pass means that the process was stopped */
+#define HEARTBEAT_MAX_US   UINT64_C(1000000)    /* older: the engine is silent */
+#define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
+
+static enum sched_policy policy_from_text(const char *text)
+{
+    if (strcmp(text, "plas") == 0) {
+        return SCHED_PLAS;
+    }
+    if (strcmp(text, "atlas") == 0) {
+        return SCHED_ATLAS;
+    }
+    return strcmp(text, "mlfq") == 0 ? SCHED_MLFQ : SCHED_FCFS;
+}
+
+static void sched_settings_fill(struct sched_settings *settings, const struct options *options,
+                                const struct limits *limits)
+{
+    *settings = (struct sched_settings){
+        .policy = policy_from_text(options->sched_policy.text),
+        .queues = (uint32_t)options->sched_queues.number,
+        .quantum_us = options->sched_quantum.number,
+        .quantum_growth = (uint32_t)options->sched_quantum_growth.number,
+        .beta_milli = options->sched_beta.number,
+        .wait_max_us = options->sched_wait_max.number,
+        .steps_per_plan = limits->steps_per_plan,
+        .batch_calls = limits->batch_calls,
+        .prefill_tokens = limits->prefill_tokens,
+        .context_tokens = limits->context_tokens,
+        .vocab_tokens = limits->vocab_tokens,
+        .program_idle_us = options->limits_program_idle.number,
+        .programs = limits->programs,
+    };
+}
+
+static void net_settings_fill(struct net_settings *settings, const struct loop_settings *from,
+                              const struct world *world)
+{
+    const struct options *options = from->options;
+    *settings = (struct net_settings){
+        .limits = from->limits,
+        .handshake_us = options->net_handshake.number,
+        .frame_deadline_us = options->net_frame_deadline.number,
+        .write_deadline_us = options->net_write_deadline.number,
+        .idle_us = options->net_idle.number,
+        .unsent_tokens = (uint32_t)options->net_unsent_tokens.number,
+    };
+    world->entropy(world->self, settings->boot_id, sizeof settings->boot_id);
+    size_t length = strnlen(from->model_name, sizeof settings->model - 1);
+    memcpy(settings->model, from->model_name, length);
+}
+
+void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits)
+{
+    struct sched_settings sched;
+    sched_settings_fill(&sched, options, limits);
+    call_table_plan(plan, limits->calls, limits->context_tokens);
+    exchange_plan(plan, limits->commands, limits->calls);
+    kvmem_plan(plan, limits->kv_blocks, limits->calls, limits->blocks_per_call);
+    sched_plan_memory(plan, &sched);
+    net_plan(plan, limits);
+    textport_plan(plan, limits);
+}
+
+void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
+               struct arena *arena)
+{
+    const struct limits *limits = settings->limits;
+    struct sched_settings sched;
+    struct net_settings net;
+    memset(loop, 0, sizeof *loop);
+    loop->settings = *settings;
+    loop->world = world;
+    sched_settings_fill(&sched, settings->options, limits);
+    net_settings_fill(&net, settings, world);
+    call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
+    exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
+    kvmem_init(&loop->kv, limits->kv_blocks, limits->kv_block_tokens, limits->calls,
+               limits->blocks_per_call, arena);
+    sched_init(&loop->sched, &sched, &loop->calls, &loop->exchange, &loop->kv, &settings->step,
+               &loop->stats, arena);
+    net_init(&loop->net, &net, world, settings->vocab, &loop->calls, &loop->exchange,
+             &loop->stats, arena);
+    textport_init(&loop->textport, limits, world, &loop->stats, arena);
+    loop->engine = WORLD_ENGINE_DOWN;
+    loop->world_us = world->now_us(world->self);
+    loop->now_us = loop->world_us;
+    loop->started_us = loop->now_us;
+    loop->heartbeat_seen_us = loop->now_us;
+    loop->step_done_us = loop->call_done_us = loop->now_us;
+}
+
+void loop_listen_text(struct loop *loop, int32_t handle)
+{
+    if (handle >= 0) {
+        textport_listen(&loop->textport, handle);
+    }
+}
+
+/* After SIGSTOP and SIGCONT every deadline would have passed at once: the gap is taken out of time. */
+static void advance_clock(struct loop *loop, uint64_t waited_until_us)
+{
+    uint64_t world_us = loop->world->now_us(loop->world->self);
+    uint64_t expected_us = waited_until_us > loop->world_us ? waited_until_us : loop->world_us;
+    if (world_us > expected_us + GAP_US) {
+        loop->skipped_us += world_us - expected_us;
+    }
+    loop->world_us = world_us;
+    loop->now_us = world_us - loop->skipped_us;
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Waits for events and hands each to its stage, which only takes note of it. */
+static void gather_events(struct loop *loop)
+{
+    struct world_event events[WORLD_EVENTS_MAX];
+    uint64_t until_us = loop->now_us + TICK_US;
+    until_us = earliest(until_us, net_next_us(&loop->net, loop->now_us));
+    until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
+    until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
+    until_us = until_us < loop->now_us ? loop->now_us : until_us;
+    until_us += loop->skipped_us;
+    uint32_t count = loop->world->wait(loop->world->self, events, WORLD_EVENTS_MAX, until_us);
+    ASSERT(count <= WORLD_EVENTS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        if (events[i].source == WORLD_SOURCE_TEXT) {
+            textport_event(&loop->textport, &events[i]);
+        } else if (events[i].source <= WORLD_SOURCE_CONNECTION) {
+            net_event(&loop->net, &events[i]);
+        }
+    }
+    advance_clock(loop, until_us);
+}
+
+static void sample_progress(struct loop *loop)
+{
+    uint64_t heartbeat = loop->world->engine_heartbeat(loop->world->self);
+    if (heartbeat != loop->heartbeat) {
+        loop->heartbeat = heartbeat;
+        loop->heartbeat_seen_us = loop->now_us;
+    }
+    uint64_t calls_done = loop->stats.calls_completed;
+    if (calls_done != loop->calls_done) {
+        loop->calls_done = calls_done;
+        loop->call_done_us = loop->now_us;
+    }
+}
+
+/* Stage 2, first half: what the engine has to say. */
+static void settle_engine(struct loop *loop)
+{
+    loop->engine = loop->world->engine_poll(loop->world->self);
+    if (loop->engine == WORLD_ENGINE_DONE) {
+        loop->stats.engine_busy_us += loop->now_us - loop->step_submitted_us;
+        sched_settle(&loop->sched, loop->now_us);
+        loop->step_done_us = loop->now_us;
+        loop->engine = WORLD_ENGINE_IDLE;
+    } else if (loop->engine == WORLD_ENGINE_LOST) {
+        sched_engine_lost(&loop->sched, loop->now_us);
+        loop->stats.engine_restarts++;
+        loop->engine = WORLD_ENGINE_DOWN;
+    }
+}
+
+static void launch_step(struct loop *loop)
+{
+    if (loop->engine != WORLD_ENGINE_IDLE || !sched_plan(&loop->sched, loop->now_us)) {
+        return;
+    }
+    kvmem_bind(&loop->kv, &loop->settings.step);
+    loop->world->engine_submit(loop->world->self);
+    loop->step_submitted_us = loop->now_us;
+    loop->engine = WORLD_ENGINE_BUSY;
+    sched_launched(&loop->sched, loop->now_us);
+}
+
+static const char *degraded_reason(const struct loop *loop)
+{
+    if (loop->now_us - loop->heartbeat_seen_us > HEARTBEAT_MAX_US) {
+        return "engine silent";
+    }
+    return loop->engine == WORLD_ENGINE_DOWN ? "engine restarting" : NULL;
+}
+
+static void report_health(struct loop *loop, const struct loop_orders *orders,
+                          struct health *health)
+{
+    const char *reason = degraded_reason(loop);
+    *health = (struct health){
+        .state = HEALTH_READY,
+        .progress_permille = orders->load_permille,
+        .last_step_age_us = loop->now_us - loop->step_done_us,
+        .last_completion_age_us = loop->now_us - loop->call_done_us,
+        .heartbeat_age_us = loop->now_us - loop->heartbeat_seen_us,
+        .uptime_us = loop->now_us - loop->started_us,
+        .worker_pid = orders->worker_pid,
+        .worker_restarts = (uint32_t)loop->stats.engine_restarts,
+    };
+    if (orders->engine_failed) {
+        health->state = HEALTH_FAILED;
+        health->reason = "engine does not start";
+    } else if (!loop->serving) {
+        health->state = HEALTH_STARTING;
+        health->reason = orders->load_permille < 1000 ? "loading model" : "starting engine";
+    } else if (loop->draining) {
+        health->state = HEALTH_DRAINING;
+    } else if (reason != NULL) {
+        health->state = HEALTH_DEGRADED;
+        health->reason = reason;
+    }
+}
+
+static void answer_operator(struct loop *loop, const struct loop_orders *orders)
+{
+    struct health health;
+    report_health(loop, orders, &health);
+    sched_report(&loop->sched);
+    const struct textport_view view = {
+        .stats = &loop->stats,
+        .sched = &loop->sched,
+        .kv = &loop->kv,
+        .calls = &loop->calls,
+        .options = loop->settings.options,
+        .limits = loop->settings.limits,
+        .health = &health,
+    };
+    textport_poll(&loop->textport, &view, loop->now_us);
+}
+
+static void start_serving(struct loop *loop, const int32_t *listeners)
+{
+    if (loop->serving || loop->engine == WORLD_ENGINE_DOWN) {
+        return;
+    }
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        net_listen(&loop->net, i, listeners[i]);
+    }
+    loop->serving = true;
+    loop->heartbeat_seen_us = loop->now_us;
+}
+
+static void start_draining(struct loop *loop)
+{
+    if (loop->draining) {
+        return;
+    }
+    loop->draining = true;
+    loop->drain_until_us = loop->now_us + loop->settings.drain_us;
+    loop->sched.draining = true;
+    net_drain(&loop->net);
+}
+
+/* True while there is a reason to go on. */
+static bool drain_goes_on(struct loop *loop)
+{
+    if (sched_is_idle(&loop->sched) && net_is_flushed(&loop->net)) {
+        return false;
+    }
+    if (loop->now_us >= loop->drain_until_us) {
+        sched_fail_all(&loop->sched, STATUS_GONE_SHUTDOWN, loop->now_us);
+        net_emit(&loop->net, loop->now_us);
+    }
+    return loop->now_us < loop->drain_until_us + DRAIN_FLUSH_US;
+}
+
+bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners)
+{
+    gather_events(loop);
+    if (orders->stop_now) {
+        net_close_all(&loop->net);
+        return false;
+    }
+    if (orders->drain) {
+        start_draining(loop);
+    }
+    net_poll(&loop->net, loop->now_us);
+    settle_engine(loop);
+    sched_intake(&loop->sched, loop->now_us);
+    launch_step(loop);
+    net_emit(&loop->net, loop->now_us);
+    sample_progress(loop);
+    start_serving(loop, listeners);
+    answer_operator(loop, orders);
+    return !loop->draining || drain_goes_on(loop);
+}
+
+void loop_check(const struct loop *loop)
+{
+    kvmem_check(&loop->kv);
+    sched_check(&loop->sched);
+    net_check(&loop->net);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the fixed pipeline. One thread owns all host state; one pass is always
+ *
+ *   net_poll -> sched_settle, sched_intake, sched_plan -> kvmem_bind -> engine -> net_emit -> text port
+ *
+ * The loop composes and decides nothing. It runs unchanged over any struct world.
+ */
+#include "appliance/base/world.h"
+#include "appliance/textport.h"
+#include "kvmem/kvmem.h"
+#include "net/net.h"
+#include "sched/sched.h"
+
+struct loop_settings {
+    const struct options *options;
+    const struct limits *limits;
+    const struct vocab *vocab;
+    const char *model_name;
+    struct step step;               /* the record that the engine reads */
+    uint64_t drain_us;
+};
+
+struct loop {
+    struct loop_settings settings;
+    const struct world *world;
+    struct stats stats;
+    struct call_table calls;
+    struct exchange exchange;
+    struct kvmem kv;
+    struct sched sched;
+    struct net net;
+    struct textport textport;
+    /* Time: what the stages see is the world's clock less the gaps in which the process was stopped. */
+    uint64_t now_us, world_us, skipped_us;
+    uint64_t started_us;
+    /* Progress, for health. */
+    uint64_t heartbeat, heartbeat_seen_us;
+    uint64_t step_submitted_us, step_done_us, call_done_us;
+    uint64_t calls_done;
+    enum world_engine engine;
+    uint32_t engine_losses;
+    bool serving;                   /* listeners are open */
+    bool draining;
+    uint64_t drain_until_us;
+};
+
+/* What the keeper tells the loop, besides the engine. */
+struct loop_orders {
+    bool engine_failed;             /* the keeper has given up on the worker */
+    bool drain, stop_now;
+    uint32_t load_permille;
+    uint32_t worker_pid;
+};
+
+void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits);
+void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
+               struct arena *arena);
+/* The listening handles of the binary protocol are used once the engine is up; the text port at once. */
+void loop_listen_text(struct loop *loop, int32_t handle);
+/* One pass; false when the loop has ended (drained or told to stop). `listeners`: see net_listen(). */
+bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
+/* Every invariant of every stage. */
+void loop_check(const struct loop *loop);

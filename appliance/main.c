@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* What: the command line. Everything else is boot.c (measure, reserve) and keeper.c (run). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "appliance/boot.h"
+#include "appliance/keeper.h"
+#include "appliance/log.h"
+#include "selftest/post/post.h"
+
+#define VERSION "0.1.0"
+
+enum mode { MODE_SERVE, MODE_CHECK, MODE_SELFTEST };
+
+static void print_help(void)
+{
+    printf("usage: agentix [--config FILE] [--set section.key=value]... [--check] [--selftest]\n"
+           "               [--version] [--help]\n\n"
+           "  --config FILE   read options from an INI file; without it the defaults serve the\n"
+           "                  embedded model\n"
+           "  --set S.K=V     override one option; may be given many times\n"
+           "  --check         check options and model, print the memory plan, exit\n"
+           "  --selftest      power-on self-test, exit; the status says which part failed\n\n"
+           "options, as [section] key = value in the file:\n\n");
+    config_write_help(stdout);
+}
+
+static enum boot_exit usage(const char *problem, const char *argument)
+{
+    fprintf(stderr, "agentix: %s%s\nagentix: see agentix --help\n", problem, argument);
+    return BOOT_EXIT_USAGE;
+}
+
+static enum boot_exit option_error(const struct config_error *error)
+{
+    fprintf(stderr, "agentix: %s\n", error->text);
+    return BOOT_EXIT_CONFIG;
+}
+
+/* The file first, so that --set overrides it wherever it stands on the line. */
+static enum boot_exit read_options(struct options *options, int argc, char **argv)
+{
+    struct config_error error = {.text = ""};
+    bool has_file = false;
+    config_defaults(options);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) {
+            if (has_file) {
+                return usage("--config given twice", "");
+            }
+            has_file = true;
+            if (config_load_file(options, argv[++i], &error) != STATUS_OK) {
+                return option_error(&error);
+            }
+        } else if (strcmp(argv[i], "--set") == 0) {
+            i++;
+        }
+    }
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--set") == 0 && i + 1 < argc &&
+            config_set(options, argv[++i], &error) != STATUS_OK) {
+            return option_error(&error);
+        }
+    }
+    return BOOT_EXIT_OK;
+}
+
+/* Looks at every word of the line; -1: go on, else the exit status. */
+static int read_line(int argc, char **argv, enum mode *mode)
+{
+    for (int i = 1; i < argc; i++) {
+        bool takes_value = strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0;
+        if (takes_value && i + 1 == argc) {
+            return usage("missing value after ", argv[i]);
+        }
+        if (takes_value) {
+            i++;
+        } else if (strcmp(argv[i], "--help") == 0) {
+            print_help();
+            return BOOT_EXIT_OK;
+        } else if (strcmp(argv[i], "--version") == 0) {
+            printf("agentix %s protocol %d\n", VERSION, 1);
+            return BOOT_EXIT_OK;
+        } else if (strcmp(argv[i], "--check") == 0) {
+            *mode = MODE_CHECK;
+        } else if (strcmp(argv[i], "--selftest") == 0) {
+            *mode = MODE_SELFTEST;
+        } else {
+            return usage("unknown argument ", argv[i]);
+        }
+    }
+    return -1;
+}
+
+static enum boot_exit run(struct boot *boot, enum mode mode)
+{
+    enum boot_exit exit_status = boot_measure(boot);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    if (mode == MODE_CHECK) {
+        boot_print_plan(boot);
+        fflush(stdout);
+    }
+    exit_status = boot_check_memory(boot);
+    if (exit_status != BOOT_EXIT_OK || mode == MODE_CHECK) {
+        return exit_status;
+    }
+    exit_status = boot_reserve(boot);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    return mode == MODE_SELFTEST ? post_run(boot) : keeper_run(boot);
+}
+
+int main(int argc, char **argv)
+{
+    static struct boot boot;
+    enum mode mode = MODE_SERVE;
+    int line = read_line(argc, argv, &mode);
+    if (line >= 0) {
+        return line;
+    }
+    enum boot_exit exit_status = read_options(&boot.options, argc, argv);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    return run(&boot, mode);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the worker role: takes the engine's arena, starts the engine, runs steps as they come.
+ * Invariants: it runs only steps that were submitted to its own epoch; weights are inherited, read-only.
+ * Between steps the heartbeat grows every IDLE_MS, so that a stopped worker is told from an idle one.
+ */
+#include "appliance/worker.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+#include "appliance/heap.h"
+#include "appliance/log.h"
+
+#define IDLE_MS 100
+
+static uint64_t clock_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void ignore_signals(void)
+{
+    sigset_t none;
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static struct kernels *start_engine(const struct boot *boot)
+{
+    struct arena arena;
+    struct kernels *kernels = NULL;
+    uint64_t bytes = plan_tier_bytes(&boot->plan, TIER_ENGINE);
+    if (arena_map(&arena, bytes, false) != STATUS_OK) {
+        log_event(LOG_ERROR, "cannot reserve the engine's memory");
+        _exit(BOOT_EXIT_MEMORY);
+    }
+    enum status status = kernels_init(&kernels, &boot->engine, boot->weights, &arena,
+                                      &boot->shared.control->heartbeat);
+    if (status != STATUS_OK) {
+        log_event(LOG_ERROR, "engine does not start: %s", status_text(status));
+        _exit(BOOT_EXIT_ENGINE);
+    }
+    ASSERT(arena.used_bytes == bytes);
+    arena_seal(&arena);
+    return kernels;
+}
+
+_Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
+{
+    struct control *control = boot->shared.control;
+    prctl(PR_SET_NAME, "agentix-worker");
+    log_role("worker");
+    ignore_signals();
+    uint32_t seen = atomic_load(&control->submitted);
+    /* A step that was submitted to this epoch before we looked cannot exist: the core submits only
+     * after worker_ready says this epoch. */
+    struct kernels *kernels = start_engine(boot);
+    boot_lock_memory(boot);
+    heap_seal();
+    atomic_store(&control->worker_ready, epoch);
+    control_ring(boot->shared.engine_bell);
+    for (;;) {
+        if (control_await(control, epoch, &seen, IDLE_MS)) {
+            uint64_t start_us = clock_us();
+            kernels_run(kernels, &boot->step);
+            step_header(&boot->step)->engine_us = clock_us() - start_us;
+            control_done(control, seen, boot->shared.engine_bell);
+        }
+        control->heartbeat++;
+    }
+}

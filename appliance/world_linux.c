@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
+ * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt, getrandom,
+ * clock_gettime, futex, and read of the bells are called.
+ * Owner: the core's one thread.
+ */
+#include "appliance/world_linux.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+
+static uint64_t now_us(void *self)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t tag_of(enum world_source source, uint32_t index)
+{
+    return (uint64_t)source << 32 | index;
+}
+
+/* Milliseconds for epoll_wait, rounded up so that a deadline has passed when it returns. */
+static int timeout_ms_ceil(uint64_t now, uint64_t until_us)
+{
+    if (until_us == UINT64_MAX) {
+        return -1;
+    }
+    if (until_us <= now) {
+        return 0;
+    }
+    uint64_t ms = (until_us - now + 999) / 1000;
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+static uint32_t ready_from_epoll(uint32_t events)
+{
+    uint32_t ready = 0;
+    ready |= (events & (EPOLLIN | EPOLLRDHUP)) ? WORLD_READABLE : 0;
+    ready |= (events & EPOLLOUT) ? WORLD_WRITABLE : 0;
+    ready |= (events & (EPOLLERR | EPOLLHUP)) ? WORLD_HANGUP : 0;
+    return ready;
+}
+
+static uint32_t wait_events(void *self, struct world_event *events, uint32_t max,
+                            uint64_t until_us)
+{
+    struct world_linux *linux_world = self;
+    struct epoll_event raw[WORLD_EVENTS_MAX];
+    ASSERT(max > 0 && max <= WORLD_EVENTS_MAX);
+    int count = epoll_wait(linux_world->epoll, raw, (int)max,
+                           timeout_ms_ceil(now_us(self), until_us));
+    uint32_t events_count = 0;
+    for (int i = 0; i < count; i++) {
+        struct world_event *event = &events[events_count++];
+        event->source = (enum world_source)(raw[i].data.u64 >> 32);
+        event->index = (uint32_t)raw[i].data.u64;
+        event->ready = ready_from_epoll(raw[i].events);
+        if (event->source == WORLD_SOURCE_ENGINE) {
+            control_hush(linux_world->shared.engine_bell);
+        } else if (event->source == WORLD_SOURCE_CONTROL) {
+            control_hush(linux_world->shared.control_bell);
+        }
+    }
+    return events_count;
+}
+
+static int32_t accept_peer(void *self, int32_t listener)
+{
+    int handle = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (handle < 0) {
+        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        return full ? WORLD_EFULL : WORLD_EAGAIN;
+    }
+    int on = 1;     /* fails on a unix socket, which needs it not */
+    setsockopt(handle, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return handle;
+}
+
+static void watch(void *self, int32_t handle, enum world_source source, uint32_t index,
+                  uint32_t interest)
+{
+    struct world_linux *linux_world = self;
+    struct epoll_event event = {.data.u64 = tag_of(source, index)};
+    event.events = ((interest & WORLD_READABLE) ? EPOLLIN : 0u) |
+                   ((interest & WORLD_WRITABLE) ? EPOLLOUT : 0u);
+    int rc = epoll_ctl(linux_world->epoll, EPOLL_CTL_MOD, handle, &event);
+    if (rc < 0 && errno == ENOENT) {
+        rc = epoll_ctl(linux_world->epoll, EPOLL_CTL_ADD, handle, &event);
+    }
+    ASSERT(rc == 0);
+}
+
+static int64_t result_of(ssize_t count)
+{
+    if (count >= 0) {
+        return count;
+    }
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS
+               ? WORLD_EAGAIN
+               : WORLD_ECLOSED;
+}
+
+static int64_t recv_bytes(void *self, int32_t handle, void *bytes, uint32_t max)
+{
+    return result_of(recv(handle, bytes, max, MSG_DONTWAIT));
+}
+
+static int64_t send_bytes(void *self, int32_t handle, const void *bytes, uint32_t count)
+{
+    return result_of(send(handle, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+static void close_handle(void *self, int32_t handle)
+{
+    close(handle);
+}
+
+static void entropy(void *self, void *bytes, uint32_t count)
+{
+    uint32_t have = 0;
+    while (have < count) {
+        ssize_t got = getrandom((uint8_t *)bytes + have, count - have, 0);
+        have += got > 0 ? (uint32_t)got : 0;
+    }
+}
+
+static void engine_submit(void *self)
+{
+    struct world_linux *linux_world = self;
+    ASSERT(!linux_world->in_flight);
+    linux_world->in_flight = true;
+    control_submit(linux_world->shared.control, ++linux_world->sequence, linux_world->epoch);
+}
+
+static enum world_engine engine_poll(void *self)
+{
+    struct world_linux *linux_world = self;
+    struct control *control = linux_world->shared.control;
+    uint32_t epoch = atomic_load(&control->worker_epoch);
+    if (epoch != linux_world->epoch) {
+        bool first = linux_world->epoch == 0;
+        linux_world->epoch = epoch;
+        linux_world->in_flight = false;
+        if (!first) {
+            return WORLD_ENGINE_LOST;
+        }
+    }
+    if (epoch == 0 || atomic_load(&control->worker_ready) != epoch) {
+        return WORLD_ENGINE_DOWN;
+    }
+    if (!linux_world->in_flight) {
+        return WORLD_ENGINE_IDLE;
+    }
+    if (atomic_load(&control->done) != linux_world->sequence) {
+        return WORLD_ENGINE_BUSY;
+    }
+    linux_world->in_flight = false;
+    return WORLD_ENGINE_DONE;
+}
+
+static uint64_t engine_heartbeat(void *self)
+{
+    const struct world_linux *linux_world = self;
+    return linux_world->shared.control->heartbeat;
+}
+
+enum status world_linux_init(struct world_linux *linux_world, const struct shared *shared)
+{
+    *linux_world = (struct world_linux){.shared = *shared};
+    linux_world->world = (struct world){
+        .self = linux_world,
+        .now_us = now_us,
+        .wait = wait_events,
+        .accept = accept_peer,
+        .watch = watch,
+        .recv = recv_bytes,
+        .send = send_bytes,
+        .close = close_handle,
+        .entropy = entropy,
+        .engine_submit = engine_submit,
+        .engine_poll = engine_poll,
+        .engine_heartbeat = engine_heartbeat,
+    };
+    linux_world->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (linux_world->epoll < 0) {
+        return STATUS_DEVICE_IO;
+    }
+    watch(linux_world, shared->engine_bell, WORLD_SOURCE_ENGINE, 0, WORLD_READABLE);
+    watch(linux_world, shared->control_bell, WORLD_SOURCE_CONTROL, 0, WORLD_READABLE);
+    return STATUS_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the product's side of the seam (appliance/base/world.h): epoll, sockets, the monotonic clock
+ * and the control page. Everything that the core asks of the operating system is in world_linux.c.
+ */
+#include "appliance/base/world.h"
+#include "appliance/control.h"
+
+struct world_linux {
+    struct world world;
+    int epoll;
+    struct shared shared;
+    uint32_t sequence;              /* of the newest submitted step */
+    uint32_t epoch;                 /* of the worker that the core believes in */
+    bool in_flight;
+};
+
+/* BOOT_ONLY. Opens the epoll descriptor and watches the bells. */
+MUST_CHECK enum status world_linux_init(struct world_linux *linux_world,
+                                        const struct shared *shared);

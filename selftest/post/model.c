@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the model is read twice, once to pack it and once for its digest alone; both digests must
+ * agree, and every weight must be finite (the loader checks).
+ */
+#include <stdio.h>
+
+#include "selftest/post/post.h"
+
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+static bool digest_tensor(const struct boot *boot, const struct gguf_tensor *tensor,
+                          uint64_t *digest)
+{
+    static uint8_t buffer[65536];
+    struct config_error error;
+    for (uint64_t at = 0; at < tensor->bytes; at += sizeof buffer) {
+        uint64_t count = tensor->bytes - at;
+        count = count < sizeof buffer ? count : sizeof buffer;
+        if (gguf_read(&boot->source, tensor->offset + at, buffer, count, &error) != STATUS_OK) {
+            printf("model: %s\n", error.text);
+            return false;
+        }
+        for (uint64_t i = 0; i < count; i++) {
+            *digest = (*digest ^ buffer[i]) * FNV_PRIME;
+        }
+    }
+    return true;
+}
+
+bool post_model(struct boot *boot)
+{
+    uint64_t loaded = 0;
+    uint64_t again = FNV_START;
+    for (uint32_t i = 0; i < boot->gguf->tensors_count; i++) {
+        if (!digest_tensor(boot, &boot->gguf->tensors[i], &again)) {
+            return false;
+        }
+    }
+    if (boot_load_weights(boot, NULL, &loaded) != BOOT_EXIT_OK) {
+        return false;
+    }
+    printf("model: digest %016llx, again %016llx\n", (unsigned long long)loaded,
+           (unsigned long long)again);
+    return loaded == again;
+}
