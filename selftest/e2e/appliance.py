@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""The real binary under test: start it on free ports, ask its text port, signal it, stop it.
+
+Only processes started here are ever signalled, by pid. Nothing here asserts a time; deadlines only
+bound how long a test may hang.
+"""
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("AGENTIX_BUILD", os.path.join(ROOT, "build"))
+SHARED = os.path.join(os.path.dirname(ROOT), "shared")
+HANG_S = float(os.environ.get("AGENTIX_HANG_S", "60"))
+
+
+def wait_for(condition, what, limit_s=HANG_S):
+    """Polls until condition() is true; returns its value."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError("did not happen: " + what)
+
+
+class Appliance:
+    """`with Appliance("sched.queues=2") as a:` serves on a.tcp and answers a.text("health")."""
+
+    def __init__(self, *settings, unix=False, wait=True, binary="agentix"):
+        self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
+        self.unix = os.path.join(self.directory.name, "s") if unix else None
+        arguments = [os.path.join(BUILD, binary)]
+        for setting in ("net.tcp=127.0.0.1:0", "text.listen=127.0.0.1:0") + settings:
+            arguments += ["--set", setting]
+        if unix:
+            arguments += ["--set", "net.unix=" + self.unix]
+        self.lines = []
+        self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True,
+                                        stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.tcp = self._listening("net.tcp")
+        self.text_address = self._listening("text.listen")
+        if wait:
+            wait_for(lambda: self.health().startswith("ready"), "health is ready")
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip("\n"))
+
+    def _listening(self, key):
+        pattern = re.compile("listening " + re.escape(key) + r"=(.*):(\d+)$")
+
+        def find():
+            for line in list(self.lines):
+                match = pattern.search(line)
+                if match:
+                    return match.group(1).strip("[]"), int(match.group(2))
+            if self.process.poll() is not None:
+                self.reader.join(1)
+                raise AssertionError("ended: %d\n%s" % (self.process.returncode,
+                                                        "\n".join(self.lines)))
+            return None
+        return wait_for(find, "listening on " + key)
+
+    @property
+    def to(self):
+        return "%s:%d" % self.tcp
+
+    def ask(self, request):
+        """Everything that the text port sends until it closes or the answer's end line."""
+        with socket.create_connection(self.text_address, timeout=HANG_S) as s:
+            s.sendall(request)
+            answer = b""
+            while True:
+                got = s.recv(65536)
+                answer += got
+                if not got or answer.endswith(b"end\r\n") or answer.endswith(b"end\n"):
+                    return answer.decode("utf-8", "replace")
+
+    def text(self, command):
+        lines = self.ask(command.encode() + b"\r\n").replace("\r\n", "\n").split("\n")
+        return "\n".join(line for line in lines if line not in ("", "end"))
+
+    def health(self):
+        return self.text("health")
+
+    def stats(self):
+        """name -> integer"""
+        values = {}
+        for line in self.text("stats").split("\n"):
+            match = re.match(r"(\w+)[ =]+(\d+)\b", line)
+            if match:
+                values[match.group(1)] = int(match.group(2))
+        return values
+
+    def children(self):
+        """comm -> pid of the keeper's children."""
+        pids = {}
+        path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
+        for pid in open(path).read().split():
+            pids[open("/proc/%s/comm" % pid).read().strip()] = int(pid)
+        return pids
+
+    @property
+    def worker(self):
+        return wait_for(lambda: self.children().get("agentix-worker"), "a worker")
+
+    @property
+    def core(self):
+        return self.children()["agentix-core"]
+
+    def stop(self):
+        """SIGTERM; the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(HANG_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        self.reader.join(5)
+        self.process.stderr.close()
+        self.directory.cleanup()
+        return status
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None:
+            print("\n".join(["appliance said:"] + self.lines[-30:]))
+            self.process.kill()
+        status = self.stop()
+        if kind is None:
+            assert status == 0, "exit status %d\n%s" % (status, "\n".join(self.lines[-30:]))
+
+
+def run(program, *arguments, **options):
+    """Runs build/PROGRAM to its end; the completed process with text output."""
+    return subprocess.run([os.path.join(BUILD, program)] + list(arguments), text=True,
+                          capture_output=True, timeout=options.pop("timeout", HANG_S), **options)

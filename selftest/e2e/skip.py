@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+import os
+
+from appliance import SHARED
+
+
+class Skip(Exception):
+    """Why a test cannot run here."""
+
+
+def shared(path):
+    """A file of the optional shared test data, or Skip."""
+    full = os.path.join(SHARED, path)
+    if not os.path.exists(full):
+        raise Skip("no shared test data: " + path)
+    return full
