@@ -27,6 +27,9 @@
 #define WIRE_BOOT_ID_BYTES  16
 #define WIRE_NAME_BYTES     64
 #define WIRE_REPLY_BYTES_MAX 256        /* every frame of the server but TOKENS fits, header included */
+#define WIRE_CALL_BYTES_MIN 80          /* the fixed part of CALL */
+#define WIRE_TOKENS_BYTES_MIN 24        /* the fixed part of TOKENS */
+#define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
 
 enum wire_type {
     /* client -> server */
@@ -47,7 +50,8 @@ enum wire_field {
     WIRE_FIELD_PROGRAM_ID, WIRE_FIELD_THREAD, WIRE_FIELD_MAX_TOKENS, WIRE_FIELD_TEMPERATURE,
     WIRE_FIELD_TOP_K, WIRE_FIELD_TOP_P, WIRE_FIELD_MIN_P, WIRE_FIELD_REPEAT_PENALTY,
     WIRE_FIELD_SEED, WIRE_FIELD_DEADLINE, WIRE_FIELD_STOP_IDS, WIRE_FIELD_STOP_TEXTS,
-    WIRE_FIELD_PROMPT, WIRE_FIELD_KIND,
+    WIRE_FIELD_PROMPT, WIRE_FIELD_KIND, WIRE_FIELD_NAME, WIRE_FIELD_CONNECTION,
+    WIRE_FIELD_COUNT
 };
 
 struct wire_fault {                 /* why a frame was refused; becomes an ERROR frame */
@@ -55,11 +59,12 @@ struct wire_fault {                 /* why a frame was refused; becomes an ERROR
     enum wire_field field;
     uint8_t frame_type;
     uint64_t call_id;               /* where the frame names one */
-    uint64_t found, min, max;       /* floats in thousandths, saturated */
+    uint64_t found, min, max;       /* floats in thousandths (found: two's complement), saturated */
 };
 
 struct wire_header { uint8_t type; uint32_t length_bytes; uint32_t checksum; };
 
+/* CRC-32C of bytes 0..11 of the header, then of the payload. */
 uint32_t wire_checksum(const uint8_t *header, const uint8_t *payload, uint32_t payload_bytes);
 
 /* `bytes` has WIRE_HEADER_BYTES. Checks magic, type (of either direction), reserved, length against
@@ -104,6 +109,21 @@ struct wire_call {
     uint32_t prompt_count;          /* token ids, or bytes of text */
     const uint8_t *prompt;          /* into the frame; token ids are little-endian, unaligned */
 };
+
+/* What a number of CALL may be: one table for the decoder, the tests and the fuzz dictionary. */
+enum wire_number { WIRE_U32, WIRE_U64, WIRE_F32 };
+struct wire_range {
+    enum wire_field field;
+    enum wire_number number;        /* F32: finite, too */
+    uint32_t offset;                /* in the payload of CALL */
+    uint32_t member;                /* in struct wire_call */
+    double min, max;
+    bool min_open, max_open;        /* the bound itself is not allowed */
+    bool or_zero;                   /* 0 is allowed as well: off */
+};
+extern const struct wire_range wire_call_ranges[];
+extern const uint32_t wire_call_ranges_count;
+
 struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */
 struct wire_accept { uint64_t call_id; uint32_t prompt_tokens; };
