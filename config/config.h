@@ -31,6 +31,7 @@ struct options {
 #define OPTION(section, key, type, unit, fallback, min, max, help) struct option_value section##_##key;
 #include "config/options.def"
 #undef OPTION
+    char source[CONFIG_TEXT_BYTES]; /* the file that was loaded, for messages; empty: none */
 };
 
 /* The same list as a table, for loops. */
@@ -42,13 +43,21 @@ struct option_row {
 };
 extern const struct option_row config_option_rows[];
 extern const uint32_t config_option_rows_count;
+#define CONFIG_LINE_SET UINT32_MAX          /* option_value.line of a value from --set */
+
+static inline const struct option_value *config_value(const struct options *options,
+                                                      const struct option_row *row)
+{
+    return (const struct option_value *)(const void *)((const char *)options + row->offset);
+}
 
 struct config_error {
     char text[CONFIG_ERROR_BYTES];
 };
 
 void config_defaults(struct options *options);
-/* Reads an INI file: regular, at most 64 KiB, no NUL, BOM or lone CR, no unknown or duplicate key. */
+/* Reads an INI file: regular, at most 64 KiB, no NUL, BOM or lone CR, no unknown or duplicate key.
+ * Once after config_defaults() and before any config_set(). */
 MUST_CHECK enum status config_load_file(struct options *options, const char *path,
                                         struct config_error *error);
 /* The same from memory; `name` stands for the file in messages. The fuzz target's entry. */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/config.h"
+
+#include <stddef.h>
+
+#include "appliance/base/assert.h"
+#include "config/address.h"
+#include "config/error.h"
+#include "config/options.h"
+
+/*
+ * What: relations between options that need no model: each function checks one. The range of a single
+ * value is options.def's business; what depends on the model or the machine is limits.c's.
+ * Rule: a default never makes a file wrong. Where a default would contradict what somebody wrote, the
+ * default yields (limits.c takes the smaller); only two written values can contradict each other.
+ */
+
+static enum status refuse(struct config_error *error, const struct options *options,
+                          const char *section, const char *key)
+{
+    const struct option_row *row = config_options_find(section, key);
+    ASSERT(row != NULL);
+    config_error_begin(error, options, row);
+    return STATUS_CONFIG_OPTION;
+}
+
+static enum status check_address(const struct options *options, const char *section,
+                                 const char *key, struct config_error *error)
+{
+    const struct option_row *row = config_options_find(section, key);
+    struct config_address address = {0};
+    ASSERT(row != NULL && row->type == OPTION_TEXT);
+    const char *text = config_value(options, row)->text;
+    if (text[0] == '\0') {
+        return STATUS_OK;
+    }
+    if (config_address_parse(text, &address) != STATUS_OK) {
+        config_error_begin(error, options, row);
+        return config_error_add(error, "not a numeric address, "
+                                       "allowed 127.0.0.1:PORT or [::1]:PORT");
+    }
+    if (!config_address_is_loopback(&address)) {
+        config_error_begin(error, options, row);
+        return config_error_add(error, "not a loopback address: this version has no authentication "
+                                       "and serves its own machine only, "
+                                       "allowed 127.0.0.0/8 and [::1]");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_addresses_differ(const struct options *options, struct config_error *error)
+{
+    struct config_address binary = {0}, text = {0};
+    if (config_address_parse(options->net_tcp.text, &binary) != STATUS_OK ||
+        config_address_parse(options->text_listen.text, &text) != STATUS_OK ||
+        !config_address_is_equal(&binary, &text) || binary.port == 0) {
+        return STATUS_OK;
+    }
+    (void)refuse(error, options, "text", "listen");
+    return config_error_add(error, "the same address as net.tcp, allowed any other port");
+}
+
+static enum status check_block_tokens(const struct options *options, struct config_error *error)
+{
+    if (options->kv_block_tokens.number % 8 == 0) {
+        return STATUS_OK;
+    }
+    (void)refuse(error, options, "kv", "block_tokens");
+    return config_error_add(error, "not a multiple of 8, allowed 8, 16, 24 .. 256");
+}
+
+static enum status check_calls_per_connection(const struct options *options,
+                                              struct config_error *error)
+{
+    if (options->limits_calls_per_connection.line == 0 ||
+        options->limits_calls_per_connection.number <= options->limits_calls.number) {
+        return STATUS_OK;
+    }
+    (void)refuse(error, options, "limits", "calls_per_connection");
+    return config_error_add(error, "more than all open calls, allowed 1 .. limits.calls = %llu",
+                            (unsigned long long)options->limits_calls.number);
+}
+
+/* Queue i is quantum * growth^i wide; the lower end of the last one is the sum of those above it. */
+static enum status check_queue_ranges(const struct options *options, struct config_error *error)
+{
+    uint64_t width = options->sched_quantum.number, end = 0;
+    for (uint64_t queue = 0; queue < options->sched_queues.number; queue++) {
+        if (__builtin_add_overflow(end, width, &end) ||
+            __builtin_mul_overflow(width, options->sched_quantum_growth.number, &width)) {
+            (void)refuse(error, options, "sched", "quantum_growth");
+            return config_error_add(error, "queue %llu of %llu would leave 64 bits of microseconds, "
+                                           "allowed fewer queues, a smaller quantum or growth",
+                                    (unsigned long long)queue + 1,
+                                    (unsigned long long)options->sched_queues.number);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status config_check(const struct options *options, struct config_error *error)
+{
+    TRY(check_address(options, "net", "tcp", error));
+    TRY(check_address(options, "text", "listen", error));
+    TRY(check_addresses_differ(options, error));
+    TRY(check_block_tokens(options, error));
+    TRY(check_calls_per_connection(options, error));
+    TRY(check_queue_ranges(options, error));
+    return STATUS_OK;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/config.h"
+
+#include "appliance/base/assert.h"
+#include "config/error.h"
+#include "config/gguf.h"
+#include "config/options.h"
+
+/*
+ * What: how many of everything there is. Each count is a sum with one commented term for each user;
+ * a pool that is too small is changed here and nowhere else.
+ * Invariants: one maximal call always fits (context_tokens in blocks, in a frame); batch_calls <= calls;
+ * calls_per_connection <= calls; every count fits 32 bits.
+ * Why refuse here: a call that can never fit must be known at boot, not wait for ever.
+ */
+
+#define FRAMES_PER_PASS        8        /* of one connection: others wait no longer than this */
+#define FRAME_BYTES_MIN        65536
+#define FRAME_FIXED_BYTES      4096     /* fields, stop ids and stop strings of a CALL */
+#define TOKEN_BYTES            4        /* of a token id on the wire */
+#define CONTEXT_TOKENS_DEFAULT 8192
+#define TEXT_SLOTS             8
+#define TEXT_LINE_BYTES        160      /* longest line of `programs` and `calls` */
+#define TEXT_FIXED_BYTES       16384    /* headings, `stats`, `config`, `help` */
+#define ENGINE_THREADS_MAX     64
+
+static uint32_t smaller(uint64_t a, uint64_t b)
+{
+    uint64_t low = a < b ? a : b;
+    ASSERT(low <= UINT32_MAX);
+    return (uint32_t)low;
+}
+
+static uint32_t blocks_from_tokens_ceil(uint64_t tokens, uint32_t block_tokens)
+{
+    ASSERT(block_tokens > 0);
+    return smaller((tokens + block_tokens - 1) / block_tokens, UINT32_MAX);
+}
+
+static void begin(struct config_error *error, const struct options *options, const char *section,
+                  const char *key)
+{
+    const struct option_row *row = config_options_find(section, key);
+    ASSERT(row != NULL);
+    config_error_begin(error, options, row);
+}
+
+static enum status derive_context(struct limits *limits, const struct options *options,
+                                  const struct model_shape *shape, struct config_error *error)
+{
+    uint64_t asked = options->limits_context_tokens.number;
+    if (asked > shape->context_tokens) {
+        begin(error, options, "limits", "context_tokens");
+        return config_error_add(error, "the model knows %u positions, allowed 0 .. %u",
+                                shape->context_tokens, shape->context_tokens);
+    }
+    limits->context_tokens = asked != 0 ? smaller(asked, UINT32_MAX)
+                                        : smaller(shape->context_tokens, CONTEXT_TOKENS_DEFAULT);
+    if (limits->context_tokens < 2) {
+        begin(error, options, "limits", "context_tokens");
+        return config_error_add(error, "a call needs one prompt token and one output token, "
+                                       "allowed 2 .. %u", shape->context_tokens);
+    }
+    limits->vocab_tokens = shape->vocab_tokens;
+    return STATUS_OK;
+}
+
+static void derive_calls(struct limits *limits, const struct options *options)
+{
+    limits->programs = smaller(options->limits_programs.number, UINT32_MAX);
+    limits->calls = smaller(options->limits_calls.number, UINT32_MAX);
+    limits->connections = smaller(options->limits_connections.number, UINT32_MAX);
+    limits->calls_per_connection =
+        smaller(options->limits_calls_per_connection.number, limits->calls);
+    /* A batch larger than all calls would be empty rows. */
+    limits->batch_calls = smaller(options->sched_batch.number, limits->calls);
+    limits->steps_per_plan = smaller(options->sched_steps_per_plan.number, UINT32_MAX);
+    limits->prefill_tokens = smaller(options->sched_prefill_tokens.number, UINT32_MAX);
+    limits->step_tokens = limits->prefill_tokens    /* prompt chunks of all rows */
+                        + limits->batch_calls;      /* the last token of each row that decodes */
+}
+
+static enum status derive_blocks(struct limits *limits, const struct options *options,
+                                 struct config_error *error)
+{
+    uint64_t asked = options->kv_device_blocks.number;
+    uint32_t quarter = (limits->context_tokens + 3) / 4;
+    limits->kv_block_tokens = smaller(options->kv_block_tokens.number, UINT32_MAX);
+    limits->blocks_per_call =
+        blocks_from_tokens_ceil(limits->context_tokens, limits->kv_block_tokens);
+    /* A full batch of calls that use a quarter of their context each; never less than one maximal
+     * call. */
+    uint64_t wanted = (uint64_t)limits->batch_calls *
+                      blocks_from_tokens_ceil(quarter, limits->kv_block_tokens);
+    if (wanted < limits->blocks_per_call) {
+        wanted = limits->blocks_per_call;
+    }
+    limits->kv_blocks = smaller(asked != 0 ? asked : wanted, UINT32_MAX);
+    if (limits->kv_blocks >= limits->blocks_per_call) {
+        return STATUS_OK;
+    }
+    begin(error, options, "kv", "device_blocks");
+    return config_error_add(error, "one call of limits.context_tokens = %u needs "
+                                   "ceil(%u / kv.block_tokens = %u) = %u blocks, and %u x %u = %llu "
+                                   "tokens are fewer: it could never run, "
+                                   "allowed %u .. 16777216, or a smaller limits.context_tokens",
+                            limits->context_tokens, limits->context_tokens, limits->kv_block_tokens,
+                            limits->blocks_per_call, limits->kv_blocks, limits->kv_block_tokens,
+                            (unsigned long long)limits->kv_blocks * limits->kv_block_tokens,
+                            limits->blocks_per_call);
+}
+
+static void derive_buffers(struct limits *limits, const struct options *options)
+{
+    uint64_t call_frame = (uint64_t)TOKEN_BYTES * limits->context_tokens    /* the longest prompt */
+                        + FRAME_FIXED_BYTES;                                /* all the rest of CALL */
+    limits->frame_bytes = call_frame > FRAME_BYTES_MIN ? smaller(call_frame, UINT32_MAX)
+                                                       : FRAME_BYTES_MIN;
+    limits->send_bytes = smaller(options->net_send_bytes.number, UINT32_MAX);
+    limits->frames_per_pass = FRAMES_PER_PASS;
+    uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* a pass of frames */
+                      + limits->calls;      /* a cancel for each open call whose connection closes */
+    limits->commands = smaller(commands, UINT32_MAX);
+    limits->text_slots = TEXT_SLOTS;
+    uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
+    limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */
+                                      + TEXT_FIXED_BYTES, UINT32_MAX);
+}
+
+static void derive_threads(struct limits *limits, const struct options *options, uint32_t cpus)
+{
+    uint64_t asked = options->engine_threads.number;
+    uint32_t all = cpus == 0 ? 1 : smaller(cpus, ENGINE_THREADS_MAX);
+    limits->engine_threads = asked != 0 ? smaller(asked, ENGINE_THREADS_MAX) : all;
+}
+
+enum status config_limits(struct limits *limits, const struct options *options,
+                          const struct model_shape *shape, uint32_t cpus,
+                          struct config_error *error)
+{
+    *limits = (struct limits){0};
+    TRY(derive_context(limits, options, shape, error));
+    derive_calls(limits, options);
+    TRY(derive_blocks(limits, options, error));
+    derive_buffers(limits, options);
+    derive_threads(limits, options, cpus);
+    ASSERT(limits->batch_calls <= limits->calls && limits->batch_calls > 0);
+    ASSERT(limits->kv_blocks >= limits->blocks_per_call);
+    ASSERT(limits->frame_bytes >= FRAME_BYTES_MIN && limits->engine_threads > 0);
+    return STATUS_OK;
+}

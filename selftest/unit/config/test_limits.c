@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: each count of struct limits is the sum that it promises, at the defaults and at the edges, and
+ * what can never work is refused with its arithmetic.
+ * Method: options by --set, a model shape by hand.
+ */
+#include "selftest/unit/test.h"
+
+#include "config/config.h"
+#include "config/gguf.h"
+
+static struct options options;
+static struct limits limits;
+static struct config_error error;
+static struct model_shape shape;
+
+static enum status derive(const char *const *sets)
+{
+    config_defaults(&options);
+    for (; *sets != NULL; sets++) {
+        assert_status(STATUS_OK, config_set(&options, *sets, &error));
+    }
+    return config_limits(&limits, &options, &shape, 4, &error);
+}
+
+#define DERIVE(...) derive((const char *const[]){__VA_ARGS__, NULL})
+
+static int set_up(void **state)
+{
+    (void)state;
+    shape = (struct model_shape){.vocab_tokens = 32000, .context_tokens = 4096};
+    return 0;
+}
+
+static void assert_refused_with(const char *expected)
+{
+    if (strstr(error.text, expected) == NULL) {
+        print_error("got: %s\nexpected in it: %s\n", error.text, expected);
+        fail();
+    }
+}
+
+static void test_limits_defaults(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, derive((const char *const[]){NULL}));
+    assert_int_equal(limits.context_tokens, 4096);
+    assert_int_equal(limits.vocab_tokens, 32000);
+    assert_int_equal(limits.batch_calls, 32);
+    assert_int_equal(limits.step_tokens, 256 + 32);
+    assert_int_equal(limits.blocks_per_call, 256);
+    assert_int_equal(limits.kv_blocks, 32 * 64);
+    assert_int_equal(limits.frame_bytes, 65536);
+    assert_int_equal(limits.send_bytes, 65536);
+    assert_int_equal(limits.commands, 256 * 8 + 256);
+    assert_int_equal(limits.engine_threads, 4);
+    assert_int_equal(limits.text_slots, 8);
+    assert_int_equal(limits.text_page_bytes, 1024 * 160 + 16384);
+}
+
+static void test_limits_context_zero_is_the_models_up_to_8192(void **state)
+{
+    (void)state;
+    shape.context_tokens = 131072;
+    assert_status(STATUS_OK, derive((const char *const[]){NULL}));
+    assert_int_equal(limits.context_tokens, 8192);
+    assert_status(STATUS_OK, DERIVE("limits.context_tokens=131072"));
+    assert_int_equal(limits.context_tokens, 131072);
+    assert_int_equal(limits.frame_bytes, 4 * 131072 + 4096);
+}
+
+static void test_limits_context_above_the_model_is_refused(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("limits.context_tokens=4096"));
+    assert_status(STATUS_CONFIG_OPTION, DERIVE("limits.context_tokens=4097"));
+    assert_refused_with("--set: limits.context_tokens = 4097: the model knows 4096 positions, "
+                        "allowed 0 .. 4096");
+    assert_status(STATUS_CONFIG_OPTION, DERIVE("limits.context_tokens=1"));
+}
+
+static void test_limits_call_that_never_fits_is_refused(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.device_blocks=256"));
+    assert_int_equal(limits.kv_blocks, 256);
+    assert_status(STATUS_CONFIG_OPTION, DERIVE("kv.device_blocks=255"));
+    assert_refused_with("kv.device_blocks = 255: one call of limits.context_tokens = 4096 needs "
+                        "ceil(4096 / kv.block_tokens = 16) = 256 blocks, "
+                        "and 255 x 16 = 4080 tokens are fewer");
+    assert_status(STATUS_CONFIG_OPTION,
+                  DERIVE("kv.device_blocks=2", "limits.context_tokens=17", "kv.block_tokens=8"));
+    assert_status(STATUS_OK,
+                  DERIVE("kv.device_blocks=3", "limits.context_tokens=17", "kv.block_tokens=8"));
+}
+
+static void test_limits_default_blocks_hold_at_least_one_call(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("sched.batch=1"));
+    assert_int_equal(limits.kv_blocks, limits.blocks_per_call);
+    assert_status(STATUS_OK, DERIVE("limits.context_tokens=18", "sched.batch=8"));
+    assert_int_equal(limits.blocks_per_call, 2);
+    assert_int_equal(limits.kv_blocks, 8);
+}
+
+static void test_limits_defaults_yield_to_fewer_calls(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("limits.calls=5"));
+    assert_int_equal(limits.batch_calls, 5);
+    assert_int_equal(limits.calls_per_connection, 5);
+    assert_int_equal(limits.step_tokens, 256 + 5);
+    assert_int_equal(limits.commands, 256 * 8 + 5);
+}
+
+static void test_limits_largest_of_everything_fits_32_bits(void **state)
+{
+    (void)state;
+    shape.context_tokens = UINT32_MAX;
+    assert_status(STATUS_OK,
+                  DERIVE("limits.context_tokens=1048576", "limits.calls=1048576",
+                         "limits.programs=1048576", "limits.connections=65536", "sched.batch=1024",
+                         "sched.prefill_tokens=65536", "kv.block_tokens=8", "engine.threads=64"));
+    assert_int_equal(limits.blocks_per_call, 131072);
+    assert_int_equal(limits.kv_blocks, 1024u * 32768u);
+    assert_int_equal(limits.frame_bytes, 4u * 1048576u + 4096u);
+    assert_int_equal(limits.commands, 65536u * 8u + 1048576u);
+    assert_int_equal(limits.text_page_bytes, 1048576u * 160u + 16384u);
+}
+
+static void test_limits_threads_follow_cpus(void **state)
+{
+    (void)state;
+    config_defaults(&options);
+    assert_status(STATUS_OK, config_limits(&limits, &options, &shape, 0, &error));
+    assert_int_equal(limits.engine_threads, 1);
+    assert_status(STATUS_OK, config_limits(&limits, &options, &shape, 500, &error));
+    assert_int_equal(limits.engine_threads, 64);
+    assert_status(STATUS_OK, DERIVE("engine.threads=2"));
+    assert_int_equal(limits.engine_threads, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_limits_defaults, set_up),
+        cmocka_unit_test_setup(test_limits_context_zero_is_the_models_up_to_8192, set_up),
+        cmocka_unit_test_setup(test_limits_context_above_the_model_is_refused, set_up),
+        cmocka_unit_test_setup(test_limits_call_that_never_fits_is_refused, set_up),
+        cmocka_unit_test_setup(test_limits_default_blocks_hold_at_least_one_call, set_up),
+        cmocka_unit_test_setup(test_limits_defaults_yield_to_fewer_calls, set_up),
+        cmocka_unit_test_setup(test_limits_largest_of_everything_fits_32_bits, set_up),
+        cmocka_unit_test_setup(test_limits_threads_follow_cpus, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
