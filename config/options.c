@@ -78,14 +78,15 @@ bool config_options_has_section(const char *section, uint32_t section_bytes)
     return false;
 }
 
-/* "section.key" cut at NAME_BYTES_MAX - 1; without a key the section alone. Returns the length. */
+/* "section.key" in lower case, cut at NAME_BYTES_MAX - 1; without a key the section alone. Returns the
+ * length. */
 static uint32_t write_name(const char *section, const char *key, char name[NAME_BYTES_MAX])
 {
     const char *const parts[3] = {section, key != NULL ? "." : "", key != NULL ? key : ""};
     uint32_t length = 0;
     for (uint32_t part = 0; part < 3; part++) {
         for (const char *at = parts[part]; *at != '\0' && length < NAME_BYTES_MAX - 1; at++) {
-            name[length++] = *at;
+            name[length++] = (char)(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
         }
     }
     name[length] = '\0';

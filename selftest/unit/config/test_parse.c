@@ -127,7 +127,7 @@ static void test_load_unknown_names_suggest_the_nearest(void **state)
     assert_text_refused("[limits]\nzzzzzzzzzzzzzzzzzz = 1\n",
                         "a.ini:2: limits.zzzzzzzzzzzzzzzzzz = 1: unknown key");
     assert_text_refused("[sched]\nQUEUES = 4\n",
-                        "a.ini:2: sched.QUEUES = 4: unknown key, nearest is sched.quantum");
+                        "a.ini:2: sched.QUEUES = 4: unknown key, nearest is sched.queues");
 }
 
 static void test_load_duplicate_names_the_first_line(void **state)
