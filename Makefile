@@ -20,9 +20,10 @@ CFLAGS_release := -O2 -g1
 CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
+CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DAGENTIX_NO_TRAP
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
-LDFLAGS_STATIC := $(if $(filter asan,$(MODE)),,-static)
+LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
 
 # ---- what is built -------------------------------------------------------------------------------
@@ -61,8 +62,9 @@ $(B)/libagx.a: $(SDK_OBJ)
 	@rm -f $@
 	ar rcs $@ $^
 
-$(B)/agentix: $(MAIN_OBJ) $(LIB)
+$(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	@mkdir -p $(@D)
+	python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
@@ -86,10 +88,50 @@ $(B)/unit/%: selftest/unit/%.c $(LIB) $(FAKE_OBJ) build/embedded.gguf
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
 	    $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
 
-.PHONY: unit
+.PHONY: test unit e2e check demo
+test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests
+
 unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
 	    echo "== $$t"; $$t; done
+
+e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
+	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
+
+check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
+	python3 tools/check
+
+demo: all  ## start the appliance with the embedded model and watch three programs
+	sh tools/demo
+
+# ---- generated documents -------------------------------------------------------------------------
+build/docgen: tools/docgen.c $(LIB)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
+
+.PHONY: docs
+docs: build/docgen  ## write the generated pages again
+	build/docgen config >docs/config.md
+	build/docgen stats >docs/stats.md
+	build/docgen sample >docs/agentix.ini
+
+# ---- longer proofs, not part of test -------------------------------------------------------------
+.PHONY: fuzz fuzzers soak
+FUZZ := ini gguf frame sdk text
+FUZZ_RUNS ?= 100000
+fuzz:  ## every fuzz target FUZZ_RUNS times under ASan and UBSan (needs clang and libclang-rt)
+	$(MAKE) MODE=fuzz CC=clang fuzzers
+	@set -e; for f in $(FUZZ); do mkdir -p build/fuzz/corpus/$$f; \
+	    echo "== $$f"; build/fuzz/fuzz_$$f -runs=$(FUZZ_RUNS) -verbosity=0 -print_final_stats=1 \
+	    build/fuzz/corpus/$$f selftest/fuzz/corpus/$$f; done
+fuzzers: $(FUZZ:%=$(B)/fuzz_%)
+$(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
+	    $(LDLIBS_inih) -lm -lpthread
+
+soak: all  ## 10^6 calls and 100 kills: memory must not change, tokens must not either
+	KILLS=100 SOAK_CALLS=1000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
+	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
 build/.setup: tools/setup
 	@mkdir -p build

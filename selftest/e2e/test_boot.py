@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""Boot: the command line, the plan, every way in which it must refuse, and how it ends."""
+import os
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import tempfile
+
+from appliance import BUILD, Appliance, run, wait_for
+from protocol import IGNORE_EOS, Client
+from skip import Skip
+
+OFF = ("--set", "net.tcp=", "--set", "text.listen=")
+
+
+def boot(*arguments, text=None):
+    """Runs agentix with an optional INI text to its end; (status, all output)."""
+    with tempfile.TemporaryDirectory() as directory:
+        if text is not None:
+            path = os.path.join(directory, "a.ini")
+            with open(path, "wb") as ini:
+                ini.write(text)
+            os.chmod(path, 0o600)
+            arguments += ("--config", path)
+        done = run("agentix", *arguments)
+        return done.returncode, done.stdout + done.stderr
+
+
+def test_version_and_help():
+    assert run("agentix", "--version").stdout.startswith("agentix ")
+    text = run("agentix", "--help").stdout
+    for key in ("model", "policy", "steps_per_plan", "device_blocks", "lock"):
+        assert key in text, key
+
+
+def test_check_prints_the_plan_and_exits():
+    status, text = boot("--check")
+    assert status == 0, text
+    for word in ("call slots", "step record", "total", "weights", "engine", "core", "shared"):
+        assert word in text, word
+
+
+def test_unknown_argument_is_a_usage_error():
+    assert boot("--nonsense")[0] == 1
+    assert boot("--set")[0] == 1
+
+
+def test_unknown_key_names_file_and_line():
+    status, text = boot("--check", text=b"[sched]\npolcy = plas\n")
+    assert status == 2 and "a.ini:2" in text and "policy" in text, text
+
+
+def test_bad_values_are_refused_with_the_range():
+    for line in (b"batch = -1", b"batch = 0x10", b"batch = 1e3", b"batch = 4 GiB", b"batch =",
+                 b"batch = 18446744073709551616", b"batch = 1 x", b"policy = best",
+                 b"quantum = 5", b"batch = 2\nbatch = 3"):
+        status, text = boot("--check", text=b"[sched]\n" + line + b"\n")
+        assert status == 2 and "a.ini:" in text, (line, text)
+
+
+def test_set_overrides_the_file():
+    status, text = boot("--check", "--set", "limits.calls=7", text=b"[limits]\ncalls = 9\n"
+                        b"calls_per_connection = 7\n")
+    assert status == 0, text
+    assert any(line.split()[:3] == ["call", "slots", "7"] for line in text.split("\n")), text
+
+
+def test_a_call_that_could_never_fit_is_refused_at_boot():
+    status, text = boot("--check", "--set", "kv.device_blocks=2")
+    assert status == 2 and "kv.device_blocks" in text, text
+
+
+def test_a_plan_that_does_not_fit_memory_is_refused():
+    status, text = boot("--set", "limits.calls=1000000", "--set", "limits.context_tokens=1024",
+                        "--set", "kv.device_blocks=16000000", *OFF)
+    assert status == 4 and "MiB" in text, text
+
+
+def test_a_bad_model_has_an_exit_status_of_its_own():
+    with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 2 ** 62, 2 ** 62))
+        file.flush()
+        status, text = boot("--set", "model.path=" + file.name, *OFF)
+        assert status == 3 and "offset" in text, text
+    assert boot("--set", "model.path=/nonexistent.gguf", *OFF)[0] == 3
+
+
+def test_an_address_in_use_is_refused_and_a_beyond_loopback_too():
+    with Appliance() as a:
+        status, text = boot("--set", "net.tcp=" + a.to, "--set", "text.listen=")
+        assert status == 5, text
+    assert boot("--check", "--set", "net.tcp=0.0.0.0:7411")[0] == 2
+
+
+def test_a_stale_unix_socket_is_taken_over_and_a_live_one_is_not():
+    with Appliance(unix=True) as a:
+        assert stat.S_IMODE(os.stat(a.unix).st_mode) == 0o660
+        with Client(a.unix) as c:
+            c.generate(1, [1, 2, 3]).check()
+        status, text = boot("--set", "net.unix=" + a.unix, *OFF)
+        assert status == 5, text
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "s")
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
+        with Appliance("net.unix=" + path):
+            with Client(path) as c:
+                c.generate(1, [1, 2, 3]).check()
+        assert not os.path.exists(path)
+
+
+def test_selftest_passes():
+    done = run("agentix", "--selftest", timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("passed") == 4, done.stdout
+
+
+def test_serves_in_an_empty_chroot():
+    if os.geteuid() != 0:
+        raise Skip("chroot needs root")
+    with tempfile.TemporaryDirectory() as directory:
+        binary = os.path.join(directory, "agentix")
+        with open(os.path.join(BUILD, "agentix"), "rb") as source, open(binary, "wb") as target:
+            target.write(source.read())
+        os.chmod(binary, 0o755)
+        process = subprocess.Popen(
+            ["/agentix", "--set", "net.tcp=", "--set", "text.listen=", "--set", "net.unix=/s"],
+            preexec_fn=lambda: (os.chroot(directory), os.chdir("/")), stderr=subprocess.DEVNULL)
+        try:
+            path = os.path.join(directory, "s")
+            wait_for(lambda: os.path.exists(path), "the socket")
+            with Client(path) as c:
+                assert len(c.generate(1, [1, 2], max_tokens=5).check().tokens) == 5
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+def test_the_binary_is_static():
+    done = subprocess.run(["ldd", os.path.join(BUILD, "agentix")], capture_output=True, text=True)
+    assert "not a dynamic executable" in done.stdout + done.stderr or "statically" in done.stdout
+
+
+def test_sigterm_drains_and_open_calls_finish():
+    with Appliance() as a:
+        with Client(a.tcp) as c:
+            outcome = c.start(1, [1, 2, 3], max_tokens=600)
+            while not outcome.tokens:
+                c.step()
+            a.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: any("draining" in line for line in a.lines), "draining")
+            c.finish(1).check()
+            assert len(outcome.tokens) == 600
+        assert a.process.wait(60) == 0
+
+
+def test_a_second_sigterm_ends_at_once():
+    a = Appliance()
+    with Client(a.tcp) as c:
+        for i in range(8):
+            c.start(i + 1, [1, 2, 3], max_tokens=1000)
+        while not c.calls[1].tokens:
+            c.step()
+        a.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: any("draining" in line for line in a.lines), "draining")
+        a.process.send_signal(signal.SIGTERM)
+        assert c.is_closed()
+    assert a.stop() == 0
+
+
+def test_new_calls_are_refused_while_draining():
+    with Appliance() as a:
+        with Client(a.tcp) as c:
+            first = c.start(1, [1, 2, 3], max_tokens=900)
+            while not first.tokens:
+                c.step()
+            a.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: a.health().startswith("draining") or first.done, "draining")
+            c.start(2, [1, 2, 3], flags=IGNORE_EOS)
+            second = c.finish(2)
+            assert second.error is not None and "draining" in second.error["text"]
+            c.finish(1).check()

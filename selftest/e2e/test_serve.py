@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Serving: the right tokens, whatever the batch, the threads or the memory; stops; cancels; clients that
+vanish, stop reading, or send rubbish."""
+import os
+import random
+import signal
+import socket
+import struct
+import threading
+
+from appliance import HANG_S, Appliance, run, wait_for
+from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, EOS, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
+                      WANT_TEXT, Client, Closed, call, cancel, frame, hello)
+from skip import shared
+
+FIELDS = {"prompt": 21, "top_p": 14}
+
+
+def prompts(count, vocab, seed=1, longest=40):
+    generator = random.Random(seed)
+    return [[generator.randrange(3, vocab) for _ in range(generator.randrange(1, longest))]
+            for _ in range(count)]
+
+
+def serve_all(a, asked, at_once, **options):
+    """The tokens of every prompt, with `at_once` calls open at a time."""
+    answers = {}
+    with Client(a.tcp) as c:
+        waiting = list(enumerate(asked))
+        open_calls = set()
+        while waiting or open_calls:
+            while waiting and len(open_calls) < at_once:
+                index, prompt = waiting.pop(0)
+                c.start(index + 1, prompt, program=struct.pack("<QQ", index % 7, 9), **options)
+                open_calls.add(index + 1)
+            c.step()
+            for call_id in [i for i in open_calls if c.calls[i].done]:
+                answers[call_id - 1] = c.calls[call_id].check().tokens
+                open_calls.remove(call_id)
+    return [answers[i] for i in range(len(asked))]
+
+
+def test_tokens_do_not_depend_on_batch_threads_or_memory():
+    asked = prompts(100, 500)
+    with Appliance("engine.threads=1") as a:
+        alone = serve_all(a, asked, 1, max_tokens=24)
+    assert len({tuple(t) for t in alone}) > 50, "the answers differ from each other"
+    with Appliance("engine.threads=1") as a:
+        assert serve_all(a, asked, 32, max_tokens=24) == alone
+    with Appliance("engine.threads=2", "sched.prefill_tokens=7", "sched.steps_per_plan=3") as a:
+        assert serve_all(a, asked, 32, max_tokens=24) == alone
+    # Thirteen blocks of eight hold one maximal call: the others are preempted again and again.
+    with Appliance("engine.threads=2", "limits.context_tokens=96", "kv.block_tokens=8",
+                   "kv.device_blocks=13", "sched.quantum=1ms") as a:
+        assert serve_all(a, asked, 32, max_tokens=24) == alone
+        assert a.stats()["preemptions"] > 20, a.stats()
+        assert a.stats()["kv_blocks_used"] == 0
+
+
+def test_sampled_tokens_are_reproducible_too():
+    asked = prompts(40, 500, seed=2)
+    options = {"max_tokens": 16, "temperature": 0.9, "top_k": 50, "top_p": 0.95, "min_p": 0.01,
+               "penalty": 1.1, "seed": 42}
+    with Appliance("engine.threads=1") as a:
+        alone = serve_all(a, asked, 1, **options)
+    with Appliance("engine.threads=2", "kv.block_tokens=8", "limits.context_tokens=64",
+                   "kv.device_blocks=9") as a:
+        assert serve_all(a, asked, 24, **options) == alone
+
+
+def test_every_policy_serves():
+    asked = prompts(30, 500, seed=3)
+    answers = []
+    for policy in ("plas", "atlas", "mlfq", "fcfs"):
+        with Appliance("sched.policy=" + policy, "sched.quantum=1ms") as a:
+            answers.append(serve_all(a, asked, 30, max_tokens=12))
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_simd_and_plain_kernels_give_the_same_tokens():
+    asked = prompts(10, 500, seed=4)
+    with Appliance("engine.simd=plain") as a:
+        plain = serve_all(a, asked, 10)
+    with Appliance() as a:
+        assert serve_all(a, asked, 10) == plain
+
+
+def test_trained_model_tells_its_story():
+    path = shared("models/stories260K.gguf")
+    expected = open(shared("models/stories260K.expected.txt")).read()
+    with Appliance("model.path=" + path) as a:
+        done = run("agx", "--to", a.to, "generate", "--prompt", "", "--max-tokens", "200")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().startswith(expected.strip()) or \
+            expected.strip().startswith(done.stdout.strip()), done.stdout
+
+
+def test_text_and_tokens_agree_and_text_is_utf8():
+    with Appliance() as a, Client(a.tcp) as c:
+        outcome = c.generate(1, b"hello", max_tokens=40, flags=IGNORE_EOS | WANT_TEXT | ADD_BOS)
+        outcome.check()
+        outcome.text.decode("utf-8")
+        assert outcome.text
+        ids = c.generate(2, b"hello", max_tokens=40, flags=IGNORE_EOS | ADD_BOS).check()
+        assert ids.tokens == outcome.tokens and ids.text == b""
+
+
+def test_stop_ids_and_stop_strings_end_a_call():
+    with Appliance() as a, Client(a.tcp) as c:
+        free = c.generate(1, [5, 6, 7], max_tokens=60, flags=IGNORE_EOS | WANT_TEXT).check()
+        stop = free.tokens[10]
+        first = free.tokens.index(stop)
+        ended = c.generate(2, [5, 6, 7], max_tokens=60, stop_ids=(stop,)).check()
+        assert ended.done["finish"] == STOP_ID
+        assert ended.tokens == free.tokens[:first + 1]
+        text = free.text.decode("utf-8", "replace")
+        word = text[len(text) // 2:len(text) // 2 + 3].encode()
+        if b"\xef\xbf\xbd" in word or not word.strip():
+            word = text[3:5].encode()
+        ended = c.generate(3, [5, 6, 7], max_tokens=60, flags=IGNORE_EOS | WANT_TEXT,
+                           stop_texts=(word,)).check()
+        assert ended.done["finish"] == STOP_TEXT, ended.done
+        assert word not in ended.text and free.text.startswith(ended.text)
+
+
+def test_cancel_and_deadline_end_calls_and_give_everything_back():
+    with Appliance() as a, Client(a.tcp) as c:
+        for i in range(1, 9):
+            c.start(i, [4] * 30, max_tokens=900)
+        while not c.calls[1].tokens:
+            c.step()
+        for i in range(1, 9):
+            c.send(cancel(i))
+        for i in range(1, 9):
+            assert c.finish(i).check().done["finish"] in (CANCELLED, LENGTH)
+        ended = c.generate(20, [4] * 30, max_tokens=900, deadline_us=1000).check()
+        assert ended.done["finish"] == DEADLINE
+        wait_for(lambda: a.stats()["kv_blocks_used"] == 0, "blocks are back")
+        assert a.stats()["calls_open"] == 0
+
+
+def test_refusals_name_the_field_and_the_connection_lives():
+    with Appliance() as a, Client(a.tcp) as c:
+        vocab, context = c.welcome["vocab"], c.welcome["context"]
+        nan = struct.unpack("<f", b"\0\0\xc0\x7f")[0]
+        for options, prompt in (({}, []), ({}, [vocab]), ({}, [1] * context),
+                                ({"max_tokens": 0}, [1]), ({"max_tokens": context}, [1]),
+                                ({"temperature": nan}, [1]), ({"temperature": -1.0}, [1]),
+                                ({"temperature": float("inf")}, [1]), ({"top_p": 1.5}, [1]),
+                                ({"top_p": 0.0}, [1]), ({"min_p": 1.0}, [1]),
+                                ({"penalty": nan}, [1]), ({"flags": 1 << 20}, [1]),
+                                ({"deadline_us": 2 ** 63}, [1]), ({"stop_ids": (vocab,)}, [1])):
+            c.calls.clear()
+            outcome = c.generate(7, prompt, **options)
+            assert outcome.error is not None, (options, len(prompt))
+            assert outcome.error["field"] != 0 and outcome.error["text"], outcome.error
+            assert outcome.error["closes"] == 0
+        c.calls.clear()
+        c.generate(8, [1, 2, 3]).check()
+        c.send(cancel(8))
+        assert "no open call" in c.error()["text"]
+
+
+def test_the_same_call_id_twice_is_refused():
+    with Appliance() as a, Client(a.tcp) as c, Client(a.tcp) as other:
+        c.start(1, [1, 2], max_tokens=500)
+        c.step()
+        other.start(1, [1, 2])
+        assert other.finish(1).error is not None
+        other.calls.clear()
+        other.generate(1, [1, 2], program=b"another program!").check()
+        c.finish(1).check()
+
+
+def test_strangers_are_closed_and_nobody_else_notices():
+    with Appliance() as a, Client(a.tcp) as honest:
+        honest.start(1, [1, 2, 3], max_tokens=300)
+        for opening in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+                        b"SSH-2.0-OpenSSH_9.2\r\n", os.urandom(64), b"\0" * 32):
+            with socket.create_connection(a.tcp, timeout=HANG_S) as s:
+                s.sendall(opening)
+                assert s.recv(100) == b"", opening
+        for opening in (frame(99), frame(CALL, b"x" * 100)[:-1] + b"y", frame(1, b"z" * 68),
+                        frame(7, b"12345678", checksum=1), frame(7, length=2 ** 32 - 1),
+                        frame(7, b"12345678", reserved=b"\1\0\0"), hello(2, 9),
+                        call(1, [1]), hello() + hello(), frame(2, b"key")):
+            with Client(a.tcp, greet=False) as s:
+                s.send(opening)
+                try:
+                    while True:
+                        kind, _ = s.receive()
+                except Closed:
+                    pass
+                except socket.timeout:
+                    raise AssertionError("left open: %r" % opening[:20])
+        honest.finish(1).check()
+        assert a.health().startswith("ready")
+
+
+def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get("KILLS", "15"))):
+    asked = prompts(60, 500, seed=5)
+    with Appliance("engine.threads=1") as a:
+        alone = serve_all(a, asked, 16, max_tokens=200)
+    with Appliance("engine.threads=2") as a:
+        answers = []
+        server = threading.Thread(
+            target=lambda: answers.extend(serve_all(a, asked * (1 + kills // 15), 16,
+                                                    max_tokens=200)))
+        server.start()
+        killed = 0
+        while killed < kills and server.is_alive():
+            steps = a.stats()["steps"]
+            pid = a.worker
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+            wait_for(lambda: a.children().get("agentix-worker") not in (None, pid), "a new worker")
+            wait_for(lambda: a.stats()["steps"] > steps + 3 or not server.is_alive(), "progress")
+        server.join(HANG_S * 3)
+        assert answers == alone * (1 + kills // 15)
+        print("  worker killed %d times, %d calls" % (killed, len(answers)))
+        assert a.stats()["engine_restarts"] == killed
+        assert killed >= min(kills, 5)
+
+
+class Crowd(threading.Thread):
+    """One client of many: `obey`, `vanish` at a random moment, or `stall` (never reads)."""
+
+    def __init__(self, a, number, kind):
+        super().__init__()
+        self.a, self.number, self.kind = a, number, kind
+        self.random = random.Random(number)
+        self.answers = []
+
+    def run(self):
+        with Client(self.a.tcp) as c:
+            if self.kind == "stall":
+                c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            program = struct.pack("<QQ", self.number, 77)
+            for index in range(3):
+                prompt = [3 + (self.number * 31 + index * 7 + i) % 400 for i in range(10)]
+                c.start(index + 1, prompt, max_tokens=20, program=program)
+                if self.kind == "obey":
+                    self.answers.append(c.finish(index + 1).check().tokens)
+                elif self.kind == "vanish" and self.random.random() < 0.5:
+                    for _ in range(self.random.randrange(3)):
+                        c.step()
+                    c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return
+            if self.kind == "stall":
+                wait_for(lambda: self.a.obeyed, "the others are done", HANG_S * 2)
+
+
+def test_two_hundred_clients_some_vanish_some_never_read():
+    with Appliance("net.write_deadline=2s") as a:
+        a.obeyed = False
+        kinds = ["vanish"] * 20 + ["stall"] * 20 + ["obey"] * 160
+        crowd = [Crowd(a, number, kind) for number, kind in enumerate(kinds)]
+        for client in crowd:
+            client.start()
+        for client in crowd:
+            if client.kind != "stall":
+                client.join(HANG_S * 3)
+        a.obeyed = True
+        for client in crowd:
+            client.join(HANG_S)
+        with Client(a.tcp) as c:
+            for client in crowd[40::16]:
+                for index, tokens in enumerate(client.answers):
+                    prompt = [3 + (client.number * 31 + index * 7 + i) % 400 for i in range(10)]
+                    c.calls.clear()
+                    assert c.generate(1, prompt, max_tokens=20).check().tokens == tokens
+        assert all(len(client.answers) == 3 for client in crowd if client.kind == "obey")
+        wait_for(lambda: a.stats()["connections_open"] == 0, "connections are back")
+        wait_for(lambda: a.stats()["calls_open"] == 0, "calls are back")
+        assert a.stats()["kv_blocks_used"] == 0
+        assert a.health().startswith("ready")
