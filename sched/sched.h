@@ -42,8 +42,11 @@ struct sched_settings {
     uint32_t batch_calls;
     uint32_t prefill_tokens;
     uint32_t context_tokens;
+    uint32_t vocab_tokens;          /* a sampled id at or above it is an engine failure */
     uint64_t program_idle_us;
     uint32_t programs;
+    bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
+                                       a running call wins a tie. false: Algorithm 1, line 21 */
 };
 
 /* An entry of the process table (4.2.1). */
@@ -59,12 +62,21 @@ struct program {
     uint64_t started_us, last_arrival_us, last_completion_us;
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
     uint32_t idle_next, idle_prev;  /* private: idle programs, oldest first */
+    uint64_t idle_since_us;         /* private: since when it has had no open call */
 };
 
 struct sched_queue {                /* first-come first-served, through call.queue_next */
     uint32_t head, tail, count;
     uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
     uint64_t quantum_us;
+    uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */
+};
+
+/* What the core remembers of a row that it submitted: the record itself lies in memory that the
+ * worker can write. */
+struct sched_planned {
+    uint32_t call, call_generation;
+    uint32_t first_position, tokens_count, decode_steps;
 };
 
 struct sched {
@@ -77,13 +89,18 @@ struct sched {
     struct program *programs;       /* [settings.programs] */
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
     bool draining;
+    uint32_t open_calls;            /* calls in the queues */
+    uint32_t resident_calls;        /* calls that own blocks */
+    bool step_in_flight;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
-    uint32_t *program_hash;
+    uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
+    uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
+    struct sched_planned *planned;  /* [settings.batch_calls]: rows of the step in flight */
+    uint32_t planned_count;
+    uint64_t sequence;              /* of the last plan */
     uint64_t step_submitted_us;
-    bool step_in_flight;
-    uint32_t resident_calls;        /* calls that own blocks */
 };
 
 void sched_plan_memory(struct plan *plan, const struct sched_settings *settings);

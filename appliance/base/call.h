@@ -111,7 +111,8 @@ struct call {
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
     uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
     uint64_t walk_sequence;         /* last plan whose walk came past it */
-    uint32_t deadline_slot;         /* place in the heap of deadlines, or CALL_NONE */
+    uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
+    uint32_t deadline_entry;        /* the heap's array is a column of the call table: its entry here */
     bool expired;                   /* its deadline passed during the step that it is in */
     uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
     uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: sched_check(): every invariant of the scheduler, asserted. Tests call it after each operation, test
+ * builds after each pass. It changes nothing and needs no memory.
+ * Bounds: O(calls + programs + blocks), plus one lookup for each program.
+ */
+#include "sched/deadline.h"
+#include "sched/program.h"
+#include "sched/queue.h"
+
+static void check_times(const struct sched *sched, const struct call *call)
+{
+    ASSERT(call->wait_us <= call->lifetime_wait_us);
+    ASSERT(call->service_us <= call->lifetime_service_us);
+    ASSERT(call->promoted_service_us + call->service_us == call->lifetime_service_us);
+    ASSERT(call->quantum_left_us <= sched->queues[call->queue].quantum_us);
+    ASSERT(call->quantum_left_us > 0 || call->queue + 1 == sched->settings.queues);
+}
+
+static void check_kv(const struct sched *sched, uint32_t call_index)
+{
+    const struct call *call = sched_call(sched, call_index);
+    uint64_t room = (uint64_t)kvmem_call_blocks(sched->kv, call_index) * sched->kv->block_tokens;
+    ASSERT(call->kv_tokens <= room);
+    ASSERT(call->kv_tokens <= call->computed_tokens);
+    ASSERT(call->computed_tokens < call->prompt_tokens + call->generated_tokens);
+    ASSERT(call->generated_tokens < call->max_tokens);
+    ASSERT(call->prompt_tokens + call->max_tokens <= sched->settings.context_tokens);
+}
+
+/* Links both ways, counts, and each call in its queue. Returns the number of calls. */
+static uint32_t check_queue(const struct sched *sched, uint32_t queue_index)
+{
+    const struct sched_queue *queue = &sched->queues[queue_index];
+    uint32_t count = 0;
+    uint32_t before = CALL_NONE;
+    bool has_cursor = queue->cursor == CALL_NONE;
+    for (uint32_t i = queue->head; i != CALL_NONE; i = sched_call(sched, i)->queue_next) {
+        const struct call *call = sched_call(sched, i);
+        ASSERT(++count <= queue->count);
+        ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
+        ASSERT(call->state == CALL_QUEUED || sched->step_in_flight);
+        ASSERT(call->queue == queue_index);
+        ASSERT(call->queue_prev == before);
+        ASSERT(call->deadline_slot != CALL_NONE || call->deadline_us == UINT64_MAX ||
+               call->expired);
+        check_times(sched, call);
+        check_kv(sched, i);
+        has_cursor = has_cursor || queue->cursor == i;
+        before = i;
+    }
+    ASSERT(count == queue->count);
+    ASSERT(queue->tail == before);
+    ASSERT(has_cursor);
+    return count;
+}
+
+static void check_ranges(const struct sched *sched)
+{
+    uint64_t low_us = 0;
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        ASSERT(sched->queues[i].service_low_us == low_us);
+        ASSERT(sched->queues[i].service_high_us >= low_us);
+        low_us = sched->queues[i].service_high_us;
+    }
+    ASSERT(low_us == UINT64_MAX);
+}
+
+/* Calls that are in no queue own nothing of sched's. */
+static void check_calls(const struct sched *sched)
+{
+    uint32_t open = 0;
+    uint32_t running = 0;
+    uint32_t resident = 0;
+    for (uint32_t i = 0; i < sched->calls->count; i++) {
+        const struct call *call = sched_call(sched, i);
+        bool is_open = call->state == CALL_QUEUED || call->state == CALL_RUNNING;
+        bool is_resident = kvmem_call_blocks(sched->kv, i) > 0;
+        ASSERT(is_open || !is_resident);
+        ASSERT(call->state != CALL_FINISHED ||
+               (call->queue_next == CALL_NONE && call->queue_prev == CALL_NONE));
+        open += is_open;
+        running += call->state == CALL_RUNNING;
+        resident += is_resident;
+    }
+    ASSERT(open == sched->open_calls);
+    ASSERT(resident == sched->resident_calls);
+    ASSERT(running <= sched->planned_count);
+}
+
+static void check_program_calls(const struct sched *sched, uint32_t program_index)
+{
+    const struct program *program = &sched->programs[program_index];
+    uint32_t count = 0;
+    uint32_t before = CALL_NONE;
+    uint32_t i = program->first_call;
+    while (i != CALL_NONE) {
+        ASSERT(++count <= program->active_calls);
+        ASSERT(sched_call(sched, i)->program == program_index);
+        ASSERT(sched_call(sched, i)->program_prev == before);
+        before = i;
+        i = sched_call(sched, i)->program_next;
+    }
+    ASSERT(count == program->active_calls);
+}
+
+/* Returns how many programs are idle. */
+static uint32_t check_idle(const struct sched *sched)
+{
+    uint32_t count = 0;
+    uint32_t before = SCHED_PROGRAM_NONE;
+    uint32_t i = sched->idle_head;
+    while (i != SCHED_PROGRAM_NONE) {
+        const struct program *program = &sched->programs[i];
+        ASSERT(++count <= sched->programs_count);
+        ASSERT(program->in_use && program->active_calls == 0);
+        ASSERT(program->idle_prev == before);
+        ASSERT(before == SCHED_PROGRAM_NONE ||
+               sched->programs[before].idle_since_us <= program->idle_since_us);
+        before = i;
+        i = program->idle_next;
+    }
+    ASSERT(sched->idle_tail == before);
+    return count;
+}
+
+static void check_programs(const struct sched *sched)
+{
+    uint32_t in_use = 0;
+    uint32_t idle = 0;
+    uint32_t active_calls = 0;
+    for (uint32_t i = 0; i < sched->settings.programs; i++) {
+        const struct program *program = &sched->programs[i];
+        if (!program->in_use) {
+            continue;
+        }
+        ASSERT(sched_program_find(sched, program->id) == i);
+        check_program_calls(sched, i);
+        in_use++;
+        idle += program->active_calls == 0;
+        active_calls += program->active_calls;
+    }
+    ASSERT(in_use == sched->programs_count);
+    ASSERT(idle == check_idle(sched));
+    ASSERT(active_calls == sched->open_calls);
+    for (uint32_t i = sched->program_free; i != SCHED_PROGRAM_NONE; in_use++) {
+        ASSERT(in_use < sched->settings.programs);
+        ASSERT(!sched->programs[i].in_use);
+        i = sched->programs[i].hash_next;
+    }
+    ASSERT(in_use == sched->settings.programs);
+}
+
+void sched_check(const struct sched *sched)
+{
+    uint32_t queued = 0;
+    check_ranges(sched);
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        queued += check_queue(sched, i);
+    }
+    ASSERT(queued == sched->open_calls);
+    check_calls(sched);
+    check_programs(sched);
+    sched_deadline_check(sched);
+    kvmem_check(sched->kv);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: a call's account of time, and its end. Every way to end an accepted call goes through
+ * sched_call_end(): length, stop, cancel, deadline, failure, shutdown.
+ *
+ *   waiting   time in a queue outside a step in flight; added up when somebody looks
+ *   service   time of the steps that it was in; prefill and recompute count (docs/decisions/0001)
+ *
+ * Invariants: a call ends once; after its end it is in no list of sched and owns no block, while its
+ * tokens stay for net; what it received is credited to its program however it ended.
+ * Bounds: O(its blocks + log calls).
+ */
+#include "sched/ending.h"
+
+#include "sched/deadline.h"
+#include "sched/policy.h"
+#include "sched/program.h"
+#include "sched/queue.h"
+
+void sched_call_accrue_wait(struct call *call, uint64_t now_us)
+{
+    uint64_t waited_us = sched_elapsed_us(call->waiting_since_us, now_us);
+    ASSERT(call->state == CALL_QUEUED);
+    call->wait_us += waited_us;
+    call->lifetime_wait_us += waited_us;
+    call->waiting_since_us = now_us;
+}
+
+void sched_call_charge(struct call *call, uint64_t duration_us)
+{
+    ASSERT(call->state == CALL_RUNNING);
+    call->service_us += duration_us;
+    call->lifetime_service_us += duration_us;
+    ASSERT(call->service_us <= call->lifetime_service_us);
+}
+
+void sched_call_drop_kv(struct sched *sched, uint32_t call_index)
+{
+    if (kvmem_call_blocks(sched->kv, call_index) > 0) {
+        ASSERT(sched->resident_calls > 0);
+        sched->resident_calls--;
+        kvmem_release(sched->kv, call_index);
+    }
+    sched_call(sched, call_index)->kv_tokens = 0;
+}
+
+static void count_end(struct stats *stats, enum call_finish finish)
+{
+    ASSERT(finish != CALL_FINISH_NONE && finish != CALL_FINISH_REFUSED);
+    switch (finish) {
+    case CALL_FINISH_CANCELLED:
+        stats->calls_cancelled++;
+        return;
+    case CALL_FINISH_DEADLINE:
+        stats->calls_expired++;
+        return;
+    case CALL_FINISH_FAILED:
+        stats->calls_failed++;
+        return;
+    default:
+        stats->calls_completed++;
+    }
+}
+
+void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish finish,
+                    enum status status, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    struct program *program = &sched->programs[call->program];
+    ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
+    ASSERT(call->finish == CALL_FINISH_NONE);
+    if (call->state == CALL_QUEUED) {
+        sched_call_accrue_wait(call, now_us);
+    }
+    sched_queue_remove(sched, call_index);
+    sched_deadline_remove(sched, call_index);
+    sched_call_drop_kv(sched, call_index);
+    sched_policy_credit(sched, program, call);
+    program->wait_us += call->lifetime_wait_us;
+    program->tokens_generated += call->generated_tokens;
+    program->calls_ended++;
+    sched_program_detach(sched, call_index, now_us);
+    call->state = CALL_FINISHED;
+    call->finish = finish;
+    call->status = status;
+    call->finished_us = now_us;
+    sched->open_calls--;
+    count_end(sched->stats, finish);
+    exchange_emit(sched->exchange, sched->calls, call_index);
+}
+
+void sched_call_end_cancelled(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    if (!call->stop_text_hit) {
+        sched_call_end(sched, call_index, CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED, now_us);
+        return;
+    }
+    /* Tokens that were sampled after the stop string are not part of the answer. */
+    ASSERT(call->stop_text_tokens <= call->generated_tokens);
+    call->generated_tokens = call->stop_text_tokens;
+    sched_call_end(sched, call_index, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
+}

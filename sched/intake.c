@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the first half of a pass: commands from net become calls in queues and entries of the process
+ * table; deadlines and stale programs are dealt with.
+ *
+ *   CALL           refused (FINISHED, CALL_FINISH_REFUSED) or queued; starts its program by itself
+ *   CANCEL         ends a waiting call now; a running one ends when its step settles
+ *   PROGRAM_START  idempotent        PROGRAM_END  refused while calls are open
+ *
+ * Invariants: admission checks everything before it changes anything; a call that could never fit the
+ * KV pool is refused here, so the first call in order always fits (plan.c relies on it).
+ * Bounds: one inbox, all passed deadlines at O(log calls) each, 64 stale programs a pass.
+ */
+#include "sched/deadline.h"
+#include "sched/ending.h"
+#include "sched/policy.h"
+#include "sched/program.h"
+#include "sched/queue.h"
+
+#include <string.h>
+
+/* Changes nothing. The last token of a call is never fed, so this asks for one position too many;
+ * the rule is easier to state: prompt and max_tokens fit the pool, or they do not. */
+static enum status admit(const struct sched *sched, const struct call *call)
+{
+    uint64_t tokens = (uint64_t)call->prompt_tokens + call->max_tokens;
+    uint64_t pool = (uint64_t)sched->kv->blocks_count * sched->kv->block_tokens;
+    uint64_t table = (uint64_t)sched->kv->blocks_per_call * sched->kv->block_tokens;
+    if (sched->draining) {
+        return STATUS_BUSY_DRAINING;
+    }
+    if (call->prompt_tokens == 0 || call->max_tokens == 0 ||
+        tokens > sched->settings.context_tokens || tokens > pool || tokens > table) {
+        return STATUS_BAD_PROMPT_LENGTH;
+    }
+    return STATUS_OK;
+}
+
+static void refuse(struct sched *sched, uint32_t call_index, enum status status, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    ASSERT(status != STATUS_OK);
+    call->state = CALL_FINISHED;
+    call->finish = CALL_FINISH_REFUSED;
+    call->status = status;
+    call->finished_us = now_us;
+    sched->stats->calls_refused++;
+    exchange_emit(sched->exchange, sched->calls, call_index);
+}
+
+/* Algorithm 1, lines 9 to 14. The priority is a snapshot: it does not follow the program's service. */
+static void commit(struct sched *sched, uint32_t call_index, uint32_t program, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    sched_program_attach(sched, program, call_index, now_us);
+    call->state = CALL_QUEUED;
+    call->priority_us = sched->programs[program].service_us;
+    call->waiting_since_us = now_us;
+    call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
+    sched_deadline_push(sched, call_index);
+    sched_queue_append(sched, sched_policy_entry_queue(sched, call->priority_us), call_index);
+    sched->open_calls++;
+    sched->stats->calls_accepted++;
+    sched->stats->tokens_prompt += call->prompt_tokens;
+    exchange_emit(sched->exchange, sched->calls, call_index);
+}
+
+static void intake_call(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    uint32_t program = SCHED_PROGRAM_NONE;
+    ASSERT(call->state == CALL_INTAKE);
+    enum status status = admit(sched, call);
+    if (status == STATUS_OK) {
+        status = sched_program_start(sched, call->program_id, now_us, &program);
+    }
+    if (status != STATUS_OK) {
+        refuse(sched, call_index, status, now_us);
+        return;
+    }
+    commit(sched, call_index, program, now_us);
+    if (call->cancel || call->connection == CALL_NONE) {
+        sched_call_end_cancelled(sched, call_index, now_us);
+    }
+}
+
+static void intake_cancel(struct sched *sched, const struct command *command, uint64_t now_us)
+{
+    const struct call *call = sched_call(sched, command->call);
+    if (call->generation == command->call_generation && call->cancel &&
+        call->state == CALL_QUEUED) {
+        sched_call_end_cancelled(sched, command->call, now_us);
+    }
+}
+
+static void intake_program(struct sched *sched, const struct command *command, uint64_t now_us)
+{
+    struct program last = {0};
+    uint32_t program = SCHED_PROGRAM_NONE;
+    struct answer answer = {
+        .kind = command->kind,
+        .connection = command->connection,
+        .connection_generation = command->connection_generation,
+    };
+    memcpy(answer.program_id, command->program_id, sizeof answer.program_id);
+    if (command->kind == COMMAND_PROGRAM_END) {
+        answer.status = sched_program_end(sched, command->program_id, &last);
+    } else {
+        answer.status = sched_program_start(sched, command->program_id, now_us, &program);
+        if (answer.status == STATUS_OK) {
+            last = sched->programs[program];
+        }
+    }
+    answer.service_us = last.service_us;
+    answer.wait_us = last.wait_us;
+    answer.calls = last.calls_ended;
+    exchange_answer(sched->exchange, &answer);
+}
+
+static void expire_calls(struct sched *sched, uint64_t now_us)
+{
+    while (sched_deadline_next_us(sched) <= now_us) {
+        uint32_t call_index = sched_deadline_first(sched);
+        struct call *call = sched_call(sched, call_index);
+        if (call->state == CALL_RUNNING) {
+            call->expired = true;
+            sched_deadline_remove(sched, call_index);
+        } else {
+            sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+        }
+    }
+}
+
+void sched_intake(struct sched *sched, uint64_t now_us)
+{
+    struct exchange *exchange = sched->exchange;
+    while (!ring_is_empty(&exchange->inbox_ring)) {
+        const struct command *command = &exchange->inbox[ring_pop(&exchange->inbox_ring)];
+        switch (command->kind) {
+        case COMMAND_CALL:
+            intake_call(sched, command->call, now_us);
+            break;
+        case COMMAND_CANCEL:
+            intake_cancel(sched, command, now_us);
+            break;
+        case COMMAND_PROGRAM_START:
+        case COMMAND_PROGRAM_END:
+            intake_program(sched, command, now_us);
+            break;
+        }
+    }
+    expire_calls(sched, now_us);
+    sched_program_expire(sched, now_us);
+}

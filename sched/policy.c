@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the policies. Change one here, and nowhere else.
+ *
+ *             queues  enters at            demoted  promoted by                     program's service
+ *   plas      K       program's service    yes      (W_p+W_c)/(T_p+T_c), wait_max   sum of its calls
+ *   atlas     K       program's service    yes      (W_p+W_c)/(T_p+T_c), wait_max   longest path
+ *   mlfq      K       the first queue      yes      W_c/T_c, wait_max               sum (unused)
+ *   fcfs      1       the first queue      no       never                           sum (unused)
+ *
+ * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call that is
+ * demoted through a level has received what the level stands for. The last range is open above.
+ * The service of a program never sinks; W_c and T_c are since arrival or the last promotion.
+ *
+ * Hazards of the ratio (docs/decisions/0002): T = 0 never promotes by division, wait_max serves
+ * there; and a program whose history is above beta would be promoted again after each demotion, for
+ * ever, because promotion resets only W_c and T_c. Here the program's history counts for a call's
+ * first promotion; a later one must be earned by the call alone, after a full first quantum.
+ * Bounds: O(K) at arrival, else O(1); integers only.
+ */
+#include "sched/policy.h"
+
+#include "sched/queue.h"
+
+#define MILLI 1000u
+
+static uint64_t multiply_saturated(uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t add_saturated(uint64_t a, uint64_t b)
+{
+    uint64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+void sched_policy_init(struct sched *sched)
+{
+    struct sched_settings *settings = &sched->settings;
+    settings->queues = settings->policy == SCHED_FCFS ? 1 : settings->queues;
+    ASSERT(settings->queues > 0 && settings->queues <= SCHED_QUEUES_MAX);
+    ASSERT(settings->quantum_us > 0 && settings->quantum_growth > 0);
+    uint64_t quantum_us = settings->quantum_us;
+    uint64_t low_us = 0;
+    for (uint32_t i = 0; i < settings->queues; i++) {
+        uint64_t high_us = add_saturated(low_us, quantum_us);
+        sched->queues[i] = (struct sched_queue){
+            .head = CALL_NONE, .tail = CALL_NONE, .cursor = CALL_NONE,
+            .service_low_us = low_us, .service_high_us = high_us, .quantum_us = quantum_us};
+        low_us = high_us;
+        quantum_us = multiply_saturated(quantum_us, settings->quantum_growth);
+    }
+    sched->queues[settings->queues - 1].service_high_us = UINT64_MAX;
+}
+
+uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us)
+{
+    bool by_program =
+        sched->settings.policy == SCHED_PLAS || sched->settings.policy == SCHED_ATLAS;
+    uint32_t last = sched->settings.queues - 1;
+    uint32_t queue = 0;
+    while (by_program && queue < last && service_us >= sched->queues[queue].service_high_us) {
+        queue++;
+    }
+    return queue;
+}
+
+bool sched_policy_demotes(const struct sched *sched, const struct call *call)
+{
+    ASSERT(call->queue < sched->settings.queues);
+    return call->quantum_left_us == 0 && call->queue + 1 < sched->settings.queues;
+}
+
+/* wait / service >= beta, without dividing; never at a service of zero. */
+static bool ratio_reached(const struct sched *sched, uint64_t wait_us, uint64_t service_us)
+{
+    if (sched->settings.beta_milli == 0 || service_us == 0) {
+        return false;
+    }
+    return (unsigned __int128)wait_us * MILLI >=
+           (unsigned __int128)service_us * sched->settings.beta_milli;
+}
+
+bool sched_policy_promotes(const struct sched *sched, const struct call *call, uint64_t now_us)
+{
+    uint64_t since_us = call->lifetime_service_us - call->promoted_service_us;
+    ASSERT(call->queue > 0);
+    ASSERT(call->lifetime_service_us >= call->promoted_service_us);
+    if (call->promotions > 0 && since_us < sched->queues[0].quantum_us) {
+        return false;
+    }
+    uint64_t wait_us = call->wait_us + sched_elapsed_us(call->waiting_since_us, now_us);
+    uint64_t service_us = call->service_us;
+    if (sched->settings.wait_max_us > 0 && wait_us >= sched->settings.wait_max_us) {
+        return true;
+    }
+    if (sched->settings.policy != SCHED_MLFQ && call->promotions == 0) {
+        const struct program *program = &sched->programs[call->program];
+        wait_us = add_saturated(wait_us, program->wait_us);
+        service_us = add_saturated(service_us, program->service_us);
+    }
+    return ratio_reached(sched, wait_us, service_us);
+}
+
+void sched_policy_credit(const struct sched *sched, struct program *program,
+                         const struct call *call)
+{
+    uint64_t path_us = add_saturated(call->priority_us, call->lifetime_service_us);
+    uint64_t before_us = program->service_us;
+    if (sched->settings.policy == SCHED_ATLAS) {
+        program->service_us = path_us > before_us ? path_us : before_us;
+    } else {
+        program->service_us = add_saturated(before_us, call->lifetime_service_us);
+    }
+    ASSERT(program->service_us >= before_us);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the process table: programs by their 16 byte id.
+ *
+ *   free --start, or first call--> idle <--attach / detach--> active     idle --end, stale, evicted--> free
+ *
+ * A call starts its program by itself, so PROGRAM_START only matters for its answer. A program that
+ * is forgotten loses its service and starts again at the top: the price of a bounded table.
+ * Invariants: an entry is on the free list, or in exactly one hash chain; in the list of the idle
+ * exactly when it has no open call; that list is in the order in which programs became idle, so both
+ * the stale and the victim are its head.
+ * Bounds: lookup O(chain); everything else O(1). Ids are the clients' choice, so a hostile one can
+ * make a chain as long as the table, and no longer.
+ */
+#include "sched/program.h"
+
+#include <string.h>
+
+#include "sched/queue.h"
+
+#define PROGRAM_EXPIRE_PER_PASS_MAX 64
+#define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME  UINT64_C(0x100000001b3)
+
+static uint32_t *chain_of(const struct sched *sched, const uint8_t *id)
+{
+    uint64_t hash = FNV_OFFSET;
+    for (uint32_t i = 0; i < CALL_PROGRAM_ID_BYTES; i++) {
+        hash = (hash ^ id[i]) * FNV_PRIME;
+    }
+    return &sched->program_hash[(uint32_t)(hash ^ (hash >> 32)) & sched->program_hash_mask];
+}
+
+void sched_program_plan(struct plan *plan, uint32_t programs)
+{
+    plan_add(plan, TIER_CORE, "sched programs", programs, sizeof(struct program));
+    plan_add(plan, TIER_CORE, "sched program hash", ring_capacity_ceil(programs),
+             sizeof(uint32_t));
+}
+
+void sched_program_init(struct sched *sched, struct arena *arena)
+{
+    uint32_t count = sched->settings.programs;
+    uint32_t chains = ring_capacity_ceil(count);
+    ASSERT(count > 0 && count < SCHED_PROGRAM_NONE);
+    sched->programs = arena_take(arena, count, sizeof(struct program));
+    sched->program_hash = arena_take(arena, chains, sizeof(uint32_t));
+    sched->program_hash_mask = chains - 1;
+    for (uint32_t i = 0; i < chains; i++) {
+        sched->program_hash[i] = SCHED_PROGRAM_NONE;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        sched->programs[i].hash_next = i + 1 < count ? i + 1 : SCHED_PROGRAM_NONE;
+    }
+    sched->programs_count = 0;
+    sched->program_free = 0;
+    sched->idle_head = sched->idle_tail = SCHED_PROGRAM_NONE;
+}
+
+static void idle_append(struct sched *sched, uint32_t index, uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    ASSERT(program->active_calls == 0);
+    program->idle_since_us = now_us;
+    program->idle_next = SCHED_PROGRAM_NONE;
+    program->idle_prev = sched->idle_tail;
+    if (sched->idle_tail != SCHED_PROGRAM_NONE) {
+        sched->programs[sched->idle_tail].idle_next = index;
+    } else {
+        sched->idle_head = index;
+    }
+    sched->idle_tail = index;
+}
+
+static void idle_remove(struct sched *sched, uint32_t index)
+{
+    const struct program *program = &sched->programs[index];
+    ASSERT(sched->idle_head != SCHED_PROGRAM_NONE);
+    if (program->idle_prev != SCHED_PROGRAM_NONE) {
+        sched->programs[program->idle_prev].idle_next = program->idle_next;
+    } else {
+        sched->idle_head = program->idle_next;
+    }
+    if (program->idle_next != SCHED_PROGRAM_NONE) {
+        sched->programs[program->idle_next].idle_prev = program->idle_prev;
+    } else {
+        sched->idle_tail = program->idle_prev;
+    }
+}
+
+uint32_t sched_program_find(const struct sched *sched, const uint8_t *id)
+{
+    uint32_t index = *chain_of(sched, id);
+    while (index != SCHED_PROGRAM_NONE &&
+           memcmp(sched->programs[index].id, id, CALL_PROGRAM_ID_BYTES) != 0) {
+        index = sched->programs[index].hash_next;
+    }
+    return index;
+}
+
+/* The entry must be idle. */
+static void forget(struct sched *sched, uint32_t index)
+{
+    struct program *program = &sched->programs[index];
+    uint32_t *link = chain_of(sched, program->id);
+    ASSERT(program->in_use && program->active_calls == 0);
+    while (*link != index) {
+        ASSERT(*link != SCHED_PROGRAM_NONE);
+        link = &sched->programs[*link].hash_next;
+    }
+    *link = program->hash_next;
+    idle_remove(sched, index);
+    *program = (struct program){.hash_next = sched->program_free};
+    sched->program_free = index;
+    sched->programs_count--;
+}
+
+static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
+{
+    uint32_t index = sched->program_free;
+    uint32_t *chain = chain_of(sched, id);
+    struct program *program = &sched->programs[index];
+    ASSERT(index != SCHED_PROGRAM_NONE);
+    sched->program_free = program->hash_next;
+    *program = (struct program){.in_use = true, .first_call = CALL_NONE, .started_us = now_us,
+                                .hash_next = *chain};
+    memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
+    *chain = index;
+    idle_append(sched, index, now_us);
+    sched->programs_count++;
+    sched->stats->programs_started++;
+}
+
+enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t now_us,
+                                uint32_t *found)
+{
+    uint32_t index = sched_program_find(sched, id);
+    if (index == SCHED_PROGRAM_NONE) {
+        if (sched->program_free == SCHED_PROGRAM_NONE) {
+            if (sched->idle_head == SCHED_PROGRAM_NONE) {
+                return STATUS_BUSY_PROGRAMS;
+            }
+            forget(sched, sched->idle_head);
+            sched->stats->programs_expired++;
+        }
+        index = sched->program_free;
+        create(sched, id, now_us);
+    } else if (sched->programs[index].active_calls == 0) {
+        idle_remove(sched, index);
+        idle_append(sched, index, now_us);
+    }
+    *found = index;
+    return STATUS_OK;
+}
+
+enum status sched_program_end(struct sched *sched, const uint8_t *id, struct program *ended)
+{
+    uint32_t index = sched_program_find(sched, id);
+    if (index == SCHED_PROGRAM_NONE) {
+        return STATUS_BAD_PROGRAM_UNKNOWN;
+    }
+    if (sched->programs[index].active_calls > 0) {
+        return STATUS_BAD_PROGRAM_ACTIVE;
+    }
+    *ended = sched->programs[index];
+    forget(sched, index);
+    sched->stats->programs_ended++;
+    return STATUS_OK;
+}
+
+void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_index,
+                          uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    struct call *call = sched_call(sched, call_index);
+    ASSERT(program->in_use);
+    if (program->active_calls == 0) {
+        idle_remove(sched, index);
+    }
+    call->program = index;
+    call->program_prev = CALL_NONE;
+    call->program_next = program->first_call;
+    if (program->first_call != CALL_NONE) {
+        sched_call(sched, program->first_call)->program_prev = call_index;
+    }
+    program->first_call = call_index;
+    program->active_calls++;
+    program->last_arrival_us = now_us;
+}
+
+void sched_program_detach(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    struct program *program = &sched->programs[call->program];
+    ASSERT(program->in_use && program->active_calls > 0);
+    if (call->program_prev != CALL_NONE) {
+        sched_call(sched, call->program_prev)->program_next = call->program_next;
+    } else {
+        ASSERT(program->first_call == call_index);
+        program->first_call = call->program_next;
+    }
+    if (call->program_next != CALL_NONE) {
+        sched_call(sched, call->program_next)->program_prev = call->program_prev;
+    }
+    call->program_next = call->program_prev = CALL_NONE;
+    program->active_calls--;
+    program->last_completion_us = now_us;
+    if (program->active_calls == 0) {
+        idle_append(sched, call->program, now_us);
+    }
+}
+
+uint64_t sched_program_next_us(const struct sched *sched)
+{
+    uint64_t due_us = 0;
+    if (sched->idle_head == SCHED_PROGRAM_NONE ||
+        __builtin_add_overflow(sched->programs[sched->idle_head].idle_since_us,
+                               sched->settings.program_idle_us, &due_us)) {
+        return UINT64_MAX;
+    }
+    return due_us;
+}
+
+void sched_program_expire(struct sched *sched, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < PROGRAM_EXPIRE_PER_PASS_MAX; i++) {
+        if (sched_program_next_us(sched) > now_us) {
+            return;
+        }
+        forget(sched, sched->idle_head);
+        sched->stats->programs_expired++;
+    }
+}

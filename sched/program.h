@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the process table (paper 000, 4.2.1). Private to sched/. */
+#include "sched/sched.h"
+
+void sched_program_plan(struct plan *plan, uint32_t programs);
+void sched_program_init(struct sched *sched, struct arena *arena);
+/* O(chain), or SCHED_PROGRAM_NONE. */
+uint32_t sched_program_find(const struct sched *sched, const uint8_t *id);
+/* Finds it or makes it; a full table gives up the program that has been idle longest. An idle
+ * program is young again. BUSY_PROGRAMS: every program has open calls. */
+MUST_CHECK enum status sched_program_start(struct sched *sched, const uint8_t *id,
+                                           uint64_t now_us, uint32_t *program);
+/* BAD_PROGRAM_UNKNOWN; BAD_PROGRAM_ACTIVE: it has open calls. `ended` gets its last state. */
+MUST_CHECK enum status sched_program_end(struct sched *sched, const uint8_t *id,
+                                         struct program *ended);
+/* A call of the program opens, or has ended and been credited. O(1). */
+void sched_program_attach(struct sched *sched, uint32_t program, uint32_t call, uint64_t now_us);
+void sched_program_detach(struct sched *sched, uint32_t call, uint64_t now_us);
+/* Forgets programs that have been idle for too long, a bounded number each time. */
+void sched_program_expire(struct sched *sched, uint64_t now_us);
+/* When the next one is due, or UINT64_MAX. */
+uint64_t sched_program_next_us(const struct sched *sched);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the end of a step (Algorithm 1, lines 15 to 23): tokens taken, service charged, calls finished
+ * or demoted. And the end of a step that never came back: the worker died, and all KV with it.
+ *
+ * Invariants: rows are read from the core's own copy of the plan, and each out is read once and
+ * checked, so no worker can make the core write outside a call's tokens; what it gets wrong costs
+ * that call and no other. A finished call is not demoted as well.
+ * Bounds: O(rows * N); a lost worker costs O(calls).
+ *
+ * Recompute is service, for the engine did the work, but it does not use up quantum: a call is
+ * never demoted on the way back to where it had been, so each stay in the engine makes progress.
+ * (With small quanta and a short pool, two calls could evict each other for ever otherwise.)
+ */
+#include "sched/ending.h"
+#include "sched/policy.h"
+#include "sched/queue.h"
+
+static enum call_finish stop_reason(const struct call *call, uint32_t token)
+{
+    uint32_t count = call->sampling.stop_ids_count;
+    uint32_t eos = call->eos_id_index_plus_1;
+    ASSERT(count <= CALL_STOP_IDS_MAX);
+    if (eos > 0 && eos <= count && call->sampling.stop_ids[eos - 1] == token) {
+        return CALL_FINISH_EOS;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (call->sampling.stop_ids[i] == token) {
+            return CALL_FINISH_STOP_ID;
+        }
+    }
+    return CALL_FINISH_NONE;
+}
+
+/* Appends tokens up to the first that ends the call; what the engine sampled after it is dropped. */
+static enum call_finish take_tokens(struct sched *sched, struct call *call,
+                                    const uint32_t *tokens, uint32_t count)
+{
+    enum call_finish finish = CALL_FINISH_NONE;
+    for (uint32_t i = 0; i < count && finish == CALL_FINISH_NONE; i++) {
+        uint32_t token = *(const volatile uint32_t *)&tokens[i];
+        if (token >= sched->settings.vocab_tokens) {
+            return CALL_FINISH_FAILED;
+        }
+        ASSERT(call->prompt_tokens + call->generated_tokens < sched->calls->context_tokens);
+        call->tokens[call->prompt_tokens + call->generated_tokens++] = token;
+        sched->stats->tokens_generated++;
+        finish = stop_reason(call, token);
+        if (finish == CALL_FINISH_NONE && call->generated_tokens == call->max_tokens) {
+            finish = CALL_FINISH_LENGTH;
+        }
+    }
+    return finish;
+}
+
+/* Quantum, high-water mark and statistics of the positions that the row has computed. */
+static void count_positions(struct sched *sched, struct call *call,
+                            const struct sched_planned *planned, uint32_t produced,
+                            uint64_t duration_us)
+{
+    uint32_t fed = planned->tokens_count + (produced > 0 ? produced - 1 : 0);
+    uint32_t recomputed = 0;
+    if (call->computed_tokens > planned->first_position) {
+        recomputed = call->computed_tokens - planned->first_position;
+        recomputed = recomputed < fed ? recomputed : fed;
+    }
+    call->kv_tokens = planned->first_position + fed;
+    sched->stats->tokens_computed += fed;
+    sched->stats->recomputed_tokens += recomputed;
+    if (call->kv_tokens > call->computed_tokens) {
+        call->computed_tokens = call->kv_tokens;
+        call->quantum_left_us -=
+            duration_us < call->quantum_left_us ? duration_us : call->quantum_left_us;
+    }
+}
+
+/* What the row means for its call: NONE when the call goes on. */
+static enum call_finish settle_out(struct sched *sched, uint32_t index, uint64_t duration_us,
+                                   uint64_t now_us, enum status *status)
+{
+    const struct sched_planned *planned = &sched->planned[index];
+    struct call *call = sched_call(sched, planned->call);
+    const volatile struct step_out *out = step_out(&sched->step, index);
+    uint32_t result = out->result;
+    uint32_t produced = out->produced;
+    if (result == STEP_ROW_NOT_FINITE) {
+        *status = STATUS_DEVICE_NUMERIC;
+        return CALL_FINISH_FAILED;
+    }
+    *status = STATUS_DEVICE_FAILED;
+    if (result != STEP_ROW_OK || produced > planned->decode_steps ||
+        (produced == 0) != (planned->decode_steps == 0)) {
+        return CALL_FINISH_FAILED;
+    }
+    if (produced > 0 && call->first_token_us == 0) {
+        call->first_token_us = now_us;
+    }
+    enum call_finish finish =
+        take_tokens(sched, call, step_out_tokens(&sched->step, index), produced);
+    count_positions(sched, call, planned, produced, duration_us);
+    *status = finish == CALL_FINISH_FAILED ? STATUS_DEVICE_FAILED : STATUS_OK;
+    return finish;
+}
+
+static void settle_row(struct sched *sched, uint32_t index, uint64_t duration_us, uint64_t now_us)
+{
+    uint32_t call_index = sched->planned[index].call;
+    struct call *call = sched_call(sched, call_index);
+    enum status status = STATUS_OK;
+    uint32_t generated_before = call->generated_tokens;
+    sched_call_charge(call, duration_us);
+    enum call_finish finish = settle_out(sched, index, duration_us, now_us, &status);
+    if (call->cancel) {
+        sched_call_end_cancelled(sched, call_index, now_us);
+    } else if (finish != CALL_FINISH_NONE) {
+        sched_call_end(sched, call_index, finish, status, now_us);
+    } else if (call->expired) {
+        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    } else {
+        call->state = CALL_QUEUED;
+        call->waiting_since_us = now_us;
+        if (call->generated_tokens > generated_before) {
+            exchange_emit(sched->exchange, sched->calls, call_index);
+        }
+    }
+}
+
+/* Still the call that was planned? After sched_fail_all() it need not be. */
+static bool is_live(const struct sched *sched, uint32_t index)
+{
+    const struct sched_planned *planned = &sched->planned[index];
+    const struct call *call = sched_call(sched, planned->call);
+    return call->generation == planned->call_generation && call->state == CALL_RUNNING;
+}
+
+/* Lines 20 to 23. At the head the rows come in reverse, so that they keep their order. */
+static void demote_rows(struct sched *sched)
+{
+    for (uint32_t i = 0; i < sched->planned_count; i++) {
+        bool to_head = sched->settings.demoted_to_head;
+        const struct sched_planned *planned =
+            &sched->planned[to_head ? sched->planned_count - 1 - i : i];
+        const struct call *call = sched_call(sched, planned->call);
+        if (call->generation != planned->call_generation || call->state != CALL_QUEUED ||
+            !sched_policy_demotes(sched, call)) {
+            continue;
+        }
+        uint32_t queue = call->queue + 1;
+        sched_queue_remove(sched, planned->call);
+        if (to_head) {
+            sched_queue_prepend(sched, queue, planned->call);
+        } else {
+            sched_queue_append(sched, queue, planned->call);
+        }
+        sched->stats->demotions++;
+    }
+}
+
+void sched_settle(struct sched *sched, uint64_t now_us)
+{
+    uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
+    ASSERT(sched->step_in_flight);
+    sched->step_in_flight = false;
+    for (uint32_t i = 0; i < sched->planned_count; i++) {
+        if (is_live(sched, i)) {
+            settle_row(sched, i, duration_us, now_us);
+        } else {
+            sched->stats->late_results++;
+        }
+    }
+    demote_rows(sched);
+    sched->planned_count = 0;
+    sched->stats->steps++;
+    sched->stats->engine_busy_us += duration_us;
+}
+
+/* The lost step served nobody: its time counts as waiting. */
+static void requeue(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    ASSERT(call->state == CALL_RUNNING);
+    call->state = CALL_QUEUED;
+    call->waiting_since_us = sched->step_submitted_us;
+    if (call->cancel) {
+        sched_call_end_cancelled(sched, call_index, now_us);
+    } else if (call->expired) {
+        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    }
+}
+
+void sched_engine_lost(struct sched *sched, uint64_t now_us)
+{
+    if (sched->step_in_flight) {
+        sched->step_in_flight = false;
+        sched->stats->steps_lost++;
+        for (uint32_t i = 0; i < sched->planned_count; i++) {
+            if (is_live(sched, i)) {
+                requeue(sched, sched->planned[i].call, now_us);
+            }
+        }
+    }
+    sched->planned_count = 0;
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        uint32_t call_index = sched->queues[i].head;
+        for (; call_index != CALL_NONE; call_index = sched_call(sched, call_index)->queue_next) {
+            if (kvmem_call_blocks(sched->kv, call_index) > 0) {
+                sched_call(sched, call_index)->preemptions++;
+                sched_call_drop_kv(sched, call_index);
+            }
+        }
+    }
+    ASSERT(sched->resident_calls == 0);
+}

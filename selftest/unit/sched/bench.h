@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a scheduler on a bench: call table, exchange, KV pool and step record around it, a clock
+ * that the test turns, and an engine that computes nothing but can be wrong in every way that matters.
+ *
+ * The engine keeps, for every position of every block, a hash of the tokens up to there. A token is
+ * sampled from the hash at the last position, read through the block table of the row. So a call's
+ * tokens are a pure function of its prompt, and they come out wrong if one token is fed twice, left
+ * out, put at a wrong position, or read from a block that somebody else has written since.
+ */
+#include "selftest/unit/test.h"
+
+#include "sched/sched.h"
+
+enum {
+    BENCH_CALLS = 48, BENCH_CONTEXT = 64, BENCH_BLOCK_TOKENS = 4, BENCH_BLOCKS_MAX = 1024,
+    BENCH_BLOCKS_PER_CALL = BENCH_CONTEXT / BENCH_BLOCK_TOKENS, BENCH_VOCAB = 50,
+    BENCH_BATCH_MAX = 16, BENCH_STEPS_MAX = 8, BENCH_PREFILL_MAX = 32, BENCH_COMMANDS = 64,
+    BENCH_UNIT = 1000,              /* microseconds of a unit of time */
+};
+
+struct bench {
+    struct sched sched;
+    struct call_table calls;
+    struct exchange exchange;
+    struct kvmem kv;
+    struct step step;
+    struct stats stats;
+    uint64_t now_us;
+    uint64_t kv_bytes[BENCH_BLOCKS_MAX * BENCH_BLOCK_TOKENS];   /* a hash for each position */
+    bool busy;
+};
+
+static inline struct sched_settings bench_settings(enum sched_policy policy)
+{
+    return (struct sched_settings){
+        .policy = policy, .queues = 4, .quantum_us = 2 * BENCH_UNIT, .quantum_growth = 2,
+        .steps_per_plan = 1, .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
+        .context_tokens = BENCH_CONTEXT, .vocab_tokens = BENCH_VOCAB,
+        .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8};
+}
+
+static inline struct bench *bench_start(const struct sched_settings *settings, uint32_t blocks)
+{
+    static struct bench bench;
+    struct arena *arena = test_arena();
+    assert_true(blocks <= BENCH_BLOCKS_MAX);
+    memset(&bench, 0, sizeof bench);
+    bench.now_us = 1;
+    call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
+    exchange_init(&bench.exchange, BENCH_COMMANDS, BENCH_CALLS, arena);
+    kvmem_init(&bench.kv, blocks, BENCH_BLOCK_TOKENS, BENCH_CALLS, BENCH_BLOCKS_PER_CALL, arena);
+    step_layout_init(&bench.step.layout, BENCH_BATCH_MAX, BENCH_STEPS_MAX,
+                     BENCH_PREFILL_MAX + BENCH_BATCH_MAX, BENCH_BLOCKS_PER_CALL);
+    bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
+    sched_init(&bench.sched, settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
+               &bench.stats, arena);
+    sched_check(&bench.sched);
+    return &bench;
+}
+
+static inline struct call *bench_at(struct bench *bench, uint32_t call)
+{
+    return &bench->calls.calls[call];
+}
+
+static inline void bench_program_id(uint32_t program, uint8_t *id)
+{
+    memset(id, 0xa5, CALL_PROGRAM_ID_BYTES);
+    memcpy(id, &program, sizeof program);
+}
+
+/* A slot in INTAKE as net would leave it; the prompt depends on `seed` alone. */
+static inline uint32_t bench_take(struct bench *bench, uint32_t program, uint32_t prompt_tokens,
+                                  uint32_t max_tokens, uint32_t seed)
+{
+    uint32_t index = call_take(&bench->calls);
+    assert_int_not_equal(index, CALL_NONE);
+    struct call *call = bench_at(bench, index);
+    bench_program_id(program, call->program_id);
+    call->client_call_id = seed;
+    call->connection = 0;
+    call->deadline_us = UINT64_MAX;
+    call->max_tokens = max_tokens;
+    call->prompt_tokens = prompt_tokens;
+    call->sampling.repeat_penalty = 1.0f;
+    for (uint32_t i = 0; i < prompt_tokens; i++) {
+        call->tokens[i] = (seed * 7 + i * 3) % BENCH_VOCAB;
+    }
+    return index;
+}
+
+static inline void bench_send(struct bench *bench, uint32_t call)
+{
+    exchange_command(&bench->exchange, &(struct command){.kind = COMMAND_CALL, .call = call});
+}
+
+static inline void bench_intake(struct bench *bench)
+{
+    sched_intake(&bench->sched, bench->now_us);
+    sched_check(&bench->sched);
+}
+
+/* Takes, sends and admits. */
+static inline uint32_t bench_call(struct bench *bench, uint32_t program, uint32_t prompt_tokens,
+                                  uint32_t max_tokens)
+{
+    uint32_t call = bench_take(bench, program, prompt_tokens, max_tokens, program);
+    bench_send(bench, call);
+    bench_intake(bench);
+    return call;
+}
+
+static inline void bench_cancel(struct bench *bench, uint32_t call)
+{
+    bench_at(bench, call)->cancel = true;
+    exchange_command(&bench->exchange,
+                     &(struct command){.kind = COMMAND_CANCEL, .call = call,
+                                       .call_generation = bench_at(bench, call)->generation});
+}
+
+static inline struct answer bench_program(struct bench *bench, enum command_kind kind,
+                                          uint32_t program)
+{
+    struct command command = {.kind = kind, .connection = 3, .connection_generation = 9};
+    bench_program_id(program, command.program_id);
+    exchange_command(&bench->exchange, &command);
+    bench_intake(bench);
+    return bench->exchange.outbox[ring_pop(&bench->exchange.outbox_ring)];
+}
+
+static inline uint64_t bench_hash(uint64_t before, uint64_t value)
+{
+    uint64_t mixed = (before ^ value) * UINT64_C(0x9e3779b97f4a7c15) + 0x7f4a7c15;
+    return mixed ^ (mixed >> 29);
+}
+
+static inline uint32_t bench_sample(uint64_t hash)
+{
+    return (uint32_t)(bench_hash(hash, 99) >> 20) % BENCH_VOCAB;
+}
+
+static inline bool bench_is_stop(const struct call_sampling *sampling, uint32_t token)
+{
+    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
+        if (sampling->stop_ids[i] == token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Feeds one token; the hash of a position comes from the one before it, through the block table. */
+static inline uint64_t bench_feed(struct bench *bench, uint32_t row_index, uint32_t position,
+                                  uint32_t token)
+{
+    const uint32_t *blocks = step_blocks(&bench->step, row_index);
+    uint64_t before = 1;
+    assert_true(position / BENCH_BLOCK_TOKENS < step_row(&bench->step, row_index)->blocks_count);
+    if (position > 0) {
+        before = bench->kv_bytes[blocks[(position - 1) / BENCH_BLOCK_TOKENS] * BENCH_BLOCK_TOKENS +
+                                 (position - 1) % BENCH_BLOCK_TOKENS];
+    }
+    uint64_t hash = bench_hash(before, token);
+    bench->kv_bytes[blocks[position / BENCH_BLOCK_TOKENS] * BENCH_BLOCK_TOKENS +
+                    position % BENCH_BLOCK_TOKENS] = hash;
+    return hash;
+}
+
+static inline void bench_engine_row(struct bench *bench, uint32_t row_index)
+{
+    const struct step_row *row = step_row(&bench->step, row_index);
+    const uint32_t *tokens = step_tokens(&bench->step) + row->tokens_first;
+    uint32_t *out = step_out_tokens(&bench->step, row_index);
+    uint32_t position = row->first_position;
+    uint32_t produced = 0;
+    uint64_t hash = 0;
+    assert_true(row->tokens_count >= 1);
+    for (uint32_t i = 0; i < row->tokens_count; i++) {
+        hash = bench_feed(bench, row_index, position++, tokens[i]);
+    }
+    while (produced < row->decode_steps) {
+        uint32_t token = bench_sample(hash);
+        out[produced++] = token;
+        if (bench_is_stop(&row->sampling, token)) {
+            break;
+        }
+        if (produced < row->decode_steps) {
+            hash = bench_feed(bench, row_index, position++, token);
+        }
+    }
+    *step_out(&bench->step, row_index) = (struct step_out){.produced = produced};
+}
+
+/* Plans and submits. False: nothing to run. */
+static inline bool bench_launch(struct bench *bench)
+{
+    assert_false(bench->busy);
+    bool planned = sched_plan(&bench->sched, bench->now_us);
+    sched_check(&bench->sched);
+    if (!planned) {
+        return false;
+    }
+    kvmem_bind(&bench->kv, &bench->step);
+    sched_launched(&bench->sched, bench->now_us);
+    sched_check(&bench->sched);
+    bench->busy = true;
+    return true;
+}
+
+static inline void bench_compute(struct bench *bench)
+{
+    for (uint32_t i = 0; i < step_header(&bench->step)->rows_count; i++) {
+        bench_engine_row(bench, i);
+    }
+}
+
+static inline void bench_settle(struct bench *bench, uint64_t duration_us)
+{
+    assert_true(bench->busy);
+    bench->busy = false;
+    bench->now_us += duration_us;
+    sched_settle(&bench->sched, bench->now_us);
+    sched_check(&bench->sched);
+}
+
+/* One whole step of one unit. */
+static inline bool bench_step(struct bench *bench)
+{
+    if (!bench_launch(bench)) {
+        return false;
+    }
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+    return true;
+}
+
+/* The worker dies: all that it had in its memory is gone. */
+static inline void bench_lose(struct bench *bench)
+{
+    memset(bench->kv_bytes, 0xee, sizeof bench->kv_bytes);
+    bench->busy = false;
+    sched_engine_lost(&bench->sched, bench->now_us);
+    sched_check(&bench->sched);
+}
+
+/* net's part: looks at every call that has news. */
+static inline void bench_drain(struct bench *bench)
+{
+    while (!ring_is_empty(&bench->exchange.emit_ring)) {
+        uint32_t index = bench->exchange.emit[ring_pop(&bench->exchange.emit_ring)];
+        bench_at(bench, index)->emit.queued = false;
+    }
+}
+
+static inline void bench_free(struct bench *bench, uint32_t call)
+{
+    bench_drain(bench);
+    call_release(&bench->calls, call);
+}
+
+/* Are the call's tokens the ones that its prompt asks for, whatever happened on the way? */
+static inline bool bench_tokens_are_right(const struct call *call)
+{
+    uint64_t hash = 1;
+    uint32_t known = call->prompt_tokens + call->generated_tokens;
+    for (uint32_t i = 0; i < known; i++) {
+        if (i >= call->prompt_tokens && call->tokens[i] != bench_sample(hash)) {
+            return false;
+        }
+        hash = bench_hash(hash, call->tokens[i]);
+    }
+    return true;
+}
