@@ -38,6 +38,9 @@ MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 LIB := $(O)/libcore.a
+# The appliance less its main and its malloc, for tests of the loop and the text port.
+APPLIANCE_LIB := $(O)/libappliance.a
+APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN_OBJ))
 
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
@@ -54,6 +57,10 @@ $(O)/%.o: %.c | build/.setup
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(APPLIANCE_LIB): $(APPLIANCE_OBJ)
 	@rm -f $@
 	ar rcs $@ $^
 
@@ -83,10 +90,10 @@ $(O)/appliance/embedded.o: appliance/embedded.S build/embedded.gguf
 	$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
-$(B)/unit/%: selftest/unit/%.c $(LIB) $(FAKE_OBJ) build/embedded.gguf
+$(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
+	    $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: plan and arena agree to the byte, and neither can be fooled by large numbers.
+ * Method: small arenas, sums at the edge of 64 bits, assertions where the caller broke a rule. */
+#include "selftest/unit/test.h"
+
+static void test_take_planned_rows_uses_planned_bytes(void **state)
+{
+    struct plan plan = {0};
+    struct arena arena;
+    static _Alignas(64) uint8_t memory[1024];
+    plan_add(&plan, TIER_CORE, "odd", 3, 7);
+    plan_add(&plan, TIER_CORE, "even", 2, 64);
+    plan_add(&plan, TIER_ENGINE, "elsewhere", 1, 100000);
+
+    arena_init(&arena, memory, plan_tier_bytes(&plan, TIER_CORE));
+    uint8_t *odd = arena_take(&arena, 3, 7);
+    uint8_t *even = arena_take(&arena, 2, 64);
+
+    assert_int_equal(plan_tier_bytes(&plan, TIER_CORE), 64 + 128);
+    assert_int_equal(arena.used_bytes, arena.size_bytes);
+    assert_ptr_equal(even, odd + 64);
+    assert_false(plan.overflow);
+}
+
+static void test_plan_of_huge_rows_overflows(void **state)
+{
+    struct plan product = {0}, sum = {0};
+    plan_add(&product, TIER_CORE, "product", UINT64_MAX / 2, 3);
+    plan_add(&sum, TIER_CORE, "half", UINT64_MAX / 2, 1);
+    assert_false(sum.overflow);
+    plan_add(&sum, TIER_CORE, "other half", UINT64_MAX / 2, 1);
+    plan_add(&sum, TIER_CORE, "one more", 1, 1);
+
+    assert_true(product.overflow);
+    assert_true(sum.overflow);
+    assert_int_equal(plan_tier_bytes(&product, TIER_CORE), UINT64_MAX);
+}
+
+static void test_take_beyond_the_end_or_the_seal_asserts(void **state)
+{
+    static _Alignas(64) uint8_t memory[128];
+    struct arena arena;
+    arena_init(&arena, memory, sizeof memory);
+    (void)arena_take(&arena, 1, 64);
+    expect_assert_failure(arena_take(&arena, 1, 65));
+    expect_assert_failure(arena_take(&arena, UINT64_MAX, UINT64_MAX));
+    arena_seal(&arena);
+    expect_assert_failure(arena_take(&arena, 1, 1));
+    expect_assert_failure(arena_seal(&arena));
+}
+
+static void test_map_gives_zeroed_aligned_memory(void **state)
+{
+    struct arena arena;
+    assert_status(STATUS_OK, arena_map(&arena, 10000, true));
+    const uint8_t *memory = arena_take(&arena, 1, 9000);
+    assert_int_equal((uintptr_t)memory % ARENA_ALIGN_BYTES, 0);
+    for (uint32_t i = 0; i < 9000; i++) {
+        assert_int_equal(memory[i], 0);
+    }
+    assert_status(STATUS_CONFIG_MEMORY, arena_map(&arena, UINT64_C(1) << 62, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_take_planned_rows_uses_planned_bytes),
+        cmocka_unit_test(test_plan_of_huge_rows_overflows),
+        cmocka_unit_test(test_take_beyond_the_end_or_the_seal_asserts),
+        cmocka_unit_test(test_map_gives_zeroed_aligned_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: call slots are taken and released without loss, generations grow, lists are left clean; the
+ * exchange tells of a call once. Method: exhaust and refill a small table. */
+#include "selftest/unit/test.h"
+
+#include "appliance/base/exchange.h"
+#include "appliance/base/step.h"
+
+static void test_take_all_then_none_then_release_all(void **state)
+{
+    struct call_table table;
+    call_table_init(&table, 3, 16, test_arena());
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(call_take(&table), i);
+    }
+    assert_int_equal(call_take(&table), CALL_NONE);
+    uint32_t generation = table.calls[1].generation;
+    uint32_t *tokens = table.calls[1].tokens;
+    call_release(&table, 1);
+    assert_int_equal(call_take(&table), 1);
+    assert_int_equal(table.calls[1].generation, generation + 1);
+    assert_ptr_equal(table.calls[1].tokens, tokens);
+    assert_ptr_equal(table.calls[2].tokens, tokens + 16);
+    assert_int_equal(table.calls[1].state, CALL_INTAKE);
+}
+
+static void test_release_of_a_running_or_listed_call_asserts(void **state)
+{
+    struct call_table table;
+    call_table_init(&table, 2, 16, test_arena());
+    uint32_t index = call_take(&table);
+    table.calls[index].state = CALL_RUNNING;
+    expect_assert_failure(call_release(&table, index));
+    table.calls[index].state = CALL_FINISHED;
+    table.calls[index].queue_next = 1;
+    expect_assert_failure(call_release(&table, index));
+    expect_assert_failure(call_release(&table, 99));
+}
+
+static void test_emit_marks_a_call_once(void **state)
+{
+    struct call_table table;
+    struct exchange exchange;
+    struct arena *arena = test_arena();
+    call_table_init(&table, 4, 16, arena);
+    exchange_init(&exchange, 8, 4, arena);
+    uint32_t index = call_take(&table);
+    exchange_emit(&exchange, &table, index);
+    exchange_emit(&exchange, &table, index);
+    assert_int_equal(ring_count(&exchange.emit_ring), 1);
+    assert_int_equal(exchange.emit[ring_pop(&exchange.emit_ring)], index);
+}
+
+static void test_step_sections_do_not_overlap(void **state)
+{
+    struct step step;
+    step_layout_init(&step.layout, 5, 3, 17, 9);
+    step.base = arena_take(test_arena(), 1, step.layout.total_bytes);
+    assert_true((uint8_t *)step_row(&step, 0) >= step.base + sizeof(struct step_header));
+    assert_true((uint8_t *)step_row(&step, 5) <= (uint8_t *)step_tokens(&step));
+    assert_true((uint8_t *)(step_tokens(&step) + 17) <= (uint8_t *)step_blocks(&step, 0));
+    assert_true((uint8_t *)step_blocks(&step, 5) <= (uint8_t *)step_out(&step, 0));
+    assert_true((uint8_t *)step_out(&step, 5) <= (uint8_t *)step_out_tokens(&step, 0));
+    assert_true((uint8_t *)step_out_tokens(&step, 5) <= step.base + step.layout.total_bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_take_all_then_none_then_release_all),
+        cmocka_unit_test(test_release_of_a_running_or_listed_call_asserts),
+        cmocka_unit_test(test_emit_marks_a_call_once),
+        cmocka_unit_test(test_step_sections_do_not_overlap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
