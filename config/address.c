@@ -7,8 +7,8 @@
 #include "appliance/base/assert.h"
 
 /*
- * What: text to address, strictly. inet_pton() knows the two grammars of hosts, allocates nothing and
- * refuses octal, hexadecimal and short forms; brackets and port are ours.
+ * What: text to address, strictly. inet_pton() knows the two grammars of hosts, allocates nothing
+ * and refuses octal, hexadecimal and short forms; brackets and port are ours.
  * Invariant: bytes beyond those of the family are zero, so addresses compare by memory.
  */
 

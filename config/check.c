@@ -9,10 +9,11 @@
 #include "config/options.h"
 
 /*
- * What: relations between options that need no model: each function checks one. The range of a single
- * value is options.def's business; what depends on the model or the machine is limits.c's.
- * Rule: a default never makes a file wrong. Where a default would contradict what somebody wrote, the
- * default yields (limits.c takes the smaller); only two written values can contradict each other.
+ * What: relations between options that need no model: each function checks one. The range of a
+ * single value is options.def's business; what depends on the model or the machine is limits.c's.
+ * Rule: a default never makes a file wrong. Where a default would contradict what somebody wrote,
+ * the default yields (limits.c takes the smaller); only two written values can contradict each
+ * other.
  */
 
 static enum status refuse(struct config_error *error, const struct options *options,
@@ -81,7 +82,8 @@ static enum status check_calls_per_connection(const struct options *options,
                             (unsigned long long)options->limits_calls.number);
 }
 
-/* Queue i is quantum * growth^i wide; the lower end of the last one is the sum of those above it. */
+/* Queue i is quantum * growth^i wide; the lower end of the last one is the sum of those above
+ * it. */
 static enum status check_queue_ranges(const struct options *options, struct config_error *error)
 {
     uint64_t width = options->sched_quantum.number, end = 0;
@@ -89,8 +91,8 @@ static enum status check_queue_ranges(const struct options *options, struct conf
         if (__builtin_add_overflow(end, width, &end) ||
             __builtin_mul_overflow(width, options->sched_quantum_growth.number, &width)) {
             (void)refuse(error, options, "sched", "quantum_growth");
-            return config_error_add(error, "queue %llu of %llu would leave 64 bits of microseconds, "
-                                           "allowed fewer queues, a smaller quantum or growth",
+            return config_error_add(error, "queue %llu of %llu would leave 64 bits of "
+                                           "microseconds, allowed fewer queues, a smaller quantum or growth",
                                     (unsigned long long)queue + 1,
                                     (unsigned long long)options->sched_queues.number);
         }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: configuration, from words to numbers: the option table (options.def) becomes struct options;
- * options and the model's header become struct limits, the counts that every stage is built from.
+ * What: configuration, from words to numbers: the option table (options.def) becomes struct
+ * options; options and the model's header become struct limits, the counts that every stage is
+ * built from.
  *
- * Errors: one line, `FILE:LINE: key = value: problem, allowed range`, in an error buffer of the caller.
- * Nothing here opens a socket or computes; only load functions touch files, all BOOT_ONLY.
+ * Errors: one line, `FILE:LINE: key = value: problem, allowed range`, in an error buffer of the
+ * caller. Nothing here opens a socket or computes; only load functions touch files, all BOOT_ONLY.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +17,11 @@
 #define CONFIG_ERROR_BYTES     512
 #define CONFIG_TEXT_BYTES      256
 #define CONFIG_FILE_BYTES_MAX  65536        /* largest INI file */
-#define CONFIG_LINE_BYTES_MAX  190          /* inih cuts lines at 200 bytes: longer ones are refused */
+#define CONFIG_LINE_BYTES_MAX  190         /* inih cuts lines at 200 bytes: longer ones: refused */
 
-enum option_type { OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_TIME, OPTION_RATIO, OPTION_CHOICE };
+enum option_type {
+    OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_TIME, OPTION_RATIO, OPTION_CHOICE
+};
 
 struct option_value {
     char text[CONFIG_TEXT_BYTES];   /* TEXT, CHOICE */
@@ -28,7 +31,8 @@ struct option_value {
 
 /* options.net_unix.text, options.limits_calls.number, ... */
 struct options {
-#define OPTION(section, key, type, unit, fallback, min, max, help) struct option_value section##_##key;
+#define OPTION(section, key, type, unit, fallback, min, max, help) \
+    struct option_value section##_##key;
 #include "config/options.def"
 #undef OPTION
     char source[CONFIG_TEXT_BYTES]; /* the file that was loaded, for messages; empty: none */
@@ -102,8 +106,9 @@ struct limits {
 };
 
 struct model_shape;                 /* config/gguf.h */
-/* Derives the limits; refuses, with the arithmetic, what can never work: a context above the model's,
- * KV blocks that cannot hold one maximal call, ... `cpus` is how many CPUs the process may use. */
+/* Derives the limits; refuses, with the arithmetic, what can never work: a context above the
+ * model's, KV blocks that cannot hold one maximal call, ... `cpus` is how many CPUs the process may
+ * use. */
 MUST_CHECK enum status config_limits(struct limits *limits, const struct options *options,
                                      const struct model_shape *shape, uint32_t cpus,
                                      struct config_error *error);

@@ -8,9 +8,10 @@
 #include "appliance/base/assert.h"
 
 /*
- * What: boot errors as one line of printable ASCII, `where: section.key = value: problem, allowed range`.
- * Why stdio: boot errors carry arithmetic and are written before the seal; nothing of the core links
- * this file after boot, and tools/symbols knows it as boot only.
+ * What: boot errors as one line of printable ASCII, `where: section.key = value: problem, allowed
+ * range`.
+ * Why stdio: boot errors carry arithmetic and are written before the seal; nothing of the core
+ * links this file after boot, and tools/symbols knows it as boot only.
  */
 
 static void append(struct config_error *error, const char *format, va_list arguments)

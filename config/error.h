@@ -11,6 +11,7 @@ enum status config_error_set(struct config_error *error, const char *format, ...
     __attribute__((format(printf, 2, 3)));
 enum status config_error_add(struct config_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* "FILE:LINE: section.key = value: ", or "--set: ..." or "default: ...": where a value came from. */
+/* "FILE:LINE: section.key = value: ", or "--set: ..." or "default: ...": where a value came
+ * from. */
 void config_error_begin(struct config_error *error, const struct options *options,
                         const struct option_row *row);

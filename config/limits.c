@@ -9,8 +9,8 @@
 /*
  * What: how many of everything there is. Each count is a sum with one commented term for each user;
  * a pool that is too small is changed here and nowhere else.
- * Invariants: one maximal call always fits (context_tokens in blocks, in a frame); batch_calls <= calls;
- * calls_per_connection <= calls; every count fits 32 bits.
+ * Invariants: one maximal call always fits (context_tokens in blocks, in a frame); batch_calls <=
+ * calls; calls_per_connection <= calls; every count fits 32 bits.
  * Why refuse here: a call that can never fit must be known at boot, not wait for ever.
  */
 
@@ -101,8 +101,8 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
     }
     begin(error, options, "kv", "device_blocks");
     return config_error_add(error, "one call of limits.context_tokens = %u needs "
-                                   "ceil(%u / kv.block_tokens = %u) = %u blocks, and %u x %u = %llu "
-                                   "tokens are fewer: it could never run, "
+                                   "ceil(%u / kv.block_tokens = %u) = %u blocks, and %u x %u = "
+                                   "%llu tokens are fewer: it could never run, "
                                    "allowed %u .. 16777216, or a smaller limits.context_tokens",
                             limits->context_tokens, limits->context_tokens, limits->kv_block_tokens,
                             limits->blocks_per_call, limits->kv_blocks, limits->kv_block_tokens,
@@ -112,14 +112,14 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
 
 static void derive_buffers(struct limits *limits, const struct options *options)
 {
-    uint64_t call_frame = (uint64_t)TOKEN_BYTES * limits->context_tokens    /* the longest prompt */
-                        + FRAME_FIXED_BYTES;                                /* all the rest of CALL */
+    uint64_t call_frame = (uint64_t)TOKEN_BYTES * limits->context_tokens  /* the longest prompt */
+                        + FRAME_FIXED_BYTES;                        /* all the rest of a CALL */
     limits->frame_bytes = call_frame > FRAME_BYTES_MIN ? smaller(call_frame, UINT32_MAX)
                                                        : FRAME_BYTES_MIN;
     limits->send_bytes = smaller(options->net_send_bytes.number, UINT32_MAX);
     limits->frames_per_pass = FRAMES_PER_PASS;
-    uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* a pass of frames */
-                      + limits->calls;      /* a cancel for each open call whose connection closes */
+    uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* one pass */
+                      + limits->calls;  /* a cancel for each open call whose connection closes */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;

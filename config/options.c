@@ -78,8 +78,8 @@ bool config_options_has_section(const char *section, uint32_t section_bytes)
     return false;
 }
 
-/* "section.key" in lower case, cut at NAME_BYTES_MAX - 1; without a key the section alone. Returns the
- * length. */
+/* "section.key" in lower case, cut at NAME_BYTES_MAX - 1; without a key the section alone. Returns
+ * the length. */
 static uint32_t write_name(const char *section, const char *key, char name[NAME_BYTES_MAX])
 {
     const char *const parts[3] = {section, key != NULL ? "." : "", key != NULL ? key : ""};

@@ -14,14 +14,14 @@
 #include "config/value.h"
 
 /*
- * What: the INI file and --set. A file passes three sieves: what kind of file it is (load_file), which
- * bytes it holds (check_bytes), what its lines say (inih, fed one line at a time).
+ * What: the INI file and --set. A file passes three sieves: what kind of file it is (load_file),
+ * which bytes it holds (check_bytes), what its lines say (inih, fed one line at a time).
  *
- * Why a reader of our own: Debian's inih tells its handler no line number, cuts lines at 200 bytes and
- * takes an indented line for the continuation of the one above. The reader hands over exactly one line
- * for each call, so counting calls counts lines; long lines have been refused before; leading blanks
- * are removed, so nothing is ever a continuation. Sections are checked here too, because inih reports
- * only those that hold a key and ignores what follows the bracket.
+ * Why a reader of our own: Debian's inih tells its handler no line number, cuts lines at 200 bytes
+ * and takes an indented line for the continuation of the one above. The reader hands over exactly
+ * one line for each call, so counting calls counts lines; long lines have been refused before;
+ * leading blanks are removed, so nothing is ever a continuation. Sections are checked here too,
+ * because inih reports only those that hold a key and ignores what follows the bracket.
  *
  * Bounds: 64 KiB of stack for the file, O(bytes) time; allocation at most inside inih. BOOT_ONLY.
  */
@@ -41,7 +41,7 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* What is wrong with the byte at `at`, or NULL. */
 static const char *byte_problem(const char *bytes, size_t count, size_t at)
@@ -51,7 +51,8 @@ static const char *byte_problem(const char *bytes, size_t count, size_t at)
         return NULL;
     }
     if (byte == '\r') {
-        return at + 1 < count && bytes[at + 1] == '\n' ? NULL : "a carriage return without a newline";
+        bool ends_line = at + 1 < count && bytes[at + 1] == '\n';
+        return ends_line ? NULL : "a carriage return without a newline";
     }
     if (byte == 0) {
         return "a NUL byte";
@@ -94,7 +95,7 @@ static enum status check_bytes(const char *name, const char *bytes, size_t count
 }
 STATIC_ASSERT(CONFIG_LINE_BYTES_MAX == 190, "the text above says 190");
 
-/* ---- one assignment ----------------------------------------------------------------------------- */
+/* ---- one assignment -------------------------------------------------------------------------- */
 
 static enum status refuse_unknown(struct config_error *error, const char *section, const char *key)
 {
@@ -139,7 +140,7 @@ static enum status assign(struct parser *parser, const char *section, const char
     return STATUS_OK;
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* `[section]`, then nothing but blanks or a comment. Columns count from the start of the line. */
 static enum status check_section(struct parser *parser, const char *line, uint32_t length,
@@ -149,8 +150,8 @@ static enum status check_section(struct parser *parser, const char *line, uint32
     uint32_t name_bytes = close != NULL ? (uint32_t)(close - line) - 1 : 0;
     ASSERT(length > 0 && line[0] == '[');
     if (close == NULL) {
-        return config_error_set(parser->error, "%.200s:%u:%u: a section without its ]", parser->name,
-                                parser->line, indent + length);
+        return config_error_set(parser->error, "%.200s:%u:%u: a section without its ]",
+                                parser->name, parser->line, indent + length);
     }
     if (!config_options_has_section(line + 1, name_bytes)) {
         char name[CONFIG_LINE_BYTES_MAX + 1] = {0};
@@ -240,7 +241,7 @@ enum status config_load_bytes(struct options *options, const char *name, const c
     return parser.failed_line == 0 ? STATUS_OK : STATUS_CONFIG_OPTION;
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static enum status check_file(int fd, const char *path, struct config_error *error)
 {
@@ -252,8 +253,8 @@ static enum status check_file(int fd, const char *path, struct config_error *err
         return config_error_set(error, "%.200s: not a regular file", path);
     }
     if ((stat.st_mode & S_IWOTH) != 0) {
-        return config_error_set(error, "%.200s: mode %04o: everybody may write it, need 0644 or less",
-                                path, (unsigned)(stat.st_mode & 07777));
+        return config_error_set(error, "%.200s: mode %04o: everybody may write it, need 0644 or "
+                                "less", path, (unsigned)(stat.st_mode & 07777));
     }
     return STATUS_OK;
 }
@@ -296,7 +297,7 @@ enum status config_load_file(struct options *options, const char *path, struct c
     return status == STATUS_OK ? config_load_bytes(options, path, bytes, count, error) : status;
 }
 
-/* ---- --set -------------------------------------------------------------------------------------- */
+/* ---- --set ----------------------------------------------------------------------------------- */
 
 enum status config_set(struct options *options, const char *assignment, struct config_error *error)
 {

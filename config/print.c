@@ -8,8 +8,8 @@
 #include "config/value.h"
 
 /*
- * What: the option table for people: --help, the sample INI, docs/config.md. Nothing here is written by
- * hand but the framing, so no text can lag behind options.def.
+ * What: the option table for people: --help, the sample INI, docs/config.md. Nothing here is
+ * written by hand but the framing, so no text can lag behind options.def.
  * The sample holds every key at its default, commented out: it loads as it is, and a default that
  * improves later reaches whoever copied it. BOOT_ONLY: stdio.
  */
@@ -101,8 +101,8 @@ void config_write_markdown(FILE *out)
           "One INI file, read once at boot by `agentix --config FILE`; `--set section.key=value` "
           "overrides it.\n"
           "Without a file every key has its default. An unknown or duplicate key is an error.\n"
-          "Times are written with us, ms, s, min or h; bytes may use KiB, MiB or GiB; ratios have at "
-          "most three decimals.\n"
+          "Times are written with us, ms, s, min or h; bytes may use KiB, MiB or GiB; ratios have "
+          "at most three decimals.\n"
           "The file is a regular file of at most 64 KiB of ASCII, which not everybody may write; "
           "lines have at most 190 bytes;\na semicolon after a space begins a comment. "
           "docs/agentix.ini is a sample with every key.\n", out);

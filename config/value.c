@@ -18,7 +18,8 @@
  *
  * No sign, no space inside, no exponent, no hexadecimal, no decimal fraction but in RATIO: a value
  * that can be read in two ways is refused. Every product and sum is checked.
- * Formatting is the inverse: the largest unit that divides the number, so a value survives the trip.
+ * Formatting is the inverse: the largest unit that divides the number, so a value survives the
+ * trip.
  * No stdio and no allocation: the text port formats values after the seal.
  */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: each count of struct limits is the sum that it promises, at the defaults and at the edges, and
- * what can never work is refused with its arithmetic.
+ * Goal: each count of struct limits is the sum that it promises, at the defaults and at the edges,
+ * and what can never work is refused with its arithmetic.
  * Method: options by --set, a model shape by hand.
  */
 #include "selftest/unit/test.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the option table, the grammar of values in both directions, and the guess of a mistyped key.
+ * Goal: the option table, the grammar of values in both directions, and the guess of a mistyped
+ * key.
  * Method: every row of the table for what all rows promise; tables of texts for the grammar.
  */
 #include "selftest/unit/test.h"
@@ -106,7 +107,8 @@ static void test_parse_ratio_decimals(void **state)
 {
     (void)state;
     static const struct { const char *text; uint64_t milli; } good[] = {
-        {"0", 0}, {"8", 8000}, {"8.5", 8500}, {"0.001", 1}, {"1.25", 1250}, {"1000000", 1000000000}};
+        {"0", 0}, {"8", 8000}, {"8.5", 8500}, {"0.001", 1}, {"1.25", 1250},
+        {"1000000", 1000000000}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_status(STATUS_OK, parse("sched", "beta", good[i].text));
         assert_int_equal(value.number, good[i].milli);
@@ -151,7 +153,11 @@ static void test_parse_text_length_and_bytes(void **state)
 static void test_format_largest_unit_and_no_room(void **state)
 {
     (void)state;
-    static const struct { const char *section, *key; uint64_t number; const char *text; } cases[] = {
+    static const struct {
+        const char *section, *key;
+        uint64_t number;
+        const char *text;
+    } cases[] = {
         {"sched", "quantum", 50000, "50ms"}, {"sched", "quantum", 1500, "1500us"},
         {"sched", "wait_max", 60000000, "1min"}, {"sched", "wait_max", 0, "0"},
         {"net", "send_bytes", 65536, "64KiB"}, {"net", "send_bytes", 4097, "4097"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: what an INI file and --set may say, and the exact place that a refusal names.
- * Method: small files in memory and in a temporary directory; each bad one differs from a good one in
- * one thing.
+ * Method: small files in memory and in a temporary directory; each bad one differs from a good one
+ * in one thing.
  */
 #include "selftest/unit/test.h"
 
@@ -37,8 +37,8 @@ static void assert_refused(const char *bytes, size_t count, const char *expected
 static void test_load_good_file_takes_values_and_lines(void **state)
 {
     (void)state;
-    assert_status(STATUS_OK, load("; comment\n# comment\n\n[sched]\n  policy = fcfs ; inline\n\tbeta=2.5\n"
-                                  "[limits]\ncalls: 7\n[net]\nunix =\n"));
+    assert_status(STATUS_OK, load("; comment\n# comment\n\n[sched]\n  policy = fcfs ; inline\n"
+                                  "\tbeta=2.5\n[limits]\ncalls: 7\n[net]\nunix =\n"));
     assert_string_equal(options.sched_policy.text, "fcfs");
     assert_int_equal(options.sched_policy.line, 5);
     assert_int_equal(options.sched_beta.number, 2500);
@@ -117,7 +117,8 @@ static void test_load_unknown_names_suggest_the_nearest(void **state)
     (void)state;
     assert_text_refused("[sched]\nqueus = 4\n",
                         "a.ini:2: sched.queus = 4: unknown key, nearest is sched.queues");
-    assert_text_refused("[shed]\nqueues = 4\n", "a.ini:1: [shed]: unknown section, nearest is [sched]");
+    assert_text_refused("[shed]\nqueues = 4\n",
+                        "a.ini:1: [shed]: unknown section, nearest is [sched]");
     assert_text_refused("[shed]\n", "a.ini:1: [shed]: unknown section, nearest is [sched]");
     assert_text_refused("[qqqqqqqqqqqqqq]\n", "a.ini:1: [qqqqqqqqqqqqqq]: unknown section");
     assert_text_refused("[]\n", "a.ini:1: []: unknown section");
@@ -165,7 +166,8 @@ static void test_load_bad_values_say_what_is_allowed(void **state)
 static void test_load_broken_lines_are_refused(void **state)
 {
     (void)state;
-    assert_text_refused("[net]\njunk\n", "a.ini:2: neither `key = value` nor [section] nor comment");
+    assert_text_refused("[net]\njunk\n",
+                        "a.ini:2: neither `key = value` nor [section] nor comment");
     assert_text_refused("[net\n", "a.ini:1:4: a section without its ]");
     assert_text_refused("[net] junk\n", "a.ini:1:7: text after a section");
     assert_text_refused("  [net] junk\n", "a.ini:1:9: text after a section");
@@ -188,7 +190,7 @@ static void test_load_name_longer_than_inih_keeps_is_unknown(void **state)
                   load("[net]\ntcptcptcptcptcptcptcptcptcptcptcptcptcptcptcptcptcptcptcptcp=\n"));
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/agentix-test-XXXXXX";
 static char path[64];
@@ -272,7 +274,7 @@ static void test_file_empty_large_or_writable_by_all_is_refused(void **state)
     unlink(path);
 }
 
-/* ---- --set -------------------------------------------------------------------------------------- */
+/* ---- --set ----------------------------------------------------------------------------------- */
 
 static void assert_set_refused(const char *assignment, const char *expected)
 {
@@ -300,11 +302,14 @@ static void test_set_bad_assignments_are_refused(void **state)
     assert_set_refused("calls=4", "--set: calls=4: must be section.key=value");
     assert_set_refused("calls=4.5", "--set: calls=4.5: must be section.key=value");
     assert_set_refused("", "--set: : must be section.key=value");
-    assert_set_refused("limits.cals=4", "--set: limits.cals = 4: unknown key, nearest is limits.calls");
+    assert_set_refused("limits.cals=4",
+                       "--set: limits.cals = 4: unknown key, nearest is limits.calls");
     assert_set_refused("limit.calls=4",
                        "--set: limit.calls = 4: unknown section, nearest is limits.calls");
-    assert_set_refused("limits.calls=0", "--set: limits.calls = 0: out of range, allowed 1 .. 1048576");
-    assert_set_refused("limits.calls= 4", "--set: limits.calls =  4: not a number, allowed 1 .. 1048576");
+    assert_set_refused("limits.calls=0",
+                       "--set: limits.calls = 0: out of range, allowed 1 .. 1048576");
+    assert_set_refused("limits.calls= 4",
+                       "--set: limits.calls =  4: not a number, allowed 1 .. 1048576");
     assert_set_refused("model.path=\n", "--set: byte 12 is not printable ASCII");
     assert_set_refused("model.path=\xc3\xa4", "--set: byte 12 is not printable ASCII");
     char longest[500];
@@ -319,7 +324,7 @@ static void test_set_bad_assignments_are_refused(void **state)
     assert_int_equal(options.limits_calls.line, 0);
 }
 
-/* ---- relations ---------------------------------------------------------------------------------- */
+/* ---- relations ------------------------------------------------------------------------------- */
 
 static void assert_contradiction(const char *bytes, const char *expected)
 {
@@ -362,7 +367,7 @@ static void test_check_contradictions_are_refused(void **state)
     assert_int_equal(strncmp(error.text, "--set: net.tcp = 10.0.0.1:1: ", 29), 0);
 }
 
-/* ---- the sample --------------------------------------------------------------------------------- */
+/* ---- the sample ------------------------------------------------------------------------------ */
 
 static void test_sample_loads_as_it_is_and_uncommented(void **state)
 {
