@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: a binary heap of the open calls that have a deadline. Equal deadlines come in no particular
- * order. Its array is a column of the call table (call.deadline_entry), so it can never be too small
- * and takes no memory of its own.
+ * order. Its array lies with the call table and has an entry for each call, so it is never full.
  * Invariants: entry i is not later than its children 2i + 1 and 2i + 2; call.deadline_slot is the
  * inverse of the array.
  * Bounds: first O(1), push and remove O(log calls).
@@ -14,7 +13,7 @@
 static uint32_t entry(const struct sched *sched, uint32_t slot)
 {
     ASSERT(slot < sched->deadlines_count);
-    return sched->calls->calls[slot].deadline_entry;
+    return sched->calls->deadlines[slot];
 }
 
 static uint64_t due_us(const struct sched *sched, uint32_t slot)
@@ -25,7 +24,7 @@ static uint64_t due_us(const struct sched *sched, uint32_t slot)
 static void put(struct sched *sched, uint32_t slot, uint32_t call)
 {
     ASSERT(slot < sched->deadlines_count);
-    sched->calls->calls[slot].deadline_entry = call;
+    sched->calls->deadlines[slot] = call;
     sched_call(sched, call)->deadline_slot = slot;
 }
 

@@ -9,6 +9,7 @@ void call_table_plan(struct plan *plan, uint32_t calls, uint32_t context_tokens)
 {
     plan_add(plan, TIER_CORE, "call slots", calls, sizeof(struct call));
     plan_add(plan, TIER_CORE, "call free list", calls, sizeof(uint32_t));
+    plan_add(plan, TIER_CORE, "call deadlines", calls, sizeof(uint32_t));
     plan_add(plan, TIER_CORE, "call tokens", calls, (uint64_t)context_tokens * sizeof(uint32_t));
 }
 
@@ -19,6 +20,7 @@ void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_
     ASSERT(context_tokens > 0);
     table->calls = arena_take(arena, calls, sizeof(struct call));
     table->free = arena_take(arena, calls, sizeof(uint32_t));
+    table->deadlines = arena_take(arena, calls, sizeof(uint32_t));
     uint32_t *tokens = arena_take(arena, calls, (uint64_t)context_tokens * sizeof(uint32_t));
     table->count = calls;
     table->free_count = calls;

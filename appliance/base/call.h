@@ -21,7 +21,7 @@
 #include "appliance/base/arena.h"
 
 #define CALL_NONE             UINT32_MAX
-#define CALL_STOP_IDS_MAX     16        /* stop token ids a call may name */
+#define CALL_STOP_IDS_MAX     17        /* 15 that a call may name, end of turn, EOS */
 #define CALL_STOP_TEXTS_MAX   4         /* stop strings */
 #define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
 #define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
@@ -60,14 +60,31 @@ struct call_stop_text {
     char bytes[CALL_STOP_TEXT_BYTES];
 };
 
+/* The search for stop strings in the text of a call (net/stop_text.c). It runs ahead of what is sent,
+ * so a client that does not read delays no stop. */
+struct call_scan {
+    uint32_t tokens;                /* generated tokens searched so far */
+    uint64_t bytes;                 /* text of these */
+    uint64_t stop_at;               /* after a hit: where in the text the stop string begins */
+    uint8_t matched[CALL_STOP_TEXTS_MAX];   /* bytes of each stop string that end the text now */
+    uint8_t fallback[CALL_STOP_TEXTS_MAX][CALL_STOP_TEXT_BYTES];    /* Knuth, Morris and Pratt's */
+};
+
+#define CALL_HELD_BYTES (CALL_STOP_TEXT_BYTES + 8)
+
 /* What net has told the client so far; private to net. */
 struct call_emit {
     uint32_t sent_tokens;           /* generated tokens already framed */
-    uint32_t pending_bytes;         /* text held back: half a character or half a stop string */
-    char pending[4 * CALL_STOP_TEXT_BYTES];
+    uint64_t digest;                /* over these */
+    uint64_t text_bytes;            /* text of these */
+    uint32_t held_bytes;            /* its end that waits: half a character or half a stop string */
+    char held[CALL_HELD_BYTES];
+    struct call_scan scan;
     bool accept_sent;
+    bool eot_is_eos;                /* the end-of-turn token was added by us: it ends like EOS */
     bool queued;                    /* in the emit ring */
-    uint32_t conn_next, conn_prev;  /* list of the connection's calls */
+    uint32_t conn_next, conn_prev;  /* circular list of the connection's calls */
+    uint32_t open_next;             /* chain of the table of open calls */
 };
 
 struct call {
@@ -112,7 +129,6 @@ struct call {
     uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
     uint64_t walk_sequence;         /* last plan whose walk came past it */
     uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
-    uint32_t deadline_entry;        /* the heap's array is a column of the call table: its entry here */
     bool expired;                   /* its deadline passed during the step that it is in */
     uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
     uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
@@ -136,6 +152,7 @@ struct call_table {
     uint32_t count;
     uint32_t free_count;
     uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
+    uint32_t *deadlines;            /* [count]: room for sched's heap of open calls with a deadline */
     uint32_t context_tokens;
 };
 

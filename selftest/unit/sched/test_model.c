@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: the scheduler does what Algorithm 1 says, whatever happens around it.
+ * Method: thousands of random events (arrivals, cancels, stop strings, deadlines, clients that stop
+ * reading, broken rows, lost workers) in random small configurations. A dumb model keeps calls in a
+ * plain array, sorts it for every plan and recounts everything; after each event the two must agree
+ * on every plan, queue, order, account of time and block count, and sched_check() must hold. Tokens
+ * are judged by the hash chain of bench.h. At the end faults cease and every call must end.
+ */
+#include "selftest/unit/sched/bench.h"
+
+enum { SEEDS = 300, EVENTS = 400, PROGRAMS = 6, DRAIN_STEPS_MAX = 20000 };
+
+enum fault { FAULT_NONE, FAULT_NAN, FAULT_TOKEN, FAULT_COUNT, FAULT_SILENT };
+
+struct model_call {
+    bool open, running, paused, cancel, expired, stop_text;
+    uint32_t program, prompt, max, generated, kv, computed, blocks, queue, preemptions, promotions;
+    uint32_t stop_text_tokens;
+    int64_t order;
+    uint64_t quantum, wait, service, all_wait, all_service, since, deadline, priority;
+};
+
+struct model {
+    struct sched_settings set;
+    uint32_t blocks, used;
+    uint64_t now, submitted;
+    int64_t first_order, last_order;
+    struct model_call calls[BENCH_CALLS];
+    uint64_t service[PROGRAMS], wait[PROGRAMS];
+    uint32_t rows[BENCH_BATCH_MAX], chunk[BENCH_BATCH_MAX], decode[BENCH_BATCH_MAX];
+    enum fault fault[BENCH_BATCH_MAX];
+    uint32_t rows_count;
+    bool busy;
+};
+
+static struct model m;
+static struct bench *b;
+static uint64_t random_state;
+
+static uint64_t random_next(void)
+{
+    random_state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = (random_state ^ (random_state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ (mixed >> 31);
+}
+
+static uint32_t below(uint32_t bound)
+{
+    return (uint32_t)(random_next() % bound);
+}
+
+/* ---- the model ----------------------------------------------------------------------------------- */
+
+static uint64_t model_quantum(uint32_t queue)
+{
+    uint64_t quantum = m.set.quantum_us;
+    while (queue-- > 0) {
+        quantum *= m.set.quantum_growth;
+    }
+    return quantum;
+}
+
+static void model_enter(struct model_call *call, uint32_t queue, bool head)
+{
+    call->queue = queue;
+    call->quantum = model_quantum(queue);
+    call->order = head ? --m.first_order : ++m.last_order;
+}
+
+static void model_accrue(struct model_call *call)
+{
+    call->wait += m.now - call->since;
+    call->all_wait += m.now - call->since;
+    call->since = m.now;
+}
+
+static void model_arrive(uint32_t index, uint32_t program, uint32_t prompt, uint32_t max,
+                         uint64_t deadline)
+{
+    struct model_call *call = &m.calls[index];
+    *call = (struct model_call){.open = true, .program = program, .prompt = prompt, .max = max,
+                                .deadline = deadline, .since = m.now,
+                                .priority = m.service[program]};
+    uint32_t queue = 0;
+    uint64_t high = 0;
+    if (m.set.policy == SCHED_PLAS || m.set.policy == SCHED_ATLAS) {
+        while (queue + 1 < m.set.queues && call->priority >= (high += model_quantum(queue))) {
+            queue++;
+        }
+    }
+    model_enter(call, queue, false);
+}
+
+static void model_drop(struct model_call *call)
+{
+    m.used -= call->blocks;
+    call->blocks = call->kv = 0;
+}
+
+static void model_end(struct model_call *call)
+{
+    uint64_t path = call->priority + call->all_service;
+    if (!call->running) {
+        model_accrue(call);
+    }
+    if (m.set.policy != SCHED_ATLAS) {
+        m.service[call->program] += call->all_service;
+    } else if (path > m.service[call->program]) {
+        m.service[call->program] = path;
+    }
+    m.wait[call->program] += call->all_wait;
+    model_drop(call);
+    call->open = call->running = false;
+}
+
+/* Open calls in order, by insertion sort. */
+static uint32_t model_sort(uint32_t *sorted)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        const struct model_call *call = &m.calls[i];
+        if (!call->open) {
+            continue;
+        }
+        uint32_t at = count++;
+        for (; at > 0; at--) {
+            const struct model_call *other = &m.calls[sorted[at - 1]];
+            if (other->queue < call->queue ||
+                (other->queue == call->queue && other->order < call->order)) {
+                break;
+            }
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = i;
+    }
+    return count;
+}
+
+static bool model_starved(const struct model_call *call)
+{
+    uint64_t wait = call->wait + m.now - call->since;
+    uint64_t service = call->service;
+    if (call->queue == 0 || call->paused || call->cancel ||
+        (call->promotions > 0 && call->service < m.set.quantum_us)) {
+        return false;
+    }
+    if (m.set.wait_max_us > 0 && wait >= m.set.wait_max_us) {
+        return true;
+    }
+    if (m.set.policy != SCHED_MLFQ && call->promotions == 0) {
+        wait += m.wait[call->program];
+        service += m.service[call->program];
+    }
+    return m.set.beta_milli > 0 && service > 0 && wait * 1000 >= service * m.set.beta_milli;
+}
+
+static void model_promote_all(void)
+{
+    uint32_t sorted[BENCH_CALLS];
+    uint32_t count = model_sort(sorted);
+    for (uint32_t i = 0; i < count; i++) {
+        struct model_call *call = &m.calls[sorted[i]];
+        if (model_starved(call)) {
+            model_accrue(call);
+            call->wait = call->service = 0;
+            call->promotions++;
+            model_enter(call, 0, false);
+        }
+    }
+}
+
+/* Frees blocks until `missing` are there; false, with nothing changed, when that cannot be. */
+static bool model_make_room(uint32_t self, const bool *visited, uint32_t missing)
+{
+    for (bool trial = true;; trial = false) {
+        uint32_t gain = 0;
+        uint32_t victim = CALL_NONE;
+        for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+            const struct model_call *call = &m.calls[i];
+            if (!call->open || i == self || call->blocks == 0 ||
+                (visited[i] && !call->paused && !call->cancel)) {
+                continue;
+            }
+            gain += call->blocks;
+            if (victim == CALL_NONE || call->queue > m.calls[victim].queue ||
+                (call->queue == m.calls[victim].queue && call->order > m.calls[victim].order)) {
+                victim = i;
+            }
+        }
+        uint32_t free_blocks = m.blocks - m.used;
+        if (missing > free_blocks + gain) {
+            assert_true(trial);
+            return false;
+        }
+        if (missing <= free_blocks) {
+            return true;
+        }
+        m.calls[victim].preemptions++;
+        model_drop(&m.calls[victim]);
+    }
+}
+
+static void model_plan(void)
+{
+    uint32_t sorted[BENCH_CALLS];
+    bool visited[BENCH_CALLS] = {false};
+    uint32_t budget = m.set.prefill_tokens;
+    model_promote_all();
+    uint32_t count = model_sort(sorted);
+    m.rows_count = 0;
+    for (uint32_t i = 0; i < count && m.rows_count < m.set.batch_calls; i++) {
+        struct model_call *call = &m.calls[sorted[i]];
+        uint32_t remaining = call->prompt + call->generated - call->kv;
+        uint32_t chunk = remaining < budget ? remaining : budget;
+        uint32_t decode = call->max - call->generated;
+        visited[sorted[i]] = true;
+        if (call->paused || call->cancel) {
+            call->since = m.now;
+            continue;
+        }
+        chunk = remaining == 1 ? 1 : chunk;
+        if (chunk == 0) {
+            continue;
+        }
+        decode = decode < m.set.steps_per_plan ? decode : m.set.steps_per_plan;
+        decode = chunk < remaining ? 0 : decode;
+        uint32_t positions = call->kv + chunk + (decode > 0 ? decode - 1 : 0);
+        uint32_t needed = (positions + BENCH_BLOCK_TOKENS - 1) / BENCH_BLOCK_TOKENS;
+        uint32_t missing = needed > call->blocks ? needed - call->blocks : 0;
+        if (!model_make_room(sorted[i], visited, missing)) {
+            break;
+        }
+        call->blocks += missing;
+        m.used += missing;
+        budget -= remaining == 1 ? 0 : chunk;
+        m.rows[m.rows_count] = sorted[i];
+        m.chunk[m.rows_count] = chunk;
+        m.decode[m.rows_count++] = decode;
+    }
+}
+
+/* The oracle's own tokens tell when the call ends. */
+static bool model_take(struct model_call *call, const struct call *real, uint32_t decode)
+{
+    uint64_t hash = 1;
+    for (uint32_t i = 0; i < call->prompt + call->generated; i++) {
+        hash = bench_hash(hash, real->tokens[i]);
+    }
+    for (uint32_t i = 0; i < decode; i++) {
+        uint32_t token = bench_sample(hash);
+        hash = bench_hash(hash, token);
+        call->generated++;
+        call->kv += i > 0;
+        if (bench_is_stop(&real->sampling, token) || call->generated == call->max) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns whether the row's call goes on. */
+static bool model_settle_row(uint32_t row, uint64_t duration, const struct call *real)
+{
+    struct model_call *call = &m.calls[m.rows[row]];
+    bool ended = m.fault[row] != FAULT_NONE;
+    call->service += duration;
+    call->all_service += duration;
+    if (!ended) {
+        call->kv += m.chunk[row];
+        ended = model_take(call, real, m.decode[row]);
+        if (call->kv > call->computed) {
+            call->computed = call->kv;
+            call->quantum -= duration < call->quantum ? duration : call->quantum;
+        }
+    }
+    if (ended || call->cancel || call->expired) {
+        model_end(call);
+        return false;
+    }
+    call->running = false;
+    call->since = m.now;
+    return true;
+}
+
+/* `real` is the call table as it was before the product settled. */
+static void model_settle(const struct call *real, uint64_t duration)
+{
+    bool goes_on[BENCH_BATCH_MAX];
+    m.busy = false;
+    for (uint32_t i = 0; i < m.rows_count; i++) {
+        goes_on[i] = model_settle_row(i, duration, &real[m.rows[i]]);
+    }
+    for (uint32_t i = 0; i < m.rows_count; i++) {
+        uint32_t row = m.set.demoted_to_head ? m.rows_count - 1 - i : i;
+        struct model_call *call = &m.calls[m.rows[row]];
+        if (goes_on[row] && call->quantum == 0 && call->queue + 1 < m.set.queues) {
+            model_enter(call, call->queue + 1, m.set.demoted_to_head);
+        }
+    }
+}
+
+static void model_lost(void)
+{
+    for (uint32_t i = 0; i < m.rows_count && m.busy; i++) {
+        struct model_call *call = &m.calls[m.rows[i]];
+        call->running = false;
+        call->since = m.submitted;
+        if (call->cancel || call->expired) {
+            model_end(call);
+        }
+    }
+    m.busy = false;
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        if (m.calls[i].open && m.calls[i].blocks > 0) {
+            m.calls[i].preemptions++;
+            model_drop(&m.calls[i]);
+        }
+    }
+}
+
+static void model_expire(void)
+{
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        struct model_call *call = &m.calls[i];
+        if (call->open && call->deadline <= m.now) {
+            call->expired = true;
+            if (!call->running) {
+                model_end(call);
+            }
+        }
+    }
+}
+
+/* ---- both must agree ----------------------------------------------------------------------------- */
+
+static void compare_call(const struct model_call *want, const struct call *got, uint32_t index)
+{
+    assert_int_equal(got->state, want->running ? CALL_RUNNING : CALL_QUEUED);
+    assert_int_equal(got->queue, want->queue);
+    assert_int_equal(got->generated_tokens, want->generated);
+    assert_int_equal(got->kv_tokens, want->kv);
+    assert_int_equal(kvmem_call_blocks(&b->kv, index), want->blocks);
+    assert_int_equal(got->quantum_left_us, want->quantum);
+    assert_int_equal(got->wait_us, want->wait);
+    assert_int_equal(got->service_us, want->service);
+    assert_int_equal(got->lifetime_wait_us, want->all_wait);
+    assert_int_equal(got->lifetime_service_us, want->all_service);
+    assert_int_equal(got->priority_us, want->priority);
+    assert_int_equal(got->preemptions, want->preemptions);
+    assert_int_equal(got->promotions, want->promotions);
+    assert_true(bench_tokens_are_right(got));
+}
+
+/* Frees what has ended; everything else, and the order of it, must be as the model has it. */
+static void compare(void)
+{
+    uint32_t sorted[BENCH_CALLS];
+    uint32_t count = model_sort(sorted);
+    uint32_t at = 0;
+    for (uint32_t queue = 0; queue < b->sched.settings.queues; queue++) {
+        uint32_t index = b->sched.queues[queue].head;
+        for (; index != CALL_NONE; index = bench_at(b, index)->queue_next) {
+            assert_true(at < count);
+            assert_int_equal(sorted[at], index);
+            compare_call(&m.calls[index], bench_at(b, index), index);
+            at++;
+        }
+    }
+    assert_int_equal(at, count);
+    assert_int_equal(kvmem_free_blocks(&b->kv), m.blocks - m.used);
+    for (uint32_t i = 0; i < b->sched.settings.programs; i++) {
+        const struct program *program = &b->sched.programs[i];
+        if (program->in_use) {
+            assert_int_equal(program->service_us, m.service[program->id[0]]);
+            assert_int_equal(program->wait_us, m.wait[program->id[0]]);
+        }
+    }
+    bench_drain(b);
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        if (bench_at(b, i)->state == CALL_FINISHED) {
+            assert_false(m.calls[i].open);
+            assert_true(bench_at(b, i)->finish != CALL_FINISH_NONE);
+            assert_true(bench_tokens_are_right(bench_at(b, i)));
+            bench_free(b, i);
+        }
+    }
+}
+
+/* ---- events -------------------------------------------------------------------------------------- */
+
+static uint32_t random_open(void)
+{
+    uint32_t index = below(BENCH_CALLS);
+    for (uint32_t i = 0; i < BENCH_CALLS; i++, index = (index + 1) % BENCH_CALLS) {
+        if (m.calls[index].open) {
+            return index;
+        }
+    }
+    return CALL_NONE;
+}
+
+static void intake(void)
+{
+    b->now_us = m.now;
+    bench_intake(b);
+    model_expire();
+}
+
+static void event_arrive(void)
+{
+    uint32_t program = below(PROGRAMS);
+    uint32_t prompt = 1 + below(BENCH_CONTEXT / 2);
+    uint32_t max = 1 + below(BENCH_CONTEXT / 2);
+    uint64_t deadline = below(8) == 0 ? m.now + below(30 * BENCH_UNIT) : UINT64_MAX;
+    if (b->calls.free_count == 0) {
+        return;
+    }
+    uint32_t index = bench_take(b, program, prompt, max, (uint32_t)random_next());
+    bench_at(b, index)->deadline_us = deadline;
+    if (below(3) == 0) {
+        bench_at(b, index)->sampling.stop_ids_count = 1;
+        bench_at(b, index)->sampling.stop_ids[0] = below(BENCH_VOCAB);
+    }
+    bench_send(b, index);
+    if (prompt + max <= m.blocks * BENCH_BLOCK_TOKENS) {
+        model_arrive(index, program, prompt, max, deadline);
+    }
+    intake();
+}
+
+static void event_cancel(void)
+{
+    uint32_t index = random_open();
+    if (index == CALL_NONE || m.calls[index].cancel) {
+        return;
+    }
+    struct model_call *call = &m.calls[index];
+    call->cancel = true;
+    if (below(2) == 0) {
+        bench_at(b, index)->stop_text_hit = true;
+        bench_at(b, index)->stop_text_tokens = below(call->generated + 1);
+    }
+    bench_cancel(b, index);
+    if (!call->running) {
+        model_end(call);
+    }
+    intake();
+}
+
+static void event_pause(void)
+{
+    uint32_t index = random_open();
+    if (index != CALL_NONE) {
+        m.calls[index].paused = !m.calls[index].paused;
+        bench_at(b, index)->paused = m.calls[index].paused;
+    }
+}
+
+static void break_rows(bool faults)
+{
+    for (uint32_t i = 0; i < m.rows_count; i++) {
+        m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : FAULT_NONE;
+        if (m.decode[i] == 0 && m.fault[i] == FAULT_TOKEN) {
+            m.fault[i] = FAULT_NAN;
+        }
+        struct step_out *out = step_out(&b->step, i);
+        switch (m.fault[i]) {
+        case FAULT_NONE: break;
+        case FAULT_NAN: out->result = STEP_ROW_NOT_FINITE; break;
+        case FAULT_TOKEN: step_out_tokens(&b->step, i)[0] = BENCH_VOCAB; break;
+        case FAULT_COUNT: out->produced = m.decode[i] + 1 + below(100); break;
+        case FAULT_SILENT: out->result = UINT32_MAX; break;
+        }
+    }
+}
+
+static void event_step(bool faults)
+{
+    static struct call before[BENCH_CALLS];
+    if (!m.busy) {
+        m.now += below(2) * below(BENCH_UNIT);
+        intake();
+        compare();
+        model_plan();
+        b->now_us = m.now;
+        assert_int_equal(bench_launch(b), m.rows_count > 0);
+        assert_int_equal(step_header(&b->step)->rows_count, m.rows_count);
+        for (uint32_t i = 0; i < m.rows_count; i++) {
+            assert_int_equal(step_row(&b->step, i)->call, m.rows[i]);
+            assert_int_equal(step_row(&b->step, i)->tokens_count, m.chunk[i]);
+            assert_int_equal(step_row(&b->step, i)->decode_steps, m.decode[i]);
+            model_accrue(&m.calls[m.rows[i]]);
+            m.calls[m.rows[i]].running = true;
+        }
+        m.busy = m.rows_count > 0;
+        m.submitted = m.now;
+        return;
+    }
+    bench_compute(b);
+    break_rows(faults);
+    uint64_t duration = below(3) * BENCH_UNIT + below(BENCH_UNIT);
+    m.now = m.submitted + duration > m.now ? m.submitted + duration : m.now;
+    b->now_us = m.now;
+    memcpy(before, b->calls.calls, sizeof before);
+    bench_settle(b, 0);
+    model_settle(before, m.now - m.submitted);
+}
+
+static void event_lost(void)
+{
+    m.now += below(BENCH_UNIT);
+    b->now_us = m.now;
+    bench_lose(b);
+    model_lost();
+}
+
+static void random_configuration(void)
+{
+    m.set = (struct sched_settings){
+        .policy = (enum sched_policy)below(4), .queues = 1 + below(6),
+        .quantum_us = 1 + below(4 * BENCH_UNIT), .quantum_growth = 1 + below(3),
+        .beta_milli = below(2) * (1 + below(8000)),
+        .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),
+        .steps_per_plan = 1 + below(BENCH_STEPS_MAX), .batch_calls = 1 + below(BENCH_BATCH_MAX),
+        .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
+        .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
+        .demoted_to_head = below(2) == 0};
+    m.blocks = below(2) == 0 ? 4 + below(20) : 64 + below(400);
+    b = bench_start(&m.set, m.blocks);
+    m.set.queues = b->sched.settings.queues;
+    m.now = b->now_us;
+}
+
+static void drain(void)
+{
+    uint32_t steps = 0;
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        m.calls[i].paused = false;
+        bench_at(b, i)->paused = false;
+    }
+    while (!sched_is_idle(&b->sched)) {
+        event_step(false);
+        compare();
+        assert_true(++steps < DRAIN_STEPS_MAX);
+    }
+    assert_int_equal(kvmem_free_blocks(&b->kv), m.blocks);
+    assert_int_equal(b->calls.free_count, BENCH_CALLS);
+    assert_int_equal(b->stats.calls_accepted,
+                     b->stats.calls_completed + b->stats.calls_cancelled +
+                     b->stats.calls_expired + b->stats.calls_failed);
+}
+
+static void run_seed(uint64_t seed)
+{
+    memset(&m, 0, sizeof m);
+    random_state = seed;
+    random_configuration();
+    uint32_t load = 1 + below(40);
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        uint32_t kind = below(100);
+        if (kind < load) {
+            event_arrive();
+        } else if (kind < load + 3) {
+            event_cancel();
+        } else if (kind < load + 6) {
+            event_pause();
+        } else if (kind == load + 6) {
+            event_lost();
+        } else {
+            event_step(true);
+        }
+        compare();
+    }
+    drain();
+}
+
+static uint64_t seed_now;
+
+static void test_random_events_match_the_dumb_model(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("SCHED_SEED");
+    for (seed_now = 1; seed_now <= SEEDS; seed_now++) {
+        if (wanted == NULL || strtoull(wanted, NULL, 10) == seed_now) {
+            run_seed(seed_now);
+        }
+    }
+}
+
+static int tell_seed(void **state)
+{
+    (void)state;
+    if (seed_now <= SEEDS) {
+        print_error("failed with SCHED_SEED=%llu\n", (unsigned long long)seed_now);
+    }
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_random_events_match_the_dumb_model, tell_seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
