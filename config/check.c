@@ -92,7 +92,8 @@ static enum status check_queue_ranges(const struct options *options, struct conf
             __builtin_mul_overflow(width, options->sched_quantum_growth.number, &width)) {
             (void)refuse(error, options, "sched", "quantum_growth");
             return config_error_add(error, "queue %llu of %llu would leave 64 bits of "
-                                           "microseconds, allowed fewer queues, a smaller quantum or growth",
+                                           "microseconds, allowed fewer queues, a smaller quantum "
+                                           "or growth",
                                     (unsigned long long)queue + 1,
                                     (unsigned long long)options->sched_queues.number);
         }
