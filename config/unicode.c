@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: UTF-8 and classes of code points, for the tokenizers.
+ *
+ * Invariant: decoding accepts exactly the well-formed sequences of the Unicode standard (table 3-7),
+ * so two different byte strings never count as the same text.
+ *
+ * Bounds: decoding is constant; a class is one comparison chain for ASCII and 11 steps otherwise.
+ */
+#include "config/unicode.h"
+
+#include "appliance/base/assert.h"
+
+/* Length that a leading byte announces; 0: none begins so. */
+static uint32_t announced_bytes(uint8_t lead)
+{
+    if (lead < 0x80) {
+        return 1;
+    }
+    if (lead < 0xc2 || lead > 0xf4) {
+        return 0;
+    }
+    return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
+uint32_t unicode_decode(const uint8_t *bytes, uint32_t count, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    ASSERT(count > 0);
+    uint32_t length = announced_bytes(bytes[0]);
+    *code = UNICODE_INVALID;
+    if (length <= 1 || length > count) {
+        *code = length == 1 ? bytes[0] : UNICODE_INVALID;
+        return 1;
+    }
+    uint32_t value = bytes[0] & (0x7fu >> length);
+    for (uint32_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) {
+            return 1;
+        }
+        value = value << 6 | (bytes[i] & 0x3f);
+    }
+    if (value < least[length] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff)) {
+        return 1;
+    }
+    *code = value;
+    return length;
+}
+
+bool unicode_is_valid(const uint8_t *bytes, uint64_t count)
+{
+    for (uint64_t at = 0; at < count;) {
+        uint32_t code = 0;
+        uint32_t left = count - at < 4 ? (uint32_t)(count - at) : 4;
+        at += unicode_decode(bytes + at, left, &code);
+        if (code == UNICODE_INVALID) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum unicode_class ascii_class(uint32_t code)
+{
+    if ((code | 0x20) - 'a' < 26) {
+        return UNICODE_LETTER;
+    }
+    if (code - '0' < 10) {
+        return UNICODE_NUMBER;
+    }
+    return code == ' ' || code - '\t' < 5 ? UNICODE_SPACE : UNICODE_OTHER;
+}
+
+enum unicode_class unicode_class(uint32_t code)
+{
+    if (code < 0x80) {
+        return ascii_class(code);
+    }
+    if (code == UNICODE_INVALID) {
+        return UNICODE_OTHER;
+    }
+    ASSERT(code <= 0x10ffff);
+    /* The last run that begins at or before the code; the first begins at 0. */
+    uint32_t low = 0, high = unicode_runs_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (unicode_runs[middle] >> 2 <= code) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (enum unicode_class)(unicode_runs[low] & 3);
+}
