@@ -4,8 +4,8 @@
  * What: intake and emission. Listeners, the connection table, frames into call slots, tokens into frames.
  * Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
  *
- * Bounded work: per pass at most limits.frames_per_pass frames and one frame_bytes of input for each
- * connection. Every connection has one receive buffer (a frame) and one send buffer.
+ * Bounded work: per pass at most limits.frames_per_pass frames, one receive and one frame_bytes of
+ * input for each connection. Every connection has one receive buffer (a frame) and one send buffer.
  * A call's tokens wait in its slot, not in a buffer: a reader that stops costs nobody anything; its
  * calls are paused above `unsent_tokens`, and at `write_deadline` it is dropped.
  *
@@ -23,6 +23,12 @@
 #include "net/wire.h"
 
 #define NET_LISTENERS_MAX 2
+#define NET_ACCEPTS_PER_PASS 16
+/* Longest text of one token; a vocabulary with longer ones serves token ids only. */
+#define NET_TOKEN_TEXT_BYTES_MAX 512
+/* Payload of TOKENS for one token: every byte of its text and of what was held may become U+FFFD. */
+#define NET_FRAME_OF_TOKEN_BYTES_MAX \
+    (WIRE_TOKENS_BYTES_MIN + 4 + 3 * (CALL_HELD_BYTES + NET_TOKEN_TEXT_BYTES_MAX))
 
 struct net_settings {
     const struct limits *limits;
@@ -38,14 +44,20 @@ struct net_connection {
     enum net_state state;
     uint32_t generation;
     int32_t handle;
+    uint32_t position;              /* in net.order */
     uint32_t interest;              /* what the world watches for now */
     uint8_t *received;              /* [WIRE_HEADER_BYTES + limits.frame_bytes] */
     uint32_t received_bytes;
     uint8_t *unsent;                /* [limits.send_bytes]: from unsent_first, unsent_bytes long */
     uint32_t unsent_first, unsent_bytes;
-    uint32_t calls_count, calls_first;  /* open calls, through call.emit.conn_next */
-    uint64_t accepted_us, frame_started_us, progress_us, active_us;
-    bool readable, backlog;         /* bytes may wait; some call has tokens that found no room */
+    uint32_t calls_count, calls_first;  /* open calls: circular, through call.emit.conn_next */
+    uint32_t answers_due;           /* PROGRAM_* commands without an answer yet */
+    uint64_t accepted_us, progress_us, active_us;
+    uint64_t frame_started_us;      /* since when half a frame waits for its rest; 0: none does */
+    bool readable, hangup;          /* noted readiness */
+    bool stalled;                   /* the last send found no room; WRITABLE will come */
+    bool pending;                   /* a whole frame waits in `received` */
+    bool backlog;                   /* some call has news that found no room */
 };
 
 struct net {
@@ -59,10 +71,16 @@ struct net {
     int32_t listeners[NET_LISTENERS_MAX];   /* -1: off */
     bool accepting, draining;
     /* private: only net/ */
-    uint32_t *free;
-    uint32_t free_count;
-    struct vocab_scratch scratch;
-    uint8_t *accept_ready;
+    uint32_t *order;                /* a permutation of the slots: the open ones, then the free */
+    uint32_t open_count;            /* connections that are open */
+    uint64_t accept_again_us;       /* not accepting for want of descriptors: when to try again */
+    bool accept_ready[NET_LISTENERS_MAX];
+    bool again;                     /* work was left for the next pass: do not wait */
+    uint32_t *open_heads;           /* table of open calls: (program id, call id) -> slot */
+    uint32_t open_mask;
+    uint64_t open_seed[2];
+    struct vocab_scratch scratch;   /* of the tokenizer, for one frame of text */
+    char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
 void net_plan(struct plan *plan, const struct limits *limits);
@@ -79,7 +97,7 @@ void net_event(struct net *net, const struct world_event *event);
 void net_poll(struct net *net, uint64_t now_us);
 /* Stage 5: answers, ACCEPT, tokens and terminal frames into send buffers and out; frees call slots. */
 void net_emit(struct net *net, uint64_t now_us);
-/* When must net run even if nothing happens? 0: now (bytes are waiting); UINT64_MAX: never. */
+/* When must net run even if nothing happens? 0: now (work was left); UINT64_MAX: never. */
 uint64_t net_next_us(const struct net *net, uint64_t now_us);
 /* Every connection's buffer is empty and no call slot is net's. */
 bool net_is_flushed(const struct net *net);

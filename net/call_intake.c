@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: a CALL frame into a call slot and a command.
+ *
+ * How: decode (fields, table of ranges), then admit (limits, ids, tokens: changes nothing), then fill
+ * a slot. Only text can still be refused after the slot was taken, because its tokens are made right
+ * where they will stay; the slot goes back then, and nobody has seen it.
+ *
+ * Invariants: a refusal leaves every table as it was; a call that is pushed on the inbox has passed
+ * every check that needs no scheduler: prompt_tokens >= 1, every id < vocab_tokens,
+ * prompt_tokens + max_tokens <= context_tokens.
+ *
+ * Bounds: linear in the frame, but for vocab_encode() (config/vocab.h) and the walk over the open
+ * calls of the connection (limits.calls_per_connection).
+ */
+#include "net/intake.h"
+
+#include <string.h>
+
+#include "appliance/base/bytes.h"
+#include "net/connection.h"
+#include "net/open_calls.h"
+#include "net/stop_text.h"
+
+static enum status fault_at(struct net_frame *frame, enum status status, enum wire_field field,
+                            uint64_t found, uint64_t max)
+{
+    frame->fault.field = field;
+    frame->fault.found = found;
+    frame->fault.max = max;
+    return status;
+}
+
+/* ---- admission: changes nothing ----------------------------------------------------------------- */
+
+/* Frames of the server name a call by its id alone, so an id is also unique on its connection. */
+static bool id_is_open(const struct net *net, const struct net_connection *connection,
+                       const struct wire_call *wire)
+{
+    if (net_open_find(net, wire->program_id, wire->call_id) != CALL_NONE) {
+        return true;
+    }
+    uint32_t at = connection->calls_first;
+    for (uint32_t i = 0; i < connection->calls_count; i++) {
+        if (net->calls->calls[at].client_call_id == wire->call_id) {
+            return true;
+        }
+        at = net->calls->calls[at].emit.conn_next;
+    }
+    return false;
+}
+
+static enum status admit_limits(struct net_frame *frame, const struct wire_call *wire)
+{
+    const struct net *net = frame->net;
+    const struct net_connection *connection = &net->connections[frame->connection];
+    const struct limits *limits = net->settings.limits;
+    if (net->draining) {
+        return fault_at(frame, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, 0, 0);
+    }
+    if (id_is_open(net, connection, wire)) {
+        return fault_at(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
+    }
+    if (connection->calls_count >= limits->calls_per_connection) {
+        return fault_at(frame, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION,
+                        connection->calls_count, limits->calls_per_connection);
+    }
+    if (net->calls->free_count == 0) {
+        return fault_at(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,
+                        net->calls->count);
+    }
+    return STATUS_OK;
+}
+
+/* What needs a vocabulary that can be read and written. */
+static enum status admit_text(struct net_frame *frame, const struct wire_call *wire)
+{
+    const struct gguf_vocab_info *info = &frame->net->vocab->info;
+    bool reads = info->kind != VOCAB_NONE;
+    bool writes = reads && info->token_bytes_max <= NET_TOKEN_TEXT_BYTES_MAX;
+    uint32_t allowed = WIRE_CALL_FLAGS_ALL & ~((reads ? 0u : (uint32_t)WIRE_CALL_TEXT_PROMPT) |
+                                               (writes ? 0u : (uint32_t)WIRE_CALL_WANT_TEXT));
+    if ((wire->flags & ~allowed) != 0) {
+        return fault_at(frame, STATUS_BAD_FIELD, WIRE_FIELD_FLAGS, wire->flags, allowed);
+    }
+    if (wire->stop_texts_count > 0 && !writes) {
+        return fault_at(frame, STATUS_BAD_FIELD, WIRE_FIELD_STOP_TEXTS, wire->stop_texts_count, 0);
+    }
+    return STATUS_OK;
+}
+
+static enum status admit_length(struct net_frame *frame, uint64_t prompt_tokens,
+                                uint32_t max_tokens)
+{
+    uint32_t context_tokens = frame->net->settings.limits->context_tokens;
+    if (prompt_tokens == 0) {
+        frame->fault.min = 1;
+        return fault_at(frame, STATUS_BAD_FIELD, WIRE_FIELD_PROMPT, 0, context_tokens);
+    }
+    if (prompt_tokens + max_tokens > context_tokens) {
+        return fault_at(frame, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT,
+                        prompt_tokens + max_tokens, context_tokens);
+    }
+    return STATUS_OK;
+}
+
+static enum status admit_tokens(struct net_frame *frame, const struct wire_call *wire)
+{
+    uint32_t vocab_tokens = frame->net->settings.limits->vocab_tokens;
+    for (uint32_t i = 0; i < wire->sampling.stop_ids_count; i++) {
+        if (wire->sampling.stop_ids[i] >= vocab_tokens) {
+            return fault_at(frame, STATUS_BAD_TOKEN, WIRE_FIELD_STOP_IDS,
+                            wire->sampling.stop_ids[i], vocab_tokens - 1);
+        }
+    }
+    if ((wire->flags & WIRE_CALL_TEXT_PROMPT) != 0) {
+        return STATUS_OK;
+    }
+    TRY(admit_length(frame, wire->prompt_count, wire->max_tokens));
+    struct bytes ids = bytes_reader(wire->prompt, wire->prompt_count * (uint32_t)sizeof(uint32_t));
+    for (uint32_t i = 0; i < wire->prompt_count; i++) {
+        uint32_t token = 0;
+        bytes_u32(&ids, &token);
+        if (token >= vocab_tokens) {
+            return fault_at(frame, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT, token, vocab_tokens - 1);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* ---- filling a slot ----------------------------------------------------------------------------- */
+
+/* EOS comes last, and end-of-turn before it; a client that names one of them means a plain stop. */
+static void add_stop_id(struct call *call, uint32_t token, bool *added)
+{
+    struct call_sampling *sampling = &call->sampling;
+    *added = false;
+    if (token == GGUF_NO_TOKEN) {
+        return;
+    }
+    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
+        if (sampling->stop_ids[i] == token) {
+            return;
+        }
+    }
+    ASSERT(sampling->stop_ids_count < CALL_STOP_IDS_MAX);
+    sampling->stop_ids[sampling->stop_ids_count++] = token;
+    *added = true;
+}
+
+static void fill_stops(const struct net *net, struct call *call, const struct wire_call *wire)
+{
+    const struct gguf_vocab_info *info = &net->vocab->info;
+    bool has_eos = false;
+    if ((wire->flags & WIRE_CALL_IGNORE_EOS) == 0) {
+        uint32_t vocab_tokens = net->settings.limits->vocab_tokens;
+        uint32_t eot_id = info->eot_id < vocab_tokens ? info->eot_id : GGUF_NO_TOKEN;
+        uint32_t eos_id = info->eos_id < vocab_tokens ? info->eos_id : GGUF_NO_TOKEN;
+        add_stop_id(call, eot_id == eos_id ? GGUF_NO_TOKEN : eot_id, &call->emit.eot_is_eos);
+        add_stop_id(call, eos_id, &has_eos);
+    }
+    call->eos_id_index_plus_1 = has_eos ? call->sampling.stop_ids_count : 0;
+    call->stop_texts_count = wire->stop_texts_count;
+    memcpy(call->stop_texts, wire->stop_texts, sizeof call->stop_texts);
+    net_stop_text_prepare(call);
+}
+
+static void fill(const struct net *net, struct call *call, const struct wire_call *wire,
+                 uint64_t now_us)
+{
+    call->client_call_id = wire->call_id;
+    memcpy(call->program_id, wire->program_id, sizeof call->program_id);
+    call->thread = wire->thread;
+    call->sampling = wire->sampling;
+    call->max_tokens = wire->max_tokens;
+    call->want_text = (wire->flags & WIRE_CALL_WANT_TEXT) != 0;
+    call->deadline_us = wire->deadline_us != 0 ? now_us + wire->deadline_us : UINT64_MAX;
+    call->arrived_us = now_us;
+    call->emit.digest = WIRE_DIGEST_START;
+    fill_stops(net, call, wire);
+}
+
+static void fill_ids(struct call *call, const struct wire_call *wire)
+{
+    struct bytes ids = bytes_reader(wire->prompt, wire->prompt_count * (uint32_t)sizeof(uint32_t));
+    for (uint32_t i = 0; i < wire->prompt_count; i++) {
+        bytes_u32(&ids, &call->tokens[i]);
+    }
+    ASSERT(bytes_at_end(&ids));
+    call->prompt_tokens = wire->prompt_count;
+}
+
+static enum status fill_text(struct net_frame *frame, struct call *call,
+                             const struct wire_call *wire)
+{
+    struct net *net = frame->net;
+    uint32_t context_tokens = net->settings.limits->context_tokens, count = 0, first = 0;
+    uint32_t bos_id = net->vocab->info.bos_id;
+    if ((wire->flags & WIRE_CALL_ADD_BOS) != 0 && bos_id < net->settings.limits->vocab_tokens) {
+        call->tokens[first++] = bos_id;
+    }
+    if (wire->prompt_count > 0 &&
+        vocab_encode(net->vocab, &net->scratch, (const char *)wire->prompt, wire->prompt_count,
+                     (wire->flags & WIRE_CALL_PARSE_SPECIAL) != 0, call->tokens + first,
+                     context_tokens - first, &count) != STATUS_OK) {
+        return admit_length(frame, (uint64_t)context_tokens + 1, wire->max_tokens);
+    }
+    ASSERT(count <= context_tokens - first);
+    call->prompt_tokens = first + count;
+    return admit_length(frame, call->prompt_tokens, wire->max_tokens);
+}
+
+static void commit(struct net_frame *frame, uint32_t call_index)
+{
+    struct net *net = frame->net;
+    ASSERT(net->calls->calls[call_index].state == CALL_INTAKE);
+    net_connection_attach(net, frame->connection, call_index);
+    net_open_insert(net, call_index);
+    exchange_command(net->exchange,
+                     &(struct command){.kind = COMMAND_CALL,
+                                       .call = call_index,
+                                       .call_generation = net->calls->calls[call_index].generation,
+                                       .connection = frame->connection});
+}
+
+enum status net_call_intake(struct net_frame *frame)
+{
+    struct net *net = frame->net;
+    struct wire_call wire;
+    TRY(wire_call_decode(frame->payload, frame->payload_bytes, &wire, &frame->fault));
+    frame->fault.call_id = wire.call_id;
+    TRY(admit_limits(frame, &wire));
+    TRY(admit_text(frame, &wire));
+    TRY(admit_tokens(frame, &wire));
+    uint32_t call_index = call_take(net->calls);
+    ASSERT(call_index != CALL_NONE);
+    struct call *call = &net->calls->calls[call_index];
+    fill(net, call, &wire, frame->now_us);
+    if ((wire.flags & WIRE_CALL_TEXT_PROMPT) == 0) {
+        fill_ids(call, &wire);
+    } else {
+        enum status status = fill_text(frame, call, &wire);
+        if (status != STATUS_OK) {
+            call_release(net->calls, call_index);
+            return status;
+        }
+    }
+    commit(frame, call_index);
+    return STATUS_OK;
+}

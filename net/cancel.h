@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the one way in which net asks the scheduler to end a call: CANCEL, a lost client, a stop
+ * string. Each call is asked for at most once, which is what the inbox keeps room for.
+ */
+#include "net/net.h"
+
+static inline void net_cancel(struct net *net, uint32_t call_index)
+{
+    struct call *call = &net->calls->calls[call_index];
+    ASSERT(call->state != CALL_FREE);
+    if (call->cancel || call->state == CALL_FINISHED) {
+        return;
+    }
+    call->cancel = true;
+    exchange_command(net->exchange, &(struct command){.kind = COMMAND_CANCEL,
+                                                      .call = call_index,
+                                                      .call_generation = call->generation});
+}

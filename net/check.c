@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: every invariant of the stage, for tests and for builds that verify.
+ * Bounds: O(connections + calls).
+ */
+#include "net/net.h"
+
+static void check_order(const struct net *net)
+{
+    uint32_t connections = net->settings.limits->connections;
+    ASSERT(net->open_count <= connections);
+    for (uint32_t i = 0; i < connections; i++) {
+        uint32_t index = net->order[i];
+        ASSERT(index < connections);
+        const struct net_connection *connection = &net->connections[index];
+        ASSERT(connection->position == i);
+        ASSERT((connection->state != NET_CLOSED) == (i < net->open_count));
+    }
+}
+
+static void check_buffers(const struct net *net, const struct net_connection *connection)
+{
+    const struct limits *limits = net->settings.limits;
+    ASSERT(connection->received_bytes <= WIRE_HEADER_BYTES + limits->frame_bytes);
+    ASSERT(connection->unsent_first + connection->unsent_bytes <= limits->send_bytes);
+    ASSERT(!connection->pending || connection->received_bytes >= WIRE_HEADER_BYTES);
+    ASSERT(connection->answers_due <= limits->frames_per_pass);
+    ASSERT(connection->state != NET_OPEN ||
+           limits->send_bytes - connection->unsent_bytes >=
+               WIRE_REPLY_BYTES_MAX * connection->answers_due);
+}
+
+static uint32_t check_calls_of(const struct net *net, uint32_t index)
+{
+    const struct net_connection *connection = &net->connections[index];
+    uint32_t at = connection->calls_first;
+    ASSERT((connection->calls_count == 0) == (at == CALL_NONE));
+    ASSERT(connection->calls_count == 0 || connection->state == NET_OPEN);
+    for (uint32_t i = 0; i < connection->calls_count; i++) {
+        ASSERT(at < net->calls->count);
+        const struct call *call = &net->calls->calls[at];
+        ASSERT(call->state != CALL_FREE && call->connection == index);
+        ASSERT(call->emit.sent_tokens <= call->generated_tokens);
+        ASSERT(call->emit.held_bytes <= CALL_HELD_BYTES);
+        ASSERT(net->calls->calls[call->emit.conn_next].emit.conn_prev == at);
+        at = call->emit.conn_next;
+    }
+    ASSERT(at == connection->calls_first);
+    return connection->calls_count;
+}
+
+/* Every call with a client is in the table of open calls, once, and nothing else is. */
+static void check_open_table(const struct net *net, uint32_t expected)
+{
+    uint32_t found = 0;
+    for (uint32_t head = 0; head <= net->open_mask; head++) {
+        for (uint32_t at = net->open_heads[head]; at != CALL_NONE;
+             at = net->calls->calls[at].emit.open_next) {
+            ASSERT(at < net->calls->count && found < expected);
+            ASSERT(net->calls->calls[at].connection != CALL_NONE);
+            found++;
+        }
+    }
+    ASSERT(found == expected);
+}
+
+void net_check(const struct net *net)
+{
+    uint32_t calls = 0;
+    check_order(net);
+    for (uint32_t i = 0; i < net->open_count; i++) {
+        check_buffers(net, &net->connections[net->order[i]]);
+        calls += check_calls_of(net, net->order[i]);
+    }
+    check_open_table(net, calls);
+    uint32_t with_client = 0;
+    for (uint32_t i = 0; i < net->calls->count; i++) {
+        const struct call *call = &net->calls->calls[i];
+        with_client += call->state != CALL_FREE && call->connection != CALL_NONE ? 1 : 0;
+        /* A finished call that nobody will look at again would be lost. */
+        ASSERT(call->state != CALL_FINISHED || call->emit.queued ||
+               call->connection != CALL_NONE);
+    }
+    ASSERT(with_client == calls);
+    ASSERT(net->stats->connections_open == net->open_count);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: one connection: its slot, its send buffer, its deadlines and its end.
+ *
+ * Send buffer: one stretch of bytes in a fixed buffer, moved to the front when its tail is short.
+ * WIRE_REPLY_BYTES_MAX * frames_per_pass of it are kept free for replies; frames of calls (ACCEPT,
+ * TOKENS, DONE) use the rest. A frame is only parsed while its reply is sure to fit, so a reply never
+ * has to be refused. An answer that is due from the scheduler counts as a reply.
+ *
+ * Invariants: room >= WIRE_REPLY_BYTES_MAX * answers_due while OPEN; order[0 .. open_count) are the
+ * slots in use, and connections[order[i]].position == i; a call of a closed connection has
+ * connection == CALL_NONE, is cancelled, and is no more in the table of open calls.
+ *
+ * Deadlines are totals, not pauses: a byte now and then keeps nothing alive.
+ */
+#include "net/connection.h"
+
+#include <string.h>
+
+#include "net/cancel.h"
+#include "net/open_calls.h"
+
+static struct net_connection *connection_at(struct net *net, uint32_t index)
+{
+    ASSERT(index < net->settings.limits->connections);
+    return &net->connections[index];
+}
+
+void net_connection_open(struct net *net, int32_t handle, uint64_t now_us)
+{
+    ASSERT(net->open_count < net->settings.limits->connections);
+    uint32_t index = net->order[net->open_count];
+    struct net_connection *connection = connection_at(net, index);
+    ASSERT(connection->state == NET_CLOSED && connection->position == net->open_count);
+    *connection = (struct net_connection){
+        .state = NET_GREETING,
+        .generation = connection->generation,
+        .handle = handle,
+        .position = net->open_count,
+        .received = connection->received,
+        .unsent = connection->unsent,
+        .calls_first = CALL_NONE,
+        .accepted_us = now_us,
+        .progress_us = now_us,
+        .active_us = now_us,
+    };
+    net->open_count++;
+    net->stats->connections_accepted++;
+    net->stats->connections_open = net->open_count;
+    net_connection_watch(net, index);
+}
+
+void net_connection_attach(struct net *net, uint32_t index, uint32_t call_index)
+{
+    struct net_connection *connection = connection_at(net, index);
+    struct call *calls = net->calls->calls, *call = &calls[call_index];
+    ASSERT(call->emit.conn_next == CALL_NONE && call->connection == CALL_NONE);
+    if (connection->calls_count++ == 0) {
+        connection->calls_first = call->emit.conn_next = call->emit.conn_prev = call_index;
+    } else {
+        uint32_t first = connection->calls_first, last = calls[first].emit.conn_prev;
+        call->emit.conn_next = first;
+        call->emit.conn_prev = last;
+        calls[first].emit.conn_prev = calls[last].emit.conn_next = call_index;
+    }
+    call->connection = index;
+}
+
+void net_connection_detach(struct net *net, uint32_t call_index)
+{
+    struct call *calls = net->calls->calls, *call = &calls[call_index];
+    struct net_connection *connection = connection_at(net, call->connection);
+    ASSERT(connection->calls_count > 0 && call->emit.conn_next != CALL_NONE);
+    uint32_t next = call->emit.conn_next, previous = call->emit.conn_prev;
+    calls[previous].emit.conn_next = next;
+    calls[next].emit.conn_prev = previous;
+    connection->calls_first = next;
+    if (--connection->calls_count == 0) {
+        connection->calls_first = CALL_NONE;
+    }
+    call->emit.conn_next = call->emit.conn_prev = CALL_NONE;
+    call->connection = CALL_NONE;
+}
+
+/* A call without a client: cancelled, and its ids may be used again at once. Its slot is freed when
+ * the scheduler has let go of it; if that has happened and nobody will look again, now. */
+static void abandon_calls(struct net *net, uint32_t index)
+{
+    const struct net_connection *connection = connection_at(net, index);
+    while (connection->calls_count > 0) {
+        uint32_t call_index = connection->calls_first;
+        struct call *call = &net->calls->calls[call_index];
+        net_open_remove(net, call_index);
+        net_connection_detach(net, call_index);
+        net_cancel(net, call_index);
+        if (call->state == CALL_FINISHED && !call->emit.queued) {
+            call_release(net->calls, call_index);
+        }
+    }
+}
+
+void net_connection_close(struct net *net, uint32_t index)
+{
+    struct net_connection *connection = connection_at(net, index);
+    ASSERT(connection->state != NET_CLOSED && net->open_count > 0);
+    abandon_calls(net, index);
+    net->world->close(net->world->self, connection->handle);
+    connection->state = NET_CLOSED;
+    connection->handle = -1;
+    connection->generation++;
+    uint32_t last = --net->open_count, other = net->order[last];
+    net->order[connection->position] = other;
+    net->connections[other].position = connection->position;
+    net->order[last] = index;
+    connection->position = last;
+    net->stats->connections_open = net->open_count;
+    net->accept_again_us = 0;       /* a descriptor is free */
+}
+
+uint32_t net_connection_room(const struct net *net, const struct net_connection *connection)
+{
+    ASSERT(connection->unsent_bytes <= net->settings.limits->send_bytes);
+    return net->settings.limits->send_bytes - connection->unsent_bytes;
+}
+
+uint32_t net_connection_room_of_calls(const struct net *net,
+                                      const struct net_connection *connection)
+{
+    uint32_t kept = WIRE_REPLY_BYTES_MAX * net->settings.limits->frames_per_pass;
+    uint32_t room = net_connection_room(net, connection);
+    return room > kept ? room - kept : 0;
+}
+
+bool net_connection_may_reply(const struct net *net, const struct net_connection *connection)
+{
+    return connection->answers_due < net->settings.limits->frames_per_pass &&
+           net_connection_room(net, connection) >=
+               WIRE_REPLY_BYTES_MAX * (connection->answers_due + 1);
+}
+
+uint8_t *net_connection_tail(struct net *net, struct net_connection *connection)
+{
+    ASSERT(connection->unsent_first + connection->unsent_bytes <= net->settings.limits->send_bytes);
+    if (connection->unsent_first > 0) {
+        memmove(connection->unsent, connection->unsent + connection->unsent_first,
+                connection->unsent_bytes);
+        connection->unsent_first = 0;
+    }
+    return connection->unsent + connection->unsent_bytes;
+}
+
+void net_connection_push(struct net *net, struct net_connection *connection, uint32_t count,
+                         uint64_t now_us)
+{
+    ASSERT(count > 0 && count <= net_connection_room(net, connection));
+    if (connection->unsent_bytes == 0) {
+        connection->progress_us = now_us;
+    }
+    connection->unsent_bytes += count;
+}
+
+void net_connection_error(struct net *net, struct net_connection *connection,
+                          const struct wire_fault *fault, bool closes, uint64_t now_us)
+{
+    struct wire_error error = {.fault = *fault, .closes = closes};
+    const char *text = status_text(fault->status);
+    ASSERT(status_wire(fault->status) != 0);
+    memcpy(error.text, text, strnlen(text, sizeof error.text - 1));
+    uint32_t count = wire_error_encode(&error, net_connection_tail(net, connection),
+                                       net_connection_room(net, connection));
+    ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
+    net_connection_push(net, connection, count, now_us);
+    net->stats->frames_bad++;
+}
+
+void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
+                         uint64_t now_us)
+{
+    struct net_connection *connection = connection_at(net, index);
+    ASSERT(connection->state == NET_GREETING || connection->state == NET_OPEN);
+    net->stats->connections_dropped++;
+    if (net_connection_room(net, connection) < WIRE_REPLY_BYTES_MAX) {
+        net_connection_close(net, index);
+        return;
+    }
+    net_connection_error(net, connection, fault, true, now_us);
+    abandon_calls(net, index);
+    connection->state = NET_CLOSING;
+}
+
+void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = connection_at(net, index);
+    while (connection->unsent_bytes > 0 && !connection->stalled) {
+        int64_t sent = net->world->send(net->world->self, connection->handle,
+                                        connection->unsent + connection->unsent_first,
+                                        connection->unsent_bytes);
+        if (sent == WORLD_EAGAIN || sent == 0) {
+            connection->stalled = true;
+            return;
+        }
+        if (sent < 0) {
+            net_connection_close(net, index);
+            return;
+        }
+        ASSERT(sent <= (int64_t)connection->unsent_bytes);
+        connection->unsent_first += (uint32_t)sent;
+        connection->unsent_bytes -= (uint32_t)sent;
+        connection->progress_us = now_us;
+        net->stats->bytes_sent += (uint64_t)sent;
+    }
+    if (connection->state == NET_CLOSING && connection->unsent_bytes == 0) {
+        net_connection_close(net, index);
+    }
+}
+
+void net_connection_watch(struct net *net, uint32_t index)
+{
+    struct net_connection *connection = connection_at(net, index);
+    bool reads = (connection->state == NET_GREETING || connection->state == NET_OPEN) &&
+                 !connection->pending && net_connection_may_reply(net, connection);
+    uint32_t interest = (reads ? WORLD_READABLE : 0u) |
+                        (connection->unsent_bytes > 0 ? WORLD_WRITABLE : 0u);
+    if (interest != connection->interest) {
+        connection->interest = interest;
+        net->world->watch(net->world->self, connection->handle, WORLD_SOURCE_CONNECTION, index,
+                          interest);
+    }
+}
+
+/* ---- deadlines ---------------------------------------------------------------------------------- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t write_deadline_us(const struct net *net, const struct net_connection *connection)
+{
+    return connection->unsent_bytes > 0
+               ? connection->progress_us + net->settings.write_deadline_us
+               : UINT64_MAX;
+}
+
+/* A handshake, a frame, or silence: how long we wait for the client's next byte. */
+static uint64_t read_deadline_us(const struct net *net, const struct net_connection *connection)
+{
+    if (connection->state == NET_GREETING) {
+        return connection->accepted_us + net->settings.handshake_us;
+    }
+    if (connection->state != NET_OPEN) {
+        return UINT64_MAX;
+    }
+    if (connection->frame_started_us != 0) {
+        return connection->frame_started_us + net->settings.frame_deadline_us;
+    }
+    return connection->calls_count == 0 ? connection->active_us + net->settings.idle_us
+                                        : UINT64_MAX;
+}
+
+uint64_t net_connection_deadline_us(const struct net *net,
+                                    const struct net_connection *connection)
+{
+    return earlier(write_deadline_us(net, connection), read_deadline_us(net, connection));
+}
+
+void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = connection_at(net, index);
+    ASSERT(connection->state != NET_CLOSED);
+    if (now_us < net_connection_deadline_us(net, connection)) {
+        return;
+    }
+    bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
+    if (silent) {
+        net->stats->connections_dropped++;
+        net_connection_close(net, index);
+        return;
+    }
+    struct wire_fault fault = {.status = STATUS_GONE_DEADLINE, .field = WIRE_FIELD_CONNECTION};
+    net_connection_fail(net, index, &fault, now_us);
+}

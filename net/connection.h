@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: one connection's life and its two buffers. Only net/ includes this. */
+#include "net/net.h"
+
+/* Takes a free slot for `handle`; there must be one. */
+void net_connection_open(struct net *net, int32_t handle, uint64_t now_us);
+/* Cancels its calls, closes the handle, frees the slot. What was unsent is lost. */
+void net_connection_close(struct net *net, uint32_t index);
+/* Queues an ERROR that says `closes`, cancels the calls; the connection closes once it is flushed. */
+void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
+                         uint64_t now_us);
+
+/* Links a call to its connection; unlinks it. */
+void net_connection_attach(struct net *net, uint32_t index, uint32_t call);
+void net_connection_detach(struct net *net, uint32_t call);
+
+/* Free bytes of the send buffer. */
+uint32_t net_connection_room(const struct net *net, const struct net_connection *connection);
+/* The same without what is kept free for replies: what frames of calls may take. */
+uint32_t net_connection_room_of_calls(const struct net *net,
+                                      const struct net_connection *connection);
+/* Room for the reply to one more frame: otherwise no frame is parsed. */
+bool net_connection_may_reply(const struct net *net, const struct net_connection *connection);
+/* Where the next bytes go: net_connection_room() of them are there. */
+uint8_t *net_connection_tail(struct net *net, struct net_connection *connection);
+/* `count` bytes were written at the tail. */
+void net_connection_push(struct net *net, struct net_connection *connection, uint32_t count,
+                         uint64_t now_us);
+/* Queues an ERROR frame and counts it. */
+void net_connection_error(struct net *net, struct net_connection *connection,
+                          const struct wire_fault *fault, bool closes, uint64_t now_us);
+
+/* Sends what can be sent. Closes the connection if the peer is gone or it was only being flushed. */
+void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us);
+/* Tells the world what to watch for now. */
+void net_connection_watch(struct net *net, uint32_t index);
+
+/* The earliest of the connection's deadlines; UINT64_MAX: none. */
+uint64_t net_connection_deadline_us(const struct net *net,
+                                    const struct net_connection *connection);
+/* Acts on the deadlines that have passed. */
+void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us);

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: answers, and the frames of calls, into send buffers:
+ *
+ *   ACCEPT  TOKENS*  DONE        or one ERROR, for a call that the scheduler refused
+ *
+ * Exactly one ACCEPT and one terminal frame for each accepted call; token indices are consecutive;
+ * DONE carries the digest of the tokens that were framed. With the terminal frame in the buffer the
+ * slot is free.
+ *
+ * Back-pressure: what finds no room stays in the call's slot (`backlog`); the call that was stopped is
+ * the first to go on, so that calls of one connection take turns. A call with more than unsent_tokens
+ * waiting is paused: it gets no place in a batch until its client has read.
+ *
+ * Bounds: news: one look for each call; one frame of TOKENS for each look but where more are due.
+ */
+#include "net/emit.h"
+
+#include <string.h>
+
+#include "net/connection.h"
+#include "net/open_calls.h"
+#include "net/stop_text.h"
+#include "net/text.h"
+
+/* ---- answers to PROGRAM_START and PROGRAM_END --------------------------------------------------- */
+
+static void deliver_answer(struct net *net, const struct answer *answer, uint64_t now_us)
+{
+    struct net_connection *connection = &net->connections[answer->connection];
+    ASSERT(answer->connection < net->settings.limits->connections);
+    if (connection->generation != answer->connection_generation ||
+        connection->state != NET_OPEN) {
+        return;
+    }
+    ASSERT(connection->answers_due > 0);
+    connection->answers_due--;
+    uint8_t type = answer->kind == COMMAND_PROGRAM_START ? WIRE_PROGRAM_START : WIRE_PROGRAM_END;
+    if (answer->status != STATUS_OK) {
+        struct wire_fault fault = {.status = answer->status, .field = WIRE_FIELD_PROGRAM_ID,
+                                   .frame_type = type};
+        net_connection_error(net, connection, &fault, false, now_us);
+        return;
+    }
+    struct wire_program_ok ok = {.kind = type, .calls = answer->calls,
+                                 .service_us = answer->service_us, .wait_us = answer->wait_us};
+    memcpy(ok.program_id, answer->program_id, sizeof ok.program_id);
+    uint32_t count = wire_program_ok_encode(&ok, net_connection_tail(net, connection),
+                                            net_connection_room(net, connection));
+    net_connection_push(net, connection, count, now_us);
+}
+
+/* ---- frames of a call: each returns false where there is no room -------------------------------- */
+
+static struct net_connection *reader_of(struct net *net, const struct call *call)
+{
+    ASSERT(call->connection < net->settings.limits->connections);
+    return &net->connections[call->connection];
+}
+
+/* The terminal frame is in the buffer. */
+static void let_go(struct net *net, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = &net->calls->calls[call_index];
+    ASSERT(call->state == CALL_FINISHED);
+    reader_of(net, call)->active_us = now_us;
+    net_open_remove(net, call_index);
+    net_connection_detach(net, call_index);
+    call_release(net->calls, call_index);
+}
+
+static bool send_refusal(struct net *net, struct call *call, uint64_t now_us)
+{
+    struct net_connection *connection = reader_of(net, call);
+    if (net_connection_room_of_calls(net, connection) < WIRE_REPLY_BYTES_MAX) {
+        return false;
+    }
+    struct wire_fault fault = {.status = call->status, .frame_type = WIRE_CALL,
+                               .call_id = call->client_call_id};
+    if (call->status == STATUS_BAD_PROMPT_LENGTH) {
+        fault.field = WIRE_FIELD_PROMPT;
+        fault.found = (uint64_t)call->prompt_tokens + call->max_tokens;
+        fault.max = net->settings.limits->context_tokens;
+    } else if (call->status == STATUS_BUSY_PROGRAMS) {
+        fault.field = WIRE_FIELD_PROGRAM_ID;
+        fault.found = fault.max = net->settings.limits->programs;
+    }
+    net_connection_error(net, connection, &fault, false, now_us);
+    return true;
+}
+
+static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
+{
+    struct net_connection *connection = reader_of(net, call);
+    struct wire_accept accept = {.call_id = call->client_call_id,
+                                 .prompt_tokens = call->prompt_tokens};
+    uint32_t count = wire_accept_encode(&accept, net_connection_tail(net, connection),
+                                        net_connection_room_of_calls(net, connection));
+    if (count == 0) {
+        return false;
+    }
+    net_connection_push(net, connection, count, now_us);
+    call->emit.accept_sent = true;
+    return true;
+}
+
+/* Every token is framed and no text is held that could still be said. */
+static bool all_said(const struct call *call)
+{
+    bool more_text = call->want_text && call->state == CALL_FINISHED && call->emit.held_bytes > 0;
+    return call->emit.sent_tokens == net_stop_text_kept_tokens(call) && !more_text;
+}
+
+/* How many of the unsent tokens fit `room`; with their text, if it is wanted, in net->text. */
+static uint32_t gather_tokens(struct net *net, struct call *call, uint32_t room,
+                              uint32_t *text_bytes)
+{
+    uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens, count = 0;
+    uint32_t used = WIRE_HEADER_BYTES + WIRE_TOKENS_BYTES_MIN;
+    if (!call->want_text) {
+        uint32_t fit = room > used ? (room - used) / (uint32_t)sizeof(uint32_t) : 0;
+        return fit < unsent ? fit : unsent;
+    }
+    while (count < unsent) {
+        used += (uint32_t)sizeof(uint32_t);
+        if (used + *text_bytes + net_text_bytes_max(net, call) > room) {
+            return count;
+        }
+        net_text_add(net, call, call->emit.sent_tokens + count++, net->text, text_bytes);
+    }
+    if (call->state == CALL_FINISHED &&
+        used + *text_bytes + net_text_bytes_max(net, call) <= room) {
+        net_text_end(call, net->text, text_bytes);
+    }
+    return count;
+}
+
+static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
+{
+    struct net_connection *connection = reader_of(net, call);
+    uint32_t room = net_connection_room_of_calls(net, connection), text_bytes = 0;
+    uint32_t largest = WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
+    room = room < largest ? room : largest;
+    uint32_t tokens_count = gather_tokens(net, call, room, &text_bytes);
+    if (tokens_count == 0 && text_bytes == 0) {
+        return all_said(call);
+    }
+    const uint32_t *tokens = call->tokens + call->prompt_tokens + call->emit.sent_tokens;
+    uint32_t count = wire_tokens_encode(call->client_call_id, call->emit.sent_tokens, tokens,
+                                        tokens_count, net->text, text_bytes,
+                                        net_connection_tail(net, connection), room);
+    ASSERT(count > 0 && count <= room);
+    net_connection_push(net, connection, count, now_us);
+    call->emit.digest = wire_digest(call->emit.digest, tokens, tokens_count);
+    call->emit.sent_tokens += tokens_count;
+    return true;
+}
+
+/* Why the call ended, in the client's words: a stop string counts even where the scheduler had
+ * another reason first, and our end-of-turn token is an end like EOS. */
+static enum call_finish finish_of(const struct call *call)
+{
+    if (call->stop_text_hit) {
+        return CALL_FINISH_STOP_TEXT;
+    }
+    uint32_t added = call->sampling.stop_ids_count - (call->eos_id_index_plus_1 != 0 ? 1 : 0);
+    if (call->finish == CALL_FINISH_STOP_ID && call->emit.eot_is_eos &&
+        call->generated_tokens > 0 && added > 0 &&
+        call->tokens[call->prompt_tokens + call->generated_tokens - 1] ==
+            call->sampling.stop_ids[added - 1]) {
+        return CALL_FINISH_EOS;
+    }
+    return call->finish;
+}
+
+static bool send_done(struct net *net, struct call *call, uint64_t now_us)
+{
+    struct net_connection *connection = reader_of(net, call);
+    struct wire_done done = {
+        .call_id = call->client_call_id,
+        .finish = finish_of(call),
+        .status = call->stop_text_hit ? STATUS_OK : call->status,
+        .prompt_tokens = call->prompt_tokens,
+        .cached_tokens = call->cached_tokens,
+        .generated_tokens = call->emit.sent_tokens,
+        .preemptions = call->preemptions,
+        .wait_us = call->lifetime_wait_us,
+        .service_us = call->lifetime_service_us,
+        .total_us = call->finished_us - call->arrived_us,
+        .digest = call->emit.digest,
+    };
+    ASSERT(done.finish >= CALL_FINISH_LENGTH && done.finish <= CALL_FINISH_FAILED);
+    uint32_t count = wire_done_encode(&done, net_connection_tail(net, connection),
+                                      net_connection_room_of_calls(net, connection));
+    if (count == 0) {
+        return false;
+    }
+    net_connection_push(net, connection, count, now_us);
+    return true;
+}
+
+/* ---- one call ----------------------------------------------------------------------------------- */
+
+/* A resumed call may be planned again: the scheduler must look. */
+static void set_paused(struct net *net, struct call *call)
+{
+    uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens;
+    bool paused = unsent > net->settings.unsent_tokens;
+    net->again = net->again || (call->paused && !paused);
+    call->paused = paused;
+}
+
+/* Everything that is new, in order; false where the room ended before. Frees the call at its end. */
+static bool send_news(struct net *net, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = &net->calls->calls[call_index];
+    ASSERT(call->state != CALL_FREE && call->state != CALL_INTAKE);
+    if (call->state == CALL_FINISHED && call->finish == CALL_FINISH_REFUSED) {
+        if (!send_refusal(net, call, now_us)) {
+            return false;
+        }
+        let_go(net, call_index, now_us);
+        return true;
+    }
+    if (!call->emit.accept_sent && !send_accept(net, call, now_us)) {
+        return false;
+    }
+    while (!all_said(call)) {
+        if (!send_tokens(net, call, now_us)) {
+            return false;
+        }
+    }
+    if (call->state == CALL_FINISHED) {
+        if (!send_done(net, call, now_us)) {
+            return false;
+        }
+        let_go(net, call_index, now_us);
+    }
+    return true;
+}
+
+/* One call that the scheduler has marked. */
+static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = &net->calls->calls[call_index];
+    call->emit.queued = false;
+    if (call->connection == CALL_NONE) {
+        if (call->state == CALL_FINISHED) {
+            call_release(net->calls, call_index);
+        }
+        return;
+    }
+    struct net_connection *connection = reader_of(net, call);
+    ASSERT(connection->state == NET_OPEN);
+    net_stop_text_scan(net, call_index);
+    uint32_t generation = call->generation;
+    /* Behind others that wait for room it waits too: they take turns. */
+    connection->backlog = connection->backlog || !send_news(net, call_index, now_us);
+    if (call->generation == generation) {
+        set_paused(net, call);
+    }
+}
+
+void net_emit_news(struct net *net, uint64_t now_us)
+{
+    struct exchange *exchange = net->exchange;
+    while (!ring_is_empty(&exchange->outbox_ring)) {
+        deliver_answer(net, &exchange->outbox[ring_pop(&exchange->outbox_ring)], now_us);
+    }
+    while (!ring_is_empty(&exchange->emit_ring)) {
+        take_news(net, exchange->emit[ring_pop(&exchange->emit_ring)], now_us);
+    }
+}
+
+void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = &net->connections[index];
+    uint32_t rest = connection->calls_count, at = connection->calls_first;
+    connection->backlog = false;
+    while (rest-- > 0 && !connection->backlog) {
+        struct call *call = &net->calls->calls[at];
+        uint32_t call_index = at, generation = call->generation;
+        at = call->emit.conn_next;
+        if (call->state == CALL_INTAKE) {
+            continue;
+        }
+        if (!send_news(net, call_index, now_us)) {
+            connection->backlog = true;
+            connection->calls_first = call_index;
+        }
+        if (call->generation == generation) {
+            set_paused(net, call);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: what one connection sent, into frames and commands.
+ *
+ *   bytes --receive--> received[] --cut--> frame --handler--> reply, command, or refusal
+ *
+ * Two kinds of refusal. A fault of framing (length, type, reserved bytes, checksum, version) means
+ * that the two sides disagree about the bytes: one ERROR, then the end. A fault of a well-formed frame
+ * costs that frame alone. Bytes that are not our protocol at all get no answer.
+ *
+ * Back-pressure: a whole frame stays where it is (`pending`) while its reply might not fit the send
+ * buffer, the inbox is short, or the pass has had its share; while one is pending nothing is received.
+ * The time of a frame runs only while we wait for the client's bytes.
+ *
+ * Bounds: one receive, frames_per_pass frames, one move of the rest to the front.
+ */
+#include "net/intake.h"
+
+#include <string.h>
+
+#include "net/cancel.h"
+#include "net/connection.h"
+#include "net/open_calls.h"
+
+static struct net_connection *sender_of(const struct net_frame *frame)
+{
+    return &frame->net->connections[frame->connection];
+}
+
+static void reply(struct net_frame *frame, uint32_t count)
+{
+    ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
+    net_connection_push(frame->net, sender_of(frame), count, frame->now_us);
+}
+
+/* ---- handlers: one for each frame of a client --------------------------------------------------- */
+
+static enum status handle_hello(struct net_frame *frame)
+{
+    struct net *net = frame->net;
+    struct net_connection *connection = sender_of(frame);
+    const struct limits *limits = net->settings.limits;
+    struct wire_hello hello;
+    TRY(wire_hello_decode(frame->payload, frame->payload_bytes, &hello, &frame->fault));
+    if (hello.version_min > WIRE_VERSION || hello.version_max < WIRE_VERSION) {
+        frame->fault = (struct wire_fault){.field = WIRE_FIELD_VERSION,
+                                           .found = hello.version_min,
+                                           .min = WIRE_VERSION,
+                                           .max = WIRE_VERSION};
+        return STATUS_BAD_VERSION;
+    }
+    struct wire_welcome welcome = {
+        .version = WIRE_VERSION,
+        .frame_bytes_max = limits->frame_bytes,
+        .context_tokens_max = limits->context_tokens,
+        .vocab_tokens = limits->vocab_tokens,
+        .calls_per_connection_max = limits->calls_per_connection,
+        .programs_max = limits->programs,
+        .bos_id = net->vocab->info.bos_id,
+        .eos_id = net->vocab->info.eos_id,
+    };
+    memcpy(welcome.boot_id, net->settings.boot_id, sizeof welcome.boot_id);
+    memcpy(welcome.model, net->settings.model, sizeof welcome.model);
+    reply(frame, wire_welcome_encode(&welcome, net_connection_tail(net, connection),
+                                     net_connection_room(net, connection)));
+    connection->state = NET_OPEN;
+    return STATUS_OK;
+}
+
+static enum status handle_auth(struct net_frame *frame)
+{
+    frame->fault.field = WIRE_FIELD_TYPE;
+    return STATUS_BAD_AUTH;
+}
+
+/* START and END: the scheduler answers, in order. */
+static enum status handle_program(struct net_frame *frame)
+{
+    struct net *net = frame->net;
+    struct net_connection *connection = sender_of(frame);
+    bool starts = frame->type == WIRE_PROGRAM_START;
+    struct wire_program program;
+    TRY(wire_program_decode(frame->payload, frame->payload_bytes, &program, &frame->fault));
+    if (starts && net->draining) {
+        return STATUS_BUSY_DRAINING;
+    }
+    struct command command = {
+        .kind = starts ? COMMAND_PROGRAM_START : COMMAND_PROGRAM_END,
+        .connection = frame->connection,
+        .connection_generation = connection->generation,
+    };
+    memcpy(command.program_id, program.program_id, sizeof command.program_id);
+    exchange_command(net->exchange, &command);
+    connection->answers_due++;
+    return STATUS_OK;
+}
+
+/* Only the caller's own call: a foreign one is as unknown as one that never was. */
+static enum status handle_cancel(struct net_frame *frame)
+{
+    struct net *net = frame->net;
+    struct wire_cancel cancel;
+    TRY(wire_cancel_decode(frame->payload, frame->payload_bytes, &cancel, &frame->fault));
+    uint32_t call = net_open_find(net, cancel.program_id, cancel.call_id);
+    if (call == CALL_NONE || net->calls->calls[call].connection != frame->connection) {
+        frame->fault = (struct wire_fault){.field = WIRE_FIELD_CALL_ID,
+                                           .call_id = cancel.call_id,
+                                           .found = cancel.call_id};
+        return STATUS_BAD_CALL_UNKNOWN;
+    }
+    net_cancel(net, call);
+    return STATUS_OK;
+}
+
+static enum status handle_ping(struct net_frame *frame)
+{
+    struct net_connection *connection = sender_of(frame);
+    struct wire_ping ping;
+    TRY(wire_ping_decode(frame->payload, frame->payload_bytes, &ping, &frame->fault));
+    reply(frame, wire_ping_encode(&ping, WIRE_PONG, net_connection_tail(frame->net, connection),
+                                  net_connection_room(frame->net, connection)));
+    return STATUS_OK;
+}
+
+/* Which frames a client may send when; every other type is a fault of framing. */
+static const struct handler_row {
+    uint8_t type;
+    enum net_state state;
+    enum status (*handle)(struct net_frame *frame);
+} handlers[] = {
+    {WIRE_HELLO, NET_GREETING, handle_hello},
+    {WIRE_AUTH, NET_OPEN, handle_auth},
+    {WIRE_PROGRAM_START, NET_OPEN, handle_program},
+    {WIRE_PROGRAM_END, NET_OPEN, handle_program},
+    {WIRE_CALL, NET_OPEN, net_call_intake},
+    {WIRE_CANCEL, NET_OPEN, handle_cancel},
+    {WIRE_PING, NET_OPEN, handle_ping},
+};
+
+static const struct handler_row *handler_find(uint8_t type)
+{
+    for (uint32_t i = 0; i < sizeof handlers / sizeof handlers[0]; i++) {
+        if (handlers[i].type == type) {
+            return &handlers[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------- */
+
+static bool fault_is_of_framing(enum status status)
+{
+    return status == STATUS_BAD_VERSION || status == STATUS_BAD_FRAME_TYPE ||
+           status == STATUS_BAD_FRAME_LENGTH || status == STATUS_BAD_FRAME_CHECKSUM ||
+           status == STATUS_BAD_RESERVED;
+}
+
+static void refuse(struct net_frame *frame, enum status status)
+{
+    struct net *net = frame->net;
+    frame->fault.status = status;
+    frame->fault.frame_type = frame->type;
+    if (frame->type == WIRE_CALL) {
+        net->stats->calls_refused++;
+    }
+    if (fault_is_of_framing(status) || sender_of(frame)->state == NET_GREETING) {
+        net_connection_fail(net, frame->connection, &frame->fault, frame->now_us);
+        return;
+    }
+    net_connection_error(net, sender_of(frame), &frame->fault, false, frame->now_us);
+}
+
+static void act(struct net_frame *frame)
+{
+    const struct handler_row *row = handler_find(frame->type);
+    ASSERT(row != NULL);
+    enum status status = STATUS_BAD_FRAME_ORDER;
+    if (row->state == sender_of(frame)->state) {
+        status = row->handle(frame);
+    } else {
+        frame->fault.field = WIRE_FIELD_TYPE;
+        frame->fault.found = frame->type;
+    }
+    frame->net->stats->frames_received++;
+    if (status != STATUS_OK) {
+        refuse(frame, status);
+    }
+}
+
+enum cut { CUT_FRAME, CUT_PARTIAL, CUT_FOREIGN, CUT_FAULT };
+
+/* Looks at the bytes from `at` on; nothing is acted upon. */
+static enum cut cut_frame(struct net_frame *frame, uint32_t at)
+{
+    const struct net *net = frame->net;
+    const struct net_connection *connection = sender_of(frame);
+    static const uint8_t magic[4] = {'A', 'G', 'X', '1'};
+    const uint8_t *bytes = connection->received + at;
+    uint32_t count = connection->received_bytes - at;
+    struct wire_header header;
+    if (memcmp(bytes, magic, count < sizeof magic ? count : sizeof magic) != 0) {
+        return CUT_FOREIGN;
+    }
+    if (count < WIRE_HEADER_BYTES) {
+        return CUT_PARTIAL;
+    }
+    enum status status =
+        wire_header_decode(bytes, net->settings.limits->frame_bytes, &header, &frame->fault);
+    frame->type = bytes[4];
+    if (status != STATUS_OK) {
+        return CUT_FAULT;
+    }
+    if (handler_find(header.type) == NULL) {
+        frame->fault = (struct wire_fault){.status = STATUS_BAD_FRAME_TYPE,
+                                           .field = WIRE_FIELD_TYPE,
+                                           .frame_type = header.type,
+                                           .found = header.type};
+        return CUT_FAULT;
+    }
+    frame->payload = bytes + WIRE_HEADER_BYTES;
+    frame->payload_bytes = header.length_bytes;
+    return count - WIRE_HEADER_BYTES < header.length_bytes ? CUT_PARTIAL : CUT_FRAME;
+}
+
+static bool checksum_holds(struct net_frame *frame)
+{
+    const uint8_t *head = frame->payload - WIRE_HEADER_BYTES;
+    uint32_t wanted = wire_checksum(head, frame->payload, frame->payload_bytes);
+    uint32_t found = (uint32_t)head[12] | (uint32_t)head[13] << 8 | (uint32_t)head[14] << 16 |
+                     (uint32_t)head[15] << 24;
+    frame->fault = (struct wire_fault){.field = WIRE_FIELD_CHECKSUM, .found = found,
+                                       .min = wanted, .max = wanted};
+    return found == wanted;
+}
+
+bool net_intake_may_act(const struct net *net, const struct net_connection *connection)
+{
+    const struct ring *inbox = &net->exchange->inbox_ring;
+    return net_connection_may_reply(net, connection) &&
+           inbox->capacity - ring_count(inbox) > net->calls->count;
+}
+
+/* Acts on one whole frame; false when the connection is at its end. */
+static bool take_frame(struct net_frame *frame)
+{
+    if (!checksum_holds(frame)) {
+        refuse(frame, STATUS_BAD_FRAME_CHECKSUM);
+    } else {
+        frame->fault = (struct wire_fault){0};
+        act(frame);
+    }
+    enum net_state state = sender_of(frame)->state;
+    return state == NET_OPEN || state == NET_GREETING;
+}
+
+/* Moves what is left to the front, and keeps the time of a half frame. */
+static void keep_rest(struct net_connection *connection, uint32_t used, bool progressed,
+                      uint64_t now_us)
+{
+    ASSERT(used <= connection->received_bytes);
+    connection->received_bytes -= used;
+    if (used > 0) {
+        memmove(connection->received, connection->received + used, connection->received_bytes);
+    }
+    if (connection->received_bytes == 0 || connection->pending) {
+        connection->frame_started_us = 0;
+    } else if (progressed || connection->frame_started_us == 0) {
+        connection->frame_started_us = now_us;
+    }
+    if (progressed) {
+        connection->active_us = now_us;
+    }
+}
+
+static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = &net->connections[index];
+    uint32_t used = 0, frames = 0;
+    connection->pending = false;
+    while (used < connection->received_bytes) {
+        struct net_frame frame = {.net = net, .connection = index, .now_us = now_us};
+        enum cut cut = cut_frame(&frame, used);
+        if (cut == CUT_FOREIGN) {
+            net->stats->connections_dropped++;
+            net_connection_close(net, index);
+            return;
+        }
+        if (cut == CUT_FAULT) {
+            net_connection_fail(net, index, &frame.fault, now_us);
+            return;
+        }
+        if (cut == CUT_PARTIAL) {
+            break;
+        }
+        if (frames == net->settings.limits->frames_per_pass || !net_intake_may_act(net, connection)) {
+            connection->pending = true;
+            break;
+        }
+        frames++;
+        used += WIRE_HEADER_BYTES + frame.payload_bytes;
+        if (!take_frame(&frame)) {
+            return;
+        }
+    }
+    keep_rest(connection, used, frames > 0, now_us);
+}
+
+/* One receive; false when the connection is gone. */
+static bool receive(struct net *net, uint32_t index)
+{
+    struct net_connection *connection = &net->connections[index];
+    uint32_t capacity = WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
+    ASSERT(connection->received_bytes < capacity);
+    int64_t count = net->world->recv(net->world->self, connection->handle,
+                                     connection->received + connection->received_bytes,
+                                     capacity - connection->received_bytes);
+    if (count > 0) {
+        ASSERT(count <= (int64_t)(capacity - connection->received_bytes));
+        connection->received_bytes += (uint32_t)count;
+        net->stats->bytes_received += (uint64_t)count;
+        return true;
+    }
+    if (count == WORLD_EAGAIN && !connection->hangup) {
+        return true;
+    }
+    net_connection_close(net, index);
+    return false;
+}
+
+void net_intake(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = &net->connections[index];
+    bool reads = connection->state == NET_GREETING || connection->state == NET_OPEN;
+    ASSERT(connection->state != NET_CLOSED);
+    /* A dead peer from which we would not read now: nothing it sent can matter any more. */
+    if (connection->hangup && !(reads && net_connection_may_reply(net, connection))) {
+        net_connection_close(net, index);
+        return;
+    }
+    bool wants = connection->readable || connection->hangup;
+    if (!net_connection_may_reply(net, connection)) {
+        /* The client waits for us: the time of its half frame begins anew. */
+        connection->frame_started_us = connection->frame_started_us != 0 ? now_us : 0;
+    } else if (reads && wants && !connection->pending && !receive(net, index)) {
+        return;
+    }
+    connection->readable = connection->hangup = false;
+    if (reads && connection->received_bytes > 0) {
+        take_frames(net, index, now_us);
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: bytes of one connection into frames, frames into commands. Only net/ includes this. */
+#include "net/net.h"
+
+/* A whole, well-formed frame on its way to its handler. A handler that refuses fills `fault`. */
+struct net_frame {
+    struct net *net;
+    uint32_t connection;
+    uint8_t type;
+    const uint8_t *payload;
+    uint32_t payload_bytes;
+    uint64_t now_us;
+    struct wire_fault fault;
+};
+
+/* Receives once and acts on at most limits.frames_per_pass frames. May close the connection. */
+void net_intake(struct net *net, uint32_t index, uint64_t now_us);
+/* The reply to one more frame will fit, and every open call can still send its one CANCEL. */
+bool net_intake_may_act(const struct net *net, const struct net_connection *connection);
+
+/* net/call_intake.c: CALL into a slot and a command. */
+MUST_CHECK enum status net_call_intake(struct net_frame *frame);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the stage: its memory, its listeners, and the two moments of a pass.
+ *
+ *   net_event()  notes readiness
+ *   net_poll()   accepts; then for every open connection: receive, act on frames, deadlines
+ *   net_emit()   news of the scheduler; then for every open connection: backlog, flush, watch
+ *
+ * Invariants: see net_check(). Sockets are written in net_emit() only, but for the refusal of a
+ * connection that finds no slot.
+ *
+ * Bounds: per pass O(open connections) plus what each may do; NET_ACCEPTS_PER_PASS accepts.
+ *
+ * Why readiness is not worked through when it comes: the order of events would decide who is served;
+ * so every connection has one turn in each pass, whatever the others send.
+ */
+#include "net/net.h"
+
+#include <string.h>
+
+#include "net/connection.h"
+#include "net/emit.h"
+#include "net/intake.h"
+#include "net/open_calls.h"
+
+#define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
+
+/* ---- boot --------------------------------------------------------------------------------------- */
+
+void net_plan(struct plan *plan, const struct limits *limits)
+{
+    uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
+    plan_add(plan, TIER_CORE, "net connections", limits->connections,
+             sizeof(struct net_connection));
+    plan_add(plan, TIER_CORE, "net connection order", limits->connections, sizeof(uint32_t));
+    plan_add(plan, TIER_CORE, "net receive buffers", limits->connections, frame);
+    plan_add(plan, TIER_CORE, "net send buffers", limits->connections, limits->send_bytes);
+    plan_add(plan, TIER_CORE, "net text of a frame", 1, limits->send_bytes);
+    plan_add(plan, TIER_CORE, "net tokenizer scratch", 1, vocab_scratch_bytes(limits->frame_bytes));
+    net_open_plan(plan, limits);
+}
+
+static void init_connections(struct net *net, struct arena *arena)
+{
+    const struct limits *limits = net->settings.limits;
+    uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
+    net->connections = arena_take(arena, limits->connections, sizeof(struct net_connection));
+    net->order = arena_take(arena, limits->connections, sizeof(uint32_t));
+    uint8_t *received = arena_take(arena, limits->connections, frame);
+    uint8_t *unsent = arena_take(arena, limits->connections, limits->send_bytes);
+    for (uint32_t i = 0; i < limits->connections; i++) {
+        net->order[i] = i;
+        net->connections[i] = (struct net_connection){
+            .generation = 1,
+            .handle = -1,
+            .position = i,
+            .received = received + i * frame,
+            .unsent = unsent + (uint64_t)i * limits->send_bytes,
+            .calls_first = CALL_NONE,
+        };
+    }
+}
+
+void net_init(struct net *net, const struct net_settings *settings, const struct world *world,
+              const struct vocab *vocab, struct call_table *calls, struct exchange *exchange,
+              struct stats *stats, struct arena *arena)
+{
+    const struct limits *limits = settings->limits;
+    /* One token with its text must fit a frame, and a frame must fit beside the room for replies. */
+    ASSERT(limits->frame_bytes >= NET_FRAME_OF_TOKEN_BYTES_MAX);
+    ASSERT(limits->send_bytes >= WIRE_REPLY_BYTES_MAX * limits->frames_per_pass +
+                                     WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX);
+    *net = (struct net){
+        .settings = *settings,
+        .world = world,
+        .vocab = vocab,
+        .calls = calls,
+        .exchange = exchange,
+        .stats = stats,
+    };
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        net->listeners[i] = -1;
+    }
+    init_connections(net, arena);
+    net->text = arena_take(arena, 1, limits->send_bytes);
+    void *scratch = arena_take(arena, 1, vocab_scratch_bytes(limits->frame_bytes));
+    vocab_scratch_init(&net->scratch, scratch, limits->frame_bytes);
+    net_open_init(net, arena);
+}
+
+/* ---- listeners ---------------------------------------------------------------------------------- */
+
+static void watch_listeners(struct net *net, uint32_t interest)
+{
+    net->accepting = interest != 0;
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        if (net->listeners[i] >= 0) {
+            net->world->watch(net->world->self, net->listeners[i], WORLD_SOURCE_LISTENER, i,
+                              interest);
+        }
+    }
+}
+
+void net_listen(struct net *net, uint32_t index, int32_t handle)
+{
+    ASSERT(index < NET_LISTENERS_MAX);
+    net->listeners[index] = handle;
+    if (!net->draining) {
+        watch_listeners(net, WORLD_READABLE);
+    }
+}
+
+void net_drain(struct net *net)
+{
+    net->draining = true;
+    watch_listeners(net, 0);
+}
+
+/* No slot: it is told so if one send can do it, and closed. */
+static void turn_away(struct net *net, int32_t handle)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    uint32_t connections = net->settings.limits->connections;
+    struct wire_error error = {.fault = {.status = STATUS_BUSY_CONNECTIONS,
+                                         .field = WIRE_FIELD_CONNECTION,
+                                         .found = connections,
+                                         .max = connections},
+                               .closes = true};
+    const char *text = status_text(STATUS_BUSY_CONNECTIONS);
+    memcpy(error.text, text, strnlen(text, sizeof error.text - 1));
+    uint32_t count = wire_error_encode(&error, bytes, sizeof bytes);
+    int64_t sent = net->world->send(net->world->self, handle, bytes, count);
+    (void)sent;     /* it is gone either way */
+    net->world->close(net->world->self, handle);
+    net->stats->connections_refused++;
+}
+
+/* False when the listener has nobody more. */
+static bool accept_one(struct net *net, uint32_t listener, uint64_t now_us)
+{
+    int32_t handle = net->world->accept(net->world->self, net->listeners[listener]);
+    if (handle == WORLD_EFULL) {
+        watch_listeners(net, 0);
+        net->accept_again_us = now_us + ACCEPT_AGAIN_US;
+        return false;
+    }
+    if (handle < 0) {
+        return false;
+    }
+    if (net->open_count == net->settings.limits->connections) {
+        turn_away(net, handle);
+    } else {
+        net_connection_open(net, handle, now_us);
+    }
+    return true;
+}
+
+static bool has_listener(const struct net *net)
+{
+    return net->listeners[0] >= 0 || net->listeners[1] >= 0;
+}
+
+static void accept_all(struct net *net, uint64_t now_us)
+{
+    uint32_t rest = NET_ACCEPTS_PER_PASS;
+    STATIC_ASSERT(NET_LISTENERS_MAX == 2, "has_listener() names each");
+    if (!net->accepting && !net->draining && has_listener(net) &&
+        now_us >= net->accept_again_us) {
+        watch_listeners(net, WORLD_READABLE);
+    }
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        bool ready = net->accept_ready[i];
+        net->accept_ready[i] = false;
+        while (ready && net->accepting && rest > 0 && accept_one(net, i, now_us)) {
+            rest--;
+        }
+    }
+}
+
+/* ---- the pass ----------------------------------------------------------------------------------- */
+
+void net_event(struct net *net, const struct world_event *event)
+{
+    if (event->source == WORLD_SOURCE_LISTENER) {
+        ASSERT(event->index < NET_LISTENERS_MAX);
+        net->accept_ready[event->index] = true;
+        return;
+    }
+    ASSERT(event->source == WORLD_SOURCE_CONNECTION);
+    ASSERT(event->index < net->settings.limits->connections);
+    struct net_connection *connection = &net->connections[event->index];
+    connection->readable = connection->readable || (event->ready & WORLD_READABLE) != 0;
+    connection->hangup = connection->hangup || (event->ready & WORLD_HANGUP) != 0;
+    connection->stalled = connection->stalled && (event->ready & WORLD_WRITABLE) == 0;
+}
+
+/* Connections are visited from the last to the first: closing one moves the last into its place,
+ * which has been visited. */
+void net_poll(struct net *net, uint64_t now_us)
+{
+    net->again = false;
+    for (uint32_t i = net->open_count; i-- > 0;) {
+        uint32_t index = net->order[i];
+        net_intake(net, index, now_us);
+        if (net->connections[index].state != NET_CLOSED) {
+            net_connection_expire(net, index, now_us);
+        }
+    }
+    accept_all(net, now_us);
+}
+
+static void serve(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = &net->connections[index];
+    if (connection->backlog) {
+        net_emit_backlog(net, index, now_us);
+    }
+    net_connection_flush(net, index, now_us);
+    if (connection->state == NET_CLOSED) {
+        return;
+    }
+    net_connection_watch(net, index);
+    /* What stopped for want of room, or for its share of the pass, may go on in the next one. */
+    bool more_out = connection->backlog && connection->unsent_bytes == 0;
+    bool more_in = connection->pending && net_intake_may_act(net, connection);
+    net->again = net->again || more_out || more_in;
+}
+
+void net_emit(struct net *net, uint64_t now_us)
+{
+    net_emit_news(net, now_us);
+    for (uint32_t i = net->open_count; i-- > 0;) {
+        serve(net, net->order[i], now_us);
+    }
+}
+
+uint64_t net_next_us(const struct net *net, uint64_t now_us)
+{
+    if (net->again) {
+        return 0;
+    }
+    bool waits = !net->accepting && !net->draining && has_listener(net);
+    uint64_t next_us = waits ? net->accept_again_us : UINT64_MAX;
+    for (uint32_t i = 0; i < net->open_count; i++) {
+        uint64_t deadline_us =
+            net_connection_deadline_us(net, &net->connections[net->order[i]]);
+        next_us = deadline_us < next_us ? deadline_us : next_us;
+    }
+    return next_us <= now_us ? 0 : next_us;
+}
+
+bool net_is_flushed(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->open_count; i++) {
+        if (net->connections[net->order[i]].unsent_bytes > 0) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < net->calls->count; i++) {
+        if (net->calls->calls[i].state == CALL_FINISHED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void net_close_all(struct net *net)
+{
+    while (net->open_count > 0) {
+        net_connection_close(net, net->order[0]);
+    }
+    net_drain(net);
+}

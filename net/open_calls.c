@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: which calls are open, over all connections, by the ids that clients choose. A pair is in the
+ * table from the moment its CALL frame is taken until its terminal frame is written or its
+ * connection is gone; a second CALL with the same pair is refused meanwhile.
+ *
+ * How: a hash table with chains through call.emit.open_next; at least two heads for each slot.
+ * The hash is keyed by random numbers of this boot, so that clients cannot choose ids that collide.
+ *
+ * Bounds: O(1) expected; a chain is never longer than the calls.
+ */
+#include "net/open_calls.h"
+
+#include <string.h>
+
+static uint32_t heads_count(const struct limits *limits)
+{
+    return ring_capacity_ceil(2 * limits->calls);
+}
+
+void net_open_plan(struct plan *plan, const struct limits *limits)
+{
+    plan_add(plan, TIER_CORE, "net open calls", heads_count(limits), sizeof(uint32_t));
+}
+
+void net_open_init(struct net *net, struct arena *arena)
+{
+    uint32_t heads = heads_count(net->settings.limits);
+    net->open_heads = arena_take(arena, heads, sizeof(uint32_t));
+    net->open_mask = heads - 1;
+    for (uint32_t i = 0; i < heads; i++) {
+        net->open_heads[i] = CALL_NONE;
+    }
+    net->world->entropy(net->world->self, net->open_seed, sizeof net->open_seed);
+}
+
+/* Two halves of a 128-bit product, folded. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint32_t *head_of(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+{
+    uint64_t id[2];
+    STATIC_ASSERT(sizeof id == CALL_PROGRAM_ID_BYTES, "a program id is two words");
+    memcpy(id, program_id, sizeof id);
+    uint64_t hash = mix(id[0] ^ net->open_seed[0], id[1] ^ net->open_seed[1]);
+    hash = mix(hash ^ net->open_seed[1], call_id ^ net->open_seed[0]);
+    return &net->open_heads[hash & net->open_mask];
+}
+
+uint32_t net_open_find(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+{
+    uint32_t at = *head_of(net, program_id, call_id);
+    while (at != CALL_NONE) {
+        const struct call *call = &net->calls->calls[at];
+        ASSERT(call->state != CALL_FREE);
+        if (call->client_call_id == call_id &&
+            memcmp(call->program_id, program_id, CALL_PROGRAM_ID_BYTES) == 0) {
+            return at;
+        }
+        at = call->emit.open_next;
+    }
+    return CALL_NONE;
+}
+
+void net_open_insert(struct net *net, uint32_t call_index)
+{
+    struct call *call = &net->calls->calls[call_index];
+    uint32_t *head = head_of(net, call->program_id, call->client_call_id);
+    VERIFY(net_open_find(net, call->program_id, call->client_call_id) == CALL_NONE);
+    call->emit.open_next = *head;
+    *head = call_index;
+}
+
+void net_open_remove(struct net *net, uint32_t call_index)
+{
+    const struct call *call = &net->calls->calls[call_index];
+    uint32_t *link = head_of(net, call->program_id, call->client_call_id);
+    while (*link != call_index) {
+        ASSERT(*link != CALL_NONE);
+        link = &net->calls->calls[*link].emit.open_next;
+    }
+    *link = call->emit.open_next;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the text of a call, from tokens to valid UTF-8.
+ *
+ *   token --vocab_decode--> bytes --> [ certain | held ] --> text of TOKENS frames
+ *
+ * Held back are half a character, whose rest the next token may bring, and bytes that may turn out to
+ * be a stop string (net/stop_text.c). Bytes that can be no character become U+FFFD, one for each
+ * maximal part. The texts of a call's frames, joined, are its text.
+ *
+ * Invariants: held_bytes <= CALL_HELD_BYTES: at most a stop string less one byte, and three bytes of
+ * a character. The result does not depend on how the tokens were spread over frames.
+ */
+#include "net/text.h"
+
+#include <string.h>
+
+#include "net/stop_text.h"
+#include "net/utf8.h"
+
+STATIC_ASSERT(CALL_HELD_BYTES >= CALL_STOP_TEXT_BYTES - 1 + 3, "what can be held fits");
+
+uint32_t net_text_of_token(const struct net *net, const struct call *call, uint32_t token_index,
+                           char *piece)
+{
+    ASSERT(token_index < call->generated_tokens);
+    ASSERT(net->vocab->info.token_bytes_max <= NET_TOKEN_TEXT_BYTES_MAX);
+    /* A text that begins with BOS alone begins without the space that SentencePiece puts there. */
+    bool first = token_index == 0 && call->prompt_tokens == 1 &&
+                 call->tokens[0] == net->vocab->info.bos_id;
+    return vocab_decode(net->vocab, call->tokens[call->prompt_tokens + token_index], first, piece,
+                        NET_TOKEN_TEXT_BYTES_MAX);
+}
+
+uint32_t net_text_bytes_max(const struct net *net, const struct call *call)
+{
+    return UTF8_REPLACEMENT_BYTES * (call->emit.held_bytes + net->vocab->info.token_bytes_max);
+}
+
+static void append(char *text, uint32_t *count, const char *bytes, uint32_t bytes_count)
+{
+    memcpy(text + *count, bytes, bytes_count);
+    *count += bytes_count;
+}
+
+/* Appends the certain characters of raw[0 .. visible); returns how many bytes they were. */
+static uint32_t append_characters(const char *raw, uint32_t visible, char *text, uint32_t *count)
+{
+    uint32_t at = 0;
+    while (at < visible) {
+        int32_t length = utf8_sequence(raw + at, visible - at);
+        if (length == 0) {
+            break;
+        }
+        if (length > 0) {
+            append(text, count, raw + at, (uint32_t)length);
+            at += (uint32_t)length;
+        } else {
+            append(text, count, UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES);
+            at += (uint32_t)-length;
+        }
+    }
+    return at;
+}
+
+/* Appends what may be seen of raw[0 .. raw_bytes), which ends where the call's text ends now, and
+ * holds the rest. */
+static void settle(struct call *call, const char *raw, uint32_t raw_bytes, char *text,
+                   uint32_t *count)
+{
+    struct call_emit *emit = &call->emit;
+    uint64_t kept_bytes = net_stop_text_kept_bytes(call);
+    uint64_t hidden = emit->text_bytes > kept_bytes ? emit->text_bytes - kept_bytes : 0;
+    uint32_t visible = hidden < raw_bytes ? raw_bytes - (uint32_t)hidden : 0;
+    uint32_t used = append_characters(raw, visible, text, count);
+    /* After a hit nothing behind it is ever looked at again. */
+    uint32_t held = (call->stop_text_hit ? visible : raw_bytes) - used;
+    ASSERT(used <= visible && held <= CALL_HELD_BYTES);
+    memmove(emit->held, raw + used, held);
+    emit->held_bytes = held;
+}
+
+void net_text_add(const struct net *net, struct call *call, uint32_t token_index, char *text,
+                  uint32_t *count)
+{
+    char raw[CALL_HELD_BYTES + NET_TOKEN_TEXT_BYTES_MAX];
+    struct call_emit *emit = &call->emit;
+    memcpy(raw, emit->held, emit->held_bytes);
+    uint32_t piece_bytes = net_text_of_token(net, call, token_index, raw + emit->held_bytes);
+    ASSERT(piece_bytes <= NET_TOKEN_TEXT_BYTES_MAX);
+    emit->text_bytes += piece_bytes;
+    settle(call, raw, emit->held_bytes + piece_bytes, text, count);
+}
+
+void net_text_end(struct call *call, char *text, uint32_t *count)
+{
+    char raw[CALL_HELD_BYTES];
+    uint32_t held_bytes = call->emit.held_bytes;
+    memcpy(raw, call->emit.held, held_bytes);
+    settle(call, raw, held_bytes, text, count);
+    if (call->emit.held_bytes > 0) {
+        append(text, count, UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES);
+        call->emit.held_bytes = 0;
+    }
+}
