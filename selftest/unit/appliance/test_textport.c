@@ -11,9 +11,7 @@
 
 #include <stdio.h>
 
-#include "appliance/textpage.c"
-#include "appliance/textport.c"
-#include "appliance/textrequest.c"
+#include "appliance/textport.h"
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
@@ -144,7 +142,8 @@ static int set_up(void **state)
     now = 1000000;
     stats = (struct stats){.calls_accepted = 12};
     sched = (struct sched){.settings = {.programs = 3, .queues = 2}, .programs = programs};
-    sched.queues[0] = (struct sched_queue){.count = 4, .service_high_us = 50000, .quantum_us = 50000};
+    sched.queues[0] = (struct sched_queue){.count = 4, .service_high_us = 50000,
+                                           .quantum_us = 50000};
     sched.queues[1] = (struct sched_queue){.service_low_us = 50000, .service_high_us = UINT64_MAX,
                                            .quantum_us = 100000};
     memset(programs, 0, sizeof programs);
@@ -195,7 +194,8 @@ static void notify(const struct peer *peer)
 static void pump(uint32_t passes)
 {
     for (; passes > 0; passes--) {
-        if ((listener_interest & WORLD_READABLE) && (accepted_count < peers_count || accepts_full)) {
+        bool waiting = accepted_count < peers_count || accepts_full > 0;
+        if ((listener_interest & WORLD_READABLE) && waiting) {
             textport_event(&port, &(struct world_event){.source = WORLD_SOURCE_TEXT,
                                                         .index = WORLD_TEXT_LISTENER,
                                                         .ready = WORLD_READABLE});
