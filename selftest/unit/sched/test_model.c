@@ -18,6 +18,7 @@ struct model_call {
     uint32_t program, prompt, max, generated, kv, computed, blocks, queue, preemptions, promotions;
     uint32_t stop_text_tokens;
     int64_t order;
+    enum call_finish finish;
     uint64_t quantum, wait, service, all_wait, all_service, since, deadline, priority;
 };
 
@@ -99,7 +100,7 @@ static void model_drop(struct model_call *call)
     call->blocks = call->kv = 0;
 }
 
-static void model_end(struct model_call *call)
+static void model_end(struct model_call *call, enum call_finish finish)
 {
     uint64_t path = call->priority + call->all_service;
     if (!call->running) {
@@ -112,6 +113,13 @@ static void model_end(struct model_call *call)
     }
     m.wait[call->program] += call->all_wait;
     model_drop(call);
+    if (call->cancel) {
+        finish = call->stop_text ? CALL_FINISH_STOP_TEXT : CALL_FINISH_CANCELLED;
+    }
+    if (call->cancel && call->stop_text) {
+        call->generated = call->stop_text_tokens;
+    }
+    call->finish = finish;
     call->open = call->running = false;
 }
 
@@ -241,8 +249,8 @@ static void model_plan(void)
     }
 }
 
-/* The oracle's own tokens tell when the call ends. */
-static bool model_take(struct model_call *call, const struct call *real, uint32_t decode)
+/* The oracle's own tokens tell when the call ends, and why. */
+static enum call_finish model_take(struct model_call *call, const struct call *real, uint32_t decode)
 {
     uint64_t hash = 1;
     for (uint32_t i = 0; i < call->prompt + call->generated; i++) {
@@ -253,30 +261,36 @@ static bool model_take(struct model_call *call, const struct call *real, uint32_
         hash = bench_hash(hash, token);
         call->generated++;
         call->kv += i > 0;
-        if (bench_is_stop(&real->sampling, token) || call->generated == call->max) {
-            return true;
+        if (bench_is_stop(&real->sampling, token)) {
+            return real->eos_id_index_plus_1 > 0 ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
+        }
+        if (call->generated == call->max) {
+            return CALL_FINISH_LENGTH;
         }
     }
-    return false;
+    return CALL_FINISH_NONE;
 }
 
 /* Returns whether the row's call goes on. */
 static bool model_settle_row(uint32_t row, uint64_t duration, const struct call *real)
 {
     struct model_call *call = &m.calls[m.rows[row]];
-    bool ended = m.fault[row] != FAULT_NONE;
+    enum call_finish finish = m.fault[row] != FAULT_NONE ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
     call->service += duration;
     call->all_service += duration;
-    if (!ended) {
+    if (finish == CALL_FINISH_NONE) {
         call->kv += m.chunk[row];
-        ended = model_take(call, real, m.decode[row]);
+        finish = model_take(call, real, m.decode[row]);
         if (call->kv > call->computed) {
             call->computed = call->kv;
             call->quantum -= duration < call->quantum ? duration : call->quantum;
         }
     }
-    if (ended || call->cancel || call->expired) {
-        model_end(call);
+    if (finish == CALL_FINISH_NONE && call->expired) {
+        finish = CALL_FINISH_DEADLINE;
+    }
+    if (finish != CALL_FINISH_NONE || call->cancel) {
+        model_end(call, finish);
         return false;
     }
     call->running = false;
@@ -308,7 +322,7 @@ static void model_lost(void)
         call->running = false;
         call->since = m.submitted;
         if (call->cancel || call->expired) {
-            model_end(call);
+            model_end(call, CALL_FINISH_DEADLINE);
         }
     }
     m.busy = false;
@@ -327,7 +341,7 @@ static void model_expire(void)
         if (call->open && call->deadline <= m.now) {
             call->expired = true;
             if (!call->running) {
-                model_end(call);
+                model_end(call, CALL_FINISH_DEADLINE);
             }
         }
     }
@@ -381,8 +395,10 @@ static void compare(void)
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         if (bench_at(b, i)->state == CALL_FINISHED) {
             assert_false(m.calls[i].open);
-            assert_true(bench_at(b, i)->finish != CALL_FINISH_NONE);
+            assert_int_equal(bench_at(b, i)->finish, m.calls[i].finish);
             assert_true(bench_tokens_are_right(bench_at(b, i)));
+            assert_true(m.calls[i].finish == CALL_FINISH_FAILED ||
+                        bench_at(b, i)->generated_tokens == m.calls[i].generated);
             bench_free(b, i);
         }
     }
@@ -408,6 +424,12 @@ static void intake(void)
     model_expire();
 }
 
+/* Time goes on while a step is in flight, so deadlines pass in it. */
+static void pass_time(void)
+{
+    m.now += below(2) * below(BENCH_UNIT);
+}
+
 static void event_arrive(void)
 {
     uint32_t program = below(PROGRAMS);
@@ -422,10 +444,14 @@ static void event_arrive(void)
     if (below(3) == 0) {
         bench_at(b, index)->sampling.stop_ids_count = 1;
         bench_at(b, index)->sampling.stop_ids[0] = below(BENCH_VOCAB);
+        bench_at(b, index)->eos_id_index_plus_1 = below(2);
     }
     bench_send(b, index);
+    pass_time();
     if (prompt + max <= m.blocks * BENCH_BLOCK_TOKENS) {
         model_arrive(index, program, prompt, max, deadline);
+    } else {
+        m.calls[index] = (struct model_call){.finish = CALL_FINISH_REFUSED};
     }
     intake();
 }
@@ -438,13 +464,15 @@ static void event_cancel(void)
     }
     struct model_call *call = &m.calls[index];
     call->cancel = true;
+    pass_time();
     if (below(2) == 0) {
-        bench_at(b, index)->stop_text_hit = true;
-        bench_at(b, index)->stop_text_tokens = below(call->generated + 1);
+        call->stop_text = bench_at(b, index)->stop_text_hit = true;
+        call->stop_text_tokens = below(call->generated + 1);
+        bench_at(b, index)->stop_text_tokens = call->stop_text_tokens;
     }
     bench_cancel(b, index);
     if (!call->running) {
-        model_end(call);
+        model_end(call, CALL_FINISH_CANCELLED);
     }
     intake();
 }
@@ -480,7 +508,7 @@ static void event_step(bool faults)
 {
     static struct call before[BENCH_CALLS];
     if (!m.busy) {
-        m.now += below(2) * below(BENCH_UNIT);
+        pass_time();
         intake();
         compare();
         model_plan();

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: who is in the batch, with how many tokens, and who loses blocks for it.
+ * Method: few calls, small pools, the step record read back row by row.
+ */
+#include "selftest/unit/sched/bench.h"
+
+static const struct step_row *row_of(struct bench *bench, uint32_t call)
+{
+    for (uint32_t i = 0; i < step_header(&bench->step)->rows_count; i++) {
+        if (step_row(&bench->step, i)->call == call) {
+            return step_row(&bench->step, i);
+        }
+    }
+    return NULL;
+}
+
+static void finish_step(struct bench *bench)
+{
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+}
+
+static void test_nothing_to_run_is_no_plan(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    struct bench *bench = bench_start(&settings, 64);
+    assert_false(bench_launch(bench));
+    assert_int_equal(step_header(&bench->step)->rows_count, 0);
+}
+
+static void test_batch_is_full_at_its_limit_in_order_of_arrival(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    struct bench *bench = bench_start(&settings, 64);
+    uint32_t first = bench_call(bench, 1, 1, 4);
+    uint32_t second = bench_call(bench, 2, 1, 4);
+    uint32_t third = bench_call(bench, 3, 1, 4);
+    assert_true(bench_launch(bench));
+    assert_int_equal(step_header(&bench->step)->rows_count, 2);
+    assert_int_equal(step_row(&bench->step, 0)->call, first);
+    assert_int_equal(step_row(&bench->step, 1)->call, second);
+    assert_null(row_of(bench, third));
+    finish_step(bench);
+}
+
+static void test_multi_step_stops_at_max_tokens(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.steps_per_plan = 8;
+    struct bench *bench = bench_start(&settings, 64);
+    uint32_t call = bench_call(bench, 1, 3, 11);
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, call)->tokens_count, 3);
+    assert_int_equal(row_of(bench, call)->decode_steps, 8);
+    finish_step(bench);
+    assert_int_equal(bench_at(bench, call)->kv_tokens, 3 + 7);  /* the last one is not fed yet */
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, call)->first_position, 10);
+    assert_int_equal(row_of(bench, call)->tokens_count, 1);
+    assert_int_equal(row_of(bench, call)->decode_steps, 3);
+    finish_step(bench);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_LENGTH);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+static void test_prefill_budget_is_shared_in_order_and_decodes_go_on(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.batch_calls = 4;
+    settings.prefill_tokens = 10;
+    struct bench *bench = bench_start(&settings, 128);
+    uint32_t first = bench_call(bench, 1, 14, 2);
+    uint32_t second = bench_call(bench, 2, 7, 2);
+    uint32_t third = bench_call(bench, 3, 5, 2);
+    uint32_t fourth = bench_call(bench, 4, 1, 9);
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, first)->tokens_count, 10);
+    assert_int_equal(row_of(bench, first)->decode_steps, 0);
+    assert_null(row_of(bench, second));                     /* the budget is spent */
+    assert_int_equal(row_of(bench, fourth)->decode_steps, 1);   /* needs none of it */
+    finish_step(bench);
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, first)->tokens_count, 4);
+    assert_int_equal(row_of(bench, first)->decode_steps, 1);
+    assert_int_equal(row_of(bench, second)->tokens_count, 6);
+    assert_null(row_of(bench, third));
+    assert_int_equal(step_header(&bench->step)->tokens_count, 4 + 6 + 1);
+    finish_step(bench);
+    while (bench_step(bench)) {
+    }
+    assert_int_equal(bench->stats.recomputed_tokens, 0);
+    assert_int_equal(bench->stats.tokens_computed, 14 + 7 + 5 + 1 + 1 + 1 + 1 + 8);
+}
+
+static void test_history_for_the_penalty_ends_at_the_fed_token(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    struct bench *bench = bench_start(&settings, 64);
+    uint32_t plain = bench_call(bench, 1, 5, 3);
+    uint32_t call = bench_take(bench, 2, 5, 3, 2);
+    bench_at(bench, call)->sampling.repeat_penalty = 1.5f;
+    bench_send(bench, call);
+    bench_intake(bench);
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, plain)->history_count, 0);
+    finish_step(bench);
+    assert_true(bench_launch(bench));
+    const struct step_row *row = row_of(bench, call);
+    assert_int_equal(row->history_count, 6);
+    assert_memory_equal(row->history, bench_at(bench, call)->tokens, 6 * sizeof(uint32_t));
+}
+
+/* Pool of 10 blocks. The resident call of the lower queue gives up its blocks, newest first. */
+static void test_short_blocks_come_from_the_lowest_newest_call(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.batch_calls = 4;
+    settings.quantum_us = BENCH_UNIT;
+    struct bench *bench = bench_start(&settings, 10);
+    uint32_t old = bench_call(bench, 1, 12, 9);     /* 3 blocks, then demoted */
+    uint32_t newer = bench_call(bench, 2, 12, 9);   /* 3 blocks, then demoted */
+    assert_true(bench_step(bench));
+    assert_int_equal(kvmem_free_blocks(&bench->kv), 4);
+    uint32_t urgent = bench_call(bench, 3, 20, 2);  /* 5 blocks */
+    assert_true(bench_launch(bench));
+    assert_int_equal(step_row(&bench->step, 0)->call, urgent);
+    assert_non_null(row_of(bench, old));
+    assert_null(row_of(bench, newer));
+    assert_int_equal(bench_at(bench, newer)->preemptions, 1);
+    assert_int_equal(bench_at(bench, newer)->kv_tokens, 0);
+    assert_int_equal(bench_at(bench, old)->preemptions, 0);
+    finish_step(bench);
+    while (bench_step(bench)) {
+    }
+    assert_int_equal(bench->stats.calls_completed, 3);
+    assert_true(bench_tokens_are_right(bench_at(bench, newer)));
+    assert_int_equal(bench_at(bench, newer)->generated_tokens, 9);
+    assert_true(bench->stats.recomputed_tokens >= 12);
+}
+
+static void test_call_that_cannot_fit_ends_the_walk_and_costs_nobody(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.batch_calls = 4;
+    struct bench *bench = bench_start(&settings, 10);
+    uint32_t first = bench_call(bench, 1, 16, 9);
+    assert_true(bench_step(bench));
+    uint32_t large = bench_call(bench, 2, 28, 9);
+    uint32_t small = bench_call(bench, 3, 1, 2);
+    assert_true(bench_launch(bench));
+    assert_non_null(row_of(bench, first));
+    assert_null(row_of(bench, large));      /* 5 blocks are taken, 7 needed */
+    assert_null(row_of(bench, small));      /* stands behind it: line 37 */
+    finish_step(bench);
+    assert_int_equal(bench->stats.preemptions, 0);
+}
+
+/* A client that does not read must not hold the pool against the others. */
+static void test_paused_call_is_skipped_and_yields_its_blocks(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    struct bench *bench = bench_start(&settings, 10);
+    uint32_t paused = bench_call(bench, 1, 24, 9);
+    uint32_t other = bench_call(bench, 2, 24, 9);
+    assert_true(bench_step(bench));
+    bench_at(bench, paused)->paused = true;
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, paused)->preemptions, 1);
+    assert_int_equal(bench_at(bench, other)->generated_tokens, 1);
+    uint64_t waited_us = bench_at(bench, paused)->lifetime_wait_us;
+    while (bench_step(bench)) {
+    }
+    assert_int_equal(bench_at(bench, paused)->state, CALL_QUEUED);
+    bench_at(bench, paused)->paused = false;
+    while (bench_step(bench)) {
+    }
+    assert_int_equal(bench_at(bench, paused)->finish, CALL_FINISH_LENGTH);
+    assert_true(bench_tokens_are_right(bench_at(bench, paused)));
+    assert_true(bench_at(bench, paused)->lifetime_wait_us <= waited_us + BENCH_UNIT);
+}
+
+/* Quanta of a hundredth of a step, a pool for one call at a time, promotions all the while: two calls
+ * that take the pool from each other must both get on. */
+static void test_small_quanta_and_a_short_pool_still_make_progress(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.quantum_us = BENCH_UNIT / 100;
+    settings.quantum_growth = 1;
+    settings.prefill_tokens = 4;
+    settings.beta_milli = 1;
+    struct bench *bench = bench_start(&settings, 8);
+    bench_call(bench, 1, 16, 16);
+    bench_call(bench, 2, 16, 16);
+    uint32_t steps = 0;
+    while (bench_step(bench)) {
+        assert_true(++steps < 2000);
+    }
+    assert_int_equal(bench->stats.calls_completed, 2);
+    assert_true(bench->stats.preemptions > 1);
+}
+
+/* More waiting calls than one pass looks at: the cursor reaches the last one all the same. */
+static void test_starvation_is_seen_in_a_long_queue(void **state)
+{
+    (void)state;
+    static struct sched sched;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    struct bench *bench = bench_start(&settings, 16);
+    struct arena *arena = test_arena();
+    struct plan unused = {0};
+    settings.wait_max_us = 1000;
+    settings.programs = 200;
+    call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena);
+    exchange_init(&bench->exchange, 256, 200, arena);
+    kvmem_init(&bench->kv, 16, BENCH_BLOCK_TOKENS, 200, BENCH_BLOCKS_PER_CALL, arena);
+    bench->step.base = arena_take(arena, 1, bench->step.layout.total_bytes);
+    sched_plan_memory(&unused, &settings);
+    sched_init(&sched, &settings, &bench->calls, &bench->exchange, &bench->kv, &bench->step,
+               &bench->stats, arena);
+    bench->sched = sched;
+    bench_call(bench, 7, 1, 1);
+    bench->sched.programs[0].service_us = UINT64_MAX / 2;   /* all enter the last queue */
+    for (uint32_t i = 0; i < 190; i++) {
+        bench->now_us += i == 189 ? 0 : 1;
+        bench_call(bench, 7, 1, 1);
+    }
+    for (uint32_t i = 0; i < 190; i++) {    /* only the last one has waited long */
+        bench_at(bench, bench->sched.queues[3].head)->waiting_since_us = bench->now_us + 5000;
+        uint32_t at = bench->sched.queues[3].head;
+        for (uint32_t j = 0; j < i; j++) {
+            at = bench_at(bench, at)->queue_next;
+        }
+        bench_at(bench, at)->waiting_since_us = bench->now_us + (i == 189 ? 0 : 5000);
+    }
+    bench->now_us += 2000;
+    for (uint32_t pass = 0; pass < 4 && bench->stats.promotions == 0; pass++) {
+        sched_plan(&bench->sched, bench->now_us);
+        sched_check(&bench->sched);
+    }
+    assert_int_equal(bench->stats.promotions, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_to_run_is_no_plan),
+        cmocka_unit_test(test_batch_is_full_at_its_limit_in_order_of_arrival),
+        cmocka_unit_test(test_multi_step_stops_at_max_tokens),
+        cmocka_unit_test(test_prefill_budget_is_shared_in_order_and_decodes_go_on),
+        cmocka_unit_test(test_history_for_the_penalty_ends_at_the_fed_token),
+        cmocka_unit_test(test_short_blocks_come_from_the_lowest_newest_call),
+        cmocka_unit_test(test_call_that_cannot_fit_ends_the_walk_and_costs_nobody),
+        cmocka_unit_test(test_paused_call_is_skipped_and_yields_its_blocks),
+        cmocka_unit_test(test_small_quanta_and_a_short_pool_still_make_progress),
+        cmocka_unit_test(test_starvation_is_seen_in_a_long_queue),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: what the policies differ in: where a call enters, what its end adds to its program, when it is
+ * promoted; and the two hazards of the ratio rule.
+ * Method: the functions of policy.c on a scheduler with chosen numbers; the hazards on the bench.
+ */
+#include "selftest/unit/sched/bench.h"
+
+#include "sched/policy.h"
+#include "sched/starvation.h"
+
+static struct bench *fresh(enum sched_policy policy)
+{
+    struct sched_settings settings = bench_settings(policy);
+    settings.quantum_us = 100;
+    return bench_start(&settings, 256);
+}
+
+static void test_ranges_are_half_open_and_as_wide_as_the_quantum(void **state)
+{
+    (void)state;
+    const struct sched *sched = &fresh(SCHED_PLAS)->sched;
+    assert_int_equal(sched_policy_entry_queue(sched, 0), 0);
+    assert_int_equal(sched_policy_entry_queue(sched, 99), 0);
+    assert_int_equal(sched_policy_entry_queue(sched, 100), 1);
+    assert_int_equal(sched_policy_entry_queue(sched, 299), 1);
+    assert_int_equal(sched_policy_entry_queue(sched, 300), 2);
+    assert_int_equal(sched_policy_entry_queue(sched, 700), 3);
+    assert_int_equal(sched_policy_entry_queue(sched, UINT64_MAX), 3);
+    assert_int_equal(sched->queues[2].quantum_us, 400);
+}
+
+static void test_huge_quanta_saturate(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.queues = SCHED_QUEUES_MAX;
+    settings.quantum_us = UINT64_MAX / 3;
+    settings.quantum_growth = 16;
+    const struct sched *sched = &bench_start(&settings, 16)->sched;
+    assert_int_equal(sched_policy_entry_queue(sched, UINT64_MAX / 3), 1);
+    assert_int_equal(sched->queues[5].quantum_us, UINT64_MAX);
+}
+
+static void test_baselines_enter_at_the_top(void **state)
+{
+    (void)state;
+    assert_int_equal(sched_policy_entry_queue(&fresh(SCHED_MLFQ)->sched, 5000), 0);
+    const struct sched *sched = &fresh(SCHED_FCFS)->sched;
+    assert_int_equal(sched_policy_entry_queue(sched, 5000), 0);
+    assert_int_equal(sched->settings.queues, 1);
+}
+
+static void test_credit_adds_for_plas_and_takes_the_longest_path_for_atlas(void **state)
+{
+    (void)state;
+    struct call call = {.priority_us = 100, .lifetime_service_us = 30};
+    struct program plas = {.service_us = 120};
+    struct program atlas = {.service_us = 120};
+    sched_policy_credit(&fresh(SCHED_PLAS)->sched, &plas, &call);
+    assert_int_equal(plas.service_us, 150);
+    const struct sched *sched = &fresh(SCHED_ATLAS)->sched;
+    sched_policy_credit(sched, &atlas, &call);
+    assert_int_equal(atlas.service_us, 130);
+    call.lifetime_service_us = 5;
+    sched_policy_credit(sched, &atlas, &call);
+    assert_int_equal(atlas.service_us, 130);    /* never sinks */
+}
+
+/* Four parallel calls of two units each: depth 2, width 4. */
+static void test_parallel_calls_cost_width_under_plas_and_depth_under_atlas(void **state)
+{
+    (void)state;
+    for (enum sched_policy policy = SCHED_PLAS; policy <= SCHED_ATLAS; policy++) {
+        struct sched_settings settings = bench_settings(policy);
+        settings.batch_calls = 4;
+        struct bench *bench = bench_start(&settings, 256);
+        for (uint32_t i = 0; i < 4; i++) {
+            bench_call(bench, 1, 1, 2);
+        }
+        while (bench_step(bench)) {
+        }
+        uint32_t call = bench_call(bench, 1, 1, 1);
+        assert_int_equal(bench_at(bench, call)->priority_us,
+                         (policy == SCHED_PLAS ? 8 : 2) * BENCH_UNIT);
+    }
+}
+
+static struct call *waiting_call(struct bench *bench, uint64_t wait_us, uint64_t service_us)
+{
+    static struct call call;
+    call = (struct call){.state = CALL_QUEUED, .queue = 2, .wait_us = wait_us,
+                         .service_us = service_us, .lifetime_service_us = service_us,
+                         .waiting_since_us = bench->now_us};
+    return &call;
+}
+
+static void test_ratio_counts_the_program_and_compares_in_integers(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_PLAS);
+    struct sched *sched = &bench->sched;
+    sched->settings.beta_milli = 1500;
+    sched->programs[0] = (struct program){.service_us = 90, .wait_us = 100};
+    assert_false(sched_policy_promotes(sched, waiting_call(bench, 49, 10), bench->now_us));
+    assert_true(sched_policy_promotes(sched, waiting_call(bench, 50, 10), bench->now_us));
+    assert_true(sched_policy_promotes(sched, waiting_call(bench, 49, 10), bench->now_us + 1));
+    sched->settings.beta_milli = UINT64_MAX;
+    assert_false(sched_policy_promotes(sched, waiting_call(bench, UINT64_MAX / 100, 10), 1));
+    sched->settings.policy = SCHED_MLFQ;        /* knows no programs: 50 / 10 */
+    sched->settings.beta_milli = 5000;
+    assert_true(sched_policy_promotes(sched, waiting_call(bench, 50, 10), bench->now_us));
+    assert_false(sched_policy_promotes(sched, waiting_call(bench, 49, 10), bench->now_us));
+}
+
+static void test_zero_service_promotes_by_the_absolute_bound_only(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_PLAS);
+    struct sched *sched = &bench->sched;
+    sched->settings.beta_milli = 1;
+    assert_false(sched_policy_promotes(sched, waiting_call(bench, 1000000, 0), bench->now_us));
+    sched->settings.wait_max_us = 500;
+    assert_false(sched_policy_promotes(sched, waiting_call(bench, 0, 0), bench->now_us + 499));
+    assert_true(sched_policy_promotes(sched, waiting_call(bench, 0, 0), bench->now_us + 500));
+}
+
+/* A program with a terrible past and a long call, against short calls that never end. Its past
+ * promotes the call once; after that each promotion is paid for by waiting of its own. */
+static void test_promotions_are_bounded_by_service_received(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.batch_calls = 1;
+    settings.quantum_us = BENCH_UNIT;
+    settings.beta_milli = 3000;
+    struct bench *bench = bench_start(&settings, 256);
+    uint32_t call = bench_call(bench, 1, 1, 40);
+    struct program *program = &bench->sched.programs[bench_at(bench, call)->program];
+    program->wait_us = 1000000 * BENCH_UNIT;
+    program->service_us = BENCH_UNIT;
+    uint32_t other = CALL_NONE;
+    uint32_t steps = 0;
+    while (bench_at(bench, call)->state != CALL_FINISHED) {
+        if (other == CALL_NONE) {
+            other = bench_call(bench, 100 + steps, 1, 1);
+        }
+        assert_true(bench_step(bench));
+        assert_true(++steps < 1000);
+        if (bench_at(bench, other)->state == CALL_FINISHED) {
+            bench_free(bench, other);
+            other = CALL_NONE;
+        }
+        const struct call *long_call = bench_at(bench, call);
+        uint64_t served_us = long_call->lifetime_service_us;
+        assert_true((uint64_t)long_call->promotions * BENCH_UNIT <= served_us + BENCH_UNIT);
+        /* beta = 3: three units of waiting for each promoted unit, but for the first promotion. */
+        assert_true(long_call->promotions <= 1 + long_call->lifetime_wait_us / (3 * BENCH_UNIT));
+    }
+    assert_true(bench_at(bench, call)->promotions > 1);
+}
+
+static void test_promotion_resets_level_quantum_and_ratio_but_no_lifetime(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.batch_calls = 1;
+    settings.quantum_us = BENCH_UNIT;
+    settings.wait_max_us = 5 * BENCH_UNIT;
+    struct bench *bench = bench_start(&settings, 256);
+    uint32_t call = bench_call(bench, 1, 1, 9);
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, call)->queue, 1);
+    bench->now_us += 7 * BENCH_UNIT;
+    sched_starvation_pass(&bench->sched, bench->now_us);
+    sched_check(&bench->sched);
+    const struct call *promoted = bench_at(bench, call);
+    assert_int_equal(promoted->queue, 0);
+    assert_int_equal(promoted->quantum_left_us, BENCH_UNIT);
+    assert_int_equal(promoted->wait_us, 0);
+    assert_int_equal(promoted->service_us, 0);
+    assert_int_equal(promoted->lifetime_wait_us, 7 * BENCH_UNIT);
+    assert_int_equal(promoted->lifetime_service_us, BENCH_UNIT);
+    assert_int_equal(bench->stats.promotions, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges_are_half_open_and_as_wide_as_the_quantum),
+        cmocka_unit_test(test_huge_quanta_saturate),
+        cmocka_unit_test(test_baselines_enter_at_the_top),
+        cmocka_unit_test(test_credit_adds_for_plas_and_takes_the_longest_path_for_atlas),
+        cmocka_unit_test(test_parallel_calls_cost_width_under_plas_and_depth_under_atlas),
+        cmocka_unit_test(test_ratio_counts_the_program_and_compares_in_integers),
+        cmocka_unit_test(test_zero_service_promotes_by_the_absolute_bound_only),
+        cmocka_unit_test(test_promotions_are_bounded_by_service_received),
+        cmocka_unit_test(test_promotion_resets_level_quantum_and_ratio_but_no_lifetime),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: the process table finds, starts, ends, evicts and forgets programs, and never loses one.
+ * Method: a table of 8 entries driven through commands and calls; sched_check() after each.
+ */
+#include "selftest/unit/sched/bench.h"
+
+enum { TABLE = 8 };
+
+static struct bench *fresh(void)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    return bench_start(&settings, 256);
+}
+
+static bool knows(const struct bench *bench, uint32_t program)
+{
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    bench_program_id(program, id);
+    for (uint32_t i = 0; i < bench->sched.settings.programs; i++) {
+        const struct program *entry = &bench->sched.programs[i];
+        if (entry->in_use && memcmp(entry->id, id, sizeof id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_start_twice_is_one_program(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    struct answer first = bench_program(bench, COMMAND_PROGRAM_START, 1);
+    struct answer second = bench_program(bench, COMMAND_PROGRAM_START, 1);
+    assert_status(STATUS_OK, first.status);
+    assert_status(STATUS_OK, second.status);
+    assert_int_equal(second.connection, 3);
+    assert_int_equal(second.connection_generation, 9);
+    assert_int_equal(second.kind, COMMAND_PROGRAM_START);
+    assert_int_equal(bench->sched.programs_count, 1);
+    assert_int_equal(bench->stats.programs_started, 1);
+}
+
+static void test_call_starts_its_program(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    bench_call(bench, 5, 3, 3);
+    assert_true(knows(bench, 5));
+}
+
+static void test_end_answers_totals_and_forgets(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    uint32_t call = bench_call(bench, 1, 1, 2);
+    bench->now_us += 3 * BENCH_UNIT;
+    while (bench_step(bench)) {
+    }
+    bench_free(bench, call);
+    struct answer answer = bench_program(bench, COMMAND_PROGRAM_END, 1);
+    assert_status(STATUS_OK, answer.status);
+    assert_int_equal(answer.calls, 1);
+    assert_int_equal(answer.service_us, 2 * BENCH_UNIT);
+    assert_int_equal(answer.wait_us, 3 * BENCH_UNIT);
+    assert_false(knows(bench, 1));
+    assert_status(STATUS_BAD_PROGRAM_UNKNOWN, bench_program(bench, COMMAND_PROGRAM_END, 1).status);
+}
+
+static void test_end_with_open_calls_is_refused(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    bench_call(bench, 1, 1, 2);
+    assert_status(STATUS_BAD_PROGRAM_ACTIVE, bench_program(bench, COMMAND_PROGRAM_END, 1).status);
+    assert_true(knows(bench, 1));
+}
+
+static void test_full_table_evicts_the_longest_idle(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    for (uint32_t p = 0; p < TABLE; p++) {
+        bench->now_us++;
+        assert_status(STATUS_OK, bench_program(bench, COMMAND_PROGRAM_START, p).status);
+    }
+    bench_call(bench, 0, 1, 1);             /* the oldest is busy now */
+    bench->now_us++;
+    bench_program(bench, COMMAND_PROGRAM_START, 1);     /* and the next one young again */
+    bench_program(bench, COMMAND_PROGRAM_START, 100);
+    assert_true(knows(bench, 0));
+    assert_true(knows(bench, 1));
+    assert_false(knows(bench, 2));
+    assert_true(knows(bench, 100));
+    assert_int_equal(bench->stats.programs_expired, 1);
+}
+
+static void test_table_full_of_busy_programs_refuses(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    for (uint32_t p = 0; p < TABLE; p++) {
+        bench_call(bench, p, 1, 1);
+    }
+    uint32_t call = bench_call(bench, 100, 1, 1);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_REFUSED);
+    assert_status(STATUS_BUSY_PROGRAMS, bench_at(bench, call)->status);
+    assert_status(STATUS_BUSY_PROGRAMS,
+                  bench_program(bench, COMMAND_PROGRAM_START, 101).status);
+    assert_int_equal(bench->stats.calls_refused, 1);
+}
+
+static void test_stale_programs_are_forgotten(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    uint64_t idle_us = bench->sched.settings.program_idle_us;
+    bench_program(bench, COMMAND_PROGRAM_START, 1);
+    bench->now_us += 10;
+    bench_program(bench, COMMAND_PROGRAM_START, 2);
+    bench_call(bench, 3, 1, 1);
+    assert_int_equal(sched_next_us(&bench->sched, bench->now_us), 1 + idle_us);
+    bench->now_us = 1 + idle_us;
+    bench_intake(bench);
+    assert_false(knows(bench, 1));
+    assert_true(knows(bench, 2));
+    bench->now_us += idle_us;
+    bench_intake(bench);
+    assert_false(knows(bench, 2));
+    assert_true(knows(bench, 3));           /* an open call keeps it, however long it waits */
+    assert_int_equal(sched_next_us(&bench->sched, bench->now_us), UINT64_MAX);
+}
+
+static void test_random_programs_match_a_list(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    uint32_t idle[TABLE];                   /* oldest first */
+    uint32_t count = 0;
+    uint64_t random = 7;
+    for (uint32_t round = 0; round < 5000; round++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        uint32_t program = (uint32_t)(random >> 33) % (2 * TABLE);
+        uint32_t at = 0;
+        bool ends = random >> 62 == 0;
+        while (at < count && idle[at] != program) {
+            at++;
+        }
+        enum status expected = ends && at == count ? STATUS_BAD_PROGRAM_UNKNOWN : STATUS_OK;
+        bench->now_us++;
+        assert_status(expected, bench_program(bench, ends ? COMMAND_PROGRAM_END
+                                                          : COMMAND_PROGRAM_START, program).status);
+        if (at < count || (!ends && count == TABLE)) {
+            at = at < count ? at : 0;
+            memmove(idle + at, idle + at + 1, (--count - at) * sizeof idle[0]);
+        }
+        if (!ends) {
+            idle[count++] = program;
+        }
+        for (uint32_t p = 0; p < 2 * TABLE; p++) {
+            bool wanted = false;
+            for (uint32_t i = 0; i < count; i++) {
+                wanted = wanted || idle[i] == p;
+            }
+            assert_int_equal(knows(bench, p), wanted);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start_twice_is_one_program),
+        cmocka_unit_test(test_call_starts_its_program),
+        cmocka_unit_test(test_end_answers_totals_and_forgets),
+        cmocka_unit_test(test_end_with_open_calls_is_refused),
+        cmocka_unit_test(test_full_table_evicts_the_longest_idle),
+        cmocka_unit_test(test_table_full_of_busy_programs_refuses),
+        cmocka_unit_test(test_stale_programs_are_forgotten),
+        cmocka_unit_test(test_random_programs_match_a_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: what comes back from the engine is checked, charged and ends calls for the right reason; a
+ * worker that dies costs a recompute and nothing else.
+ * Method: the bench's engine computes; the test then bends the outs.
+ */
+#include "selftest/unit/sched/bench.h"
+
+static struct bench *fresh(uint32_t steps_per_plan)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.steps_per_plan = steps_per_plan;
+    return bench_start(&settings, 64);
+}
+
+/* The token that the call will sample `ahead` tokens from the start. */
+static uint32_t future_token(const struct call *call, uint32_t ahead)
+{
+    uint64_t hash = 1;
+    for (uint32_t i = 0; i < call->prompt_tokens; i++) {
+        hash = bench_hash(hash, call->tokens[i]);
+    }
+    while (ahead-- > 0) {
+        hash = bench_hash(hash, bench_sample(hash));
+    }
+    return bench_sample(hash);
+}
+
+static uint32_t call_with_stop(struct bench *bench, uint32_t max_tokens, bool is_eos)
+{
+    uint32_t call = bench_take(bench, 1, 3, max_tokens, 11);
+    struct call *record = bench_at(bench, call);
+    record->sampling.stop_ids_count = 2;
+    record->sampling.stop_ids[0] = BENCH_VOCAB + 5;     /* never sampled */
+    record->sampling.stop_ids[1] = future_token(record, 2);
+    assert_int_not_equal(future_token(record, 0), record->sampling.stop_ids[1]);
+    assert_int_not_equal(future_token(record, 1), record->sampling.stop_ids[1]);
+    record->eos_id_index_plus_1 = is_eos ? 2 : 1;
+    bench_send(bench, call);
+    bench_intake(bench);
+    return call;
+}
+
+static void test_eos_and_stop_ids_end_a_call_in_the_middle_of_a_plan(void **state)
+{
+    (void)state;
+    for (uint32_t is_eos = 0; is_eos < 2; is_eos++) {
+        struct bench *bench = fresh(8);
+        uint32_t call = call_with_stop(bench, 20, is_eos == 1);
+        assert_true(bench_step(bench));
+        assert_int_equal(bench_at(bench, call)->finish,
+                         is_eos ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID);
+        assert_int_equal(bench_at(bench, call)->generated_tokens, 3);
+    }
+}
+
+static void test_stop_id_wins_over_length(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(8);
+    uint32_t call = call_with_stop(bench, 3, false);
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_STOP_ID);
+}
+
+static void test_tokens_after_a_stop_are_dropped(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(8);
+    uint32_t call = call_with_stop(bench, 20, false);
+    assert_true(bench_launch(bench));
+    bench_compute(bench);
+    step_out(&bench->step, 0)->produced = 8;    /* an engine that did not look for stops */
+    bench_settle(bench, BENCH_UNIT);
+    assert_int_equal(bench_at(bench, call)->generated_tokens, 3);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+static void assert_failed_with(struct bench *bench, uint32_t call, enum status status)
+{
+    bench_settle(bench, BENCH_UNIT);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
+    assert_int_equal(bench_at(bench, call)->status, status);
+    assert_int_equal(kvmem_free_blocks(&bench->kv), 64);
+    assert_int_equal(bench->stats.calls_failed, 1);
+}
+
+static void test_bad_outs_cost_the_call_and_nothing_else(void **state)
+{
+    (void)state;
+    for (uint32_t fault = 0; fault < 6; fault++) {
+        struct bench *bench = fresh(4);
+        uint32_t call = bench_call(bench, 1, 3, 9);
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        struct step_out *out = step_out(&bench->step, 0);
+        switch (fault) {
+        case 0: out->result = STEP_ROW_NOT_FINITE; break;
+        case 1: out->result = 77; break;
+        case 2: out->produced = 5; break;
+        case 3: out->produced = UINT32_MAX; break;
+        case 4: out->produced = 0; break;
+        default: step_out_tokens(&bench->step, 0)[1] = BENCH_VOCAB; break;
+        }
+        assert_failed_with(bench, call, fault == 0 ? STATUS_DEVICE_NUMERIC : STATUS_DEVICE_FAILED);
+    }
+}
+
+static void test_worker_that_writes_nothing_fails_the_row(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t call = bench_call(bench, 1, 3, 9);
+    assert_true(bench_step(bench));
+    assert_true(bench_launch(bench));       /* the record still holds the last step's outs */
+    assert_failed_with(bench, call, STATUS_DEVICE_FAILED);
+}
+
+static void test_rows_that_the_worker_scribbled_on_do_not_matter(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t call = bench_call(bench, 1, 3, 9);
+    assert_true(bench_launch(bench));
+    bench_compute(bench);
+    memset(step_row(&bench->step, 0), 0xff, sizeof(struct step_row));
+    step_header(&bench->step)->rows_count = UINT32_MAX;
+    bench_settle(bench, BENCH_UNIT);
+    assert_int_equal(bench_at(bench, call)->generated_tokens, 1);
+    assert_int_equal(bench_at(bench, call)->kv_tokens, 3);
+}
+
+static void test_step_is_charged_to_each_of_its_calls(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t first = bench_call(bench, 1, 1, 9);
+    uint32_t second = bench_call(bench, 2, 1, 9);
+    uint32_t third = bench_call(bench, 3, 1, 9);
+    assert_true(bench_launch(bench));
+    bench_compute(bench);
+    bench_settle(bench, 1500);
+    assert_int_equal(bench_at(bench, first)->lifetime_service_us, 1500);
+    assert_int_equal(bench_at(bench, second)->quantum_left_us, 500);
+    assert_int_equal(bench_at(bench, third)->lifetime_service_us, 0);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench_at(bench, first)->lifetime_wait_us, 0);
+    bench_compute(bench);
+    bench_settle(bench, 1500);
+    assert_int_equal(bench_at(bench, first)->queue, 1);     /* 3000 of 2000 used: demoted */
+    assert_int_equal(bench_at(bench, first)->quantum_left_us, 4000);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench_at(bench, third)->lifetime_wait_us, 3000);
+    assert_int_equal(bench->stats.engine_busy_us, 3000);
+}
+
+static void test_finished_call_is_not_demoted_as_well(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t call = bench_call(bench, 1, 1, 1);
+    assert_true(bench_launch(bench));
+    bench_compute(bench);
+    bench_settle(bench, 1000000);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_LENGTH);
+    assert_int_equal(bench->stats.demotions, 0);
+}
+
+static void test_demotion_stops_at_the_last_queue(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t call = bench_call(bench, 1, 1, 12);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        bench_settle(bench, 100 * BENCH_UNIT);
+    }
+    assert_int_equal(bench_at(bench, call)->queue, 3);
+    assert_int_equal(bench->stats.demotions, 3);
+}
+
+static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(2);
+    uint32_t first = bench_call(bench, 1, 6, 9);
+    uint32_t second = bench_call(bench, 2, 6, 9);
+    assert_true(bench_step(bench));
+    uint64_t served_us = bench_at(bench, first)->lifetime_service_us;
+    assert_true(bench_launch(bench));
+    bench->now_us += 700;
+    bench_lose(bench);
+    assert_int_equal(bench->sched.queues[bench_at(bench, first)->queue].head, first);
+    assert_int_equal(bench_at(bench, first)->lifetime_service_us, served_us);
+    assert_int_equal(bench_at(bench, first)->kv_tokens, 0);
+    assert_int_equal(kvmem_free_blocks(&bench->kv), 64);
+    assert_int_equal(bench->stats.steps_lost, 1);
+    while (bench_step(bench)) {
+    }
+    assert_true(bench_tokens_are_right(bench_at(bench, first)));
+    assert_true(bench_tokens_are_right(bench_at(bench, second)));
+    assert_int_equal(bench_at(bench, first)->lifetime_wait_us, 700);
+    assert_int_equal(bench->stats.calls_completed, 2);
+    assert_int_equal(bench->stats.recomputed_tokens, 2 * 7);
+}
+
+static void test_lost_worker_ends_calls_that_were_cancelled(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(2);
+    uint32_t call = bench_call(bench, 1, 6, 9);
+    assert_true(bench_launch(bench));
+    bench_cancel(bench, call);
+    bench_intake(bench);
+    bench_lose(bench);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_CANCELLED);
+    bench_lose(bench);                      /* and once more with nothing in flight */
+    assert_int_equal(bench->stats.steps_lost, 1);
+}
+
+static void test_report_counts_calls_by_state(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    for (uint32_t i = 0; i < 4; i++) {
+        bench_call(bench, i, 1, 1);
+    }
+    bench_at(bench, 3)->paused = true;
+    assert_true(bench_launch(bench));
+    sched_report(&bench->sched);
+    assert_int_equal(bench->stats.calls_open, 4);
+    assert_int_equal(bench->stats.calls_running, 2);
+    assert_int_equal(bench->stats.calls_waiting, 1);
+    assert_int_equal(bench->stats.calls_paused, 1);
+    assert_int_equal(bench->stats.programs_open, 4);
+    assert_int_equal(bench->stats.kv_blocks_used, 2);
+    assert_int_equal(bench->stats.kv_blocks_total, 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_eos_and_stop_ids_end_a_call_in_the_middle_of_a_plan),
+        cmocka_unit_test(test_stop_id_wins_over_length),
+        cmocka_unit_test(test_tokens_after_a_stop_are_dropped),
+        cmocka_unit_test(test_bad_outs_cost_the_call_and_nothing_else),
+        cmocka_unit_test(test_worker_that_writes_nothing_fails_the_row),
+        cmocka_unit_test(test_rows_that_the_worker_scribbled_on_do_not_matter),
+        cmocka_unit_test(test_step_is_charged_to_each_of_its_calls),
+        cmocka_unit_test(test_finished_call_is_not_demoted_as_well),
+        cmocka_unit_test(test_demotion_stops_at_the_last_queue),
+        cmocka_unit_test(test_lost_worker_costs_a_recompute_and_no_place_in_the_queue),
+        cmocka_unit_test(test_lost_worker_ends_calls_that_were_cancelled),
+        cmocka_unit_test(test_report_counts_calls_by_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
