@@ -19,6 +19,11 @@ static void append(struct config_error *error, const char *format, va_list argum
     size_t length = strlen(error->text);
     ASSERT(length < sizeof error->text);
     (void)vsnprintf(error->text + length, sizeof error->text - length, format, arguments);
+    for (; error->text[length] != '\0'; length++) {
+        if (error->text[length] < 0x20 || error->text[length] > 0x7e) {
+            error->text[length] = '?';      /* a tab inside a key, anything in a path */
+        }
+    }
 }
 
 enum status config_error_add(struct config_error *error, const char *format, ...)

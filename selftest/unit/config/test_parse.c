@@ -177,6 +177,8 @@ static void test_load_broken_lines_are_refused(void **state)
     assert_text_refused("[net]\ntpc = 1\njunk\n",
                         "a.ini:2: net.tpc = 1: unknown key, nearest is net.tcp");
     assert_text_refused("[net]\n= 1\n", "a.ini:2: net. = 1: unknown key");
+    assert_text_refused("[net]\nt\tp = 1\n",          /* a message stays one line, printable */
+                        "a.ini:2: net.t?p = 1: unknown key, nearest is net.tcp");
     assert_status(STATUS_OK, load("[net] ; comment\n[sched]   \n[kv]# comment\n"));
 }
 
