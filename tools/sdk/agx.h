@@ -5,10 +5,12 @@
  * state: an `agx` and its two buffers belong to the caller and to one thread at a time.
  *
  * Blocking use:      agx_open() - agx_program_start() - agx_call_start() - agx_next() until AGX_DONE
- * Poll-driven use:   watch agx_descriptor() for agx_wants(), call agx_next() with a timeout of 0
+ * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
+ *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
  *
  * Every function that can fail returns an enum agx_result; each error is distinct and agx_fault() tells
- * what the appliance found wrong and what it allows. Nothing blocks beyond its timeout.
+ * what the appliance found wrong and what it allows. Nothing blocks beyond its timeout. An error that
+ * ends the connection is final: every later call but agx_close() returns it again.
  * The appliance is not trusted: every byte is checked, token indices and digests too.
  */
 #include <stddef.h>
@@ -25,14 +27,15 @@ extern "C" {
 
 enum agx_result {
     AGX_OK = 0,
-    AGX_AGAIN,              /* nothing within the timeout */
-    AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range */
+    AGX_AGAIN,              /* nothing within the timeout; of a request: earlier ones are still unsent,
+                               call agx_next() and try again */
+    AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range; agx_fault() names it */
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
     AGX_ERROR_CONNECT,      /* nobody listens there */
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
     AGX_ERROR_CLOSED,       /* the appliance closed the connection; open calls may be sent again */
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
-    AGX_ERROR_VERSION,      /* the appliance speaks no common version */
+    AGX_ERROR_VERSION,      /* no common version, or it asks for authentication */
     AGX_ERROR_REFUSED,      /* the appliance refused a frame: see agx_fault() */
     AGX_ERROR_BUSY,         /* the same, for a limit: try again later */
     AGX_ERROR_INDEX,        /* a token is missing, doubled or out of order */
@@ -57,8 +60,10 @@ struct agx_welcome {        /* what the appliance said of itself */
     char model[65];
 };
 
-struct agx_fault {          /* of the last AGX_ERROR_REFUSED or AGX_ERROR_BUSY */
+struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY or _ARGUMENT */
     uint16_t code;          /* docs/protocol.md, table of errors */
+    int is_busy;            /* a limit was hit: the same may succeed later */
+    int in_thousandths;     /* `field` is a fraction: found, min and max are int64_t, thousandths */
     uint64_t call_id;       /* 0 where none was named */
     uint64_t found, min, max;
     const char *frame;      /* "CALL" */
@@ -67,7 +72,7 @@ struct agx_fault {          /* of the last AGX_ERROR_REFUSED or AGX_ERROR_BUSY *
 };
 
 struct agx_call {           /* zero is a valid default for everything but `max_tokens` and the prompt */
-    uint64_t call_id;       /* unique among the program's open calls */
+    uint64_t call_id;       /* unique among the open calls of the connection */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t thread;
     uint32_t max_tokens;    /* >= 1 */
@@ -103,36 +108,45 @@ struct agx_event {
     uint16_t code;          /* why it failed; 0: it did not */
     uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
     uint64_t wait_us, service_us, total_us, digest;
-    /* AGX_REFUSED: agx_fault() tells; AGX_PROGRAM: program_id and its totals */
+    /* AGX_REFUSED: agx_fault() tells, and `call_id` is not open any more if a CALL was refused.
+     * AGX_PROGRAM: answers agx_program_start(), or agx_program_end() with the program's totals */
     uint8_t program_id[AGX_ID_BYTES];
+    int program_has_ended;
     uint32_t program_calls;
     uint64_t program_service_us, program_wait_us;
     uint64_t nonce;         /* AGX_PONG */
 };
 
-struct agx_open_call { uint64_t call_id, digest; uint32_t tokens, in_use; };
+struct agx_open_call { uint64_t call_id, digest; uint32_t tokens, tokens_max, state; };
 struct agx {
     struct agx_welcome welcome;
-    /* private: only agx.c */
+    /* private: only tools/sdk */
     int descriptor;
     uint8_t *in, *out;
-    uint32_t in_max, in_bytes, in_used, out_max, out_first, out_bytes;
+    uint32_t in_max, in_bytes, in_used;     /* received: in[in_used .. in_bytes) */
+    uint32_t out_max, out_first, out_bytes; /* unsent: out[out_first .. out_first + out_bytes) */
     uint32_t *tokens;
     uint32_t tokens_max;
-    int is_open;
+    enum agx_result broken;                 /* why the connection ended; AGX_OK: it has not */
     struct agx_fault fault;
     struct agx_open_call calls[AGX_CALLS_MAX];
 };
 
-/* `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for IPv6). `buffer` serves both directions and must
- * stay valid; at least AGX_BUFFER_BYTES_MIN; prompts are limited by a third of it. */
+/* `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for IPv6). `buffer` serves both
+ * directions and must stay valid; at least AGX_BUFFER_BYTES_MIN; a third of it limits a prompt, and
+ * another third what the appliance may send at once. After an error there is nothing to close. */
 #define AGX_BUFFER_BYTES_MIN (64u << 10)
+#define AGX_BUFFER_BYTES_MAX (1u << 30)
 enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
                          int timeout_ms);
+/* The same over a connected stream socket, which belongs to `agx` from then on, also on error. */
+enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
+                           int timeout_ms);
 void agx_close(struct agx *agx);
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
-/* A request is queued and sent as far as possible without blocking; its answer is an event. */
+/* A request is queued and sent as far as possible without blocking; its answer is an event. What
+ * the appliance would refuse for its form is AGX_ERROR_ARGUMENT here and is not sent. */
 enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
@@ -140,7 +154,8 @@ enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTE
                            uint64_t call_id);
 enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
 /* The next event: AGX_OK fills `event`; AGX_AGAIN after `timeout_ms` (0: at once, -1: no limit).
- * AGX_REFUSED events come as AGX_OK; errors that end the connection come as results. */
+ * A refusal that leaves the connection open is an AGX_REFUSED event; one that ends it is
+ * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */
 enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms);
 const struct agx_fault *agx_fault(const struct agx *agx);
 /* For an event loop: the descriptor, and whether it should be watched for writing too. */

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/sdk/agx.h"
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+#include "tools/sdk/session.h"
+#include "tools/sdk/socket.h"
+
+/*
+ * What: the library's interface: a session (session.h) on a socket (socket.h).
+ *
+ * Invariants: the descriptor is -1 exactly when there is no connection. What was received before the
+ * connection ended is still handed out, so that an answer that the appliance sent is never lost.
+ * Bounds: agx_next() makes one system call for each direction and turn, and ends at its deadline even
+ * if the appliance sends single bytes for ever.
+ */
+
+const char *agx_result_text(enum agx_result result)
+{
+    static const char *const texts[] = {
+        [AGX_OK] = "ok",
+        [AGX_AGAIN] = "nothing yet",
+        [AGX_ERROR_ARGUMENT] = "argument out of range",
+        [AGX_ERROR_ADDRESS] = "address is not unix:PATH or HOST:PORT with a numeric host",
+        [AGX_ERROR_CONNECT] = "cannot connect",
+        [AGX_ERROR_TIMEOUT] = "connected, but no answer in time",
+        [AGX_ERROR_CLOSED] = "the appliance closed the connection",
+        [AGX_ERROR_PROTOCOL] = "what was received is not protocol version 1",
+        [AGX_ERROR_VERSION] = "no common protocol version",
+        [AGX_ERROR_REFUSED] = "refused by the appliance",
+        [AGX_ERROR_BUSY] = "the appliance is busy",
+        [AGX_ERROR_INDEX] = "tokens are missing, doubled or out of order",
+        [AGX_ERROR_DIGEST] = "the digest of the tokens does not match",
+        [AGX_ERROR_UNKNOWN_CALL] = "an answer to a call that is not open",
+        [AGX_ERROR_SPACE] = "a buffer is too small",
+        [AGX_ERROR_SYSTEM] = "an operating system call failed",
+    };
+    size_t index = (size_t)result;
+    return index < sizeof texts / sizeof texts[0] ? texts[index] : "unknown result";
+}
+
+const char *agx_finish_text(enum agx_finish finish)
+{
+    static const char *const texts[] = {
+        "unknown", "length", "eos", "stop_id", "stop_text", "cancelled", "deadline", "failed",
+    };
+    size_t index = (size_t)finish;
+    return index < sizeof texts / sizeof texts[0] ? texts[index] : texts[0];
+}
+
+/* ---- moving bytes ---------------------------------------------------------------------------- */
+
+/* Sends what can be sent now. A peer that is gone takes no more, but what it said before is still to
+ * be read: receiving finds out. */
+static enum agx_result flush(struct agx *agx)
+{
+    uint32_t count, moved;
+    const uint8_t *bytes = agx_session_unsent(agx, &count);
+    if (count == 0) {
+        return AGX_OK;
+    }
+    enum agx_result result = agx_socket_send(agx->descriptor, bytes, count, &moved);
+    if (result == AGX_OK) {
+        agx_session_sent(agx, moved);
+    } else if (result == AGX_ERROR_CLOSED) {
+        agx_session_sent(agx, count);
+    } else if (result != AGX_AGAIN) {
+        return agx_session_break(agx, result);
+    }
+    return AGX_OK;
+}
+
+/* AGX_OK: something came; AGX_AGAIN: nothing yet. */
+static enum agx_result fill(struct agx *agx)
+{
+    uint32_t room, moved;
+    uint8_t *bytes = agx_session_room(agx, &room);
+    ASSERT(room > 0);                   /* a frame that fills the buffer was taken out already */
+    enum agx_result result = agx_socket_receive(agx->descriptor, bytes, room, &moved);
+    if (result == AGX_OK) {
+        agx_session_received(agx, moved);
+    } else if (result != AGX_AGAIN) {
+        return agx_session_break(agx, result);
+    }
+    return result;
+}
+
+/* Moves bytes both ways once, after waiting for them up to the deadline: AGX_OK when bytes came. */
+static enum agx_result exchange(struct agx *agx, uint64_t deadline_ms)
+{
+    enum agx_result result = flush(agx);
+    if (result != AGX_OK) {
+        return result;
+    }
+    result = fill(agx);
+    if (result != AGX_AGAIN) {
+        return result;
+    }
+    short events = (short)(POLLIN | (agx_wants_write(agx) ? POLLOUT : 0));
+    result = agx_socket_wait(agx->descriptor, events, deadline_ms);
+    if (result != AGX_OK) {
+        return result == AGX_AGAIN ? result : agx_session_break(agx, result);
+    }
+    return AGX_OK;
+}
+
+enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms)
+{
+    if (agx == NULL || event == NULL || agx->descriptor < 0) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    uint64_t deadline_ms = agx_socket_deadline(timeout_ms);
+    for (int turn = 0;; turn++) {
+        enum agx_result result = agx_session_next(agx, event);
+        if (result != AGX_AGAIN) {
+            return result;
+        }
+        /* With bytes that never make a frame, the deadline is looked at here. */
+        if (turn > 0 && agx_socket_deadline(0) >= deadline_ms) {
+            return AGX_AGAIN;
+        }
+        result = exchange(agx, deadline_ms);
+        if (result != AGX_OK) {
+            return result;
+        }
+    }
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+{
+    enum agx_result result = agx_session_hello(agx);
+    ASSERT(result == AGX_OK);           /* the buffer is empty */
+    for (int turn = 0;; turn++) {
+        result = agx_session_welcome(agx);
+        if (result != AGX_AGAIN) {
+            return result;
+        }
+        if (turn > 0 && agx_socket_deadline(0) >= deadline_ms) {
+            return AGX_ERROR_TIMEOUT;
+        }
+        result = exchange(agx, deadline_ms);
+        if (result != AGX_OK) {
+            return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
+        }
+    }
+}
+
+/* `agx` is initialised and owns the descriptor from here on. */
+static enum agx_result attach(struct agx *agx, int descriptor, uint64_t deadline_ms)
+{
+    agx->descriptor = descriptor;
+    enum agx_result result = agx_socket_adopt(descriptor);
+    if (result == AGX_OK) {
+        result = greet(agx, deadline_ms);
+    }
+    if (result != AGX_OK) {
+        agx_close(agx);
+    }
+    return result;
+}
+
+enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
+                           int timeout_ms)
+{
+    if (agx == NULL || descriptor < 0) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    enum agx_result result = agx_session_init(agx, buffer, buffer_bytes);
+    if (result != AGX_OK) {
+        close(descriptor);
+        return result;
+    }
+    return attach(agx, descriptor, agx_socket_deadline(timeout_ms));
+}
+
+enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
+                         int timeout_ms)
+{
+    int descriptor = -1;
+    if (agx == NULL || address == NULL) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    enum agx_result result = agx_session_init(agx, buffer, buffer_bytes);
+    if (result != AGX_OK) {
+        return result;
+    }
+    uint64_t deadline_ms = agx_socket_deadline(timeout_ms);
+    result = agx_socket_connect(address, deadline_ms, &descriptor);
+    return result == AGX_OK ? attach(agx, descriptor, deadline_ms) : result;
+}
+
+void agx_close(struct agx *agx)
+{
+    if (agx != NULL && agx->descriptor >= 0) {
+        close(agx->descriptor);
+        agx->descriptor = -1;
+    }
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* Before a request: may there be one at all? */
+static enum agx_result may_ask(const struct agx *agx, const void *argument)
+{
+    if (agx == NULL || argument == NULL || agx->descriptor < 0) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    return agx->broken;
+}
+
+/* After a request was queued. */
+static enum agx_result ask(struct agx *agx, enum agx_result queued)
+{
+    return queued == AGX_OK ? flush(agx) : queued;
+}
+
+enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES])
+{
+    enum agx_result result = may_ask(agx, id);
+    return result == AGX_OK ? ask(agx, agx_session_program(agx, WIRE_PROGRAM_START, id)) : result;
+}
+
+enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES])
+{
+    enum agx_result result = may_ask(agx, id);
+    return result == AGX_OK ? ask(agx, agx_session_program(agx, WIRE_PROGRAM_END, id)) : result;
+}
+
+enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call)
+{
+    enum agx_result result = may_ask(agx, call);
+    return result == AGX_OK ? ask(agx, agx_session_call(agx, call)) : result;
+}
+
+enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
+                           uint64_t call_id)
+{
+    enum agx_result result = may_ask(agx, program_id);
+    return result == AGX_OK ? ask(agx, agx_session_cancel(agx, program_id, call_id)) : result;
+}
+
+enum agx_result agx_ping(struct agx *agx, uint64_t nonce)
+{
+    enum agx_result result = may_ask(agx, agx);
+    return result == AGX_OK ? ask(agx, agx_session_ping(agx, nonce)) : result;
+}
+
+/* ---- reporting ------------------------------------------------------------------------------- */
+
+void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t half = 0; half < 2; half++) {
+        /* The second half goes on from the first, so it sees another start. */
+        for (const char *at = name; *at != '\0'; at++) {
+            hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+        }
+        for (uint32_t i = 0; i < 8; i++) {
+            id[8 * half + i] = (uint8_t)(hash >> (8 * i));
+        }
+    }
+}
+
+const struct agx_fault *agx_fault(const struct agx *agx)
+{
+    return &agx->fault;
+}
+
+int agx_descriptor(const struct agx *agx)
+{
+    return agx->descriptor;
+}
+
+int agx_wants_write(const struct agx *agx)
+{
+    uint32_t count;
+    (void)agx_session_unsent(agx, &count);
+    return count > 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/sdk/session.h"
+
+#include <string.h>
+
+#include "appliance/base/assert.h"
+
+/*
+ * What: the sending half of a session: requests as frames in the output buffer.
+ *
+ * Invariants: out_first + out_bytes <= out_max; a frame is in the buffer whole or not at all. CALL is
+ * checked by the decoder that the appliance itself uses, so what is malformed is refused here, with
+ * the same field, found and allowed values, and never travels.
+ * Bounds: linear in the frame; no allocation.
+ */
+
+/* The prompt's ids are sent from the caller's array as they lie in memory. */
+STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
+STATIC_ASSERT(AGX_ID_BYTES == CALL_PROGRAM_ID_BYTES, "one size of program ids");
+STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
+STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
+STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
+STATIC_ASSERT((int)AGX_FINISH_FAILED == (int)CALL_FINISH_FAILED, "finishes are wire values");
+
+const uint8_t *agx_session_unsent(const struct agx *agx, uint32_t *bytes)
+{
+    *bytes = agx->out_bytes;
+    return agx->out + agx->out_first;
+}
+
+void agx_session_sent(struct agx *agx, uint32_t bytes)
+{
+    ASSERT(bytes <= agx->out_bytes);
+    agx->out_first += bytes;
+    agx->out_bytes -= bytes;
+    if (agx->out_bytes == 0) {
+        agx->out_first = 0;
+    }
+}
+
+/* The free end of the output buffer, after unsent bytes have moved to its front. */
+static uint8_t *output_room(struct agx *agx, uint32_t *room)
+{
+    if (agx->out_first > 0) {
+        memmove(agx->out, agx->out + agx->out_first, agx->out_bytes);
+        agx->out_first = 0;
+    }
+    ASSERT(agx->out_bytes <= agx->out_max);
+    *room = agx->out_max - agx->out_bytes;
+    return agx->out + agx->out_bytes;
+}
+
+/* `bytes` is what an encoder returned: 0 when the frame did not fit. */
+static enum agx_result queue(struct agx *agx, uint32_t bytes)
+{
+    if (bytes == 0) {
+        return agx->out_bytes > 0 ? AGX_AGAIN : AGX_ERROR_SPACE;
+    }
+    agx->out_bytes += bytes;
+    ASSERT(agx->out_bytes <= agx->out_max);
+    return AGX_OK;
+}
+
+enum agx_result agx_session_hello(struct agx *agx)
+{
+    struct wire_hello hello = {.version_min = WIRE_VERSION, .version_max = WIRE_VERSION,
+                               .name = "libagx"};
+    uint32_t room;
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_hello_encode(&hello, out, room));
+}
+
+enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
+                                    const uint8_t id[AGX_ID_BYTES])
+{
+    struct wire_program program;
+    uint32_t room;
+    ASSERT(type == WIRE_PROGRAM_START || type == WIRE_PROGRAM_END);
+    memcpy(program.program_id, id, AGX_ID_BYTES);
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_program_encode(&program, type, out, room));
+}
+
+enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
+                                   uint64_t call_id)
+{
+    struct wire_cancel cancel = {.call_id = call_id};
+    uint32_t room;
+    memcpy(cancel.program_id, program_id, AGX_ID_BYTES);
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_cancel_encode(&cancel, out, room));
+}
+
+enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce)
+{
+    struct wire_ping ping = {.nonce = nonce};
+    uint32_t room;
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_ping_encode(&ping, WIRE_PING, out, room));
+}
+
+/* ---- CALL ------------------------------------------------------------------------------------ */
+
+/* An argument that cannot even be put into a frame. */
+static enum agx_result refuse_argument(struct agx *agx, enum wire_field field, uint64_t found,
+                                       uint64_t max)
+{
+    struct wire_fault fault = {.status = STATUS_BAD_FIELD, .frame_type = WIRE_CALL, .field = field,
+                               .found = found, .max = max};
+    agx_session_fault(agx, &fault);
+    return AGX_ERROR_ARGUMENT;
+}
+
+static uint32_t call_flags(const struct agx_call *call)
+{
+    return (call->prompt_ids == NULL ? WIRE_CALL_TEXT_PROMPT : 0) |
+           (call->prompt_ids == NULL && !call->no_bos ? WIRE_CALL_ADD_BOS : 0) |
+           (call->want_text ? WIRE_CALL_WANT_TEXT : 0) |
+           (call->ignore_eos ? WIRE_CALL_IGNORE_EOS : 0) |
+           (call->parse_special ? WIRE_CALL_PARSE_SPECIAL : 0);
+}
+
+static enum agx_result fill_stops(struct agx *agx, const struct agx_call *call,
+                                  struct wire_call *frame)
+{
+    if (call->stop_ids_count > AGX_STOP_IDS_MAX ||
+        (call->stop_ids_count > 0 && call->stop_ids == NULL)) {
+        return refuse_argument(agx, WIRE_FIELD_STOP_IDS, call->stop_ids_count, AGX_STOP_IDS_MAX);
+    }
+    if (call->stop_texts_count > AGX_STOP_TEXTS_MAX) {
+        return refuse_argument(agx, WIRE_FIELD_STOP_TEXTS, call->stop_texts_count,
+                               AGX_STOP_TEXTS_MAX);
+    }
+    frame->sampling.stop_ids_count = call->stop_ids_count;
+    for (uint32_t i = 0; i < call->stop_ids_count; i++) {
+        frame->sampling.stop_ids[i] = call->stop_ids[i];
+    }
+    frame->stop_texts_count = call->stop_texts_count;
+    for (uint32_t i = 0; i < call->stop_texts_count; i++) {
+        const char *text = call->stop_texts[i] != NULL ? call->stop_texts[i] : "";
+        size_t length = strnlen(text, CALL_STOP_TEXT_BYTES + 1);
+        if (length > CALL_STOP_TEXT_BYTES) {
+            return refuse_argument(agx, WIRE_FIELD_STOP_TEXTS, length, CALL_STOP_TEXT_BYTES);
+        }
+        frame->stop_texts[i].length_bytes = (uint16_t)length;
+        memcpy(frame->stop_texts[i].bytes, text, length);
+    }
+    return AGX_OK;
+}
+
+/* The prompt where it lies; a text that is empty needs no pointer. */
+static enum agx_result fill_prompt(struct agx *agx, const struct agx_call *call,
+                                   struct wire_call *frame)
+{
+    if (call->prompt_ids != NULL) {
+        frame->prompt = (const uint8_t *)call->prompt_ids;
+        frame->prompt_count = call->prompt_ids_count;
+        return AGX_OK;
+    }
+    if (call->prompt_text_bytes > UINT32_MAX ||
+        (call->prompt_text == NULL && call->prompt_text_bytes > 0)) {
+        return refuse_argument(agx, WIRE_FIELD_PROMPT, call->prompt_text_bytes, UINT32_MAX);
+    }
+    frame->prompt = (const uint8_t *)(call->prompt_text != NULL ? call->prompt_text : "");
+    frame->prompt_count = (uint32_t)call->prompt_text_bytes;
+    return AGX_OK;
+}
+
+static enum agx_result fill_call(struct agx *agx, const struct agx_call *call,
+                                 struct wire_call *frame)
+{
+    memset(frame, 0, sizeof *frame);
+    frame->call_id = call->call_id;
+    memcpy(frame->program_id, call->program_id, AGX_ID_BYTES);
+    frame->thread = call->thread;
+    frame->flags = call_flags(call);
+    frame->max_tokens = call->max_tokens;
+    frame->sampling.temperature = call->temperature;
+    frame->sampling.top_k = call->top_k;
+    frame->sampling.top_p = call->top_p == 0.0f ? 1.0f : call->top_p;
+    frame->sampling.min_p = call->min_p;
+    frame->sampling.repeat_penalty = call->repeat_penalty == 0.0f ? 1.0f : call->repeat_penalty;
+    frame->sampling.seed = call->seed;
+    frame->deadline_us = call->deadline_us;
+    enum agx_result result = fill_stops(agx, call, frame);
+    return result == AGX_OK ? fill_prompt(agx, call, frame) : result;
+}
+
+static struct agx_open_call *free_slot(struct agx *agx)
+{
+    for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
+        if (agx->calls[i].state == AGX_CALL_FREE) {
+            return &agx->calls[i];
+        }
+    }
+    return NULL;
+}
+
+/* The appliance's own decoder judges the frame that stands in the buffer. */
+static enum agx_result judge(struct agx *agx, const uint8_t *frame, uint32_t bytes)
+{
+    struct wire_header header;
+    struct wire_call call;
+    struct wire_fault fault;
+    if (wire_header_decode(frame, agx->welcome.frame_bytes_max, &header, &fault) == STATUS_OK &&
+        wire_call_decode(frame + WIRE_HEADER_BYTES, bytes - WIRE_HEADER_BYTES, &call, &fault) ==
+            STATUS_OK) {
+        return AGX_OK;
+    }
+    agx_session_fault(agx, &fault);
+    return AGX_ERROR_ARGUMENT;
+}
+
+enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
+{
+    struct wire_call frame;
+    struct agx_open_call *slot = free_slot(agx);
+    if (slot == NULL) {
+        return AGX_ERROR_SPACE;
+    }
+    if (agx_session_find(agx, call->call_id) != NULL) {
+        return refuse_argument(agx, WIRE_FIELD_CALL_ID, call->call_id, 0);
+    }
+    enum agx_result result = fill_call(agx, call, &frame);
+    if (result != AGX_OK) {
+        return result;
+    }
+    uint32_t room;
+    uint8_t *out = output_room(agx, &room);
+    uint32_t bytes = wire_call_encode(&frame, out, room);
+    if (bytes != 0) {
+        result = judge(agx, out, bytes);
+        if (result != AGX_OK) {
+            return result;
+        }
+    }
+    result = queue(agx, bytes);
+    if (result == AGX_OK) {
+        *slot = (struct agx_open_call){.call_id = call->call_id, .digest = WIRE_DIGEST_START,
+                                       .tokens_max = call->max_tokens, .state = AGX_CALL_SENT};
+    }
+    return result;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/sdk/session.h"
+
+#include <string.h>
+
+#include "appliance/base/assert.h"
+#include "net/utf8.h"
+
+/*
+ * What: the receiving half of a session: frames out of a byte stream, frames into events, and the
+ * proof that nothing was lost on the way.
+ *
+ * Invariants: in_used <= in_bytes <= in_max. A frame is judged whole: header, length, checksum, then
+ * its fields, then what only a session can know: that the call is open and was accepted, that token
+ * indices follow each other, that ids are in the vocabulary, that the digest is ours. The first frame
+ * that fails ends the session; `broken` keeps the reason.
+ * Bounds: no allocation; one event costs time linear in its frame; the table of open calls is
+ * AGX_CALLS_MAX long and searched from the front.
+ * Why the table: the appliance counts and hashes what it sends; only who counts and hashes what
+ * arrives can tell "all tokens" from "some tokens".
+ */
+
+struct frame {
+    struct wire_header header;
+    const uint8_t *payload;
+};
+
+enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_bytes)
+{
+    memset(agx, 0, sizeof *agx);
+    agx->descriptor = -1;
+    if (buffer == NULL || buffer_bytes < AGX_BUFFER_BYTES_MIN ||
+        buffer_bytes > AGX_BUFFER_BYTES_MAX) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    uint32_t align = (uint32_t)(-(uintptr_t)buffer & (_Alignof(uint32_t) - 1));
+    uint32_t third = (uint32_t)(buffer_bytes - align) / 3 & ~(uint32_t)(sizeof(uint32_t) - 1);
+    agx->tokens = (uint32_t *)((uint8_t *)buffer + align);
+    agx->tokens_max = third / sizeof(uint32_t);
+    agx->in = (uint8_t *)buffer + align + third;
+    agx->in_max = third;
+    agx->out = agx->in + third;
+    agx->out_max = third;
+    ASSERT((uintptr_t)agx->tokens % _Alignof(uint32_t) == 0);
+    ASSERT(agx->out + agx->out_max <= (uint8_t *)buffer + buffer_bytes);
+    return AGX_OK;
+}
+
+uint8_t *agx_session_room(struct agx *agx, uint32_t *bytes)
+{
+    ASSERT(agx->in_used <= agx->in_bytes);
+    if (agx->in_used > 0) {
+        memmove(agx->in, agx->in + agx->in_used, agx->in_bytes - agx->in_used);
+        agx->in_bytes -= agx->in_used;
+        agx->in_used = 0;
+    }
+    *bytes = agx->in_max - agx->in_bytes;
+    return agx->in + agx->in_bytes;
+}
+
+void agx_session_received(struct agx *agx, uint32_t bytes)
+{
+    ASSERT(agx->in_used == 0);
+    ASSERT(bytes <= agx->in_max - agx->in_bytes);
+    agx->in_bytes += bytes;
+}
+
+enum agx_result agx_session_break(struct agx *agx, enum agx_result why)
+{
+    ASSERT(why != AGX_OK && why != AGX_AGAIN);
+    if (agx->broken == AGX_OK) {
+        agx->broken = why;
+    }
+    return agx->broken;
+}
+
+struct agx_open_call *agx_session_find(struct agx *agx, uint64_t call_id)
+{
+    for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
+        if (agx->calls[i].state != AGX_CALL_FREE && agx->calls[i].call_id == call_id) {
+            return &agx->calls[i];
+        }
+    }
+    return NULL;
+}
+
+void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
+{
+    agx->fault = (struct agx_fault){
+        .code = status_wire(fault->status),
+        .is_busy = status_class(fault->status) == STATUS_CLASS_BUSY,
+        .in_thousandths =
+            fault->field == WIRE_FIELD_TEMPERATURE || fault->field == WIRE_FIELD_TOP_P ||
+            fault->field == WIRE_FIELD_MIN_P || fault->field == WIRE_FIELD_REPEAT_PENALTY,
+        .call_id = fault->call_id,
+        .found = fault->found,
+        .min = fault->min,
+        .max = fault->max,
+        .frame = wire_type_name(fault->frame_type),
+        .field = wire_field_name(fault->field),
+        .text = status_text(fault->status),
+    };
+}
+
+/* ---- frames out of bytes --------------------------------------------------------------------- */
+
+/* What a broken header says in the words of the SDK. */
+static enum agx_result header_result(const struct agx *agx, const struct wire_fault *fault)
+{
+    bool is_long = fault->status == STATUS_BAD_FRAME_LENGTH && fault->found > fault->max;
+    bool is_variable = fault->frame_type == WIRE_TOKENS;
+    return is_long && is_variable && fault->found <= agx->welcome.frame_bytes_max
+               ? AGX_ERROR_SPACE : AGX_ERROR_PROTOCOL;
+}
+
+/* Takes one whole frame out of what was received. Its payload stays in place until the next
+ * agx_session_room(). */
+static enum agx_result take_frame(struct agx *agx, struct frame *frame)
+{
+    const uint8_t *start = agx->in + agx->in_used;
+    uint32_t available = agx->in_bytes - agx->in_used;
+    struct wire_fault fault;
+    if (available < WIRE_HEADER_BYTES) {
+        return AGX_AGAIN;
+    }
+    if (wire_header_decode(start, agx->in_max - WIRE_HEADER_BYTES, &frame->header, &fault) !=
+        STATUS_OK) {
+        return header_result(agx, &fault);
+    }
+    if (available - WIRE_HEADER_BYTES < frame->header.length_bytes) {
+        return AGX_AGAIN;
+    }
+    frame->payload = start + WIRE_HEADER_BYTES;
+    if (wire_checksum(start, frame->payload, frame->header.length_bytes) !=
+        frame->header.checksum) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    agx->in_used += WIRE_HEADER_BYTES + frame->header.length_bytes;
+    ASSERT(agx->in_used <= agx->in_bytes);
+    return AGX_OK;
+}
+
+/* ---- frames into events ---------------------------------------------------------------------- */
+
+static enum agx_result take_error(struct agx *agx, const struct frame *frame,
+                                  struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_error error;
+    if (wire_error_decode(frame->payload, frame->header.length_bytes, &error, &fault) !=
+            STATUS_OK || error.fault.status == STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    agx_session_fault(agx, &error.fault);
+    if (error.closes) {
+        return error.fault.status == STATUS_BAD_VERSION ? AGX_ERROR_VERSION
+               : agx->fault.is_busy                     ? AGX_ERROR_BUSY
+                                                        : AGX_ERROR_REFUSED;
+    }
+    if (error.fault.frame_type == WIRE_CALL) {
+        struct agx_open_call *call = agx_session_find(agx, error.fault.call_id);
+        if (call == NULL) {
+            return AGX_ERROR_UNKNOWN_CALL;
+        }
+        if (call->state != AGX_CALL_SENT) {
+            return AGX_ERROR_PROTOCOL;      /* an accepted call ends by DONE alone */
+        }
+        call->state = AGX_CALL_FREE;
+    }
+    event->kind = AGX_REFUSED;
+    event->call_id = error.fault.call_id;
+    event->code = agx->fault.code;
+    return AGX_OK;
+}
+
+static enum agx_result take_accept(struct agx *agx, const struct frame *frame,
+                                   struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_accept accept;
+    if (wire_accept_decode(frame->payload, frame->header.length_bytes, &accept, &fault) !=
+        STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    struct agx_open_call *call = agx_session_find(agx, accept.call_id);
+    if (call == NULL) {
+        return AGX_ERROR_UNKNOWN_CALL;
+    }
+    if (call->state != AGX_CALL_SENT) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    call->state = AGX_CALL_ACCEPTED;
+    event->kind = AGX_ACCEPTED;
+    event->call_id = accept.call_id;
+    event->prompt_tokens = accept.prompt_tokens;
+    return AGX_OK;
+}
+
+/* Token ids in host order, each in the vocabulary. */
+static bool tokens_copy(struct agx *agx, const struct wire_tokens *tokens)
+{
+    ASSERT(tokens->tokens_count <= agx->tokens_max);
+    for (uint32_t i = 0; i < tokens->tokens_count; i++) {
+        const uint8_t *at = tokens->tokens + 4 * (size_t)i;
+        agx->tokens[i] = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+                         (uint32_t)at[3] << 24;
+        if (agx->tokens[i] >= agx->welcome.vocab_tokens) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
+                                   struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_tokens tokens;
+    if (wire_tokens_decode(frame->payload, frame->header.length_bytes, &tokens, &fault) !=
+        STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    struct agx_open_call *call = agx_session_find(agx, tokens.call_id);
+    if (call == NULL) {
+        return AGX_ERROR_UNKNOWN_CALL;
+    }
+    if (call->state != AGX_CALL_ACCEPTED || !tokens_copy(agx, &tokens) ||
+        !utf8_is_valid((const char *)tokens.text, tokens.text_bytes)) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    if (tokens.first_index != call->tokens ||
+        tokens.tokens_count > call->tokens_max - call->tokens) {
+        return AGX_ERROR_INDEX;
+    }
+    call->tokens += tokens.tokens_count;
+    call->digest = wire_digest(call->digest, agx->tokens, tokens.tokens_count);
+    event->kind = AGX_TOKENS;
+    event->call_id = tokens.call_id;
+    event->tokens = agx->tokens;
+    event->tokens_count = tokens.tokens_count;
+    event->first_index = tokens.first_index;
+    event->text = (const char *)tokens.text;
+    event->text_bytes = tokens.text_bytes;
+    return AGX_OK;
+}
+
+static enum agx_result take_done(struct agx *agx, const struct frame *frame,
+                                 struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_done done;
+    if (wire_done_decode(frame->payload, frame->header.length_bytes, &done, &fault) != STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    struct agx_open_call *call = agx_session_find(agx, done.call_id);
+    if (call == NULL) {
+        return AGX_ERROR_UNKNOWN_CALL;
+    }
+    if (call->state != AGX_CALL_ACCEPTED) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    if (done.generated_tokens != call->tokens) {
+        return AGX_ERROR_INDEX;
+    }
+    if (done.digest != call->digest) {
+        return AGX_ERROR_DIGEST;
+    }
+    call->state = AGX_CALL_FREE;
+    event->kind = AGX_DONE;
+    event->call_id = done.call_id;
+    event->finish = (enum agx_finish)done.finish;
+    event->code = status_wire(done.status);
+    event->prompt_tokens = done.prompt_tokens;
+    event->cached_tokens = done.cached_tokens;
+    event->generated_tokens = done.generated_tokens;
+    event->preemptions = done.preemptions;
+    event->wait_us = done.wait_us;
+    event->service_us = done.service_us;
+    event->total_us = done.total_us;
+    event->digest = done.digest;
+    return AGX_OK;
+}
+
+static enum agx_result take_program(const struct frame *frame, struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_program_ok program;
+    if (wire_program_ok_decode(frame->payload, frame->header.length_bytes, &program, &fault) !=
+        STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    event->kind = AGX_PROGRAM;
+    memcpy(event->program_id, program.program_id, AGX_ID_BYTES);
+    event->program_has_ended = program.kind == WIRE_PROGRAM_END;
+    event->program_calls = program.calls;
+    event->program_service_us = program.service_us;
+    event->program_wait_us = program.wait_us;
+    return AGX_OK;
+}
+
+static enum agx_result take_pong(const struct frame *frame, struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_ping pong;
+    if (wire_ping_decode(frame->payload, frame->header.length_bytes, &pong, &fault) != STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    event->kind = AGX_PONG;
+    event->nonce = pong.nonce;
+    return AGX_OK;
+}
+
+static enum agx_result take_event(struct agx *agx, struct agx_event *event)
+{
+    struct frame frame;
+    enum agx_result result = take_frame(agx, &frame);
+    if (result != AGX_OK) {
+        return result;
+    }
+    switch (frame.header.type) {
+    case WIRE_PROGRAM_OK:
+        return take_program(&frame, event);
+    case WIRE_ACCEPT:
+        return take_accept(agx, &frame, event);
+    case WIRE_TOKENS:
+        return take_tokens(agx, &frame, event);
+    case WIRE_DONE:
+        return take_done(agx, &frame, event);
+    case WIRE_PONG:
+        return take_pong(&frame, event);
+    case WIRE_ERROR:
+        return take_error(agx, &frame, event);
+    default:
+        return AGX_ERROR_PROTOCOL;          /* a second WELCOME, or a client's frame */
+    }
+}
+
+enum agx_result agx_session_next(struct agx *agx, struct agx_event *event)
+{
+    if (agx->broken != AGX_OK) {
+        return agx->broken;
+    }
+    memset(event, 0, sizeof *event);
+    enum agx_result result = take_event(agx, event);
+    return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
+}
+
+/* ---- the greeting ---------------------------------------------------------------------------- */
+
+static bool token_is_sound(uint32_t token, uint32_t vocab_tokens)
+{
+    return token == UINT32_MAX || token < vocab_tokens;
+}
+
+static enum agx_result take_welcome(struct agx *agx)
+{
+    struct frame frame;
+    struct agx_event refusal;
+    struct wire_fault fault;
+    struct wire_welcome got;
+    enum agx_result result = take_frame(agx, &frame);
+    if (result != AGX_OK) {
+        return result;
+    }
+    if (frame.header.type == WIRE_ERROR) {
+        result = take_error(agx, &frame, &refusal);
+        return result == AGX_OK ? AGX_ERROR_PROTOCOL : result;
+    }
+    if (frame.header.type != WIRE_WELCOME ||
+        wire_welcome_decode(frame.payload, frame.header.length_bytes, &got, &fault) != STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    if (got.version != WIRE_VERSION || got.auth != 0) {
+        return AGX_ERROR_VERSION;
+    }
+    if (got.frame_bytes_max < WIRE_REPLY_BYTES_MAX || got.context_tokens_max == 0 ||
+        got.vocab_tokens == 0 || !token_is_sound(got.bos_id, got.vocab_tokens) ||
+        !token_is_sound(got.eos_id, got.vocab_tokens)) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    struct agx_welcome *welcome = &agx->welcome;
+    memcpy(welcome->boot_id, got.boot_id, sizeof welcome->boot_id);
+    welcome->frame_bytes_max = got.frame_bytes_max;
+    welcome->context_tokens_max = got.context_tokens_max;
+    welcome->vocab_tokens = got.vocab_tokens;
+    welcome->calls_per_connection_max = got.calls_per_connection_max;
+    welcome->programs_max = got.programs_max;
+    welcome->bos_id = got.bos_id;
+    welcome->eos_id = got.eos_id;
+    memcpy(welcome->model, got.model, WIRE_NAME_BYTES);
+    return AGX_OK;
+}
+
+enum agx_result agx_session_welcome(struct agx *agx)
+{
+    STATIC_ASSERT(sizeof agx->welcome.model > WIRE_NAME_BYTES, "a terminator always fits");
+    if (agx->broken != AGX_OK) {
+        return agx->broken;
+    }
+    enum agx_result result = take_welcome(agx);
+    return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
+}

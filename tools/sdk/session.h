@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: one connection as a pure machine: requests to bytes, bytes to events. No socket, no clock, no
+ * system call, so tests and the fuzz target feed it from memory. agx.c puts it on a socket.
+ * Private to tools/sdk; the state lies in the private part of `struct agx`.
+ *
+ *     socket --> agx_session_room/received --> agx_session_welcome/next --> event
+ *     agx_session_call ... --> agx_session_unsent/sent --> socket
+ */
+#include "net/wire.h"
+#include "tools/sdk/agx.h"
+
+/* Splits the buffer into three; AGX_ERROR_ARGUMENT if it is too small or too large. */
+enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_bytes);
+
+/* Where received bytes go and how many fit (0 only behind a frame that is not taken out yet). Ends
+ * the life of what the last event points to. */
+uint8_t *agx_session_room(struct agx *agx, uint32_t *bytes);
+void agx_session_received(struct agx *agx, uint32_t bytes);
+const uint8_t *agx_session_unsent(const struct agx *agx, uint32_t *bytes);
+void agx_session_sent(struct agx *agx, uint32_t bytes);
+
+/* AGX_OK: the session is open and agx->welcome is valid; AGX_AGAIN: not enough bytes yet. */
+enum agx_result agx_session_welcome(struct agx *agx);
+/* One event of what was received; AGX_AGAIN: not enough bytes yet. Linear in the frame. */
+enum agx_result agx_session_next(struct agx *agx, struct agx_event *event);
+/* The session ends for a reason from outside, or keeps the reason that it already has. */
+enum agx_result agx_session_break(struct agx *agx, enum agx_result why);
+
+/* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can never
+ * fit; nothing has changed then. */
+enum agx_result agx_session_hello(struct agx *agx);
+enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
+                                    const uint8_t id[AGX_ID_BYTES]);
+enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call);
+enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
+                                   uint64_t call_id);
+enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce);
+
+/* private: shared by session.c and request.c */
+enum agx_call_state { AGX_CALL_FREE, AGX_CALL_SENT, AGX_CALL_ACCEPTED };
+/* The open call with this id, or NULL. */
+struct agx_open_call *agx_session_find(struct agx *agx, uint64_t call_id);
+void agx_session_fault(struct agx *agx, const struct wire_fault *fault);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the operating system's half of the SDK: a non-blocking stream socket, and waiting for it.
+ * Private to tools/sdk.
+ */
+#include <stdint.h>
+
+#include "tools/sdk/agx.h"
+
+/* Monotonic milliseconds from now; UINT64_MAX for a negative `timeout_ms`: never. */
+uint64_t agx_socket_deadline(int timeout_ms);
+/* Waits until the descriptor is ready for `events` of poll(): AGX_OK, also on errors that the next
+ * call will show; AGX_AGAIN at the deadline; AGX_ERROR_SYSTEM. */
+enum agx_result agx_socket_wait(int descriptor, short events, uint64_t deadline_ms);
+/* A connected, non-blocking descriptor; ADDRESS, CONNECT (also at the deadline) or SYSTEM. */
+enum agx_result agx_socket_connect(const char *address, uint64_t deadline_ms, int *descriptor);
+/* Makes a descriptor from elsewhere non-blocking. */
+enum agx_result agx_socket_adopt(int descriptor);
+/* One system call each; `moved` may be 0 only with AGX_AGAIN. AGX_ERROR_CLOSED: the peer is gone. */
+enum agx_result agx_socket_receive(int descriptor, uint8_t *bytes, uint32_t max, uint32_t *moved);
+enum agx_result agx_socket_send(int descriptor, const uint8_t *bytes, uint32_t count,
+                                uint32_t *moved);
