@@ -4,8 +4,8 @@
  * What: which call owns which KV block. A block is block_tokens positions of every layer, one
  * contiguous extent in the engine's memory; here it is a number. The bytes are the engine's.
  *
- * Invariants (kvmem_check): free + owned = total; each block has exactly one owner; the free stack and
- * the tables agree. All operations are O(blocks moved).
+ * Invariants (kvmem_check): free + owned = total; each block has exactly one owner; the free
+ * stack and the tables agree. All operations are O(blocks moved).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,8 +50,8 @@ uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t tokens);
 void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t tokens);
 /* All blocks of the call go back. Free when it has none. */
 void kvmem_release(struct kvmem *kv, uint32_t call);
-/* Stage 3 of the pipeline: writes the block ids of each row of the plan into the step record, and how
- * many the row needs. */
+/* Stage 3 of the pipeline: writes the block ids of each row of the plan into the step record, and
+ * how many the row needs. */
 void kvmem_bind(const struct kvmem *kv, const struct step *step);
 /* Asserts every invariant; O(blocks). */
 void kvmem_check(const struct kvmem *kv);

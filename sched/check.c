@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: sched_check(): every invariant of the scheduler, asserted. Tests call it after each operation, test
- * builds after each pass. It changes nothing and needs no memory.
+ * What: sched_check(): every invariant of the scheduler, asserted. Tests call it after each
+ * operation, test builds after each pass. It changes nothing and needs no memory.
  * Bounds: O(calls + programs + blocks), plus one lookup for each program.
  */
 #include "sched/deadline.h"

@@ -6,8 +6,8 @@
  *   waiting   time in a queue outside a step in flight; added up when somebody looks
  *   service   time of the steps that it was in; prefill and recompute count (docs/decisions/0001)
  *
- * Invariants: a call ends once; after its end it is in no list of sched and owns no block, while its
- * tokens stay for net; what it received is credited to its program however it ended.
+ * Invariants: a call ends once; after its end it is in no list of sched and owns no block, while
+ * its tokens stay for net; what it received is credited to its program however it ended.
  * Bounds: O(its blocks + log calls).
  */
 #include "sched/ending.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: how a call's time is added up, how it loses its blocks, and how it ends. Private to sched/. */
+/* What: a call's account of time, the loss of its blocks, and its end. Private to sched/. */
 #include "sched/sched.h"
 
 /* QUEUED: adds the time since `waiting_since_us` to its waiting. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the first half of a pass: commands from net become calls in queues and entries of the process
- * table; deadlines and stale programs are dealt with.
+ * What: the first half of a pass: commands from net become calls in queues and entries of the
+ * process table; deadlines and stale programs are dealt with.
  *
  *   CALL           refused (FINISHED, CALL_FINISH_REFUSED) or queued; starts its program by itself
  *   CANCEL         ends a waiting call now; a running one ends when its step settles
  *   PROGRAM_START  idempotent        PROGRAM_END  refused while calls are open
  *
- * Invariants: admission checks everything before it changes anything; a call that could never fit the
- * KV pool is refused here, so the first call in order always fits (plan.c relies on it).
+ * Invariants: admission checks everything before it changes anything; a call that could never fit
+ * the KV pool is refused here, so the first call in order always fits (plan.c relies on it).
  * Bounds: one inbox, all passed deadlines at O(log calls) each, 64 stale programs a pass.
  */
 #include "sched/deadline.h"
@@ -48,7 +48,8 @@ static void refuse(struct sched *sched, uint32_t call_index, enum status status,
     exchange_emit(sched->exchange, sched->calls, call_index);
 }
 
-/* Algorithm 1, lines 9 to 14. The priority is a snapshot: it does not follow the program's service. */
+/* Algorithm 1, lines 9 to 14. The priority is a snapshot: it does not follow the program's
+ * service. */
 static void commit(struct sched *sched, uint32_t call_index, uint32_t program, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);

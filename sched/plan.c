@@ -3,19 +3,21 @@
  * What: Algorithm 1, lines 32 to 39: the next batch. The queues are walked from the top, first come
  * first served; each call gets a row, until the batch is full or a call does not fit.
  *
- *   row      feeds the call's known tokens from kv_tokens on: a chunk of them, or all, and then samples up
- *            to N tokens. "Known" is the prompt and what was generated, so a call that lost its
- *            blocks is recomputed by the same rule that reads a prompt for the first time.
+ *   row      feeds the call's known tokens from kv_tokens on: a chunk of them, or all, and then
+ *            samples up to N tokens. "Known" is the prompt and what was generated, so a call that
+ *            lost its blocks is recomputed by the same rule that reads a prompt for the first time.
  *   budget   prefill_tokens over all rows, in order. A row with one token to feed needs none; a
- *            call that finds the budget spent is passed over, and decoding calls behind it still run.
+ *            call that finds the budget spent is passed over, and decoding calls behind it still
+ *            run.
  *   blocks   for every position that the row will write. When they are short, resident calls that
- *            come later in the order give theirs up, the last one first; paused and cancelled ones do so
- *            wherever they stand. Never a call that this walk has already chosen or passed over.
+ *            come later in the order give theirs up, the last one first; paused and cancelled
+ *            ones do so wherever they stand. Never a call that this walk has already chosen or
+ *            passed over.
  *
- * Invariants: whether the victims' blocks will do is known before the first one loses them; the first
- * call that can run always fits (intake.c), so there is progress in each plan.
- * Bounds: O(rows + paused calls), and O(all calls) once per plan when blocks are short: the search for
- * victims goes from the tail of the last queue, and never twice past the same call.
+ * Invariants: whether the victims' blocks will do is known before the first one loses them; the
+ * first call that can run always fits (intake.c), so there is progress in each plan.
+ * Bounds: O(rows + paused calls), and O(all calls) once per plan when blocks are short: the
+ * search for victims goes from the tail of the last queue, and never twice past the same call.
  */
 #include "sched/sched.h"
 

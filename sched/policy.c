@@ -2,15 +2,15 @@
 /*
  * What: the policies. Change one here, and nowhere else.
  *
- *             queues  enters at            demoted  promoted by                     program's service
- *   plas      K       program's service    yes      (W_p+W_c)/(T_p+T_c), wait_max   sum of its calls
- *   atlas     K       program's service    yes      (W_p+W_c)/(T_p+T_c), wait_max   longest path
- *   mlfq      K       the first queue      yes      W_c/T_c, wait_max               sum (unused)
- *   fcfs      1       the first queue      no       never                           sum (unused)
+ *          queues  enters at          demoted  promoted by                    program's service
+ *   plas   K       program's service  yes      (W_p+W_c)/(T_p+T_c), wait_max  sum of its calls
+ *   atlas  K       program's service  yes      (W_p+W_c)/(T_p+T_c), wait_max  longest path
+ *   mlfq   K       the first queue    yes      W_c/T_c, wait_max              sum (unused)
+ *   fcfs   1       the first queue    no       never                          sum (unused)
  *
- * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call that is
- * demoted through a level has received what the level stands for. The last range is open above.
- * The service of a program never sinks; W_c and T_c are since arrival or the last promotion.
+ * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call
+ * that is demoted through a level has received what the level stands for. The last range is open
+ * above. The service of a program never sinks; W_c and T_c are since arrival or the last promotion.
  *
  * Hazards of the ratio (docs/decisions/0002): T = 0 never promotes by division, wait_max serves
  * there; and a program whose history is above beta would be promoted again after each demotion, for

@@ -3,7 +3,7 @@
 /* What: every decision in which the policies differ. Private to sched/. */
 #include "sched/sched.h"
 
-/* BOOT_ONLY. Service ranges and quanta of the queues; FCFS has one queue whatever the settings say. */
+/* BOOT_ONLY. Service ranges and quanta of the queues; FCFS has one, whatever the settings say. */
 void sched_policy_init(struct sched *sched);
 /* Where an arriving call of a program with this service starts (Algorithm 1, line 12). */
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us);

@@ -2,13 +2,14 @@
 /*
  * What: the process table: programs by their 16 byte id.
  *
- *   free --start, or first call--> idle <--attach / detach--> active     idle --end, stale, evicted--> free
+ *   free --start or first call--> idle <--attach, detach--> active
+ *   idle --end, stale or evicted--> free
  *
  * A call starts its program by itself, so PROGRAM_START only matters for its answer. A program that
  * is forgotten loses its service and starts again at the top: the price of a bounded table.
  * Invariants: an entry is on the free list, or in exactly one hash chain; in the list of the idle
- * exactly when it has no open call; that list is in the order in which programs became idle, so both
- * the stale and the victim are its head.
+ * exactly when it has no open call; that list is in the order in which programs became idle, so
+ * both the stale and the victim are its head.
  * Bounds: lookup O(chain); everything else O(1). Ids are the clients' choice, so a hostile one can
  * make a chain as long as the table, and no longer.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the K queues. A queue holds waiting and running calls alike: a call keeps its place while it
- * runs, and leaves only when it ends, is demoted or is promoted. First come first served is
+ * What: the K queues. A queue holds waiting and running calls alike: a call keeps its place while
+ * it runs, and leaves only when it ends, is demoted or is promoted. First come first served is
  * therefore nothing but the order of the list.
  * Invariants: links agree both ways; count is the length; the cursor names a call of this queue.
  * Bounds: every verb is O(1).

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the program-aware multi-level feedback queue of paper 000, section 4.2, Algorithm 1: process
- * table, K queues, demotion, program-level anti-starvation, multi-step plans, and admission to KV.
- * Once per pass: sched_settle() (when a step is done), sched_intake(), sched_plan().
+ * What: the program-aware multi-level feedback queue of paper 000, section 4.2, Algorithm 1:
+ * process table, K queues, demotion, program-level anti-starvation, multi-step plans, and
+ * admission to KV. Once per pass: sched_settle() (when a step is done), sched_intake(),
+ * sched_plan().
  *
  * Time is in microseconds and enters as an argument; all scheduling arithmetic is in integers.
  * Service of a call: the duration of each step that it took part in (prefill and recompute count).
- * Waiting of a call: time in a queue outside the running step, since its arrival.
- * A program's wait W_p is updated when a call ends; the waits of parallel calls add up. (algorithms.md
- * leaves these three open; docs/decisions says why.)
+ * Waiting of a call: time in a queue outside the running step, since its arrival, but for the time
+ * in which plans passed over it because its client does not read.
+ * A program's wait W_p is updated when a call ends; the waits of parallel calls add up.
+ * The paper leaves these open; docs/decisions/0001 says why they are so.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -109,17 +111,18 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct step *step, struct stats *stats, struct arena *arena);
 
 /* Drains the inbox: starts and ends programs, admits calls (QUEUED, or FINISHED with
- * CALL_FINISH_REFUSED), applies cancels; then ends calls whose deadline has passed and forgets stale
- * programs. A call in the step that is in flight ends when the step settles. */
+ * CALL_FINISH_REFUSED), applies cancels; then ends calls whose deadline has passed and forgets
+ * stale programs. A call in the step that is in flight ends when the step settles. */
 void sched_intake(struct sched *sched, uint64_t now_us);
 /* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
  * Everything in the record that the worker wrote is checked. */
 void sched_settle(struct sched *sched, uint64_t now_us);
-/* The step in flight is lost and so is all KV: its calls go back to their queues with their attained
- * service kept, and will be recomputed from their tokens. */
+/* The step in flight is lost and so is all KV: its calls go back to their queues with their
+ * attained service kept, and will be recomputed from their tokens. */
 void sched_engine_lost(struct sched *sched, uint64_t now_us);
-/* Fills the step record (rows, tokens; blocks are reserved). True when there is something to submit.
- * Walks the queues from the top and stops at the first call that does not fit (Algorithm 1, 32-39). */
+/* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
+ * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm
+ * 1, 32-39). */
 bool sched_plan(struct sched *sched, uint64_t now_us);
 /* The step record has been submitted. */
 void sched_launched(struct sched *sched, uint64_t now_us);

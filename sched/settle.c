@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the end of a step (Algorithm 1, lines 15 to 23): tokens taken, service charged, calls finished
- * or demoted. And the end of a step that never came back: the worker died, and all KV with it.
+ * What: the end of a step (Algorithm 1, lines 15 to 23): tokens taken, service charged, calls
+ * finished or demoted. And the end of a step that never came back: the worker died, and all KV
+ * with it.
  *
  * Invariants: rows are read from the core's own copy of the plan, and each out is read once and
  * checked, so no worker can make the core write outside a call's tokens; what it gets wrong costs
@@ -32,7 +33,7 @@ static enum call_finish stop_reason(const struct call *call, uint32_t token)
     return CALL_FINISH_NONE;
 }
 
-/* Appends tokens up to the first that ends the call; what the engine sampled after it is dropped. */
+/* Appends tokens up to the first that ends the call; what was sampled after it is dropped. */
 static enum call_finish take_tokens(struct sched *sched, struct call *call,
                                     const uint32_t *tokens, uint32_t count)
 {

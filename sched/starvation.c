@@ -2,12 +2,12 @@
 /*
  * What: the anti-starvation pass, once before each plan. Whether a call has starved is policy
  * (sched_policy_promotes); here is who is looked at, and what promotion does.
- * Invariants: a promoted call stands at the tail of the first queue with its quantum; W_c and T_c are
- * zero, its lifetime figures are not touched.
+ * Invariants: a promoted call stands at the tail of the first queue with its quantum; W_c and T_c
+ * are zero, its lifetime figures are not touched.
  * Bounds: per queue its head and SCHED_STARVATION_CHECKS_MAX calls; a cursor goes round, so a
  * queue of n calls is seen whole within n / SCHED_STARVATION_CHECKS_MAX + 1 plans. The
- * ratio differs from program to program, so the longest waiting call need not be the first to starve.
- * Paused calls are passed over: nobody can run them.
+ * ratio differs from program to program, so the longest waiting call need not be the first to
+ * starve. Paused calls are passed over: nobody can run them.
  */
 #include "sched/starvation.h"
 

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * What: a scheduler on a bench: call table, exchange, KV pool and step record around it, a clock
- * that the test turns, and an engine that computes nothing but can be wrong in every way that matters.
+ * that the test turns, and an engine that computes nothing but can be wrong in every way that
+ * matters.
  *
  * The engine keeps, for every position of every block, a hash of the tokens up to there. A token is
  * sampled from the hash at the last position, read through the block table of the row. So a call's

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: admission refuses what can never run and names why; cancels and deadlines end calls in every
- * state, once.
+ * Goal: admission refuses what can never run and names why; cancels and deadlines end calls in
+ * every state, once.
  * Method: one or two calls on the bench; the clock is turned by hand.
  */
 #include "selftest/unit/sched/bench.h"

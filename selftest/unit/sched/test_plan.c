@@ -188,8 +188,8 @@ static void test_paused_call_is_skipped_and_yields_its_blocks(void **state)
     assert_true(bench_at(bench, paused)->lifetime_wait_us <= waited_us + BENCH_UNIT);
 }
 
-/* Quanta of a hundredth of a step, a pool for one call at a time, promotions all the while: two calls
- * that take the pool from each other must both get on. */
+/* Quanta of a hundredth of a step, a pool for one call at a time, promotions all the while: two
+ * calls that take the pool from each other must both get on. */
 static void test_small_quanta_and_a_short_pool_still_make_progress(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: what the policies differ in: where a call enters, what its end adds to its program, when it is
- * promoted; and the two hazards of the ratio rule.
+ * Goal: what the policies differ in: where a call enters, what its end adds to its program, when
+ * it is promoted; and the two hazards of the ratio rule.
  * Method: the functions of policy.c on a scheduler with chosen numbers; the hazards on the bench.
  */
 #include "selftest/unit/sched/bench.h"

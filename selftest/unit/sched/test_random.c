@@ -52,7 +52,7 @@ static uint32_t below(uint32_t bound)
     return (uint32_t)(random_next() % bound);
 }
 
-/* ---- the model ----------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 static uint64_t model_quantum(uint32_t queue)
 {
@@ -250,7 +250,8 @@ static void model_plan(void)
 }
 
 /* The oracle's own tokens tell when the call ends, and why. */
-static enum call_finish model_take(struct model_call *call, const struct call *real, uint32_t decode)
+static enum call_finish model_take(struct model_call *call, const struct call *real,
+                                   uint32_t decode)
 {
     uint64_t hash = 1;
     for (uint32_t i = 0; i < call->prompt + call->generated; i++) {
@@ -347,7 +348,7 @@ static void model_expire(void)
     }
 }
 
-/* ---- both must agree ----------------------------------------------------------------------------- */
+/* ---- both must agree ------------------------------------------------------------------------ */
 
 static void compare_call(const struct model_call *want, const struct call *got, uint32_t index)
 {
@@ -404,7 +405,7 @@ static void compare(void)
     }
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static uint32_t random_open(void)
 {

@@ -74,8 +74,8 @@ static void test_figure_2_mlfq_waits_18_units(void **state)
     assert_int_equal(outcome.wait_units, 18);
 }
 
-/* K = 16, quanta and service ranges of 1 unit, and a running call wins a tie: a demoted call goes to
- * the head of its new queue. */
+/* K = 16, quanta and service ranges of 1 unit, and a running call wins a tie: a demoted call goes
+ * to the head of its new queue. */
 static void test_figure_2_plas_waits_12_units(void **state)
 {
     (void)state;
