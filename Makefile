@@ -13,6 +13,8 @@ endif
 B := build$(if $(filter release,$(MODE)),,/$(MODE))
 O := build/obj/$(MODE)
 
+# V=1 shows every command in full.
+Q := $(if $(V),,@)
 WARN := -Wall -Wextra -Werror -Wvla -Wshadow -Wpointer-arith -Wstrict-prototypes \
         -Wmissing-prototypes -Wundef -Wwrite-strings -Wno-unused-parameter
 # Contraction is off so that every twin of a kernel rounds alike; fused operations are written out.
@@ -54,45 +56,54 @@ $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
+	@echo "  AR    $@"
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(APPLIANCE_LIB): $(APPLIANCE_OBJ)
+	@echo "  AR    $@"
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(B)/libagx.a: $(SDK_OBJ)
 	@mkdir -p $(@D)
+	@echo "  AR    $@"
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	@mkdir -p $(@D)
-	python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
-	$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	@echo "  GATE  tools/symbols"
+	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
 
 # ---- the embedded model: generated random weights until there is a trained one -------------------
 build/tools/mkmodel: tools/mkmodel.c | build/.setup
 	@mkdir -p $(@D)
-	$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $< -lm
+	@echo "  LINK  $@"
+	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $< -lm
 
 build/embedded.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset tiny --seed 1
 
 $(O)/appliance/embedded.o: appliance/embedded.S build/embedded.gguf
 	@mkdir -p $(@D)
-	$(CC) -c $< -o $@
+	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
 $(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
+	@echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
 	    $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
 
 .PHONY: test unit e2e check demo
@@ -113,7 +124,8 @@ demo: all  ## start the appliance with the embedded model and watch three progra
 
 # ---- generated documents -------------------------------------------------------------------------
 build/docgen: tools/docgen.c $(LIB)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
 
 .PHONY: docs
 docs: build/docgen  ## write the generated pages again
@@ -133,7 +145,8 @@ fuzz:  ## every fuzz target FUZZ_RUNS times under ASan and UBSan (needs clang an
 fuzzers: $(FUZZ:%=$(B)/fuzz_%)
 $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
+	@echo "  FUZZ  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
 	    $(LDLIBS_inih) -lm -lpthread
 
 soak: all  ## 10^6 calls and 100 kills: memory must not change, tokens must not either
@@ -149,6 +162,6 @@ build/.setup: tools/setup
 clean:  ## remove build/
 	rm -rf build
 help:  ## this list
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
+	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
 -include $(shell find build -name '*.d' 2>/dev/null)
