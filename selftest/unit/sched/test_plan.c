@@ -116,6 +116,26 @@ static void test_history_for_the_penalty_ends_at_the_fed_token(void **state)
     assert_memory_equal(row->history, bench_at(bench, call)->tokens, 6 * sizeof(uint32_t));
 }
 
+static void test_history_holds_the_last_tokens_only(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    struct bench *bench = bench_start(&settings, 64);
+    uint32_t call = bench_take(bench, 2, CALL_REPEAT_TOKENS + 7, 3, 2);
+    bench_at(bench, call)->sampling.repeat_penalty = 0.5f;
+    bench_send(bench, call);
+    bench_intake(bench);
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, call)->decode_steps, 0);
+    assert_int_equal(row_of(bench, call)->history_count, 0);    /* nothing is sampled yet */
+    finish_step(bench);
+    assert_true(bench_step(bench));
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, call)->history_count, CALL_REPEAT_TOKENS);
+    assert_memory_equal(row_of(bench, call)->history, bench_at(bench, call)->tokens + 7,
+                        CALL_REPEAT_TOKENS * sizeof(uint32_t));
+}
+
 /* Pool of 10 blocks. The resident call of the lower queue gives up its blocks, newest first. */
 static void test_short_blocks_come_from_the_lowest_newest_call(void **state)
 {
@@ -258,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_multi_step_stops_at_max_tokens),
         cmocka_unit_test(test_prefill_budget_is_shared_in_order_and_decodes_go_on),
         cmocka_unit_test(test_history_for_the_penalty_ends_at_the_fed_token),
+        cmocka_unit_test(test_history_holds_the_last_tokens_only),
         cmocka_unit_test(test_short_blocks_come_from_the_lowest_newest_call),
         cmocka_unit_test(test_call_that_cannot_fit_ends_the_walk_and_costs_nobody),
         cmocka_unit_test(test_paused_call_is_skipped_and_yields_its_blocks),

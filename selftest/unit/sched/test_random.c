@@ -392,6 +392,11 @@ static void compare(void)
             assert_int_equal(program->wait_us, m.wait[program->id[0]]);
         }
     }
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        if (bench_at(b, i)->state == CALL_FINISHED) {
+            assert_true(bench_at(b, i)->emit.queued);
+        }
+    }
     bench_drain(b);
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         if (bench_at(b, i)->state == CALL_FINISHED) {

@@ -154,6 +154,27 @@ static void test_step_is_charged_to_each_of_its_calls(void **state)
     assert_int_equal(bench->stats.engine_busy_us, 3000);
 }
 
+static void test_new_tokens_are_told_and_stamped(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.prefill_tokens = 4;
+    struct bench *bench = bench_start(&settings, 64);
+    uint32_t call = bench_call(bench, 1, 6, 9);
+    bench_drain(bench);
+    assert_true(bench_step(bench));
+    assert_false(bench_at(bench, call)->emit.queued);   /* half a prompt is no news */
+    assert_int_equal(bench_at(bench, call)->first_run_us, 1);
+    assert_int_equal(bench_at(bench, call)->first_token_us, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+        assert_true(bench_at(bench, call)->emit.queued);
+        bench_drain(bench);
+    }
+    assert_int_equal(bench_at(bench, call)->first_run_us, 1);
+    assert_int_equal(bench_at(bench, call)->first_token_us, 1 + 2 * BENCH_UNIT);
+}
+
 static void test_finished_call_is_not_demoted_as_well(void **state)
 {
     (void)state;
@@ -248,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_worker_that_writes_nothing_fails_the_row),
         cmocka_unit_test(test_rows_that_the_worker_scribbled_on_do_not_matter),
         cmocka_unit_test(test_step_is_charged_to_each_of_its_calls),
+        cmocka_unit_test(test_new_tokens_are_told_and_stamped),
         cmocka_unit_test(test_finished_call_is_not_demoted_as_well),
         cmocka_unit_test(test_demotion_stops_at_the_last_queue),
         cmocka_unit_test(test_lost_worker_costs_a_recompute_and_no_place_in_the_queue),
