@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the names behind the table of the AVX2 kernels, and the few vector idioms they share. Only
+ * files compiled for AVX2 (…_avx2.c) include this.
+ */
+#include <immintrin.h>
+
+#include "kernels/exp.h"
+#include "kernels/ops.h"
+
+void kernels_product_avx2(const struct kernels_product *product);
+void kernels_scores_avx2(const struct kernels_attention *attention);
+void kernels_weigh_avx2(const struct kernels_attention *attention);
+float kernels_exponentiate_avx2(float *values, uint32_t count, float scale);
+void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
+void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count);
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Lane j + 4 to lane j, then j + 2, then j + 1. */
+ALWAYS_INLINE float octet_sum(__m256 lanes)
+{
+    __m128 sum = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+    sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+    sum = _mm_add_ss(sum, _mm_movehdup_ps(sum));
+    return _mm_cvtss_f32(sum);
+}
+
+/* All ones in lane j where first + j < count. */
+ALWAYS_INLINE __m256 octet_below(uint32_t first, uint32_t count)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i limit = _mm256_set1_epi32((int)(count - first));
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, lanes));
+}
+
+/* kernels_exp() in each lane, the same operations in the same order. */
+ALWAYS_INLINE __m256 octet_exp(__m256 x)
+{
+    x = _mm256_max_ps(_mm256_set1_ps(EXP_LOW), x);
+    x = _mm256_min_ps(_mm256_set1_ps(EXP_HIGH), x);
+    const __m256 round = _mm256_set1_ps(EXP_ROUND);
+    __m256 shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(EXP_LOG2E), round);
+    __m256 n = _mm256_sub_ps(shifted, round);
+    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_A), x);
+    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_B), r);
+    __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(EXP_C7), r, _mm256_set1_ps(EXP_C6));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C5));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C4));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    __m256i bits = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+    bits = _mm256_add_epi32(bits, _mm256_set1_epi32(0x3f800000));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(bits));
+}

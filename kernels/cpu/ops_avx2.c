@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the table of the AVX2 kernels, and those of them that work on one vector of numbers.
+ */
+#include "kernels/cpu/avx2.h"
+
+const struct kernels_ops kernels_ops_avx2 = {
+    .product = kernels_product_avx2,
+    .scores = kernels_scores_avx2,
+    .weigh = kernels_weigh_avx2,
+    .exponentiate = kernels_exponentiate_avx2,
+    .norm = kernels_norm_avx2,
+    .swiglu = kernels_swiglu_avx2,
+};
+
+static float octets_max(const float *values, uint32_t count)
+{
+    const __m256 lowest = _mm256_set1_ps(-INFINITY);
+    __m256 max = lowest;
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
+        __m256 v = _mm256_blendv_ps(lowest, _mm256_loadu_ps(values + i), octet_below(i, count));
+        max = _mm256_max_ps(max, v);
+    }
+    float lanes[KERNELS_OCTET];
+    _mm256_storeu_ps(lanes, max);
+    float best = lanes[0];
+    for (uint32_t j = 1; j < KERNELS_OCTET; j++) {
+        best = best > lanes[j] ? best : lanes[j];
+    }
+    return best;
+}
+
+float kernels_exponentiate_avx2(float *values, uint32_t count, float scale)
+{
+    ASSERT(count > 0);
+    const __m256 max = _mm256_set1_ps(octets_max(values, count));
+    const __m256 factor = _mm256_set1_ps(scale);
+    __m256 sums = _mm256_setzero_ps();
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
+        __m256 v = _mm256_sub_ps(_mm256_loadu_ps(values + i), max);
+        v = octet_exp(_mm256_mul_ps(v, factor));
+        v = _mm256_and_ps(v, octet_below(i, count));
+        _mm256_storeu_ps(values + i, v);
+        sums = _mm256_add_ps(sums, v);
+    }
+    return octet_sum(sums);
+}
+
+void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon)
+{
+    ASSERT(dim > 0);
+    __m256 low = _mm256_setzero_ps();
+    __m256 high = _mm256_setzero_ps();
+    for (uint32_t i = 0; i < dim; i += 2 * KERNELS_OCTET) {
+        __m256 a = _mm256_and_ps(_mm256_loadu_ps(x + i), octet_below(i, dim));
+        __m256 b = _mm256_and_ps(_mm256_loadu_ps(x + i + 8), octet_below(i + 8, dim));
+        low = _mm256_fmadd_ps(a, a, low);
+        high = _mm256_fmadd_ps(b, b, high);
+    }
+    float sum = octet_sum(_mm256_add_ps(low, high));
+    const __m256 inverse = _mm256_set1_ps(1.0f / sqrtf(sum / (float)dim + epsilon));
+    for (uint32_t i = 0; i < dim; i += KERNELS_OCTET) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), inverse);
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(weight + i)));
+    }
+}
+
+void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count)
+{
+    ASSERT(count % KERNELS_PANEL_LANES == 0);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
+        __m256 g = _mm256_loadu_ps(gate + i);
+        __m256 e = _mm256_add_ps(one, octet_exp(_mm256_xor_ps(g, sign)));
+        __m256 v = _mm256_mul_ps(_mm256_div_ps(g, e), _mm256_loadu_ps(up + i));
+        _mm256_storeu_ps(gate + i, v);
+    }
+}

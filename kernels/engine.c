@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the CPU engine: memory, start, and the rounds of a step.
+ *
+ *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
+ *   run        thread 0 writes the feeds of a round, all threads run it, rows are sampled in parallel,
+ *              until no row wants another token
+ *
+ * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that is
+ * not finite stops; the others never learn of it.
+ *
+ * Bounds: at most steps_per_plan rounds; no memory but what kernels_init() took.
+ */
+#include "kernels/engine.h"
+
+#include <math.h>
+
+/* Everything that the engine takes: walked once to plan and once to take. */
+struct need {
+    const char *owner;
+    uint64_t count, size_bytes;
+    void **memory;
+};
+#define NEEDS_MAX 20
+
+static void need_add(struct need *needs, uint32_t *count, struct need need)
+{
+    ASSERT(*count < NEEDS_MAX);
+    needs[(*count)++] = need;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
+                        struct kernels_buffer *buffer, uint64_t rows, uint32_t width)
+{
+    buffer->stride = kernels_stride_floats(width);
+    need_add(needs, count, (struct need){owner, rows, buffer->stride * 4, (void **)&buffer->at});
+}
+
+static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
+{
+    const struct model_shape *s = &k->shape;
+    uint32_t q_width = s->heads * s->head_dim;
+    uint32_t kv_width = s->kv_heads * s->head_dim;
+    uint64_t rows = k->tile_rows;
+    buffer_need(needs, count, "kernels residual", &k->x, rows, s->dim);
+    buffer_need(needs, count, "kernels normed", &k->normed, rows, s->dim);
+    buffer_need(needs, count, "kernels queries", &k->q, rows, q_width);
+    buffer_need(needs, count, "kernels keys", &k->k, rows, kv_width);
+    buffer_need(needs, count, "kernels values", &k->v, rows, kv_width);
+    buffer_need(needs, count, "kernels attended", &k->attended, rows, q_width);
+    buffer_need(needs, count, "kernels gate", &k->gate, rows, s->ffn_dim);
+    buffer_need(needs, count, "kernels up", &k->up, rows, s->ffn_dim);
+    uint64_t calls = k->settings.batch_calls;
+    buffer_need(needs, count, "kernels gathered", &k->gathered, calls, s->dim);
+    buffer_need(needs, count, "kernels logits", &k->logits, calls, s->vocab_tokens);
+}
+
+/* Bytes of one thread's scratch, laid out in this order; with memory, places it. */
+static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kernels *k, uint8_t *at)
+{
+    const struct model_shape *s = &k->shape;
+    uint64_t group = s->heads / s->kv_heads;
+    const uint64_t floats[] = {
+        (uint64_t)KERNELS_CHUNK * KERNELS_PANEL_LANES,
+        KERNELS_NORM_ROWS * k->normed.stride,
+        group * k->scores_stride,
+        group * kernels_head_lanes(s->head_dim),
+        group,
+        kernels_stride_floats(s->vocab_tokens),         /* weights */
+        s->vocab_tokens,                                /* ranking */
+    };
+    float *parts[7];
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < 7; i++) {
+        parts[i] = (float *)(void *)(at + end);
+        end += (floats[i] * 4 + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
+    }
+    if (scratch != NULL) {
+        *scratch = (struct kernels_scratch){
+            .chunk = parts[0],
+            .normed = parts[1],
+            .scores = parts[2],
+            .heads = parts[3],
+            .sums = parts[4],
+            .sampler = {k->ops, parts[5], (uint32_t *)(void *)parts[6]},
+        };
+    }
+    return end;
+}
+
+static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scratch)
+{
+    const struct kernels_settings *t = &k->settings;
+    const struct model_shape *s = &k->shape;
+    uint32_t count = 0;
+    k->kv_head_floats = (uint64_t)kernels_head_lanes(s->head_dim) * t->kv_block_tokens;
+    k->kv_block_floats = k->kv_head_floats * s->layers * 2 * s->kv_heads;
+    k->scores_stride = (t->context_tokens + (uint64_t)t->kv_block_tokens - 1) / t->kv_block_tokens *
+                       t->kv_block_tokens;
+    k->tile_rows = (uint32_t)smaller(t->step_tokens, KERNELS_TILE_ROWS);
+    need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
+                                          k->kv_block_floats * 4, (void **)&k->kv});
+    need_add(needs, &count, (struct need){"kernels rope table", t->context_tokens,
+                                          (uint64_t)s->rope_dim * 4, (void **)&k->rope});
+    need_add(needs, &count, (struct need){"kernels feeds", t->step_tokens,
+                                          sizeof *k->feeds, (void **)&k->feeds});
+    need_add(needs, &count, (struct need){"kernels gathers", t->batch_calls,
+                                          sizeof *k->gather_rows, (void **)&k->gather_rows});
+    buffers_need(needs, &count, k);
+    need_add(needs, &count, (struct need){"kernels scratches", t->threads,
+                                          sizeof *k->scratch, (void **)&k->scratch});
+    need_add(needs, &count, (struct need){"kernels scratch", t->threads,
+                                          scratch_place(NULL, k, NULL), (void **)scratch});
+    return count;
+}
+
+void kernels_plan(struct plan *plan, const struct kernels_settings *settings,
+                  const struct model_shape *shape)
+{
+    struct kernels kernels = {.settings = *settings, .shape = *shape};
+    struct need needs[NEEDS_MAX];
+    uint8_t *scratch;
+    plan_add(plan, TIER_ENGINE, "kernels engine", 1, sizeof kernels);
+    uint32_t count = memory_rows(needs, &kernels, &scratch);
+    for (uint32_t i = 0; i < count; i++) {
+        plan_add(plan, TIER_ENGINE, needs[i].owner, needs[i].count, needs[i].size_bytes);
+    }
+    kernels_threads_plan(plan, settings->threads);
+}
+
+/* The angle of pair i at position p is p * base^(-2i / rope_dim), divided by the model's factor. */
+static void rope_fill(struct kernels *k)
+{
+    uint32_t pairs = k->shape.rope_dim / 2;
+    for (uint32_t i = 0; i < pairs; i++) {
+        double frequency = pow(k->shape.rope_base, -2.0 * i / k->shape.rope_dim);
+        if (k->weights->rope_factors != NULL) {
+            frequency /= k->weights->rope_factors[i];
+        }
+        for (uint32_t p = 0; p < k->settings.context_tokens; p++) {
+            float *at = k->rope + ((uint64_t)p * pairs + i) * 2;
+            at[0] = (float)cos(p * frequency);
+            at[1] = (float)sin(p * frequency);
+        }
+    }
+}
+
+static void engine_work(void *context, uint32_t thread);
+
+enum status kernels_init(struct kernels **kernels, const struct kernels_settings *settings,
+                         const struct kernels_weights *weights, struct arena *arena,
+                         volatile uint64_t *heartbeat)
+{
+    ASSERT(settings->kv_block_tokens % KERNELS_OCTET == 0);
+    ASSERT(settings->step_tokens >= settings->batch_calls);
+    struct kernels *k = arena_take(arena, 1, sizeof *k);
+    k->settings = *settings;
+    k->shape = weights->shape;
+    k->weights = weights;
+    k->ops = kernels_ops(settings->simd);
+    k->heartbeat = heartbeat;
+    k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
+    struct need needs[NEEDS_MAX];
+    uint8_t *scratch = NULL;
+    uint32_t count = memory_rows(needs, k, &scratch);
+    for (uint32_t i = 0; i < count; i++) {
+        *needs[i].memory = arena_take(arena, needs[i].count, needs[i].size_bytes);
+    }
+    for (uint32_t i = 0; i < settings->threads; i++) {
+        scratch += scratch_place(&k->scratch[i], k, scratch);
+    }
+    rope_fill(k);
+    *kernels = k;
+    return kernels_threads_init(&k->threads, settings->threads, engine_work, k, arena);
+}
+
+void kernels_stop(struct kernels *kernels)
+{
+    kernels_threads_stop(&kernels->threads);
+}
+
+const float *kernels_logits(const struct kernels *kernels)
+{
+    return kernels->logits.at;
+}
+
+/* ---- rounds ---- */
+
+static void feed_add(struct kernels *k, struct kernels_feed feed, bool wants_logits)
+{
+    ASSERT(k->feeds_count < k->settings.step_tokens);
+    ASSERT(feed.position < k->settings.context_tokens && feed.token < k->shape.vocab_tokens);
+    feed.gather = KERNELS_GATHER_NONE;
+    if (wants_logits) {
+        feed.gather = k->gathers_count;
+        k->gather_rows[k->gathers_count++] = feed.row;
+    }
+    k->feeds[k->feeds_count++] = feed;
+}
+
+/* The first round: every token of every row. */
+static void round_first(struct kernels *k)
+{
+    const uint32_t *tokens = step_tokens(k->step);
+    for (uint32_t r = 0; r < step_header(k->step)->rows_count; r++) {
+        const struct step_row *row = step_row(k->step, r);
+        *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
+        for (uint32_t i = 0; i < row->tokens_count; i++) {
+            struct kernels_feed feed = {
+                .token = tokens[row->tokens_first + i],
+                .position = row->first_position + i,
+                .row = r,
+            };
+            feed_add(k, feed, row->decode_steps > 0 && i + 1 == row->tokens_count);
+        }
+    }
+}
+
+static bool is_stop_id(const struct call_sampling *sampling, uint32_t token)
+{
+    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
+        if (sampling->stop_ids[i] == token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Wants row r another token? */
+static bool row_goes_on(const struct kernels *k, uint32_t r)
+{
+    const struct step_row *row = step_row(k->step, r);
+    const struct step_out *out = step_out(k->step, r);
+    const uint32_t *tokens = step_out_tokens(k->step, r);
+    return out->result == STEP_ROW_OK && out->produced < row->decode_steps &&
+           !is_stop_id(&row->sampling, tokens[out->produced - 1]);
+}
+
+/* A later round: the gathers of the last one that go on, each with the token it has sampled. */
+static void round_next(struct kernels *k)
+{
+    uint32_t before = k->gathers_count;
+    k->feeds_count = 0;
+    k->gathers_count = 0;
+    for (uint32_t g = 0; g < before; g++) {
+        uint32_t r = k->gather_rows[g];
+        if (row_goes_on(k, r)) {
+            const struct step_row *row = step_row(k->step, r);
+            uint32_t produced = step_out(k->step, r)->produced;
+            struct kernels_feed feed = {
+                .token = step_out_tokens(k->step, r)[produced - 1],
+                .position = row->first_position + row->tokens_count + produced - 1,
+                .row = r,
+            };
+            feed_add(k, feed, true);
+        }
+    }
+}
+
+static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scratch *scratch)
+{
+    uint32_t r = k->gather_rows[gather];
+    const struct step_row *row = step_row(k->step, r);
+    struct step_out *out = step_out(k->step, r);
+    uint32_t *tokens = step_out_tokens(k->step, r);
+    const float *logits = k->logits.at + gather * k->logits.stride;
+    if (!kernels_sample_is_finite(logits, k->shape.vocab_tokens)) {
+        *out = (struct step_out){.result = STEP_ROW_NOT_FINITE};
+        return;
+    }
+    struct kernels_recent recent = {
+        .history = row->history,
+        .history_count = row->history_count,
+        .produced = tokens,
+        .produced_count = out->produced,
+    };
+    uint32_t position = row->first_position + row->tokens_count + out->produced;
+    tokens[out->produced] = kernels_sample(&scratch->sampler, logits, k->shape.vocab_tokens,
+                                           &row->sampling, &recent, position);
+    out->produced++;
+}
+
+static void engine_work(void *context, uint32_t thread)
+{
+    struct kernels *k = context;
+    while (k->feeds_count > 0) {
+        kernels_forward(k, thread);
+        for (uint32_t g = thread; g < k->gathers_count; g += k->settings.threads) {
+            gather_sample(k, g, &k->scratch[thread]);
+        }
+        kernels_threads_wait(&k->threads);
+        if (thread == 0) {
+            round_next(k);
+        }
+        kernels_threads_wait(&k->threads);
+    }
+}
+
+void kernels_run(struct kernels *kernels, const struct step *step)
+{
+    ASSERT(step_header(step)->rows_count <= kernels->settings.batch_calls);
+    kernels->step = step;
+    kernels->feeds_count = 0;
+    kernels->gathers_count = 0;
+    round_first(kernels);
+    kernels_threads_run(&kernels->threads);
+}

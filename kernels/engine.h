@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the CPU engine's state. Private to kernels/: engine.c places it and runs rounds, forward.c
+ * runs one pass over the feeds of a round.
+ *
+ *   step    rows of calls, each with tokens to feed and tokens to sample
+ *   round   one pass: the first feeds the tokens of all rows, each later one the token just sampled
+ *   feed    one token at one position of one row: a row of the activation buffers
+ *   tile    feeds that go through all layers together; earlier tiles leave their KV for later ones
+ *   gather  a feed whose logits are wanted: the last one of a row that samples
+ *
+ * All threads run the same code and meet at barriers; a phase splits outputs (or rows, or heads)
+ * among threads, never a sum.
+ */
+#include "kernels/ops.h"
+#include "kernels/sample.h"
+#include "kernels/threads.h"
+#include "kernels/weights.h"
+
+#define KERNELS_TILE_ROWS     256u      /* feeds of a tile at most */
+#define KERNELS_NORM_ROWS     4u        /* tiles up to this size: every thread normalizes for itself */
+#define KERNELS_GATHER_NONE   UINT32_MAX
+
+struct kernels_feed {
+    uint32_t token, position;
+    uint32_t row;               /* of the step */
+    uint32_t gather;            /* index of its logits, or KERNELS_GATHER_NONE */
+};
+
+/* Memory that one thread has for itself. */
+struct kernels_scratch {
+    float *chunk;               /* (KERNELS_CHUNK, KERNELS_PANEL_LANES): unpacked weights */
+    float *normed;              /* (KERNELS_NORM_ROWS, dim) */
+    float *scores;              /* (heads of a group, context, whole blocks) */
+    float *heads;               /* (heads of a group, lanes of a head) */
+    float *sums;                /* (heads of a group): of the exponentials */
+    struct kernels_sampler sampler;
+};
+
+/* Activations: (feeds of a tile, kernels_stride_floats(width)). */
+struct kernels_buffer {
+    float *at;
+    uint64_t stride;
+};
+
+struct kernels {
+    struct kernels_settings settings;
+    struct model_shape shape;
+    const struct kernels_weights *weights;
+    const struct kernels_ops *ops;
+    volatile uint64_t *heartbeat;
+
+    float *kv;                          /* [block][layer][K|V][kv_head][head lanes * block_tokens] */
+    uint64_t kv_head_floats, kv_block_floats;
+    uint64_t scores_stride;             /* context_tokens in whole blocks */
+    float attention_scale;              /* 1 / sqrt(head_dim) */
+    float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
+
+    uint32_t tile_rows;
+    struct kernels_buffer x, normed, q, k, v, attended, gate, up;
+    struct kernels_buffer gathered;     /* (batch_calls, dim): normed, ready for the output matrix */
+    struct kernels_buffer logits;       /* (batch_calls, vocab_tokens) */
+    struct kernels_scratch *scratch;    /* [threads] */
+
+    /* The round: written by thread 0 between two barriers, read by all. */
+    const struct step *step;
+    struct kernels_feed *feeds;         /* (step_tokens) */
+    uint32_t feeds_count;
+    uint32_t *gather_rows;              /* (batch_calls): the row of the step of each gather */
+    uint32_t gathers_count;
+
+    struct kernels_threads threads;
+};
+
+/* What thread `thread` of `threads` does of `total` equal things: [first, end). */
+struct kernels_share {
+    uint32_t first, end;
+};
+static inline struct kernels_share kernels_share(uint32_t total, uint32_t thread, uint32_t threads)
+{
+    return (struct kernels_share){
+        .first = (uint32_t)((uint64_t)total * thread / threads),
+        .end = (uint32_t)((uint64_t)total * (thread + 1) / threads),
+    };
+}
+
+/* Every thread: runs the feeds of the round; when it returns, logits of all gathers are there. */
+void kernels_forward(struct kernels *kernels, uint32_t thread);

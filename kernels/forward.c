@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the forward pass of a round, as phases between barriers. Per layer:
+ *
+ *   normalize | q, k, v, RoPE, KV stored | attention | output + residual | normalize | gate, up,
+ *   SwiGLU | down + residual
+ *
+ * Every thread runs every function here; a phase takes this thread's share of panels (products), rows
+ * (norms, embeddings) or heads (attention). Small tiles are normalized by every thread for itself:
+ * that costs less than a barrier.
+ *
+ * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees positions up
+ * to its own only, so how a prompt is cut into tiles, steps or rows never shows. Stores to KV blocks
+ * go to blocks that the core gave to this call alone.
+ *
+ * Why RoPE here and in plain C: its results are sums of two products, rounded three times, the same
+ * on every machine; it touches a thousandth of what a product does.
+ */
+#include "kernels/engine.h"
+
+/* One tile on its way through one layer, as one thread sees it. */
+struct pass {
+    struct kernels *k;
+    uint32_t thread;
+    const struct kernels_feed *feeds;
+    uint32_t rows;
+    uint32_t layer_index;
+    const struct kernels_layer *layer;
+};
+
+static struct kernels_share share(const struct pass *p, uint32_t total)
+{
+    return kernels_share(total, p->thread, p->k->settings.threads);
+}
+
+static void phase_end(const struct pass *p)
+{
+    kernels_threads_wait(&p->k->threads);
+    if (p->thread == 0) {
+        *p->k->heartbeat += 1;
+    }
+}
+
+static void product(const struct pass *p, const struct kernels_matrix *matrix,
+                    struct kernels_share panels, struct kernels_buffer x, struct kernels_buffer y)
+{
+    if (panels.first >= panels.end) {
+        return;
+    }
+    struct kernels_product task = {
+        .matrix = matrix,
+        .panel_first = panels.first,
+        .panel_end = panels.end,
+        .rows = p->rows,
+        .x = x.at,
+        .x_stride = x.stride,
+        .y = y.at,
+        .y_stride = y.stride,
+        .scratch = p->k->scratch[p->thread].chunk,
+    };
+    p->k->ops->product(&task);
+}
+
+/* Normalizes the residual; returns where this thread finds the result. */
+static struct kernels_buffer normalize(const struct pass *p, const float *weight)
+{
+    struct kernels *k = p->k;
+    struct kernels_buffer out = k->normed;
+    bool alone = p->rows <= KERNELS_NORM_ROWS;
+    struct kernels_share rows = {0, p->rows};
+    if (alone) {
+        out.at = k->scratch[p->thread].normed;
+    } else {
+        rows = share(p, p->rows);
+    }
+    for (uint32_t r = rows.first; r < rows.end; r++) {
+        k->ops->norm(out.at + r * out.stride, k->x.at + r * k->x.stride, weight, k->shape.dim,
+                     k->shape.norm_epsilon);
+    }
+    if (!alone) {
+        phase_end(p);
+    }
+    return out;
+}
+
+/* ---- q, k, v ---- */
+
+/* The columns of one head within a share of columns. */
+struct head_part {
+    uint32_t head;
+    uint32_t first, end;        /* channels */
+};
+
+static struct head_part head_part_at(const struct kernels *k, uint32_t column, uint32_t columns_end)
+{
+    uint32_t head_dim = k->shape.head_dim;
+    struct head_part part = {.head = column / head_dim, .first = column % head_dim};
+    uint32_t left = columns_end - column;
+    part.end = left < head_dim - part.first ? part.first + left : head_dim;
+    return part;
+}
+
+/* Turns the pairs of a row's columns; each head turns its first rope_dim channels. */
+static void rope_turn(const struct kernels *k, float *row, struct kernels_share columns,
+                      uint32_t position)
+{
+    const float *table = k->rope + (uint64_t)position * k->shape.rope_dim;
+    for (uint32_t c = columns.first; c < columns.end;) {
+        struct head_part part = head_part_at(k, c, columns.end);
+        float *head = row + (uint64_t)part.head * k->shape.head_dim;
+        for (uint32_t i = part.first; i < part.end && i < k->shape.rope_dim; i += 2) {
+            float a = head[i], b = head[i + 1];
+            head[i] = a * table[i] - b * table[i + 1];
+            head[i + 1] = a * table[i + 1] + b * table[i];
+        }
+        c += part.end - part.first;
+    }
+}
+
+/* Where the keys (which = 0) or values (1) of a KV head begin in block 0. */
+static float *kv_head_at(const struct pass *p, uint32_t which, uint32_t kv_head)
+{
+    const struct kernels *k = p->k;
+    uint64_t heads = ((uint64_t)p->layer_index * 2 + which) * k->shape.kv_heads + kv_head;
+    return k->kv + heads * k->kv_head_floats;
+}
+
+static float *kv_block_of(const struct pass *p, const struct kernels_feed *feed, float *head)
+{
+    const struct kernels *k = p->k;
+    uint32_t index = feed->position / k->settings.kv_block_tokens;
+    uint32_t block = step_blocks(k->step, feed->row)[index];
+    ASSERT(block < k->settings.kv_blocks);
+    return head + block * k->kv_block_floats;
+}
+
+static void keys_store(const struct pass *p, uint32_t row, struct kernels_share columns)
+{
+    const struct kernels *k = p->k;
+    uint32_t block_tokens = k->settings.kv_block_tokens;
+    const struct kernels_feed *feed = &p->feeds[row];
+    for (uint32_t c = columns.first; c < columns.end;) {
+        struct head_part part = head_part_at(k, c, columns.end);
+        const float *from = k->k.at + row * k->k.stride + (uint64_t)part.head * k->shape.head_dim;
+        float *to = kv_block_of(p, feed, kv_head_at(p, 0, part.head)) + feed->position % block_tokens;
+        for (uint32_t i = part.first; i < part.end; i++) {
+            to[(uint64_t)i * block_tokens] = from[i];
+        }
+        c += part.end - part.first;
+    }
+}
+
+static void values_store(const struct pass *p, uint32_t row, struct kernels_share columns)
+{
+    const struct kernels *k = p->k;
+    uint64_t lanes = kernels_head_lanes(k->shape.head_dim);
+    const struct kernels_feed *feed = &p->feeds[row];
+    for (uint32_t c = columns.first; c < columns.end;) {
+        struct head_part part = head_part_at(k, c, columns.end);
+        const float *from = k->v.at + row * k->v.stride + (uint64_t)part.head * k->shape.head_dim;
+        float *to = kv_block_of(p, feed, kv_head_at(p, 1, part.head)) +
+                    feed->position % k->settings.kv_block_tokens * lanes;
+        for (uint32_t i = part.first; i < part.end; i++) {
+            to[i] = from[i];
+        }
+        c += part.end - part.first;
+    }
+}
+
+/* The part of [begin, begin + count) that lies in `all`, counted from begin. */
+static struct kernels_share share_within(struct kernels_share all, uint32_t begin, uint32_t count)
+{
+    uint32_t first = all.first > begin ? all.first - begin : 0;
+    uint32_t end = all.end > begin ? all.end - begin : 0;
+    return (struct kernels_share){first < count ? first : count, end < count ? end : count};
+}
+
+/* Columns of a share of panels; the last panel may be wider than the matrix. */
+static struct kernels_share columns_of(const struct kernels_matrix *matrix, struct kernels_share panels)
+{
+    uint32_t first = panels.first * KERNELS_PANEL_LANES;
+    uint32_t end = panels.end * KERNELS_PANEL_LANES;
+    uint32_t outputs = matrix->outputs;
+    return (struct kernels_share){first < outputs ? first : outputs, end < outputs ? end : outputs};
+}
+
+/* The panels of the three matrices are shared out as one sequence. */
+static void phase_qkv(const struct pass *p)
+{
+    struct kernels *k = p->k;
+    const struct kernels_matrix *wq = &p->layer->attn_q, *wk = &p->layer->attn_k;
+    const struct kernels_matrix *wv = &p->layer->attn_v;
+    struct kernels_buffer x = normalize(p, p->layer->attn_norm);
+    struct kernels_share all = share(p, wq->panels_count + wk->panels_count + wv->panels_count);
+    struct kernels_share pq = share_within(all, 0, wq->panels_count);
+    struct kernels_share pk = share_within(all, wq->panels_count, wk->panels_count);
+    struct kernels_share pv = share_within(all, wq->panels_count + wk->panels_count, wv->panels_count);
+    product(p, wq, pq, x, k->q);
+    product(p, wk, pk, x, k->k);
+    product(p, wv, pv, x, k->v);
+    struct kernels_share q = columns_of(wq, pq), key = columns_of(wk, pk), value = columns_of(wv, pv);
+    for (uint32_t r = 0; r < p->rows; r++) {
+        uint32_t position = p->feeds[r].position;
+        rope_turn(k, k->q.at + r * k->q.stride, q, position);
+        rope_turn(k, k->k.at + r * k->k.stride, key, position);
+        keys_store(p, r, key);
+        values_store(p, r, value);
+    }
+    phase_end(p);
+}
+
+/* ---- attention ---- */
+
+static void attend(const struct pass *p, uint32_t row, uint32_t kv_head)
+{
+    struct kernels *k = p->k;
+    struct kernels_scratch *scratch = &k->scratch[p->thread];
+    uint32_t group = k->shape.heads / k->shape.kv_heads;
+    uint32_t head_dim = k->shape.head_dim;
+    uint64_t first = (uint64_t)kv_head * group * head_dim;
+    struct kernels_attention a = {
+        .heads = group,
+        .head_dim = head_dim,
+        .tokens = p->feeds[row].position + 1,
+        .block_tokens = k->settings.kv_block_tokens,
+        .block_floats = k->kv_block_floats,
+        .blocks = step_blocks(k->step, p->feeds[row].row),
+        .queries = k->q.at + row * k->q.stride + first,
+        .keys = kv_head_at(p, 0, kv_head),
+        .values = kv_head_at(p, 1, kv_head),
+        .scores = scratch->scores,
+        .scores_stride = k->scores_stride,
+        .out = scratch->heads,
+    };
+    k->ops->scores(&a);
+    for (uint32_t h = 0; h < group; h++) {
+        scratch->sums[h] = k->ops->exponentiate(a.scores + h * a.scores_stride, a.tokens,
+                                                k->attention_scale);
+    }
+    k->ops->weigh(&a);
+    float *out = k->attended.at + row * k->attended.stride + first;
+    for (uint32_t h = 0; h < group; h++) {
+        const float *head = a.out + h * kernels_head_lanes(head_dim);
+        float inverse = 1.0f / scratch->sums[h];
+        for (uint32_t c = 0; c < head_dim; c++) {
+            out[h * head_dim + c] = head[c] * inverse;
+        }
+    }
+}
+
+/* Pairs of (row, KV head) go round the threads in turn: later rows see more positions. */
+static void phase_attention(const struct pass *p)
+{
+    uint32_t kv_heads = p->k->shape.kv_heads;
+    for (uint32_t i = p->thread; i < p->rows * kv_heads; i += p->k->settings.threads) {
+        attend(p, i / kv_heads, i % kv_heads);
+    }
+    phase_end(p);
+}
+
+/* ---- products into the residual, feed-forward ---- */
+
+static void phase_residual(const struct pass *p, const struct kernels_matrix *matrix,
+                           struct kernels_buffer from, struct kernels_buffer sum)
+{
+    struct kernels *k = p->k;
+    struct kernels_share panels = share(p, matrix->panels_count);
+    product(p, matrix, panels, from, sum);
+    struct kernels_share columns = columns_of(matrix, panels);
+    for (uint32_t r = 0; r < p->rows; r++) {
+        float *x = k->x.at + r * k->x.stride;
+        const float *y = sum.at + r * sum.stride;
+        for (uint32_t c = columns.first; c < columns.end; c++) {
+            x[c] += y[c];
+        }
+    }
+    phase_end(p);
+}
+
+static void phase_swiglu(const struct pass *p)
+{
+    struct kernels *k = p->k;
+    struct kernels_buffer x = normalize(p, p->layer->ffn_norm);
+    struct kernels_share panels = share(p, p->layer->ffn_gate.panels_count);
+    product(p, &p->layer->ffn_gate, panels, x, k->gate);
+    product(p, &p->layer->ffn_up, panels, x, k->up);
+    uint32_t first = panels.first * KERNELS_PANEL_LANES;
+    uint32_t count = (panels.end - panels.first) * KERNELS_PANEL_LANES;
+    for (uint32_t r = 0; r < p->rows; r++) {
+        k->ops->swiglu(k->gate.at + r * k->gate.stride + first, k->up.at + r * k->up.stride + first,
+                       count);
+    }
+    phase_end(p);
+}
+
+/* ---- the ends ---- */
+
+static void phase_embed(const struct pass *p)
+{
+    struct kernels *k = p->k;
+    struct kernels_share rows = share(p, p->rows);
+    for (uint32_t r = rows.first; r < rows.end; r++) {
+        kernels_matrix_row(&k->weights->token_embd, p->feeds[r].token, k->x.at + r * k->x.stride);
+    }
+    phase_end(p);
+}
+
+/* Rows whose logits are wanted, normalized, one beside the other. */
+static void phase_gather(const struct pass *p)
+{
+    struct kernels *k = p->k;
+    for (uint32_t r = p->thread; r < p->rows; r += k->settings.threads) {
+        uint32_t gather = p->feeds[r].gather;
+        if (gather != KERNELS_GATHER_NONE) {
+            k->ops->norm(k->gathered.at + gather * k->gathered.stride, k->x.at + r * k->x.stride,
+                         k->weights->output_norm, k->shape.dim, k->shape.norm_epsilon);
+        }
+    }
+    phase_end(p);
+}
+
+static void tile_forward(struct pass *p)
+{
+    struct kernels *k = p->k;
+    phase_embed(p);
+    for (p->layer_index = 0; p->layer_index < k->shape.layers; p->layer_index++) {
+        p->layer = &k->weights->layers[p->layer_index];
+        phase_qkv(p);
+        phase_attention(p);
+        phase_residual(p, &p->layer->attn_output, k->attended, k->normed);
+        phase_swiglu(p);
+        phase_residual(p, &p->layer->ffn_down, k->gate, k->normed);
+    }
+    phase_gather(p);
+}
+
+void kernels_forward(struct kernels *kernels, uint32_t thread)
+{
+    struct pass pass = {.k = kernels, .thread = thread};
+    for (uint32_t first = 0; first < kernels->feeds_count; first += pass.rows) {
+        uint32_t left = kernels->feeds_count - first;
+        pass.rows = left < kernels->tile_rows ? left : kernels->tile_rows;
+        pass.feeds = kernels->feeds + first;
+        tile_forward(&pass);
+    }
+    const struct kernels_matrix *output = &kernels->weights->output;
+    pass.rows = kernels->gathers_count;
+    if (pass.rows > 0) {
+        product(&pass, output, share(&pass, output->panels_count), kernels->gathered, kernels->logits);
+        phase_end(&pass);
+    }
+}

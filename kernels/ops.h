@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the six kernels that a forward pass is made of, as a table: one set in plain C (ref/), one for
+ * AVX2 (cpu/). Each comment is the definition of the result, to the bit: the order of every sum is
+ * part of it, a product added to a sum is always one fused operation, nothing else is fused. The two
+ * sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work into tiles.
+ *
+ * Buffers are padded: rows to KERNELS_PANEL_LANES, heads to KERNELS_OCTET. Kernels may read and write
+ * padding; what they find there never reaches a result.
+ */
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "kernels/matrix.h"
+
+#define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
+#define KERNELS_CHUNK        512u       /* columns of a panel that stay in the L1 cache, as floats */
+
+/* y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start; outputs of
+ * panels panel_first .. panel_end - 1. */
+struct kernels_product {
+    const struct kernels_matrix *matrix;
+    uint32_t panel_first, panel_end;
+    uint32_t rows;
+    const float *x;             /* (rows, x_stride) */
+    float *y;                   /* (rows, y_stride) */
+    uint64_t x_stride, y_stride;
+    float *scratch;             /* (KERNELS_CHUNK, KERNELS_PANEL_LANES) of this thread */
+};
+
+/* One row (call position), one KV head and the query heads that share it. The KV of position t lies
+ * in block blocks[t / block_tokens]; `keys` and `values` point into block 0 of the pool. */
+struct kernels_attention {
+    uint32_t heads;             /* query heads of the group */
+    uint32_t head_dim;
+    uint32_t tokens;            /* positions 0 .. tokens - 1 are seen */
+    uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
+    uint64_t block_floats;      /* from one block to the next */
+    const uint32_t *blocks;
+    const float *queries;       /* (heads, head_dim) */
+    const float *keys;          /* a block: (head_dim, block_tokens) */
+    const float *values;        /* a block: (block_tokens, lanes of a head) */
+    float *scores;              /* (heads, scores_stride) */
+    uint64_t scores_stride;     /* covers whole blocks */
+    float *out;                 /* (heads, lanes of a head) */
+};
+
+static inline uint32_t kernels_head_lanes(uint32_t head_dim)
+{
+    return (head_dim + KERNELS_OCTET - 1) / KERNELS_OCTET * KERNELS_OCTET;
+}
+
+struct kernels_ops {
+    void (*product)(const struct kernels_product *product);
+    /* scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
+    void (*scores)(const struct kernels_attention *attention);
+    /* out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
+    void (*weigh)(const struct kernels_attention *attention);
+    /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
+     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. Reads whole octets. */
+    float (*exponentiate)(float *values, uint32_t count, float scale);
+    /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of squares
+     * in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. */
+    void (*norm)(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
+    /* gate[i] = gate[i] / (1 + kernels_exp(-gate[i])) * up[i]; count is a multiple of the lanes. */
+    void (*swiglu)(float *gate, const float *up, uint32_t count);
+};
+
+extern const struct kernels_ops kernels_ops_plain;
+extern const struct kernels_ops kernels_ops_avx2;
+const struct kernels_ops *kernels_ops(enum kernels_simd simd);

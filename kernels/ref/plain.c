@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the table of the plain kernels, and those of them that work on one vector of numbers.
+ */
+#include "kernels/ref/plain.h"
+
+#include <math.h>
+
+#include "kernels/exp.h"
+
+const struct kernels_ops kernels_ops_plain = {
+    .product = kernels_product_plain,
+    .scores = kernels_scores_plain,
+    .weigh = kernels_weigh_plain,
+    .exponentiate = kernels_exponentiate_plain,
+    .norm = kernels_norm_plain,
+    .swiglu = kernels_swiglu_plain,
+};
+
+/* Adds the upper half of the lanes to the lower, until one is left. */
+static float lanes_sum(float *lanes, uint32_t count)
+{
+    for (uint32_t half = count / 2; half > 0; half /= 2) {
+        for (uint32_t j = 0; j < half; j++) {
+            lanes[j] += lanes[j + half];
+        }
+    }
+    return lanes[0];
+}
+
+float kernels_exponentiate_plain(float *values, uint32_t count, float scale)
+{
+    ASSERT(count > 0);
+    float max = -INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        max = max > values[i] ? max : values[i];
+    }
+    float sums[KERNELS_OCTET] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = kernels_exp((values[i] - max) * scale);
+        sums[i % KERNELS_OCTET] += values[i];
+    }
+    return lanes_sum(sums, KERNELS_OCTET);
+}
+
+void kernels_norm_plain(float *y, const float *x, const float *weight, uint32_t dim, float epsilon)
+{
+    ASSERT(dim > 0);
+    float sums[KERNELS_PANEL_LANES] = {0};
+    for (uint32_t i = 0; i < dim; i++) {
+        uint32_t lane = i % KERNELS_PANEL_LANES;
+        sums[lane] = fmaf(x[i], x[i], sums[lane]);
+    }
+    float inverse = 1.0f / sqrtf(lanes_sum(sums, KERNELS_PANEL_LANES) / (float)dim + epsilon);
+    for (uint32_t i = 0; i < dim; i++) {
+        y[i] = x[i] * inverse * weight[i];
+    }
+}
+
+void kernels_swiglu_plain(float *gate, const float *up, uint32_t count)
+{
+    ASSERT(count % KERNELS_PANEL_LANES == 0);
+    for (uint32_t i = 0; i < count; i++) {
+        gate[i] = gate[i] / (1.0f + kernels_exp(-gate[i])) * up[i];
+    }
+}

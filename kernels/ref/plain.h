@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the names behind the table of the plain kernels (kernels/ops.h defines what each computes). */
+#include "kernels/ops.h"
+
+void kernels_product_plain(const struct kernels_product *product);
+void kernels_scores_plain(const struct kernels_attention *attention);
+void kernels_weigh_plain(const struct kernels_attention *attention);
+float kernels_exponentiate_plain(float *values, uint32_t count, float scale);
+void kernels_norm_plain(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
+void kernels_swiglu_plain(float *gate, const float *up, uint32_t count);

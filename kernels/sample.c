@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: sampling (kernels/sample.h states the order).
+ *
+ * Invariants: the result is a pure function of logits, sampling, recent tokens and position. Sums run
+ * in double, in one order. Logits are finite, so weights lie in (0, 1] and the heaviest is 1 (only a
+ * penalty on logits near the largest float could break that, and then the walk still ends).
+ *
+ * Bounds: a heap of ids in memory of the caller; no sort of the whole vocabulary unless top_p asks
+ * for nearly all of it.
+ *
+ * Why a heap and not a partial sort by pivots: its worst case is its average, and the order among
+ * equals is the comparison's, not the algorithm's.
+ */
+#include "kernels/sample.h"
+
+#include <string.h>
+
+bool kernels_sample_is_finite(const float *logits, uint32_t vocab_tokens)
+{
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < vocab_tokens; i++) {
+        uint32_t bits;
+        memcpy(&bits, &logits[i], sizeof bits);
+        bits &= 0x7fffffffu;
+        worst = bits > worst ? bits : worst;
+    }
+    return worst < 0x7f800000u;
+}
+
+static uint32_t largest(const float *logits, uint32_t count)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        best = logits[i] > logits[best] ? i : best;
+    }
+    return best;
+}
+
+static uint32_t recent_count(const struct kernels_recent *recent)
+{
+    uint32_t count = recent->history_count + recent->produced_count;
+    return count < CALL_REPEAT_TOKENS ? count : CALL_REPEAT_TOKENS;
+}
+
+/* The i-th newest token, i < recent_count(). */
+static uint32_t recent_token(const struct kernels_recent *recent, uint32_t i)
+{
+    return i < recent->produced_count
+               ? recent->produced[recent->produced_count - 1 - i]
+               : recent->history[recent->history_count - 1 - (i - recent->produced_count)];
+}
+
+static void penalize(float *logits, uint32_t vocab_tokens, float penalty,
+                     const struct kernels_recent *recent)
+{
+    for (uint32_t i = 0; i < recent_count(recent); i++) {
+        uint32_t token = recent_token(recent, i);
+        bool seen = token >= vocab_tokens;
+        for (uint32_t j = 0; j < i && !seen; j++) {
+            seen = recent_token(recent, j) == token;
+        }
+        if (!seen) {
+            float logit = logits[token];
+            logits[token] = logit > 0 ? logit / penalty : logit * penalty;
+        }
+    }
+}
+
+/* Mixes (seed, position) to 53 uniform bits: two rounds of multiply and shift, each a bijection. */
+static double uniform(uint64_t seed, uint32_t position)
+{
+    uint64_t z = seed ^ (position + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int round = 0; round < 2; round++) {
+        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+        z ^= z >> 31;
+    }
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+/* ---- ranking: heaviest first, the lower id of equals ---- */
+
+static bool ranks_before(const float *weights, uint32_t a, uint32_t b)
+{
+    return weights[a] > weights[b] || (weights[a] == weights[b] && a < b);
+}
+
+static void heap_sink(uint32_t *heap, uint32_t count, uint32_t at, const float *weights)
+{
+    uint32_t id = heap[at];
+    for (uint32_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && ranks_before(weights, heap[child + 1], heap[child])) {
+            child++;
+        }
+        if (!ranks_before(weights, heap[child], id)) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = id;
+}
+
+/* The candidates: a heap at the front of `ids`, those ranked already at the end, heaviest last. */
+struct ranking {
+    uint32_t *ids;
+    uint32_t vocab_tokens;
+    uint32_t ranked;
+    const float *weights;
+};
+
+static void ranking_init(struct ranking *ranking, const struct kernels_sampler *sampler,
+                         uint32_t vocab_tokens)
+{
+    *ranking = (struct ranking){
+        .ids = sampler->ranking,
+        .vocab_tokens = vocab_tokens,
+        .weights = sampler->weights,
+    };
+    for (uint32_t i = 0; i < vocab_tokens; i++) {
+        ranking->ids[i] = i;
+    }
+    for (uint32_t i = vocab_tokens / 2; i-- > 0;) {
+        heap_sink(ranking->ids, vocab_tokens, i, sampler->weights);
+    }
+}
+
+/* The id of rank `rank`; ranks are asked for in order, the first time that each is new. */
+static uint32_t ranking_id(struct ranking *ranking, uint32_t rank)
+{
+    ASSERT(rank <= ranking->ranked && rank < ranking->vocab_tokens);
+    uint32_t slot = ranking->vocab_tokens - 1 - rank;
+    if (rank == ranking->ranked) {
+        uint32_t first = ranking->ids[0];
+        ranking->ids[0] = ranking->ids[slot];
+        heap_sink(ranking->ids, slot, 0, ranking->weights);
+        ranking->ids[slot] = first;
+        ranking->ranked++;
+    }
+    return ranking->ids[slot];
+}
+
+/* How many of the heaviest candidates stay after top_k, top_p and min_p; at least one. */
+static uint32_t survivors(struct ranking *ranking, const struct call_sampling *sampling)
+{
+    const float *weights = ranking->weights;
+    uint32_t limit = ranking->vocab_tokens;
+    double total = 0;
+    if (sampling->top_k > 0 && sampling->top_k < limit) {
+        limit = sampling->top_k;
+        for (uint32_t rank = 0; rank < limit; rank++) {
+            total += weights[ranking_id(ranking, rank)];
+        }
+    } else {
+        for (uint32_t id = 0; id < limit; id++) {
+            total += weights[id];
+        }
+    }
+    double enough = sampling->top_p < 1 ? sampling->top_p * total : 2 * total;
+    float least = sampling->min_p * weights[ranking_id(ranking, 0)];
+    double sum = 0;
+    uint32_t count = 0;
+    while (count < limit && (count == 0 || sum < enough)) {
+        float weight = weights[ranking_id(ranking, count)];
+        if (count > 0 && weight < least) {
+            break;
+        }
+        sum += weight;
+        count++;
+    }
+    return count;
+}
+
+static uint32_t draw_ranked(struct ranking *ranking, uint32_t count, double u)
+{
+    double total = 0;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        total += ranking->weights[ranking_id(ranking, rank)];
+    }
+    double sum = 0;
+    for (uint32_t rank = 0; rank + 1 < count; rank++) {
+        sum += ranking->weights[ranking_id(ranking, rank)];
+        if (sum > u * total) {
+            return ranking_id(ranking, rank);
+        }
+    }
+    return ranking_id(ranking, count - 1);
+}
+
+static uint32_t draw_all(const float *weights, uint32_t vocab_tokens, double u)
+{
+    double total = 0;
+    for (uint32_t id = 0; id < vocab_tokens; id++) {
+        total += weights[id];
+    }
+    double sum = 0;
+    for (uint32_t id = 0; id + 1 < vocab_tokens; id++) {
+        sum += weights[id];
+        if (sum > u * total) {
+            return id;
+        }
+    }
+    return vocab_tokens - 1;
+}
+
+uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, uint32_t vocab_tokens,
+                        const struct call_sampling *sampling, const struct kernels_recent *recent,
+                        uint32_t position)
+{
+    ASSERT(vocab_tokens > 0);
+    ASSERT(recent->history_count <= CALL_REPEAT_TOKENS);
+    bool penalty = sampling->repeat_penalty != 1.0f && recent_count(recent) > 0;
+    bool greedy = sampling->temperature <= 0;
+    if (greedy && !penalty) {
+        return largest(logits, vocab_tokens);
+    }
+    float *weights = sampler->weights;
+    memcpy(weights, logits, vocab_tokens * sizeof *weights);
+    if (penalty) {
+        penalize(weights, vocab_tokens, sampling->repeat_penalty, recent);
+    }
+    if (greedy) {
+        return largest(weights, vocab_tokens);
+    }
+    sampler->ops->exponentiate(weights, vocab_tokens, 1.0f / sampling->temperature);
+    double u = uniform(sampling->seed, position);
+    if (sampling->top_k == 0 && sampling->top_p >= 1 && sampling->min_p <= 0) {
+        return draw_all(weights, vocab_tokens, u);
+    }
+    struct ranking ranking;
+    ranking_init(&ranking, sampler, vocab_tokens);
+    return draw_ranked(&ranking, survivors(&ranking, sampling), u);
+}

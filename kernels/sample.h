@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the next token of one call from its logits. The order, fixed:
+ *
+ *   1 penalty      each distinct token of the last CALL_REPEAT_TOKENS: a positive logit is divided by
+ *                  repeat_penalty, another one multiplied
+ *   2 greedy       temperature 0: the largest logit, the lower id of equals; done
+ *   3 temperature  weight = exp((logit - largest) / temperature)
+ *   4 top_k        the k heaviest stay, the lower id of equals
+ *   5 top_p        of these the heaviest stay whose sum first reaches top_p of their total
+ *   6 min_p        of these stay those of at least min_p times the heaviest
+ *   7 draw         walk the candidates until the sum of weights exceeds u times their total; u is a
+ *                  hash of (seed, position). Heaviest first if 4, 5 or 6 is on, else by id.
+ */
+#include "kernels/ops.h"
+
+/* Memory of one thread: weights and ranking of a whole vocabulary. */
+struct kernels_sampler {
+    const struct kernels_ops *ops;
+    float *weights;             /* (vocab, padded) */
+    uint32_t *ranking;          /* (vocab) */
+};
+
+/* The tokens before the one to be sampled, oldest first: `history`, then `produced`. */
+struct kernels_recent {
+    const uint32_t *history;
+    uint32_t history_count;
+    const uint32_t *produced;
+    uint32_t produced_count;
+};
+
+/* False: a logit is NaN or infinite. */
+bool kernels_sample_is_finite(const float *logits, uint32_t vocab_tokens);
+/* The token for `position`; `logits` are finite and stay as they are. Cost: O(vocab), with top_p and
+ * a flat distribution O(vocab log vocab). */
+uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, uint32_t vocab_tokens,
+                        const struct call_sampling *sampling, const struct kernels_recent *recent,
+                        uint32_t position);

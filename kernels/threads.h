@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a fixed crew of threads that run one function together, and the barrier between its phases.
+ *
+ *   caller: kernels_threads_run()  --> every thread (0 is the caller) runs work(context, thread)
+ *   inside: kernels_threads_wait() --> nobody goes on before everybody came
+ *
+ * A waiting thread spins for a while (a phase of a small model takes microseconds), then sleeps on a
+ * futex, so more threads than CPUs still make progress. Between runs all but the caller sleep soon.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "appliance/base/arena.h"
+
+#define KERNELS_THREADS_MAX   64
+#define KERNELS_STACK_BYTES   (256u << 10)
+
+/* A number that threads wait to see changed; alone in its cache line. */
+struct kernels_gate {
+    _Alignas(ARENA_ALIGN_BYTES) _Atomic uint32_t passed;
+    _Atomic uint32_t sleepers;
+};
+
+struct kernels_threads {
+    uint32_t count;                 /* the caller included */
+    /* private: only threads.c */
+    uint32_t spins;
+    void (*work)(void *context, uint32_t thread);
+    void *context;
+    struct kernels_gate start;      /* a run begins, or the end of all */
+    struct kernels_gate barrier;
+    _Alignas(ARENA_ALIGN_BYTES) _Atomic uint32_t arrived;
+    bool stopping;
+    pthread_t threads[KERNELS_THREADS_MAX];
+};
+
+void kernels_threads_plan(struct plan *plan, uint32_t count);
+/* BOOT_ONLY. Starts count - 1 threads, all signals blocked, stacks from the arena. CONFIG_ENGINE: the
+ * system refused one; those already started are ended. */
+MUST_CHECK enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count,
+                                            void (*work)(void *context, uint32_t thread),
+                                            void *context, struct arena *arena);
+/* Runs work() on every thread and returns when all have returned. */
+void kernels_threads_run(struct kernels_threads *threads);
+/* The barrier; every thread of a run must come, equally often. */
+void kernels_threads_wait(struct kernels_threads *threads);
+void kernels_threads_stop(struct kernels_threads *threads);

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Goal: a row's tokens and logits depend on its own call and on nothing else.
+ * Method: a small random model with odd sizes; the same call is run alone, in batches, in chunks of
+ * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2 kernels;
+ * everything is compared bit for bit. A naive forward pass in double guards against errors that all
+ * of these share: the largest difference of a logit must stay below 2e-4 (logits are about 1).
+ */
+#define TEST_ARENA_BYTES (32u << 20)
+#include "selftest/unit/test.h"
+
+#include "selftest/unit/kernels/tiny_model.h"
+
+static struct tiny tiny;
+static const uint32_t prompt[] = {1, 17, 42, 9, 63, 74, 0, 5, 5, 31, 28, 50, 11, 2, 70, 36, 12, 8, 66};
+#define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
+#define DECODED 8
+
+struct answer {
+    uint32_t tokens[DECODED];
+    float logits[75];
+};
+
+static void answer_take(struct answer *answer, const struct rig *rig)
+{
+    assert_int_equal(step_out(&rig->step, 0)->result, STEP_ROW_OK);
+    assert_int_equal(step_out(&rig->step, 0)->produced, DECODED);
+    memcpy(answer->tokens, step_out_tokens(&rig->step, 0), sizeof answer->tokens);
+    memcpy(answer->logits, kernels_logits(rig->kernels), sizeof answer->logits);
+}
+
+/* Every number that an engine has not written yet is a NaN. */
+static void poison(struct rig *rig)
+{
+    memset(rig->kernels->kv, 0xff,
+           rig->settings.kv_blocks * rig->kernels->kv_block_floats * sizeof(float));
+}
+
+static void run_alone(struct answer *answer, struct rig *rig, uint32_t first, uint32_t stride)
+{
+    rig_clear(rig);
+    rig_row(rig, prompt, PROMPT_TOKENS, 0, DECODED);
+    rig_blocks(rig, 0, first, stride);
+    kernels_run(rig->kernels, &rig->step);
+    answer_take(answer, rig);
+}
+
+static void assert_same(const struct answer *a, const struct answer *b)
+{
+    assert_memory_equal(a->tokens, b->tokens, sizeof a->tokens);
+    assert_memory_equal(a->logits, b->logits, sizeof a->logits);
+}
+
+/* Each variation in turn, all against `expected`. */
+static void check_variations(struct rig *rig, const struct answer *expected)
+{
+    struct answer got;
+    run_alone(&got, rig, 5, 3);         /* other blocks */
+    assert_same(expected, &got);
+
+    for (uint32_t chunk = 1; chunk < PROMPT_TOKENS; chunk += 3) {
+        uint32_t at = 0;                /* in chunks, each a step */
+        for (; at + chunk < PROMPT_TOKENS; at += chunk) {
+            rig_clear(rig);
+            rig_row(rig, prompt + at, chunk, at, 0);
+            rig_blocks(rig, 0, 90, 7);
+            kernels_run(rig->kernels, &rig->step);
+            assert_int_equal(step_out(&rig->step, 0)->produced, 0);
+        }
+        rig_clear(rig);
+        rig_row(rig, prompt + at, PROMPT_TOKENS - at, at, DECODED);
+        rig_blocks(rig, 0, 90, 7);
+        kernels_run(rig->kernels, &rig->step);
+        answer_take(&got, rig);
+        assert_same(expected, &got);
+    }
+
+    for (uint32_t others = 1; others < 8; others++) {   /* in a batch, others of other lengths */
+        rig_clear(rig);
+        rig_row(rig, prompt, PROMPT_TOKENS, 0, DECODED);
+        rig_blocks(rig, 0, 0, 1);
+        for (uint32_t i = 1; i <= others; i++) {
+            rig_row(rig, prompt + i, i, 0, DECODED - i);
+            rig_blocks(rig, i, 16 * i, 1);
+        }
+        kernels_run(rig->kernels, &rig->step);
+        answer_take(&got, rig);
+        assert_same(expected, &got);
+        assert_int_equal(step_out(&rig->step, others)->produced, DECODED - others);
+    }
+}
+
+static void test_run_same_call_same_bits(void **state)
+{
+    (void)state;
+    const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_Q8_0};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct answer expected;
+        bool known = false;
+        tiny_make(&tiny, types[i], types[i] == GGUF_F16, 7);
+        for (uint32_t threads = 1; threads <= 3; threads++) {
+            for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
+                struct arena *arena = test_arena();
+                struct kernels_weights *weights = tiny_weights(&tiny, arena);
+                struct kernels_settings settings = rig_settings(simd, threads);
+                struct rig rig;
+                rig_start(&rig, &settings, weights, arena);
+                poison(&rig);
+                struct answer got;
+                run_alone(&got, &rig, 0, 1);
+                if (!known) {
+                    expected = got;
+                    known = true;
+                }
+                assert_same(&expected, &got);
+                check_variations(&rig, &expected);
+                kernels_stop(rig.kernels);
+            }
+        }
+    }
+}
+
+static void test_run_small_tiles_same_bits(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    struct answer expected, got;
+    for (uint32_t tile = 80; tile > 0; tile = tile == 80 ? 7 : tile == 7 ? 1 : 0) {
+        struct arena *arena = test_arena();
+        struct kernels_settings settings = rig_settings(kernels_simd_best(), 2);
+        struct rig rig;
+        rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+        rig.kernels->tile_rows = tile;
+        run_alone(tile == 80 ? &expected : &got, &rig, 0, 1);
+        kernels_stop(rig.kernels);
+        if (tile < 80) {
+            assert_same(&expected, &got);
+        }
+    }
+}
+
+/* ---- stopping, bad numbers, heartbeat ---- */
+
+static void start_plain(struct rig *rig, enum gguf_type type)
+{
+    struct arena *arena = test_arena();
+    tiny_make(&tiny, type, false, 7);
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 2);
+    rig_start(rig, &settings, tiny_weights(&tiny, arena), arena);
+}
+
+static void test_run_stop_id_ends_its_row_only(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct answer alone;
+    start_plain(&rig, GGUF_F32);
+    run_alone(&alone, &rig, 0, 1);
+    uint32_t stop = alone.tokens[3];
+    uint32_t until = 0;
+    while (alone.tokens[until] != stop) {
+        until++;
+    }
+    rig_clear(&rig);
+    struct step_row *row = rig_row(&rig, prompt, PROMPT_TOKENS, 0, DECODED);
+    row->sampling.stop_ids_count = 2;
+    row->sampling.stop_ids[0] = 75 + 1;
+    row->sampling.stop_ids[1] = stop;
+    rig_blocks(&rig, 0, 0, 1);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, DECODED);
+    rig_blocks(&rig, 1, 16, 1);
+
+    kernels_run(rig.kernels, &rig.step);
+
+    assert_int_equal(step_out(&rig.step, 0)->produced, until + 1);
+    assert_int_equal(step_out_tokens(&rig.step, 0)[until], stop);
+    assert_int_equal(step_out(&rig.step, 1)->produced, DECODED);
+    assert_memory_equal(step_out_tokens(&rig.step, 1), alone.tokens, sizeof alone.tokens);
+    kernels_stop(rig.kernels);
+}
+
+static void test_run_not_finite_fails_its_row_only(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct answer alone;
+    start_plain(&rig, GGUF_F32);
+    run_alone(&alone, &rig, 0, 1);
+    poison(&rig);
+    rig_clear(&rig);
+    rig_row(&rig, prompt, 1, 4, DECODED);       /* positions 0 to 3 of its KV are NaN */
+    rig_blocks(&rig, 0, 16, 1);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, DECODED);
+    rig_blocks(&rig, 1, 0, 1);
+
+    kernels_run(rig.kernels, &rig.step);
+
+    assert_int_equal(step_out(&rig.step, 0)->result, STEP_ROW_NOT_FINITE);
+    assert_int_equal(step_out(&rig.step, 0)->produced, 0);
+    assert_int_equal(step_out(&rig.step, 1)->result, STEP_ROW_OK);
+    assert_memory_equal(step_out_tokens(&rig.step, 1), alone.tokens, sizeof alone.tokens);
+    kernels_stop(rig.kernels);
+}
+
+static void test_run_heartbeat_grows_each_layer(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct answer alone;
+    start_plain(&rig, GGUF_F32);
+    run_alone(&alone, &rig, 0, 1);
+    assert_true(rig.heartbeat >= DECODED * tiny.gguf.shape.layers);
+    kernels_stop(rig.kernels);
+}
+
+static void test_run_sampled_tokens_do_not_depend_on_batch(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t alone[DECODED];
+    start_plain(&rig, GGUF_F32);
+    for (uint32_t rows = 1; rows <= 8; rows += 7) {
+        rig_clear(&rig);
+        for (uint32_t r = 0; r < rows; r++) {
+            struct step_row *row = rig_row(&rig, prompt, 9, 0, DECODED);
+            row->sampling = (struct call_sampling){.seed = 3, .temperature = 1.5f, .top_p = 0.9f,
+                                                   .top_k = 30, .repeat_penalty = 1.1f};
+            row->history_count = 9;
+            memcpy(row->history, prompt, 9 * sizeof *prompt);
+            rig_blocks(&rig, r, 16 * r, 1);
+        }
+        kernels_run(rig.kernels, &rig.step);
+        for (uint32_t r = 0; r < rows; r++) {
+            if (rows == 1) {
+                memcpy(alone, step_out_tokens(&rig.step, 0), sizeof alone);
+            }
+            assert_memory_equal(step_out_tokens(&rig.step, r), alone, sizeof alone);
+        }
+    }
+    kernels_stop(rig.kernels);
+}
+
+/* ---- the naive forward pass in double ---- */
+
+#define REF_TOKENS 20
+#define REF_WIDTH  128
+
+static double ref_weight(const struct gguf_tensor *tensor, uint64_t row, uint64_t column)
+{
+    uint64_t i = row * tensor->dims[0] + column;
+    const uint8_t *at = tiny.bytes + tensor->offset;
+    float value;
+    uint16_t half;
+    switch ((enum gguf_type)tensor->type) {
+    case GGUF_F32:
+        memcpy(&value, at + i * 4, 4);
+        return value;
+    case GGUF_F16:
+        memcpy(&half, at + i * 2, 2);
+        return kernels_half_to_float(half);
+    case GGUF_Q8_0:
+        memcpy(&half, at + i / 32 * 34, 2);
+        return (double)kernels_half_to_float(half) * (int8_t)at[i / 32 * 34 + 2 + i % 32];
+    }
+    return 0;
+}
+
+static const struct gguf_tensor *ref_tensor(int layer, const char *name)
+{
+    char full[GGUF_NAME_BYTES];
+    if (layer >= 0) {
+        snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
+    } else {
+        snprintf(full, sizeof full, "%s.weight", name);
+    }
+    return gguf_tensor_find(&tiny.gguf, full);
+}
+
+static void ref_product(double *y, int layer, const char *name, const double *x)
+{
+    const struct gguf_tensor *tensor = ref_tensor(layer, name);
+    for (uint64_t o = 0; o < tensor->dims[1]; o++) {
+        y[o] = 0;
+        for (uint64_t i = 0; i < tensor->dims[0]; i++) {
+            y[o] += x[i] * ref_weight(tensor, o, i);
+        }
+    }
+}
+
+static void ref_norm(double *y, int layer, const char *name, const double *x)
+{
+    const struct gguf_tensor *tensor = ref_tensor(layer, name);
+    uint64_t dim = tensor->dims[0];
+    double sum = 0;
+    for (uint64_t i = 0; i < dim; i++) {
+        sum += x[i] * x[i];
+    }
+    for (uint64_t i = 0; i < dim; i++) {
+        y[i] = x[i] / sqrt(sum / (double)dim + tiny.gguf.shape.norm_epsilon) *
+               ref_weight(tensor, 0, i);
+    }
+}
+
+static void ref_rope(double *v, uint32_t heads, uint32_t position)
+{
+    const struct model_shape *s = &tiny.gguf.shape;
+    const struct gguf_tensor *factors = ref_tensor(-1, "rope_freqs");
+    for (uint32_t h = 0; h < heads; h++) {
+        for (uint32_t i = 0; i < s->rope_dim / 2; i++) {
+            double *pair = v + h * s->head_dim + 2 * i;
+            double angle = position * pow(s->rope_base, -2.0 * i / s->rope_dim);
+            angle /= factors ? ref_weight(factors, 0, i) : 1;
+            double a = pair[0], b = pair[1];
+            pair[0] = a * cos(angle) - b * sin(angle);
+            pair[1] = a * sin(angle) + b * cos(angle);
+        }
+    }
+}
+
+static double ref_keys[2][REF_TOKENS][REF_WIDTH], ref_values[2][REF_TOKENS][REF_WIDTH];
+
+static void ref_attend(double *out, const double *q, uint32_t layer, uint32_t position)
+{
+    const struct model_shape *s = &tiny.gguf.shape;
+    for (uint32_t h = 0; h < s->heads; h++) {
+        uint32_t kv = h / (s->heads / s->kv_heads) * s->head_dim;
+        double weights[REF_TOKENS], total = 0;
+        for (uint32_t t = 0; t <= position; t++) {
+            double score = 0;
+            for (uint32_t d = 0; d < s->head_dim; d++) {
+                score += q[h * s->head_dim + d] * ref_keys[layer][t][kv + d];
+            }
+            weights[t] = exp(score / sqrt(s->head_dim));
+            total += weights[t];
+        }
+        for (uint32_t d = 0; d < s->head_dim; d++) {
+            double *sum = &out[h * s->head_dim + d];
+            *sum = 0;
+            for (uint32_t t = 0; t <= position; t++) {
+                *sum += weights[t] / total * ref_values[layer][t][kv + d];
+            }
+        }
+    }
+}
+
+static void ref_forward(double *logits, uint32_t token, uint32_t position)
+{
+    const struct model_shape *s = &tiny.gguf.shape;
+    double x[REF_WIDTH], n[REF_WIDTH], q[REF_WIDTH], a[REF_WIDTH], y[REF_WIDTH], g[REF_WIDTH];
+    for (uint32_t i = 0; i < s->dim; i++) {
+        x[i] = ref_weight(ref_tensor(-1, "token_embd"), token, i);
+    }
+    for (uint32_t l = 0; l < s->layers; l++) {
+        ref_norm(n, (int)l, "attn_norm", x);
+        ref_product(q, (int)l, "attn_q", n);
+        ref_product(ref_keys[l][position], (int)l, "attn_k", n);
+        ref_product(ref_values[l][position], (int)l, "attn_v", n);
+        ref_rope(q, s->heads, position);
+        ref_rope(ref_keys[l][position], s->kv_heads, position);
+        ref_attend(a, q, l, position);
+        ref_product(y, (int)l, "attn_output", a);
+        for (uint32_t i = 0; i < s->dim; i++) {
+            x[i] += y[i];
+        }
+        ref_norm(n, (int)l, "ffn_norm", x);
+        ref_product(g, (int)l, "ffn_gate", n);
+        ref_product(y, (int)l, "ffn_up", n);
+        for (uint32_t i = 0; i < s->ffn_dim; i++) {
+            g[i] = g[i] / (1 + exp(-g[i])) * y[i];
+        }
+        ref_product(y, (int)l, "ffn_down", g);
+        for (uint32_t i = 0; i < s->dim; i++) {
+            x[i] += y[i];
+        }
+    }
+    ref_norm(n, -1, "output_norm", x);
+    ref_product(logits, -1, s->tied_output ? "token_embd" : "output", n);
+}
+
+static void test_run_logits_match_naive_double(void **state)
+{
+    (void)state;
+    const struct {
+        enum gguf_type type;
+        bool tied;
+    } cases[] = {{GGUF_F32, false}, {GGUF_F32, true}, {GGUF_F16, false}, {GGUF_Q8_0, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        tiny_make(&tiny, cases[c].type, cases[c].tied, 11 + c);
+        double expected[REF_WIDTH];
+        for (uint32_t t = 0; t < PROMPT_TOKENS; t++) {
+            ref_forward(expected, prompt[t], t);
+        }
+        struct arena *arena = test_arena();
+        struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+        struct rig rig;
+        rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+        rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+        rig_blocks(&rig, 0, 0, 1);
+        kernels_run(rig.kernels, &rig.step);
+        for (uint32_t i = 0; i < tiny.gguf.shape.vocab_tokens; i++) {
+            assert_true(fabs(expected[i] - (double)kernels_logits(rig.kernels)[i]) < 2e-4);
+        }
+        kernels_stop(rig.kernels);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_run_same_call_same_bits),
+        cmocka_unit_test(test_run_small_tiles_same_bits),
+        cmocka_unit_test(test_run_stop_id_ends_its_row_only),
+        cmocka_unit_test(test_run_not_finite_fails_its_row_only),
+        cmocka_unit_test(test_run_heartbeat_grows_each_layer),
+        cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch),
+        cmocka_unit_test(test_run_logits_match_naive_double),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

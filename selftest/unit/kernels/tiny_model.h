@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a small random model for tests, as a file in memory (header struct by hand, tensor bytes
+ * generated), and an engine with its step record around it. Odd sizes on purpose.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/engine.h"
+
+#define TINY_FILE_BYTES (1u << 20)
+
+struct tiny {
+    struct gguf gguf;
+    struct gguf_source source;
+    _Alignas(64) uint8_t bytes[TINY_FILE_BYTES];
+};
+
+static inline uint32_t tiny_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33);
+}
+
+/* Uniform in [-1, 1). */
+static inline float tiny_uniform(uint64_t *state)
+{
+    return (float)(tiny_random(state) & 0xffffff) / 8388608.0f - 1.0f;
+}
+
+/* Enough for tests: normal numbers only, truncated. */
+static inline uint16_t tiny_half(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
+    if (exponent <= 0) {
+        return (uint16_t)(bits >> 16 & 0x8000);
+    }
+    return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
+}
+
+static inline void tiny_fill(uint8_t *to, enum gguf_type type, uint64_t count, float scale,
+                             float offset, uint64_t *state)
+{
+    if (type == GGUF_F32) {
+        for (uint64_t i = 0; i < count; i++) {
+            float value = offset + scale * tiny_uniform(state);
+            memcpy(to + i * 4, &value, 4);
+        }
+    } else if (type == GGUF_F16) {
+        for (uint64_t i = 0; i < count; i++) {
+            uint16_t half = tiny_half(scale * tiny_uniform(state));
+            memcpy(to + i * 2, &half, 2);
+        }
+    } else {
+        for (uint64_t i = 0; i < count / 32; i++) {
+            uint16_t half = tiny_half(scale / 127 * (1.0f + 0.5f * tiny_uniform(state)));
+            memcpy(to + i * 34, &half, 2);
+            for (uint32_t j = 0; j < 32; j++) {
+                to[i * 34 + 2 + j] = (uint8_t)(int8_t)(tiny_random(state) % 255 - 127);
+            }
+        }
+    }
+}
+
+static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const char *name,
+                                              enum gguf_type type, uint64_t columns, uint64_t rows,
+                                              uint64_t *state)
+{
+    struct gguf_tensor *tensor = &tiny->gguf.tensors[tiny->gguf.tensors_count++];
+    uint64_t unit = type == GGUF_F32 ? 4 : 2;
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    tensor->type = type;
+    tensor->dims_count = rows == 0 ? 1 : 2;
+    tensor->dims[0] = columns;
+    tensor->dims[1] = rows == 0 ? 1 : rows;
+    tensor->dims[2] = tensor->dims[3] = 1;
+    tensor->offset = tiny->source.size_bytes;
+    uint64_t count = columns * tensor->dims[1];
+    tensor->bytes = type == GGUF_Q8_0 ? count / 32 * 34 : count * unit;
+    if (tensor->offset + tensor->bytes > TINY_FILE_BYTES) {
+        abort();
+    }
+    float scale = rows == 0 ? 0.2f : 1.5f / sqrtf((float)columns);
+    tiny_fill(tiny->bytes + tensor->offset, type, count, scale, rows == 0 ? 1.0f : 0.0f, state);
+    tiny->source.size_bytes += (tensor->bytes + 31) / 32 * 32;
+    return tensor;
+}
+
+/* Odd sizes where the type allows: no width is a multiple of sixteen. */
+static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
+{
+    if (type == GGUF_Q8_0) {
+        return (struct model_shape){
+            .layers = 2, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn_dim = 96,
+            .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 16, .rope_base = 10000.0f,
+            .norm_epsilon = 1e-5f, .tied_output = tied,
+        };
+    }
+    return (struct model_shape){
+        .layers = 2, .dim = 42, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn_dim = 53,
+        .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 8, .rope_base = 10000.0f,
+        .norm_epsilon = 1e-5f, .tied_output = tied, .has_rope_factors = !tied,
+    };
+}
+
+static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, uint64_t seed)
+{
+    uint64_t state = seed;
+    memset(tiny, 0, sizeof *tiny);
+    struct model_shape s = tiny->gguf.shape = tiny_shape(type, tied);
+    tiny->gguf.has_model = true;
+    tiny_tensor(tiny, "token_embd.weight", type, s.dim, s.vocab_tokens, &state);
+    for (uint32_t i = 0; i < s.layers; i++) {
+        const struct {
+            const char *name;
+            uint32_t columns, rows;
+        } parts[] = {
+            {"attn_norm", s.dim, 0},
+            {"attn_q", s.dim, s.heads * s.head_dim},
+            {"attn_k", s.dim, s.kv_heads * s.head_dim},
+            {"attn_v", s.dim, s.kv_heads * s.head_dim},
+            {"attn_output", s.heads * s.head_dim, s.dim},
+            {"ffn_norm", s.dim, 0},
+            {"ffn_gate", s.dim, s.ffn_dim},
+            {"ffn_up", s.dim, s.ffn_dim},
+            {"ffn_down", s.ffn_dim, s.dim},
+        };
+        for (uint32_t j = 0; j < sizeof parts / sizeof parts[0]; j++) {
+            char name[GGUF_NAME_BYTES];
+            snprintf(name, sizeof name, "blk.%u.%s.weight", i, parts[j].name);
+            tiny_tensor(tiny, name, parts[j].rows ? type : GGUF_F32, parts[j].columns,
+                        parts[j].rows, &state);
+        }
+    }
+    tiny_tensor(tiny, "output_norm.weight", GGUF_F32, s.dim, 0, &state);
+    if (!tied) {
+        tiny_tensor(tiny, "output.weight", type, s.dim, s.vocab_tokens, &state);
+    }
+    if (s.has_rope_factors) {
+        tiny_tensor(tiny, "rope_freqs.weight", GGUF_F32, s.rope_dim / 2, 0, &state);
+    }
+    uint64_t size = tiny->source.size_bytes;
+    gguf_source_memory(&tiny->source, tiny->bytes, size, "tiny");
+}
+
+static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, struct arena *arena)
+{
+    struct kernels_weights *weights;
+    struct config_error error;
+    uint64_t digest;
+    struct plan plan = {0};
+    kernels_weights_plan(&plan, &tiny->gguf);
+    uint64_t before = arena->used_bytes;
+    if (kernels_weights_load(&weights, &tiny->gguf, &tiny->source, arena, NULL, &digest, &error) !=
+        STATUS_OK) {
+        print_error("%s\n", error.text);
+        fail();
+    }
+    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_WEIGHTS));
+    return weights;
+}
+
+/* An engine and one step record. */
+struct rig {
+    struct kernels *kernels;
+    struct kernels_settings settings;
+    struct step step;
+    uint64_t heartbeat;
+};
+
+static inline struct kernels_settings rig_settings(enum kernels_simd simd, uint32_t threads)
+{
+    return (struct kernels_settings){
+        .simd = simd, .threads = threads, .batch_calls = 8, .steps_per_plan = 8, .step_tokens = 80,
+        .context_tokens = 128, .kv_block_tokens = 8, .kv_blocks = 128, .blocks_per_call = 16,
+    };
+}
+
+static inline void rig_start(struct rig *rig, const struct kernels_settings *settings,
+                             const struct kernels_weights *weights, struct arena *arena)
+{
+    struct plan plan = {0};
+    memset(rig, 0, sizeof *rig);
+    rig->settings = *settings;
+    kernels_plan(&plan, settings, &weights->shape);
+    uint64_t before = arena->used_bytes;
+    assert_status(STATUS_OK,
+                  kernels_init(&rig->kernels, settings, weights, arena, &rig->heartbeat));
+    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_ENGINE));
+    step_layout_init(&rig->step.layout, settings->batch_calls, settings->steps_per_plan,
+                     settings->step_tokens, settings->blocks_per_call);
+    rig->step.base = arena_take(arena, 1, rig->step.layout.total_bytes);
+}
+
+static inline void rig_clear(struct rig *rig)
+{
+    memset(rig->step.base, 0, rig->step.layout.total_bytes);
+}
+
+/* Adds a greedy row; its blocks are salt, salt + stride, ... modulo the pool. */
+static inline struct step_row *rig_row(struct rig *rig, const uint32_t *tokens, uint32_t count,
+                                       uint32_t position, uint32_t decode_steps)
+{
+    struct step_header *header = step_header(&rig->step);
+    struct step_row *row = step_row(&rig->step, header->rows_count++);
+    *row = (struct step_row){
+        .first_position = position,
+        .tokens_count = count,
+        .tokens_first = header->tokens_count,
+        .decode_steps = decode_steps,
+        .blocks_count = rig->settings.blocks_per_call,
+        .sampling = {.top_p = 1, .repeat_penalty = 1},
+    };
+    memcpy(step_tokens(&rig->step) + header->tokens_count, tokens, count * sizeof *tokens);
+    header->tokens_count += count;
+    return row;
+}
+
+static inline void rig_blocks(struct rig *rig, uint32_t row, uint32_t first, uint32_t stride)
+{
+    for (uint32_t i = 0; i < rig->settings.blocks_per_call; i++) {
+        step_blocks(&rig->step, row)[i] = (first + i * stride) % rig->settings.kv_blocks;
+    }
+}
