@@ -19,6 +19,7 @@
 #define GGUF_TENSORS_MAX  (GGUF_LAYERS_MAX * 12 + 8)
 #define GGUF_NAME_BYTES   64
 #define GGUF_NO_TOKEN     UINT32_MAX
+#define GGUF_TOKEN_BYTES_MAX 1024        /* longest token string */
 
 enum gguf_type { GGUF_F32 = 0, GGUF_F16 = 1, GGUF_Q8_0 = 8 };  /* as in the file */
 const char *gguf_type_name(uint32_t type);      /* any ggml type number, known or not */
@@ -65,7 +66,7 @@ struct gguf_vocab_info {            /* sizes, from the scan */
     enum vocab_kind kind;
     enum vocab_pre pre;
     uint32_t tokens, merges;
-    uint64_t text_bytes;            /* all token strings, and all merges */
+    uint64_t text_bytes;            /* all token strings */
     uint32_t bos_id, eos_id, unk_id, eot_id;    /* GGUF_NO_TOKEN: none */
     bool add_bos, add_space_prefix;
     uint32_t token_bytes_max;

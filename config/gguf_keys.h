@@ -9,7 +9,6 @@
 #define GGUF_KEYS_MAX         65536     /* keys of a file */
 #define GGUF_KEY_BYTES_MAX    65535     /* as in the format's specification */
 #define GGUF_TEXT_BYTES       64        /* kept of a text value */
-#define GGUF_TOKEN_BYTES_MAX  1024      /* longest token string */
 #define GGUF_MERGE_BYTES_MAX  (2 * GGUF_TOKEN_BYTES_MAX + 1)
 #define GGUF_TOKENS_MAX       (1u << 22)
 

@@ -16,19 +16,29 @@ enum vocab_token_kind {             /* as in tokenizer.ggml.token_type */
     VOCAB_TOKEN_UNUSED, VOCAB_TOKEN_BYTE
 };
 
+/* Tokens that are found in a text before it is tokenized: longest first. */
+struct vocab_specials {
+    uint8_t *starts;                /* bitmap over the first two bytes of a text */
+    uint64_t lengths[GGUF_TOKEN_BYTES_MAX / 64 + 1];    /* bitmap: there is one of this length */
+    uint32_t bytes_max;             /* of the longest; 0: there are none */
+};
+
 struct vocab {
     struct gguf_vocab_info info;
-    /* private: only vocab.c and its tokenizers; all arrays lie in the model arena */
+    /* private: only vocab*.c; all arrays lie in the model arena */
     uint32_t *text_first;           /* (tokens + 1) offsets into text */
-    char *text;
-    float *scores;                  /* (tokens), SPM */
-    uint8_t *kinds;                 /* (tokens) */
+    uint8_t *text;
+    uint8_t *kinds;                 /* (tokens) enum vocab_token_kind */
     uint32_t *hash;                 /* open addressing: text -> id + 1 */
     uint32_t hash_mask;
+    uint32_t *orders;               /* (tokens), SPM: the smaller, the higher the score */
+    uint8_t *bridges;               /* SPM, bitmap: pairs of characters that some token joins */
     uint32_t *merge_left, *merge_right, *merge_into;    /* (merges), BPE, by rank */
     uint32_t *merge_hash;           /* open addressing: (left, right) -> rank + 1 */
     uint32_t merge_hash_mask;
     uint32_t byte_token[256];       /* byte fallback (SPM), single bytes (BPE) */
+    struct vocab_specials user;     /* user-defined tokens: always found */
+    struct vocab_specials special;  /* these, control and unknown tokens: with parse_special */
 };
 
 void vocab_plan(struct plan *plan, const struct gguf_vocab_info *info);
@@ -48,11 +58,12 @@ uint64_t vocab_scratch_bytes(uint32_t text_bytes_max);
 void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t text_bytes_max);
 
 /*
- * Text to tokens; special tokens are plain text unless `parse_special`. No BOS is added.
- * SPM adds its space prefix (when the file says so) if the text is not empty.
+ * Text to tokens. Control tokens are plain text unless `parse_special`: plain text never gives one.
+ * User-defined tokens are words of the vocabulary, not commands, and are always found, as the
+ * models' own tokenizers do. No BOS is added. SPM adds its space prefix (when the file says so) to a
+ * text that is not empty.
  * BUSY_SPACE: more than `tokens_max` tokens, or the text is longer than the scratch.
- * Invalid UTF-8 is data: its bytes become byte tokens. Cost: O(n log n) time for SPM, O(n * longest
- * word) bounded for BPE.
+ * Invalid UTF-8 is data: its bytes become byte tokens. Cost: O(n log n).
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
                                     const char *text, uint32_t text_bytes, bool parse_special,

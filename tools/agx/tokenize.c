@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: `agx tokenize`: prints the token ids of a text, separated by spaces, on one line. It reads
+ * the vocabulary from a model file (vocabulary-only files too) with the appliance's own code, so the
+ * ids are those that the appliance would compute for a prompt of the same bytes.
+ *
+ * No BOS is added, special tokens are plain text, and the bytes of a file are taken as they are, a
+ * newline at the end included.
+ *
+ * Bounds: memory of about 80 bytes for each byte of text, most of it never touched.
+ */
+#include "tools/agx/tokenize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/vocab.h"
+
+#define HEADER_BYTES_MAX (UINT64_C(1) << 30)
+
+enum { EXIT_FILE = 1, EXIT_USAGE = 2 };
+
+struct arguments {
+    const char *vocab, *file, *text;
+};
+
+struct text {
+    char *bytes;
+    uint32_t count;
+};
+
+static int usage(const char *problem)
+{
+    fprintf(stderr, "agx tokenize: %s\nusage: agx tokenize --vocab MODEL.gguf [--file F | TEXT]\n",
+            problem);
+    return EXIT_USAGE;
+}
+
+/* NULL, or what is wrong. After `--` everything is text. */
+static const char *parse_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    bool options = true;
+    for (int i = 1; i < argc; i++) {
+        const char **value = NULL;
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = false;
+            continue;
+        }
+        if (options && strcmp(argv[i], "--vocab") == 0) {
+            value = &arguments->vocab;
+        } else if (options && strcmp(argv[i], "--file") == 0) {
+            value = &arguments->file;
+        } else if (options && strncmp(argv[i], "--", 2) == 0) {
+            return "unknown option";
+        }
+        if (value != NULL && ++i == argc) {
+            return "the last option has no value";
+        }
+        value = value != NULL ? value : &arguments->text;
+        if (*value != NULL) {
+            return "given twice: --vocab, --file and TEXT are single";
+        }
+        *value = argv[i];
+    }
+    if (arguments->vocab == NULL) {
+        return "--vocab is missing";
+    }
+    return (arguments->file == NULL) == (arguments->text == NULL)
+               ? "either --file or TEXT is expected"
+               : NULL;
+}
+
+/* The whole file, also one that has no size (a pipe). */
+static bool read_file(struct text *text, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    uint64_t room = 1 << 16, count = 0;
+    char *bytes = file != NULL ? malloc(room) : NULL;
+    size_t got = 1;
+    while (bytes != NULL && got > 0) {
+        got = fread(bytes + count, 1, room - count, file);
+        count += got;
+        if (count == room) {
+            room *= 2;
+            char *grown = room <= UINT32_MAX ? realloc(bytes, room) : NULL;
+            if (grown == NULL) {
+                free(bytes);
+            }
+            bytes = grown;
+        }
+    }
+    bool complete = bytes != NULL && !ferror(file);
+    if (file != NULL) {
+        fclose(file);
+    }
+    *text = (struct text){.bytes = bytes, .count = (uint32_t)count};
+    if (!complete) {
+        fprintf(stderr, "agx tokenize: %s: cannot be read into memory\n", path);
+    }
+    return complete;
+}
+
+static bool load_vocabulary(struct vocab *vocab, const char *path)
+{
+    static struct gguf gguf;
+    struct gguf_source source;
+    struct config_error error = {{0}};
+    struct plan plan = {0};
+    struct arena arena;
+    enum status status = gguf_source_open(&source, path, &error);
+    if (status == STATUS_OK) {
+        status = gguf_scan(&gguf, &source, HEADER_BYTES_MAX, &error);
+    }
+    if (status == STATUS_OK) {
+        vocab_plan(&plan, &gguf.vocab);
+        status = arena_map(&arena, plan_tier_bytes(&plan, TIER_MODEL), false);
+    }
+    if (status == STATUS_OK) {
+        status = vocab_load(vocab, &gguf, &source, &arena, &error);
+    }
+    gguf_source_close(&source);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "agx tokenize: %s\n", error.text[0] != '\0' ? error.text : status_text(status));
+    }
+    return status == STATUS_OK;
+}
+
+/* printf would take longer than the tokenizer. */
+static void print_ids(const uint32_t *ids, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char digits[12];
+        uint32_t at = sizeof digits, id = ids[i];
+        do {
+            digits[--at] = (char)('0' + id % 10);
+            id /= 10;
+        } while (id > 0);
+        if (i > 0) {
+            putchar(' ');
+        }
+        fwrite(digits + at, 1, sizeof digits - at, stdout);
+    }
+    putchar('\n');
+}
+
+/* At worst each byte, and a space mark of three bytes before it, is a token. */
+static bool print_tokens(const struct vocab *vocab, const struct text *text)
+{
+    uint64_t ids_max = 4 * ((uint64_t)text->count + 1);
+    uint32_t ids_count = 0;
+    void *memory = malloc(vocab_scratch_bytes(text->count));
+    uint32_t *ids = ids_max <= UINT32_MAX ? malloc(ids_max * sizeof *ids) : NULL;
+    bool fits = memory != NULL && ids != NULL;
+    if (fits) {
+        struct vocab_scratch scratch;
+        vocab_scratch_init(&scratch, memory, text->count);
+        fits = vocab_encode(vocab, &scratch, text->bytes, text->count, false, ids,
+                            (uint32_t)ids_max, &ids_count) == STATUS_OK;
+    }
+    if (fits) {
+        print_ids(ids, ids_count);
+    } else {
+        fprintf(stderr, "agx tokenize: not enough memory for %u bytes of text\n", text->count);
+    }
+    free(ids);
+    free(memory);
+    return fits;
+}
+
+int tokenize_main(int argc, char **argv)
+{
+    static struct vocab vocab;
+    struct arguments arguments = {0};
+    struct text text = {0};
+    const char *problem = parse_arguments(&arguments, argc, argv);
+    if (problem != NULL) {
+        return usage(problem);
+    }
+    if (arguments.text != NULL) {
+        text = (struct text){.bytes = strdup(arguments.text),
+                             .count = (uint32_t)strlen(arguments.text)};
+    }
+    if (text.bytes == NULL && (arguments.file == NULL || !read_file(&text, arguments.file))) {
+        return EXIT_FILE;
+    }
+    bool done = load_vocabulary(&vocab, arguments.vocab) && print_tokens(&vocab, &text) &&
+                fflush(stdout) == 0;
+    free(text.bytes);
+    return done ? 0 : EXIT_FILE;
+}
