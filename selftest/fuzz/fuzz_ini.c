@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of an INI file break the parser: no crash, no message that is not one line of printable
- * ASCII, no value outside its row's range, and the relations and limits of what loads are refused or hold.
+ * Goal: no bytes of an INI file break the parser: no crash, no message that is not one line of
+ * printable ASCII, no value outside its row's range, and the relations and limits of what loads are
+ * refused or hold.
  * Method: the input is the file; what it does not name has its default. Seeds lie in corpus/ini.
  */
 #include <stdlib.h>
