@@ -48,6 +48,7 @@ UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
 
+.SECONDARY:
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a  ## build agentix, agx and libagx.a (default)
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: an engine that computes nothing and can be wrong in every way that matters. For every position
+ * of every block it keeps a hash of the tokens up to there, and a token is sampled from the hash at
+ * the last position, read through the row's block ids. So a call's tokens are a pure function of its
+ * prompt, and come out wrong if a token is fed twice, left out, put at a wrong position, or read from
+ * a block that somebody else has written since.
+ */
+#include "appliance/base/step.h"
+
+struct fake_engine {
+    struct step step;
+    uint64_t *kv;                   /* (blocks, block_tokens) */
+    uint32_t blocks, block_tokens, vocab_tokens;
+};
+
+/* Runs the step record; `context` is a struct fake_engine (see struct fake_world.engine). */
+void fake_engine_run(void *context);
+/* A worker that died takes its KV along. */
+void fake_engine_forget(struct fake_engine *engine);
+/* What an undisturbed engine says: `tokens` holds `prompt` tokens and gets up to `max` more. Ends
+ * behind a stop id. Returns how many were produced. */
+uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
+                            uint32_t max, const struct call_sampling *sampling);
