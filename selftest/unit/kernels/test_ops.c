@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Goal: attention, softmax, norm and SwiGLU of both sets agree to the bit, and are right.
+ * Method: odd sizes of everything, scrambled blocks, lanes that do not exist filled with NaN; the
+ * exponential against libm's in double (relative error below 3e-7).
+ */
+#include "selftest/unit/test.h"
+
+#include "kernels/exp.h"
+#include "selftest/unit/kernels/tiny_model.h"
+
+static const struct kernels_ops *const both[2] = {&kernels_ops_plain, &kernels_ops_avx2};
+
+static uint32_t sets_count(void)
+{
+    return kernels_simd_best() == KERNELS_AVX2 ? 2 : 1;
+}
+
+static void test_exp_libm_close(void **state)
+{
+    (void)state;
+    for (float x = -87.0f; x < 88.0f; x += 0.0137f) {
+        double expected = exp((double)x);
+        assert_true(fabs(kernels_exp(x) - expected) <= 3e-7 * expected);
+    }
+    assert_true(kernels_exp(0.0f) == 1.0f);
+    assert_true(kernels_exp(-1e30f) > 0 && kernels_exp(-INFINITY) < 1e-37f);
+    assert_true(isfinite(kernels_exp(INFINITY)) && kernels_exp(1000.0f) > 1e38f);
+    assert_true(isnan(kernels_exp(NAN)));
+}
+
+static void test_exponentiate_odd_counts_equal_bits(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count < 70; count++) {
+        float values[2][80], sums[2];
+        for (uint32_t s = 0; s < sets_count(); s++) {
+            uint64_t random = count;
+            memset(values[s], 0xff, sizeof values[s]);
+            for (uint32_t i = 0; i < count; i++) {
+                values[s][i] = 20 * tiny_uniform(&random);
+            }
+            sums[s] = both[s]->exponentiate(values[s], count, 0.37f);
+        }
+        double total = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            assert_true(values[0][i] > 0 && values[0][i] <= 1);
+            total += values[0][i];
+        }
+        assert_true(fabs(total - sums[0]) < 1e-5 * total);
+        if (sets_count() == 2) {
+            assert_memory_equal(values[0], values[1], count * sizeof(float));
+            assert_memory_equal(&sums[0], &sums[1], sizeof sums[0]);
+        }
+    }
+}
+
+static void test_exponentiate_nan_reaches_sum(void **state)
+{
+    (void)state;
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t bad = 0; bad < 19; bad++) {
+            float values[24] = {0};
+            values[bad] = bad % 2 ? NAN : INFINITY;
+            assert_true(isnan(both[s]->exponentiate(values, 19, 1.0f)));
+        }
+    }
+}
+
+static void test_norm_odd_dims_equal_bits(void **state)
+{
+    (void)state;
+    for (uint32_t dim = 1; dim < 70; dim++) {
+        float x[80], weight[80] = {0}, out[2][80] = {{0}};
+        uint64_t random = dim;
+        memset(x, 0xff, sizeof x);      /* past the end: NaN */
+        double squares = 0;
+        for (uint32_t i = 0; i < dim; i++) {
+            x[i] = tiny_uniform(&random);
+            weight[i] = tiny_uniform(&random);
+            squares += (double)x[i] * x[i];
+        }
+        for (uint32_t s = 0; s < sets_count(); s++) {
+            both[s]->norm(out[s], x, weight, dim, 1e-5f);
+        }
+        double inverse = 1 / sqrt(squares / dim + 1e-5);
+        for (uint32_t i = 0; i < dim; i++) {
+            assert_true(fabs(x[i] * inverse * weight[i] - out[0][i]) < 1e-5);
+        }
+        if (sets_count() == 2) {
+            assert_memory_equal(out[0], out[1], dim * sizeof(float));
+        }
+    }
+}
+
+static void test_swiglu_equal_bits(void **state)
+{
+    (void)state;
+    float gate[2][64], up[64];
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t i = 0; i < 64; i++) {
+            gate[s][i] = ((float)i - 32) * 5;
+            up[i] = (float)i * 0.1f;
+        }
+        both[s]->swiglu(gate[s], up, 64);
+    }
+    for (uint32_t i = 0; i < 64; i++) {
+        double g = ((double)i - 32) * 5;
+        assert_true(fabs(g / (1 + exp(-g)) * up[i] - gate[0][i]) < 1e-4);
+    }
+    if (sets_count() == 2) {
+        assert_memory_equal(gate[0], gate[1], sizeof gate[0]);
+    }
+}
+
+/* ---- attention ---- */
+
+#define POOL_BLOCKS 12
+#define HEADS_MAX   5
+#define DIM_MAX     136
+#define TOKENS_MAX  96
+
+static float pool[POOL_BLOCKS * 2 * DIM_MAX * 24];
+static float queries[HEADS_MAX * DIM_MAX];
+static float scores[2][HEADS_MAX * TOKENS_MAX], heads_out[2][HEADS_MAX * DIM_MAX];
+
+/* Keys and values of `tokens` positions; everything else in the pool is NaN. */
+static void pool_fill(const struct kernels_attention *a, float *keys, float *values)
+{
+    uint64_t random = a->tokens;
+    memset(pool, 0xff, sizeof pool);
+    for (uint32_t i = 0; i < HEADS_MAX * DIM_MAX; i++) {
+        queries[i] = tiny_uniform(&random);
+    }
+    for (uint32_t t = 0; t < a->tokens; t++) {
+        uint64_t block = a->blocks[t / a->block_tokens] * a->block_floats;
+        uint32_t slot = t % a->block_tokens;
+        for (uint32_t d = 0; d < kernels_head_lanes(a->head_dim); d++) {
+            bool real = d < a->head_dim;
+            values[block + slot * kernels_head_lanes(a->head_dim) + d] =
+                real ? tiny_uniform(&random) : 0;
+            if (real) {
+                keys[block + d * a->block_tokens + slot] = tiny_uniform(&random);
+            }
+        }
+    }
+}
+
+static void check_attention(uint32_t heads, uint32_t head_dim, uint32_t block_tokens, uint32_t tokens)
+{
+    const uint32_t blocks[POOL_BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 10, 3, 8, 4, 6};
+    uint64_t extent = (uint64_t)kernels_head_lanes(head_dim) * block_tokens;
+    struct kernels_attention a = {
+        .heads = heads, .head_dim = head_dim, .tokens = tokens, .block_tokens = block_tokens,
+        .block_floats = 2 * extent, .blocks = blocks, .queries = queries,
+        .keys = pool, .values = pool + extent, .scores_stride = TOKENS_MAX,
+    };
+    pool_fill(&a, pool, pool + extent);
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        memset(scores[s], 0xff, sizeof scores[s]);
+        memset(heads_out[s], 0xff, sizeof heads_out[s]);
+        a.scores = scores[s];
+        a.out = heads_out[s];
+        both[s]->scores(&a);
+        both[s]->weigh(&a);
+    }
+    for (uint32_t h = 0; h < heads; h++) {
+        for (uint32_t t = 0; t < tokens; t++) {
+            assert_true(isfinite(scores[0][h * TOKENS_MAX + t]));
+        }
+        if (sets_count() == 2) {
+            assert_memory_equal(scores[0] + h * TOKENS_MAX, scores[1] + h * TOKENS_MAX,
+                                tokens * sizeof(float));
+        }
+    }
+    uint32_t out_floats = heads * kernels_head_lanes(head_dim);
+    for (uint32_t i = 0; i < out_floats; i++) {
+        assert_true(isfinite(heads_out[0][i]));
+    }
+    if (sets_count() == 2) {
+        assert_memory_equal(heads_out[0], heads_out[1], out_floats * sizeof(float));
+    }
+}
+
+static void test_attention_odd_shapes_equal_bits(void **state)
+{
+    (void)state;
+    const uint32_t dims[] = {2, 8, 12, 48, 64, 80, 100, 136};
+    for (uint32_t d = 0; d < sizeof dims / sizeof dims[0]; d++) {
+        for (uint32_t tokens = 1; tokens <= TOKENS_MAX; tokens += d == 2 ? 1 : 13) {
+            check_attention(1 + tokens % HEADS_MAX, dims[d], 8, tokens);
+            check_attention(1 + d % HEADS_MAX, dims[d], 16, tokens);
+            check_attention(2, dims[d], 24, tokens);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exp_libm_close),
+        cmocka_unit_test(test_exponentiate_odd_counts_equal_bits),
+        cmocka_unit_test(test_exponentiate_nan_reaches_sum),
+        cmocka_unit_test(test_norm_odd_dims_equal_bits),
+        cmocka_unit_test(test_swiglu_equal_bits),
+        cmocka_unit_test(test_attention_odd_shapes_equal_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

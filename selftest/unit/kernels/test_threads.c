@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Goal: all threads run, nobody passes a barrier before all came, with fewer CPUs than threads too.
+ * Method: counters that each phase checks; many runs and phases; 1 to 8 threads.
+ */
+#include "selftest/unit/test.h"
+
+#include "kernels/threads.h"
+
+#define PHASES 50
+#define RUNS   40
+
+static struct kernels_threads threads;
+static _Atomic uint32_t arrivals[PHASES];
+static _Atomic uint32_t early, runs_seen[KERNELS_THREADS_MAX];
+
+static void work(void *context, uint32_t thread)
+{
+    uint32_t count = *(const uint32_t *)context;
+    runs_seen[thread]++;
+    for (uint32_t phase = 0; phase < PHASES; phase++) {
+        arrivals[phase]++;
+        kernels_threads_wait(&threads);
+        early += arrivals[phase] % count != 0;
+        kernels_threads_wait(&threads);
+    }
+}
+
+static void check_crew(uint32_t count)
+{
+    struct arena *arena = test_arena();
+    struct plan plan = {0};
+    kernels_threads_plan(&plan, count);
+    assert_status(STATUS_OK, kernels_threads_init(&threads, count, work, &count, arena));
+    assert_int_equal(arena->used_bytes, plan_tier_bytes(&plan, TIER_ENGINE));
+    memset(runs_seen, 0, sizeof runs_seen);
+    memset(arrivals, 0, sizeof arrivals);
+    for (uint32_t run = 1; run <= RUNS; run++) {
+        kernels_threads_run(&threads);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_int_equal(runs_seen[i], run);
+        }
+    }
+    assert_int_equal(early, 0);
+    kernels_threads_stop(&threads);
+}
+
+static void test_run_any_count_barriers_hold(void **state)
+{
+    (void)state;
+    const uint32_t counts[] = {1, 2, 3, 8};
+    for (uint32_t i = 0; i < 4; i++) {
+        check_crew(counts[i]);
+    }
+}
+
+static void test_run_after_sleep_wakes_all(void **state)
+{
+    (void)state;
+    uint32_t count = 3;
+    assert_status(STATUS_OK, kernels_threads_init(&threads, count, work, &count, test_arena()));
+    memset(arrivals, 0, sizeof arrivals);
+    threads.spins = 0;                  /* every wait sleeps */
+    for (uint32_t run = 0; run < RUNS; run++) {
+        kernels_threads_run(&threads);
+    }
+    assert_int_equal(early, 0);
+    kernels_threads_stop(&threads);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_run_any_count_barriers_hold),
+        cmocka_unit_test(test_run_after_sleep_wakes_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

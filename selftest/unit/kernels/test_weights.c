@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Goal: a model is loaded whole, to the byte of the plan, or refused with the tensor's name.
+ * Method: the tiny model, spoilt in one place at a time.
+ */
+#include "selftest/unit/test.h"
+
+#include "selftest/unit/kernels/tiny_model.h"
+
+static struct tiny tiny;
+
+static enum status load(struct config_error *error, uint64_t *digest, uint32_t *progress)
+{
+    struct kernels_weights *weights;
+    return kernels_weights_load(&weights, &tiny.gguf, &tiny.source, test_arena(), progress, digest,
+                                error);
+}
+
+static struct gguf_tensor *tensor_named(const char *name)
+{
+    return &tiny.gguf.tensors[gguf_tensor_find(&tiny.gguf, name) - tiny.gguf.tensors];
+}
+
+static void assert_refused(const char *text)
+{
+    struct config_error error = {{0}};
+    uint64_t digest;
+    assert_status(STATUS_CONFIG_MODEL, load(&error, &digest, NULL));
+    assert_string_equal(error.text, text);
+}
+
+static void test_load_good_model_progress_and_digest(void **state)
+{
+    (void)state;
+    struct config_error error;
+    uint64_t first, again, other;
+    uint32_t progress = 0;
+    tiny_make(&tiny, GGUF_F16, false, 3);
+    assert_status(STATUS_OK, load(&error, &first, &progress));
+    assert_int_equal(progress, 1000);
+    assert_status(STATUS_OK, load(&error, &again, NULL));
+    assert_true(first == again);
+    tiny.bytes[tensor_named("output.weight")->offset] ^= 1;
+    assert_status(STATUS_OK, load(&error, &other, NULL));
+    assert_true(first != other);
+}
+
+static void test_load_weights_lie_where_they_belong(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, true, 3);
+    struct kernels_weights *weights = tiny_weights(&tiny, test_arena());
+    float row[64];
+    assert_ptr_equal(weights->output.panels, weights->token_embd.panels);
+    kernels_matrix_row(&weights->layers[1].attn_k, 5, row);
+    const struct gguf_tensor *tensor = tensor_named("blk.1.attn_k.weight");
+    assert_memory_equal(row, tiny.bytes + tensor->offset + 5 * 42 * 4, 42 * 4);
+    tensor = tensor_named("blk.1.ffn_norm.weight");
+    assert_memory_equal(weights->layers[1].ffn_norm, tiny.bytes + tensor->offset, 42 * 4);
+}
+
+static void test_load_wrong_shape_refused(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 3);
+    tensor_named("blk.0.attn_q.weight")->dims[1] = 32;
+    assert_refused("tiny: tensor blk.0.attn_q.weight: has 42 x 32, needs 42 x 72");
+    tiny_make(&tiny, GGUF_F32, false, 3);
+    tensor_named("output_norm.weight")->dims[0] = 41;
+    assert_refused("tiny: tensor output_norm.weight: has 41, needs 42");
+}
+
+static void test_load_missing_refused(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 3);
+    memcpy(tensor_named("blk.1.ffn_down.weight")->name, "blk.1.ffn_drown.weight", 23);
+    assert_refused("tiny: tensor blk.1.ffn_down.weight: missing, needs 53 x 42");
+}
+
+static void test_load_wrong_type_refused(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 3);
+    tensor_named("blk.1.ffn_norm.weight")->type = GGUF_F16;
+    assert_refused("tiny: tensor blk.1.ffn_norm.weight: is F16 and not F32, needs 42");
+    tiny_make(&tiny, GGUF_F32, false, 3);
+    tensor_named("blk.1.ffn_up.weight")->type = GGUF_Q8_0;
+    assert_refused("tiny: tensor blk.1.ffn_up.weight: is Q8_0 with broken blocks, needs 42 x 53");
+}
+
+static void test_load_odd_head_refused(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 3);
+    tiny.gguf.shape.head_dim = 13;
+    assert_refused("tiny: a head has 13 channels, needs an even number");
+}
+
+static void test_load_not_finite_refused(void **state)
+{
+    (void)state;
+    const char *names[] = {"token_embd.weight", "blk.0.ffn_norm.weight", "rope_freqs.weight"};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct config_error error;
+        uint64_t digest;
+        float bad = i == 0 ? NAN : INFINITY;
+        tiny_make(&tiny, GGUF_F32, false, 3);
+        memcpy(tiny.bytes + tensor_named(names[i])->offset + 4, &bad, 4);
+        assert_status(STATUS_CONFIG_MODEL, load(&error, &digest, NULL));
+        assert_non_null(strstr(error.text, names[i]));
+        assert_non_null(strstr(error.text, "not finite"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load_good_model_progress_and_digest),
+        cmocka_unit_test(test_load_weights_lie_where_they_belong),
+        cmocka_unit_test(test_load_wrong_shape_refused),
+        cmocka_unit_test(test_load_missing_refused),
+        cmocka_unit_test(test_load_wrong_type_refused),
+        cmocka_unit_test(test_load_odd_head_refused),
+        cmocka_unit_test(test_load_not_finite_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
