@@ -13,7 +13,10 @@ static void check_times(const struct sched *sched, const struct call *call)
     ASSERT(call->wait_us <= call->lifetime_wait_us);
     ASSERT(call->service_us <= call->lifetime_service_us);
     ASSERT(call->promoted_service_us + call->service_us == call->lifetime_service_us);
-    ASSERT(call->quantum_left_us <= sched->queues[call->queue].quantum_us);
+    /* Recompute lengthens it, by no more than the service that the call has received. */
+    ASSERT(call->quantum_left_us <= call->lifetime_service_us ||
+           call->quantum_left_us - call->lifetime_service_us <=
+               sched->queues[call->queue].quantum_us);
     ASSERT(call->quantum_left_us > 0 || call->queue + 1 == sched->settings.queues);
 }
 

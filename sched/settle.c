@@ -9,9 +9,10 @@
  * that call and no other. A finished call is not demoted as well.
  * Bounds: O(rows * N); a lost worker costs O(calls).
  *
- * Recompute is service, for the engine did the work, but it does not use up quantum: a call is
- * never demoted on the way back to where it had been, so each stay in the engine makes progress.
- * (With small quanta and a short pool, two calls could evict each other for ever otherwise.)
+ * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
+ * it: a call is not demoted before it has made as much progress as its way back has cost. So at least
+ * half of what the engine does is progress, where calls with quanta shorter than their recompute
+ * would otherwise take the pool from each other for nothing.
  */
 #include "sched/ending.h"
 #include "sched/policy.h"
@@ -72,6 +73,8 @@ static void count_positions(struct sched *sched, struct call *call,
         call->computed_tokens = call->kv_tokens;
         call->quantum_left_us -=
             duration_us < call->quantum_left_us ? duration_us : call->quantum_left_us;
+    } else if (call->quantum_left_us <= UINT64_MAX - duration_us) {
+        call->quantum_left_us += duration_us;
     }
 }
 

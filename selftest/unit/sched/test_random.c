@@ -285,6 +285,8 @@ static bool model_settle_row(uint32_t row, uint64_t duration, const struct call 
         if (call->kv > call->computed) {
             call->computed = call->kv;
             call->quantum -= duration < call->quantum ? duration : call->quantum;
+        } else {
+            call->quantum += duration;
         }
     }
     if (finish == CALL_FINISH_NONE && call->expired) {
