@@ -10,9 +10,9 @@
  * Bounds: O(rows * N); a lost worker costs O(calls).
  *
  * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
- * it: a call is not demoted before it has made as much progress as its way back has cost. So at least
- * half of what the engine does is progress, where calls with quanta shorter than their recompute
- * would otherwise take the pool from each other for nothing.
+ * it: a call is not demoted before it has made as much progress as its way back has cost. Calls
+ * with quanta shorter than their recompute would otherwise take the pool from each other for
+ * nothing.
  */
 #include "sched/ending.h"
 #include "sched/policy.h"
