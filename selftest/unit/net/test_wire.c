@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: net/wire.c is docs/protocol.md, byte for byte, and refuses everything else.
+ * Method: the vectors of selftest/vectors/frames.txt, which were not made by this codec: each good
+ * frame is decoded, its fields compared, encoded again and compared; each bad one must be refused with
+ * the status and field named there. Then every prefix and every single changed byte of each good
+ * frame, and the table of ranges at its bounds.
+ */
+#include "selftest/unit/test.h"
+
+#include <stdio.h>
+
+#include "net/utf8.h"
+#include "net/wire.h"
+
+#define FRAME_MAX 4096
+#define FIELDS_MAX 24
+
+struct vector {
+    bool refuse;
+    char type[24], status[32], field[32];
+    uint32_t fields_count;
+    char names[FIELDS_MAX][32], values[FIELDS_MAX][256];
+    uint32_t count;
+    uint8_t bytes[FRAME_MAX];
+};
+
+union any_frame {
+    struct wire_hello hello;
+    struct wire_welcome welcome;
+    struct wire_program program;
+    struct wire_program_ok program_ok;
+    struct wire_call call;
+    struct wire_cancel cancel;
+    struct wire_ping ping;
+    struct wire_accept accept;
+    struct wire_tokens tokens;
+    struct wire_done done;
+    struct wire_error error;
+};
+
+/* ---- the codec behind one pair of functions ----------------------------------------------------- */
+
+static enum status decode_payload(uint8_t type, const uint8_t *bytes, uint32_t count,
+                                  union any_frame *any, struct wire_fault *fault)
+{
+    switch (type) {
+    case WIRE_HELLO: return wire_hello_decode(bytes, count, &any->hello, fault);
+    case WIRE_WELCOME: return wire_welcome_decode(bytes, count, &any->welcome, fault);
+    case WIRE_PROGRAM_START:
+    case WIRE_PROGRAM_END: return wire_program_decode(bytes, count, &any->program, fault);
+    case WIRE_PROGRAM_OK: return wire_program_ok_decode(bytes, count, &any->program_ok, fault);
+    case WIRE_CALL: return wire_call_decode(bytes, count, &any->call, fault);
+    case WIRE_CANCEL: return wire_cancel_decode(bytes, count, &any->cancel, fault);
+    case WIRE_PING:
+    case WIRE_PONG: return wire_ping_decode(bytes, count, &any->ping, fault);
+    case WIRE_ACCEPT: return wire_accept_decode(bytes, count, &any->accept, fault);
+    case WIRE_TOKENS: return wire_tokens_decode(bytes, count, &any->tokens, fault);
+    case WIRE_DONE: return wire_done_decode(bytes, count, &any->done, fault);
+    case WIRE_ERROR: return wire_error_decode(bytes, count, &any->error, fault);
+    default: return STATUS_BAD_FRAME_TYPE;
+    }
+}
+
+/* A whole frame, as a receiver treats it. */
+static enum status decode_frame(const uint8_t *bytes, uint32_t count, union any_frame *any,
+                                struct wire_fault *fault)
+{
+    struct wire_header header;
+    TRY(wire_header_decode(bytes, 65536, &header, fault));
+    if (header.length_bytes != count - WIRE_HEADER_BYTES) {
+        fault->field = WIRE_FIELD_LENGTH;
+        return STATUS_BAD_FRAME_LENGTH;
+    }
+    if (wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, header.length_bytes) != header.checksum) {
+        fault->field = WIRE_FIELD_CHECKSUM;
+        return STATUS_BAD_FRAME_CHECKSUM;
+    }
+    return decode_payload(header.type, bytes + WIRE_HEADER_BYTES, header.length_bytes, any, fault);
+}
+
+static uint32_t encode_tokens(const struct wire_tokens *frame, uint8_t *bytes, uint32_t max)
+{
+    uint32_t tokens[64];
+    assert_true(frame->tokens_count <= 64);
+    memcpy(tokens, frame->tokens, frame->tokens_count * sizeof(uint32_t));
+    return wire_tokens_encode(frame->call_id, frame->first_index, tokens, frame->tokens_count,
+                              (const char *)frame->text, frame->text_bytes, bytes, max);
+}
+
+static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *bytes,
+                             uint32_t max)
+{
+    switch (type) {
+    case WIRE_HELLO: return wire_hello_encode(&any->hello, bytes, max);
+    case WIRE_WELCOME: return wire_welcome_encode(&any->welcome, bytes, max);
+    case WIRE_PROGRAM_START:
+    case WIRE_PROGRAM_END: return wire_program_encode(&any->program, type, bytes, max);
+    case WIRE_PROGRAM_OK: return wire_program_ok_encode(&any->program_ok, bytes, max);
+    case WIRE_CALL: return wire_call_encode(&any->call, bytes, max);
+    case WIRE_CANCEL: return wire_cancel_encode(&any->cancel, bytes, max);
+    case WIRE_PING:
+    case WIRE_PONG: return wire_ping_encode(&any->ping, type, bytes, max);
+    case WIRE_ACCEPT: return wire_accept_encode(&any->accept, bytes, max);
+    case WIRE_TOKENS: return encode_tokens(&any->tokens, bytes, max);
+    case WIRE_DONE: return wire_done_encode(&any->done, bytes, max);
+    case WIRE_ERROR: return wire_error_encode(&any->error, bytes, max);
+    default: return 0;
+    }
+}
+
+/* ---- fields by name ----------------------------------------------------------------------------- */
+
+enum kind { U16, U32, U64, F32, BOOL, STATUS_CODE, HEX, TEXT, POINTER };
+static const struct field_row {
+    const char *type, *name;
+    enum kind kind;
+    size_t offset, size;
+} field_rows[] = {
+#define FIELD(type, frame, name, kind) \
+    {type, #name, kind, offsetof(struct wire_##frame, name), sizeof((struct wire_##frame *)0)->name}
+    FIELD("HELLO", hello, version_min, U16), FIELD("HELLO", hello, version_max, U16),
+    FIELD("HELLO", hello, name, TEXT), FIELD("WELCOME", welcome, version, U16),
+    FIELD("WELCOME", welcome, auth, U16), FIELD("WELCOME", welcome, boot_id, HEX),
+    FIELD("WELCOME", welcome, frame_bytes_max, U32),
+    FIELD("WELCOME", welcome, context_tokens_max, U32),
+    FIELD("WELCOME", welcome, vocab_tokens, U32),
+    FIELD("WELCOME", welcome, calls_per_connection_max, U32),
+    FIELD("WELCOME", welcome, programs_max, U32), FIELD("WELCOME", welcome, bos_id, U32),
+    FIELD("WELCOME", welcome, eos_id, U32), FIELD("WELCOME", welcome, model, TEXT),
+    FIELD("PROGRAM_START", program, program_id, HEX), FIELD("PROGRAM_END", program, program_id, HEX),
+    FIELD("PROGRAM_OK", program_ok, program_id, HEX), FIELD("PROGRAM_OK", program_ok, kind, U32),
+    FIELD("PROGRAM_OK", program_ok, calls, U32), FIELD("PROGRAM_OK", program_ok, service_us, U64),
+    FIELD("PROGRAM_OK", program_ok, wait_us, U64), FIELD("CALL", call, call_id, U64),
+    FIELD("CALL", call, program_id, HEX), FIELD("CALL", call, thread, U32),
+    FIELD("CALL", call, flags, U32), FIELD("CALL", call, max_tokens, U32),
+    FIELD("CALL", call, deadline_us, U64), FIELD("CALL", call, stop_texts_count, U32),
+    FIELD("CALL", call, prompt_count, U32), FIELD("CALL", call, prompt, POINTER),
+#define SAMPLING(name, kind)                                                       \
+    {"CALL", #name, kind, offsetof(struct wire_call, sampling.name),               \
+     sizeof((struct wire_call *)0)->sampling.name}
+    SAMPLING(temperature, F32), SAMPLING(top_k, U32), SAMPLING(top_p, F32), SAMPLING(min_p, F32),
+    SAMPLING(repeat_penalty, F32), SAMPLING(seed, U64), SAMPLING(stop_ids_count, U32),
+    FIELD("CANCEL", cancel, call_id, U64), FIELD("CANCEL", cancel, program_id, HEX),
+    FIELD("PING", ping, nonce, U64), FIELD("PONG", ping, nonce, U64),
+    FIELD("ACCEPT", accept, call_id, U64), FIELD("ACCEPT", accept, prompt_tokens, U32),
+    FIELD("TOKENS", tokens, call_id, U64), FIELD("TOKENS", tokens, first_index, U32),
+    FIELD("TOKENS", tokens, tokens_count, U32), FIELD("TOKENS", tokens, text_bytes, U32),
+    FIELD("TOKENS", tokens, tokens, POINTER), FIELD("TOKENS", tokens, text, POINTER),
+    FIELD("DONE", done, call_id, U64), FIELD("DONE", done, finish, U32),
+    FIELD("DONE", done, status, STATUS_CODE), FIELD("DONE", done, prompt_tokens, U32),
+    FIELD("DONE", done, cached_tokens, U32), FIELD("DONE", done, generated_tokens, U32),
+    FIELD("DONE", done, preemptions, U32), FIELD("DONE", done, wait_us, U64),
+    FIELD("DONE", done, service_us, U64), FIELD("DONE", done, total_us, U64),
+    FIELD("DONE", done, digest, U64),
+#define FAULT(name, kind)                                                          \
+    {"ERROR", #name, kind, offsetof(struct wire_error, fault.name),                \
+     sizeof((struct wire_error *)0)->fault.name}
+    FAULT(status, STATUS_CODE), FAULT(field, U32), FAULT(frame_type, BOOL), FAULT(call_id, U64),
+    FAULT(found, U64), FAULT(min, U64), FAULT(max, U64), FIELD("ERROR", error, closes, BOOL),
+    FIELD("ERROR", error, text, TEXT),
+};
+
+static void hex_of(const uint8_t *bytes, size_t count, char *text, size_t max)
+{
+    assert_true(count * 2 < max);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    text[2 * count] = '\0';
+}
+
+static void field_text(const struct field_row *row, const union any_frame *any,
+                       const char *expected, char *text, size_t max)
+{
+    const uint8_t *at = (const uint8_t *)any + row->offset;
+    uint16_t u16; uint32_t u32; uint64_t u64; float f32; const uint8_t *pointer; enum status status;
+    text[0] = '\0';
+    switch (row->kind) {
+    case U16: memcpy(&u16, at, 2); snprintf(text, max, "%u", u16); break;
+    case U32: memcpy(&u32, at, 4); snprintf(text, max, "%u", u32); break;
+    case U64: memcpy(&u64, at, 8); snprintf(text, max, "%llu", (unsigned long long)u64); break;
+    case F32: memcpy(&f32, at, 4); snprintf(text, max, "%g", (double)f32); break;
+    case BOOL: snprintf(text, max, "%u", *at); break;
+    case STATUS_CODE:
+        memcpy(&status, at, sizeof status);
+        snprintf(text, max, "%u", status_wire(status));
+        break;
+    case HEX: hex_of(at, row->size, text, max); break;
+    case TEXT: hex_of(at, strnlen((const char *)at, row->size), text, max); break;
+    case POINTER:
+        memcpy(&pointer, at, sizeof pointer);
+        hex_of(pointer, strlen(expected) / 2, text, max);
+        break;
+    }
+}
+
+static void check_field(const struct vector *vector, uint32_t i, const union any_frame *any)
+{
+    for (size_t r = 0; r < sizeof field_rows / sizeof field_rows[0]; r++) {
+        const struct field_row *row = &field_rows[r];
+        if (strcmp(row->type, vector->type) == 0 && strcmp(row->name, vector->names[i]) == 0) {
+            char text[256];
+            field_text(row, any, vector->values[i], text, sizeof text);
+            assert_string_equal(text, vector->values[i]);
+            return;
+        }
+    }
+    fail_msg("%s has no field %s", vector->type, vector->names[i]);
+}
+
+/* ---- the vectors file --------------------------------------------------------------------------- */
+
+static FILE *open_vectors(void)
+{
+    FILE *file = fopen("selftest/vectors/frames.txt", "r");
+    if (file == NULL) {
+        fail_msg("selftest/vectors/frames.txt: run the tests from the root of the repository");
+    }
+    return file;
+}
+
+static void add_bytes(struct vector *vector, const char *hex)
+{
+    unsigned byte = 0;
+    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
+        assert_true(vector->count < FRAME_MAX);
+        vector->bytes[vector->count++] = (uint8_t)byte;
+    }
+}
+
+static bool next_vector(FILE *file, struct vector *vector)
+{
+    char line[256], word[32], value[256];
+    memset(vector, 0, sizeof *vector);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (line[0] == '#') {
+            continue;
+        }
+        if (line[0] == '\n') {
+            if (vector->count > 0) {
+                return true;
+            }
+            continue;
+        }
+        if (sscanf(line, "frame %23s", vector->type) == 1) {
+            continue;
+        }
+        if (sscanf(line, "refuse %31s %31s", vector->status, vector->field) == 2) {
+            vector->refuse = true;
+            continue;
+        }
+        value[0] = '\0';
+        assert_true(sscanf(line, " %31s %255s", word, value) >= 1);
+        if (strcmp(word, "bytes") == 0) {
+            add_bytes(vector, value);
+            continue;
+        }
+        assert_true(vector->fields_count < FIELDS_MAX);
+        snprintf(vector->names[vector->fields_count], 32, "%.31s", word);
+        snprintf(vector->values[vector->fields_count++], 256, "%.255s", value);
+    }
+    return vector->count > 0;
+}
+
+static struct vector vector_;
+
+static void test_decode_good_vector_gives_its_fields(void **state)
+{
+    FILE *file = open_vectors();
+    uint32_t frames = 0;
+    while (next_vector(file, &vector_)) {
+        if (vector_.refuse) {
+            continue;
+        }
+        union any_frame any;
+        struct wire_fault fault;
+        assert_status(STATUS_OK, decode_frame(vector_.bytes, vector_.count, &any, &fault));
+        assert_string_equal(wire_type_name(vector_.bytes[4]), vector_.type);
+        for (uint32_t i = 0; i < vector_.fields_count; i++) {
+            check_field(&vector_, i, &any);
+        }
+        frames++;
+    }
+    fclose(file);
+    assert_true(frames >= 20);
+}
+
+static void test_encode_decoded_vector_gives_its_bytes(void **state)
+{
+    FILE *file = open_vectors();
+    while (next_vector(file, &vector_)) {
+        uint8_t bytes[FRAME_MAX];
+        union any_frame any;
+        struct wire_fault fault;
+        if (vector_.refuse) {
+            continue;
+        }
+        assert_status(STATUS_OK, decode_frame(vector_.bytes, vector_.count, &any, &fault));
+        assert_int_equal(encode_frame(vector_.bytes[4], &any, bytes, sizeof bytes), vector_.count);
+        assert_memory_equal(bytes, vector_.bytes, vector_.count);
+        assert_int_equal(encode_frame(vector_.bytes[4], &any, bytes, vector_.count), vector_.count);
+        for (uint32_t max = 0; max < vector_.count; max++) {
+            assert_int_equal(encode_frame(vector_.bytes[4], &any, bytes, max), 0);
+        }
+    }
+    fclose(file);
+}
+
+static void test_decode_bad_vector_is_refused_by_name(void **state)
+{
+    FILE *file = open_vectors();
+    uint32_t refusals = 0;
+    while (next_vector(file, &vector_)) {
+        union any_frame any;
+        struct wire_fault fault = {0};
+        if (!vector_.refuse) {
+            continue;
+        }
+        enum status status = decode_frame(vector_.bytes, vector_.count, &any, &fault);
+        assert_string_equal(status_name(status), vector_.status);
+        assert_string_equal(wire_field_name(fault.field), vector_.field);
+        refusals++;
+    }
+    fclose(file);
+    assert_true(refusals >= 60);
+}
+
+/* The payload ends early: every decoder must see it, and must not read behind it (under ASan the
+ * copy on the heap makes that an error). */
+static void test_decode_every_prefix_is_refused(void **state)
+{
+    FILE *file = open_vectors();
+    while (next_vector(file, &vector_)) {
+        if (vector_.refuse) {
+            continue;
+        }
+        uint32_t payload = vector_.count - WIRE_HEADER_BYTES;
+        for (uint32_t count = 0; count < payload; count++) {
+            union any_frame any;
+            struct wire_fault fault;
+            uint8_t *copy = malloc(count + 1);
+            memcpy(copy, vector_.bytes + WIRE_HEADER_BYTES, count);
+            assert_int_not_equal(decode_payload(vector_.bytes[4], copy, count, &any, &fault),
+                                 STATUS_OK);
+            free(copy);
+        }
+    }
+    fclose(file);
+}
+
+static void test_decode_any_changed_byte_is_refused(void **state)
+{
+    FILE *file = open_vectors();
+    while (next_vector(file, &vector_)) {
+        for (uint32_t i = 0; i < vector_.count && !vector_.refuse; i++) {
+            union any_frame any;
+            struct wire_fault fault;
+            vector_.bytes[i] ^= (uint8_t)(1u << (i % 8));
+            assert_int_not_equal(decode_frame(vector_.bytes, vector_.count, &any, &fault),
+                                 STATUS_OK);
+            vector_.bytes[i] ^= (uint8_t)(1u << (i % 8));
+        }
+    }
+    fclose(file);
+}
+
+/* ---- the table of ranges ------------------------------------------------------------------------ */
+
+static uint32_t call_with(const struct wire_range *range, double value, uint8_t *bytes)
+{
+    struct wire_call call = {
+        .max_tokens = 1,
+        .sampling = {.top_p = 1, .repeat_penalty = 1},
+        .flags = WIRE_CALL_TEXT_PROMPT,
+        .prompt_count = 1,
+        .prompt = (const uint8_t *)"x",
+    };
+    float f32 = (float)value;
+    uint32_t u32 = (uint32_t)value;
+    uint64_t u64 = (uint64_t)value;
+    uint8_t *member = (uint8_t *)&call + range->member;
+    if (range->number == WIRE_F32) {
+        memcpy(member, &f32, sizeof f32);
+    } else if (range->number == WIRE_U32) {
+        memcpy(member, &u32, sizeof u32);
+    } else {
+        memcpy(member, &u64, sizeof u64);
+    }
+    uint32_t count = wire_call_encode(&call, bytes, FRAME_MAX);
+    /* The table's offset is where the encoder put it. */
+    uint32_t size = range->number == WIRE_U64 ? 8 : 4;
+    assert_memory_equal(bytes + WIRE_HEADER_BYTES + range->offset, member, size);
+    return count;
+}
+
+static enum status judge(const struct wire_range *range, double value, struct wire_fault *fault)
+{
+    uint8_t bytes[FRAME_MAX];
+    struct wire_call call;
+    uint32_t count = call_with(range, value, bytes);
+    return wire_call_decode(bytes + WIRE_HEADER_BYTES, count - WIRE_HEADER_BYTES, &call, fault);
+}
+
+static void test_decode_call_at_its_bounds_is_as_the_table_says(void **state)
+{
+    for (uint32_t i = 0; i < wire_call_ranges_count; i++) {
+        const struct wire_range *range = &wire_call_ranges[i];
+        struct wire_fault fault;
+        if (range->field == WIRE_FIELD_FLAGS) {
+            continue;       /* the prompt's own flags decide there; the vectors cover it */
+        }
+        enum status at_min = range->min_open ? STATUS_BAD_FIELD : STATUS_OK;
+        enum status at_max = range->max_open ? STATUS_BAD_FIELD : STATUS_OK;
+        double step = range->number == WIRE_F32 ? 0.001 : 1;
+        assert_status(at_min, judge(range, range->min, &fault));
+        assert_status(at_max, judge(range, range->max, &fault));
+        assert_status(STATUS_OK, judge(range, range->min + step, &fault));
+        assert_status(STATUS_OK, judge(range, range->max - step, &fault));
+        assert_status(STATUS_BAD_FIELD, judge(range, range->max + step, &fault));
+        assert_int_equal(fault.field, range->field);
+        if (range->min > 0 || range->number == WIRE_F32) {
+            enum status below = range->or_zero && range->min - step == 0 ? STATUS_OK
+                                                                         : STATUS_BAD_FIELD;
+            assert_status(below, judge(range, range->min - step, &fault));
+        }
+        if (range->or_zero) {
+            assert_status(STATUS_OK, judge(range, 0, &fault));
+        }
+    }
+}
+
+static void test_refuse_float_reports_thousandths(void **state)
+{
+    struct wire_fault fault;
+    const struct wire_range *top_p = NULL;
+    for (uint32_t i = 0; i < wire_call_ranges_count; i++) {
+        top_p = wire_call_ranges[i].field == WIRE_FIELD_TOP_P ? &wire_call_ranges[i] : top_p;
+    }
+    assert_non_null(top_p);
+    assert_status(STATUS_BAD_FIELD, judge(top_p, 1.5, &fault));
+    assert_int_equal(fault.found, 1500);
+    assert_int_equal(fault.min, 1);
+    assert_int_equal(fault.max, 1000);
+    assert_status(STATUS_BAD_FIELD, judge(top_p, -2.0, &fault));
+    assert_true((int64_t)fault.found == -2000);
+    assert_status(STATUS_BAD_FIELD, judge(top_p, (double)__builtin_nanf(""), &fault));
+    assert_true((int64_t)fault.found == INT64_MIN);
+    assert_status(STATUS_BAD_FIELD, judge(top_p, (double)__builtin_inff(), &fault));
+    assert_true((int64_t)fault.found == INT64_MAX);
+}
+
+/* ---- small things ------------------------------------------------------------------------------- */
+
+static void test_checksum_of_known_text_is_crc32c(void **state)
+{
+    /* RFC 3720, B.4: 32 bytes of zeros, 32 bytes of ones. */
+    uint8_t zeros[32] = {0}, ones[32];
+    memset(ones, 0xff, sizeof ones);
+    assert_int_equal(wire_checksum(zeros, zeros + 12, 20), 0x8a9136aa);
+    assert_int_equal(wire_checksum(ones, ones + 12, 20), 0x62a8ab43);
+}
+
+static void test_digest_is_fnv1a_over_token_bytes(void **state)
+{
+    const uint32_t one = 0x61;     /* the bytes 61 00 00 00 */
+    uint64_t expected = WIRE_DIGEST_START;
+    const uint8_t bytes[4] = {0x61, 0, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        expected = (expected ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    assert_true(wire_digest(WIRE_DIGEST_START, &one, 1) == expected);
+    assert_true(wire_digest(WIRE_DIGEST_START, NULL, 0) == WIRE_DIGEST_START);
+    const uint32_t both[2] = {7, 9};
+    assert_true(wire_digest(wire_digest(WIRE_DIGEST_START, both, 1), both + 1, 1) ==
+                wire_digest(WIRE_DIGEST_START, both, 2));
+}
+
+static void test_name_of_unknown_numbers_is_a_text(void **state)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        assert_non_null(wire_type_name((uint8_t)i));
+        assert_non_null(wire_field_name((enum wire_field)i));
+    }
+    assert_string_equal(wire_type_name(WIRE_CALL), "CALL");
+    assert_string_equal(wire_field_name(WIRE_FIELD_TOP_P), "top_p");
+    assert_string_equal(wire_field_name(WIRE_FIELD_CONNECTION), "connection");
+}
+
+static void test_utf8_sequence_every_pair_follows_the_table(void **state)
+{
+    for (uint32_t a = 0; a < 256; a++) {
+        for (uint32_t b = 0; b < 256; b++) {
+            const char text[2] = {(char)a, (char)b};
+            bool tail = b >= 0x80 && b < 0xC0;
+            int32_t expected = a < 0x80 ? 1 : -1;
+            if (a >= 0xC2 && a < 0xE0) {
+                expected = tail ? 2 : -1;
+            } else if (a >= 0xE0 && a < 0xF5) {
+                bool good = tail && !(a == 0xE0 && b < 0xA0) && !(a == 0xED && b > 0x9F) &&
+                            !(a == 0xF0 && b < 0x90) && !(a == 0xF4 && b > 0x8F);
+                expected = good ? 0 : -1;
+            }
+            assert_int_equal(utf8_sequence(text, 2), expected);
+        }
+    }
+    assert_int_equal(utf8_sequence("\xF0\x9F\x98\x80", 4), 4);
+    assert_int_equal(utf8_sequence("\xF0\x9F\x98", 3), 0);
+    assert_int_equal(utf8_sequence("\xF0\x9F\x98x", 4), -3);
+    assert_int_equal(utf8_sequence("\xE2\x82x", 3), -2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decode_good_vector_gives_its_fields),
+        cmocka_unit_test(test_encode_decoded_vector_gives_its_bytes),
+        cmocka_unit_test(test_decode_bad_vector_is_refused_by_name),
+        cmocka_unit_test(test_decode_every_prefix_is_refused),
+        cmocka_unit_test(test_decode_any_changed_byte_is_refused),
+        cmocka_unit_test(test_decode_call_at_its_bounds_is_as_the_table_says),
+        cmocka_unit_test(test_refuse_float_reports_thousandths),
+        cmocka_unit_test(test_checksum_of_known_text_is_crc32c),
+        cmocka_unit_test(test_digest_is_fnv1a_over_token_bytes),
+        cmocka_unit_test(test_name_of_unknown_numbers_is_a_text),
+        cmocka_unit_test(test_utf8_sequence_every_pair_follows_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
