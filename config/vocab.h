@@ -36,7 +36,7 @@ struct vocab {
     uint32_t *merge_left, *merge_right, *merge_into;    /* (merges), BPE, by rank */
     uint32_t *merge_hash;           /* open addressing: (left, right) -> rank + 1 */
     uint32_t merge_hash_mask;
-    uint32_t byte_token[256];       /* byte fallback (SPM), single bytes (BPE) */
+    uint32_t byte_token[256];       /* or GGUF_NO_TOKEN; SPM: byte fallback, BPE: first symbols */
     struct vocab_specials user;     /* user-defined tokens: always found */
     struct vocab_specials special;  /* these, control and unknown tokens: with parse_special */
 };
@@ -63,7 +63,8 @@ void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t te
  * models' own tokenizers do. No BOS is added. SPM adds its space prefix (when the file says so) to a
  * text that is not empty.
  * BUSY_SPACE: more than `tokens_max` tokens, or the text is longer than the scratch.
- * Invalid UTF-8 is data: its bytes become byte tokens. Cost: O(n log n).
+ * Invalid UTF-8 is data: its bytes become byte tokens. A byte that has no token becomes the unknown
+ * token, or nothing where the vocabulary has none. Cost: O(n log n).
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
                                     const char *text, uint32_t text_bytes, bool parse_special,

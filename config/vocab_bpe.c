@@ -83,7 +83,11 @@ static void merge_word(const struct vocab *vocab, struct vocab_work *work, const
     STATIC_ASSERT(VOCAB_END == (uint32_t)-1, "the first symbol has no one before it");
     vocab_merge(vocab, &word);
     for (uint32_t i = 0; i != VOCAB_END; i = work->symbols[i].next) {
-        vocab_output_push(output, work->symbols[i].token);
+        if (work->symbols[i].token != GGUF_NO_TOKEN) {
+            vocab_output_push(output, work->symbols[i].token);
+        } else {
+            vocab_output_push_byte(output, vocab, bytes[work->symbols[i].first]);
+        }
     }
 }
 

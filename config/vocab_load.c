@@ -4,9 +4,9 @@
  * measured; all BOOT_ONLY.
  *
  * Invariants afterwards: token strings are valid UTF-8 and all different (an empty one, which some
- * files use as padding, is found by nothing); each of the 256 bytes has a token; each merge joins
- * two tokens into a third, plain one. So encoding has no error but lack of room, and merging ends:
- * what a merge makes is longer than its parts.
+ * files use as padding, is found by nothing); each merge joins two tokens into a third, plain one.
+ * So encoding has no error but lack of room, and merging ends: what a merge makes is longer than its
+ * parts.
  *
  * Why everything is measured again: the file may have changed since the scan.
  */
@@ -159,6 +159,12 @@ static bool is_byte_text(const uint8_t *text, uint32_t bytes)
            text[4] != '\0' && strchr(digits, text[3]) != NULL && strchr(digits, text[4]) != NULL;
 }
 
+/* A token that the header names as a command is one, whatever its type says. */
+static bool is_named(const struct gguf_vocab_info *info, uint32_t token)
+{
+    return token == info->bos_id || token == info->eos_id || token == info->eot_id;
+}
+
 static enum status set_kind(struct loading *loading, uint32_t token, uint32_t kind)
 {
     struct vocab *vocab = loading->vocab;
@@ -173,8 +179,13 @@ static enum status set_kind(struct loading *loading, uint32_t token, uint32_t ki
         return refuse_token(loading, token, loading->cursor.offset,
                             "is a byte token, expected the form <0x0A>");
     }
-    /* 0 is "undefined", which some converters write for ordinary tokens. */
-    vocab->kinds[token] = kind == 0 ? VOCAB_TOKEN_NORMAL : (uint8_t)kind;
+    if (kind == 0) {
+        kind = VOCAB_TOKEN_NORMAL;  /* "undefined": some converters' ordinary tokens */
+    }
+    if (kind == VOCAB_TOKEN_USER && is_named(&vocab->info, token)) {
+        kind = VOCAB_TOKEN_CONTROL;
+    }
+    vocab->kinds[token] = (uint8_t)kind;
     if (bytes > 0 && kind == VOCAB_TOKEN_USER) {
         vocab_special_add(&vocab->user, text, bytes);
     }
@@ -233,7 +244,7 @@ static enum status load_scores(struct loading *loading)
 
 /* ---- bytes ------------------------------------------------------------------------------------- */
 
-/* SPM: "<0x0A>", else the byte itself as a character, else unknown. */
+/* "<0x0A>", else the byte itself as a character. */
 static uint32_t find_spm_byte(const struct vocab *vocab, uint8_t byte)
 {
     char text[8];
@@ -242,7 +253,7 @@ static uint32_t find_spm_byte(const struct vocab *vocab, uint8_t byte)
     if (token == GGUF_NO_TOKEN) {
         token = vocab_find(vocab, &byte, 1);
     }
-    return token != GGUF_NO_TOKEN ? token : vocab->info.unk_id;
+    return token;
 }
 
 static uint32_t find_bpe_byte(const struct vocab *vocab, uint8_t byte)
@@ -257,19 +268,14 @@ static uint32_t find_bpe_byte(const struct vocab *vocab, uint8_t byte)
     return vocab_find(vocab, text, 2);
 }
 
-static enum status load_bytes(struct loading *loading)
+/* A byte without a token is unknown, and dropped where nothing stands for unknown. */
+static void load_bytes(struct vocab *vocab)
 {
-    struct vocab *vocab = loading->vocab;
     for (uint32_t byte = 0; byte < 256; byte++) {
-        uint32_t token = vocab->info.kind == VOCAB_SPM ? find_spm_byte(vocab, (uint8_t)byte)
-                                                       : find_bpe_byte(vocab, (uint8_t)byte);
-        if (token == GGUF_NO_TOKEN) {
-            return gguf_error(loading->source, vocab->info.tokens_offset, loading->error,
-                              "the byte 0x%02x has no token, expected one for each byte", byte);
-        }
-        vocab->byte_token[byte] = token;
+        vocab->byte_token[byte] = vocab->info.kind == VOCAB_SPM
+                                      ? find_spm_byte(vocab, (uint8_t)byte)
+                                      : find_bpe_byte(vocab, (uint8_t)byte);
     }
-    return STATUS_OK;
 }
 
 /* ---- merges ------------------------------------------------------------------------------------ */
@@ -351,5 +357,6 @@ enum status vocab_load(struct vocab *vocab, const struct gguf *gguf,
     } else {
         TRY(load_merges(&loading));
     }
-    return load_bytes(&loading);
+    load_bytes(vocab);
+    return STATUS_OK;
 }

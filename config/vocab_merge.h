@@ -47,6 +47,17 @@ static inline void vocab_output_push(struct vocab_output *output, uint32_t token
     output->tokens[output->count++] = token;
 }
 
+/* A byte that no token covers: its own token, else the unknown one; dropped if there is neither. */
+static inline void vocab_output_push_byte(struct vocab_output *output, const struct vocab *vocab,
+                                          uint8_t byte)
+{
+    uint32_t own = vocab->byte_token[byte];
+    uint32_t token = own != GGUF_NO_TOKEN ? own : vocab->info.unk_id;
+    if (token != GGUF_NO_TOKEN) {
+        vocab_output_push(output, token);
+    }
+}
+
 /* The scratch, laid out (vocab_scratch.c). */
 struct vocab_work {
     struct vocab_pair *heap;        /* (2 * (n + 1)) */

@@ -67,13 +67,6 @@ struct piece {
     uint8_t last;                   /* for bridges */
 };
 
-static void push_bytes(const struct piece *piece, const uint8_t *bytes, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        vocab_output_push(piece->output, piece->vocab->byte_token[bytes[i]]);
-    }
-}
-
 static void push_symbol(const struct piece *piece, const struct vocab_symbol *symbol)
 {
     const uint8_t *bytes = piece->work->text + symbol->first;
@@ -82,8 +75,10 @@ static void push_symbol(const struct piece *piece, const struct vocab_symbol *sy
                          : vocab_find(piece->vocab, bytes, symbol->bytes);
     if (token != GGUF_NO_TOKEN && vocab_is_plain(piece->vocab, token)) {
         vocab_output_push(piece->output, token);
-    } else {
-        push_bytes(piece, bytes, symbol->bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < symbol->bytes; i++) {
+        vocab_output_push_byte(piece->output, piece->vocab, bytes[i]);
     }
 }
 
