@@ -73,8 +73,12 @@ static void settle(struct call *call, const char *raw, uint32_t raw_bytes, char 
     uint64_t hidden = emit->text_bytes > kept_bytes ? emit->text_bytes - kept_bytes : 0;
     uint32_t visible = hidden < raw_bytes ? raw_bytes - (uint32_t)hidden : 0;
     uint32_t used = append_characters(raw, visible, text, count);
-    /* After a hit nothing behind it is ever looked at again. */
-    uint32_t held = (call->stop_text_hit ? visible : raw_bytes) - used;
+    uint32_t held = raw_bytes - used;
+    if (call->stop_text_hit) {
+        /* What lies behind the text's end is forgotten. */
+        held = visible - used;
+        emit->text_bytes -= hidden < raw_bytes ? hidden : raw_bytes;
+    }
     ASSERT(used <= visible && held <= CALL_HELD_BYTES);
     memmove(emit->held, raw + used, held);
     emit->held_bytes = held;
