@@ -18,6 +18,8 @@
 
 #include "appliance/base/assert.h"
 
+#define KERNEL_SEND_BYTES 16384     /* the kernel doubles it */
+
 static uint64_t now_us(void *self)
 {
     struct timespec now;
@@ -84,6 +86,9 @@ static int32_t accept_peer(void *self, int32_t listener)
     }
     int on = 1;     /* fails on a unix socket, which needs it not */
     setsockopt(handle, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    /* A reader that stops shall be noticed soon, and not be paid for with megabytes of the kernel. */
+    int send_bytes_max = KERNEL_SEND_BYTES;
+    setsockopt(handle, SOL_SOCKET, SO_SNDBUF, &send_bytes_max, sizeof send_bytes_max);
     return handle;
 }
 

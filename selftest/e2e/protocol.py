@@ -98,13 +98,14 @@ class Outcome:
 
 
 class Client:
-    def __init__(self, address, greet=True):
-        if isinstance(address, str):
-            self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(HANG_S)
-            self.socket.connect(address)
-        else:
-            self.socket = socket.create_connection(address, timeout=HANG_S)
+    def __init__(self, address, greet=True, receive_bytes=None):
+        """`receive_bytes` bounds what the kernel buffers for a client that does not read."""
+        self.socket = socket.socket(socket.AF_UNIX if isinstance(address, str)
+                                    else socket.AF_INET)
+        self.socket.settimeout(HANG_S)
+        if receive_bytes is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket.connect(address)
         self.buffer = b""
         self.calls = {}
         self.programs, self.pongs, self.errors = [], [], []
