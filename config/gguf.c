@@ -4,7 +4,7 @@
  *
  *     magic, version, counts   here
  *     key-value pairs          gguf_keys.c      bytes  -> struct gguf_keys, types checked
- *     tensor descriptions      gguf_tensors.c   bytes  -> extents, none beyond the file, none shared
+ *     tensor descriptions      gguf_tensors.c   bytes  -> extents in the file, none shared
  *     vocabulary               gguf_vocab.c     keys   -> kind and sizes
  *     model                    gguf_shape.c     keys and tensors -> a Llama that the engine can run
  *
@@ -81,7 +81,8 @@ static enum status read_version(struct gguf_cursor *cursor)
     }
     TRY(gguf_cursor_u32(cursor, &version, "the version"));
     if (version == __builtin_bswap32(3)) {
-        return gguf_error(cursor->source, 4, cursor->error, "is big-endian, expected little-endian");
+        return gguf_error(cursor->source, 4, cursor->error,
+                          "is big-endian, expected little-endian");
     }
     if (version != 3) {
         return gguf_error(cursor->source, 4, cursor->error, "has version %u, expected 3", version);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the GGUF v3 reader. Two passes over a source (a file descriptor or memory): gguf_scan() checks
- * the whole header and every tensor's extent and says how large things are; gguf_load_vocab() and
- * gguf_read() then fill memory that was planned. Nothing is mapped; the file is closed by its owner.
+ * What: the GGUF v3 reader. Two passes over a source (a file descriptor or memory): gguf_scan()
+ * checks the whole header and every tensor's extent and says how large things are; vocab_load() and
+ * gguf_read() then fill memory that was planned. Nothing is mapped; the owner closes the file.
  *
  * Every length is checked against the source's size and the limits before it is used; a bad file is
  * an error `path: offset N: what was wrong, what was expected`, never an assertion.
@@ -33,7 +33,7 @@ struct gguf_source {
     const char *name;               /* for messages */
 };
 MUST_CHECK enum status gguf_source_open(struct gguf_source *source, const char *path,
-                                        struct config_error *error);    /* regular file, read only */
+                                        struct config_error *error);    /* a regular file */
 void gguf_source_memory(struct gguf_source *source, const void *bytes, uint64_t count,
                         const char *name);
 void gguf_source_close(struct gguf_source *source);
@@ -43,7 +43,7 @@ struct model_shape {
     uint32_t layers, dim, heads, kv_heads, head_dim, ffn_dim;
     uint32_t vocab_tokens;
     uint32_t context_tokens;        /* that the model was trained for */
-    uint32_t rope_dim;              /* <= head_dim; pairs (2i, 2i+1) of each head turn (llama "norm") */
+    uint32_t rope_dim;              /* <= head_dim; pairs (2i, 2i+1) of a head turn ("norm") */
     float rope_base;
     float norm_epsilon;
     bool tied_output;               /* no output.weight: the embedding serves */
@@ -70,7 +70,8 @@ struct gguf_vocab_info {            /* sizes, from the scan */
     uint32_t bos_id, eos_id, unk_id, eot_id;    /* GGUF_NO_TOKEN: none */
     bool add_bos, add_space_prefix;
     uint32_t token_bytes_max;
-    uint64_t tokens_offset, scores_offset, types_offset, merges_offset;  /* of the arrays; 0: none */
+    /* Of the arrays; 0: none. */
+    uint64_t tokens_offset, scores_offset, types_offset, merges_offset;
 };
 
 struct gguf {                       /* what the scan found; about 400 KiB, place it statically */

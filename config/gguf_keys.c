@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: reads the key-value section of a header. The table below says which keys we use and what
- * type each must have; all other keys are walked over, so that a damaged file is noticed even there.
+ * type each must have; all others are walked over, so that a damaged file is noticed even there.
  *
  * Invariants: no value is used before its type is checked; no count from the file is multiplied or
  * added before it is compared with what is left of the file. Arrays of arrays are refused: nobody
@@ -107,7 +107,7 @@ static enum status refuse_type(const struct gguf_cursor *cursor, const struct pa
                       type_name(array ? pair->element : pair->type), expected);
 }
 
-/* ---- walking over values ----------------------------------------------------------------------- */
+/* ---- walking over values --------------------------------------------------------------------- */
 
 /* Walks over a text; `bytes` is its length. */
 static enum status skip_text(struct gguf_cursor *cursor, const char *key, uint64_t *bytes)
@@ -143,7 +143,7 @@ static enum status skip_value(struct gguf_cursor *cursor, const struct pair *pai
     }
 }
 
-/* ---- values that we use ------------------------------------------------------------------------ */
+/* ---- values that we use ---------------------------------------------------------------------- */
 
 static bool type_is_integer(uint32_t type)
 {
@@ -281,7 +281,7 @@ static enum status read_wanted(struct gguf_keys *keys, struct gguf_cursor *curso
     return read_array(place, cursor, pair, row);
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------- */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 static enum status read_key(struct pair *pair, struct gguf_cursor *cursor)
 {

@@ -28,7 +28,7 @@ struct derivation {
     bool known[GGUF_TENSORS_MAX];   /* tensors that the architecture has asked for */
 };
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static enum status take_count(const struct derivation *d, const struct gguf_count *count,
                               const char *key, uint32_t max, uint32_t *value)
@@ -143,7 +143,7 @@ static enum status take_norm(const struct derivation *d)
     return STATUS_OK;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* NULL if there is none; else its dimensions must be (columns, rows). */
 static enum status find_tensor(struct derivation *d, const char *name, uint64_t columns,

@@ -4,8 +4,8 @@
  *
  * Owner: whoever opens it closes it; boot does, once weights and vocabulary are read.
  *
- * Why not mmap: a file that is cut while it is mapped kills the process with SIGBUS. What is read is
- * ours, and a file that shrinks between two reads is an error message.
+ * Why not mmap: a file that is cut while it is mapped kills the process with SIGBUS. What is read
+ * is ours, and a file that shrinks between two reads is an error message.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -58,8 +58,8 @@ static enum status read_dims(struct gguf_tensor *tensor, struct gguf_cursor *cur
         if (tensor->dims[i] == 0 || __builtin_mul_overflow(values, tensor->dims[i], &values) ||
             values > VALUES_MAX) {
             return gguf_error(cursor->source, offset, cursor->error,
-                              "dimension %u of tensor %s is %llu, expected at least 1 and a product "
-                              "of at most %llu",
+                              "dimension %u of tensor %s is %llu, expected at least 1 and a "
+                              "product of at most %llu",
                               i, tensor->name, (unsigned long long)tensor->dims[i],
                               (unsigned long long)VALUES_MAX);
         }
@@ -78,7 +78,8 @@ static enum status read_type(struct gguf_tensor *tensor, struct gguf_cursor *cur
     }
     if (tensor->type == GGUF_Q8_0 && tensor->dims[0] % 32 != 0) {
         return gguf_error(cursor->source, offset, cursor->error,
-                          "rows of tensor %s have %llu values of type Q8_0, expected a multiple of 32",
+                          "rows of tensor %s have %llu values of type Q8_0, expected a multiple "
+                          "of 32",
                           tensor->name, (unsigned long long)tensor->dims[0]);
     }
     uint64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];

@@ -5,7 +5,8 @@
  * with one of two pre-tokenizers. Everything else is refused by name: a tokenizer that is nearly
  * right gives a model that is nearly sane.
  *
- * Values that a file leaves out get what the kind's first model had (Llama 2: <s> 1, </s> 2, <unk> 0).
+ * Values that a file leaves out are those of the kind's first model (Llama 2: <unk> 0, <s> 1,
+ * </s> 2).
  */
 #include <string.h>
 

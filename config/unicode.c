@@ -2,8 +2,8 @@
 /*
  * What: UTF-8 and classes of code points, for the tokenizers.
  *
- * Invariant: decoding accepts exactly the well-formed sequences of the Unicode standard (table 3-7),
- * so two different byte strings never count as the same text.
+ * Invariant: decoding accepts exactly the well-formed sequences of the Unicode standard (table
+ * 3-7), so two different byte strings never count as the same text.
  *
  * Bounds: decoding is constant; a class is one comparison chain for ASCII and 11 steps otherwise.
  */

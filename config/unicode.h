@@ -11,9 +11,9 @@ enum unicode_class { UNICODE_OTHER, UNICODE_LETTER, UNICODE_NUMBER, UNICODE_SPAC
 
 #define UNICODE_INVALID UINT32_MAX
 
-/* The first character of `bytes` (at least one): its length, 1 to 4, and its code point. A byte that
- * begins no valid character (overlong, surrogate, above U+10FFFF, cut) is one of length 1 and code
- * UNICODE_INVALID. */
+/* The first character of `bytes` (at least one): its length, 1 to 4, and its code point. A byte
+ * that begins no valid character (overlong, surrogate, above U+10FFFF, cut) is one of length 1 and
+ * code UNICODE_INVALID. */
 uint32_t unicode_decode(const uint8_t *bytes, uint32_t count, uint32_t *code);
 bool unicode_is_valid(const uint8_t *bytes, uint64_t count);
 /* O(1) for ASCII, else a binary search. Invalid bytes are OTHER. */

@@ -2,8 +2,8 @@
 /*
  * What: runs of code points of one class, Unicode 15.1.0; generated:
  *     python3.13 tools/mkunicode.py > config/unicode_table.c
- * Each entry is (first code point << 2 | enum unicode_class); a run ends where the next
- * begins.
+ * Each entry is (first code point << 2 | enum unicode_class); a run ends where
+ * the next begins.
  */
 #include "config/unicode.h"
 

@@ -35,7 +35,7 @@ uint32_t vocab_find(const struct vocab *vocab, const uint8_t *text, uint32_t byt
     }
 }
 
-/* ---- encode ------------------------------------------------------------------------------------ */
+/* ---- encode ---------------------------------------------------------------------------------- */
 
 static void encode_plain(const struct vocab *vocab, struct vocab_work *work, const uint8_t *text,
                          uint32_t bytes, struct vocab_output *output)
@@ -47,8 +47,8 @@ static void encode_plain(const struct vocab *vocab, struct vocab_work *work, con
     }
 }
 
-/* The text has special tokens, marked in work->spans; what lies between two of them is a text of its
- * own, also for the space prefix. */
+/* The text has special tokens, marked in work->spans; what lies between two of them is a text of
+ * its own, also for the space prefix. */
 static void encode_spans(const struct vocab *vocab, struct vocab_work *work, const uint8_t *text,
                          uint32_t bytes, struct vocab_output *output)
 {
@@ -96,7 +96,7 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
     return output.full ? STATUS_BUSY_SPACE : STATUS_OK;
 }
 
-/* ---- decode ------------------------------------------------------------------------------------ */
+/* ---- decode ---------------------------------------------------------------------------------- */
 
 static int32_t hex_value(uint8_t digit)
 {

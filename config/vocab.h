@@ -60,8 +60,8 @@ void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t te
 /*
  * Text to tokens. Control tokens are plain text unless `parse_special`: plain text never gives one.
  * User-defined tokens are words of the vocabulary, not commands, and are always found, as the
- * models' own tokenizers do. No BOS is added. SPM adds its space prefix (when the file says so) to a
- * text that is not empty.
+ * models' own tokenizers do. No BOS is added. SPM adds its space prefix (when the file says so) to
+ * a text that is not empty.
  * BUSY_SPACE: more than `tokens_max` tokens, or the text is longer than the scratch.
  * Invalid UTF-8 is data: its bytes become byte tokens. A byte that has no token becomes the unknown
  * token, or nothing where the vocabulary has none. Cost: O(n log n).
@@ -70,9 +70,9 @@ MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scra
                                     const char *text, uint32_t text_bytes, bool parse_special,
                                     uint32_t *tokens, uint32_t tokens_max, uint32_t *tokens_count);
 /*
- * The bytes that one generated token adds to the text (control tokens add none); `first` says that it
- * is the first of the output, where SPM drops the leading space after BOS alone. Returns the count,
- * at most info.token_bytes_max (+ nothing is cut: `max` must be at least that).
+ * The bytes that one generated token adds to the text (control tokens add none); `first` says that
+ * it is the first of the output, where SPM drops the leading space after BOS alone. Returns how many,
+ * at most info.token_bytes_max, which `max` must be at least: nothing is ever cut.
  */
 uint32_t vocab_decode(const struct vocab *vocab, uint32_t token, bool first, char *bytes,
                       uint32_t max);

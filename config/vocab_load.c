@@ -5,8 +5,8 @@
  *
  * Invariants afterwards: token strings are valid UTF-8 and all different (an empty one, which some
  * files use as padding, is found by nothing); each merge joins two tokens into a third, plain one.
- * So encoding has no error but lack of room, and merging ends: what a merge makes is longer than its
- * parts.
+ * So encoding has no error but lack of room, and merging ends: what a merge makes is longer than
+ * its parts.
  *
  * Why everything is measured again: the file may have changed since the scan.
  */
@@ -95,7 +95,7 @@ static enum status refuse_token(struct loading *loading, uint32_t token, uint64_
                       token, problem);
 }
 
-/* ---- strings ----------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static enum status read_token(struct loading *loading, uint32_t token, uint32_t *used)
 {
@@ -150,7 +150,7 @@ static enum status load_strings(struct loading *loading)
     return STATUS_OK;
 }
 
-/* ---- kinds and scores -------------------------------------------------------------------------- */
+/* ---- kinds and scores ------------------------------------------------------------------------ */
 
 static bool is_byte_text(const uint8_t *text, uint32_t bytes)
 {
@@ -242,7 +242,7 @@ static enum status load_scores(struct loading *loading)
     return STATUS_OK;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* "<0x0A>", else the byte itself as a character. */
 static uint32_t find_spm_byte(const struct vocab *vocab, uint8_t byte)
@@ -278,7 +278,7 @@ static void load_bytes(struct vocab *vocab)
     }
 }
 
-/* ---- merges ------------------------------------------------------------------------------------ */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 /* "left right": the parts and what they make, or GGUF_NO_TOKEN. The space is at index 1 or later: a
  * part is never empty. */

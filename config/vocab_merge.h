@@ -26,7 +26,7 @@ struct vocab_word {
     const uint8_t *text;
     struct vocab_symbol *symbols;   /* [0] is always the first of the list */
     uint32_t symbols_count;
-    struct vocab_pair *heap;        /* room for twice the symbols: each merge pops one, pushes two */
+    struct vocab_pair *heap;        /* (2 * symbols): a merge pops one pair, pushes two */
     uint32_t heap_count;
 };
 /* Merges until no pair is left. O(n log n) for n symbols. */

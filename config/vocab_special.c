@@ -3,8 +3,8 @@
  * What: finds special tokens in a text: the longest ones first over the whole text, each from left
  * to right; what is found is not searched again. So "<|a|><|b|>" beats "|><|" wherever they lie.
  *
- * How: a bitmap over the first two bytes dismisses nearly every position; then, for each length that
- * some special token has, a lookup in the vocabulary's hash.
+ * How: a bitmap over the first two bytes dismisses nearly every position; then, for each length
+ * that some special token has, a lookup in the vocabulary's hash.
  *
  * Bounds: lengths * n positions; a vocabulary has a handful of lengths.
  */
@@ -34,8 +34,8 @@ static bool is_special(const struct vocab *vocab, const struct vocab_specials *s
                        uint32_t token)
 {
     uint8_t kind = vocab->kinds[token];
-    return kind == VOCAB_TOKEN_USER || (specials == &vocab->special &&
-                                        (kind == VOCAB_TOKEN_CONTROL || kind == VOCAB_TOKEN_UNKNOWN));
+    bool command = kind == VOCAB_TOKEN_CONTROL || kind == VOCAB_TOKEN_UNKNOWN;
+    return kind == VOCAB_TOKEN_USER || (specials == &vocab->special && command);
 }
 
 /* Marks all of one length. Those found before are not shorter, so one that reaches into a window

@@ -45,7 +45,10 @@ static inline bool is_class(struct glyph glyph, enum unicode_class class)
     return glyph.bytes > 0 && glyph.class == class;
 }
 
-static inline bool is_newline(struct glyph glyph) { return glyph.code == '\r' || glyph.code == '\n'; }
+static inline bool is_newline(struct glyph glyph)
+{
+    return glyph.code == '\r' || glyph.code == '\n';
+}
 
 /* The end of the run of `class` that begins at `at`. */
 static uint32_t run_end(const struct text *text, uint32_t at, enum unicode_class class)
@@ -72,7 +75,7 @@ static uint32_t match_contraction(const struct text *text, bool fold)
     if (letters[0] == 's' || letters[0] == 't' || letters[0] == 'm' || letters[0] == 'd') {
         return 2;
     }
-    bool two = (letters[0] == 'r' && letters[1] == 'e') || (letters[0] == 'v' && letters[1] == 'e') ||
+    bool two = ((letters[0] == 'r' || letters[0] == 'v') && letters[1] == 'e') ||
                (letters[0] == 'l' && letters[1] == 'l');
     return two ? 3 : 0;
 }
@@ -113,7 +116,7 @@ static uint32_t match_llama_letters(const struct text *text)
 {
     struct glyph glyph = glyph_at(text, 0);
     uint32_t first = 0;
-    if (!is_class(glyph, UNICODE_LETTER) && !is_class(glyph, UNICODE_NUMBER) && !is_newline(glyph)) {
+    if (glyph.class != UNICODE_LETTER && glyph.class != UNICODE_NUMBER && !is_newline(glyph)) {
         first = glyph.bytes;
     }
     uint32_t end = run_end(text, first, UNICODE_LETTER);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: SentencePiece by scores. White space is the character U+2581, pairs of neighbours that are
- * a token are merged, best score first (vocab_merge.c), and what is no token in the end becomes byte
- * tokens.
+ * a token are merged, best score first (vocab_merge.c), and what is no token in the end becomes
+ * byte tokens.
  *
  * Why pieces: merging a whole text at once is O(n log n) over megabytes. But two neighbouring
  * characters that stand next to each other in no token are never merged, so the text falls apart
@@ -24,7 +24,7 @@ static const uint8_t space_mark[3] = {0xe2, 0x96, 0x81};    /* U+2581 */
 #define SPACE_MARK_CODE 0x2581
 #define SPACE_MARK_BYTE 0xff        /* stands for it in bridges: no other character has this byte */
 
-/* The bit of `bridges` for a character that ends with `last` before one that begins with `first`. */
+/* The bit of `bridges` for a character that ends with `last`, then one that begins with `first`. */
 static uint32_t bridge_bit(uint8_t last, uint8_t first) { return (uint32_t)last << 8 | first; }
 
 /* One character of a text, as the vocabulary writes it. */
@@ -57,7 +57,7 @@ void vocab_spm_bridge(uint8_t *bridges, const uint8_t *text, uint32_t bytes)
     }
 }
 
-/* ---- a piece ----------------------------------------------------------------------------------- */
+/* ---- a piece --------------------------------------------------------------------------------- */
 
 struct piece {
     const struct vocab *vocab;

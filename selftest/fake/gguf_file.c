@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: writes small GGUF files into a fixed buffer. Written from the format's description, not from
- * our reader, so that the two check each other.
+ * What: writes small GGUF files into a fixed buffer. Written from the format's description, not
+ * from our reader, so that the two check each other.
  */
 #include "selftest/fake/gguf_file.h"
 

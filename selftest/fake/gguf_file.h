@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a GGUF file in memory, written piece by piece, for tests: the smallest good files, and places
- * in them to break.
+ * What: a GGUF file in memory, written piece by piece, for tests: the smallest good files, and
+ * places in them to break.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +40,5 @@ void gguf_file_bpe_keys(struct gguf_file *file);
 
 /* What follows a key's name: its type (u32), then the value. */
 uint8_t *gguf_file_after_key(struct gguf_file *file, const char *key);
-/* What follows a tensor's name: count of dimensions (u32), 2 dimensions (u64), type (u32), offset. */
+/* What follows a tensor's name: number of dimensions (u32), 2 of them (u64), type (u32), offset. */
 uint8_t *gguf_file_after_tensor(struct gguf_file *file, const char *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: `agx tokenize`: prints the token ids of a text, separated by spaces, on one line. It reads
- * the vocabulary from a model file (vocabulary-only files too) with the appliance's own code, so the
- * ids are those that the appliance would compute for a prompt of the same bytes.
+ * the vocabulary from a model file (vocabulary-only files too) with the appliance's own code, so
+ * the ids are those that the appliance would compute for a prompt of the same bytes.
  *
  * No BOS is added, special tokens are plain text, and the bytes of a file are taken as they are, a
  * newline at the end included.
@@ -121,7 +121,8 @@ static bool load_vocabulary(struct vocab *vocab, const char *path)
     }
     gguf_source_close(&source);
     if (status != STATUS_OK) {
-        fprintf(stderr, "agx tokenize: %s\n", error.text[0] != '\0' ? error.text : status_text(status));
+        fprintf(stderr, "agx tokenize: %s\n",
+                error.text[0] != '\0' ? error.text : status_text(status));
     }
     return status == STATUS_OK;
 }

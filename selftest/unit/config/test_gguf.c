@@ -72,7 +72,7 @@ static void model_with_tensor(const char *name, uint64_t columns, uint64_t rows,
     set_u32(at + 20, type);
 }
 
-/* ---- good files -------------------------------------------------------------------------------- */
+/* ---- good files ------------------------------------------------------------------------------ */
 
 static void test_scan_good_model_gives_shape(void **state)
 {
@@ -174,7 +174,7 @@ static void test_scan_shared_models_are_good(void **state)
     }
 }
 
-/* ---- damage everywhere ------------------------------------------------------------------------- */
+/* ---- damage everywhere ----------------------------------------------------------------------- */
 
 static void test_scan_every_prefix_is_refused(void **state)
 {
@@ -203,7 +203,7 @@ static void test_scan_every_changed_byte_is_survived(void **state)
     }
 }
 
-/* ---- preamble ---------------------------------------------------------------------------------- */
+/* ---- preamble -------------------------------------------------------------------------------- */
 
 static void test_scan_wrong_magic_and_version_are_refused(void **state)
 {
@@ -239,7 +239,7 @@ static void test_scan_header_above_limit_is_refused(void **state)
     assert_non_null(strstr(error.text, "limits.vocabulary_bytes"));
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void test_scan_huge_lengths_are_refused(void **state)
 {
@@ -305,7 +305,7 @@ static void test_scan_bad_alignment_is_refused(void **state)
     }
 }
 
-/* ---- relations --------------------------------------------------------------------------------- */
+/* ---- relations ------------------------------------------------------------------------------- */
 
 static void test_scan_bad_relations_are_refused(void **state)
 {
@@ -385,7 +385,7 @@ static void test_scan_other_architecture_is_refused(void **state)
     assert_refused("general.architecture is 'qwen2', expected 'llama'");
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void test_scan_bad_dimensions_are_refused(void **state)
 {
@@ -453,7 +453,7 @@ static void test_scan_bad_names_are_refused(void **state)
     assert_refused("name has 0 bytes");
 }
 
-/* ---- vocabulary -------------------------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 static void vocabulary(const char *const *tokens, const int32_t *types, uint32_t count)
 {
@@ -554,7 +554,7 @@ static void test_scan_other_tokenizers_are_refused_by_name(void **state)
     assert_refused("tokenizer.ggml.model is 'missing'");
 }
 
-/* ---- sources ----------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static void test_open_what_is_no_file_is_refused(void **state)
 {
