@@ -20,10 +20,13 @@ WARN := -Wall -Wextra -Werror -Wvla -Wshadow -Wpointer-arith -Wstrict-prototypes
 # Contraction is off so that every twin of a kernel rounds alike; fused operations are written out.
 CFLAGS_release := -O2 -g1
 CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
-CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY -DAGENTIX_NO_TRAP
+CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY \
+                  -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
-CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DAGENTIX_NO_TRAP
-CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing -fstack-protector-strong
+CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+                  -DAGENTIX_NO_TRAP
+CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
+           -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a

@@ -148,7 +148,8 @@ void boot_print_plan(const struct boot *boot)
     printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
 }
 
-/* A number from a small file of /proc or /sys, after `label` where there is one; UINT64_MAX: none. */
+/* A number from a small file of /proc or /sys, after `label` where there is one; UINT64_MAX:
+ * none. */
 static uint64_t number_from_file(const char *path, const char *label)
 {
     char text[2048];

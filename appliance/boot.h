@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: everything between the command line and the first pass: options, model header, limits, memory
- * plan, arenas. `struct boot` is what keeper, core and worker inherit; nobody writes it after boot.
+ * What: everything between the command line and the first pass: options, model header, limits,
+ * memory plan, arenas. `struct boot` is what keeper, core and worker inherit; nobody writes it
+ * after boot.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +47,8 @@ struct boot {
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };
 
-/* Options are complete: opens and scans the model, derives limits and the plan. Exit status or OK. */
+/* Options are complete: opens and scans the model, derives limits and the plan. Exit status or
+ * OK. */
 enum boot_exit boot_measure(struct boot *boot);
 /* The plan as a table: owner, count, size, tier, and sums. */
 void boot_print_plan(const struct boot *boot);

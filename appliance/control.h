@@ -7,8 +7,8 @@
  *   worker  runs it when submitted_epoch is its own, then control_done(): done, bell
  *   keeper  counts worker_epoch up when a worker dies: everything that the old one knew is gone
  *
- * A step that was submitted to a worker that is dead is never run by its successor: the epochs differ.
- * Each field has one writer, named beside it. Bells are eventfds, inherited.
+ * A step that was submitted to a worker that is dead is never run by its successor: the epochs
+ * differ. Each field has one writer, named beside it. Bells are eventfds, inherited.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct control {
     volatile uint32_t load_permille;
     uint64_t weights_digest;
     /* core */
-    _Alignas(64) _Atomic uint32_t submitted;    /* sequence of the newest step; the worker's futex */
+    _Alignas(64) _Atomic uint32_t submitted;    /* sequence of newest step; worker's futex */
     _Atomic uint32_t submitted_epoch;
     /* worker */
     _Alignas(64) _Atomic uint32_t done;         /* sequence of the newest finished step */
@@ -44,6 +44,7 @@ struct shared {
 void control_ring(int bell);
 void control_hush(int bell);
 void control_submit(struct control *control, uint32_t sequence, uint32_t epoch);
-/* Worker: waits at most `timeout_ms` for a sequence other than `seen` for `epoch`; true: there is one. */
+/* Worker: waits at most `timeout_ms` for a sequence other than `seen` for `epoch`; true: there is
+ * one. */
 bool control_await(struct control *control, uint32_t epoch, uint32_t *seen, uint32_t timeout_ms);
 void control_done(struct control *control, uint32_t sequence, int bell);

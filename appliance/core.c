@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has drained.
+ * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has
+ * drained.
  * Invariant: after heap_seal() and arena_seal() nothing in this process allocates.
  * Owner: one thread; the keeper speaks to it through the control page only.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the core role: a sealed process with one thread that runs the loop until it is told to stop. */
+/* What: the core role: a sealed process with one thread that runs the loop until it is told to
+ * stop. */
 #include "appliance/boot.h"
 
 /* Does not return; the exit status is an enum boot_exit. */

@@ -2,7 +2,8 @@
 /*
  * What: malloc and its relatives, defined in the program itself, so that the linker takes these for
  * libc's own callers too and nothing in the static binary can reach another allocator.
- * Bounds: BOOT_HEAP_BYTES in all, a bump pointer; each block carries its size in front for realloc().
+ * Bounds: BOOT_HEAP_BYTES in all, a bump pointer; each block carries its size in front for
+ * realloc().
  * Owner: boot is single-threaded; the worker creates its threads one after the other.
  * Why not --wrap=malloc: it would miss the calls from inside libc.a.
  */

@@ -4,8 +4,8 @@
  *
  *   boot: listen -> fork core (text port says "starting") -> read weights -> fork worker -> watch
  *
- * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step is
- * ever run by the wrong worker; the core's death ends everything with the core's exit status.
+ * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step
+ * is ever run by the wrong worker; the core's death ends everything with the core's exit status.
  * Bounds: a worker that dies START_FAILURES_MAX times in a row before it is ready is given up, and
  * health says `failed`; one that dies later is restarted at once, every time.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the keeper role: reads the weights once, forks the core and the worker, restarts a worker that
- * dies, passes SIGTERM on, and ends when the core has ended. It has no client sockets.
+ * What: the keeper role: reads the weights once, forks the core and the worker, restarts a worker
+ * that dies, passes SIGTERM on, and ends when the core has ended. It has no client sockets.
  */
 #include "appliance/boot.h"
 

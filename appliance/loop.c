@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one pass of the pipeline, the time that the stages see, and the facts that health is made of.
+ * What: one pass of the pipeline, the time that the stages see, and the facts that health is made
+ * of.
  * Invariants: stages run in one order; at most one step is in flight; no stage reads a clock.
- * Bounds: a pass does the bounded work of each stage; it waits at most TICK_US, so that the engine's
- * heartbeat is sampled even when nothing happens.
+ * Bounds: a pass does the bounded work of each stage; it waits at most TICK_US, so that the
+ * engine's heartbeat is sampled even when nothing happens.
  */
 #include "appliance/loop.h"
 
@@ -12,7 +13,7 @@
 #include "appliance/base/assert.h"
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
-#define GAP_US             UINT64_C(2000000)    /* a longer pass means that the process was stopped */
+#define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
 #define HEARTBEAT_MAX_US   UINT64_C(1000000)    /* older: the engine is silent */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
@@ -111,7 +112,8 @@ void loop_listen_text(struct loop *loop, int32_t handle)
     }
 }
 
-/* After SIGSTOP and SIGCONT every deadline would have passed at once: the gap is taken out of time. */
+/* After SIGSTOP and SIGCONT every deadline would have passed at once: the gap is taken out of
+ * time. */
 static void advance_clock(struct loop *loop, uint64_t waited_until_us)
 {
     uint64_t world_us = loop->world->now_us(loop->world->self);

@@ -3,7 +3,8 @@
 /*
  * What: the fixed pipeline. One thread owns all host state; one pass is always
  *
- *   net_poll -> sched_settle, sched_intake, sched_plan -> kvmem_bind -> engine -> net_emit -> text port
+ *   net_poll -> sched_settle, sched_intake, sched_plan -> kvmem_bind -> engine -> net_emit
+ *   -> text port
  *
  * The loop composes and decides nothing. It runs unchanged over any struct world.
  */
@@ -32,7 +33,7 @@ struct loop {
     struct sched sched;
     struct net net;
     struct textport textport;
-    /* Time: what the stages see is the world's clock less the gaps in which the process was stopped. */
+    /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;
     uint64_t started_us;
     /* Progress, for health. */
@@ -57,9 +58,11 @@ struct loop_orders {
 void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits);
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena);
-/* The listening handles of the binary protocol are used once the engine is up; the text port at once. */
+/* The listening handles of the binary protocol are used once the engine is up; the text port at
+ * once. */
 void loop_listen_text(struct loop *loop, int32_t handle);
-/* One pass; false when the loop has ended (drained or told to stop). `listeners`: see net_listen(). */
+/* One pass; false when the loop has ended (drained or told to stop). `listeners`: see
+ * net_listen(). */
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
 /* Every invariant of every stage. */
 void loop_check(const struct loop *loop);

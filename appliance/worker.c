@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the worker role: takes the engine's arena, starts the engine, runs steps as they come.
- * Invariants: it runs only steps that were submitted to its own epoch; weights are inherited, read-only.
- * Between steps the heartbeat grows every IDLE_MS, so that a stopped worker is told from an idle one.
+ * Invariants: it runs only steps that were submitted to its own epoch; weights are inherited,
+ * read-only. Between steps the heartbeat grows every IDLE_MS, so that a stopped worker is told from
+ * an idle one.
  */
 #include "appliance/worker.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
- * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt, getrandom,
- * clock_gettime, futex, and read of the bells are called.
+ * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt,
+ * getrandom, clock_gettime, futex, and read of the bells are called.
  * Owner: the core's one thread.
  */
 #include "appliance/world_linux.h"
@@ -86,7 +86,7 @@ static int32_t accept_peer(void *self, int32_t listener)
     }
     int on = 1;     /* fails on a unix socket, which needs it not */
     setsockopt(handle, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    /* A reader that stops shall be noticed soon, and not be paid for with megabytes of the kernel. */
+    /* A reader that stops is to be noticed soon, not paid for with the kernel's megabytes. */
     int send_bytes_max = KERNEL_SEND_BYTES;
     setsockopt(handle, SOL_SOCKET, SO_SNDBUF, &send_bytes_max, sizeof send_bytes_max);
     return handle;

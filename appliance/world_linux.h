@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the product's side of the seam (appliance/base/world.h): epoll, sockets, the monotonic clock
- * and the control page. Everything that the core asks of the operating system is in world_linux.c.
+ * What: the product's side of the seam (appliance/base/world.h): epoll, sockets, the monotonic
+ * clock and the control page. Everything that the core asks of the operating system is in
+ * world_linux.c.
  */
 #include "appliance/base/world.h"
 #include "appliance/control.h"

@@ -3,8 +3,8 @@
 /*
  * What: memory is planned, then reserved once, then taken, then sealed.
  *
- *   struct plan   a list of rows (owner, count, size, tier); every module states its bytes in x_plan()
- *   struct arena  one extent of one tier; every module takes in x_init() exactly what it has planned
+ *   struct plan   a list of rows (owner, count, size, tier); modules state their bytes in x_plan()
+ *   struct arena  one extent of one tier; modules take in x_init() exactly what they planned
  *
  * Invariant: after boot, for each tier, arena.used == plan_tier_bytes(plan, tier), to the byte.
  * Both round each row up to ARENA_ALIGN_BYTES, so the two sums can be compared.

@@ -3,17 +3,17 @@
 /*
  * What: the record of one call, from the CALL frame to the terminal frame, and the pool of them.
  *
- *   FREE --net--> INTAKE --sched admits--> QUEUED <==plan/settle==> RUNNING --sched--> FINISHED --net--> FREE
+ *   FREE --net--> INTAKE --sched admits--> QUEUED <==plan/settle==> RUNNING --sched--> FINISHED
  *                   |                        |  ^                     |                   ^
  *                   +---- sched refuses -----+--+------ cancel, deadline, failure --------+
  *
- * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it is
- * pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel` is
- * set by net and read by sched, `paused` is set by net and read by sched.
+ * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it
+ * is pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel`
+ * is set by net and read by sched, `paused` is set by net and read by sched.
  *
- * Invariants: prompt and produced tokens stay in `tokens` until the terminal frame is written, so KV
- * can always be recomputed. `generation` grows each time the slot is freed; results that carry an old
- * generation are dropped.
+ * Invariants: prompt and produced tokens stay in `tokens` until the terminal frame is written, so
+ * KV can always be recomputed. `generation` grows each time the slot is freed; results that carry
+ * an old generation are dropped.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,8 +60,8 @@ struct call_stop_text {
     char bytes[CALL_STOP_TEXT_BYTES];
 };
 
-/* The search for stop strings in the text of a call (net/stop_text.c). It runs ahead of what is sent,
- * so a client that does not read delays no stop. */
+/* The search for stop strings in the text of a call (net/stop_text.c). It runs ahead of what is
+ * sent, so a client that does not read delays no stop. */
 struct call_scan {
     uint32_t tokens;                /* generated tokens searched so far */
     uint64_t bytes;                 /* text of these */
@@ -99,7 +99,7 @@ struct call {
 
     /* What is asked (net, at intake). */
     struct call_sampling sampling;
-    uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason only */
+    uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t max_tokens;            /* >= 1; prompt_tokens + max_tokens <= context_tokens */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
@@ -152,7 +152,7 @@ struct call_table {
     uint32_t count;
     uint32_t free_count;
     uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
-    uint32_t *deadlines;            /* [count]: room for sched's heap of open calls with a deadline */
+    uint32_t *deadlines;            /* [count]: sched's heap of open calls with a deadline */
     uint32_t context_tokens;
 };
 

@@ -5,7 +5,7 @@
  *
  *   inbox   net -> sched   commands, in order of arrival
  *   outbox  sched -> net   answers to program commands
- *   emit    sched -> net   calls that have something new to tell (each at most once: call.emit.queued)
+ *   emit    sched -> net   calls that have something new to tell, each at most once
  *
  * Capacity: net stops reading connections before the inbox is full (inbox_room); a call is at most
  * once in `emit`; an answer is always the answer to one command of the same pass.

@@ -3,7 +3,8 @@
 /*
  * What: a bounded first-in first-out queue of uint32_t indices or of fixed records, inside one
  * thread. Capacity is a power of two. What happens when full is the owner's statement, at the
- * declaration of each ring; push() asserts room, so owners ask ring_is_full() first where it can be.
+ * declaration of each ring; push() asserts room, so owners ask ring_is_full() first where it can
+ * be.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the counters of the core, one struct made from stats.def; the stages get a pointer to it. */
+/* What: the counters of the core, one struct made from stats.def; the stages get a pointer to
+ * it. */
 #include <stdint.h>
 
 struct stats {

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the record of one step, the only thing that core and engine worker say to each other. It is
- * self-contained (tokens, block ids and sampling are copied in), lies in shared memory, holds offsets
- * and no pointers, and is written by one side at a time:
+ * self-contained (tokens, block ids and sampling are copied in), lies in shared memory, holds
+ * offsets and no pointers, and is written by one side at a time:
  *
  *   core   sched_plan() and kvmem_bind() fill header, rows, tokens, blocks    then submit
  *   worker kernels_run() fills outs                                           then done
@@ -11,9 +11,9 @@
  *
  * A row feeds `tokens_count` tokens of one call at positions first_position.., whose KV goes to the
  * call's blocks; then it samples up to `decode_steps` tokens, each fed back at the next position
- * (multi-step decode, paper 000 section 5). decode_steps = 0: a prompt chunk that does not reach the
- * end of the prompt. After the row, KV holds first_position + tokens_count + (produced - 1) positions
- * when produced > 0: the last token is known and not yet fed.
+ * (multi-step decode, paper 000 section 5). decode_steps = 0: a prompt chunk that does not reach
+ * the end of the prompt. After the row, KV holds first_position + tokens_count + (produced - 1)
+ * positions when produced > 0: the last token is known and not yet fed.
  */
 #include <stdint.h>
 

@@ -24,7 +24,7 @@ enum {
 enum world_source {
     WORLD_SOURCE_LISTENER,      /* index: which listener */
     WORLD_SOURCE_CONNECTION,    /* index: slot of net's connection table */
-    WORLD_SOURCE_TEXT,          /* index: slot of the text port; WORLD_TEXT_LISTENER: its listener */
+    WORLD_SOURCE_TEXT,          /* index: slot of the text port, or WORLD_TEXT_LISTENER */
     WORLD_SOURCE_ENGINE,        /* a step is done or the worker changed */
     WORLD_SOURCE_CONTROL,       /* the keeper wants something (drain, stop) */
 };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Protocol version 1 from docs/protocol.md, written a second time, so that the codec in net/wire.c is
-not checked against itself. One connection, blocking, no cleverness."""
+"""Protocol version 1 from docs/protocol.md, written a second time, so that the codec in net/wire.c
+is not checked against itself. One connection, blocking, no cleverness."""
 import socket
 import struct
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Serving: the right tokens, whatever the batch, the threads or the memory; stops; cancels; clients that
-vanish, stop reading, or send rubbish."""
+"""Serving: the right tokens, whatever the batch, the threads or the memory; stops; cancels; clients
+that vanish, stop reading, or send rubbish."""
 import os
 import random
 import signal
@@ -9,11 +9,9 @@ import struct
 import threading
 
 from appliance import HANG_S, Appliance, run, wait_for
-from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, EOS, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
+from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
                       WANT_TEXT, Client, Closed, call, cancel, frame, hello)
 from skip import shared
-
-FIELDS = {"prompt": 21, "top_p": 14}
 
 
 def prompts(count, vocab, seed=1, longest=40):
@@ -175,8 +173,8 @@ def test_the_same_call_id_twice_is_refused():
 def test_strangers_are_closed_and_nobody_else_notices():
     with Appliance() as a, Client(a.tcp) as honest:
         honest.start(1, [1, 2, 3], max_tokens=300)
-        for opening in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
-                        b"SSH-2.0-OpenSSH_9.2\r\n", os.urandom(64), b"\0" * 32):
+        for opening in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"SSH-2.0-OpenSSH_9.2\r\n", os.urandom(64), b"\0" * 32):
             with socket.create_connection(a.tcp, timeout=HANG_S) as s:
                 s.sendall(opening)
                 assert s.recv(100) == b"", opening

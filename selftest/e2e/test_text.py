@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The text port of the real binary: every command, both HTTP requests, and health that tells the truth."""
+"""The text port of the real binary: every command, both HTTP requests, health that is true."""
 import os
 import signal
 import socket

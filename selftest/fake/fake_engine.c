@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "selftest/fake/fake_engine.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "appliance/base/assert.h"
@@ -17,7 +16,7 @@ static uint32_t sample(const struct fake_engine *engine, uint64_t hash)
     return (uint32_t)(mix(hash, 99) >> 20) % engine->vocab_tokens;
 }
 
-static bool is_stop(const struct call_sampling *sampling, uint32_t token)
+bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token)
 {
     for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
         if (sampling->stop_ids[i] == token) {
@@ -58,7 +57,7 @@ static void run_row(const struct fake_engine *engine, uint32_t index)
     }
     while (produced < row->decode_steps) {
         out[produced] = sample(engine, hash);
-        if (is_stop(&row->sampling, out[produced++])) {
+        if (fake_engine_is_stop(&row->sampling, out[produced++])) {
             break;
         }
         if (produced < row->decode_steps) {
@@ -91,7 +90,7 @@ uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, 
     for (uint32_t produced = 0; produced < max; produced++) {
         uint32_t token = sample(engine, hash);
         tokens[prompt + produced] = token;
-        if (is_stop(sampling, token)) {
+        if (fake_engine_is_stop(sampling, token)) {
             return produced + 1;
         }
         hash = mix(hash, token);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: an engine that computes nothing and can be wrong in every way that matters. For every position
- * of every block it keeps a hash of the tokens up to there, and a token is sampled from the hash at
- * the last position, read through the row's block ids. So a call's tokens are a pure function of its
- * prompt, and come out wrong if a token is fed twice, left out, put at a wrong position, or read from
- * a block that somebody else has written since.
+ * What: an engine that computes nothing and can be wrong in every way that matters. For every
+ * position of every block it keeps a hash of the tokens up to there, and a token is sampled from
+ * the hash at the last position, read through the row's block ids. So a call's tokens are a pure
+ * function of its prompt, and come out wrong if a token is fed twice, left out, put at a wrong
+ * position, or read from a block that somebody else has written since.
  */
+#include <stdbool.h>
+
 #include "appliance/base/step.h"
 
 struct fake_engine {
@@ -23,3 +25,4 @@ void fake_engine_forget(struct fake_engine *engine);
  * behind a stop id. Returns how many were produced. */
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling);
+bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one prompt through the engine with the plain kernels and with the best ones that this CPU has;
- * every logit must agree to the bit.
+ * What: one prompt through the engine with the plain kernels and with the best ones that this CPU
+ * has; every logit must agree to the bit.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the power-on self-test of `agentix --selftest`: memory patterns, kernels against their twins,
- * the model's digest, and a call from socket to socket. One line per part; the first that fails is the
- * exit status BOOT_EXIT_SELFTEST + its number.
+ * What: the power-on self-test of `agentix --selftest`: memory patterns, kernels against their
+ * twins, the model's digest, and a call from socket to socket. One line per part; the first that
+ * fails is the exit status BOOT_EXIT_SELFTEST + its number.
  */
 #include "appliance/boot.h"
 

@@ -2,17 +2,12 @@
 #pragma once
 /*
  * What: a scheduler on a bench: call table, exchange, KV pool and step record around it, a clock
- * that the test turns, and an engine that computes nothing but can be wrong in every way that
- * matters.
- *
- * The engine keeps, for every position of every block, a hash of the tokens up to there. A token is
- * sampled from the hash at the last position, read through the block table of the row. So a call's
- * tokens are a pure function of its prompt, and they come out wrong if one token is fed twice, left
- * out, put at a wrong position, or read from a block that somebody else has written since.
+ * that the test turns, and the fake engine, whose tokens betray every mistake.
  */
 #include "selftest/unit/test.h"
 
 #include "sched/sched.h"
+#include "selftest/fake/fake_engine.h"
 
 enum {
     BENCH_CALLS = 48, BENCH_CONTEXT = 96, BENCH_BLOCK_TOKENS = 4, BENCH_BLOCKS_MAX = 1024,
@@ -29,7 +24,8 @@ struct bench {
     struct step step;
     struct stats stats;
     uint64_t now_us;
-    uint64_t kv_bytes[BENCH_BLOCKS_MAX * BENCH_BLOCK_TOKENS];   /* a hash for each position */
+    struct fake_engine engine;
+    uint64_t kv_bytes[BENCH_BLOCKS_MAX * BENCH_BLOCK_TOKENS];
     bool busy;
 };
 
@@ -55,6 +51,10 @@ static inline struct bench *bench_start(const struct sched_settings *settings, u
     step_layout_init(&bench.step.layout, BENCH_BATCH_MAX, BENCH_STEPS_MAX,
                      BENCH_PREFILL_MAX + BENCH_BATCH_MAX, BENCH_BLOCKS_PER_CALL);
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
+    bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,
+                                        .blocks = BENCH_BLOCKS_MAX,
+                                        .block_tokens = BENCH_BLOCK_TOKENS,
+                                        .vocab_tokens = BENCH_VOCAB};
     sched_init(&bench.sched, settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
                &bench.stats, arena);
     sched_check(&bench.sched);
@@ -131,69 +131,6 @@ static inline struct answer bench_program(struct bench *bench, enum command_kind
     return bench->exchange.outbox[ring_pop(&bench->exchange.outbox_ring)];
 }
 
-static inline uint64_t bench_hash(uint64_t before, uint64_t value)
-{
-    uint64_t mixed = (before ^ value) * UINT64_C(0x9e3779b97f4a7c15) + 0x7f4a7c15;
-    return mixed ^ (mixed >> 29);
-}
-
-static inline uint32_t bench_sample(uint64_t hash)
-{
-    return (uint32_t)(bench_hash(hash, 99) >> 20) % BENCH_VOCAB;
-}
-
-static inline bool bench_is_stop(const struct call_sampling *sampling, uint32_t token)
-{
-    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
-        if (sampling->stop_ids[i] == token) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Feeds one token; the hash of a position comes from the one before it, through the block table. */
-static inline uint64_t bench_feed(struct bench *bench, uint32_t row_index, uint32_t position,
-                                  uint32_t token)
-{
-    const uint32_t *blocks = step_blocks(&bench->step, row_index);
-    uint64_t before = 1;
-    assert_true(position / BENCH_BLOCK_TOKENS < step_row(&bench->step, row_index)->blocks_count);
-    if (position > 0) {
-        before = bench->kv_bytes[blocks[(position - 1) / BENCH_BLOCK_TOKENS] * BENCH_BLOCK_TOKENS +
-                                 (position - 1) % BENCH_BLOCK_TOKENS];
-    }
-    uint64_t hash = bench_hash(before, token);
-    bench->kv_bytes[blocks[position / BENCH_BLOCK_TOKENS] * BENCH_BLOCK_TOKENS +
-                    position % BENCH_BLOCK_TOKENS] = hash;
-    return hash;
-}
-
-static inline void bench_engine_row(struct bench *bench, uint32_t row_index)
-{
-    const struct step_row *row = step_row(&bench->step, row_index);
-    const uint32_t *tokens = step_tokens(&bench->step) + row->tokens_first;
-    uint32_t *out = step_out_tokens(&bench->step, row_index);
-    uint32_t position = row->first_position;
-    uint32_t produced = 0;
-    uint64_t hash = 0;
-    assert_true(row->tokens_count >= 1);
-    for (uint32_t i = 0; i < row->tokens_count; i++) {
-        hash = bench_feed(bench, row_index, position++, tokens[i]);
-    }
-    while (produced < row->decode_steps) {
-        uint32_t token = bench_sample(hash);
-        out[produced++] = token;
-        if (bench_is_stop(&row->sampling, token)) {
-            break;
-        }
-        if (produced < row->decode_steps) {
-            hash = bench_feed(bench, row_index, position++, token);
-        }
-    }
-    *step_out(&bench->step, row_index) = (struct step_out){.produced = produced};
-}
-
 /* Plans and submits. False: nothing to run. */
 static inline bool bench_launch(struct bench *bench)
 {
@@ -212,9 +149,7 @@ static inline bool bench_launch(struct bench *bench)
 
 static inline void bench_compute(struct bench *bench)
 {
-    for (uint32_t i = 0; i < step_header(&bench->step)->rows_count; i++) {
-        bench_engine_row(bench, i);
-    }
+    fake_engine_run(&bench->engine);
 }
 
 static inline void bench_settle(struct bench *bench, uint64_t duration_us)
@@ -240,7 +175,7 @@ static inline bool bench_step(struct bench *bench)
 /* The worker dies: all that it had in its memory is gone. */
 static inline void bench_lose(struct bench *bench)
 {
-    memset(bench->kv_bytes, 0xee, sizeof bench->kv_bytes);
+    fake_engine_forget(&bench->engine);
     bench->busy = false;
     sched_engine_lost(&bench->sched, bench->now_us);
     sched_check(&bench->sched);
@@ -261,16 +196,21 @@ static inline void bench_free(struct bench *bench, uint32_t call)
     call_release(&bench->calls, call);
 }
 
+/* What an undisturbed engine says after the first `known` tokens of the call: up to `max` tokens,
+ * written behind them; returns how many. */
+static inline uint32_t bench_oracle(const struct call *call, uint32_t known, uint32_t max,
+                                    uint32_t *tokens)
+{
+    static const struct fake_engine oracle = {.vocab_tokens = BENCH_VOCAB};
+    memcpy(tokens, call->tokens, known * sizeof *tokens);
+    return fake_engine_oracle(&oracle, tokens, known, max, &call->sampling);
+}
+
 /* Are the call's tokens the ones that its prompt asks for, whatever happened on the way? */
 static inline bool bench_tokens_are_right(const struct call *call)
 {
-    uint64_t hash = 1;
-    uint32_t known = call->prompt_tokens + call->generated_tokens;
-    for (uint32_t i = 0; i < known; i++) {
-        if (i >= call->prompt_tokens && call->tokens[i] != bench_sample(hash)) {
-            return false;
-        }
-        hash = bench_hash(hash, call->tokens[i]);
-    }
-    return true;
+    uint32_t tokens[BENCH_CONTEXT];
+    uint32_t count = bench_oracle(call, call->prompt_tokens, call->generated_tokens, tokens);
+    return count == call->generated_tokens &&
+           memcmp(tokens, call->tokens, (call->prompt_tokens + count) * sizeof *tokens) == 0;
 }

@@ -235,21 +235,17 @@ static void model_plan(void)
 static enum call_finish model_take(struct model_call *call, const struct call *real,
                                    uint32_t decode)
 {
-    uint64_t hash = 1;
-    for (uint32_t i = 0; i < call->prompt + call->generated; i++) {
-        hash = bench_hash(hash, real->tokens[i]);
+    uint32_t tokens[BENCH_CONTEXT + BENCH_STEPS_MAX];
+    uint32_t known = call->prompt + call->generated;
+    uint32_t room = call->max - call->generated;
+    uint32_t count = bench_oracle(real, known, decode < room ? decode : room, tokens);
+    call->generated += count;
+    call->kv += count > 0 ? count - 1 : 0;
+    if (count > 0 && fake_engine_is_stop(&real->sampling, tokens[known + count - 1])) {
+        return real->eos_id_index_plus_1 > 0 ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
     }
-    for (uint32_t i = 0; i < decode; i++) {
-        uint32_t token = bench_sample(hash);
-        hash = bench_hash(hash, token);
-        call->generated++;
-        call->kv += i > 0;
-        if (bench_is_stop(&real->sampling, token)) {
-            return real->eos_id_index_plus_1 > 0 ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
-        }
-        if (call->generated == call->max) {
-            return CALL_FINISH_LENGTH;
-        }
+    if (call->generated == call->max) {
+        return CALL_FINISH_LENGTH;
     }
     return CALL_FINISH_NONE;
 }

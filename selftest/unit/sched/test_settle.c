@@ -16,14 +16,9 @@ static struct bench *fresh(uint32_t steps_per_plan)
 /* The token that the call will sample `ahead` tokens from the start. */
 static uint32_t future_token(const struct call *call, uint32_t ahead)
 {
-    uint64_t hash = 1;
-    for (uint32_t i = 0; i < call->prompt_tokens; i++) {
-        hash = bench_hash(hash, call->tokens[i]);
-    }
-    while (ahead-- > 0) {
-        hash = bench_hash(hash, bench_sample(hash));
-    }
-    return bench_sample(hash);
+    uint32_t tokens[BENCH_CONTEXT];
+    bench_oracle(call, call->prompt_tokens, ahead + 1, tokens);
+    return tokens[call->prompt_tokens + ahead];
 }
 
 static uint32_t call_with_stop(struct bench *bench, uint32_t max_tokens, bool is_eos)
