@@ -71,8 +71,8 @@ MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scra
                                     uint32_t *tokens, uint32_t tokens_max, uint32_t *tokens_count);
 /*
  * The bytes that one generated token adds to the text (control tokens add none); `first` says that
- * it is the first of the output, where SPM drops the leading space after BOS alone. Returns how many,
- * at most info.token_bytes_max, which `max` must be at least: nothing is ever cut.
+ * it is the first of the output, where SPM drops the leading space after BOS alone. Returns how
+ * many, at most info.token_bytes_max, which `max` must be at least: nothing is ever cut.
  */
 uint32_t vocab_decode(const struct vocab *vocab, uint32_t token, bool first, char *bytes,
                       uint32_t max);

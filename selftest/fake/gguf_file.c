@@ -139,7 +139,7 @@ void gguf_file_spm_keys(struct gguf_file *file)
 
 void gguf_file_bpe_keys(struct gguf_file *file)
 {
-    static const char *const tokens[] = {"a", "b", "ab", "\xc4\xa0", "\xc4\xa0" "a", "<|end|>"};
+    static const char *const tokens[] = {"a", "b", "ab", "\xc4\xa0", "\xc4\xa0\x61", "<|end|>"};
     static const int32_t types[] = {1, 1, 1, 1, 1, 3};
     static const char *const merges[] = {"\xc4\xa0 a", "a b"};
     gguf_file_text(file, "tokenizer.ggml.model", "gpt2");
@@ -169,8 +169,8 @@ void gguf_file_model(struct gguf_file *file)
         {"output.weight", 8, 6},           {"blk.0.attn_norm.weight", 8, 1},
         {"blk.0.attn_q.weight", 8, 8},     {"blk.0.attn_k.weight", 8, 4},
         {"blk.0.attn_v.weight", 8, 4},     {"blk.0.attn_output.weight", 8, 8},
-        {"blk.0.ffn_norm.weight", 8, 1},   {"blk.0.ffn_gate.weight", 8, 16},
-        {"blk.0.ffn_up.weight", 8, 16},    {"blk.0.ffn_down.weight", 16, 8},
+        {"blk.0.ffn_norm.weight", 8, 1},   {"blk.0.ffn_gate.weight", 8, 8},
+        {"blk.0.ffn_up.weight", 8, 8},    {"blk.0.ffn_down.weight", 8, 8},
     };
     uint64_t offset = 0;
     gguf_file_begin(file);
@@ -180,7 +180,7 @@ void gguf_file_model(struct gguf_file *file)
     gguf_file_u32(file, "llama.block_count", 1);
     gguf_file_u32(file, "llama.context_length", 32);
     gguf_file_u32(file, "llama.embedding_length", 8);
-    gguf_file_u32(file, "llama.feed_forward_length", 16);
+    gguf_file_u32(file, "llama.feed_forward_length", 8);
     gguf_file_u32(file, "llama.attention.head_count", 2);
     gguf_file_u32(file, "llama.attention.head_count_kv", 1);
     gguf_file_f32(file, "llama.attention.layer_norm_rms_epsilon", 1e-5f);

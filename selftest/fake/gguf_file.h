@@ -32,7 +32,7 @@ void gguf_file_end(struct gguf_file *file, uint32_t data_bytes);
 /* Anything, as it is. */
 void gguf_file_raw(struct gguf_file *file, const void *bytes, uint32_t count);
 
-/* A model of one layer, F32: dim 8, 2 heads, 1 KV head, ffn 16, the vocabulary below; 18 keys. */
+/* A model of one layer, F32: dim 8, 2 heads, 1 KV head, ffn 8, the vocabulary below; 18 keys. */
 void gguf_file_model(struct gguf_file *file);
 /* Keys of the smallest vocabularies: SPM <unk> <s> </s> a b ab; BPE a b ab and U+0120 a. */
 void gguf_file_spm_keys(struct gguf_file *file);

@@ -86,7 +86,7 @@ static void test_scan_good_model_gives_shape(void **state)
     assert_int_equal(shape->heads, 2);
     assert_int_equal(shape->kv_heads, 1);
     assert_int_equal(shape->head_dim, 4);
-    assert_int_equal(shape->ffn_dim, 16);
+    assert_int_equal(shape->ffn_dim, 8);
     assert_int_equal(shape->vocab_tokens, 6);
     assert_int_equal(shape->context_tokens, 32);
     assert_int_equal(shape->rope_dim, 4);
@@ -95,7 +95,7 @@ static void test_scan_good_model_gives_shape(void **state)
     assert_false(shape->has_rope_factors);
     const struct gguf_tensor *tensor = gguf_tensor_find(&gguf, "blk.0.ffn_down.weight");
     assert_non_null(tensor);
-    assert_int_equal(tensor->bytes, 16 * 8 * 4);
+    assert_int_equal(tensor->bytes, 8 * 8 * 4);
     assert_int_equal(tensor->offset + tensor->bytes, file.count);
     assert_int_equal(gguf.data_offset % 32, 0);
     assert_null(gguf_tensor_find(&gguf, "blk.1.ffn_down.weight"));
@@ -320,7 +320,7 @@ static void test_scan_bad_relations_are_refused(void **state)
         {"llama.context_length", 0, "llama.context_length is 0"},
         {"llama.embedding_length", 0, "llama.embedding_length is 0"},
         {"llama.embedding_length", 16, "tensor token_embd.weight is 8 x 6"},
-        {"llama.feed_forward_length", 32, "tensor blk.0.ffn_gate.weight is 8 x 16"},
+        {"llama.feed_forward_length", 32, "tensor blk.0.ffn_gate.weight is 8 x 8"},
         {"llama.feed_forward_length", 0xffffffff, "llama.feed_forward_length is 4294967295"},
         {"llama.attention.head_count", 0, "llama.attention.head_count is 0"},
         {"llama.attention.head_count", 3, "expected a divisor of the 3 heads"},
