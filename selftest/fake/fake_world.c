@@ -8,6 +8,7 @@
  */
 #include "selftest/fake/fake_world.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "appliance/base/assert.h"
@@ -283,7 +284,11 @@ static uint64_t engine_heartbeat(void *self)
 
 void fake_world_init(struct fake_world *fake)
 {
-    memset(fake, 0, sizeof *fake);
+    /* Peers come last; their queues are large, and connect() sets what counts of them. */
+    memset(fake, 0, offsetof(struct fake_world, peers));
+    for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
+        fake->peers[i].in_use = false;
+    }
     fake->now_us = 1000000;
     fake->descriptors = FAKE_PEERS_MAX;
     fake->entropy_state = UINT64_C(0x9e3779b97f4a7c15);

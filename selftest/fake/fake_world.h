@@ -49,7 +49,7 @@ struct fake_world {
     uint64_t now_us;
     /* faults */
     uint32_t transfer_max;          /* bytes per recv() or send(); 0: no limit */
-    uint32_t again_every;           /* each n-th recv() or send() says EAGAIN; 0: none */
+    uint32_t again_every;           /* each n-th recv() or send() says EAGAIN; 0: none; not 1 */
     uint64_t random;                /* not 0: transfers of random length up to transfer_max */
     uint32_t descriptors;           /* accept() says EFULL when this many sockets are open */
     /* the engine: submit() calls `engine`; the step is done `engine_takes_us` later */
@@ -67,8 +67,8 @@ struct fake_world {
     uint64_t entropy_state;
     uint32_t transfers, wait_cursor;
     bool control_rung;
-    struct fake_peer peers[FAKE_PEERS_MAX];
     struct fake_watch watches[FAKE_LISTENERS + FAKE_PEERS_MAX];
+    struct fake_peer peers[FAKE_PEERS_MAX];
 };
 
 void fake_world_init(struct fake_world *fake);

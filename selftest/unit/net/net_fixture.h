@@ -7,7 +7,7 @@
  * The vocabulary is a stand-in with the functions of config/vocab.h that net uses: token 1 is BOS, 2
  * is EOS, 3 ends a turn, 4 + b is the byte b, and from 260 on tests may say what a token's text is.
  */
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "net/net.h"
@@ -64,7 +64,7 @@ uint32_t vocab_decode(const struct vocab *vocab, uint32_t token, bool first, cha
 }
 
 struct fixture {
-    struct fake_world fake;
+    struct fake_world fake;         /* first: fixture_init() clears what comes after it */
     struct limits limits;
     struct vocab vocab;
     struct call_table calls;
@@ -108,9 +108,9 @@ static const struct limits fixture_limits = {
 
 static inline void fixture_init(struct fixture *f, struct arena *arena, const struct limits *limits)
 {
-    memset(f, 0, sizeof *f);
-    memset(fixture_token_texts, 0, sizeof fixture_token_texts);
     fake_world_init(&f->fake);
+    memset(&f->limits, 0, sizeof *f - offsetof(struct fixture, limits));
+    memset(fixture_token_texts, 0, sizeof fixture_token_texts);
     f->limits = *limits;
     f->vocab.info = (struct gguf_vocab_info){.kind = VOCAB_SPM, .tokens = FIXTURE_TOKENS,
                                              .bos_id = 1, .eos_id = 2, .eot_id = 3,
@@ -270,10 +270,15 @@ static inline void fixture_passes(struct fixture *f, uint32_t count)
 /* Sleeps as the loop does, for `us`: every deadline on the way is met at its time. */
 static inline void fixture_sleep(struct fixture *f, uint64_t us)
 {
-    uint64_t end_us = f->fake.now_us + us;
+    uint64_t end_us = f->fake.now_us + us, last_us = 0;
+    uint32_t spins = 0;
     while (f->fake.now_us < end_us) {
         uint64_t next_us = net_next_us(&f->net, f->fake.now_us);
         fixture_pass_until(f, next_us < end_us ? next_us : end_us);
+        /* What clients have sent is finite: a stage that stays busy without time moving spins. */
+        spins = f->fake.now_us == last_us ? spins + 1 : 0;
+        last_us = f->fake.now_us;
+        ASSERT(spins < 20000);
     }
 }
 
@@ -386,6 +391,10 @@ static inline bool fixture_receive(struct fixture *f, uint32_t peer, struct rece
         ASSERT(tries < 100000);
         count += fake_client_recv(&f->fake, peer, got->bytes + WIRE_HEADER_BYTES + count,
                                   header.length_bytes - count);
+        if (count < header.length_bytes && fake_client_is_closed(&f->fake, peer) &&
+            f->fake.peers[peer].to_client.count == 0) {
+            return false;           /* cut short by the end of the connection */
+        }
         if (count < header.length_bytes) {
             fixture_pass(f);
         }
