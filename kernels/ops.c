@@ -5,10 +5,18 @@
  */
 #include "kernels/ops.h"
 
+#include <cpuid.h>
+
+/* __builtin_cpu_supports() does not know F16C in every compiler. */
+static bool has_f16c(void)
+{
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 enum kernels_simd kernels_simd_best(void)
 {
-    bool has_all = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                   __builtin_cpu_supports("f16c");
+    bool has_all = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     return has_all ? KERNELS_AVX2 : KERNELS_PLAIN;
 }
 
