@@ -279,7 +279,7 @@ static void put_vocabulary(void)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum role { ROLE_WEIGHT, ROLE_NORM, ROLE_OUTPUT };
+enum role { ROLE_WEIGHT, ROLE_MATCH, ROLE_NORM, ROLE_OUTPUT };
 
 struct tensor {
     char name[48];
@@ -311,15 +311,19 @@ static void add_layer(const struct settings *settings, uint32_t layer)
     uint64_t dim = shape->dim, ffn = shape->ffn, kv_dim = dim / shape->heads * shape->kv_heads;
     const struct {
         const char *name;
+        enum role role;
         uint64_t columns, rows;
-    } parts[] = {{"attn_norm", dim, 0},    {"attn_q", dim, dim},     {"attn_k", dim, kv_dim},
-                 {"attn_v", dim, kv_dim},  {"attn_output", dim, dim}, {"ffn_norm", dim, 0},
-                 {"ffn_gate", dim, ffn},   {"ffn_up", dim, ffn},     {"ffn_down", ffn, dim}};
+    } parts[] = {
+        {"attn_norm", ROLE_NORM, dim, 0},      {"attn_q", ROLE_MATCH, dim, dim},
+        {"attn_k", ROLE_MATCH, dim, kv_dim},   {"attn_v", ROLE_WEIGHT, dim, kv_dim},
+        {"attn_output", ROLE_WEIGHT, dim, dim}, {"ffn_norm", ROLE_NORM, dim, 0},
+        {"ffn_gate", ROLE_WEIGHT, dim, ffn},   {"ffn_up", ROLE_WEIGHT, dim, ffn},
+        {"ffn_down", ROLE_WEIGHT, ffn, dim},
+    };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char name[40];
         snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
-        add_tensor(settings, parts[i].rows == 0 ? ROLE_NORM : ROLE_WEIGHT, name, parts[i].columns,
-                   parts[i].rows);
+        add_tensor(settings, parts[i].role, name, parts[i].columns, parts[i].rows);
     }
 }
 
@@ -422,15 +426,22 @@ static void quantize_q8_0(const float *values, uint8_t *block)
     }
 }
 
-/* Deviation of a row's weights: 1/sqrt(columns) keeps activations near 1 from layer to layer, and
- * twice that spreads the logits. */
+/* Deviation of a row's weights: 1/sqrt(columns) keeps activations near 1 from layer to layer. Twice
+ * that spreads the logits, and in queries and keys it lets each position look at a few others only;
+ * with flat attention greedy decoding soon repeats one token for ever. */
 static float row_deviation(const struct tensor *tensor, uint64_t row)
 {
     float unit = 1.0f / sqrtf((float)tensor->columns);
-    if (tensor->role != ROLE_OUTPUT) {
-        return unit;
+    switch (tensor->role) {
+    case ROLE_MATCH:
+        return 2.0f * unit;
+    case ROLE_OUTPUT:
+        return tokens[row].kind == TOKEN_NORMAL ? 2.0f * unit : 0.02f * unit;
+    case ROLE_WEIGHT:
+    case ROLE_NORM:
+        break;
     }
-    return tokens[row].kind == TOKEN_NORMAL ? 2.0f * unit : 0.02f * unit;
+    return unit;
 }
 
 static void put_row(const struct tensor *tensor, const float *values, uint8_t *bytes)
