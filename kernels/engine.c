@@ -3,11 +3,11 @@
  * What: the CPU engine: memory, start, and the rounds of a step.
  *
  *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
- *   run        thread 0 writes the feeds of a round, all threads run it, rows are sampled in parallel,
- *              until no row wants another token
+ *   run        thread 0 writes the feeds of a round, all threads run it, rows are sampled in
+ *              parallel, until no row wants another token
  *
- * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that is
- * not finite stops; the others never learn of it.
+ * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that
+ * is not finite stops; the others never learn of it.
  *
  * Bounds: at most steps_per_plan rounds; no memory but what kernels_init() took.
  */
@@ -269,7 +269,7 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
     struct step_out *out = step_out(k->step, r);
     uint32_t *tokens = step_out_tokens(k->step, r);
     const float *logits = k->logits.at + gather * k->logits.stride;
-    if (!kernels_sample_is_finite(logits, k->shape.vocab_tokens)) {
+    if (!k->ops->is_finite(logits, k->shape.vocab_tokens)) {
         *out = (struct step_out){.result = STEP_ROW_NOT_FINITE};
         return;
     }

@@ -19,7 +19,7 @@
 #include "kernels/weights.h"
 
 #define KERNELS_TILE_ROWS     256u      /* feeds of a tile at most */
-#define KERNELS_NORM_ROWS     4u        /* tiles up to this size: every thread normalizes for itself */
+#define KERNELS_NORM_ROWS     4u        /* up to this many, every thread normalizes for itself */
 #define KERNELS_GATHER_NONE   UINT32_MAX
 
 struct kernels_feed {
@@ -51,7 +51,7 @@ struct kernels {
     const struct kernels_ops *ops;
     volatile uint64_t *heartbeat;
 
-    float *kv;                          /* [block][layer][K|V][kv_head][head lanes * block_tokens] */
+    float *kv;              /* [block][layer][K|V][kv_head][head lanes * block_tokens] */
     uint64_t kv_head_floats, kv_block_floats;
     uint64_t scores_stride;             /* context_tokens in whole blocks */
     float attention_scale;              /* 1 / sqrt(head_dim) */
@@ -59,7 +59,7 @@ struct kernels {
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;
-    struct kernels_buffer gathered;     /* (batch_calls, dim): normed, ready for the output matrix */
+    struct kernels_buffer gathered;     /* (batch_calls, dim): normed, for the output matrix */
     struct kernels_buffer logits;       /* (batch_calls, vocab_tokens) */
     struct kernels_scratch *scratch;    /* [threads] */
 

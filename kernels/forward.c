@@ -5,13 +5,13 @@
  *   normalize | q, k, v, RoPE, KV stored | attention | output + residual | normalize | gate, up,
  *   SwiGLU | down + residual
  *
- * Every thread runs every function here; a phase takes this thread's share of panels (products), rows
- * (norms, embeddings) or heads (attention). Small tiles are normalized by every thread for itself:
- * that costs less than a barrier.
+ * Every thread runs every function here; a phase takes this thread's share of panels (products),
+ * rows (norms, embeddings) or heads (attention). Small tiles are normalized by every thread for
+ * itself: that costs less than a barrier.
  *
- * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees positions up
- * to its own only, so how a prompt is cut into tiles, steps or rows never shows. Stores to KV blocks
- * go to blocks that the core gave to this call alone.
+ * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees positions
+ * up to its own only, so how a prompt is cut into tiles, steps or rows never shows. Stores to KV
+ * blocks go to blocks that the core gave to this call alone.
  *
  * Why RoPE here and in plain C: its results are sums of two products, rounded three times, the same
  * on every machine; it touches a thousandth of what a product does.
@@ -142,7 +142,8 @@ static void keys_store(const struct pass *p, uint32_t row, struct kernels_share 
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
         const float *from = k->k.at + row * k->k.stride + (uint64_t)part.head * k->shape.head_dim;
-        float *to = kv_block_of(p, feed, kv_head_at(p, 0, part.head)) + feed->position % block_tokens;
+        float *to = kv_block_of(p, feed, kv_head_at(p, 0, part.head)) +
+                    feed->position % block_tokens;
         for (uint32_t i = part.first; i < part.end; i++) {
             to[(uint64_t)i * block_tokens] = from[i];
         }
@@ -176,7 +177,8 @@ static struct kernels_share share_within(struct kernels_share all, uint32_t begi
 }
 
 /* Columns of a share of panels; the last panel may be wider than the matrix. */
-static struct kernels_share columns_of(const struct kernels_matrix *matrix, struct kernels_share panels)
+static struct kernels_share columns_of(const struct kernels_matrix *matrix,
+                                       struct kernels_share panels)
 {
     uint32_t first = panels.first * KERNELS_PANEL_LANES;
     uint32_t end = panels.end * KERNELS_PANEL_LANES;
@@ -191,14 +193,16 @@ static void phase_qkv(const struct pass *p)
     const struct kernels_matrix *wq = &p->layer->attn_q, *wk = &p->layer->attn_k;
     const struct kernels_matrix *wv = &p->layer->attn_v;
     struct kernels_buffer x = normalize(p, p->layer->attn_norm);
-    struct kernels_share all = share(p, wq->panels_count + wk->panels_count + wv->panels_count);
+    uint32_t k_first = wq->panels_count, v_first = k_first + wk->panels_count;
+    struct kernels_share all = share(p, v_first + wv->panels_count);
     struct kernels_share pq = share_within(all, 0, wq->panels_count);
-    struct kernels_share pk = share_within(all, wq->panels_count, wk->panels_count);
-    struct kernels_share pv = share_within(all, wq->panels_count + wk->panels_count, wv->panels_count);
+    struct kernels_share pk = share_within(all, k_first, wk->panels_count);
+    struct kernels_share pv = share_within(all, v_first, wv->panels_count);
     product(p, wq, pq, x, k->q);
     product(p, wk, pk, x, k->k);
     product(p, wv, pv, x, k->v);
-    struct kernels_share q = columns_of(wq, pq), key = columns_of(wk, pk), value = columns_of(wv, pv);
+    struct kernels_share q = columns_of(wq, pq), key = columns_of(wk, pk);
+    struct kernels_share value = columns_of(wv, pv);
     for (uint32_t r = 0; r < p->rows; r++) {
         uint32_t position = p->feeds[r].position;
         rope_turn(k, k->q.at + r * k->q.stride, q, position);
@@ -346,7 +350,8 @@ void kernels_forward(struct kernels *kernels, uint32_t thread)
     const struct kernels_matrix *output = &kernels->weights->output;
     pass.rows = kernels->gathers_count;
     if (pass.rows > 0) {
-        product(&pass, output, share(&pass, output->panels_count), kernels->gathered, kernels->logits);
+        struct kernels_share panels = share(&pass, output->panels_count);
+        product(&pass, output, panels, kernels->gathered, kernels->logits);
         phase_end(&pass);
     }
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the CPU engine. Takes a step record (appliance/base/step.h), runs the forward pass of every row
- * over paged KV, samples, and writes the outs. Runs in the worker process; knows no program and no socket.
+ * What: the CPU engine. Takes a step record (appliance/base/step.h), runs the forward pass of every
+ * row over paged KV, samples, and writes the outs. Runs in the worker process; knows no program and
+ * no socket.
  *
- * Promise: a row's tokens depend on the model, the build, the kind of CPU and the row's own call, and
- * on nothing else: not on other rows, chunk sizes, block ids, threads, or how often it was recomputed.
- * How: every output number is summed in one fixed order (lanes are outputs, never parts of a sum that
- * depend on the batch), and no thread ever splits a sum.
+ * Promise: a row's tokens depend on the model, the build, the kind of CPU and the row's own call,
+ * and on nothing else: not on other rows, chunk sizes, block ids, threads, or how often it was
+ * recomputed. How: every output number is summed in one fixed order (lanes are outputs, never parts
+ * of a sum that depend on the batch), and no thread ever splits a sum.
  *
  * KV is block-major: [block][layer][K|V][kv_head][...], one contiguous extent a block;
- * K inner order is [head_dim][token] (lanes are tokens), V is [token][head_dim] (lanes are channels).
+ * K inner order is [head_dim][token] (lanes are tokens), V is [token][head_dim] (lanes are
+ * channels).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +40,8 @@ struct kernels_weights;     /* kernels/weights.h; lies at the start of the weigh
 /* Bytes of the packed weights (TIER_WEIGHTS). */
 void kernels_weights_plan(struct plan *plan, const struct gguf *gguf);
 /* BOOT_ONLY. Reads tensor by tensor, checks that every weight is finite, packs. `progress` (may be
- * NULL) is set to the permille done. `digest` gets FNV-1a 64 over the tensor bytes in file order. */
+ * NULL) is set to the permille done. `digest` gets FNV-1a 64 over the tensor bytes in file
+ * order. */
 MUST_CHECK enum status kernels_weights_load(struct kernels_weights **weights,
                                             const struct gguf *gguf,
                                             const struct gguf_source *source,
@@ -55,9 +58,11 @@ MUST_CHECK enum status kernels_init(struct kernels **kernels,
                                     const struct kernels_settings *settings,
                                     const struct kernels_weights *weights, struct arena *arena,
                                     volatile uint64_t *heartbeat);
-/* Runs one step to its end; fills outs, out tokens and header.engine_us stays the caller's. The record is the core's and trusted. */
+/* Runs one step to its end; fills outs, out tokens and header.engine_us stays the caller's. The
+ * record is the core's and trusted. */
 void kernels_run(struct kernels *kernels, const struct step *step);
 /* Ends the threads (tests). */
 void kernels_stop(struct kernels *kernels);
-/* Logits of the last position of row 0 of the last step, (vocab_tokens); for tests and self-tests. */
+/* Logits of the last position of row 0 of the last step, (vocab_tokens), if no other
+ * row decoded longer than row 0; for tests and self-tests. */
 const float *kernels_logits(const struct kernels *kernels);

@@ -181,7 +181,8 @@ void kernels_matrix_row(const struct kernels_matrix *matrix, uint32_t output, fl
         } else if (matrix->type == GGUF_F16) {
             row[k] = kernels_half_to_float(((const uint16_t *)(const void *)panel)[at]);
         } else {
-            const uint8_t *block = panel + (uint64_t)(k / KERNELS_Q8_COLUMNS) * KERNELS_Q8_PANEL_BYTES;
+            const uint8_t *block =
+                panel + (uint64_t)(k / KERNELS_Q8_COLUMNS) * KERNELS_Q8_PANEL_BYTES;
             const uint16_t *scales = (const uint16_t *)(const void *)block;
             const int8_t *values = (const int8_t *)block + KERNELS_PANEL_LANES * 2;
             row[k] = kernels_half_to_float(scales[lane]) *

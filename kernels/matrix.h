@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a weight matrix as the kernels want it. The file holds it [out][in]; here sixteen outputs lie
- * side by side, so that a vector lane is an output and the sum over `in` runs down the panel:
+ * What: a weight matrix as the kernels want it. The file holds it [out][in]; here sixteen outputs
+ * lie side by side, so that a vector lane is an output and the sum over `in` runs down the panel:
  *
  *   panel p holds outputs 16p .. 16p+15; outputs past the end are zero weights
  *   F32    [in][16] float
@@ -39,8 +39,8 @@ static inline uint32_t kernels_lanes_ceil(uint32_t count)
     return (count + KERNELS_PANEL_LANES - 1) / KERNELS_PANEL_LANES * KERNELS_PANEL_LANES;
 }
 
-/* Row stride of an activation buffer: an odd number of cache lines, so that the rows of a tile do not
- * fall into one cache set. */
+/* Row stride of an activation buffer: an odd number of cache lines, so that the rows of a tile do
+ * not fall into one cache set. */
 static inline uint64_t kernels_stride_floats(uint32_t count)
 {
     return kernels_lanes_ceil(count) | KERNELS_PANEL_LANES;

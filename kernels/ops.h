@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the six kernels that a forward pass is made of, as a table: one set in plain C (ref/), one for
- * AVX2 (cpu/). Each comment is the definition of the result, to the bit: the order of every sum is
- * part of it, a product added to a sum is always one fused operation, nothing else is fused. The two
- * sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work into tiles.
+ * What: the eight kernels that a forward pass is made of, as a table: one set in plain C (ref/),
+ * one for AVX2 (cpu/). Each comment is the definition of the result, to the bit: the order of every
+ * sum is part of it, a product added to a sum is always one fused operation, nothing else is fused.
+ * The two sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work
+ * into tiles.
  *
- * Buffers are padded: rows to KERNELS_PANEL_LANES, heads to KERNELS_OCTET. Kernels may read and write
- * padding; what they find there never reaches a result.
+ * Buffers are padded: rows to KERNELS_PANEL_LANES, heads to KERNELS_OCTET. Kernels may read and
+ * write padding; what they find there never reaches a result.
  */
 #include <stdint.h>
 
@@ -15,7 +16,7 @@
 #include "kernels/matrix.h"
 
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
-#define KERNELS_CHUNK        512u       /* columns of a panel that stay in the L1 cache, as floats */
+#define KERNELS_CHUNK        512u   /* columns of a panel that stay in the L1 cache, as floats */
 
 /* y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start; outputs of
  * panels panel_first .. panel_end - 1. */
@@ -58,13 +59,19 @@ struct kernels_ops {
     /* out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
     void (*weigh)(const struct kernels_attention *attention);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
-     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. Reads whole octets. */
+     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or
+     * infinity among them makes the sum NaN and the values unspecified. Reads whole octets. */
     float (*exponentiate)(float *values, uint32_t count, float scale);
-    /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of squares
-     * in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. */
+    /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of
+     * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. */
     void (*norm)(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
     /* gate[i] = gate[i] / (1 + kernels_exp(-gate[i])) * up[i]; count is a multiple of the lanes. */
     void (*swiglu)(float *gate, const float *up, uint32_t count);
+    /* No value is NaN or infinite. */
+    bool (*is_finite)(const float *values, uint32_t count);
+    /* The index of the largest value, the first of equals; values are finite. Reads whole
+     * octets. */
+    uint32_t (*largest)(const float *values, uint32_t count);
 };
 
 extern const struct kernels_ops kernels_ops_plain;

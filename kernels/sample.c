@@ -2,9 +2,9 @@
  *
  * What: sampling (kernels/sample.h states the order).
  *
- * Invariants: the result is a pure function of logits, sampling, recent tokens and position. Sums run
- * in double, in one order. Logits are finite, so weights lie in (0, 1] and the heaviest is 1 (only a
- * penalty on logits near the largest float could break that, and then the walk still ends).
+ * Invariants: the result is a pure function of logits, sampling, recent tokens and position. Sums
+ * run in double, in one order. Logits are finite, so weights lie in (0, 1] and the heaviest is 1
+ * (only a penalty on logits near the largest float could break that, and then the walk still ends).
  *
  * Bounds: a heap of ids in memory of the caller; no sort of the whole vocabulary unless top_p asks
  * for nearly all of it.
@@ -15,27 +15,6 @@
 #include "kernels/sample.h"
 
 #include <string.h>
-
-bool kernels_sample_is_finite(const float *logits, uint32_t vocab_tokens)
-{
-    uint32_t worst = 0;
-    for (uint32_t i = 0; i < vocab_tokens; i++) {
-        uint32_t bits;
-        memcpy(&bits, &logits[i], sizeof bits);
-        bits &= 0x7fffffffu;
-        worst = bits > worst ? bits : worst;
-    }
-    return worst < 0x7f800000u;
-}
-
-static uint32_t largest(const float *logits, uint32_t count)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        best = logits[i] > logits[best] ? i : best;
-    }
-    return best;
-}
 
 static uint32_t recent_count(const struct kernels_recent *recent)
 {
@@ -213,7 +192,7 @@ uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, ui
     bool penalty = sampling->repeat_penalty != 1.0f && recent_count(recent) > 0;
     bool greedy = sampling->temperature <= 0;
     if (greedy && !penalty) {
-        return largest(logits, vocab_tokens);
+        return sampler->ops->largest(logits, vocab_tokens);
     }
     float *weights = sampler->weights;
     memcpy(weights, logits, vocab_tokens * sizeof *weights);
@@ -221,7 +200,7 @@ uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, ui
         penalize(weights, vocab_tokens, sampling->repeat_penalty, recent);
     }
     if (greedy) {
-        return largest(weights, vocab_tokens);
+        return sampler->ops->largest(weights, vocab_tokens);
     }
     sampler->ops->exponentiate(weights, vocab_tokens, 1.0f / sampling->temperature);
     double u = uniform(sampling->seed, position);

@@ -3,8 +3,8 @@
 /*
  * What: the next token of one call from its logits. The order, fixed:
  *
- *   1 penalty      each distinct token of the last CALL_REPEAT_TOKENS: a positive logit is divided by
- *                  repeat_penalty, another one multiplied
+ *   1 penalty      each distinct token of the last CALL_REPEAT_TOKENS: a positive logit is divided
+ *                  by repeat_penalty, another one multiplied
  *   2 greedy       temperature 0: the largest logit, the lower id of equals; done
  *   3 temperature  weight = exp((logit - largest) / temperature)
  *   4 top_k        the k heaviest stay, the lower id of equals
@@ -30,10 +30,8 @@ struct kernels_recent {
     uint32_t produced_count;
 };
 
-/* False: a logit is NaN or infinite. */
-bool kernels_sample_is_finite(const float *logits, uint32_t vocab_tokens);
-/* The token for `position`; `logits` are finite and stay as they are. Cost: O(vocab), with top_p and
- * a flat distribution O(vocab log vocab). */
+/* The token for `position`; `logits` are finite and stay as they are. Cost: O(vocab), with top_p
+ * and a flat distribution O(vocab log vocab). */
 uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, uint32_t vocab_tokens,
                         const struct call_sampling *sampling, const struct kernels_recent *recent,
                         uint32_t position);

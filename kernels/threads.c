@@ -4,15 +4,15 @@
  *
  * Invariants: `arrived` counts those at the barrier, the last one resets it and opens the gate, and
  * nobody can come to the next barrier before it is reset; a gate only ever counts up, so a thread
- * that read the number before the change cannot miss it. Whoever opens a gate wakes sleepers only if
- * there are any: a sleeper announces itself first and the kernel compares the number again, so either
- * it sees the change or the opener sees it.
+ * that read the number before the change cannot miss it. Whoever opens a gate wakes sleepers only
+ * if there are any: a sleeper announces itself first and the kernel compares the number again, so
+ * either it sees the change or the opener sees it.
  *
  * Bounds: a wait spins at most `spins` times; with fewer CPUs than threads it hardly spins at all,
  * because the thread that it waits for may need this very CPU.
  *
- * Why not pinned: the core's own thread shares the CPUs, and a pinned thread that lost its CPU to it
- * could not move to the one that is free, while everyone waits for it.
+ * Why not pinned: the core's own thread shares the CPUs, and a pinned thread that lost its CPU to
+ * it could not move to the one that is free, while everyone waits for it.
  */
 #include "kernels/threads.h"
 
@@ -25,7 +25,7 @@
 
 #include "appliance/base/assert.h"
 
-#define SPINS_OWN_CPU     4000          /* about 50 to 100 us: longer than any phase of a small model */
+#define SPINS_OWN_CPU     4000          /* 50 to 100 us: longer than a phase of a small model */
 #define SPINS_SHARED_CPU  20
 
 static void cpu_relax(void)
@@ -78,7 +78,8 @@ void kernels_threads_wait(struct kernels_threads *threads)
     gate_wait(&threads->barrier, seen, threads->spins);
 }
 
-/* What a thread is told when it starts; lies at the low end of its stack, which it never reaches. */
+/* What a thread is told when it starts; lies at the low end of its stack, which it never
+ * reaches. */
 struct birth {
     struct kernels_threads *threads;
     uint32_t thread;
@@ -169,7 +170,8 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
     int error = 0;
     while (error == 0 && threads->count < count) {
         uint32_t thread = threads->count;
-        error = thread_start(threads, thread, stacks + (uint64_t)(thread - 1) * KERNELS_STACK_BYTES);
+        uint8_t *stack = stacks + (uint64_t)(thread - 1) * KERNELS_STACK_BYTES;
+        error = thread_start(threads, thread, stack);
         threads->count += error == 0 ? 1 : 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

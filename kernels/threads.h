@@ -6,8 +6,9 @@
  *   caller: kernels_threads_run()  --> every thread (0 is the caller) runs work(context, thread)
  *   inside: kernels_threads_wait() --> nobody goes on before everybody came
  *
- * A waiting thread spins for a while (a phase of a small model takes microseconds), then sleeps on a
- * futex, so more threads than CPUs still make progress. Between runs all but the caller sleep soon.
+ * A waiting thread spins for a while (a phase of a small model takes microseconds), then sleeps on
+ * a futex, so more threads than CPUs still make progress. Between runs all but the caller sleep
+ * soon.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +17,11 @@
 #include "appliance/base/arena.h"
 
 #define KERNELS_THREADS_MAX   64
+#ifdef __SANITIZE_THREAD__              /* its runtime wants most of a megabyte for itself */
+#define KERNELS_STACK_BYTES   (2u << 20)
+#else
 #define KERNELS_STACK_BYTES   (256u << 10)
+#endif
 
 /* A number that threads wait to see changed; alone in its cache line. */
 struct kernels_gate {
@@ -38,8 +43,8 @@ struct kernels_threads {
 };
 
 void kernels_threads_plan(struct plan *plan, uint32_t count);
-/* BOOT_ONLY. Starts count - 1 threads, all signals blocked, stacks from the arena. CONFIG_ENGINE: the
- * system refused one; those already started are ended. */
+/* BOOT_ONLY. Starts count - 1 threads, all signals blocked, stacks from the arena. CONFIG_ENGINE:
+ * the system refused one; those already started are ended. */
 MUST_CHECK enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count,
                                             void (*work)(void *context, uint32_t thread),
                                             void *context, struct arena *arena);

@@ -6,7 +6,8 @@
  *   plan    bytes by the list, from the header alone
  *   load    1. every tensor of the list is there and has its shape, else an error names both
  *           2. matrices are placed in the arena
- *           3. tensors are read in the order of the file's table, piece by piece, checked and packed
+ *           3. tensors are read in the order of the file's table, piece by piece, checked and
+ *           packed
  *
  * Invariants: the arena gives exactly what was planned; tensors that are not on the list are not
  * read; the digest covers the bytes of those on the list, in the order of the table.
@@ -42,7 +43,9 @@ enum layer_tensor {
 #undef WEIGHT_MATRIX
     LAYER_attn_norm, LAYER_ffn_norm, LAYER_TENSORS
 };
-enum model_tensor { MODEL_token_embd, MODEL_output_norm, MODEL_output, MODEL_rope_freqs, MODEL_TENSORS };
+enum model_tensor {
+    MODEL_token_embd, MODEL_output_norm, MODEL_output, MODEL_rope_freqs, MODEL_TENSORS
+};
 
 static uint32_t slots_count(const struct model_shape *shape)
 {
@@ -161,8 +164,9 @@ static struct totals totals_of(const struct gguf *gguf)
         if (slot.outputs == 0) {
             totals.vector_bytes += vector_bytes(slot.columns);
         } else {
-            totals.panel_bytes += kernels_matrix_bytes((enum gguf_type)slot.tensor->type,
-                                                       (uint32_t)slot.outputs, (uint32_t)slot.columns);
+            enum gguf_type type = (enum gguf_type)slot.tensor->type;
+            totals.panel_bytes +=
+                kernels_matrix_bytes(type, (uint32_t)slot.outputs, (uint32_t)slot.columns);
         }
     }
     return totals;
@@ -171,8 +175,9 @@ static struct totals totals_of(const struct gguf *gguf)
 void kernels_weights_plan(struct plan *plan, const struct gguf *gguf)
 {
     struct totals totals = totals_of(gguf);
+    uint32_t layers = gguf->shape.layers;
     plan_add(plan, TIER_WEIGHTS, "kernels weights", 1, sizeof(struct kernels_weights));
-    plan_add(plan, TIER_WEIGHTS, "kernels layers", gguf->shape.layers, sizeof(struct kernels_layer));
+    plan_add(plan, TIER_WEIGHTS, "kernels layers", layers, sizeof(struct kernels_layer));
     plan_add(plan, TIER_WEIGHTS, "kernels vectors", 1, totals.vector_bytes);
     plan_add(plan, TIER_WEIGHTS, "kernels matrices", 1, totals.panel_bytes);
 }
@@ -187,8 +192,8 @@ static enum status refuse(struct config_error *error, const char *source, const 
         snprintf(needs, sizeof needs, "%llu x %llu", (unsigned long long)slot->columns,
                  (unsigned long long)slot->outputs);
     }
-    snprintf(error->text, sizeof error->text, "%s: tensor %s: %s, needs %s", source, slot->name, has,
-             needs);
+    snprintf(error->text, sizeof error->text, "%s: tensor %s: %s, needs %s", source, slot->name,
+             has, needs);
     return STATUS_CONFIG_MODEL;
 }
 
@@ -245,8 +250,9 @@ static struct kernels_weights *weights_place(const struct gguf *gguf, struct are
             continue;
         }
         enum gguf_type type = (enum gguf_type)slot.tensor->type;
-        kernels_matrix_init(slot.matrix, type, (uint32_t)slot.outputs, (uint32_t)slot.columns, panels);
-        panels += kernels_matrix_bytes(type, (uint32_t)slot.outputs, (uint32_t)slot.columns);
+        uint32_t outputs = (uint32_t)slot.outputs, columns = (uint32_t)slot.columns;
+        kernels_matrix_init(slot.matrix, type, outputs, columns, panels);
+        panels += kernels_matrix_bytes(type, outputs, columns);
     }
     if (gguf->shape.tied_output) {
         weights->output = weights->token_embd;
@@ -299,7 +305,8 @@ static enum status slot_read(const struct slot *slot, struct reading *reading,
         if (!finite) {
             snprintf(error->text, sizeof error->text,
                      "%s: tensor %s: a weight near byte %llu is not finite, needs finite numbers",
-                     reading->source->name, slot->name, (unsigned long long)(tensor->offset + offset));
+                     reading->source->name, slot->name,
+                     (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
         reading->digest = fnv_add(reading->digest, piece, bytes);
@@ -332,8 +339,9 @@ enum status kernels_weights_load(struct kernels_weights **weights, const struct 
     ASSERT(gguf->has_model);
     ASSERT(gguf->shape.layers > 0 && gguf->shape.layers <= GGUF_LAYERS_MAX);
     if (gguf->shape.head_dim % 2 != 0) {
-        snprintf(error->text, sizeof error->text, "%s: a head has %u channels, needs an even number",
-                 source->name, gguf->shape.head_dim);
+        snprintf(error->text, sizeof error->text,
+                 "%s: a head has %u channels, needs an even number", source->name,
+                 gguf->shape.head_dim);
         return STATUS_CONFIG_MODEL;
     }
     struct slot slot;

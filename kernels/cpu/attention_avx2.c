@@ -7,8 +7,8 @@
  *   weigh    lanes are channels: up to eight octets of channels are eight chains down the tokens
  *
  * Invariant: how many octets or heads run at once never enters a sum; lanes of tokens that do not
- * exist yet (stale memory of a block) are computed and never read, because exponentiate() masks them
- * and weigh() stops at the last token.
+ * exist yet (stale memory of a block) are computed and never read, because exponentiate() masks
+ * them and weigh() stops at the last token.
  *
  * Why not whole heads one after the other: the heads of a group share keys and values, so the loops
  * go by block first and find them in the L1 cache for the second head.

@@ -15,6 +15,8 @@ void kernels_weigh_avx2(const struct kernels_attention *attention);
 float kernels_exponentiate_avx2(float *values, uint32_t count, float scale);
 void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
 void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count);
+bool kernels_is_finite_avx2(const float *values, uint32_t count);
+uint32_t kernels_largest_avx2(const float *values, uint32_t count);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 

@@ -11,6 +11,8 @@ const struct kernels_ops kernels_ops_avx2 = {
     .exponentiate = kernels_exponentiate_avx2,
     .norm = kernels_norm_avx2,
     .swiglu = kernels_swiglu_avx2,
+    .is_finite = kernels_is_finite_avx2,
+    .largest = kernels_largest_avx2,
 };
 
 static float octets_max(const float *values, uint32_t count)
@@ -76,4 +78,32 @@ void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count)
         __m256 v = _mm256_mul_ps(_mm256_div_ps(g, e), _mm256_loadu_ps(up + i));
         _mm256_storeu_ps(gate + i, v);
     }
+}
+
+bool kernels_is_finite_avx2(const float *values, uint32_t count)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i worst = _mm256_setzero_si256();
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
+        __m256 v = _mm256_and_ps(_mm256_loadu_ps(values + i), octet_below(i, count));
+        __m256i bits = _mm256_and_si256(_mm256_castps_si256(v), magnitude);
+        worst = _mm256_max_epi32(worst, bits);
+    }
+    __m256i bad = _mm256_cmpgt_epi32(worst, _mm256_set1_epi32(0x7f7fffff));
+    return _mm256_testz_si256(bad, bad);
+}
+
+/* The value first, then where it is: the second pass ends at the first hit. */
+uint32_t kernels_largest_avx2(const float *values, uint32_t count)
+{
+    ASSERT(count > 0);
+    const __m256 max = _mm256_set1_ps(octets_max(values, count));
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
+        __m256 hit = _mm256_cmp_ps(_mm256_loadu_ps(values + i), max, _CMP_EQ_OQ);
+        int lanes = _mm256_movemask_ps(hit);
+        if (lanes != 0) {
+            return i + (uint32_t)__builtin_ctz((unsigned)lanes);
+        }
+    }
+    return 0;                           /* only where a NaN is among them */
 }

@@ -4,22 +4,23 @@
  *
  *   one row      every weight is read once and used once: four panels at a time are eight chains,
  *                enough to hide the latency of the fused operation; types are converted on the fly
- *   more rows    a panel is walked in chunks of KERNELS_CHUNK columns that stay in the L1 cache (F16
- *                and Q8_0 are unpacked to floats there once); tiles of up to six rows by sixteen outputs
- *                keep their sums in registers, and put them into y from one chunk to the next
+ *   more rows    a panel is walked in chunks of KERNELS_CHUNK columns that stay in the L1 cache
+ *                (F16 and Q8_0 are unpacked to floats there once); tiles of up to six rows by
+ *                sixteen outputs keep their sums in registers, and put them into y from one chunk
+ *                to the next
  *
- * Invariant: a float that is stored and loaded again is the same float, so chunks, tiles and the two
- * ways above give the same bits: each output is one chain over k, ascending.
+ * Invariant: a float that is stored and loaded again is the same float, so chunks, tiles and the
+ * two ways above give the same bits: each output is one chain over k, ascending.
  *
  * Why not partial sums over k (eight lanes along a row, as dot products are mostly written): lanes
- * that are outputs need no sum across a register, work the same for one row and for six, and make the
- * plain twin three loops long.
+ * that are outputs need no sum across a register, work the same for one row and for six, and make
+ * the plain twin three loops long.
  */
 #include "kernels/cpu/avx2.h"
 
 #define ROWS_MAX      6
 #define PANELS_MAX    4
-#define PREFETCH_LINES 16       /* lines of 64 bytes that one-row streams are asked for ahead */
+#define AHEAD_COLUMNS 64        /* how far ahead one row asks memory for each of its panels */
 
 struct pair {
     __m256 low, high;           /* sixteen outputs of one column */
@@ -33,21 +34,27 @@ ALWAYS_INLINE struct pair column_f32(const uint8_t *panel, uint64_t k)
     return (struct pair){_mm256_load_ps(at), _mm256_load_ps(at + 8)};
 }
 
+ALWAYS_INLINE struct pair pair_of_halves(const uint8_t *halves)
+{
+    const __m128i *at = (const __m128i *)(const void *)halves;
+    __m128i low = _mm_load_si128(at), high = _mm_load_si128(at + 1);
+    return (struct pair){_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
+}
+
 ALWAYS_INLINE struct pair column_f16(const uint8_t *panel, uint64_t k)
 {
-    const __m128i *at = (const __m128i *)(const void *)(panel + k * KERNELS_PANEL_LANES * 2);
-    return (struct pair){_mm256_cvtph_ps(_mm_load_si128(at)), _mm256_cvtph_ps(_mm_load_si128(at + 1))};
+    return pair_of_halves(panel + k * KERNELS_PANEL_LANES * 2);
 }
 
 ALWAYS_INLINE struct pair scales_q8(const uint8_t *block)
 {
-    const __m128i *at = (const __m128i *)(const void *)block;
-    return (struct pair){_mm256_cvtph_ps(_mm_load_si128(at)), _mm256_cvtph_ps(_mm_load_si128(at + 1))};
+    return pair_of_halves(block);
 }
 
 ALWAYS_INLINE struct pair column_q8(const uint8_t *block, uint64_t k, struct pair scales)
 {
-    __m128i bytes = _mm_load_si128((const __m128i *)(const void *)(block + KERNELS_PANEL_LANES * 2) + k);
+    const uint8_t *values = block + KERNELS_PANEL_LANES * 2 + k * KERNELS_PANEL_LANES;
+    __m128i bytes = _mm_load_si128((const __m128i *)(const void *)values);
     __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
     __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
     return (struct pair){_mm256_mul_ps(scales.low, low), _mm256_mul_ps(scales.high, high)};
@@ -59,16 +66,25 @@ ALWAYS_INLINE void pair_add(struct pair *sum, __m256 x, struct pair column)
     sum->high = _mm256_fmadd_ps(x, column.high, sum->high);
 }
 
-ALWAYS_INLINE void row_floats(struct pair *sums, const uint8_t *panel, uint64_t panel_bytes,
-                              const float *x, uint32_t columns, int panels, bool half)
+/* A part of the columns. What lies `ahead_bytes` further in memory is needed soon. */
+struct span {
+    uint32_t first, end;
+    uint64_t ahead_bytes;
+};
+
+/* The columns of a span of neighbouring panels. */
+ALWAYS_INLINE void row_floats(struct pair *sums, const struct kernels_product *p, uint32_t panel,
+                              struct span span, int panels, bool half)
 {
-    uint64_t line_bytes = half ? 32 : 64;
-    for (uint64_t k = 0; k < columns; k++) {
-        __m256 v = _mm256_broadcast_ss(x + k);
+    const struct kernels_matrix *m = p->matrix;
+    const uint8_t *packed = m->panels + panel * m->panel_bytes;
+    uint64_t column_bytes = half ? KERNELS_PANEL_LANES * 2 : KERNELS_PANEL_LANES * 4;
+    for (uint64_t k = span.first; k < span.end; k++) {
+        __m256 v = _mm256_broadcast_ss(p->x + k);
 #pragma GCC unroll 4
         for (int j = 0; j < panels; j++) {
-            const uint8_t *at = panel + (uint64_t)j * panel_bytes;
-            _mm_prefetch(at + k * line_bytes + PREFETCH_LINES * 64, _MM_HINT_T0);
+            const uint8_t *at = packed + (uint64_t)j * m->panel_bytes;
+            _mm_prefetch(at + k * column_bytes + span.ahead_bytes, _MM_HINT_T0);
             pair_add(&sums[j], v, half ? column_f16(at, k) : column_f32(at, k));
         }
     }
@@ -95,10 +111,23 @@ ALWAYS_INLINE void row_q8(struct pair *sums, const uint8_t *panel, uint64_t pane
     }
 }
 
-ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t first, int panels)
+/* Near the end of the panels, what comes next is the start of the panels after them. */
+ALWAYS_INLINE void row_spans(struct pair *sums, const struct kernels_product *p, uint32_t panel,
+                             int panels, bool half)
 {
     const struct kernels_matrix *m = p->matrix;
-    const uint8_t *panel = m->panels + first * m->panel_bytes;
+    uint32_t ahead = m->columns < AHEAD_COLUMNS ? m->columns : AHEAD_COLUMNS;
+    uint64_t ahead_bytes = m->panel_bytes / m->columns * ahead;
+    uint64_t others_bytes = ((uint64_t)panels - 1) * m->panel_bytes;
+    struct span body = {0, m->columns - ahead, ahead_bytes};
+    struct span tail = {m->columns - ahead, m->columns, ahead_bytes + others_bytes};
+    row_floats(sums, p, panel, body, panels, half);
+    row_floats(sums, p, panel, tail, panels, half);
+}
+
+ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, int panels)
+{
+    const struct kernels_matrix *m = p->matrix;
     struct pair sums[PANELS_MAX];
 #pragma GCC unroll 4
     for (int j = 0; j < panels; j++) {
@@ -106,60 +135,79 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t first, i
     }
     switch (m->type) {
     case GGUF_F32:
-        row_floats(sums, panel, m->panel_bytes, p->x, m->columns, panels, false);
+        row_spans(sums, p, panel, panels, false);
         break;
     case GGUF_F16:
-        row_floats(sums, panel, m->panel_bytes, p->x, m->columns, panels, true);
+        row_spans(sums, p, panel, panels, true);
         break;
     case GGUF_Q8_0:
-        row_q8(sums, panel, m->panel_bytes, p->x, m->columns, panels);
+        row_q8(sums, m->panels + panel * m->panel_bytes, m->panel_bytes, p->x, m->columns, panels);
         break;
     }
 #pragma GCC unroll 4
     for (int j = 0; j < panels; j++) {
-        float *y = p->y + ((uint64_t)first + (uint32_t)j) * KERNELS_PANEL_LANES;
+        float *y = p->y + ((uint64_t)panel + (uint32_t)j) * KERNELS_PANEL_LANES;
         _mm256_storeu_ps(y, sums[j].low);
         _mm256_storeu_ps(y + 8, sums[j].high);
     }
 }
 
+/* Even groups of at most four panels (of Q8_0 two: its conversion keeps the units busy). */
 static void product_row(const struct kernels_product *p)
 {
+    uint32_t most = p->matrix->type == GGUF_Q8_0 ? 2 : PANELS_MAX;
     uint32_t panel = p->panel_first;
-    for (; panel + 4 <= p->panel_end; panel += 4) {
-        row_panels(p, panel, 4);
-    }
-    for (; panel + 2 <= p->panel_end; panel += 2) {
-        row_panels(p, panel, 2);
-    }
-    if (panel < p->panel_end) {
-        row_panels(p, panel, 1);
+    for (uint32_t groups = (p->panel_end - panel + most - 1) / most; groups > 0; groups--) {
+        uint32_t panels = (p->panel_end - panel + groups - 1) / groups;
+        switch (panels) {
+        case 1: row_panels(p, panel, 1); break;
+        case 2: row_panels(p, panel, 2); break;
+        case 3: row_panels(p, panel, 3); break;
+        default: row_panels(p, panel, 4); break;
+        }
+        panel += panels;
     }
 }
 
 /* ---- more rows ---- */
 
-/* Columns k .. k + count - 1 of a panel as floats: in place, or unpacked into the scratch. */
-static const float *chunk_floats(const struct kernels_product *p, const uint8_t *panel, uint32_t k,
-                                 uint32_t count)
+ALWAYS_INLINE void column_store(float *scratch, uint64_t k, struct pair column)
 {
-    if (p->matrix->type == GGUF_F32) {
-        return (const float *)(const void *)panel + (uint64_t)k * KERNELS_PANEL_LANES;
+    _mm256_store_ps(scratch + k * KERNELS_PANEL_LANES, column.low);
+    _mm256_store_ps(scratch + k * KERNELS_PANEL_LANES + 8, column.high);
+}
+
+static void unpack_f16(float *scratch, const uint8_t *halves, uint32_t columns)
+{
+    for (uint64_t k = 0; k < columns; k++) {
+        column_store(scratch, k, column_f16(halves, k));
     }
-    struct pair scales = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-    for (uint32_t i = 0; i < count; i++) {
-        struct pair column;
-        if (p->matrix->type == GGUF_F16) {
-            column = column_f16(panel, k + i);
-        } else {
-            uint32_t at = (k + i) % KERNELS_Q8_COLUMNS;
-            const uint8_t *block =
-                panel + (uint64_t)((k + i) / KERNELS_Q8_COLUMNS) * KERNELS_Q8_PANEL_BYTES;
-            scales = at == 0 ? scales_q8(block) : scales;
-            column = column_q8(block, at, scales);
+}
+
+static void unpack_q8(float *scratch, const uint8_t *block, uint32_t columns)
+{
+    for (uint64_t first = 0; first < columns; first += KERNELS_Q8_COLUMNS) {
+        struct pair scales = scales_q8(block);
+        for (uint64_t k = 0; k < KERNELS_Q8_COLUMNS; k++) {
+            column_store(scratch, first + k, column_q8(block, k, scales));
         }
-        _mm256_store_ps(p->scratch + i * KERNELS_PANEL_LANES, column.low);
-        _mm256_store_ps(p->scratch + i * KERNELS_PANEL_LANES + 8, column.high);
+        block += KERNELS_Q8_PANEL_BYTES;
+    }
+}
+
+/* `columns` columns as floats, from `packed`: in place, or unpacked into the scratch. */
+static const float *chunk_floats(const struct kernels_product *p, const uint8_t *packed,
+                                 uint32_t columns)
+{
+    switch (p->matrix->type) {
+    case GGUF_F32:
+        return (const float *)(const void *)packed;
+    case GGUF_F16:
+        unpack_f16(p->scratch, packed, columns);
+        break;
+    case GGUF_Q8_0:
+        unpack_q8(p->scratch, packed, columns);
+        break;
     }
     return p->scratch;
 }
@@ -169,7 +217,8 @@ struct tile {
     const float *x;             /* (rows, x_stride) */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
-    const uint8_t *next;        /* what will be read from memory next: asked for on the way */
+    const uint8_t *next;        /* asked for on the way: the part of the next chunk that is this */
+    uint64_t next_step;         /* tile's to ask for, in bytes a column */
     uint32_t columns;
     bool first;                 /* the sums start at zero */
 };
@@ -187,6 +236,7 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
     }
     for (uint64_t k = 0; k < t->columns; k++) {
         struct pair column = column_f32((const uint8_t *)t->weights, k);
+        _mm_prefetch(t->next + k * t->next_step, _MM_HINT_T1);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             pair_add(&sums[r], _mm256_broadcast_ss(x[r] + k), column);
@@ -212,29 +262,47 @@ static void tile_run(const struct tile *t, uint32_t rows)
     }
 }
 
+/* All rows times one chunk: even groups, so 16 rows are 6 + 5 + 5 and not 6 + 6 + 4. The groups
+ * share out the next `next_bytes`, so that memory works while the sums do. */
+static void chunk_run(struct tile *t, const struct kernels_product *p, uint64_t next_bytes)
+{
+    uint32_t groups = (p->rows + ROWS_MAX - 1) / ROWS_MAX;
+    const float *x = t->x;
+    float *y = t->y;
+    const uint8_t *next = t->next;
+    uint32_t row = 0;
+    t->next_step = (next_bytes + (uint64_t)groups * t->columns - 1) / groups / t->columns;
+    for (uint32_t g = 0; g < groups; g++) {
+        uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
+        t->x = x + row * p->x_stride;
+        t->y = y + row * p->y_stride;
+        t->next = next + g * t->next_step * t->columns;
+        tile_run(t, rows);
+        row += rows;
+    }
+}
+
 static void product_rows(const struct kernels_product *p)
 {
     const struct kernels_matrix *m = p->matrix;
-    uint32_t groups = (p->rows + ROWS_MAX - 1) / ROWS_MAX;
     for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
+        const uint8_t *packed = m->panels + panel * m->panel_bytes;
         for (uint32_t k = 0; k < m->columns; k += KERNELS_CHUNK) {
             uint32_t left = m->columns - k;
+            uint32_t columns = left < KERNELS_CHUNK ? left : KERNELS_CHUNK;
+            uint64_t bytes = m->panel_bytes * columns / m->columns;
             struct tile t = {
+                .weights = chunk_floats(p, packed, columns),
+                .x = p->x + k,
+                .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
                 .x_stride = p->x_stride,
                 .y_stride = p->y_stride,
-                .columns = left < KERNELS_CHUNK ? left : KERNELS_CHUNK,
+                .next = packed + bytes,
+                .columns = columns,
                 .first = k == 0,
             };
-            t.weights = chunk_floats(p, m->panels + panel * m->panel_bytes, k, t.columns);
-            uint32_t row = 0;
-            for (uint32_t g = 0; g < groups; g++) {
-                /* Groups of even size: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. */
-                uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
-                t.x = p->x + row * p->x_stride + k;
-                t.y = p->y + row * p->y_stride + (uint64_t)panel * KERNELS_PANEL_LANES;
-                tile_run(&t, rows);
-                row += rows;
-            }
+            chunk_run(&t, p, bytes);
+            packed += bytes;
         }
     }
 }

@@ -5,6 +5,7 @@
 #include "kernels/ref/plain.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/exp.h"
 
@@ -15,6 +16,8 @@ const struct kernels_ops kernels_ops_plain = {
     .exponentiate = kernels_exponentiate_plain,
     .norm = kernels_norm_plain,
     .swiglu = kernels_swiglu_plain,
+    .is_finite = kernels_is_finite_plain,
+    .largest = kernels_largest_plain,
 };
 
 /* Adds the upper half of the lanes to the lower, until one is left. */
@@ -63,4 +66,28 @@ void kernels_swiglu_plain(float *gate, const float *up, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         gate[i] = gate[i] / (1.0f + kernels_exp(-gate[i])) * up[i];
     }
+}
+
+bool kernels_is_finite_plain(const float *values, uint32_t count)
+{
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits &= 0x7fffffffu;
+        worst = bits > worst ? bits : worst;
+    }
+    return worst < 0x7f800000u;
+}
+
+uint32_t kernels_largest_plain(const float *values, uint32_t count)
+{
+    ASSERT(count > 0);
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        if (values[i] > values[best]) {
+            best = i;
+        }
+    }
+    return best;
 }

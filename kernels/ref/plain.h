@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the names behind the table of the plain kernels (kernels/ops.h defines what each computes). */
+/* What: the names behind the table of the plain kernels (kernels/ops.h defines what each
+ * computes). */
 #include "kernels/ops.h"
 
 void kernels_product_plain(const struct kernels_product *product);
@@ -9,3 +10,5 @@ void kernels_weigh_plain(const struct kernels_attention *attention);
 float kernels_exponentiate_plain(float *values, uint32_t count, float scale);
 void kernels_norm_plain(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
 void kernels_swiglu_plain(float *gate, const float *up, uint32_t count);
+bool kernels_is_finite_plain(const float *values, uint32_t count);
+uint32_t kernels_largest_plain(const float *values, uint32_t count);

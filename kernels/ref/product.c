@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product in plain C: the definition in kernels/ops.h and nothing more. It is the twin that
- * the fast one is compared with, and what serves where a CPU has no AVX2.
+ * What: the product in plain C: the definition in kernels/ops.h and nothing more. It is the twin
+ * that the fast one is compared with, and what serves where a CPU has no AVX2.
  *
- * Why lanes and not outputs in the inner loop: the panel is walked in memory order, and each lane is
- * still a chain of its own.
+ * Why lanes and not outputs in the inner loop: the panel is walked in memory order, and each lane
+ * is still a chain of its own.
  */
 #include <math.h>
 

@@ -2,9 +2,10 @@
  *
  * Goal: a row's tokens and logits depend on its own call and on nothing else.
  * Method: a small random model with odd sizes; the same call is run alone, in batches, in chunks of
- * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2 kernels;
- * everything is compared bit for bit. A naive forward pass in double guards against errors that all
- * of these share: the largest difference of a logit must stay below 2e-4 (logits are about 1).
+ * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2
+ * kernels; everything is compared bit for bit. A naive forward pass in double guards against errors
+ * that all of these share: the largest difference of a logit must stay below 2e-4 (logits are about
+ * 1).
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -12,7 +13,8 @@
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;
-static const uint32_t prompt[] = {1, 17, 42, 9, 63, 74, 0, 5, 5, 31, 28, 50, 11, 2, 70, 36, 12, 8, 66};
+static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
+                                  28, 50, 11, 2, 70, 36, 12, 8, 66};
 #define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
 #define DECODED 8
 

@@ -113,6 +113,38 @@ static void test_swiglu_equal_bits(void **state)
     }
 }
 
+static void test_is_finite_each_bad_number_found(void **state)
+{
+    (void)state;
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t i = 0; i < 40; i++) {
+            float values[40] = {3e38f, -3e38f, 1e-45f};
+            assert_true(both[s]->is_finite(values, 40));
+            values[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+            assert_false(both[s]->is_finite(values, 40));
+            assert_true(both[s]->is_finite(values, i));
+        }
+    }
+}
+
+static void test_largest_first_of_equals(void **state)
+{
+    (void)state;
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t count = 1; count < 40; count++) {
+            for (uint32_t best = 0; best < count; best++) {
+                float values[48];
+                for (uint32_t i = 0; i < 48; i++) {
+                    values[i] = i < count ? -5.0f - (float)(i % 7) : 100.0f;
+                }
+                values[best] = -1;
+                values[count - 1] = -1;
+                assert_int_equal(both[s]->largest(values, count), best);
+            }
+        }
+    }
+}
+
 /* ---- attention ---- */
 
 #define POOL_BLOCKS 12
@@ -146,7 +178,8 @@ static void pool_fill(const struct kernels_attention *a, float *keys, float *val
     }
 }
 
-static void check_attention(uint32_t heads, uint32_t head_dim, uint32_t block_tokens, uint32_t tokens)
+static void check_attention(uint32_t heads, uint32_t head_dim, uint32_t block_tokens,
+                            uint32_t tokens)
 {
     const uint32_t blocks[POOL_BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 10, 3, 8, 4, 6};
     uint64_t extent = (uint64_t)kernels_head_lanes(head_dim) * block_tokens;
@@ -203,6 +236,8 @@ int main(void)
         cmocka_unit_test(test_exponentiate_nan_reaches_sum),
         cmocka_unit_test(test_norm_odd_dims_equal_bits),
         cmocka_unit_test(test_swiglu_equal_bits),
+        cmocka_unit_test(test_is_finite_each_bad_number_found),
+        cmocka_unit_test(test_largest_first_of_equals),
         cmocka_unit_test(test_attention_odd_shapes_equal_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the fast product is the plain one to the bit, in every shape, and panels hold the file's weights.
- * Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of the panels; columns past
- * KERNELS_CHUNK; the definition (a chain of fmaf over the file's own weights) as a third opinion.
+ * Goal: the fast product is the plain one to the bit, in every shape, and panels hold the file's
+ * weights. Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of the panels;
+ * columns past KERNELS_CHUNK; the definition (a chain of fmaf over the file's own weights) as a
+ * third opinion.
  */
 #include "selftest/unit/test.h"
 
