@@ -2,9 +2,9 @@
 /*
  * What: a CALL frame into a call slot and a command.
  *
- * How: decode (fields, table of ranges), then admit (limits, ids, tokens: changes nothing), then fill
- * a slot. Only text can still be refused after the slot was taken, because its tokens are made right
- * where they will stay; the slot goes back then, and nobody has seen it.
+ * How: decode (fields, table of ranges), then admit (limits, ids, tokens: changes nothing), then
+ * fill a slot. Only text can still be refused after the slot was taken, because its tokens are made
+ * right where they will stay; the slot goes back then, and nobody has seen it.
  *
  * Invariants: a refusal leaves every table as it was; a call that is pushed on the inbox has passed
  * every check that needs no scheduler: prompt_tokens >= 1, every id < vocab_tokens,
@@ -31,7 +31,7 @@ static enum status fault_at(struct net_frame *frame, enum status status, enum wi
     return status;
 }
 
-/* ---- admission: changes nothing ----------------------------------------------------------------- */
+/* ---- admission: changes nothing -------------------------------------------------------------- */
 
 /* Frames of the server name a call by its id alone, so an id is also unique on its connection. */
 static bool id_is_open(const struct net *net, const struct net_connection *connection,
@@ -128,7 +128,7 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
     return STATUS_OK;
 }
 
-/* ---- filling a slot ----------------------------------------------------------------------------- */
+/* ---- filling a slot -------------------------------------------------------------------------- */
 
 /* EOS comes last, and end-of-turn before it; a client that names one of them means a plain stop. */
 static void add_stop_id(struct call *call, uint32_t token, bool *added)

@@ -4,8 +4,8 @@
  *
  * Send buffer: one stretch of bytes in a fixed buffer, moved to the front when its tail is short.
  * WIRE_REPLY_BYTES_MAX * frames_per_pass of it are kept free for replies; frames of calls (ACCEPT,
- * TOKENS, DONE) use the rest. A frame is only parsed while its reply is sure to fit, so a reply never
- * has to be refused. An answer that is due from the scheduler counts as a reply.
+ * TOKENS, DONE) use the rest. A frame is only parsed while its reply is sure to fit, so a reply
+ * never has to be refused. An answer that is due from the scheduler counts as a reply.
  *
  * Invariants: room >= WIRE_REPLY_BYTES_MAX * answers_due while OPEN; order[0 .. open_count) are the
  * slots in use, and connections[order[i]].position == i; a call of a closed connection has
@@ -228,7 +228,7 @@ void net_connection_watch(struct net *net, uint32_t index)
     }
 }
 
-/* ---- deadlines ---------------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {

@@ -7,7 +7,7 @@
 void net_connection_open(struct net *net, int32_t handle, uint64_t now_us);
 /* Cancels its calls, closes the handle, frees the slot. What was unsent is lost. */
 void net_connection_close(struct net *net, uint32_t index);
-/* Queues an ERROR that says `closes`, cancels the calls; the connection closes once it is flushed. */
+/* Queues an ERROR that says `closes`, cancels the calls; the connection ends once it is flushed. */
 void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
                          uint64_t now_us);
 
@@ -31,7 +31,7 @@ void net_connection_push(struct net *net, struct net_connection *connection, uin
 void net_connection_error(struct net *net, struct net_connection *connection,
                           const struct wire_fault *fault, bool closes, uint64_t now_us);
 
-/* Sends what can be sent. Closes the connection if the peer is gone or it was only being flushed. */
+/* Sends what can be sent. Closes the connection if the peer is gone or only this was awaited. */
 void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us);
 /* Tells the world what to watch for now. */
 void net_connection_watch(struct net *net, uint32_t index);

@@ -8,9 +8,9 @@
  * DONE carries the digest of the tokens that were framed. With the terminal frame in the buffer the
  * slot is free.
  *
- * Back-pressure: what finds no room stays in the call's slot (`backlog`); the call that was stopped is
- * the first to go on, so that calls of one connection take turns. A call with more than unsent_tokens
- * waiting is paused: it gets no place in a batch until its client has read.
+ * Back-pressure: what finds no room stays in the call's slot (`backlog`); the call that was stopped
+ * is the first to go on, so that calls of one connection take turns. A call with more than
+ * unsent_tokens waiting is paused: it gets no place in a batch until its client has read.
  *
  * Bounds: news: one look for each call; one frame of TOKENS for each look but where more are due.
  */
@@ -23,7 +23,7 @@
 #include "net/stop_text.h"
 #include "net/text.h"
 
-/* ---- answers to PROGRAM_START and PROGRAM_END --------------------------------------------------- */
+/* ---- answers to PROGRAM_START and PROGRAM_END ------------------------------------------------ */
 
 static void deliver_answer(struct net *net, const struct answer *answer, uint64_t now_us)
 {
@@ -50,7 +50,7 @@ static void deliver_answer(struct net *net, const struct answer *answer, uint64_
     net_connection_push(net, connection, count, now_us);
 }
 
-/* ---- frames of a call: each returns false where there is no room -------------------------------- */
+/* ---- frames of a call: each returns false where there is no room ----------------------------- */
 
 static struct net_connection *reader_of(struct net *net, const struct call *call)
 {
@@ -199,7 +199,7 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
     return true;
 }
 
-/* ---- one call ----------------------------------------------------------------------------------- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 /* A resumed call may be planned again: the scheduler must look. */
 static void set_paused(struct net *net, struct call *call)
@@ -210,7 +210,7 @@ static void set_paused(struct net *net, struct call *call)
     call->paused = paused;
 }
 
-/* Everything that is new, in order; false where the room ended before. Frees the call at its end. */
+/* Everything that is new, in order; false where the room ended before. Frees the finished call. */
 static bool send_news(struct net *net, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = &net->calls->calls[call_index];

@@ -5,12 +5,12 @@
  *   bytes --receive--> received[] --cut--> frame --handler--> reply, command, or refusal
  *
  * Two kinds of refusal. A fault of framing (length, type, reserved bytes, checksum, version) means
- * that the two sides disagree about the bytes: one ERROR, then the end. A fault of a well-formed frame
- * costs that frame alone. Bytes that are not our protocol at all get no answer.
+ * that the two sides disagree about the bytes: one ERROR, then the end. A fault of a well-formed
+ * frame costs that frame alone. Bytes that are not our protocol at all get no answer.
  *
  * Back-pressure: a whole frame stays where it is (`pending`) while its reply might not fit the send
- * buffer, the inbox is short, or the pass has had its share; while one is pending nothing is received.
- * The time of a frame runs only while we wait for the client's bytes.
+ * buffer, the inbox is short, or the pass has had its share; while one is pending nothing is
+ * received. The time of a frame runs only while we wait for the client's bytes.
  *
  * Bounds: one receive, frames_per_pass frames, one move of the rest to the front.
  */
@@ -33,7 +33,7 @@ static void reply(struct net_frame *frame, uint32_t count)
     net_connection_push(frame->net, sender_of(frame), count, frame->now_us);
 }
 
-/* ---- handlers: one for each frame of a client --------------------------------------------------- */
+/* ---- handlers: one for each frame of a client ------------------------------------------------ */
 
 static enum status handle_hello(struct net_frame *frame)
 {
@@ -147,7 +147,7 @@ static const struct handler_row *handler_find(uint8_t type)
     return NULL;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static bool fault_is_of_framing(enum status status)
 {
@@ -293,7 +293,8 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
         if (cut == CUT_PARTIAL) {
             break;
         }
-        if (frames == net->settings.limits->frames_per_pass || !net_intake_may_act(net, connection)) {
+        if (frames == net->settings.limits->frames_per_pass ||
+            !net_intake_may_act(net, connection)) {
             connection->pending = true;
             break;
         }

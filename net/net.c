@@ -11,8 +11,8 @@
  *
  * Bounds: per pass O(open connections) plus what each may do; NET_ACCEPTS_PER_PASS accepts.
  *
- * Why readiness is not worked through when it comes: the order of events would decide who is served;
- * so every connection has one turn in each pass, whatever the others send.
+ * Why readiness is not worked through when it comes: the order of events would decide who is
+ * served; so every connection has one turn in each pass, whatever the others send.
  */
 #include "net/net.h"
 
@@ -25,7 +25,7 @@
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
 
-/* ---- boot --------------------------------------------------------------------------------------- */
+/* ---- boot ------------------------------------------------------------------------------------ */
 
 void net_plan(struct plan *plan, const struct limits *limits)
 {
@@ -66,7 +66,7 @@ void net_init(struct net *net, const struct net_settings *settings, const struct
               struct stats *stats, struct arena *arena)
 {
     const struct limits *limits = settings->limits;
-    /* One token with its text must fit a frame, and a frame must fit beside the room for replies. */
+    /* One token with its text fits a frame, and a frame fits beside the room for replies. */
     ASSERT(limits->frame_bytes >= NET_FRAME_OF_TOKEN_BYTES_MAX);
     ASSERT(limits->send_bytes >= WIRE_REPLY_BYTES_MAX * limits->frames_per_pass +
                                      WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX);
@@ -88,7 +88,7 @@ void net_init(struct net *net, const struct net_settings *settings, const struct
     net_open_init(net, arena);
 }
 
-/* ---- listeners ---------------------------------------------------------------------------------- */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
 static void watch_listeners(struct net *net, uint32_t interest)
 {
@@ -177,7 +177,7 @@ static void accept_all(struct net *net, uint64_t now_us)
     }
 }
 
-/* ---- the pass ----------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 void net_event(struct net *net, const struct world_event *event)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: intake and emission. Listeners, the connection table, frames into call slots, tokens into frames.
- * Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
+ * What: intake and emission. Listeners, the connection table, frames into call slots, tokens into
+ * frames. Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
  *
  * Bounded work: per pass at most limits.frames_per_pass frames, one receive and one frame_bytes of
  * input for each connection. Every connection has one receive buffer (a frame) and one send buffer.
  * A call's tokens wait in its slot, not in a buffer: a reader that stops costs nobody anything; its
  * calls are paused above `unsent_tokens`, and at `write_deadline` it is dropped.
  *
- * Life of a connection: accepted -> HELLO -> open -> closed. Closing cancels its calls in the same pass.
+ * Life of a connection: accepted -> HELLO -> open -> closed. Closing cancels its calls in the same
+ * pass.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +27,7 @@
 #define NET_ACCEPTS_PER_PASS 16
 /* Longest text of one token; a vocabulary with longer ones serves token ids only. */
 #define NET_TOKEN_TEXT_BYTES_MAX 512
-/* Payload of TOKENS for one token: every byte of its text and of what was held may become U+FFFD. */
+/* Payload of TOKENS for one token: every byte of its text and of what was held can be U+FFFD. */
 #define NET_FRAME_OF_TOKEN_BYTES_MAX \
     (WIRE_TOKENS_BYTES_MIN + 4 + 3 * (CALL_HELD_BYTES + NET_TOKEN_TEXT_BYTES_MAX))
 
@@ -38,7 +39,12 @@ struct net_settings {
     char model[WIRE_NAME_BYTES];
 };
 
-enum net_state { NET_CLOSED, NET_GREETING, NET_OPEN, NET_CLOSING /* flushes an ERROR, then closes */ };
+enum net_state {
+    NET_CLOSED,
+    NET_GREETING,                   /* waits for HELLO */
+    NET_OPEN,
+    NET_CLOSING,                    /* flushes an ERROR, then closes */
+};
 
 struct net_connection {
     enum net_state state;
@@ -95,7 +101,8 @@ void net_drain(struct net *net);
 void net_event(struct net *net, const struct world_event *event);
 /* Stage 1: accepts, reads, parses frames into call slots and commands; applies its deadlines. */
 void net_poll(struct net *net, uint64_t now_us);
-/* Stage 5: answers, ACCEPT, tokens and terminal frames into send buffers and out; frees call slots. */
+/* Stage 5: answers, ACCEPT, tokens and terminal frames into send buffers and out; frees call
+ * slots. */
 void net_emit(struct net *net, uint64_t now_us);
 /* When must net run even if nothing happens? 0: now (work was left); UINT64_MAX: never. */
 uint64_t net_next_us(const struct net *net, uint64_t now_us);

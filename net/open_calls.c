@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which calls are open, over all connections, by the ids that clients choose. A pair is in the
- * table from the moment its CALL frame is taken until its terminal frame is written or its
+ * What: which calls are open, over all connections, by the ids that clients choose. A pair is in
+ * the table from the moment its CALL frame is taken until its terminal frame is written or its
  * connection is gone; a second CALL with the same pair is refused meanwhile.
  *
  * How: a hash table with chains through call.emit.open_next; at least two heads for each slot.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: stop strings. They are looked for in the text of the generated tokens, so they may begin and
- * end inside tokens and span several.
+ * What: stop strings. They are looked for in the text of the generated tokens, so they may begin
+ * and end inside tokens and span several.
  *
  * How: one automaton of Knuth, Morris and Pratt for each string runs over the bytes of every new
  * token, whether or not the client reads: the call stops soon, and what may be sent is known before

@@ -4,12 +4,12 @@
  *
  *   token --vocab_decode--> bytes --> [ certain | held ] --> text of TOKENS frames
  *
- * Held back are half a character, whose rest the next token may bring, and bytes that may turn out to
- * be a stop string (net/stop_text.c). Bytes that can be no character become U+FFFD, one for each
+ * Held back are half a character, whose rest the next token may bring, and bytes that may turn out
+ * to be a stop string (net/stop_text.c). Bytes that can be no character become U+FFFD, one for each
  * maximal part. The texts of a call's frames, joined, are its text.
  *
- * Invariants: held_bytes <= CALL_HELD_BYTES: at most a stop string less one byte, and three bytes of
- * a character. The result does not depend on how the tokens were spread over frames.
+ * Invariants: held_bytes <= CALL_HELD_BYTES: at most a stop string less one byte, and three bytes
+ * of a character. The result does not depend on how the tokens were spread over frames.
  */
 #include "net/text.h"
 

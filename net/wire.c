@@ -3,9 +3,8 @@
  * What: protocol version 1 in bytes; docs/protocol.md is normative.
  *
  * How: one function for each payload, layout_NAME(), states the order of its fields once and runs
- * in both directions (appliance/base/bytes.h); check_NAME() says what a received frame may hold. The
- * numbers of CALL are checked from one table, wire_call_ranges, which tests and the fuzz dictionary
- * use too.
+ * in both directions (appliance/base/bytes.h); check_NAME() says what a received frame may hold.
+ * CALL, which has the most to check, is in net/wire_call.c.
  *
  * Invariants: nothing is read beyond `count`; a refusal changes only `fault`; wire lengths enter
  * arithmetic only as 64-bit values, after the checks of wire_header_decode().
@@ -15,12 +14,10 @@
  */
 #include "net/wire.h"
 
-#include <stddef.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
 #include "appliance/base/bytes.h"
-#include "net/utf8.h"
+#include "net/wire_frame.h"
 
 /* ---- header, checksum, digest ---------------------------------------------------------------- */
 
@@ -135,7 +132,7 @@ const char *wire_field_name(enum wire_field field)
     return (uint32_t)field < WIRE_FIELD_COUNT ? names[field] : "unknown";
 }
 
-static enum status refuse(struct wire_fault *fault, enum status status, enum wire_field field,
+enum status wire_refuse(struct wire_fault *fault, enum status status, enum wire_field field,
                           uint64_t found)
 {
     fault->status = status;
@@ -144,12 +141,12 @@ static enum status refuse(struct wire_fault *fault, enum status status, enum wir
     return status;
 }
 
-static enum status refuse_range(struct wire_fault *fault, enum wire_field field, uint64_t found,
+enum status wire_refuse_range(struct wire_fault *fault, enum wire_field field, uint64_t found,
                                 uint64_t min, uint64_t max)
 {
     fault->min = min;
     fault->max = max;
-    return refuse(fault, STATUS_BAD_FIELD, field, found);
+    return wire_refuse(fault, STATUS_BAD_FIELD, field, found);
 }
 
 /* The layout of a header; `magic` apart, because it is judged before anything else. */
@@ -172,19 +169,19 @@ enum status wire_header_decode(const uint8_t *bytes, uint32_t frame_bytes_max,
     *fault = (struct wire_fault){.frame_type = got.type};
     if (magic != WIRE_MAGIC) {
         fault->min = fault->max = WIRE_MAGIC;
-        return refuse(fault, STATUS_BAD_MAGIC, WIRE_FIELD_MAGIC, magic);
+        return wire_refuse(fault, STATUS_BAD_MAGIC, WIRE_FIELD_MAGIC, magic);
     }
     const struct frame_row *row = frame_find(got.type);
     if (row == NULL) {
-        return refuse(fault, STATUS_BAD_FRAME_TYPE, WIRE_FIELD_TYPE, got.type);
+        return wire_refuse(fault, STATUS_BAD_FRAME_TYPE, WIRE_FIELD_TYPE, got.type);
     }
     if (in.dirty) {
-        return refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
+        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
     }
     fault->min = row->min_bytes;
     fault->max = row->max_bytes != 0 ? row->max_bytes : frame_bytes_max;
     if (got.length_bytes < fault->min || got.length_bytes > fault->max) {
-        return refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, got.length_bytes);
+        return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, got.length_bytes);
     }
     *header = got;
     return STATUS_OK;
@@ -226,38 +223,6 @@ static void layout_program_ok(struct bytes *bytes, struct wire_program_ok *frame
     bytes_u32(bytes, &frame->calls);
     bytes_u64(bytes, &frame->service_us);
     bytes_u64(bytes, &frame->wait_us);
-}
-
-/* The fixed part of CALL; stop ids, stop texts and the prompt follow it in this order. */
-static void layout_call(struct bytes *bytes, struct wire_call *frame)
-{
-    struct call_sampling *sampling = &frame->sampling;
-    uint8_t ids = (uint8_t)sampling->stop_ids_count, texts = (uint8_t)frame->stop_texts_count;
-    bytes_u64(bytes, &frame->call_id);
-    bytes_block(bytes, frame->program_id, CALL_PROGRAM_ID_BYTES);
-    bytes_u32(bytes, &frame->thread);
-    bytes_u32(bytes, &frame->flags);
-    bytes_u32(bytes, &frame->max_tokens);
-    bytes_f32(bytes, &sampling->temperature);
-    bytes_u32(bytes, &sampling->top_k);
-    bytes_f32(bytes, &sampling->top_p);
-    bytes_f32(bytes, &sampling->min_p);
-    bytes_f32(bytes, &sampling->repeat_penalty);
-    bytes_u64(bytes, &sampling->seed);
-    bytes_u64(bytes, &frame->deadline_us);
-    bytes_u32(bytes, &frame->prompt_count);
-    bytes_u8(bytes, &ids);
-    bytes_u8(bytes, &texts);
-    bytes_zero(bytes, 2);
-    sampling->stop_ids_count = ids;
-    frame->stop_texts_count = texts;
-}
-
-static void layout_stop_ids(struct bytes *bytes, struct call_sampling *sampling)
-{
-    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
-        bytes_u32(bytes, &sampling->stop_ids[i]);
-    }
 }
 
 static void layout_cancel(struct bytes *bytes, struct wire_cancel *frame)
@@ -330,13 +295,13 @@ static void layout_error(struct bytes *bytes, struct wire_error *frame)
 
 /* ---- checks of what was received ------------------------------------------------------------- */
 
-static enum status check_end(const struct bytes *in, struct wire_fault *fault)
+enum status wire_check_end(const struct bytes *in, struct wire_fault *fault)
 {
     if (!bytes_at_end(in)) {
-        return refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, in->count);
+        return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, in->count);
     }
     if (in->dirty) {
-        return refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
+        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
     }
     return STATUS_OK;
 }
@@ -344,7 +309,8 @@ static enum status check_end(const struct bytes *in, struct wire_fault *fault)
 static enum status check_hello(const struct wire_hello *frame, struct wire_fault *fault)
 {
     if (frame->version_min == 0 || frame->version_min > frame->version_max) {
-        return refuse_range(fault, WIRE_FIELD_VERSION, frame->version_min, 1, frame->version_max);
+        return wire_refuse_range(fault, WIRE_FIELD_VERSION, frame->version_min, 1,
+                                 frame->version_max);
     }
     return STATUS_OK;
 }
@@ -352,7 +318,7 @@ static enum status check_hello(const struct wire_hello *frame, struct wire_fault
 static enum status check_program_ok(const struct wire_program_ok *frame, struct wire_fault *fault)
 {
     if (frame->kind != WIRE_PROGRAM_START && frame->kind != WIRE_PROGRAM_END) {
-        return refuse_range(fault, WIRE_FIELD_KIND, frame->kind, WIRE_PROGRAM_START,
+        return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->kind, WIRE_PROGRAM_START,
                             WIRE_PROGRAM_END);
     }
     return STATUS_OK;
@@ -362,134 +328,8 @@ static enum status check_done(const struct wire_done *frame, struct wire_fault *
 {
     fault->call_id = frame->call_id;
     if (frame->finish < CALL_FINISH_LENGTH || frame->finish > CALL_FINISH_FAILED) {
-        return refuse_range(fault, WIRE_FIELD_KIND, frame->finish, CALL_FINISH_LENGTH,
+        return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->finish, CALL_FINISH_LENGTH,
                             CALL_FINISH_FAILED);
-    }
-    return STATUS_OK;
-}
-
-#define MEMBER(name) (uint32_t)offsetof(struct wire_call, name)
-const struct wire_range wire_call_ranges[] = {
-    {WIRE_FIELD_FLAGS, WIRE_U32, 28, MEMBER(flags), 0, WIRE_CALL_FLAGS_ALL, false, false, false},
-    {WIRE_FIELD_MAX_TOKENS, WIRE_U32, 32, MEMBER(max_tokens), 1, INT32_MAX, false, false, false},
-    {WIRE_FIELD_TEMPERATURE, WIRE_F32, 36, MEMBER(sampling.temperature), 0.01, 100, false, false,
-     true},
-    {WIRE_FIELD_TOP_K, WIRE_U32, 40, MEMBER(sampling.top_k), 0, INT32_MAX, false, false, false},
-    {WIRE_FIELD_TOP_P, WIRE_F32, 44, MEMBER(sampling.top_p), 0, 1, true, false, false},
-    {WIRE_FIELD_MIN_P, WIRE_F32, 48, MEMBER(sampling.min_p), 0, 1, false, true, false},
-    {WIRE_FIELD_REPEAT_PENALTY, WIRE_F32, 52, MEMBER(sampling.repeat_penalty), 0.1, 10, false,
-     false, false},
-    {WIRE_FIELD_DEADLINE, WIRE_U64, 64, MEMBER(deadline_us), 0, 3600e6, false, false, false},
-};
-#undef MEMBER
-const uint32_t wire_call_ranges_count = sizeof wire_call_ranges / sizeof wire_call_ranges[0];
-
-/* Thousandths, as two's complement; what is not a number becomes the smallest of all. */
-static uint64_t thousandths(double value)
-{
-    if (!(value >= -9e15)) {
-        return (uint64_t)INT64_MIN;
-    }
-    return value <= 9e15 ? (uint64_t)(int64_t)(value * 1000 + (value < 0 ? -0.5 : 0.5))
-                         : (uint64_t)INT64_MAX;
-}
-
-static enum status check_float(const struct wire_range *range, float value,
-                               struct wire_fault *fault)
-{
-    float min = (float)range->min, max = (float)range->max;
-    bool above = range->min_open ? value > min : value >= min;
-    bool below = range->max_open ? value < max : value <= max;
-    /* Comparisons with NaN are false, and infinity is beyond every bound: both end here. */
-    if ((above && below) || (range->or_zero && value == 0.0f)) {
-        return STATUS_OK;
-    }
-    return refuse_range(fault, range->field, thousandths((double)value),
-                        thousandths(range->min) + (range->min_open ? 1 : 0),
-                        thousandths(range->max) - (range->max_open ? 1 : 0));
-}
-
-static enum status check_range(const struct wire_range *range, const struct wire_call *frame,
-                               struct wire_fault *fault)
-{
-    const uint8_t *member = (const uint8_t *)frame + range->member;
-    uint64_t value = 0;
-    uint32_t narrow = 0;
-    float number = 0;
-    if (range->number == WIRE_F32) {
-        memcpy(&number, member, sizeof number);
-        return check_float(range, number, fault);
-    }
-    memcpy(range->number == WIRE_U64 ? (void *)&value : (void *)&narrow, member,
-           range->number == WIRE_U64 ? sizeof value : sizeof narrow);
-    value = range->number == WIRE_U64 ? value : narrow;
-    if (value < (uint64_t)range->min || value > (uint64_t)range->max) {
-        return refuse_range(fault, range->field, value, (uint64_t)range->min,
-                            (uint64_t)range->max);
-    }
-    return STATUS_OK;
-}
-
-static enum status check_call_fixed(const struct bytes *in, const struct wire_call *frame,
-                                    struct wire_fault *fault)
-{
-    if (in->failed) {
-        return check_end(in, fault);
-    }
-    if (in->dirty) {
-        return refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
-    }
-    for (uint32_t i = 0; i < wire_call_ranges_count; i++) {
-        TRY(check_range(&wire_call_ranges[i], frame, fault));
-    }
-    if (frame->sampling.stop_ids_count > WIRE_STOP_IDS_MAX) {
-        return refuse_range(fault, WIRE_FIELD_STOP_IDS, frame->sampling.stop_ids_count, 0,
-                            WIRE_STOP_IDS_MAX);
-    }
-    if (frame->stop_texts_count > CALL_STOP_TEXTS_MAX) {
-        return refuse_range(fault, WIRE_FIELD_STOP_TEXTS, frame->stop_texts_count, 0,
-                            CALL_STOP_TEXTS_MAX);
-    }
-    return STATUS_OK;
-}
-
-static enum status decode_stop_texts(struct bytes *in, struct wire_call *frame,
-                                     struct wire_fault *fault)
-{
-    for (uint32_t i = 0; i < frame->stop_texts_count; i++) {
-        struct call_stop_text *text = &frame->stop_texts[i];
-        bytes_u16(in, &text->length_bytes);
-        if (in->failed) {
-            return check_end(in, fault);
-        }
-        if (text->length_bytes == 0 || text->length_bytes > CALL_STOP_TEXT_BYTES) {
-            return refuse_range(fault, WIRE_FIELD_STOP_TEXTS, text->length_bytes, 1,
-                                CALL_STOP_TEXT_BYTES);
-        }
-        bytes_block(in, text->bytes, text->length_bytes);
-        if (!in->failed && !utf8_is_valid(text->bytes, text->length_bytes)) {
-            return refuse(fault, STATUS_BAD_TEXT, WIRE_FIELD_STOP_TEXTS, i);
-        }
-    }
-    return STATUS_OK;
-}
-
-static enum status decode_prompt(struct bytes *in, struct wire_call *frame,
-                                 struct wire_fault *fault)
-{
-    bool is_text = (frame->flags & WIRE_CALL_TEXT_PROMPT) != 0;
-    uint64_t wanted = (uint64_t)frame->prompt_count * (is_text ? 1 : sizeof(uint32_t));
-    if (in->failed || wanted != bytes_left(in)) {
-        fault->min = fault->max = in->failed ? 0 : in->at + wanted;
-        return refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, in->count);
-    }
-    /* An empty text is a prompt only where BOS will stand before it. */
-    if (wanted == 0 && !(is_text && (frame->flags & WIRE_CALL_ADD_BOS) != 0)) {
-        return refuse_range(fault, WIRE_FIELD_PROMPT, 0, 1, UINT32_MAX);
-    }
-    frame->prompt = in->source + in->at;
-    if (is_text && !utf8_is_valid((const char *)frame->prompt, frame->prompt_count)) {
-        return refuse(fault, STATUS_BAD_TEXT, WIRE_FIELD_PROMPT, frame->prompt_count);
     }
     return STATUS_OK;
 }
@@ -506,7 +346,7 @@ static enum status decode_prompt(struct bytes *in, struct wire_call *frame,
         memset(&got, 0, sizeof got);                                                          \
         *fault = (struct wire_fault){.frame_type = (frame_type_)};                            \
         layout_##name(&in, &got);                                                             \
-        TRY(check_end(&in, fault));                                                           \
+        TRY(wire_check_end(&in, fault));                                                           \
         TRY(check);                                                                           \
         *frame = got;                                                                         \
         return STATUS_OK;                                                                     \
@@ -521,22 +361,6 @@ DECODE_FIXED(accept, WIRE_ACCEPT, STATUS_OK)
 DECODE_FIXED(done, WIRE_DONE, check_done(&got, fault))
 DECODE_FIXED(error, WIRE_ERROR, STATUS_OK)
 
-enum status wire_call_decode(const uint8_t *bytes, uint32_t count, struct wire_call *frame,
-                             struct wire_fault *fault)
-{
-    struct bytes in = bytes_reader(bytes, count);
-    struct wire_call got;
-    memset(&got, 0, sizeof got);
-    layout_call(&in, &got);
-    *fault = (struct wire_fault){.frame_type = WIRE_CALL, .call_id = got.call_id};
-    TRY(check_call_fixed(&in, &got, fault));
-    layout_stop_ids(&in, &got.sampling);
-    TRY(decode_stop_texts(&in, &got, fault));
-    TRY(decode_prompt(&in, &got, fault));
-    *frame = got;
-    return STATUS_OK;
-}
-
 enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire_tokens *frame,
                                struct wire_fault *fault)
 {
@@ -546,10 +370,10 @@ enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire
     *fault = (struct wire_fault){.frame_type = WIRE_TOKENS, .call_id = got.call_id};
     uint64_t ids_bytes = (uint64_t)got.tokens_count * sizeof(uint32_t);
     if (in.failed || ids_bytes + got.text_bytes != bytes_left(&in)) {
-        return refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, count);
+        return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, count);
     }
     if (in.dirty) {
-        return refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
+        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
     }
     got.tokens = bytes + in.at;
     got.text = got.tokens + ids_bytes;
@@ -559,15 +383,15 @@ enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
-/* Room for the header, which frame_close() writes last. */
-static struct bytes frame_open(uint8_t *bytes, uint32_t max)
+/* Room for the header, which wire_frame_close() writes last. */
+struct bytes wire_frame_open(uint8_t *bytes, uint32_t max)
 {
     struct bytes out = bytes_writer(bytes, max);
     bytes_zero(&out, WIRE_HEADER_BYTES);
     return out;
 }
 
-static uint32_t frame_close(struct bytes *out, uint8_t type)
+uint32_t wire_frame_close(struct bytes *out, uint8_t type)
 {
     if (out->failed) {
         return 0;
@@ -586,10 +410,10 @@ static uint32_t frame_close(struct bytes *out, uint8_t type)
 /* The layouts take what they write as not const, because they also read: they get a copy. */
 #define ENCODE_BODY(name, type_)                        \
     {                                                   \
-        struct bytes out = frame_open(bytes, max);      \
+        struct bytes out = wire_frame_open(bytes, max);      \
         struct wire_##name copy = *frame;               \
         layout_##name(&out, &copy);                     \
-        return frame_close(&out, (uint8_t)(type_));     \
+        return wire_frame_close(&out, (uint8_t)(type_));     \
     }
 #define ENCODE_FIXED(name, type_) \
     uint32_t wire_##name##_encode(const struct wire_##name *frame, uint8_t *bytes, uint32_t max) \
@@ -610,40 +434,11 @@ uint32_t wire_ping_encode(const struct wire_ping *frame, enum wire_type type, ui
                           uint32_t max)
 ENCODE_BODY(ping, type)
 
-uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max)
-{
-    struct bytes out = frame_open(bytes, max);
-    struct wire_call copy = *frame;
-    if (copy.sampling.stop_ids_count > WIRE_STOP_IDS_MAX ||
-        copy.stop_texts_count > CALL_STOP_TEXTS_MAX) {
-        return 0;
-    }
-    layout_call(&out, &copy);
-    layout_stop_ids(&out, &copy.sampling);
-    for (uint32_t i = 0; i < copy.stop_texts_count; i++) {
-        bytes_u16(&out, &copy.stop_texts[i].length_bytes);
-        if (copy.stop_texts[i].length_bytes > CALL_STOP_TEXT_BYTES) {
-            return 0;
-        }
-        bytes_block(&out, copy.stop_texts[i].bytes, copy.stop_texts[i].length_bytes);
-    }
-    uint64_t prompt_bytes = (uint64_t)copy.prompt_count *
-                            ((copy.flags & WIRE_CALL_TEXT_PROMPT) != 0 ? 1 : sizeof(uint32_t));
-    if (out.failed || prompt_bytes > bytes_left(&out)) {
-        return 0;
-    }
-    if (prompt_bytes > 0) {
-        memcpy(out.target + out.at, copy.prompt, prompt_bytes);
-        out.at += (uint32_t)prompt_bytes;
-    }
-    return frame_close(&out, WIRE_CALL);
-}
-
 uint32_t wire_tokens_encode(uint64_t call_id, uint32_t first_index, const uint32_t *tokens,
                             uint32_t tokens_count, const char *text, uint32_t text_bytes,
                             uint8_t *bytes, uint32_t max)
 {
-    struct bytes out = frame_open(bytes, max);
+    struct bytes out = wire_frame_open(bytes, max);
     struct wire_tokens frame = {.call_id = call_id, .first_index = first_index,
                                 .tokens_count = tokens_count, .text_bytes = text_bytes};
     layout_tokens(&out, &frame);
@@ -655,5 +450,5 @@ uint32_t wire_tokens_encode(uint64_t call_id, uint32_t first_index, const uint32
         memcpy(out.target + out.at, text, text_bytes);
         out.at += text_bytes;
     }
-    return frame_close(&out, WIRE_TOKENS);
+    return wire_frame_close(&out, WIRE_TOKENS);
 }

@@ -26,7 +26,7 @@
 #define WIRE_HEADER_BYTES   16
 #define WIRE_BOOT_ID_BYTES  16
 #define WIRE_NAME_BYTES     64
-#define WIRE_REPLY_BYTES_MAX 256        /* every frame of the server but TOKENS fits, header included */
+#define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server but TOKENS, whole */
 #define WIRE_CALL_BYTES_MIN 80          /* the fixed part of CALL */
 #define WIRE_TOKENS_BYTES_MIN 24        /* the fixed part of TOKENS */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
@@ -168,8 +168,8 @@ WIRE_DECODER(tokens);
 WIRE_DECODER(done);
 WIRE_DECODER(error);
 
-/* Encoders of whole frames, header and checksum included: the number of bytes written, or 0 when they
- * do not fit `max`. `type` where one struct serves several frames. */
+/* Encoders of whole frames, header and checksum included: the number of bytes written, or 0 when
+ * they do not fit `max`. `type` where one struct serves several frames. */
 uint32_t wire_hello_encode(const struct wire_hello *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_welcome_encode(const struct wire_welcome *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_program_encode(const struct wire_program *frame, enum wire_type type, uint8_t *bytes,

@@ -3,8 +3,9 @@
  * What: the world in memory; see fake_world.h.
  *
  * Invariants: time moves only in wait(), when nothing is ready, and then exactly to the next thing
- * that happens (the caller's deadline or the end of the engine's step); readiness is computed from the
- * queues, so it is level-triggered like the real one; handles are small numbers and are used again.
+ * that happens (the caller's deadline or the end of the engine's step); readiness is computed from
+ * the queues, so it is level-triggered like the real one; handles are small numbers and are used
+ * again.
  */
 #include "selftest/fake/fake_world.h"
 
@@ -24,7 +25,7 @@ static uint64_t draw(uint64_t *state)
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-/* ---- queues ------------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static uint32_t queue_put(struct fake_queue *queue, const uint8_t *bytes, uint32_t count)
 {
@@ -48,7 +49,7 @@ static uint32_t queue_get(struct fake_queue *queue, uint8_t *bytes, uint32_t max
     return taken;
 }
 
-/* ---- the server's side -------------------------------------------------------------------------- */
+/* ---- the server's side ----------------------------------------------------------------------- */
 
 static struct fake_peer *peer_of(struct fake_world *fake, int32_t handle)
 {
@@ -160,7 +161,7 @@ static void entropy(void *self, void *bytes, uint32_t count)
     }
 }
 
-/* ---- readiness ---------------------------------------------------------------------------------- */
+/* ---- readiness ------------------------------------------------------------------------------- */
 
 static uint32_t ready_of_listener(const struct fake_world *fake, uint32_t listener)
 {
@@ -241,7 +242,7 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     return collect(fake, events, max);
 }
 
-/* ---- the engine --------------------------------------------------------------------------------- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 static void engine_submit(void *self)
 {
@@ -280,7 +281,7 @@ static uint64_t engine_heartbeat(void *self)
     return ((struct fake_world *)self)->engine_beats;
 }
 
-/* ---- the test's side ---------------------------------------------------------------------------- */
+/* ---- the test's side ------------------------------------------------------------------------- */
 
 void fake_world_init(struct fake_world *fake)
 {

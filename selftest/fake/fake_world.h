@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: struct world in memory: a clock that jumps, sockets that are two byte queues, an engine that is
- * a function of the test. The same calls give the same run, always.
+ * What: struct world in memory: a clock that jumps, sockets that are two byte queues, an engine
+ * that is a function of the test. The same calls give the same run, always.
  *
  * Faults are switches: short transfers, EAGAIN, no descriptors, FIN, RST, a reader that stops, an
  * engine that takes time or dies.

@@ -3,7 +3,7 @@
  * What: hostile clients against the whole net stage, in the world in memory.
  *
  * Input: a script. Each step is one byte of operation and client, then its operand:
- *   0 connect       1 raw bytes        2 a frame: type, then a payload, with a good header and checksum
+ *   0 connect       1 raw bytes        2 a frame: type and payload; header and checksum are made
  *   3 FIN or RST    4 reader's window  5 time passes        6 the scheduler's mood    7 passes
  *   8 a valid CALL whose number `operand` (wire_call_ranges) is overwritten
  *
@@ -12,8 +12,9 @@
  * and every connection is free.
  *
  * Build:  clang -g -O1 -std=gnu11 -I. -D_GNU_SOURCE -DAGENTIX_VERIFY \
- *             -fsanitize=fuzzer,address,undefined selftest/fuzz/fuzz_frame.c selftest/fake/fake_world.c \
- *             net/[!.]*.c appliance/base/{arena,assert,call,exchange,status}.c
+ *             -fsanitize=fuzzer,address,undefined selftest/fuzz/fuzz_frame.c \
+ *             selftest/fake/fake_world.c net/*.c \
+ *             appliance/base/{arena,assert,call,exchange,status}.c
  * Run:    ./a.out -max_len=2048 selftest/fuzz/corpus/frame
  */
 #include <stddef.h>
@@ -62,7 +63,8 @@ static void send_frame(struct fixture *f, uint32_t client, struct script *script
     memset(bytes, 0, WIRE_HEADER_BYTES);
     memcpy(bytes, "AGX1", 4);
     bytes[4] = next(script) & 0x0f;
-    uint32_t count = next_bytes(script, bytes + WIRE_HEADER_BYTES, sizeof bytes - WIRE_HEADER_BYTES);
+    uint32_t count =
+        next_bytes(script, bytes + WIRE_HEADER_BYTES, sizeof bytes - WIRE_HEADER_BYTES);
     memcpy(bytes + 8, &count, 4);
     uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count);
     memcpy(bytes + 12, &sum, 4);

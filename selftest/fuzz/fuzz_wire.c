@@ -3,8 +3,8 @@
  * What: the decoders alone, fast. Input: a frame; its magic, length and checksum are put right, so
  * that the fuzzer gets behind them.
  *
- * Oracle: no sanitizer report (the payload is copied to the heap, so reading one byte too far is one);
- * what was decoded, encoded and decoded again is the same.
+ * Oracle: no sanitizer report (the payload is copied to the heap, so reading one byte too far is
+ * one); what was decoded, encoded and decoded again is the same.
  *
  * Build:  clang -g -O2 -std=gnu11 -I. -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *             selftest/fuzz/fuzz_wire.c net/wire*.c appliance/base/{status,assert}.c

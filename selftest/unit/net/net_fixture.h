@@ -4,8 +4,9 @@
  * What: the net stage in the world in memory, a scheduler of ten lines that does what a test says,
  * and a client that speaks frames. Included by the tests of net/ and by its fuzz target.
  *
- * The vocabulary is a stand-in with the functions of config/vocab.h that net uses: token 1 is BOS, 2
- * is EOS, 3 ends a turn, 4 + b is the byte b, and from 260 on tests may say what a token's text is.
+ * The vocabulary is a stand-in with the functions of config/vocab.h that net uses: token 1 is BOS,
+ * 2 is EOS, 3 ends a turn, 4 + b is the byte b, and from 260 on tests may say what a token's text
+ * is.
  */
 #include <stddef.h>
 #include <string.h>
@@ -136,7 +137,7 @@ static inline void fixture_init(struct fixture *f, struct arena *arena, const st
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));
 }
 
-/* ---- the scheduler ------------------------------------------------------------------------------ */
+/* ---- the scheduler --------------------------------------------------------------------------- */
 
 static inline struct call *fixture_call(struct fixture *f, uint32_t index)
 {
@@ -236,7 +237,7 @@ static inline void fixture_sched(struct fixture *f)
     }
 }
 
-/* ---- passes ------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* One pass of the loop; the clock stands still unless `until_us` lies ahead and nothing happens. */
 static inline void fixture_pass_until(struct fixture *f, uint64_t until_us)
@@ -282,7 +283,7 @@ static inline void fixture_sleep(struct fixture *f, uint64_t us)
     }
 }
 
-/* ---- the client --------------------------------------------------------------------------------- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static inline uint32_t fixture_connect(struct fixture *f)
 {
@@ -292,7 +293,8 @@ static inline uint32_t fixture_connect(struct fixture *f)
     return peer;
 }
 
-static inline void fixture_send(struct fixture *f, uint32_t peer, const uint8_t *bytes, uint32_t count)
+static inline void fixture_send(struct fixture *f, uint32_t peer, const uint8_t *bytes,
+                                uint32_t count)
 {
     ASSERT(count > 0 && fake_client_send(&f->fake, peer, bytes, count) == count);
 }
@@ -371,8 +373,8 @@ static inline enum status fixture_decode(struct received *got, uint32_t count)
     }
 }
 
-/* The next frame that the server has sent; false when there is no whole one. Asserts that it is well
- * formed. */
+/* The next frame that the server has sent; false when there is no whole one. Asserts that it is
+ * well formed. */
 static inline bool fixture_receive(struct fixture *f, uint32_t peer, struct received *got)
 {
     struct wire_header header;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: a client gets ACCEPT, its tokens in order with consecutive indices, valid text without stop
- * strings, and exactly one terminal frame with the right digest, however the bytes flow; a client that
- * does not read pauses its own calls, is dropped at its deadline, and nobody else feels it.
+ * strings, and exactly one terminal frame with the right digest, however the bytes flow; a client
+ * that does not read pauses its own calls, is dropped at its deadline, and nobody else feels it.
  * Method: the stage in the world in memory; a reader that checks every frame against what was
  * generated. Random cases compare with a naive model of text and stop strings.
  */
@@ -116,7 +116,7 @@ static void expect_text(uint64_t call_id, const char *text)
     assert_string_equal(answers[call_id].text, text);
 }
 
-/* ---- order -------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void test_frames_of_a_call_come_in_order_and_end_once(void **state)
 {
@@ -220,7 +220,7 @@ static void test_short_sends_change_nothing(void **state)
     }
 }
 
-/* ---- readers that stop -------------------------------------------------------------------------- */
+/* ---- readers that stop ----------------------------------------------------------------------- */
 
 static void test_reader_that_stops_pauses_its_calls_and_nobody_elses(void **state)
 {
@@ -357,7 +357,7 @@ static void test_calls_of_a_slow_connection_take_turns(void **state)
     assert_true(least > 0 || most == 0);
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void test_text_is_split_only_between_characters(void **state)
 {
@@ -410,7 +410,7 @@ static void test_space_of_the_first_token_is_dropped_after_bos_alone(void **stat
     expect_text(2, " word word");
 }
 
-/* ---- stop strings ------------------------------------------------------------------------------- */
+/* ---- stop strings ---------------------------------------------------------------------------- */
 
 static void test_stop_string_over_tokens_ends_the_call_and_the_text_before_it(void **state)
 {
@@ -509,7 +509,7 @@ static void test_stop_string_is_seen_though_the_client_does_not_read(void **stat
     assert_int_equal(answers[1].text_bytes, 55 * 32);
 }
 
-/* ---- a naive model of text and stop strings ----------------------------------------------------- */
+/* ---- a naive model of text and stop strings -------------------------------------------------- */
 
 static uint32_t random_state = 1;
 static uint32_t draw(uint32_t bound)

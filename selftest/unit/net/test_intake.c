@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: every input of trust.md's protocol table costs its sender at most one connection or one call,
- * and every refusal that docs/protocol.md names is sent, by name.
- * Method: the stage in the world in memory, a scheduler that does what the test says, clients that send
- * bytes; net_check() after every pass.
+ * Goal: every input of trust.md's protocol table costs its sender at most one connection or one
+ * call, and every refusal that docs/protocol.md names is sent, by name.
+ * Method: the stage in the world in memory, a scheduler that does what the test says, clients that
+ * send bytes; net_check() after every pass.
  */
 #include "selftest/unit/test.h"
 
@@ -54,7 +54,7 @@ static void expect_slots_free(const struct fixture *f, uint32_t free_count)
     assert_int_equal(f->calls.free_count, free_count);
 }
 
-/* ---- the greeting ------------------------------------------------------------------------------- */
+/* ---- the greeting ---------------------------------------------------------------------------- */
 
 static void test_hello_is_answered_with_the_limits(void **state)
 {
@@ -195,7 +195,7 @@ static void test_auth_is_refused_and_lives(void **state)
     expect_alive(f, peer);
 }
 
-/* ---- bytes that come slowly, or all at once ----------------------------------------------------- */
+/* ---- bytes that come slowly, or all at once -------------------------------------------------- */
 
 static void test_frames_byte_by_byte_are_understood(void **state)
 {
@@ -279,7 +279,7 @@ static void test_burst_is_worked_off_in_shares(void **state)
     assert_int_not_equal(net_next_us(&f->net, f->fake.now_us), 0);
 }
 
-/* ---- refusals of calls -------------------------------------------------------------------------- */
+/* ---- refusals of calls ----------------------------------------------------------------------- */
 
 static void refuse_call(struct fixture *f, uint32_t peer, const struct wire_call *call,
                         enum status status, enum wire_field field)
@@ -548,7 +548,7 @@ static void test_draining_refuses_new_work_and_lets_open_calls_end(void **state)
     assert_true(net_is_flushed(&f->net));
 }
 
-/* ---- programs, cancel --------------------------------------------------------------------------- */
+/* ---- programs, cancel ------------------------------------------------------------------------ */
 
 static void test_program_frames_are_answered_in_order(void **state)
 {
@@ -625,7 +625,7 @@ static void test_cancel_reaches_only_the_own_call(void **state)
     expect_error(f, one, STATUS_BAD_CALL_UNKNOWN, WIRE_FIELD_CALL_ID, false);
 }
 
-/* ---- connections that end ----------------------------------------------------------------------- */
+/* ---- connections that end -------------------------------------------------------------------- */
 
 /* In each state of a call: refused by nobody, its slot must come back. */
 static void test_disconnect_in_each_state_frees_the_slot(void **state)

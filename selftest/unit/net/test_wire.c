@@ -2,9 +2,9 @@
 /*
  * Goal: net/wire.c is docs/protocol.md, byte for byte, and refuses everything else.
  * Method: the vectors of selftest/vectors/frames.txt, which were not made by this codec: each good
- * frame is decoded, its fields compared, encoded again and compared; each bad one must be refused with
- * the status and field named there. Then every prefix and every single changed byte of each good
- * frame, and the table of ranges at its bounds.
+ * frame is decoded, its fields compared, encoded again and compared; each bad one must be refused
+ * with the status and field named there. Then every prefix and every single changed byte of each
+ * good frame, and the table of ranges at its bounds.
  */
 #include "selftest/unit/test.h"
 
@@ -39,7 +39,7 @@ union any_frame {
     struct wire_error error;
 };
 
-/* ---- the codec behind one pair of functions ----------------------------------------------------- */
+/* ---- the codec behind one pair of functions -------------------------------------------------- */
 
 static enum status decode_payload(uint8_t type, const uint8_t *bytes, uint32_t count,
                                   union any_frame *any, struct wire_fault *fault)
@@ -109,7 +109,7 @@ static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *
     }
 }
 
-/* ---- fields by name ----------------------------------------------------------------------------- */
+/* ---- fields by name -------------------------------------------------------------------------- */
 
 enum kind { U16, U32, U64, F32, BOOL, STATUS_CODE, HEX, TEXT, POINTER };
 static const struct field_row {
@@ -128,7 +128,8 @@ static const struct field_row {
     FIELD("WELCOME", welcome, calls_per_connection_max, U32),
     FIELD("WELCOME", welcome, programs_max, U32), FIELD("WELCOME", welcome, bos_id, U32),
     FIELD("WELCOME", welcome, eos_id, U32), FIELD("WELCOME", welcome, model, TEXT),
-    FIELD("PROGRAM_START", program, program_id, HEX), FIELD("PROGRAM_END", program, program_id, HEX),
+    FIELD("PROGRAM_START", program, program_id, HEX),
+    FIELD("PROGRAM_END", program, program_id, HEX),
     FIELD("PROGRAM_OK", program_ok, program_id, HEX), FIELD("PROGRAM_OK", program_ok, kind, U32),
     FIELD("PROGRAM_OK", program_ok, calls, U32), FIELD("PROGRAM_OK", program_ok, service_us, U64),
     FIELD("PROGRAM_OK", program_ok, wait_us, U64), FIELD("CALL", call, call_id, U64),
@@ -209,7 +210,7 @@ static void check_field(const struct vector *vector, uint32_t i, const union any
     fail_msg("%s has no field %s", vector->type, vector->names[i]);
 }
 
-/* ---- the vectors file --------------------------------------------------------------------------- */
+/* ---- the vectors file ------------------------------------------------------------------------ */
 
 static FILE *open_vectors(void)
 {
@@ -365,7 +366,7 @@ static void test_decode_any_changed_byte_is_refused(void **state)
     fclose(file);
 }
 
-/* ---- the table of ranges ------------------------------------------------------------------------ */
+/* ---- the table of ranges --------------------------------------------------------------------- */
 
 static uint32_t call_with(const struct wire_range *range, double value, uint8_t *bytes)
 {
@@ -450,7 +451,7 @@ static void test_refuse_float_reports_thousandths(void **state)
     assert_true((int64_t)fault.found == INT64_MAX);
 }
 
-/* ---- small things ------------------------------------------------------------------------------- */
+/* ---- small things ---------------------------------------------------------------------------- */
 
 static void test_checksum_of_known_text_is_crc32c(void **state)
 {
