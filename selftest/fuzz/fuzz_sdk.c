@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of an appliance make the client library read or write where it may not, stand still,
- * hand out a token that was not sent in order, or change its mind about a connection that has ended.
+ * Goal: no bytes of an appliance make the client library read or write where it may not, stand
+ * still, hand out a token that was not sent in order, or change its mind about a connection that
+ * has ended.
  * Method: libFuzzer drives the pure session (tools/sdk/session.h). The input is a list of records:
  *
- *     kind u8, length u8, bytes       kind 0..127: a frame of type 128 + kind with this payload and a
- *                                     right header, because no fuzzer guesses checksums
- *                                     kind 128..: the bytes as they are
+ *     kind u8, length u8, bytes     kind 0..127: a frame of type 128 + kind with this payload and
+ *                                   a right header, because no fuzzer guesses checksums
+ *                                   kind 128..: the bytes as they are
  *
  * Model: the indices of each call are counted again here, from the events alone.
- *
- *     clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I. \
- *         -D_GNU_SOURCE -o build/fuzz_sdk selftest/fuzz/fuzz_sdk.c tools/sdk/[a-z]*.c net/wire.c \
- *         config/address.c appliance/base/status.c appliance/base/assert.c
- *     build/fuzz_sdk -max_total_time=120 selftest/fuzz/corpus/sdk
+ * Run: `make fuzz`.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -30,10 +30,13 @@ struct text {
     uint32_t count;
 };
 
+static const char help[] = "usage: agx tokenize --vocab MODEL.gguf [--file F | TEXT]\n"
+                           "  prints the token ids of TEXT, or of the bytes of F, on one line;\n"
+                           "  no BOS, special tokens are plain text; after -- all is TEXT\n";
+
 static int usage(const char *problem)
 {
-    fprintf(stderr, "agx tokenize: %s\nusage: agx tokenize --vocab MODEL.gguf [--file F | TEXT]\n",
-            problem);
+    fprintf(stderr, "agx tokenize: %s\n%s", problem, help);
     return EXIT_USAGE;
 }
 
@@ -152,7 +155,7 @@ static bool print_tokens(const struct vocab *vocab, const struct text *text)
     uint32_t ids_count = 0;
     void *memory = malloc(vocab_scratch_bytes(text->count));
     uint32_t *ids = ids_max <= UINT32_MAX ? malloc(ids_max * sizeof *ids) : NULL;
-    bool fits = memory != NULL && ids != NULL;
+    bool fits = memory != NULL && ids != NULL && text->count <= VOCAB_TEXT_BYTES_MAX;
     if (fits) {
         struct vocab_scratch scratch;
         vocab_scratch_init(&scratch, memory, text->count);
@@ -174,6 +177,9 @@ int tokenize_main(int argc, char **argv)
     static struct vocab vocab;
     struct arguments arguments = {0};
     struct text text = {0};
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        return fputs(help, stdout) < 0 ? EXIT_FILE : 0;
+    }
     const char *problem = parse_arguments(&arguments, argc, argv);
     if (problem != NULL) {
         return usage(problem);

@@ -12,10 +12,11 @@
 /*
  * What: the library's interface: a session (session.h) on a socket (socket.h).
  *
- * Invariants: the descriptor is -1 exactly when there is no connection. What was received before the
- * connection ended is still handed out, so that an answer that the appliance sent is never lost.
- * Bounds: agx_next() makes one system call for each direction and turn, and ends at its deadline even
- * if the appliance sends single bytes for ever.
+ * Invariants: the descriptor is -1 exactly when there is no connection. What was received before
+ * the connection ended is still handed out, so that an answer that the appliance sent is never
+ * lost.
+ * Bounds: agx_next() makes one system call for each direction and turn, and ends at its deadline
+ * even if the appliance sends single bytes for ever.
  */
 
 const char *agx_result_text(enum agx_result result)
@@ -53,8 +54,8 @@ const char *agx_finish_text(enum agx_finish finish)
 
 /* ---- moving bytes ---------------------------------------------------------------------------- */
 
-/* Sends what can be sent now. A peer that is gone takes no more, but what it said before is still to
- * be read: receiving finds out. */
+/* Sends what can be sent now. A peer that is gone takes no more, but what it said before is still
+ * to be read: receiving finds out. */
 static enum agx_result flush(struct agx *agx)
 {
     uint32_t count, moved;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no global
- * state: an `agx` and its two buffers belong to the caller and to one thread at a time.
+ * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no
+ * global state: an `agx` and its buffer belong to the caller and to one thread at a time.
  *
- * Blocking use:      agx_open() - agx_program_start() - agx_call_start() - agx_next() until AGX_DONE
+ * Blocking use:      agx_open(), agx_program_start(), agx_call_start(), agx_next() until AGX_DONE
  * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
  *
- * Every function that can fail returns an enum agx_result; each error is distinct and agx_fault() tells
- * what the appliance found wrong and what it allows. Nothing blocks beyond its timeout. An error that
- * ends the connection is final: every later call but agx_close() returns it again.
+ * Every function that can fail returns an enum agx_result; each error is distinct and agx_fault()
+ * tells what the appliance found wrong and what it allows. Nothing blocks beyond its timeout. An
+ * error that ends the connection is final: every later call but agx_close() returns it again.
  * The appliance is not trusted: every byte is checked, token indices and digests too.
  */
 #include <stddef.h>
@@ -27,8 +27,8 @@ extern "C" {
 
 enum agx_result {
     AGX_OK = 0,
-    AGX_AGAIN,              /* nothing within the timeout; of a request: earlier ones are still unsent,
-                               call agx_next() and try again */
+    AGX_AGAIN,              /* nothing within the timeout; of a request: earlier ones are still
+                               unsent, call agx_next() and try again */
     AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range; agx_fault() names it */
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
     AGX_ERROR_CONNECT,      /* nobody listens there */
@@ -71,7 +71,7 @@ struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY
     const char *text;       /* "field out of range" */
 };
 
-struct agx_call {           /* zero is a valid default for everything but `max_tokens` and the prompt */
+struct agx_call {           /* zero is a good default but for `max_tokens` and the prompt */
     uint64_t call_id;       /* unique among the open calls of the connection */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t thread;

@@ -8,9 +8,9 @@
 /*
  * What: the sending half of a session: requests as frames in the output buffer.
  *
- * Invariants: out_first + out_bytes <= out_max; a frame is in the buffer whole or not at all. CALL is
- * checked by the decoder that the appliance itself uses, so what is malformed is refused here, with
- * the same field, found and allowed values, and never travels.
+ * Invariants: out_first + out_bytes <= out_max; a frame is in the buffer whole or not at all. CALL
+ * is checked by the decoder that the appliance itself uses, so what is malformed is refused here,
+ * with the same field, found and allowed values, and never travels.
  * Bounds: linear in the frame; no allocation.
  */
 

@@ -10,10 +10,10 @@
  * What: the receiving half of a session: frames out of a byte stream, frames into events, and the
  * proof that nothing was lost on the way.
  *
- * Invariants: in_used <= in_bytes <= in_max. A frame is judged whole: header, length, checksum, then
- * its fields, then what only a session can know: that the call is open and was accepted, that token
- * indices follow each other, that ids are in the vocabulary, that the digest is ours. The first frame
- * that fails ends the session; `broken` keeps the reason.
+ * Invariants: in_used <= in_bytes <= in_max. A frame is judged whole: header, length, checksum,
+ * then its fields, then what only a session can know: that the call is open and was accepted, that
+ * token indices follow each other, that ids are in the vocabulary, that the digest is ours. The
+ * first frame that fails ends the session; `broken` keeps the reason.
  * Bounds: no allocation; one event costs time linear in its frame; the table of open calls is
  * AGX_CALLS_MAX long and searched from the front.
  * Why the table: the appliance counts and hashes what it sends; only who counts and hashes what

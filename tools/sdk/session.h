@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: one connection as a pure machine: requests to bytes, bytes to events. No socket, no clock, no
- * system call, so tests and the fuzz target feed it from memory. agx.c puts it on a socket.
+ * What: one connection as a pure machine: requests to bytes, bytes to events. No socket, no clock,
+ * no system call, so tests and the fuzz target feed it from memory. agx.c puts it on a socket.
  * Private to tools/sdk; the state lies in the private part of `struct agx`.
  *
  *     socket --> agx_session_room/received --> agx_session_welcome/next --> event
@@ -28,8 +28,8 @@ enum agx_result agx_session_next(struct agx *agx, struct agx_event *event);
 /* The session ends for a reason from outside, or keeps the reason that it already has. */
 enum agx_result agx_session_break(struct agx *agx, enum agx_result why);
 
-/* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can never
- * fit; nothing has changed then. */
+/* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can
+ * never fit; nothing has changed then. */
 enum agx_result agx_session_hello(struct agx *agx);
 enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
                                     const uint8_t id[AGX_ID_BYTES]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: the client library tells every kind of wrong answer from every other and from a right one.
- * Method: the test plays the appliance with the encoders of net/wire.h, without threads: answers are
- * fed to the session from memory, or wait in a socket pair before the client looks.
+ * Method: the test plays the appliance with the encoders of net/wire.h, without threads: answers
+ * are fed to the session from memory, or wait in a socket pair before the client looks.
  */
 #include "selftest/unit/test.h"
 
@@ -697,8 +697,9 @@ static void test_open_listener_that_never_answers(void **state)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char directory[] = "/tmp/agx-test-XXXXXX", name[128] = "unix:";
     assert_non_null(mkdtemp(directory));
-    strcat(strcpy(address.sun_path, directory), "/s");
-    strcat(name, address.sun_path);
+    memcpy(address.sun_path, directory, sizeof directory - 1);
+    memcpy(address.sun_path + sizeof directory - 1, "/s", 3);
+    memcpy(name + 5, address.sun_path, sizeof directory + 2);
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listener, 1), 0);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the commands of `agx`, one file each. A command gets the address of the appliance and its
+ * own words (argv[0] is its name), and returns an exit code.
+ */
+#include "tools/agx/tokenize.h"
+
+enum exit_code {
+    EXIT_COMPLETE = 0,
+    EXIT_SYSTEM = 1,        /* this machine: memory, files, output */
+    EXIT_USAGE = 2,         /* the command line */
+    EXIT_CONNECT = 3,       /* nobody answers there */
+    EXIT_REFUSED = 4,       /* the appliance said no, or busy */
+    EXIT_INCOMPLETE = 5,    /* cancelled, failed, or a deadline */
+    EXIT_PROTOCOL = 6,      /* what came back was wrong */
+};
+
+int generate_main(const char *to, int argc, char **argv);
+int ping_main(const char *to, int argc, char **argv);
+int load_main(const char *to, int argc, char **argv);
+int replay_main(const char *to, int argc, char **argv);
+int demo_main(const char *to, int argc, char **argv);

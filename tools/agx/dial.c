@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/agx/dial.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "appliance/base/status.h"
+
+/*
+ * What: connections of the command line client, and the words for everything that goes wrong.
+ * Bounds: an answer to a program request is waited for DIAL_TIMEOUT_MS; calls are waited for by
+ * their commands.
+ */
+
+uint64_t dial_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void dial_unique_id(const char *name, uint8_t id[AGX_ID_BYTES])
+{
+    struct timespec now;
+    char text[128];
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(text, sizeof text, "%s %ld %lld.%09ld", name, (long)getpid(), (long long)now.tv_sec,
+             now.tv_nsec);
+    agx_program_id(text, id);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void print_bound(const struct agx_fault *fault, uint64_t value)
+{
+    if (fault->in_thousandths) {
+        fprintf(stderr, "%.3f", (double)(int64_t)value / 1000);
+    } else {
+        fprintf(stderr, "%" PRIu64, value);
+    }
+}
+
+static void print_fault(const struct agx_fault *fault)
+{
+    fprintf(stderr, "%s, field %s: %s", fault->frame, fault->field, fault->text);
+    if (fault->min != 0 || fault->max != 0) {
+        fprintf(stderr, " (found ");
+        print_bound(fault, fault->found);
+        fprintf(stderr, ", allowed ");
+        print_bound(fault, fault->min);
+        fprintf(stderr, " to ");
+        print_bound(fault, fault->max);
+        fprintf(stderr, ")");
+    }
+    fprintf(stderr, "\n");
+}
+
+int dial_refused(const struct agx_fault *fault)
+{
+    fprintf(stderr, "agx: %s: ", fault->is_busy ? "busy" : "refused");
+    print_fault(fault);
+    return EXIT_REFUSED;
+}
+
+static int exit_code_of(enum agx_result result)
+{
+    switch (result) {
+    case AGX_ERROR_ARGUMENT:
+    case AGX_ERROR_ADDRESS:
+        return EXIT_USAGE;
+    case AGX_ERROR_CONNECT:
+    case AGX_ERROR_TIMEOUT:
+        return EXIT_CONNECT;
+    case AGX_ERROR_REFUSED:
+    case AGX_ERROR_BUSY:
+        return EXIT_REFUSED;
+    case AGX_ERROR_CLOSED:
+        return EXIT_INCOMPLETE;
+    case AGX_ERROR_SYSTEM:
+    case AGX_ERROR_SPACE:
+        return EXIT_SYSTEM;
+    default:
+        return EXIT_PROTOCOL;
+    }
+}
+
+int dial_fail(const struct agx *agx, enum agx_result result, const char *what)
+{
+    bool has_fault = result == AGX_ERROR_REFUSED || result == AGX_ERROR_BUSY ||
+                     (result == AGX_ERROR_ARGUMENT && agx_fault(agx)->frame != NULL);
+    fprintf(stderr, "agx: %s: %s%s", what, agx_result_text(result), has_fault ? ": " : "\n");
+    if (has_fault) {
+        print_fault(agx_fault(agx));
+    }
+    return exit_code_of(result);
+}
+
+int dial_finished(const struct agx_event *done)
+{
+    if (done->finish <= AGX_FINISH_STOP_TEXT) {
+        return EXIT_COMPLETE;
+    }
+    fprintf(stderr, "agx: the call ended early: %s", agx_finish_text(done->finish));
+    if (done->code != 0) {
+        fprintf(stderr, ": %s", status_text(status_from_wire(done->code)));
+    }
+    fprintf(stderr, "\n");
+    return EXIT_INCOMPLETE;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
+{
+    if (dial->buffer == NULL) {
+        /* A third of the buffer for each direction, and room for small frames in each. */
+        size_t wanted = 3 * (frame_bytes + AGX_BUFFER_BYTES_MIN);
+        dial->buffer_bytes = wanted < AGX_BUFFER_BYTES_MAX ? wanted : AGX_BUFFER_BYTES_MAX;
+        dial->buffer = malloc(dial->buffer_bytes);
+        if (dial->buffer == NULL) {
+            fprintf(stderr, "agx: out of memory\n");
+            return EXIT_SYSTEM;
+        }
+    }
+    enum agx_result result = agx_open(&dial->agx, to, dial->buffer, dial->buffer_bytes,
+                                      DIAL_TIMEOUT_MS);
+    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial->agx, result, to);
+}
+
+static int await_program(struct dial *dial)
+{
+    struct agx_event event;
+    enum agx_result result;
+    while ((result = agx_next(&dial->agx, &event, DIAL_TIMEOUT_MS)) == AGX_OK) {
+        if (event.kind == AGX_PROGRAM) {
+            return EXIT_COMPLETE;
+        }
+        if (event.kind == AGX_REFUSED) {
+            return dial_refused(agx_fault(&dial->agx));
+        }
+    }
+    return dial_fail(&dial->agx, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, "program");
+}
+
+int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES])
+{
+    enum agx_result result = agx_program_start(&dial->agx, id);
+    return result == AGX_OK ? await_program(dial) : dial_fail(&dial->agx, result, "program");
+}
+
+int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES])
+{
+    enum agx_result result = agx_program_end(&dial->agx, id);
+    return result == AGX_OK ? await_program(dial) : dial_fail(&dial->agx, result, "program");
+}

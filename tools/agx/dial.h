@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a connection for a command: a buffer from the heap, an open `struct agx`, and what went
+ * wrong in words and as an exit code.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tools/agx/command.h"
+#include "tools/sdk/agx.h"
+
+#define DIAL_TIMEOUT_MS 5000
+
+struct dial {
+    struct agx agx;
+    void *buffer;
+    size_t buffer_bytes;
+};
+
+/* Opens; frames of `frame_bytes` fit in both directions. The buffer is taken at the first time and
+ * used again. EXIT_COMPLETE, or an exit code after a message. */
+int dial_open(struct dial *dial, const char *to, size_t frame_bytes);
+/* Says on stderr what `result` of `what` means; its exit code. */
+int dial_fail(const struct agx *agx, enum agx_result result, const char *what);
+/* The same for a refusal; EXIT_REFUSED. */
+int dial_refused(const struct agx_fault *fault);
+/* The finish of a call: EXIT_COMPLETE, or EXIT_INCOMPLETE after a message. */
+int dial_finished(const struct agx_event *done);
+/* Starts or ends a program and waits for the answer; nothing else may be open. */
+int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
+int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
+/* A program id that no other run has: from `name`, the process and the time. */
+void dial_unique_id(const char *name, uint8_t id[AGX_ID_BYTES]);
+/* Monotonic. */
+uint64_t dial_now_us(void);

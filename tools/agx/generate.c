@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: `agx generate`: one call, its text or its token ids as they come.
+ *
+ * Invariant: exit code 0 means that every token of a complete answer was received, verified and
+ * written. Text goes to a pipe as it is; on a terminal, control characters are shown as '.',
+ * because a model may say anything.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/agx/dial.h"
+#include "tools/agx/option.h"
+
+#define MAX_TOKENS_DEFAULT 128
+#define CODE_PROMPT_LENGTH 28       /* docs/protocol.md: prompt and max_tokens do not fit */
+
+struct generate {
+    struct dial dial;
+    struct agx_call call;
+    const char *prompt, *program;
+    struct option_ids ids, stop_ids;
+    struct option_texts stops;
+    uint64_t deadline_ms;
+    int print_ids, stats;
+    bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
+    bool to_terminal;
+    uint32_t printed_ids;
+};
+
+static int parse(struct generate *g, int argc, char **argv)
+{
+    struct agx_call *call = &g->call;
+    const struct option_row rows[] = {
+        {"--prompt", "TEXT", OPTION_TEXT, &g->prompt, 0, 0, "the prompt; '' sends BOS alone"},
+        {"--ids", "1,2,3", OPTION_IDS, &g->ids, 0, 0, "the prompt as token ids, sent as they are"},
+        {"--max-tokens", "N", OPTION_U32, &call->max_tokens, 1, INT32_MAX,
+         "tokens at most (default: 128, or what fits)"},
+        {"--temperature", "T", OPTION_F32, &call->temperature, 0, 100, "0: greedy (default)"},
+        {"--top-k", "K", OPTION_U32, &call->top_k, 0, INT32_MAX, "0: off (default)"},
+        {"--top-p", "P", OPTION_F32, &call->top_p, 0, 1, "1: off (default)"},
+        {"--min-p", "P", OPTION_F32, &call->min_p, 0, 0.999, "0: off (default)"},
+        {"--repeat-penalty", "R", OPTION_F32, &call->repeat_penalty, 0.1, 10, "1: off (default)"},
+        {"--seed", "S", OPTION_U64, &call->seed, 0, 0, "same seed, same tokens (default 0)"},
+        {"--stop", "TEXT", OPTION_TEXTS, &g->stops, 0, 0, "ends before TEXT; up to four"},
+        {"--stop-id", "ID", OPTION_IDS, &g->stop_ids, 0, 0, "ends after a token; a list, or again"},
+        {"--ignore-eos", "", OPTION_FLAG, &call->ignore_eos, 0, 0, "goes on after end of text"},
+        {"--no-bos", "", OPTION_FLAG, &call->no_bos, 0, 0, "does not put BOS before the text"},
+        {"--deadline-ms", "MS", OPTION_U64, &g->deadline_ms, 0, 0, "ends the call after this time"},
+        {"--program", "NAME", OPTION_TEXT, &g->program, 0, 0,
+         "the program that the call belongs to; it goes on (default: one of its own)"},
+        {"--print-ids", "", OPTION_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
+        {"--stats", "", OPTION_FLAG, &g->stats, 0, 0, "the terminal frame, on stderr"},
+    };
+    const struct option_table table = {
+        "generate (--prompt TEXT | --ids 1,2,3) [OPTION]...",
+        "Sends one call and prints what the model says as it comes.", NULL, rows,
+        sizeof rows / sizeof rows[0]};
+    int code = option_parse(&table, argc, argv);
+    if (code == OPTION_GO_ON && (g->prompt == NULL) == (g->ids.ids == NULL)) {
+        fprintf(stderr, "agx: give either --prompt or --ids\n");
+        return EXIT_USAGE;
+    }
+    return code;
+}
+
+static int fill_call(struct generate *g)
+{
+    struct agx_call *call = &g->call;
+    call->call_id = 1;
+    call->want_text = !g->print_ids;
+    call->prompt_ids = g->ids.ids;
+    call->prompt_ids_count = g->ids.count;
+    call->prompt_text = g->prompt;
+    call->prompt_text_bytes = g->prompt != NULL ? strlen(g->prompt) : 0;
+    call->stop_ids = g->stop_ids.ids;
+    call->stop_ids_count = g->stop_ids.count;
+    call->stop_texts_count = g->stops.count;
+    memcpy(call->stop_texts, g->stops.texts, sizeof call->stop_texts);
+    if (g->deadline_ms > UINT64_MAX / 1000) {
+        fprintf(stderr, "agx: --deadline-ms: %" PRIu64 " is too large\n", g->deadline_ms);
+        return EXIT_USAGE;
+    }
+    call->deadline_us = g->deadline_ms * 1000;
+    g->to_terminal = isatty(STDOUT_FILENO);
+    return EXIT_COMPLETE;
+}
+
+/* As many tokens as fit behind a prompt that is known; a text may turn out shorter than its bytes,
+ * so there the first guess is the most, and refusals halve it. */
+static void choose_max_tokens(struct generate *g)
+{
+    uint32_t context = g->dial.agx.welcome.context_tokens_max;
+    g->default_max = g->call.max_tokens == 0;
+    if (!g->default_max) {
+        return;
+    }
+    uint32_t fits = g->ids.count < context ? context - g->ids.count : 1;
+    g->call.max_tokens = fits < MAX_TOKENS_DEFAULT ? fits : MAX_TOKENS_DEFAULT;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void print_text(const struct generate *g, const char *text, uint32_t count)
+{
+    if (!g->to_terminal) {
+        fwrite(text, 1, count, stdout);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        bool plain = (byte >= 0x20 && byte != 0x7f) || byte == '\n' || byte == '\t';
+        putchar(plain ? byte : '.');
+    }
+}
+
+static void print_tokens(struct generate *g, const struct agx_event *event)
+{
+    if (!g->print_ids) {
+        print_text(g, event->text, event->text_bytes);
+    }
+    for (uint32_t i = 0; g->print_ids && i < event->tokens_count; i++) {
+        printf("%s%" PRIu32, g->printed_ids++ > 0 ? " " : "", event->tokens[i]);
+    }
+    fflush(stdout);
+}
+
+static void print_end(const struct generate *g, const struct agx_event *done)
+{
+    if (g->print_ids || g->to_terminal) {
+        printf("\n");
+        fflush(stdout);
+    }
+    if (g->stats) {
+        fprintf(stderr, "finish=%s prompt=%" PRIu32 " cached=%" PRIu32 " generated=%" PRIu32
+                " preemptions=%" PRIu32 " wait_us=%" PRIu64 " service_us=%" PRIu64
+                " total_us=%" PRIu64 "\n", agx_finish_text(done->finish), done->prompt_tokens,
+                done->cached_tokens, done->generated_tokens, done->preemptions, done->wait_us,
+                done->service_us, done->total_us);
+    }
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* OPTION_GO_ON: refused because it is too long, and may be tried with fewer tokens. */
+static int refused(const struct generate *g)
+{
+    const struct agx_fault *fault = agx_fault(&g->dial.agx);
+    if (fault->code == CODE_PROMPT_LENGTH && g->default_max && g->call.max_tokens > 1) {
+        return OPTION_GO_ON;
+    }
+    return dial_refused(fault);
+}
+
+static int stream(struct generate *g)
+{
+    struct agx_event event;
+    enum agx_result result = agx_call_start(&g->dial.agx, &g->call);
+    if (result != AGX_OK) {
+        return dial_fail(&g->dial.agx, result, "call");
+    }
+    while ((result = agx_next(&g->dial.agx, &event, -1)) == AGX_OK) {
+        if (event.kind == AGX_TOKENS) {
+            print_tokens(g, &event);
+        } else if (event.kind == AGX_REFUSED) {
+            return refused(g);
+        } else if (event.kind == AGX_DONE) {
+            print_end(g, &event);
+            return dial_finished(&event);
+        }
+    }
+    return dial_fail(&g->dial.agx, result, "call");
+}
+
+static int run(struct generate *g)
+{
+    int code = dial_program_start(&g->dial, g->call.program_id);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    choose_max_tokens(g);
+    while ((code = stream(g)) == OPTION_GO_ON) {
+        g->call.max_tokens /= 2;
+    }
+    if (g->program == NULL && g->dial.agx.broken == AGX_OK) {
+        int ended = dial_program_end(&g->dial, g->call.program_id);
+        code = code == EXIT_COMPLETE ? ended : code;
+    }
+    return code;
+}
+
+int generate_main(const char *to, int argc, char **argv)
+{
+    struct generate g = {0};
+    int code = parse(&g, argc, argv);
+    if (code != OPTION_GO_ON) {
+        return code;
+    }
+    code = fill_call(&g);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    if (g.program != NULL) {
+        agx_program_id(g.program, g.call.program_id);
+    } else {
+        dial_unique_id("generate", g.call.program_id);
+    }
+    code = dial_open(&g.dial, to, g.call.prompt_text_bytes + 4 * (size_t)g.ids.count);
+    if (code == EXIT_COMPLETE) {
+        code = run(&g);
+        agx_close(&g.dial.agx);
+    }
+    free(g.dial.buffer);
+    free(g.ids.ids);
+    free(g.stop_ids.ids);
+    if (ferror(stdout) != 0 || fflush(stdout) != 0) {
+        fprintf(stderr, "agx: cannot write the output\n");
+        return EXIT_SYSTEM;
+    }
+    return code;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/agx/lanes.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/*
+ * What: connections that are opened when they are needed.
+ * Invariant: lane i was opened before lane i + 1; the first lane with room is picked, so a replay
+ * that needs one connection uses one. Where the appliance refuses a connection, what we have is
+ * the limit from then on.
+ * Bounds: LANES_MAX buffers, each taken at the lane's first opening and used again.
+ */
+
+int lanes_init(struct lanes *lanes, const char *to, struct agx_welcome *welcome)
+{
+    memset(lanes, 0, sizeof *lanes);
+    lanes->to = to;
+    lanes->limit = LANES_MAX;
+    /* A small buffer first, because the size of the right one comes with the welcome. */
+    struct dial probe = {0};
+    int code = dial_open(&probe, to, 0);
+    if (code == EXIT_COMPLETE) {
+        *welcome = probe.agx.welcome;
+        lanes->frame_bytes = (size_t)welcome->frame_bytes_max;
+        lanes->calls_max = welcome->calls_per_connection_max < AGX_CALLS_MAX
+                               ? welcome->calls_per_connection_max : AGX_CALLS_MAX;
+        agx_close(&probe.agx);
+    }
+    free(probe.buffer);
+    return code;
+}
+
+/* Opens one lane; a busy appliance has no more for us than we have. */
+static int open_lane(struct lanes *lanes, uint32_t index)
+{
+    struct lane *lane = &lanes->lane[index];
+    if (dial_open(&lane->dial, lanes->to, lanes->frame_bytes) != EXIT_COMPLETE) {
+        lanes->limit = index;
+        return index > 0 ? LANES_FULL : LANES_FAIL;
+    }
+    lane->is_open = true;
+    lane->open_calls = 0;
+    lanes->count = index + 1 > lanes->count ? index + 1 : lanes->count;
+    return (int)index;
+}
+
+int lanes_pick(struct lanes *lanes)
+{
+    for (uint32_t i = 0; i < lanes->count; i++) {
+        struct lane *lane = &lanes->lane[i];
+        if (!lane->is_open && i < lanes->limit) {
+            return open_lane(lanes, i);
+        }
+        if (lane->is_open && lane->open_calls < lanes->calls_max) {
+            return (int)i;
+        }
+    }
+    return lanes->count < lanes->limit ? open_lane(lanes, lanes->count) : LANES_FULL;
+}
+
+void lanes_wait(struct lanes *lanes, uint64_t timeout_us)
+{
+    struct pollfd watched[LANES_MAX];
+    nfds_t count = 0;
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_us / 1000000),
+                               .tv_nsec = (long)(timeout_us % 1000000) * 1000};
+    for (uint32_t i = 0; i < lanes->count; i++) {
+        struct agx *agx = &lanes->lane[i].dial.agx;
+        if (lanes->lane[i].is_open) {
+            watched[count++] = (struct pollfd){
+                .fd = agx_descriptor(agx),
+                .events = (short)(POLLIN | (agx_wants_write(agx) ? POLLOUT : 0))};
+        }
+    }
+    (void)ppoll(watched, count, &timeout, NULL);
+}
+
+void lanes_close(struct lanes *lanes, uint32_t index)
+{
+    agx_close(&lanes->lane[index].dial.agx);
+    lanes->lane[index].is_open = false;
+    lanes->lane[index].open_calls = 0;
+}
+
+void lanes_free(struct lanes *lanes)
+{
+    for (uint32_t i = 0; i < LANES_MAX; i++) {
+        if (lanes->lane[i].is_open) {
+            lanes_close(lanes, i);
+        }
+        free(lanes->lane[i].dial.buffer);
+    }
+}

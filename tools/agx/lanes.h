@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: as many connections to one appliance as the open calls need, up to LANES_MAX. A lane is
+ * opened when all others are full, and again when the appliance has closed it.
+ */
+#include <stdint.h>
+
+#include "tools/agx/dial.h"
+
+#define LANES_MAX  64
+#define LANES_FULL (-1)         /* no lane has room */
+#define LANES_FAIL (-2)         /* cannot connect; the message is on stderr */
+
+struct lanes {
+    const char *to;
+    size_t frame_bytes;         /* of the largest request */
+    uint32_t calls_max;         /* open calls of one lane */
+    uint32_t count, limit;      /* lanes so far; at most (lower once the appliance refused one) */
+    struct lane { struct dial dial; uint32_t open_calls; bool is_open; } lane[LANES_MAX];
+};
+
+/* Asks the appliance for its limits over a first connection, which is closed again. 0, or an exit
+ * code after a message. */
+int lanes_init(struct lanes *lanes, const char *to, struct agx_welcome *welcome);
+/* A lane for one more call, or LANES_FULL, or LANES_FAIL. */
+int lanes_pick(struct lanes *lanes);
+/* Waits until a lane has something to read or room to write, or `timeout_us` is over. */
+void lanes_wait(struct lanes *lanes, uint64_t timeout_us);
+void lanes_close(struct lanes *lanes, uint32_t index);
+void lanes_free(struct lanes *lanes);

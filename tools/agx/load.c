@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: `agx load`: many short calls on one connection, as a soak test. Every call is checked: its
+ * length, its indices and digest (by the library), and that the same prompt with the same length
+ * gives the same tokens each time it comes round.
+ *
+ * Bounds: in_flight calls are open at any time; memory is taken once, before the first call.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/agx/dial.h"
+#include "tools/agx/option.h"
+
+#define PROMPTS      64             /* different prompts */
+#define PROMPT_MAX   8              /* tokens: prompt i has 1 + i % PROMPT_MAX */
+#define LENGTHS_MAX  1024
+#define BUSY_WAIT_MS 5
+
+struct load {
+    struct dial dial;
+    uint32_t calls, in_flight, tokens_max;
+    uint64_t *digests;              /* [PROMPTS * tokens_max]; 0: not seen yet */
+    uint64_t started, completed, tokens, busy;
+    uint8_t programs[AGX_CALLS_MAX][AGX_ID_BYTES];  /* call i is of program i % in_flight */
+};
+
+static uint32_t length_of(const struct load *load, uint64_t index)
+{
+    return 1 + (uint32_t)(index / PROMPTS % load->tokens_max);
+}
+
+static enum agx_result start(struct load *load, uint64_t index)
+{
+    uint32_t ids[PROMPT_MAX], vocab = load->dial.agx.welcome.vocab_tokens;
+    uint64_t prompt = index % PROMPTS;
+    struct agx_call call = {.call_id = index, .max_tokens = length_of(load, index),
+                            .ignore_eos = 1, .prompt_ids = ids,
+                            .prompt_ids_count = 1 + (uint32_t)(prompt % PROMPT_MAX)};
+    for (uint32_t i = 0; i < call.prompt_ids_count; i++) {
+        ids[i] = (uint32_t)((prompt * 31 + i * 7 + 3) % vocab);
+    }
+    for (uint32_t i = 0; i < AGX_ID_BYTES; i++) {
+        call.program_id[i] = load->programs[index % load->in_flight][i];
+    }
+    return agx_call_start(&load->dial.agx, &call);
+}
+
+static int check_done(struct load *load, const struct agx_event *done)
+{
+    uint64_t *seen = &load->digests[done->call_id % PROMPTS * load->tokens_max +
+                                    length_of(load, done->call_id) - 1];
+    if (done->finish != AGX_FINISH_LENGTH ||
+        done->generated_tokens != length_of(load, done->call_id)) {
+        fprintf(stderr, "agx: call %" PRIu64 " ended with %s after %" PRIu32 " tokens\n",
+                done->call_id, agx_finish_text(done->finish), done->generated_tokens);
+        return EXIT_INCOMPLETE;
+    }
+    if (*seen != 0 && *seen != done->digest) {
+        fprintf(stderr, "agx: call %" PRIu64 ": other tokens than the last time\n", done->call_id);
+        return EXIT_PROTOCOL;
+    }
+    *seen = done->digest;
+    load->completed++;
+    load->tokens += done->generated_tokens;
+    return EXIT_COMPLETE;
+}
+
+/* OPTION_GO_ON, or an exit code. `again` becomes the call to start now: the same one after a busy
+ * answer, the next one after an end, so that in_flight calls stay open; or UINT64_MAX. */
+static int take_event(struct load *load, const struct agx_event *event, uint64_t *again)
+{
+    *again = UINT64_MAX;
+    if (event->kind == AGX_REFUSED) {
+        if (!agx_fault(&load->dial.agx)->is_busy) {
+            return dial_refused(agx_fault(&load->dial.agx));
+        }
+        load->busy++;
+        poll(NULL, 0, BUSY_WAIT_MS);
+        *again = event->call_id;
+    } else if (event->kind == AGX_DONE) {
+        int code = check_done(load, event);
+        if (code != EXIT_COMPLETE) {
+            return code;
+        }
+        if (load->started < load->calls) {
+            *again = load->started++;
+        }
+    }
+    return OPTION_GO_ON;
+}
+
+static int run(struct load *load)
+{
+    struct agx *agx = &load->dial.agx;
+    struct agx_event event;
+    enum agx_result result = AGX_OK;
+    while (load->started < load->calls && load->started < load->in_flight && result == AGX_OK) {
+        result = start(load, load->started++);
+    }
+    while (result == AGX_OK && load->completed < load->calls) {
+        uint64_t again;
+        result = agx_next(agx, &event, 60000);
+        if (result != AGX_OK) {
+            break;
+        }
+        int code = take_event(load, &event, &again);
+        if (code != OPTION_GO_ON) {
+            return code;
+        }
+        if (again != UINT64_MAX) {
+            result = start(load, again);
+        }
+    }
+    return result == AGX_OK
+               ? EXIT_COMPLETE
+               : dial_fail(agx, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, "load");
+}
+
+static int prepare(struct load *load)
+{
+    const struct agx_welcome *welcome = &load->dial.agx.welcome;
+    if (load->tokens_max + PROMPT_MAX > welcome->context_tokens_max) {
+        fprintf(stderr, "agx: --max-tokens: at most %" PRIu32 " here\n",
+                welcome->context_tokens_max - PROMPT_MAX);
+        return EXIT_USAGE;
+    }
+    if (load->in_flight > welcome->calls_per_connection_max) {
+        load->in_flight = welcome->calls_per_connection_max;
+    }
+    load->digests = calloc((size_t)PROMPTS * load->tokens_max, sizeof *load->digests);
+    if (load->digests == NULL || load->in_flight == 0) {
+        fprintf(stderr, "agx: out of memory, or no calls allowed\n");
+        return EXIT_SYSTEM;
+    }
+    for (uint32_t i = 0; i < load->in_flight; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "load %" PRIu32, i);
+        dial_unique_id(name, load->programs[i]);
+    }
+    return EXIT_COMPLETE;
+}
+
+static int measure(struct load *load)
+{
+    uint64_t start_us = dial_now_us();
+    int code = run(load);
+    double seconds = (double)(dial_now_us() - start_us + 1) / 1e6;
+    uint32_t programs = load->calls < load->in_flight ? load->calls : load->in_flight;
+    for (uint32_t i = 0; i < programs && code == EXIT_COMPLETE; i++) {
+        code = dial_program_end(&load->dial, load->programs[i]);
+    }
+    printf("%" PRIu64 " calls, %" PRIu64 " tokens, %" PRIu64 " busy, %.2f s, %.0f calls/s, "
+           "%.0f tokens/s\n", load->completed, load->tokens, load->busy, seconds,
+           (double)load->completed / seconds, (double)load->tokens / seconds);
+    return code;
+}
+
+int load_main(const char *to, int argc, char **argv)
+{
+    struct load load = {.calls = 1000, .in_flight = 32, .tokens_max = 4};
+    const struct option_row rows[] = {
+        {"--calls", "N", OPTION_U32, &load.calls, 1, UINT32_MAX, "calls in all (default 1000)"},
+        {"--in-flight", "K", OPTION_U32, &load.in_flight, 1, AGX_CALLS_MAX,
+         "open at once, each a program of its own (default 32)"},
+        {"--max-tokens", "N", OPTION_U32, &load.tokens_max, 1, LENGTHS_MAX,
+         "calls ask for 1 to N tokens (default 4)"},
+    };
+    const struct option_table table = {
+        "load [OPTION]...", "Sends many short calls and checks every answer.", NULL, rows,
+        sizeof rows / sizeof rows[0]};
+    int code = option_parse(&table, argc, argv);
+    if (code != OPTION_GO_ON) {
+        return code;
+    }
+    code = dial_open(&load.dial, to, 0);
+    if (code == EXIT_COMPLETE) {
+        code = prepare(&load);
+        code = code == EXIT_COMPLETE ? measure(&load) : code;
+        agx_close(&load.dial.agx);
+    }
+    free(load.digests);
+    free(load.dial.buffer);
+    return code;
+}

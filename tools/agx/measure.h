@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what a replay reports.
+ *
+ * Program-level token latency is a program's response time divided by the tokens of all its calls.
+ * Response time is the longest chain of calls that wait for each other, each from when it was due
+ * to its last token; the tools' and people's gaps between them are out ("with gaps" counts them
+ * in: from arrival to the end). The mean is the mean of the programs' ratios.
+ */
+#include <stdint.h>
+#include <stdio.h>
+
+struct measure {
+    double *latency_us, *latency_gaps_us;       /* [programs] of completed programs, per token */
+    uint32_t programs, completed, failed;
+    uint64_t calls, prompt_tokens, cached_tokens, generated_tokens, preemptions;
+    uint64_t wait_us, service_us;               /* sums over calls, as the appliance counted them */
+    uint64_t busy, reconnects, cut_prompts;
+    uint64_t duration_us;
+    double rate, token_scale, gap_scale;
+    const char *trace;
+};
+
+/* 0, or EXIT_SYSTEM after a message. */
+int measure_init(struct measure *measure, uint32_t programs);
+void measure_free(struct measure *measure);
+void measure_program(struct measure *measure, uint64_t path_us, uint64_t whole_us, uint64_t tokens);
+/* Sorts the latencies; then either may be printed, as often as wanted. */
+void measure_close(struct measure *measure);
+void measure_print(const struct measure *measure, FILE *out);
+void measure_print_json(const struct measure *measure, FILE *out);
