@@ -11,6 +11,8 @@
 #include "appliance/base/arena.h"
 #include "config/gguf.h"
 
+#define VOCAB_TEXT_BYTES_MAX (1u << 30)     /* longest text: indices of its parts are 32 bits */
+
 enum vocab_token_kind {             /* as in tokenizer.ggml.token_type */
     VOCAB_TOKEN_NORMAL = 1, VOCAB_TOKEN_UNKNOWN, VOCAB_TOKEN_CONTROL, VOCAB_TOKEN_USER,
     VOCAB_TOKEN_UNUSED, VOCAB_TOKEN_BYTE
@@ -47,7 +49,7 @@ MUST_CHECK enum status vocab_load(struct vocab *vocab, const struct gguf *gguf,
                                   const struct gguf_source *source, struct arena *arena,
                                   struct config_error *error);
 
-/* Scratch memory of the tokenizer, for texts of at most `text_bytes_max`. */
+/* Scratch memory of the tokenizer, for texts of at most `text_bytes_max` (VOCAB_TEXT_BYTES_MAX). */
 struct vocab_scratch {
     uint32_t text_bytes_max;
     /* private */

@@ -14,7 +14,7 @@ struct layout {
     uint64_t symbols, spans, text, end;     /* offsets; pairs lie at 0 */
 };
 
-/* In 64 bits: for 2^32 bytes of text this is less than 2^39. */
+/* In 64 bits: for the longest text this is less than 2^37. */
 static struct layout layout_of(uint32_t text_bytes_max)
 {
     uint64_t count = (uint64_t)text_bytes_max + 1;
@@ -32,6 +32,7 @@ uint64_t vocab_scratch_bytes(uint32_t text_bytes_max) { return layout_of(text_by
 void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t text_bytes_max)
 {
     ASSERT(memory != NULL);
+    ASSERT(text_bytes_max <= VOCAB_TEXT_BYTES_MAX);
     ASSERT((uintptr_t)memory % _Alignof(struct vocab_pair) == 0);
     *scratch = (struct vocab_scratch){.text_bytes_max = text_bytes_max, .memory = memory,
                                       .memory_bytes = vocab_scratch_bytes(text_bytes_max)};

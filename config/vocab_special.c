@@ -43,7 +43,7 @@ static bool is_special(const struct vocab *vocab, const struct vocab_specials *s
 static void mark_length(const struct vocab *vocab, const struct vocab_specials *specials,
                         const uint8_t *text, uint32_t bytes, uint32_t length, uint32_t *spans)
 {
-    for (uint32_t at = 0; at + length <= bytes; at++) {
+    for (uint32_t at = 0; length <= bytes - at; at++) {
         if (!may_start(specials, text + at, bytes - at) || spans[at] != 0 ||
             spans[at + length - 1] != 0) {
             continue;

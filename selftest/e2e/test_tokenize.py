@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""`agx tokenize`: exact bytes in, ids out, without an appliance."""
+import os
+import tempfile
+
+from appliance import BUILD, run
+from skip import shared
+
+EMBEDDED = os.path.join(BUILD, "embedded.gguf")
+FIRST_BYTE = 3                      # of the embedded vocabulary's byte tokens
+SEPARATOR = b"\n__ggml_vocab_test__\n"
+
+
+def ids_of(vocab, content):
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        done = run("agx", "tokenize", "--vocab", vocab, "--file", file.name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\n") and done.stdout.count("\n") == 1, done.stdout
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_file_and_argument_give_the_same_ids():
+    done = run("agx", "tokenize", "--vocab", EMBEDDED, "the weather")
+    assert done.returncode == 0, done.stderr
+    assert [int(word) for word in done.stdout.split()] == ids_of(EMBEDDED, b"the weather")
+
+
+def test_bytes_are_taken_as_they_are():
+    assert ids_of(EMBEDDED, b"") == []
+    assert ids_of(EMBEDDED, b"a\n") == ids_of(EMBEDDED, b"a") + [FIRST_BYTE + 10]
+    assert ids_of(EMBEDDED, b"a\0\xff")[-2:] == [FIRST_BYTE, FIRST_BYTE + 255]
+    long = ids_of(EMBEDDED, b"\n" * 300000)
+    assert long[-300000:] == [FIRST_BYTE + 10] * 300000
+
+
+def test_special_tokens_are_plain_text_and_there_is_no_bos():
+    for text in (b"<s>", b"</s>", b"a<s>b", b"<unk>"):
+        ids = ids_of(EMBEDDED, text)
+        assert min(ids) > 2, ids
+
+
+def test_published_vocabularies_give_the_expected_ids():
+    for name in ("ggml-vocab-llama-spm", "vocab-llama-bpe", "ggml-vocab-gpt-2"):
+        vocab = shared("vocab/%s.gguf" % name)
+        with open(vocab + ".inp", "rb") as file:
+            texts = file.read().split(SEPARATOR)
+        with open(vocab + ".out") as file:
+            answers = [[int(word) for word in line.split()] for line in file]
+        assert len(answers) == 46
+        for text, answer in zip(texts, answers):
+            assert ids_of(vocab, text) == answer, (name, text)
+
+
+def test_bad_files_and_command_lines_are_refused():
+    for arguments, status, words in (
+            (("--vocab", "/no/such.gguf", "x"), 1, "/no/such.gguf: offset 0: cannot be opened"),
+            (("--vocab", "/dev/null", "x"), 1, "is not a regular file"),
+            (("--vocab", EMBEDDED, "--file", "/no/such"), 1, "/no/such: cannot be read"),
+            (("--vocab", EMBEDDED), 2, "either --file or TEXT is expected"),
+            (("--vocab", EMBEDDED, "x", "--file", "y"), 2, "either --file or TEXT is expected"),
+            (("--vocab", EMBEDDED, "x", "y"), 2, "given twice"),
+            (("x",), 2, "--vocab is missing"),
+            (("--vocab",), 2, "the last option has no value"),
+            (("--vocab", EMBEDDED, "--bos", "x"), 2, "unknown option")):
+        done = run("agx", "tokenize", *arguments)
+        assert done.returncode == status, (arguments, done.returncode, done.stderr)
+        assert words in done.stderr, done.stderr
+        assert done.stdout == ""
+    assert run("agx", "tokenize", "--vocab", EMBEDDED, "--", "--bos").returncode == 0
+    assert "usage" in run("agx", "tokenize", "--help").stdout
