@@ -511,6 +511,37 @@ static void test_utf8_sequence_every_pair_follows_the_table(void **state)
     assert_int_equal(utf8_sequence("\xE2\x82x", 3), -2);
 }
 
+/* ---- the normative page ------------------------------------------------------------------------- */
+
+static char page[64 << 10];
+
+static bool page_has(const char *format, uint32_t number, const char *name)
+{
+    char row[128];
+    snprintf(row, sizeof row, format, number, name);
+    return strstr(page, row) != NULL;
+}
+
+static void test_page_names_every_status_type_and_field(void **state)
+{
+    FILE *file = fopen("docs/protocol.md", "r");
+    assert_non_null(file);
+    size_t count = fread(page, 1, sizeof page - 1, file);
+    fclose(file);
+    page[count] = '\0';
+    for (uint32_t i = 1; i < STATUS_COUNT; i++) {
+        uint16_t code = status_wire((enum status)i);
+        assert_true(code == 0 || page_has("\n| %u | %s |", code, status_name((enum status)i)));
+    }
+    for (uint32_t type = 0; type < 256; type++) {
+        const char *name = wire_type_name((uint8_t)type);
+        assert_true(strcmp(name, "unknown") == 0 || page_has("\n| 0x%02x | %s |", type, name));
+    }
+    for (uint32_t field = 0; field < WIRE_FIELD_COUNT; field++) {
+        assert_true(page_has(" %u %s", field, wire_field_name((enum wire_field)field)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_digest_is_fnv1a_over_token_bytes),
         cmocka_unit_test(test_name_of_unknown_numbers_is_a_text),
         cmocka_unit_test(test_utf8_sequence_every_pair_follows_the_table),
+        cmocka_unit_test(test_page_names_every_status_type_and_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
