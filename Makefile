@@ -137,6 +137,19 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen stats >docs/stats.md
 	build/docgen sample >docs/agentix.ini
 
+# ---- benchmarks ----------------------------------------------------------------------------------
+$(B)/bench: tools/bench/bench.c $(LIB)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
+
+build/model-%.gguf: build/tools/mkmodel
+	build/tools/mkmodel --out $@ --preset $* --seed 1
+
+.PHONY: bench
+bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmarks (random F32 models)
+	$(B)/bench build/model-15m.gguf
+	$(B)/bench build/model-110m.gguf
+
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: fuzz fuzzers soak
 FUZZ := ini gguf frame sdk text
