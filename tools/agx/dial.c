@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,7 +46,10 @@ static void print_bound(const struct agx_fault *fault, uint64_t value)
 
 static void print_fault(const struct agx_fault *fault)
 {
-    fprintf(stderr, "%s, field %s: %s", fault->frame, fault->field, fault->text);
+    if (strcmp(fault->frame, "unknown") != 0) {     /* a refused connection has no frame */
+        fprintf(stderr, "%s, field %s: ", fault->frame, fault->field);
+    }
+    fprintf(stderr, "%s", fault->text);
     if (fault->min != 0 || fault->max != 0) {
         fprintf(stderr, " (found ");
         print_bound(fault, fault->found);

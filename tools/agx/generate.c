@@ -67,6 +67,7 @@ static int parse(struct generate *g, int argc, char **argv)
     return code;
 }
 
+/* OPTION_GO_ON or an exit code. */
 static int fill_call(struct generate *g)
 {
     struct agx_call *call = &g->call;
@@ -86,7 +87,7 @@ static int fill_call(struct generate *g)
     }
     call->deadline_us = g->deadline_ms * 1000;
     g->to_terminal = isatty(STDOUT_FILENO);
-    return EXIT_COMPLETE;
+    return OPTION_GO_ON;
 }
 
 /* As many tokens as fit behind a prompt that is known; a text may turn out shorter than its bytes,
@@ -185,9 +186,28 @@ static int run(struct generate *g)
     while ((code = stream(g)) == OPTION_GO_ON) {
         g->call.max_tokens /= 2;
     }
-    if (g->program == NULL && g->dial.agx.broken == AGX_OK) {
+    if (g->program == NULL && agx_is_open(&g->dial.agx)) {
         int ended = dial_program_end(&g->dial, g->call.program_id);
         code = code == EXIT_COMPLETE ? ended : code;
+    }
+    return code;
+}
+
+static int connect_and_run(struct generate *g, const char *to)
+{
+    if (g->program != NULL) {
+        agx_program_id(g->program, g->call.program_id);
+    } else {
+        dial_unique_id("generate", g->call.program_id);
+    }
+    int code = dial_open(&g->dial, to, g->call.prompt_text_bytes + 4 * (size_t)g->ids.count);
+    if (code == EXIT_COMPLETE) {
+        code = run(g);
+        agx_close(&g->dial.agx);
+    }
+    if (ferror(stdout) != 0 || fflush(stdout) != 0) {
+        fprintf(stderr, "agx: cannot write the output\n");
+        return EXIT_SYSTEM;
     }
     return code;
 }
@@ -196,29 +216,10 @@ int generate_main(const char *to, int argc, char **argv)
 {
     struct generate g = {0};
     int code = parse(&g, argc, argv);
-    if (code != OPTION_GO_ON) {
-        return code;
-    }
-    code = fill_call(&g);
-    if (code != EXIT_COMPLETE) {
-        return code;
-    }
-    if (g.program != NULL) {
-        agx_program_id(g.program, g.call.program_id);
-    } else {
-        dial_unique_id("generate", g.call.program_id);
-    }
-    code = dial_open(&g.dial, to, g.call.prompt_text_bytes + 4 * (size_t)g.ids.count);
-    if (code == EXIT_COMPLETE) {
-        code = run(&g);
-        agx_close(&g.dial.agx);
-    }
+    code = code == OPTION_GO_ON ? fill_call(&g) : code;
+    code = code == OPTION_GO_ON ? connect_and_run(&g, to) : code;
     free(g.dial.buffer);
     free(g.ids.ids);
     free(g.stop_ids.ids);
-    if (ferror(stdout) != 0 || fflush(stdout) != 0) {
-        fprintf(stderr, "agx: cannot write the output\n");
-        return EXIT_SYSTEM;
-    }
     return code;
 }

@@ -103,8 +103,8 @@ static void submit(struct replay *replay, uint32_t index)
         call->place = REPLAY_OPEN;
         call->lane = (uint32_t)lane;
         replay->lanes.lane[lane].open_calls++;
-    } else if (result == AGX_AGAIN || result == AGX_ERROR_CLOSED) {
-        schedule(replay, index, now_us(replay) + LANE_WAIT_US);     /* the loop sees why */
+    } else if (result == AGX_AGAIN || !agx_is_open(&replay->lanes.lane[lane].dial.agx)) {
+        schedule(replay, index, now_us(replay) + LANE_WAIT_US);     /* read_lane() sees why */
     } else {
         call->place = REPLAY_OVER;
         replay->code = dial_fail(&replay->lanes.lane[lane].dial.agx, result, "call");
@@ -233,7 +233,9 @@ static void read_lane(struct replay *replay, uint32_t index)
             on_event(replay, index, &event);
         }
     }
-    if (result == AGX_ERROR_CLOSED) {
+    /* An idle connection may be closed with a reason; that is no error while nothing is open. */
+    bool was_idle = result == AGX_ERROR_REFUSED && replay->lanes.lane[index].open_calls == 0;
+    if (result == AGX_ERROR_CLOSED || was_idle) {
         on_closed(replay, index);
     } else if (result != AGX_OK && result != AGX_AGAIN) {
         replay->code = dial_fail(agx, result, "replay");

@@ -272,6 +272,11 @@ const struct agx_fault *agx_fault(const struct agx *agx)
     return &agx->fault;
 }
 
+int agx_is_open(const struct agx *agx)
+{
+    return agx->descriptor >= 0 && agx->broken == AGX_OK;
+}
+
 int agx_descriptor(const struct agx *agx)
 {
     return agx->descriptor;

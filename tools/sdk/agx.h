@@ -158,6 +158,8 @@ enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
  * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */
 enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms);
 const struct agx_fault *agx_fault(const struct agx *agx);
+/* No error has ended the connection so far. */
+int agx_is_open(const struct agx *agx);
 /* For an event loop: the descriptor, and whether it should be watched for writing too. */
 int agx_descriptor(const struct agx *agx);
 int agx_wants_write(const struct agx *agx);

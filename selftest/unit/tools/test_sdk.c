@@ -649,7 +649,9 @@ static void test_next_answer_before_close_is_not_lost(void **state)
     assert_int_equal(agx_ping(&agx, 4), AGX_OK);        /* EPIPE must not hide the answer */
     assert_int_equal(agx_next(&agx, &event, 1000), AGX_OK);
     assert_int_equal(event.nonce, 3);
+    assert_true(agx_is_open(&agx));
     assert_int_equal(agx_next(&agx, &event, 1000), AGX_ERROR_CLOSED);
+    assert_false(agx_is_open(&agx));
     assert_int_equal(agx_next(&agx, &event, 1000), AGX_ERROR_CLOSED);
     assert_int_equal(agx_ping(&agx, 5), AGX_ERROR_CLOSED);
     agx_close(&agx);

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""The command line client against the real appliance: output, exit codes, messages."""
+import json
+import os
+import re
+import tempfile
+
+from appliance import Appliance, run
+from protocol import IGNORE_EOS, Client
+from skip import shared
+
+USAGE, CONNECT, REFUSED, INCOMPLETE = 2, 3, 4, 5
+TRACE = b"""agentix-trace 1
+# a chat of three turns, and a fan-out with a merge
+program 0 0 chat
+call 0 after=- gap=0 in=s:system:20+u:5 out=6
+call 1 after=0 gap=1000 in=p:0+o:0+u:4 out=5
+call 2 after=1 gap=0 in=p:1:12+o:1:2 out=4
+program 1 250000 map
+call 0 after=- gap=0 in=s:system:20+u:9 out=3
+call 1 after=- gap=500 in=s:system:20+u:8 out=3
+call 2 after=- gap=0 in=u:7 out=30
+call 3 after=0,1,2 gap=0 in=o:0+o:1+o:2 out=8
+"""
+
+
+def agx(a, *arguments):
+    return run("agx", "--to", a.to, *arguments)
+
+
+def replay(content, *arguments, to="127.0.0.1:1"):
+    with tempfile.NamedTemporaryFile(suffix=".trace") as file:
+        file.write(content)
+        file.flush()
+        return run("agx", "--to", to, "replay", file.name, *arguments)
+
+
+# ---- generate ------------------------------------------------------------------------------------
+
+def test_generate_prints_the_ids_that_the_protocol_carries():
+    with Appliance() as a, Client(a.tcp) as c:
+        wanted = c.generate(1, [5, 6, 7], max_tokens=20, flags=IGNORE_EOS).check().tokens
+        done = agx(a, "generate", "--ids", "5,6,7", "--max-tokens", "20", "--ignore-eos",
+                   "--print-ids")
+        assert done.returncode == 0, done.stderr
+        assert [int(word) for word in done.stdout.split()] == wanted
+        assert done.stdout.endswith("\n") and done.stdout.count("\n") == 1
+
+
+def test_generate_is_the_same_on_a_unix_socket():
+    with Appliance(unix=True) as a:
+        ask = ("generate", "--prompt", "hello", "--max-tokens", "30", "--seed", "7",
+               "--temperature", "0.9", "--top-k", "20", "--top-p", "0.9")
+        tcp, unix = agx(a, *ask), run("agx", "--to", "unix:" + a.unix, *ask)
+        assert tcp.returncode == unix.returncode == 0, tcp.stderr + unix.stderr
+        assert tcp.stdout == unix.stdout and tcp.stdout
+        other = agx(a, *[word if word != "7" else "8" for word in ask])
+        assert other.stdout != tcp.stdout
+
+
+def test_generate_empty_prompt_is_bos_alone():
+    with Appliance() as a:
+        done = agx(a, "generate", "--prompt", "", "--max-tokens", "4", "--stats")
+        assert done.returncode == 0 and " prompt=1 " in done.stderr, done.stderr
+        assert agx(a, "generate", "--prompt", "", "--no-bos").returncode == USAGE
+
+
+def test_generate_without_max_tokens_takes_what_fits():
+    with Appliance("limits.context_tokens=256") as a:
+        done = agx(a, "generate", "--prompt", "word " * 40, "--stats", "--ignore-eos")
+        assert done.returncode == 0, done.stderr
+        done = agx(a, "generate", "--ids", ",".join(["9"] * 250), "--stats", "--ignore-eos")
+        assert done.returncode == 0 and "generated=6 " in done.stderr, done.stderr
+
+
+def test_generate_stop_text_is_not_printed():
+    with Appliance() as a:
+        ask = ("generate", "--prompt", "a", "--max-tokens", "60", "--ignore-eos")
+        whole = agx(a, *ask).stdout
+        stop = whole[20:22]
+        done = agx(a, *ask, "--stop", stop, "--stats")
+        assert done.returncode == 0 and "finish=stop_text" in done.stderr, done.stderr
+        assert done.stdout == whole[:whole.index(stop)]
+
+
+def test_generate_deadline_is_incomplete():
+    with Appliance() as a:
+        done = agx(a, "generate", "--prompt", "a", "--max-tokens", "1000", "--ignore-eos",
+                   "--deadline-ms", "1")
+        assert done.returncode == INCOMPLETE and "deadline" in done.stderr, done.stderr
+
+
+def test_generate_refusals_name_the_field():
+    with Appliance() as a:
+        done = agx(a, "generate", "--ids", "1,2,4000000000")
+        assert done.returncode == REFUSED, done.stderr
+        assert "field prompt" in done.stderr and "4000000000" in done.stderr, done.stderr
+        done = agx(a, "generate", "--prompt", "a", "--max-tokens", "1000000")
+        assert done.returncode == REFUSED and "context" in done.stderr, done.stderr
+        done = agx(a, "generate", "--prompt", "a", "--stop", "x" * 65)
+        assert done.returncode == USAGE and "stop_texts" in done.stderr, done.stderr
+
+
+def test_generate_own_program_ends_and_a_named_one_stays():
+    with Appliance() as a:
+        assert agx(a, "generate", "--prompt", "a", "--max-tokens", "2").returncode == 0
+        assert a.stats()["programs_ended"] == 1 and a.stats()["programs_open"] == 0
+        for _ in range(2):
+            agx(a, "generate", "--prompt", "a", "--max-tokens", "2", "--program", "mine")
+        assert a.stats()["programs_started"] == 2 and a.stats()["programs_open"] == 1
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+def test_wrong_command_lines_are_usage_errors():
+    for arguments in ((), ("nonsense",), ("--nonsense",), ("--to",), ("generate",),
+                      ("generate", "--prompt"), ("generate", "--prompt", "a", "--ids", "1"),
+                      ("generate", "--prompt", "a", "b"), ("generate", "--ids", "1,,2"),
+                      ("generate", "--ids", "1,"), ("generate", "--ids", "4294967296"),
+                      ("generate", "--prompt", "a", "--seed", "-1"),
+                      ("generate", "--prompt", "a", "--seed", "18446744073709551616"),
+                      ("generate", "--prompt", "a", "--seed", "1", "--seed", "2"),
+                      ("generate", "--prompt", "a", "--temperature", "nan"),
+                      ("generate", "--prompt", "a", "--temperature", "0x1"),
+                      ("generate", "--prompt", "a", "--temperature", "101"),
+                      ("generate", "--prompt", "a", "--max-tokens", "0"),
+                      ("generate", "--prompt", "a", "--ignore-eos=1"), ("ping", "--count", "0"),
+                      ("replay",), ("demo", "x"), ("load", "--calls", " 1")):
+        done = run("agx", *arguments)
+        assert done.returncode == USAGE and done.stderr, (arguments, done)
+
+
+def test_help_is_no_error():
+    text = run("agx", "help").stdout
+    for command in ("generate", "tokenize", "replay", "demo", "load", "ping"):
+        assert command in text
+        if command != "tokenize":
+            done = run("agx", command, "--help")
+            assert done.returncode == 0 and "usage: agx" in done.stdout, done
+
+
+def test_nobody_listens():
+    assert run("agx", "--to", "unix:/nonexistent/socket", "ping").returncode == CONNECT
+    assert run("agx", "--to", "localhost:7411", "ping").returncode == USAGE
+
+
+def test_ping_answers():
+    with Appliance() as a:
+        done = agx(a, "ping", "--count", "3")
+        assert done.returncode == 0 and done.stdout.count("pong") == 3, done
+
+
+# ---- load, replay, demo --------------------------------------------------------------------------
+
+def test_load_checks_every_call():
+    with Appliance("limits.calls=16") as a:
+        done = agx(a, "load", "--calls", "300", "--in-flight", "32")
+        assert done.returncode == 0 and done.stdout.startswith("300 calls"), done
+
+
+def test_replay_sends_what_the_trace_says():
+    with Appliance() as a, tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "report.json")
+        done = replay(TRACE, "--rate", "50", "--programs", "5", "--json", path, to=a.to)
+        assert done.returncode == 0, done.stderr
+        report = json.load(open(path))
+        # Programs 0 and 1 of the trace, three and two times.
+        assert report["completed"] == report["programs"] == 5 and report["failed"] == 0
+        assert report["calls"] == 3 * 3 + 2 * 4
+        assert report["generated_tokens"] == 3 * 15 + 2 * 44
+        assert report["prompt_tokens"] == 3 * (25 + 35 + 14) + 2 * (29 + 28 + 7 + 36)
+        assert 0 < report["token_latency_ms"]["mean"] <= report["token_latency_ms"]["p99"]
+        assert a.stats()["calls_completed"] == report["calls"]
+        assert "program-level latency" in done.stdout
+
+
+def test_replay_scales_tokens_and_cuts_prompts():
+    with Appliance("limits.context_tokens=64") as a, tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "report.json")
+        done = replay(TRACE, "--rate", "50", "--token-scale", "3", "--gap-scale", "0", "--json",
+                      path, to=a.to)
+        assert done.returncode == 0, done.stderr
+        report = json.load(open(path))
+        # Outputs are at most half the context: 90 becomes 32.
+        assert report["generated_tokens"] == 18 + 15 + 12 + 9 + 9 + 32 + 24
+        assert report["cut_prompts"] == 5, report
+
+
+def test_replay_retries_what_was_busy():
+    with Appliance("limits.calls=2", "limits.calls_per_connection=1") as a:
+        done = replay(TRACE, "--rate", "1000", "--programs", "8", to=a.to)
+        assert done.returncode == 0 and "8 of 8 completed" in done.stdout, done
+
+
+def test_replay_refuses_bad_traces_by_line():
+    call = b"call 0 after=- gap=0 in=u:1 out=1\n"
+    start = b"agentix-trace 1\nprogram 0 5 a\n"
+    for content, line in (
+            (b"", 0), (b"agentix-trace 2\n", 1), (b"agentix-trace 1\n" + call, 2),
+            (start, 2), (start + b"program 1 6 b\n", 3), (start + call + b"program 1 4 b\n", 4),
+            (start + b"call 1 after=- gap=0 in=u:1 out=1\n", 3),
+            (start + b"call 0 after=0 gap=0 in=u:1 out=1\n", 3),
+            (start + b"call 0 after=- gap=-1 in=u:1 out=1\n", 3),
+            (start + b"call 0 after=- gap=18446744073709551616 in=u:1 out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in= out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in=u:0 out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in=u:1+ out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in=x:1 out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in=s::1 out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in=p:0 out=1\n", 3),
+            (start + b"call 0 after=- gap=0 in=u:1 out=0\n", 3),
+            (start + b"call 0 after=- gap=0 in=u:1 out=1 \n", 3),
+            (start + b"call 0 after=- gap=0 in=u:1 out=1\r\n", 3),
+            (start + b"call 0 after=- gap=0 in=u:99999999 out=1\n", 3),
+            (start + call + b"call 1 after=0 gap=0 in=p:0:2 out=1\n", 4),
+            (start + call + b"call 1 after=0,0 gap=0 in=u:1 out=1\n", 4),
+            (start + call + b"call 1 after=1 gap=0 in=u:1 out=1\n", 4),
+            (start + call + b"call 1 after=- gap=0 in=o:0 out=1\n", 4)):
+        done = replay(content)
+        assert done.returncode == USAGE, (content, done)
+        assert re.search(r"\.trace:%d: " % line, done.stderr), (content, done.stderr)
+
+
+def test_recorded_traces_replay():
+    for name in ("sharegpt", "bfcl", "lats"):
+        path = shared("traces/%s.trace" % name)
+        with Appliance() as a:
+            done = agx(a, "replay", path, "--programs", "3", "--rate", "50", "--token-scale",
+                       "0.03", "--gap-scale", "0")
+            assert done.returncode == 0 and "3 of 3 completed" in done.stdout, (name, done)
+
+
+def test_demo_runs_three_programs_and_verifies_them():
+    with Appliance() as a:
+        done = agx(a, "demo", "--max-tokens", "12")
+        assert done.returncode == 0, done.stderr
+        for prefix in ("[chat]", "[react]", "[map]"):
+            assert prefix in done.stdout, done.stdout
+        assert done.stdout.isascii() and "every answer verified" in done.stdout
+        assert a.stats()["calls_completed"] == 12
