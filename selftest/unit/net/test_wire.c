@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 
-#include "net/utf8.h"
 #include "net/wire.h"
 
 #define FRAME_MAX 4096
@@ -366,91 +365,6 @@ static void test_decode_any_changed_byte_is_refused(void **state)
     fclose(file);
 }
 
-/* ---- the table of ranges --------------------------------------------------------------------- */
-
-static uint32_t call_with(const struct wire_range *range, double value, uint8_t *bytes)
-{
-    struct wire_call call = {
-        .max_tokens = 1,
-        .sampling = {.top_p = 1, .repeat_penalty = 1},
-        .flags = WIRE_CALL_TEXT_PROMPT,
-        .prompt_count = 1,
-        .prompt = (const uint8_t *)"x",
-    };
-    float f32 = (float)value;
-    uint32_t u32 = (uint32_t)value;
-    uint64_t u64 = (uint64_t)value;
-    uint8_t *member = (uint8_t *)&call + range->member;
-    if (range->number == WIRE_F32) {
-        memcpy(member, &f32, sizeof f32);
-    } else if (range->number == WIRE_U32) {
-        memcpy(member, &u32, sizeof u32);
-    } else {
-        memcpy(member, &u64, sizeof u64);
-    }
-    uint32_t count = wire_call_encode(&call, bytes, FRAME_MAX);
-    /* The table's offset is where the encoder put it. */
-    uint32_t size = range->number == WIRE_U64 ? 8 : 4;
-    assert_memory_equal(bytes + WIRE_HEADER_BYTES + range->offset, member, size);
-    return count;
-}
-
-static enum status judge(const struct wire_range *range, double value, struct wire_fault *fault)
-{
-    uint8_t bytes[FRAME_MAX];
-    struct wire_call call;
-    uint32_t count = call_with(range, value, bytes);
-    return wire_call_decode(bytes + WIRE_HEADER_BYTES, count - WIRE_HEADER_BYTES, &call, fault);
-}
-
-static void test_decode_call_at_its_bounds_is_as_the_table_says(void **state)
-{
-    for (uint32_t i = 0; i < wire_call_ranges_count; i++) {
-        const struct wire_range *range = &wire_call_ranges[i];
-        struct wire_fault fault;
-        if (range->field == WIRE_FIELD_FLAGS) {
-            continue;       /* the prompt's own flags decide there; the vectors cover it */
-        }
-        enum status at_min = range->min_open ? STATUS_BAD_FIELD : STATUS_OK;
-        enum status at_max = range->max_open ? STATUS_BAD_FIELD : STATUS_OK;
-        double step = range->number == WIRE_F32 ? 0.001 : 1;
-        assert_status(at_min, judge(range, range->min, &fault));
-        assert_status(at_max, judge(range, range->max, &fault));
-        assert_status(STATUS_OK, judge(range, range->min + step, &fault));
-        assert_status(STATUS_OK, judge(range, range->max - step, &fault));
-        assert_status(STATUS_BAD_FIELD, judge(range, range->max + step, &fault));
-        assert_int_equal(fault.field, range->field);
-        if (range->min > 0 || range->number == WIRE_F32) {
-            enum status below = range->or_zero && range->min - step == 0 ? STATUS_OK
-                                                                         : STATUS_BAD_FIELD;
-            assert_status(below, judge(range, range->min - step, &fault));
-        }
-        if (range->or_zero) {
-            assert_status(STATUS_OK, judge(range, 0, &fault));
-        }
-    }
-}
-
-static void test_refuse_float_reports_thousandths(void **state)
-{
-    struct wire_fault fault;
-    const struct wire_range *top_p = NULL;
-    for (uint32_t i = 0; i < wire_call_ranges_count; i++) {
-        top_p = wire_call_ranges[i].field == WIRE_FIELD_TOP_P ? &wire_call_ranges[i] : top_p;
-    }
-    assert_non_null(top_p);
-    assert_status(STATUS_BAD_FIELD, judge(top_p, 1.5, &fault));
-    assert_int_equal(fault.found, 1500);
-    assert_int_equal(fault.min, 1);
-    assert_int_equal(fault.max, 1000);
-    assert_status(STATUS_BAD_FIELD, judge(top_p, -2.0, &fault));
-    assert_true((int64_t)fault.found == -2000);
-    assert_status(STATUS_BAD_FIELD, judge(top_p, (double)__builtin_nanf(""), &fault));
-    assert_true((int64_t)fault.found == INT64_MIN);
-    assert_status(STATUS_BAD_FIELD, judge(top_p, (double)__builtin_inff(), &fault));
-    assert_true((int64_t)fault.found == INT64_MAX);
-}
-
 /* ---- small things ---------------------------------------------------------------------------- */
 
 static void test_checksum_of_known_text_is_crc32c(void **state)
@@ -488,30 +402,7 @@ static void test_name_of_unknown_numbers_is_a_text(void **state)
     assert_string_equal(wire_field_name(WIRE_FIELD_CONNECTION), "connection");
 }
 
-static void test_utf8_sequence_every_pair_follows_the_table(void **state)
-{
-    for (uint32_t a = 0; a < 256; a++) {
-        for (uint32_t b = 0; b < 256; b++) {
-            const char text[2] = {(char)a, (char)b};
-            bool tail = b >= 0x80 && b < 0xC0;
-            int32_t expected = a < 0x80 ? 1 : -1;
-            if (a >= 0xC2 && a < 0xE0) {
-                expected = tail ? 2 : -1;
-            } else if (a >= 0xE0 && a < 0xF5) {
-                bool good = tail && !(a == 0xE0 && b < 0xA0) && !(a == 0xED && b > 0x9F) &&
-                            !(a == 0xF0 && b < 0x90) && !(a == 0xF4 && b > 0x8F);
-                expected = good ? 0 : -1;
-            }
-            assert_int_equal(utf8_sequence(text, 2), expected);
-        }
-    }
-    assert_int_equal(utf8_sequence("\xF0\x9F\x98\x80", 4), 4);
-    assert_int_equal(utf8_sequence("\xF0\x9F\x98", 3), 0);
-    assert_int_equal(utf8_sequence("\xF0\x9F\x98x", 4), -3);
-    assert_int_equal(utf8_sequence("\xE2\x82x", 3), -2);
-}
-
-/* ---- the normative page ------------------------------------------------------------------------- */
+/* ---- the normative page ---------------------------------------------------------------------- */
 
 static char page[64 << 10];
 
@@ -550,12 +441,9 @@ int main(void)
         cmocka_unit_test(test_decode_bad_vector_is_refused_by_name),
         cmocka_unit_test(test_decode_every_prefix_is_refused),
         cmocka_unit_test(test_decode_any_changed_byte_is_refused),
-        cmocka_unit_test(test_decode_call_at_its_bounds_is_as_the_table_says),
-        cmocka_unit_test(test_refuse_float_reports_thousandths),
         cmocka_unit_test(test_checksum_of_known_text_is_crc32c),
         cmocka_unit_test(test_digest_is_fnv1a_over_token_bytes),
         cmocka_unit_test(test_name_of_unknown_numbers_is_a_text),
-        cmocka_unit_test(test_utf8_sequence_every_pair_follows_the_table),
         cmocka_unit_test(test_page_names_every_status_type_and_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: every refusal of a CALL that docs/protocol.md names is sent, by name, leaves no slot taken
+ * and the connection alive; what is not refused reaches the scheduler as it was asked.
+ */
+#include "selftest/unit/net/net_client.h"
+
+/* ---- refusals of calls ----------------------------------------------------------------------- */
+
+static void refuse_call(struct fixture *f, uint32_t peer, const struct wire_call *call,
+                        enum status status, enum wire_field field)
+{
+    uint32_t free_count = f->calls.free_count;
+    fixture_send_call(f, peer, call);
+    fixture_pass(f);
+    expect_error(f, peer, status, field, false);
+    assert_int_equal(got.error.fault.frame_type, WIRE_CALL);
+    assert_true(got.error.fault.call_id == call->call_id);
+    expect_slots_free(f, free_count);
+}
+
+static void test_bad_field_names_it_and_the_connection_lives(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    call.sampling.top_p = 2;
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_TOP_P);
+    assert_int_equal(got.error.fault.found, 2000);
+    assert_int_equal(got.error.fault.max, 1000);
+    call = fixture_wire_call(1);
+    call.max_tokens = 0;
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_MAX_TOKENS);
+    call = fixture_wire_call(1);
+    call.sampling.temperature = __builtin_nanf("");
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_TEMPERATURE);
+    assert_int_equal(f->stats.calls_refused, 3);
+    expect_alive(f, peer);
+}
+
+static void test_prompt_length_at_and_beyond_the_context(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    uint8_t ids[65 * 4] = {0};
+    struct wire_call call = fixture_wire_call(1);
+    call.prompt = ids;
+    call.max_tokens = 1;
+    call.prompt_count = 64;
+    refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    assert_int_equal(got.error.fault.found, 65);
+    assert_int_equal(got.error.fault.max, 64);
+    call.prompt_count = 2;
+    call.max_tokens = INT32_MAX;
+    refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    call.prompt_count = 0;
+    call.max_tokens = 1;
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_PROMPT);
+    call.prompt_count = 63;
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    assert_true(fixture_receive(f, peer, &got));
+    assert_int_equal(got.type, WIRE_ACCEPT);
+    assert_int_equal(got.accept.prompt_tokens, 63);
+}
+
+static void test_text_prompt_becomes_tokens_with_bos(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    call.flags = WIRE_CALL_TEXT_PROMPT | WIRE_CALL_ADD_BOS;
+    call.prompt = (const uint8_t *)"hi";
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    const struct call *slot = fixture_call(f, f->last_call);
+    assert_int_equal(slot->prompt_tokens, 3);
+    assert_int_equal(slot->tokens[0], 1);
+    assert_int_equal(slot->tokens[2], FIXTURE_BYTE('i'));
+    call.call_id = 2;
+    call.prompt_count = 0;
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    assert_int_equal(fixture_call(f, f->last_call)->prompt_tokens, 1);
+}
+
+static void test_text_prompt_too_long_gives_the_slot_back(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    char text[200];
+    memset(text, 'a', sizeof text);
+    struct wire_call call = fixture_wire_call(1);
+    call.flags = WIRE_CALL_TEXT_PROMPT;
+    call.prompt = (const uint8_t *)text;
+    call.prompt_count = sizeof text;
+    refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    call.prompt_count = 60;
+    refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    call.prompt_count = 1;
+    call.prompt = (const uint8_t *)"\xff";
+    refuse_call(f, peer, &call, STATUS_BAD_TEXT, WIRE_FIELD_PROMPT);
+}
+
+static void test_text_without_vocabulary_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->vocab.info.kind = VOCAB_NONE;
+    f->vocab.info.bos_id = GGUF_NO_TOKEN;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    call.flags = WIRE_CALL_WANT_TEXT;
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_FLAGS);
+    call.flags = WIRE_CALL_TEXT_PROMPT;
+    call.prompt_count = 1;
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_FLAGS);
+    call = fixture_wire_call(1);
+    call.stop_texts_count = 1;
+    call.stop_texts[0] = (struct call_stop_text){1, "x"};
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_STOP_TEXTS);
+}
+
+static void test_empty_text_without_bos_in_the_vocabulary_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->vocab.info.bos_id = GGUF_NO_TOKEN;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    call.flags = WIRE_CALL_TEXT_PROMPT | WIRE_CALL_ADD_BOS;
+    call.prompt_count = 0;
+    refuse_call(f, peer, &call, STATUS_BAD_FIELD, WIRE_FIELD_PROMPT);
+}
+
+static void test_token_outside_the_vocabulary_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    uint32_t ids[2] = {1, FIXTURE_TOKENS};
+    call.prompt = (const uint8_t *)ids;
+    refuse_call(f, peer, &call, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT);
+    assert_int_equal(got.error.fault.found, FIXTURE_TOKENS);
+    assert_int_equal(got.error.fault.max, FIXTURE_TOKENS - 1);
+    ids[1] = UINT32_MAX;
+    refuse_call(f, peer, &call, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT);
+    ids[1] = 1;
+    call.sampling.stop_ids_count = 1;
+    call.sampling.stop_ids[0] = FIXTURE_TOKENS;
+    refuse_call(f, peer, &call, STATUS_BAD_TOKEN, WIRE_FIELD_STOP_IDS);
+}
+
+static void test_eos_is_added_last_unless_ignored(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    call.sampling.stop_ids_count = 15;
+    for (uint32_t i = 0; i < 15; i++) {
+        call.sampling.stop_ids[i] = 100 + i;
+    }
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    const struct call *slot = fixture_call(f, f->last_call);
+    assert_int_equal(slot->sampling.stop_ids_count, 17);
+    assert_int_equal(slot->eos_id_index_plus_1, 17);
+    assert_int_equal(slot->sampling.stop_ids[16], 2);
+    assert_int_equal(slot->sampling.stop_ids[15], 3);
+    call.call_id = 2;
+    call.flags = WIRE_CALL_IGNORE_EOS;
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    slot = fixture_call(f, f->last_call);
+    assert_int_equal(slot->sampling.stop_ids_count, 15);
+    assert_int_equal(slot->eos_id_index_plus_1, 0);
+}
+
+static void test_call_id_that_is_open_is_refused_everywhere(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t one = open_client(f), other = open_client(f);
+    struct wire_call call = fixture_wire_call(5);
+    fixture_send_call(f, one, &call);
+    fixture_pass(f);
+    assert_true(fixture_receive(f, one, &got));
+    refuse_call(f, one, &call, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID);
+    refuse_call(f, other, &call, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID);
+    /* Another program may use the id, on another connection. */
+    memcpy(call.program_id, fixture_program_id("second"), sizeof call.program_id);
+    refuse_call(f, one, &call, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID);
+    fixture_send_call(f, other, &call);
+    fixture_pass(f);
+    assert_true(fixture_receive(f, other, &got));
+    assert_int_equal(got.type, WIRE_ACCEPT);
+}
+
+static void test_call_id_is_free_after_the_terminal_frame_or_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t one = open_client(f), other = open_client(f);
+    struct wire_call call = fixture_wire_call(5);
+    fixture_send_call(f, one, &call);
+    fixture_pass(f);
+    fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
+    fixture_pass(f);
+    fixture_send_call(f, one, &call);
+    fixture_pass(f);
+    assert_int_equal(f->commands[COMMAND_CALL], 2);
+    fake_client_finish(&f->fake, one);
+    fixture_pass(f);
+    fixture_send_call(f, other, &call);
+    fixture_pass(f);
+    assert_int_equal(f->commands[COMMAND_CALL], 3);
+    assert_true(fixture_receive(f, other, &got));
+    assert_int_equal(got.type, WIRE_ACCEPT);
+}
+
+static void test_calls_of_a_connection_and_of_all_are_limited(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peers[3] = {open_client(f), open_client(f), open_client(f)};
+    uint64_t id = 1;
+    for (int p = 0; p < 3; p++) {
+        for (int i = 0; i < (p == 2 ? 2 : 3); i++) {
+            struct wire_call call = fixture_wire_call(id++);
+            fixture_send_call(f, peers[p], &call);
+            fixture_pass(f);
+            assert_true(fixture_receive(f, peers[p], &got));
+            assert_int_equal(got.type, WIRE_ACCEPT);
+        }
+    }
+    struct wire_call call = fixture_wire_call(id);
+    refuse_call(f, peers[0], &call, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION);
+    assert_int_equal(got.error.fault.max, 3);
+    refuse_call(f, peers[2], &call, STATUS_BUSY_CALLS, WIRE_FIELD_NONE);
+    assert_int_equal(got.error.fault.max, 8);
+    expect_slots_free(f, 0);
+}
+
+static void test_refusal_of_the_scheduler_becomes_an_error(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    f->refuse_with = STATUS_BUSY_PROGRAMS;
+    struct wire_call call = fixture_wire_call(9);
+    refuse_call(f, peer, &call, STATUS_BUSY_PROGRAMS, WIRE_FIELD_PROGRAM_ID);
+    f->refuse_with = STATUS_BAD_PROMPT_LENGTH;
+    refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    expect_alive(f, peer);
+}
+
+static void test_draining_refuses_new_work_and_lets_open_calls_end(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    uint32_t slot = f->last_call;
+    net_drain(&f->net);
+    assert_true(fixture_receive(f, peer, &got));
+    call.call_id = 2;
+    refuse_call(f, peer, &call, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE);
+    fixture_send_program(f, peer, WIRE_PROGRAM_START, "new");
+    fixture_pass(f);
+    expect_error(f, peer, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, false);
+    uint32_t late = fake_client_connect(&f->fake, 0);
+    fixture_passes(f, 3);
+    assert_false(f->fake.peers[late].accepted);
+    fixture_finish(f, slot, CALL_FINISH_EOS, STATUS_OK);
+    assert_false(net_is_flushed(&f->net));
+    fixture_pass(f);
+    assert_true(fixture_receive(f, peer, &got));
+    assert_int_equal(got.type, WIRE_DONE);
+    assert_true(net_is_flushed(&f->net));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup(name, setup)
+    const struct CMUnitTest tests[] = {
+        T(test_bad_field_names_it_and_the_connection_lives),
+        T(test_prompt_length_at_and_beyond_the_context),
+        T(test_text_prompt_becomes_tokens_with_bos),
+        T(test_text_prompt_too_long_gives_the_slot_back),
+        T(test_text_without_vocabulary_is_refused),
+        T(test_empty_text_without_bos_in_the_vocabulary_is_refused),
+        T(test_token_outside_the_vocabulary_is_refused),
+        T(test_eos_is_added_last_unless_ignored),
+        T(test_call_id_that_is_open_is_refused_everywhere),
+        T(test_call_id_is_free_after_the_terminal_frame_or_the_connection),
+        T(test_calls_of_a_connection_and_of_all_are_limited),
+        T(test_refusal_of_the_scheduler_becomes_an_error),
+        T(test_draining_refuses_new_work_and_lets_open_calls_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: connections that end, in whatever way and state, give everything back; limits of
+ * connections, descriptors and buffers hold, and others do not feel it.
+ */
+#include "selftest/unit/net/net_client.h"
+
+/* ---- connections that end -------------------------------------------------------------------- */
+
+/* In each state of a call: refused by nobody, its slot must come back. */
+static void test_disconnect_in_each_state_frees_the_slot(void **state)
+{
+    struct fixture *f = *state;
+    for (int how = 0; how < 2; how++) {
+        for (int stage = 0; stage < 5; stage++) {
+            uint32_t peer = open_client(f);
+            struct wire_call call = fixture_wire_call(1);
+            fixture_send_call(f, peer, &call);
+            if (stage > 0) {
+                fixture_pass(f);
+            }
+            uint32_t slot = f->last_call;
+            if (stage == 2) {
+                fixture_generate(f, slot, 50);
+            } else if (stage == 3) {
+                fixture_generate(f, slot, 50);
+                fixture_finish(f, slot, CALL_FINISH_EOS, STATUS_OK);
+            } else if (stage == 4) {
+                /* Its terminal frame is in the send buffer, and finds no reader. */
+                fake_client_window(&f->fake, peer, 0);
+                fixture_finish(f, slot, CALL_FINISH_EOS, STATUS_OK);
+            }
+            if (how == 0) {
+                fake_client_finish(&f->fake, peer);
+            } else {
+                fake_client_reset(&f->fake, peer);
+            }
+            fixture_passes(f, 3);
+            assert_true(fake_client_is_closed(&f->fake, peer));
+            expect_slots_free(f, 8);
+            fake_client_forget(&f->fake, peer);
+        }
+    }
+    assert_int_equal(f->stats.connections_open, 0);
+}
+
+static void test_frames_before_a_fin_still_count(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    for (int i = 0; i < 20; i++) {
+        fixture_send_program(f, peer, WIRE_PROGRAM_START, "p");
+    }
+    fake_client_finish(&f->fake, peer);
+    fixture_passes(f, 6);
+    assert_int_equal(f->commands[COMMAND_PROGRAM_START], 20);
+    assert_true(fake_client_is_closed(&f->fake, peer));
+}
+
+static void test_connection_beyond_the_table_is_turned_away(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peers[4];
+    for (int i = 0; i < 4; i++) {
+        peers[i] = open_client(f);
+    }
+    uint32_t fifth = fixture_connect(f);
+    expect_error(f, fifth, STATUS_BUSY_CONNECTIONS, WIRE_FIELD_CONNECTION, true);
+    assert_int_equal(f->stats.connections_refused, 1);
+    for (int i = 0; i < 4; i++) {
+        expect_alive(f, peers[i]);
+    }
+    fake_client_finish(&f->fake, peers[2]);
+    fixture_pass(f);
+    open_client(f);
+}
+
+static void test_accepts_of_a_pass_are_limited(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 40; i++) {
+        assert_int_not_equal(fake_client_connect(&f->fake, (uint32_t)i % 2), FAKE_NONE);
+    }
+    fixture_pass(f);
+    assert_int_equal(f->fake.accepts, NET_ACCEPTS_PER_PASS);
+    fixture_passes(f, 3);
+    assert_int_equal(f->fake.accepts, 40);
+    assert_int_equal(f->stats.connections_refused, 36);
+}
+
+static void test_no_descriptors_stops_accepting_until_one_is_free(void **state)
+{
+    struct fixture *f = *state;
+    f->fake.descriptors = 2;
+    uint32_t one = open_client(f);
+    open_client(f);
+    uint32_t third = fixture_connect(f);
+    uint64_t waits = f->fake.waits;
+    fixture_sleep(f, 500000);
+    assert_false(f->fake.peers[third].accepted);
+    assert_true(f->fake.waits - waits < 10);            /* not spun on */
+    fake_client_finish(&f->fake, one);
+    fixture_passes(f, 3);
+    assert_true(f->fake.peers[third].accepted);
+}
+
+static void test_no_descriptors_is_tried_again_after_a_second(void **state)
+{
+    struct fixture *f = *state;
+    f->fake.descriptors = 0;
+    uint32_t peer = fixture_connect(f);
+    f->fake.descriptors = 8;
+    fixture_sleep(f, 1100000);
+    fixture_passes(f, 2);
+    assert_true(f->fake.peers[peer].accepted);
+}
+
+static void test_client_that_reads_nothing_is_not_parsed_beyond_its_buffer(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stopped = open_client(f), other = open_client(f);
+    fake_client_window(&f->fake, stopped, 0);
+    for (uint32_t i = 0; i < 1000; i++) {
+        fixture_send_ping(f, stopped, i);
+    }
+    fixture_passes(f, 100);
+    /* A PONG has 24 bytes: at most the buffer's worth were answered. */
+    assert_true(f->stats.frames_received < 2 + 4096 / 24 + 8);
+    expect_alive(f, other);
+    assert_int_not_equal(net_next_us(&f->net, f->fake.now_us), 0);
+    fake_client_window(&f->fake, stopped, FAKE_QUEUE_BYTES);
+    fixture_passes(f, 300);
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_true(fixture_receive(f, stopped, &got));
+        assert_true(got.pong.nonce == i);
+    }
+}
+
+static void test_close_all_frees_everything(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t p = 0; p < 4; p++) {
+        uint32_t peer = open_client(f);
+        for (uint32_t i = 0; i < 2; i++) {
+            struct wire_call call = fixture_wire_call(10 * p + i);
+            fixture_send_call(f, peer, &call);
+        }
+    }
+    fixture_passes(f, 2);
+    expect_slots_free(f, 0);
+    net_close_all(&f->net);
+    fixture_sched(f);
+    net_emit(&f->net, f->fake.now_us);
+    net_check(&f->net);
+    expect_slots_free(f, 8);
+    assert_int_equal(f->stats.connections_open, 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup(name, setup)
+    const struct CMUnitTest tests[] = {
+        T(test_disconnect_in_each_state_frees_the_slot),
+        T(test_frames_before_a_fin_still_count),
+        T(test_connection_beyond_the_table_is_turned_away),
+        T(test_accepts_of_a_pass_are_limited),
+        T(test_no_descriptors_stops_accepting_until_one_is_free),
+        T(test_no_descriptors_is_tried_again_after_a_second),
+        T(test_client_that_reads_nothing_is_not_parsed_beyond_its_buffer),
+        T(test_close_all_frees_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
