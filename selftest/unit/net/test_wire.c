@@ -4,7 +4,7 @@
  * Method: the vectors of selftest/vectors/frames.txt, which were not made by this codec: each good
  * frame is decoded, its fields compared, encoded again and compared; each bad one must be refused
  * with the status and field named there. Then every prefix and every single changed byte of each
- * good frame, and the table of ranges at its bounds.
+ * good frame.
  */
 #include "selftest/unit/test.h"
 
