@@ -13,7 +13,7 @@
  *
  * Build:  clang -g -O1 -std=gnu11 -I. -D_GNU_SOURCE -DAGENTIX_VERIFY \
  *             -fsanitize=fuzzer,address,undefined selftest/fuzz/fuzz_frame.c \
- *             selftest/fake/fake_world.c net/*.c \
+ *             selftest/fake/fake_world.c net/[a-z]*.c \
  *             appliance/base/{arena,assert,call,exchange,status}.c
  * Run:    ./a.out -max_len=2048 selftest/fuzz/corpus/frame
  */
