@@ -36,7 +36,7 @@ LDLIBS_inih := -l:libinih.a
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c)
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
-SDK_SRC  := $(wildcard tools/sdk/*.c) net/wire.c appliance/base/status.c
+SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
@@ -152,7 +152,7 @@ bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmar
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: fuzz fuzzers soak
-FUZZ := ini gguf frame sdk text
+FUZZ := ini gguf vocab wire frame sdk text
 FUZZ_RUNS ?= 100000
 fuzz:  ## every fuzz target FUZZ_RUNS times under ASan and UBSan (needs clang and libclang-rt)
 	$(MAKE) MODE=fuzz CC=clang fuzzers

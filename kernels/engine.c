@@ -164,6 +164,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->weights = weights;
     k->ops = kernels_ops(settings->simd);
     k->heartbeat = heartbeat;
+    k->phase_work_min = KERNELS_PHASE_WORK_MIN;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
     struct need needs[NEEDS_MAX];
     uint8_t *scratch = NULL;
@@ -290,7 +291,7 @@ static void engine_work(void *context, uint32_t thread)
     struct kernels *k = context;
     while (k->feeds_count > 0) {
         kernels_forward(k, thread);
-        for (uint32_t g = thread; g < k->gathers_count; g += k->settings.threads) {
+        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.crew) {
             gather_sample(k, g, &k->scratch[thread]);
         }
         kernels_threads_wait(&k->threads);
@@ -301,6 +302,16 @@ static void engine_work(void *context, uint32_t thread)
     }
 }
 
+/* Multiply-adds of one fed token, over the barriers that it passes. */
+static uint64_t work_of_feed(const struct model_shape *shape)
+{
+    uint64_t heads = (uint64_t)shape->heads * shape->head_dim;
+    uint64_t kv_heads = (uint64_t)shape->kv_heads * shape->head_dim;
+    uint64_t layer = shape->dim * (2 * heads + 2 * kv_heads + 3 * (uint64_t)shape->ffn_dim);
+    uint64_t output = (uint64_t)shape->dim * shape->vocab_tokens;
+    return (layer * shape->layers + output) / (shape->layers * KERNELS_PHASES + 1);
+}
+
 void kernels_run(struct kernels *kernels, const struct step *step)
 {
     ASSERT(step_header(step)->rows_count <= kernels->settings.batch_calls);
@@ -308,5 +319,7 @@ void kernels_run(struct kernels *kernels, const struct step *step)
     kernels->feeds_count = 0;
     kernels->gathers_count = 0;
     round_first(kernels);
-    kernels_threads_run(&kernels->threads);
+    /* No later round has more feeds than the first. */
+    bool alone = work_of_feed(&kernels->shape) * kernels->feeds_count < kernels->phase_work_min;
+    kernels_threads_run(&kernels->threads, alone);
 }

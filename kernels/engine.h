@@ -21,6 +21,10 @@
 #define KERNELS_TILE_ROWS     256u      /* feeds of a tile at most */
 #define KERNELS_NORM_ROWS     4u        /* up to this many, every thread normalizes for itself */
 #define KERNELS_GATHER_NONE   UINT32_MAX
+#define KERNELS_PHASES        5u        /* barriers of a layer */
+/* Multiply-adds between two barriers below which one thread is faster alone: about 3 us of one
+ * thread, a few times what a barrier costs when both CPUs are free and far less than when not. */
+#define KERNELS_PHASE_WORK_MIN 100000u
 
 struct kernels_feed {
     uint32_t token, position;
@@ -70,6 +74,7 @@ struct kernels {
     uint32_t *gather_rows;              /* (batch_calls): the row of the step of each gather */
     uint32_t gathers_count;
 
+    uint64_t phase_work_min;            /* KERNELS_PHASE_WORK_MIN; tests set 0: never alone */
     struct kernels_threads threads;
 };
 

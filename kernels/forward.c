@@ -30,7 +30,7 @@ struct pass {
 
 static struct kernels_share share(const struct pass *p, uint32_t total)
 {
-    return kernels_share(total, p->thread, p->k->settings.threads);
+    return kernels_share(total, p->thread, p->k->threads.crew);
 }
 
 static void phase_end(const struct pass *p)
@@ -256,7 +256,7 @@ static void attend(const struct pass *p, uint32_t row, uint32_t kv_head)
 static void phase_attention(const struct pass *p)
 {
     uint32_t kv_heads = p->k->shape.kv_heads;
-    for (uint32_t i = p->thread; i < p->rows * kv_heads; i += p->k->settings.threads) {
+    for (uint32_t i = p->thread; i < p->rows * kv_heads; i += p->k->threads.crew) {
         attend(p, i / kv_heads, i % kv_heads);
     }
     phase_end(p);
@@ -313,7 +313,7 @@ static void phase_embed(const struct pass *p)
 static void phase_gather(const struct pass *p)
 {
     struct kernels *k = p->k;
-    for (uint32_t r = p->thread; r < p->rows; r += k->settings.threads) {
+    for (uint32_t r = p->thread; r < p->rows; r += k->threads.crew) {
         uint32_t gather = p->feeds[r].gather;
         if (gather != KERNELS_GATHER_NONE) {
             k->ops->norm(k->gathered.at + gather * k->gathered.stride, k->x.at + r * k->x.stride,

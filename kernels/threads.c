@@ -66,7 +66,7 @@ static void gate_open(struct kernels_gate *gate)
 
 void kernels_threads_wait(struct kernels_threads *threads)
 {
-    if (threads->count == 1) {
+    if (threads->crew == 1) {
         return;
     }
     uint32_t seen = atomic_load_explicit(&threads->barrier.passed, memory_order_relaxed);
@@ -100,11 +100,14 @@ static void *thread_main(void *argument)
     }
 }
 
-void kernels_threads_run(struct kernels_threads *threads)
+void kernels_threads_run(struct kernels_threads *threads, bool alone)
 {
     ASSERT(!threads->stopping);
     ASSERT(threads->count == 1 || threads->arrived == 0);
-    gate_open(&threads->start);
+    threads->crew = alone ? 1 : threads->count;
+    if (threads->crew > 1) {
+        gate_open(&threads->start);
+    }
     threads->work(threads->context, 0);
     kernels_threads_wait(threads);
 }
@@ -159,6 +162,7 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
     ASSERT(count >= 1 && count <= KERNELS_THREADS_MAX);
     *threads = (struct kernels_threads){
         .count = 1,
+        .crew = 1,
         .spins = count <= cpus_usable() ? SPINS_OWN_CPU : SPINS_SHARED_CPU,
         .work = work,
         .context = context,

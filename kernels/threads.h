@@ -31,6 +31,7 @@ struct kernels_gate {
 
 struct kernels_threads {
     uint32_t count;                 /* the caller included */
+    uint32_t crew;                  /* of the present run: count, or 1 */
     /* private: only threads.c */
     uint32_t spins;
     void (*work)(void *context, uint32_t thread);
@@ -48,8 +49,8 @@ void kernels_threads_plan(struct plan *plan, uint32_t count);
 MUST_CHECK enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count,
                                             void (*work)(void *context, uint32_t thread),
                                             void *context, struct arena *arena);
-/* Runs work() on every thread and returns when all have returned. */
-void kernels_threads_run(struct kernels_threads *threads);
+/* Runs work() on every thread, or on the caller alone, and returns when all have returned. */
+void kernels_threads_run(struct kernels_threads *threads, bool alone);
 /* The barrier; every thread of a run must come, equally often. */
 void kernels_threads_wait(struct kernels_threads *threads);
 void kernels_threads_stop(struct kernels_threads *threads);

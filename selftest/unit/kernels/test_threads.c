@@ -37,7 +37,7 @@ static void check_crew(uint32_t count)
     memset(runs_seen, 0, sizeof runs_seen);
     memset(arrivals, 0, sizeof arrivals);
     for (uint32_t run = 1; run <= RUNS; run++) {
-        kernels_threads_run(&threads);
+        kernels_threads_run(&threads, false);
         for (uint32_t i = 0; i < count; i++) {
             assert_int_equal(runs_seen[i], run);
         }

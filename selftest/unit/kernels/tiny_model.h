@@ -189,6 +189,7 @@ static inline void rig_start(struct rig *rig, const struct kernels_settings *set
     uint64_t before = arena->used_bytes;
     assert_status(STATUS_OK,
                   kernels_init(&rig->kernels, settings, weights, arena, &rig->heartbeat));
+    rig->kernels->phase_work_min = 0;       /* so small a model would be one thread's alone */
     assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_ENGINE));
     step_layout_init(&rig->step.layout, settings->batch_calls, settings->steps_per_plan,
                      settings->step_tokens, settings->blocks_per_call);
