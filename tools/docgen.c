@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: writes the documents that come from tables of the code: `agentix-docgen MODE` with
+ * What: writes the documents that come from tables of the code: `build/docgen MODE` with
  *
  *   config  docs/config.md      from config/options.def
  *   sample  docs/agentix.ini    from config/options.def
  *   stats   docs/stats.md       from appliance/base/stats.def
- *   status  the status table    from appliance/base/status.def, for docs/protocol.md
  *
  * `make docs` writes them, tools/check compares them.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/status.h"
 #include "config/config.h"
 
 struct stat_row {
@@ -24,12 +22,6 @@ static const struct stat_row stat_rows[] = {
 #include "appliance/base/stats.def"
 #undef STAT
 };
-
-static const char *class_name(enum status_class class)
-{
-    static const char *const names[] = {"OK", "BUSY", "BAD", "GONE", "DEVICE", "CONFIG"};
-    return names[class];
-}
 
 static void write_stats(void)
 {
@@ -45,18 +37,6 @@ static void write_stats(void)
     }
 }
 
-static void write_status(void)
-{
-    printf("| code | name | class | meaning |\n|---|---|---|---|\n");
-    for (uint32_t i = 0; i < STATUS_COUNT; i++) {
-        enum status status = (enum status)i;
-        if (status_wire(status) != 0 || status == STATUS_OK) {
-            printf("| %u | %s | %s | %s |\n", status_wire(status), status_name(status),
-                   class_name(status_class(status)), status_text(status));
-        }
-    }
-}
-
 int main(int count, char **arguments)
 {
     const char *mode = count == 2 ? arguments[1] : "";
@@ -66,10 +46,8 @@ int main(int count, char **arguments)
         config_write_sample(stdout);
     } else if (strcmp(mode, "stats") == 0) {
         write_stats();
-    } else if (strcmp(mode, "status") == 0) {
-        write_status();
     } else {
-        fprintf(stderr, "usage: agentix-docgen config|sample|stats|status\n");
+        fprintf(stderr, "usage: docgen config|sample|stats\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;
