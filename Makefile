@@ -154,7 +154,7 @@ bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmar
 .PHONY: fuzz fuzzers soak
 FUZZ := ini gguf vocab wire frame sdk text
 FUZZ_RUNS ?= 100000
-fuzz:  ## every fuzz target FUZZ_RUNS times under ASan and UBSan (needs clang and libclang-rt)
+fuzz:  ## fuzz targets, FUZZ_RUNS each, under ASan and UBSan (clang, libclang-rt)
 	$(MAKE) MODE=fuzz CC=clang fuzzers
 	@set -e; for f in $(FUZZ); do mkdir -p build/fuzz/corpus/$$f; \
 	    echo "== $$f"; build/fuzz/fuzz_$$f -runs=$(FUZZ_RUNS) -verbosity=0 -print_final_stats=1 \

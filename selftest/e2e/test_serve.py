@@ -174,7 +174,8 @@ def test_strangers_are_closed_and_nobody_else_notices():
     with Appliance() as a, Client(a.tcp) as honest:
         honest.start(1, [1, 2, 3], max_tokens=300)
         for opening in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-                        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"SSH-2.0-OpenSSH_9.2\r\n", os.urandom(64), b"\0" * 32):
+                        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"SSH-2.0-OpenSSH_9.2\r\n",
+                        os.urandom(64), b"\0" * 32):
             with socket.create_connection(a.tcp, timeout=HANG_S) as s:
                 s.sendall(opening)
                 assert s.recv(100) == b"", opening

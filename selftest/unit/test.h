@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What every unit test includes: CMocka, a static arena, assert_status(), and assertions that a test
- * can expect (expect_assert_failure).
+ * What every unit test includes: CMocka, a static arena, assert_status(), and assertions that a
+ * test can expect (expect_assert_failure).
  */
 #include <setjmp.h>
 #include <stdarg.h>
