@@ -146,7 +146,7 @@ build/model-%.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset $* --seed 1
 
 .PHONY: bench
-bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmarks (random F32 models)
+bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmarks, random models
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf
 
