@@ -305,13 +305,14 @@ void textport_poll(struct textport *port, const struct textport_view *view, uint
 {
     const struct textport_turn turn = {.port = port, .view = view, .now_us = now_us};
     ASSERT(view->stats != NULL && view->health != NULL);
-    if (port->listener >= 0) {
-        accept_peers(port, now_us);
-    }
+    /* Those who have left make room before newcomers are looked at. */
     for (uint32_t i = 0; i < port->slots_count; i++) {
         if (port->slots[i].state != TEXTPORT_CLOSED) {
             poll_slot(&turn, i);
         }
+    }
+    if (port->listener >= 0) {
+        accept_peers(port, now_us);
     }
 }
 

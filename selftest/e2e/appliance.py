@@ -106,7 +106,10 @@ class Appliance:
         pids = {}
         path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
         for pid in open(path).read().split():
-            pids[open("/proc/%s/comm" % pid).read().strip()] = int(pid)
+            try:
+                pids[open("/proc/%s/comm" % pid).read().strip()] = int(pid)
+            except OSError:
+                pass                        # it died in between
         return pids
 
     @property
