@@ -166,8 +166,8 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
 	    $(LDLIBS_inih) -lm -lpthread
 
-soak: all  ## 10^6 calls and 100 kills: memory must not change, tokens must not either
-	KILLS=100 SOAK_CALLS=1000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
+soak: all  ## 10^7 calls and 1000 kills: memory must not change, tokens must not either
+	KILLS=1000 SOAK_CALLS=10000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
 	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
 build/.setup: tools/setup

@@ -200,7 +200,7 @@ def test_strangers_are_closed_and_nobody_else_notices():
         assert a.health().startswith("ready")
 
 
-def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get("KILLS", "15"))):
+def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get("KILLS", "100"))):
     asked = prompts(60, 500, seed=5)
     with Appliance("engine.threads=1") as a:
         alone = serve_all(a, asked, 16, max_tokens=200)
