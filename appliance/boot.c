@@ -255,6 +255,18 @@ enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress,
     return BOOT_EXIT_OK;
 }
 
+void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
+{
+    *settings = (struct loop_settings){
+        .options = &boot->options,
+        .limits = &boot->limits,
+        .vocab = &boot->vocab,
+        .model_name = boot->gguf->model_name,
+        .step = boot->step,
+        .drain_us = boot->options.limits_drain.number,
+    };
+}
+
 enum boot_exit boot_lock_memory(const struct boot *boot)
 {
     const char *choice = boot->options.memory_lock.text;

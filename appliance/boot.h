@@ -59,5 +59,8 @@ enum boot_exit boot_reserve(struct boot *boot);
 /* Reads and packs the weights, then closes the model. `progress` may be NULL. */
 enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress,
                                  uint64_t *digest);
+/* What the loop is built from; `world` apart, because the self-test has its own. */
+struct loop_settings;
+void boot_loop_settings(const struct boot *boot, struct loop_settings *settings);
 /* memory.lock: locks what the process has mapped; only `yes` can fail. */
 enum boot_exit boot_lock_memory(const struct boot *boot);

@@ -45,14 +45,8 @@ static void ignore_signals(void)
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
 {
     struct arena arena;
-    const struct loop_settings settings = {
-        .options = &boot->options,
-        .limits = &boot->limits,
-        .vocab = &boot->vocab,
-        .model_name = boot->gguf->model_name,
-        .step = boot->step,
-        .drain_us = boot->options.limits_drain.number,
-    };
+    struct loop_settings settings;
+    boot_loop_settings(boot, &settings);
     if (arena_map(&arena, plan_tier_bytes(&boot->plan, TIER_CORE), false) != STATUS_OK ||
         world_linux_init(world, &boot->shared) != STATUS_OK) {
         log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");

@@ -171,7 +171,6 @@ static void settle_engine(struct loop *loop)
 {
     loop->engine = loop->world->engine_poll(loop->world->self);
     if (loop->engine == WORLD_ENGINE_DONE) {
-        loop->stats.engine_busy_us += loop->now_us - loop->step_submitted_us;
         sched_settle(&loop->sched, loop->now_us);
         loop->step_done_us = loop->now_us;
         loop->engine = WORLD_ENGINE_IDLE;
@@ -189,7 +188,6 @@ static void launch_step(struct loop *loop)
     }
     kvmem_bind(&loop->kv, &loop->settings.step);
     loop->world->engine_submit(loop->world->self);
-    loop->step_submitted_us = loop->now_us;
     loop->engine = WORLD_ENGINE_BUSY;
     sched_launched(&loop->sched, loop->now_us);
 }

@@ -38,7 +38,7 @@ struct loop {
     uint64_t started_us;
     /* Progress, for health. */
     uint64_t heartbeat, heartbeat_seen_us;
-    uint64_t step_submitted_us, step_done_us, call_done_us;
+    uint64_t step_done_us, call_done_us;
     uint64_t calls_done;
     enum world_engine engine;
     uint32_t engine_losses;

@@ -171,13 +171,8 @@ static void client_read(struct client *client)
 static bool build_loop(struct boot *boot, struct loop *loop, const struct world *world)
 {
     struct arena arena;
-    const struct loop_settings settings = {
-        .options = &boot->options,
-        .limits = &boot->limits,
-        .vocab = &boot->vocab,
-        .model_name = boot->gguf->model_name,
-        .step = boot->step,
-    };
+    struct loop_settings settings;
+    boot_loop_settings(boot, &settings);
     if (arena_map(&arena, plan_tier_bytes(&boot->plan, TIER_CORE), false) != STATUS_OK) {
         return false;
     }

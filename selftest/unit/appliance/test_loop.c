@@ -192,6 +192,11 @@ static void everything_is_back(void)
     assert_true(sched_is_idle(&rig.loop.sched));
     assert_int_equal(kvmem_free_blocks(&rig.loop.kv), BLOCKS);
     assert_int_equal(rig.loop.calls.free_count, rig.loop.calls.count);
+    const struct stats *stats = &rig.loop.stats;
+    assert_true(stats->engine_busy_us > 0);
+    assert_true(stats->engine_busy_us <= rig.loop.now_us - rig.loop.started_us);
+    assert_int_equal(stats->calls_accepted, stats->calls_completed + stats->calls_cancelled +
+                                                stats->calls_expired + stats->calls_failed);
 }
 
 /* What a seed may do to the run besides drawing the calls. */
