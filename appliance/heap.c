@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "appliance/base/assert.h"
+#include "appliance/base/say.h"
 
 #ifdef AGENTIX_NO_TRAP
 /* Sanitizer builds bring an allocator of their own. */
@@ -45,12 +45,6 @@ void heap_seal(void)
 uint64_t heap_used_bytes(void)
 {
     return heap_used;
-}
-
-static void say(const char *text)
-{
-    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored;
 }
 
 /* Formats nothing with libc: the trap must not allocate. */

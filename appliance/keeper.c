@@ -4,6 +4,9 @@
  *
  *   boot: listen -> fork core (text port says "starting") -> read weights -> fork worker -> watch
  *
+ * Signals are waited for, never handled, but for the time in which weights are read: there a
+ * handler breaks the reading off, and watch() goes on without a worker until the core has ended.
+ *
  * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step
  * is ever run by the wrong worker; the core's death ends everything with the core's exit status.
  * Bounds: a worker that dies START_FAILURES_MAX times in a row before it is ready is given up, and
@@ -12,6 +15,7 @@
 #include "appliance/keeper.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +30,7 @@
 #include "appliance/worker.h"
 
 #define START_FAILURES_MAX 5
+#define WAIT_S             1        /* before a fork is tried again; for a core told to end now */
 
 struct keeper {
     struct boot *boot;
@@ -64,6 +69,7 @@ static enum boot_exit fork_core(struct keeper *keeper)
     }
     if (keeper->core == 0) {
         follow_parent(parent);
+        gguf_source_close(&keeper->boot->source);
         core_run(keeper->boot);
     }
     return BOOT_EXIT_OK;
@@ -79,6 +85,9 @@ static void fork_worker(struct keeper *keeper)
     if (keeper->worker == 0) {
         follow_parent(parent);
         worker_run(keeper->boot, epoch);
+    }
+    if (keeper->worker < 0) {
+        log_event(LOG_WARN, "engine worker: fork: %s: tried again", strerror(errno));
     }
     atomic_store(&control->worker_pid, (uint32_t)(keeper->worker < 0 ? 0 : keeper->worker));
     control_ring(keeper->boot->shared.engine_bell);
@@ -110,12 +119,11 @@ static void replace_worker(struct keeper *keeper, int wait_status)
     fork_worker(keeper);
 }
 
-static void end_worker(struct keeper *keeper)
+static void end_child(pid_t pid)
 {
-    if (keeper->worker > 0) {
-        kill(keeper->worker, SIGKILL);
-        waitpid(keeper->worker, NULL, 0);
-        keeper->worker = -1;
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
     }
 }
 
@@ -157,20 +165,39 @@ static void pass_stop(const struct keeper *keeper)
     control_ring(keeper->boot->shared.control_bell);
 }
 
+/* What a fork has refused, and what a core that does not run never takes note of. */
+static void act_on_time(struct keeper *keeper, bool stop_now)
+{
+    if (stop_now) {
+        log_event(LOG_ERROR, "core does not end: killed");
+        kill(keeper->core, SIGKILL);
+    } else {
+        fork_worker(keeper);
+    }
+}
+
 static enum boot_exit watch(struct keeper *keeper)
 {
+    static const struct timespec wait = {.tv_sec = WAIT_S};
+    const struct control *control = keeper->boot->shared.control;
     enum boot_exit exit_status = BOOT_EXIT_OK;
     while (!reap(keeper, &exit_status)) {
-        int number = sigwaitinfo(&keeper->signals, NULL);
+        bool stop_now = atomic_load(&control->stop) == CONTROL_STOP_NOW;
+        bool misses_worker =
+            keeper->worker < 0 && atomic_load(&control->phase) == CONTROL_SERVING;
+        int number = sigtimedwait(&keeper->signals, NULL,
+                                  stop_now || misses_worker ? &wait : NULL);
         if (number == SIGTERM || number == SIGINT) {
             pass_stop(keeper);
+        } else if (number < 0 && errno == EAGAIN) {
+            act_on_time(keeper, stop_now);
         }
     }
-    end_worker(keeper);
+    end_child(keeper->worker);
     return exit_status;
 }
 
-static enum boot_exit load(struct keeper *keeper)
+static enum boot_exit read_weights(struct keeper *keeper)
 {
     struct boot *boot = keeper->boot;
     struct control *control = boot->shared.control;
@@ -182,6 +209,57 @@ static enum boot_exit load(struct keeper *keeper)
         control->load_permille = 1000;
         log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)control->weights_digest);
         exit_status = boot_lock_memory(boot);
+    }
+    return exit_status;
+}
+
+static sigjmp_buf reading;
+
+static void break_off(int number)
+{
+    siglongjmp(reading, number);
+}
+
+/* What ends a boot: SIGTERM, SIGINT, the core's death; let in while weights are read only. */
+static void let_in(void)
+{
+    const struct sigaction action = {.sa_handler = break_off, .sa_flags = SA_NOCLDSTOP};
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGCHLD);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGINT);
+    sigaction(SIGCHLD, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &ending, NULL);
+}
+
+static void keep_out(const struct keeper *keeper)
+{
+    sigprocmask(SIG_BLOCK, &keeper->signals, NULL);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+}
+
+/* OK without a worker: somebody wants the boot to end; watch() sees to that. */
+static enum boot_exit load(struct keeper *keeper)
+{
+    int number = sigsetjmp(reading, 1);
+    if (number != 0) {
+        keep_out(keeper);
+        if (number != SIGCHLD) {
+            pass_stop(keeper);
+        }
+        return BOOT_EXIT_OK;
+    }
+    let_in();
+    enum boot_exit exit_status = read_weights(keeper);
+    keep_out(keeper);
+    if (exit_status == BOOT_EXIT_OK) {
+        atomic_store(&keeper->boot->shared.control->phase, CONTROL_SERVING);
+        fork_worker(keeper);
     }
     return exit_status;
 }
@@ -201,14 +279,10 @@ enum boot_exit keeper_run(struct boot *boot)
         exit_status = load(&keeper);
     }
     if (exit_status != BOOT_EXIT_OK) {
-        if (keeper.core > 0) {
-            kill(keeper.core, SIGKILL);
-        }
+        end_child(keeper.core);
         listen_remove(boot);
         return exit_status;
     }
-    atomic_store(&boot->shared.control->phase, CONTROL_SERVING);
-    fork_worker(&keeper);
     exit_status = watch(&keeper);
     listen_remove(boot);
     log_event(LOG_INFO, "ended status=%d", (int)exit_status);

@@ -38,12 +38,16 @@ static bool unix_path_is_stale(const struct sockaddr_un *address)
     if (lstat(address->sun_path, &stat_buffer) != 0 || !S_ISSOCK(stat_buffer.st_mode)) {
         return false;
     }
-    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Must not wait: a live instance with a full backlog would keep us. */
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int rc = connect(probe, (const struct sockaddr *)address, sizeof *address);
     bool refused = rc != 0 && errno == ECONNREFUSED;
     close(probe);
     return refused;
 }
+
+/* The path is ours to remove only while it is still the socket that we have bound. */
+static struct stat unix_file;
 
 static enum boot_exit open_unix(const char *path, int *listener)
 {
@@ -59,6 +63,7 @@ static enum boot_exit open_unix(const char *path, int *listener)
     if (rc != 0) {
         return fail("net.unix", path, "cannot bind");
     }
+    (void)lstat(path, &unix_file);
     if (listen(handle, BACKLOG) != 0) {
         return fail("net.unix", path, "cannot listen");
     }
@@ -128,7 +133,7 @@ static enum boot_exit open_inet(const char *key, const char *value, int *listene
     return BOOT_EXIT_OK;
 }
 
-enum boot_exit listen_open(struct boot *boot)
+static enum boot_exit open_all(struct boot *boot)
 {
     const struct options *options = &boot->options;
     enum boot_exit exit_status = BOOT_EXIT_OK;
@@ -149,6 +154,15 @@ enum boot_exit listen_open(struct boot *boot)
     return exit_status;
 }
 
+enum boot_exit listen_open(struct boot *boot)
+{
+    enum boot_exit exit_status = open_all(boot);
+    if (exit_status != BOOT_EXIT_OK) {
+        listen_remove(boot);
+    }
+    return exit_status;
+}
+
 void listen_forget(struct boot *boot)
 {
     for (uint32_t i = 0; i < BOOT_LISTENERS; i++) {
@@ -161,7 +175,10 @@ void listen_forget(struct boot *boot)
 
 void listen_remove(const struct boot *boot)
 {
-    if (boot->options.net_unix.text[0] != '\0') {
-        unlink(boot->options.net_unix.text);
+    struct stat now;
+    const char *path = boot->options.net_unix.text;
+    if (unix_file.st_ino != 0 && lstat(path, &now) == 0 && now.st_dev == unix_file.st_dev &&
+        now.st_ino == unix_file.st_ino) {
+        unlink(path);
     }
 }

@@ -6,9 +6,9 @@
  */
 #include "appliance/boot.h"
 
-/* Fills boot->listeners; logs where it listens, port 0 resolved. */
+/* Fills boot->listeners; logs where it listens, port 0 resolved. Leaves no path when it fails. */
 enum boot_exit listen_open(struct boot *boot);
 /* The keeper keeps none: closes its copies. */
 void listen_forget(struct boot *boot);
-/* Removes the unix socket's path. */
+/* Removes the unix socket's path, unless another has taken it over. */
 void listen_remove(const struct boot *boot);

@@ -4,7 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "appliance/base/say.h"
 
 #define LINE_BYTES 640
 
@@ -32,6 +33,5 @@ void log_event(enum log_level level, const char *format, ...)
         length = LINE_BYTES - 2;
     }
     line[length++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
-    (void)ignored;
+    say_bytes(line, (uint32_t)length);
 }

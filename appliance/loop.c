@@ -245,9 +245,11 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     textport_poll(&loop->textport, &view, loop->now_us);
 }
 
-static void start_serving(struct loop *loop, const int32_t *listeners)
+/* With an engine that is given up too: a refusal is better than silence. */
+static void start_serving(struct loop *loop, const struct loop_orders *orders,
+                          const int32_t *listeners)
 {
-    if (loop->serving || loop->engine == WORLD_ENGINE_DOWN) {
+    if (loop->serving || (loop->engine == WORLD_ENGINE_DOWN && !orders->engine_failed)) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
@@ -294,10 +296,13 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     net_poll(&loop->net, loop->now_us);
     settle_engine(loop);
     sched_intake(&loop->sched, loop->now_us);
+    if (orders->engine_failed) {
+        sched_fail_all(&loop->sched, STATUS_DEVICE_FAILED, loop->now_us);
+    }
     launch_step(loop);
     net_emit(&loop->net, loop->now_us);
     sample_progress(loop);
-    start_serving(loop, listeners);
+    start_serving(loop, orders, listeners);
     answer_operator(loop, orders);
     return !loop->draining || drain_goes_on(loop);
 }

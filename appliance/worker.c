@@ -65,7 +65,10 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
     /* A step that was submitted to this epoch before we looked cannot exist: the core submits only
      * after worker_ready says this epoch. */
     struct kernels *kernels = start_engine(boot);
-    boot_lock_memory(boot);
+    enum boot_exit locked = boot_lock_memory(boot);
+    if (locked != BOOT_EXIT_OK) {
+        _exit(locked);
+    }
     heap_seal();
     atomic_store(&control->worker_ready, epoch);
     control_ring(boot->shared.engine_bell);

@@ -84,6 +84,12 @@ static int32_t accept_peer(void *self, int32_t listener)
         bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return full ? WORLD_EFULL : WORLD_EAGAIN;
     }
+    /* Here, where it can be refused: afterwards watch() only changes what exists. */
+    struct epoll_event nothing = {.events = 0};
+    if (epoll_ctl(((struct world_linux *)self)->epoll, EPOLL_CTL_ADD, handle, &nothing) != 0) {
+        close(handle);
+        return WORLD_EFULL;
+    }
     int on = 1;     /* fails on a unix socket, which needs it not */
     setsockopt(handle, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     /* A reader that stops is to be noticed soon, not paid for with the kernel's megabytes. */
