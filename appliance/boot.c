@@ -19,6 +19,8 @@
 #include "appliance/log.h"
 #include "appliance/loop.h"
 
+#define LOUD_BYTES (64u << 20)      /* a model as large says in the log how far its loading is */
+
 extern const uint8_t embedded_model[], embedded_model_end[];
 
 static enum boot_exit fail(enum boot_exit exit_status, const struct config_error *error)
@@ -237,6 +239,32 @@ enum boot_exit boot_reserve(struct boot *boot)
     return BOOT_EXIT_OK;
 }
 
+/* A small model is there before anybody could read about it. */
+static uint32_t say_progress(const struct kernels_loading *loading, uint32_t said_tenths)
+{
+    uint32_t tenths = (uint32_t)(loading->done_bytes * 10 / loading->total_bytes);
+    if (loading->total_bytes < LOUD_BYTES || tenths == said_tenths) {
+        return said_tenths;
+    }
+    log_event(LOG_INFO, "loading percent=%u", tenths * 10);
+    return tenths;
+}
+
+static enum status load_tensors(struct boot *boot, volatile uint32_t *progress, uint64_t *digest,
+                                struct config_error *error)
+{
+    static struct kernels_loading loading;      /* too large for a stack */
+    uint32_t said_tenths = 0;
+    TRY(kernels_loading_begin(&loading, boot->gguf, &boot->source, &boot->weights_arena, error));
+    while (loading.done_bytes < loading.total_bytes) {
+        TRY(kernels_loading_next(&loading, progress, error));
+        said_tenths = say_progress(&loading, said_tenths);
+    }
+    boot->weights = loading.weights;
+    *digest = loading.digest;
+    return STATUS_OK;
+}
+
 enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress, uint64_t *digest)
 {
     struct config_error error = {.text = "unknown"};
@@ -244,8 +272,7 @@ enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress,
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
     }
-    if (kernels_weights_load(&boot->weights, boot->gguf, &boot->source, &boot->weights_arena,
-                             progress, digest, &error) != STATUS_OK) {
+    if (load_tensors(boot, progress, digest, &error) != STATUS_OK) {
         return fail(BOOT_EXIT_MODEL, &error);
     }
     ASSERT(boot->weights_arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_WEIGHTS));

@@ -39,9 +39,29 @@ struct kernels_weights;     /* kernels/weights.h; lies at the start of the weigh
 
 /* Bytes of the packed weights (TIER_WEIGHTS). */
 void kernels_weights_plan(struct plan *plan, const struct gguf *gguf);
-/* BOOT_ONLY. Reads tensor by tensor, checks that every weight is finite, packs. `progress` (may be
- * NULL) is set to the permille done. `digest` gets FNV-1a 64 over the tensor bytes in file
- * order. */
+/* A load under way, for a caller that has something to say in between. */
+struct kernels_loading {
+    struct kernels_weights *weights;
+    uint64_t done_bytes, total_bytes;   /* of tensors, as they lie in the file; equal at the end */
+    uint64_t digest;                    /* FNV-1a 64 over the bytes done, in file order */
+    /* private: only kernels/weights.c */
+    const struct gguf *gguf;
+    const struct gguf_source *source;
+    uint32_t tensor_next;
+    uint32_t order[GGUF_TENSORS_MAX];
+};
+
+/* BOOT_ONLY. Checks the list of tensors and takes the arena. */
+MUST_CHECK enum status kernels_loading_begin(struct kernels_loading *loading,
+                                             const struct gguf *gguf,
+                                             const struct gguf_source *source,
+                                             struct arena *arena, struct config_error *error);
+/* BOOT_ONLY. Reads one tensor, checks that every weight is finite, packs it. `progress` (may be
+ * NULL) is set to the permille done, also within a tensor. */
+MUST_CHECK enum status kernels_loading_next(struct kernels_loading *loading,
+                                            volatile uint32_t *progress,
+                                            struct config_error *error);
+/* BOOT_ONLY. All of it in one call. */
 MUST_CHECK enum status kernels_weights_load(struct kernels_weights **weights,
                                             const struct gguf *gguf,
                                             const struct gguf_source *source,

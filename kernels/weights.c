@@ -282,38 +282,30 @@ static bool vector_store(float *vector, uint64_t offset, const uint8_t *piece, u
     return worst < 0x7f800000u;
 }
 
-/* What the walk over the file carries along. */
-struct reading {
-    const struct gguf_source *source;
-    volatile uint32_t *progress;
-    uint64_t done_bytes, total_bytes;
-    uint64_t digest;
-};
-
-static enum status slot_read(const struct slot *slot, struct reading *reading,
-                             struct config_error *error)
+static enum status slot_read(const struct slot *slot, struct kernels_loading *loading,
+                             volatile uint32_t *progress, struct config_error *error)
 {
     const struct gguf_tensor *tensor = slot->tensor;
     uint8_t piece[PIECE_BYTES];
     for (uint64_t offset = 0; offset < tensor->bytes;) {
         uint64_t left = tensor->bytes - offset;
         uint64_t bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
-        TRY(gguf_read(reading->source, tensor->offset + offset, piece, bytes, error));
+        TRY(gguf_read(loading->source, tensor->offset + offset, piece, bytes, error));
         bool finite = slot->outputs == 0
                           ? vector_store(*slot->vector, offset, piece, bytes)
                           : kernels_matrix_pack(slot->matrix, offset, piece, bytes);
         if (!finite) {
             snprintf(error->text, sizeof error->text,
                      "%s: tensor %s: a weight near byte %llu is not finite, needs finite numbers",
-                     reading->source->name, slot->name,
+                     loading->source->name, slot->name,
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
-        reading->digest = fnv_add(reading->digest, piece, bytes);
+        loading->digest = fnv_add(loading->digest, piece, bytes);
         offset += bytes;
-        reading->done_bytes += bytes;
-        if (reading->progress != NULL) {
-            *reading->progress = (uint32_t)(reading->done_bytes * 1000 / reading->total_bytes);
+        loading->done_bytes += bytes;
+        if (progress != NULL) {
+            *progress = (uint32_t)(loading->done_bytes * 1000 / loading->total_bytes);
         }
     }
     return STATUS_OK;
@@ -331,10 +323,9 @@ static void slots_order(uint32_t order[GGUF_TENSORS_MAX], const struct gguf *ggu
     }
 }
 
-enum status kernels_weights_load(struct kernels_weights **weights, const struct gguf *gguf,
-                                 const struct gguf_source *source, struct arena *arena,
-                                 volatile uint32_t *progress, uint64_t *digest,
-                                 struct config_error *error)
+enum status kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
+                                  const struct gguf_source *source, struct arena *arena,
+                                  struct config_error *error)
 {
     ASSERT(gguf->has_model);
     ASSERT(gguf->shape.layers > 0 && gguf->shape.layers <= GGUF_LAYERS_MAX);
@@ -350,21 +341,44 @@ enum status kernels_weights_load(struct kernels_weights **weights, const struct 
             TRY(slot_check(&slot, source->name, error));
         }
     }
-    *weights = weights_place(gguf, arena);
-    struct reading reading = {
-        .source = source,
-        .progress = progress,
-        .total_bytes = totals_of(gguf).file_bytes,
-        .digest = FNV_BASIS,
-    };
-    uint32_t order[GGUF_TENSORS_MAX];
-    slots_order(order, gguf);
-    for (uint32_t i = 0; i < gguf->tensors_count; i++) {
-        if (order[i] != 0 && slot_find(&slot, gguf, *weights, order[i] - 1)) {
-            TRY(slot_read(&slot, &reading, error));
-        }
+    loading->gguf = gguf;
+    loading->source = source;
+    loading->weights = weights_place(gguf, arena);
+    loading->done_bytes = 0;
+    loading->total_bytes = totals_of(gguf).file_bytes;
+    loading->digest = FNV_BASIS;
+    loading->tensor_next = 0;
+    slots_order(loading->order, gguf);
+    return STATUS_OK;
+}
+
+enum status kernels_loading_next(struct kernels_loading *loading, volatile uint32_t *progress,
+                                 struct config_error *error)
+{
+    const struct gguf *gguf = loading->gguf;
+    struct slot slot;
+    ASSERT(loading->done_bytes < loading->total_bytes);
+    while (loading->order[loading->tensor_next] == 0) {
+        loading->tensor_next++;
+        ASSERT(loading->tensor_next < gguf->tensors_count);
     }
-    ASSERT(reading.done_bytes == reading.total_bytes);
-    *digest = reading.digest;
+    uint32_t entry = loading->order[loading->tensor_next++] - 1;
+    bool found = slot_find(&slot, gguf, loading->weights, entry);
+    ASSERT(found);
+    return slot_read(&slot, loading, progress, error);
+}
+
+enum status kernels_weights_load(struct kernels_weights **weights, const struct gguf *gguf,
+                                 const struct gguf_source *source, struct arena *arena,
+                                 volatile uint32_t *progress, uint64_t *digest,
+                                 struct config_error *error)
+{
+    struct kernels_loading loading;
+    TRY(kernels_loading_begin(&loading, gguf, source, arena, error));
+    while (loading.done_bytes < loading.total_bytes) {
+        TRY(kernels_loading_next(&loading, progress, error));
+    }
+    *weights = loading.weights;
+    *digest = loading.digest;
     return STATUS_OK;
 }

@@ -45,6 +45,28 @@ static void test_load_good_model_progress_and_digest(void **state)
     assert_true(first != other);
 }
 
+static void test_load_in_parts_tells_after_each_tensor(void **state)
+{
+    (void)state;
+    static struct kernels_loading loading;
+    struct config_error error;
+    uint64_t digest, done_bytes = 0;
+    uint32_t parts = 0, progress = 0;
+    tiny_make(&tiny, GGUF_F16, false, 3);
+    assert_status(STATUS_OK, load(&error, &digest, NULL));
+    assert_status(STATUS_OK, kernels_loading_begin(&loading, &tiny.gguf, &tiny.source,
+                                                   test_arena(), &error));
+    while (loading.done_bytes < loading.total_bytes) {
+        assert_status(STATUS_OK, kernels_loading_next(&loading, &progress, &error));
+        assert_true(loading.done_bytes > done_bytes);
+        assert_int_equal(progress, loading.done_bytes * 1000 / loading.total_bytes);
+        done_bytes = loading.done_bytes;
+        parts++;
+    }
+    assert_int_equal(parts, tiny.gguf.tensors_count);
+    assert_true(loading.digest == digest);
+}
+
 static void test_load_weights_lie_where_they_belong(void **state)
 {
     (void)state;
@@ -117,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_good_model_progress_and_digest),
+        cmocka_unit_test(test_load_in_parts_tells_after_each_tensor),
         cmocka_unit_test(test_load_weights_lie_where_they_belong),
         cmocka_unit_test(test_load_wrong_shape_refused),
         cmocka_unit_test(test_load_missing_refused),
