@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Boot: the command line, the plan, every way in which it must refuse, and how it ends."""
 import os
+import resource
+import shutil
 import signal
 import socket
 import stat
@@ -8,7 +10,7 @@ import struct
 import subprocess
 import tempfile
 
-from appliance import BUILD, Appliance, run, wait_for
+from appliance import BUILD, HANG_S, Appliance, run, wait_for
 from protocol import IGNORE_EOS, Client
 from skip import Skip
 
@@ -85,6 +87,63 @@ def test_a_bad_model_has_an_exit_status_of_its_own():
         status, text = boot("--set", "model.path=" + file.name, *OFF)
         assert status == 3 and "offset" in text, text
     assert boot("--set", "model.path=/nonexistent.gguf", *OFF)[0] == 3
+
+
+def make_model(path, preset):
+    subprocess.run([os.path.join(BUILD, "tools", "mkmodel"), "--out", path, "--preset", preset,
+                    "--seed", "3"], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_loading_shows_its_progress_in_the_log():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.gguf")
+        make_model(path, "15m")
+        with Appliance("model.path=" + path) as a:
+            said = [line.rsplit("=")[-1] for line in a.lines if "loading percent=" in line]
+            assert said and said == sorted(said, key=int) and said[-1] == "100", a.lines
+            assert len(said) == len(set(said)) <= 10, said
+
+
+def test_a_model_that_is_cut_and_removed_while_it_serves_costs_nothing():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.gguf")
+        make_model(path, "tiny")
+        with Appliance("model.path=" + path) as a, Client(a.tcp) as c:
+            before = c.generate(1, [1, 2, 3], max_tokens=30).check().tokens
+            os.truncate(path, 100)
+            os.unlink(path)
+            for pid in [a.process.pid] + list(a.children().values()):
+                assert "model.gguf" not in open("/proc/%d/maps" % pid).read()
+            worker = a.worker
+            os.kill(worker, signal.SIGKILL)
+            wait_for(lambda: a.children().get("agentix-worker") not in (None, worker), "a worker")
+            assert c.generate(2, [1, 2, 3], max_tokens=30).check().tokens == before
+
+
+def test_memory_lock_yes_is_refused_and_auto_warns_where_the_limit_is_low():
+    if os.geteuid() != 0:
+        raise Skip("giving up the right to lock memory needs root")
+
+    def confine():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+        os.setgid(65534)
+        os.setuid(65534)
+
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        binary = os.path.join(directory, "agentix")
+        shutil.copy(os.path.join(BUILD, "agentix"), binary)
+        command = [binary, "--set", "text.listen=", "--set", "net.tcp=127.0.0.1:0", "--set"]
+        done = subprocess.run(command + ["memory.lock=yes"], preexec_fn=confine, text=True,
+                              capture_output=True, timeout=HANG_S)
+        assert done.returncode == 4 and "memory.lock = yes" in done.stderr, done
+        process = subprocess.Popen(command + ["memory.lock=auto"], preexec_fn=confine, text=True,
+                                   stderr=subprocess.PIPE)
+        warned = next((line for line in process.stderr if "memory is not locked" in line), None)
+        process.send_signal(signal.SIGTERM)
+        process.stderr.close()
+        assert warned is not None and "ulimit -l" in warned
+        assert process.wait(HANG_S) == 0
 
 
 def test_an_address_in_use_is_refused_and_a_beyond_loopback_too():
