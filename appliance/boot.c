@@ -240,46 +240,52 @@ enum boot_exit boot_reserve(struct boot *boot)
 }
 
 /* A small model is there before anybody could read about it. */
-static uint32_t say_progress(const struct kernels_loading *loading, uint32_t said_tenths)
+static void say_progress(struct boot_load *load)
 {
+    const struct kernels_loading *loading = &load->loading;
     uint32_t tenths = (uint32_t)(loading->done_bytes * 10 / loading->total_bytes);
-    if (loading->total_bytes < LOUD_BYTES || tenths == said_tenths) {
-        return said_tenths;
+    if (loading->total_bytes >= LOUD_BYTES && tenths != load->said_tenths) {
+        log_event(LOG_INFO, "loading percent=%u", tenths * 10);
+        load->said_tenths = tenths;
     }
-    log_event(LOG_INFO, "loading percent=%u", tenths * 10);
-    return tenths;
 }
 
-static enum status load_tensors(struct boot *boot, volatile uint32_t *progress, uint64_t *digest,
-                                struct config_error *error)
-{
-    static struct kernels_loading loading;      /* too large for a stack */
-    uint32_t said_tenths = 0;
-    TRY(kernels_loading_begin(&loading, boot->gguf, &boot->source, &boot->weights_arena, error));
-    while (loading.done_bytes < loading.total_bytes) {
-        TRY(kernels_loading_next(&loading, progress, error));
-        said_tenths = say_progress(&loading, said_tenths);
-    }
-    boot->weights = loading.weights;
-    *digest = loading.digest;
-    return STATUS_OK;
-}
-
-enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress, uint64_t *digest)
+enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
 {
     struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS, false);
-    if (exit_status != BOOT_EXIT_OK) {
-        return exit_status;
-    }
-    if (load_tensors(boot, progress, digest, &error) != STATUS_OK) {
+    load->said_tenths = 0;
+    if (exit_status == BOOT_EXIT_OK &&
+        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena,
+                              &error) != STATUS_OK) {
         return fail(BOOT_EXIT_MODEL, &error);
     }
+    return exit_status;
+}
+
+bool boot_load_is_done(const struct boot_load *load)
+{
+    return load->loading.done_bytes == load->loading.total_bytes;
+}
+
+enum boot_exit boot_load_next(struct boot_load *load, volatile uint32_t *progress)
+{
+    struct config_error error = {.text = "unknown"};
+    if (kernels_loading_next(&load->loading, progress, &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    say_progress(load);
+    return BOOT_EXIT_OK;
+}
+
+void boot_load_end(struct boot *boot, const struct boot_load *load)
+{
+    ASSERT(boot_load_is_done(load));
     ASSERT(boot->weights_arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_WEIGHTS));
+    boot->weights = load->loading.weights;
     arena_seal(&boot->weights_arena);
     mprotect(boot->weights_arena.base, boot->weights_arena.size_bytes, PROT_READ);
     gguf_source_close(&boot->source);
-    return BOOT_EXIT_OK;
 }
 
 void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)

@@ -56,9 +56,16 @@ void boot_print_plan(const struct boot *boot);
 enum boot_exit boot_check_memory(const struct boot *boot);
 /* Maps model and shared memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
-/* Reads and packs the weights, then closes the model. `progress` may be NULL. */
-enum boot_exit boot_load_weights(struct boot *boot, volatile uint32_t *progress,
-                                 uint64_t *digest);
+/* Reads and packs the weights, one tensor at each boot_load_next(), so that the caller can look up
+ * in between; boot_load_end() closes the model. `progress` (permille) may be NULL. */
+struct boot_load {                  /* 10 KiB: place it statically */
+    struct kernels_loading loading; /* its digest is that of the weights, at the end */
+    uint32_t said_tenths;
+};
+enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load);
+bool boot_load_is_done(const struct boot_load *load);
+enum boot_exit boot_load_next(struct boot_load *load, volatile uint32_t *progress);
+void boot_load_end(struct boot *boot, const struct boot_load *load);
 /* What the loop is built from; `world` apart, because the self-test has its own. */
 struct loop_settings;
 void boot_loop_settings(const struct boot *boot, struct loop_settings *settings);

@@ -4,8 +4,8 @@
  *
  *   boot: listen -> fork core (text port says "starting") -> read weights -> fork worker -> watch
  *
- * Signals are waited for, never handled, but for the time in which weights are read: there a
- * handler breaks the reading off, and watch() goes on without a worker until the core has ended.
+ * Signals are waited for, never handled. While weights are read they stay pending; one that means
+ * the end breaks the reading off, and watch() takes it, without a worker.
  *
  * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step
  * is ever run by the wrong worker; the core's death ends everything with the core's exit status.
@@ -15,7 +15,6 @@
 #include "appliance/keeper.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -197,68 +196,44 @@ static enum boot_exit watch(struct keeper *keeper)
     return exit_status;
 }
 
-static enum boot_exit read_weights(struct keeper *keeper)
+/* SIGTERM or SIGINT waits to be taken, or the core has ended. */
+static bool end_is_wanted(const struct keeper *keeper)
 {
-    struct boot *boot = keeper->boot;
-    struct control *control = boot->shared.control;
-    log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
-              boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
-    enum boot_exit exit_status =
-        boot_load_weights(boot, &control->load_permille, &control->weights_digest);
-    if (exit_status == BOOT_EXIT_OK) {
-        control->load_permille = 1000;
-        log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)control->weights_digest);
-        exit_status = boot_lock_memory(boot);
+    sigset_t pending;
+    siginfo_t core = {.si_pid = 0};
+    sigpending(&pending);
+    waitid(P_PID, (id_t)keeper->core, &core, WEXITED | WNOHANG | WNOWAIT);
+    return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || core.si_pid != 0;
+}
+
+/* OK with the load not done: somebody wants the boot to end. */
+static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load)
+{
+    volatile uint32_t *permille = &keeper->boot->shared.control->load_permille;
+    enum boot_exit exit_status = boot_load_begin(keeper->boot, load);
+    while (exit_status == BOOT_EXIT_OK && !boot_load_is_done(load) && !end_is_wanted(keeper)) {
+        exit_status = boot_load_next(load, permille);
     }
     return exit_status;
 }
 
-static sigjmp_buf reading;
-
-static void break_off(int number)
+static enum boot_exit load_and_serve(struct keeper *keeper)
 {
-    siglongjmp(reading, number);
-}
-
-/* What ends a boot: SIGTERM, SIGINT, the core's death; let in while weights are read only. */
-static void let_in(void)
-{
-    const struct sigaction action = {.sa_handler = break_off, .sa_flags = SA_NOCLDSTOP};
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGCHLD);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGINT);
-    sigaction(SIGCHLD, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    sigprocmask(SIG_UNBLOCK, &ending, NULL);
-}
-
-static void keep_out(const struct keeper *keeper)
-{
-    sigprocmask(SIG_BLOCK, &keeper->signals, NULL);
-    signal(SIGCHLD, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGINT, SIG_DFL);
-}
-
-/* OK without a worker: somebody wants the boot to end; watch() sees to that. */
-static enum boot_exit load(struct keeper *keeper)
-{
-    int number = sigsetjmp(reading, 1);
-    if (number != 0) {
-        keep_out(keeper);
-        if (number != SIGCHLD) {
-            pass_stop(keeper);
-        }
-        return BOOT_EXIT_OK;
+    static struct boot_load load;
+    struct boot *boot = keeper->boot;
+    struct control *control = boot->shared.control;
+    log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
+              boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
+    enum boot_exit exit_status = read_weights(keeper, &load);
+    if (exit_status != BOOT_EXIT_OK || !boot_load_is_done(&load)) {
+        return exit_status;
     }
-    let_in();
-    enum boot_exit exit_status = read_weights(keeper);
-    keep_out(keeper);
+    boot_load_end(boot, &load);
+    control->weights_digest = load.loading.digest;
+    log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
+    exit_status = boot_lock_memory(boot);
     if (exit_status == BOOT_EXIT_OK) {
-        atomic_store(&keeper->boot->shared.control->phase, CONTROL_SERVING);
+        atomic_store(&control->phase, CONTROL_SERVING);
         fork_worker(keeper);
     }
     return exit_status;
@@ -276,7 +251,7 @@ enum boot_exit keeper_run(struct boot *boot)
     exit_status = fork_core(&keeper);
     listen_forget(boot);
     if (exit_status == BOOT_EXIT_OK) {
-        exit_status = load(&keeper);
+        exit_status = load_and_serve(&keeper);
     }
     if (exit_status != BOOT_EXIT_OK) {
         end_child(keeper.core);

@@ -320,6 +320,7 @@ def test_a_live_instance_that_does_not_answer_is_neither_replaced_nor_waited_for
             s.close()
         os.kill(a.core, signal.SIGCONT)
         assert done.returncode == 5, done.stderr
+        wait_for(lambda: a.stats()["connections_accepted"] >= len(crowd) - 1, "backlog is empty")
         with Client(a.unix) as c:
             c.generate(1, PROMPT).check()
 

@@ -31,16 +31,23 @@ static bool digest_tensor(const struct boot *boot, const struct gguf_tensor *ten
 
 bool post_model(struct boot *boot)
 {
-    uint64_t loaded = 0;
+    static struct boot_load load;
     uint64_t again = FNV_START;
     for (uint32_t i = 0; i < boot->gguf->tensors_count; i++) {
         if (!digest_tensor(boot, &boot->gguf->tensors[i], &again)) {
             return false;
         }
     }
-    if (boot_load_weights(boot, NULL, &loaded) != BOOT_EXIT_OK) {
+    if (boot_load_begin(boot, &load) != BOOT_EXIT_OK) {
         return false;
     }
+    while (!boot_load_is_done(&load)) {
+        if (boot_load_next(&load, NULL) != BOOT_EXIT_OK) {
+            return false;
+        }
+    }
+    boot_load_end(boot, &load);
+    uint64_t loaded = load.loading.digest;
     printf("model: digest %016llx, again %016llx\n", (unsigned long long)loaded,
            (unsigned long long)again);
     return loaded == again;
