@@ -49,6 +49,11 @@ def test_unknown_argument_is_a_usage_error():
     assert boot("--set")[0] == 1
 
 
+def test_a_configuration_that_is_not_there_is_named():
+    status, text = boot("--check", "--config", "/nonexistent/a.ini")
+    assert status == 2 and "/nonexistent/a.ini" in text, text
+
+
 def test_unknown_key_names_file_and_line():
     status, text = boot("--check", text=b"[sched]\npolcy = plas\n")
     assert status == 2 and "a.ini:2" in text and "policy" in text, text

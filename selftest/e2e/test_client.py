@@ -174,6 +174,26 @@ def test_replay_sends_what_the_trace_says():
         assert "program-level latency" in done.stdout
 
 
+def test_replay_latency_is_that_of_the_critical_path_without_tool_gaps():
+    # Two threads of one call each behind a gap, then a merge: 10 tokens. The gap of 300 ms lies
+    # between response times, so it is the whole difference; parallel gaps of 400 ms count once.
+    content = (b"agentix-trace 1\nprogram 0 0 a\ncall 0 after=- gap=0 in=u:3 out=2\n"
+               b"call 1 after=0 gap=300000 in=u:3 out=3\n"
+               b"call 2 after=0 gap=300000 in=u:3 out=3\n"
+               b"call 3 after=1,2 gap=400000 in=u:3 out=2\n")
+    with Appliance() as a, tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "report.json")
+        done = replay(content, "--json", path, to=a.to)
+        assert done.returncode == 0, done.stderr
+        report = json.load(open(path))
+        assert report["generated_tokens"] == 10 and report["completed"] == 1
+        out, with_gaps = (report[name]["mean"] * 10 for name in
+                          ("token_latency_ms", "token_latency_with_gaps_ms"))
+        assert 0 < out and with_gaps >= 700, report
+        assert 699 < with_gaps - out < 1e3 * report["duration_s"] - out + 1, report
+        assert report["token_latency_ms"]["p95"] == report["token_latency_ms"]["mean"]
+
+
 def test_replay_scales_tokens_and_cuts_prompts():
     with Appliance("limits.context_tokens=64") as a, tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "report.json")

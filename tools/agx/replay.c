@@ -50,8 +50,10 @@ static int parse(struct replay *replay, int argc, char **argv)
     const struct option_table table = {
         "replay TRACE [OPTION]...",
         "Replays a trace of programs (format `agentix-trace 1`) and reports program-level token\n"
-        "latency, throughput, waiting and service. Prompts longer than the context lose their\n"
-        "front; an output is at most half the context.", &replay->path, rows,
+        "latency, throughput, waiting and service. A program's latency is the response time along\n"
+        "its critical path, tool gaps left out, for each token of all its calls; the mean is that\n"
+        "of the programs. Prompts longer than the context lose their front; an output is at most\n"
+        "half the context.", &replay->path, rows,
         sizeof rows / sizeof rows[0]};
     return option_parse(&table, argc, argv);
 }
