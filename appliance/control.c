@@ -54,3 +54,9 @@ void control_done(struct control *control, uint32_t sequence, int bell)
     atomic_store(&control->done, sequence);
     control_ring(bell);
 }
+
+bool control_is_owed(struct control *control, uint32_t epoch)
+{
+    return atomic_load(&control->submitted_epoch) == epoch &&
+           atomic_load(&control->submitted) != atomic_load(&control->done);
+}

@@ -48,3 +48,5 @@ void control_submit(struct control *control, uint32_t sequence, uint32_t epoch);
  * one. */
 bool control_await(struct control *control, uint32_t epoch, uint32_t *seen, uint32_t timeout_ms);
 void control_done(struct control *control, uint32_t sequence, int bell);
+/* Worker: a step for `epoch` is submitted and not done. */
+bool control_is_owed(struct control *control, uint32_t epoch);

@@ -159,6 +159,8 @@ enum boot_exit listen_open(struct boot *boot)
     enum boot_exit exit_status = open_all(boot);
     if (exit_status != BOOT_EXIT_OK) {
         listen_remove(boot);
+    } else if (boot->listeners[BOOT_LISTENER_UNIX] < 0 && boot->listeners[BOOT_LISTENER_TCP] < 0) {
+        log_event(LOG_WARN, "net.unix and net.tcp are both off: no client can connect");
     }
     return exit_status;
 }

@@ -14,7 +14,7 @@
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
-#define HEARTBEAT_MAX_US   UINT64_C(1000000)    /* older: the engine is silent */
+#define SILENCE_MAX_US     UINT64_C(1500000)    /* without a heartbeat, or a step that is due */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
 static enum sched_policy policy_from_text(const char *text)
@@ -192,16 +192,26 @@ static void launch_step(struct loop *loop)
     sched_launched(&loop->sched, loop->now_us);
 }
 
+/* A plan was made in this very pass: if calls wait and the engine still has nothing to do, then
+ * nothing will ever come of them. */
+static bool is_stuck(const struct loop *loop)
+{
+    return loop->engine == WORLD_ENGINE_IDLE && loop->stats.calls_waiting > 0 &&
+           loop->now_us - loop->step_done_us > SILENCE_MAX_US;
+}
+
 static const char *degraded_reason(const struct loop *loop)
 {
-    if (loop->now_us - loop->heartbeat_seen_us > HEARTBEAT_MAX_US) {
+    if (loop->now_us - loop->heartbeat_seen_us > SILENCE_MAX_US) {
         return "engine silent";
+    }
+    if (is_stuck(loop)) {
+        return "no progress";
     }
     return loop->engine == WORLD_ENGINE_DOWN ? "engine restarting" : NULL;
 }
 
-static void report_health(struct loop *loop, const struct loop_orders *orders,
-                          struct health *health)
+void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health)
 {
     const char *reason = degraded_reason(loop);
     *health = (struct health){
@@ -231,8 +241,11 @@ static void report_health(struct loop *loop, const struct loop_orders *orders,
 static void answer_operator(struct loop *loop, const struct loop_orders *orders)
 {
     struct health health;
-    report_health(loop, orders, &health);
-    sched_report(&loop->sched);
+    if (!textport_is_awake(&loop->textport)) {
+        return;
+    }
+    sched_report(&loop->sched);         /* looks at every call: not for nobody */
+    loop_health(loop, orders, &health);
     const struct textport_view view = {
         .stats = &loop->stats,
         .sched = &loop->sched,

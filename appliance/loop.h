@@ -64,5 +64,7 @@ void loop_listen_text(struct loop *loop, int32_t handle);
 /* One pass; false when the loop has ended (drained or told to stop). `listeners`: see
  * net_listen(). */
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
+/* What the text port says of the loop; the gauges of stats are those of the last sched_report(). */
+void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health);
 /* Every invariant of every stage. */
 void loop_check(const struct loop *loop);

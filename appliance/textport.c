@@ -316,6 +316,16 @@ void textport_poll(struct textport *port, const struct textport_view *view, uint
     }
 }
 
+bool textport_is_awake(const struct textport *port)
+{
+    for (uint32_t i = 0; i < port->slots_count; i++) {
+        if (port->slots[i].state != TEXTPORT_CLOSED) {
+            return true;
+        }
+    }
+    return port->accept_ready || port->accept_again_us != 0;
+}
+
 uint64_t textport_next_us(const struct textport *port, uint64_t now_us)
 {
     uint64_t next_us = port->accept_again_us != 0 ? port->accept_again_us : UINT64_MAX;

@@ -94,6 +94,8 @@ void textport_init(struct textport *port, const struct limits *limits, const str
 void textport_listen(struct textport *port, int32_t handle);
 /* Notes readiness of WORLD_SOURCE_TEXT; work is done in textport_poll(). */
 void textport_event(struct textport *port, const struct world_event *event);
+/* Somebody is connected, or wants to be: textport_poll() has something to do. */
+bool textport_is_awake(const struct textport *port);
 /* Accepts, reads, answers at most one line of each connection, sends, applies deadlines. */
 void textport_poll(struct textport *port, const struct textport_view *view, uint64_t now_us);
 /* When must it run even if nothing happens? 0: now; UINT64_MAX: never. */

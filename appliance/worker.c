@@ -79,6 +79,9 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
             step_header(&boot->step)->engine_us = clock_us() - start_us;
             control_done(control, seen, boot->shared.engine_bell);
         }
-        control->heartbeat++;
+        /* An idle worker lives; one that owes a step and does not run it does not. */
+        if (!control_is_owed(control, epoch)) {
+            control->heartbeat++;
+        }
     }
 }

@@ -302,6 +302,60 @@ static void test_a_gap_in_time_expires_nothing(void **state)
     assert_int_equal(rig.clients[0].done, CALLS_EACH);
 }
 
+static uint64_t stopped_heart(void *self)
+{
+    return 7;
+}
+
+/* Goes on for `us` of the world's time; the text port has nobody, so gauges are taken here. */
+static void wait_us(uint64_t us, struct health *health)
+{
+    const struct loop_orders orders = {.load_permille = 1000};
+    static const int32_t listeners[NET_LISTENERS_MAX] = {FAKE_LISTENER_HANDLE(0), -1};
+    uint64_t until_us = rig.fake.now_us + us;
+    while (rig.fake.now_us < until_us) {
+        assert_true(loop_pass(&rig.loop, &orders, listeners));
+    }
+    sched_report(&rig.loop.sched);
+    loop_health(&rig.loop, &orders, health);
+}
+
+static void test_health_is_ready_while_there_is_nothing_to_do(void **state)
+{
+    struct health health;
+    start(3);
+    wait_us(5000000, &health);
+    assert_int_equal(health.state, HEALTH_READY);
+}
+
+static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **state)
+{
+    struct health health;
+    start(4);
+    rig.loop.sched.settings.batch_calls = 0;        /* a scheduler that chooses nobody */
+    client_connect(&rig.clients[0]);
+    for (uint32_t i = 0; i < 200 && rig.clients[0].sent == 0; i++) {
+        wait_us(1000, &health);
+        client_move(&rig.clients[0]);
+    }
+    client_move(&rig.clients[0]);
+    wait_us(5000000, &health);
+    assert_int_equal(health.state, HEALTH_DEGRADED);
+    assert_string_equal(health.reason, "no progress");
+}
+
+static void test_health_leaves_ready_when_the_heart_stops(void **state)
+{
+    struct health health;
+    start(5);
+    wait_us(100000, &health);
+    assert_int_equal(health.state, HEALTH_READY);
+    rig.fake.world.engine_heartbeat = stopped_heart;
+    wait_us(2000000, &health);
+    assert_int_equal(health.state, HEALTH_DEGRADED);
+    assert_string_equal(health.reason, "engine silent");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +365,9 @@ int main(void)
         cmocka_unit_test(test_resets_give_everything_back_and_hurt_nobody),
         cmocka_unit_test(test_drain_ends_after_the_last_call),
         cmocka_unit_test(test_a_gap_in_time_expires_nothing),
+        cmocka_unit_test(test_health_is_ready_while_there_is_nothing_to_do),
+        cmocka_unit_test(test_health_leaves_ready_when_calls_wait_and_no_plan_comes),
+        cmocka_unit_test(test_health_leaves_ready_when_the_heart_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
