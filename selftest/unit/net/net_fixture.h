@@ -310,7 +310,7 @@ static inline void fixture_hello(struct fixture *f, uint32_t peer)
 static inline const uint8_t *fixture_program_id(const char *name)
 {
     static uint8_t id[CALL_PROGRAM_ID_BYTES];
-    assert_true(strlen(name) <= sizeof id);
+    ASSERT(strlen(name) <= sizeof id);
     memset(id, 0, sizeof id);
     memcpy(id, name, strlen(name));
     return id;
