@@ -8,8 +8,8 @@
  * DONE carries the digest of the tokens that were framed. With the terminal frame in the buffer the
  * slot is free.
  *
- * Back-pressure: what finds no room stays in the call's slot (`backlog`); the call that was stopped
- * is the first to go on, so that calls of one connection take turns. A call with more than
+ * Back-pressure: what finds no room stays in the call's slot (`backlog`). Calls of one connection
+ * take turns: who got a share of the room goes behind who got none. A call with more than
  * unsent_tokens waiting is paused: it gets no place in a batch until its client has read.
  *
  * Bounds: news: one look for each call; one frame of TOKENS for each look but where more are due.
@@ -280,13 +280,15 @@ void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
     while (rest-- > 0 && !connection->backlog) {
         struct call *call = &net->calls->calls[at];
         uint32_t call_index = at, generation = call->generation;
+        uint32_t unsent_bytes = connection->unsent_bytes;
         at = call->emit.conn_next;
         if (call->state == CALL_INTAKE) {
             continue;
         }
         if (!send_news(net, call_index, now_us)) {
             connection->backlog = true;
-            connection->calls_first = call_index;
+            /* Not again the one that was stopped: it may always have more to say. */
+            connection->calls_first = connection->unsent_bytes > unsent_bytes ? at : call_index;
         }
         if (call->generation == generation) {
             set_paused(net, call);
