@@ -11,7 +11,8 @@
  * slots in use, and connections[order[i]].position == i; a call of a closed connection has
  * connection == CALL_NONE, is cancelled, and is no more in the table of open calls.
  *
- * Deadlines are totals, not pauses: a byte now and then keeps nothing alive.
+ * Deadlines of reading are totals, not pauses: a byte now and then keeps nothing alive. That of
+ * writing is a pause: a reader that is slow but moves is not dropped.
  */
 #include "net/connection.h"
 
@@ -273,7 +274,8 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
     }
     bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
     if (silent) {
-        net->stats->connections_dropped++;
+        /* One that is closing was counted when it was told so. */
+        net->stats->connections_dropped += connection->state != NET_CLOSING ? 1 : 0;
         net_connection_close(net, index);
         return;
     }

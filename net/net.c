@@ -9,7 +9,8 @@
  * Invariants: see net_check(). Sockets are written in net_emit() only, but for the refusal of a
  * connection that finds no slot.
  *
- * Bounds: per pass O(open connections) plus what each may do; NET_ACCEPTS_PER_PASS accepts.
+ * Bounds: per pass O(open connections) plus what each may do; NET_ACCEPTS_PER_PASS accepts of
+ * each listener.
  *
  * Why readiness is not worked through when it comes: the order of events would decide who is
  * served; so every connection has one turn in each pass, whatever the others send.
@@ -162,13 +163,13 @@ static bool has_listener(const struct net *net)
 
 static void accept_all(struct net *net, uint64_t now_us)
 {
-    uint32_t rest = NET_ACCEPTS_PER_PASS;
     STATIC_ASSERT(NET_LISTENERS_MAX == 2, "has_listener() names each");
     if (!net->accepting && !net->draining && has_listener(net) &&
         now_us >= net->accept_again_us) {
         watch_listeners(net, WORLD_READABLE);
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        uint32_t rest = NET_ACCEPTS_PER_PASS;
         bool ready = net->accept_ready[i];
         net->accept_ready[i] = false;
         while (ready && net->accepting && rest > 0 && accept_one(net, i, now_us)) {

@@ -24,7 +24,7 @@
 #include "net/wire.h"
 
 #define NET_LISTENERS_MAX 2
-#define NET_ACCEPTS_PER_PASS 16
+#define NET_ACCEPTS_PER_PASS 16         /* of each listener: a flood on one starves no other */
 /* Longest text of one token; a vocabulary with longer ones serves token ids only. */
 #define NET_TOKEN_TEXT_BYTES_MAX 512
 /* Payload of TOKENS for one token: every byte of its text and of what was held can be U+FFFD. */

@@ -79,13 +79,15 @@ static void test_accepts_of_a_pass_are_limited(void **state)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 40; i++) {
-        assert_int_not_equal(fake_client_connect(&f->fake, (uint32_t)i % 2), FAKE_NONE);
+        assert_int_not_equal(fake_client_connect(&f->fake, 0), FAKE_NONE);
     }
+    uint32_t other = fake_client_connect(&f->fake, 1);
     fixture_pass(f);
-    assert_int_equal(f->fake.accepts, NET_ACCEPTS_PER_PASS);
+    assert_int_equal(f->fake.accepts, NET_ACCEPTS_PER_PASS + 1);
+    assert_true(f->fake.peers[other].accepted);         /* a flood holds up its own listener */
     fixture_passes(f, 3);
-    assert_int_equal(f->fake.accepts, 40);
-    assert_int_equal(f->stats.connections_refused, 36);
+    assert_int_equal(f->fake.accepts, 41);
+    assert_int_equal(f->stats.connections_refused, 37);
 }
 
 static void test_no_descriptors_stops_accepting_until_one_is_free(void **state)
@@ -136,6 +138,52 @@ static void test_client_that_reads_nothing_is_not_parsed_beyond_its_buffer(void 
     }
 }
 
+/* Told that it is wrong, a client that does not read is closed at the write deadline: one drop. */
+static void test_connection_that_fails_is_dropped_once(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    fake_client_window(&f->fake, peer, 0);
+    struct wire_accept accept = {0};
+    uint8_t bytes[64];
+    fixture_send(f, peer, bytes, wire_accept_encode(&accept, bytes, sizeof bytes));
+    fixture_pass(f);
+    assert_false(fake_client_is_closed(&f->fake, peer));
+    fixture_sleep(f, 10000001);
+    assert_true(fake_client_is_closed(&f->fake, peer));
+    assert_int_equal(f->stats.connections_dropped, 1);
+}
+
+/* Every call's one CANCEL has room in the inbox, however many frames came before it. */
+static void test_full_inbox_takes_the_cancels_of_lost_clients(void **state)
+{
+    struct fixture *f = *state;
+    struct limits limits = fixture_limits;
+    limits.commands = 16;
+    fixture_init(f, test_arena(), &limits);
+    uint32_t peers[4];
+    for (uint32_t p = 0; p < 4; p++) {
+        peers[p] = open_client(f);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        struct wire_call call = fixture_wire_call(i);
+        fixture_send_call(f, peers[i % 2], &call);
+    }
+    fixture_passes(f, 2);
+    expect_slots_free(f, 2);
+    for (uint32_t i = 0; i < 16; i++) {
+        fixture_send_program(f, peers[2 + i % 2], WIRE_PROGRAM_START, "p");
+    }
+    fake_client_reset(&f->fake, peers[0]);
+    fake_client_reset(&f->fake, peers[1]);
+    fixture_pass(f);
+    assert_int_equal(f->commands[COMMAND_PROGRAM_START], 8);
+    assert_int_equal(f->commands[COMMAND_CANCEL], 6);
+    fixture_passes(f, 2);
+    assert_int_equal(f->commands[COMMAND_PROGRAM_START], 16);
+    expect_slots_free(f, 8);
+}
+
 static void test_close_all_frees_everything(void **state)
 {
     struct fixture *f = *state;
@@ -167,6 +215,8 @@ int main(void)
         T(test_no_descriptors_stops_accepting_until_one_is_free),
         T(test_no_descriptors_is_tried_again_after_a_second),
         T(test_client_that_reads_nothing_is_not_parsed_beyond_its_buffer),
+        T(test_connection_that_fails_is_dropped_once),
+        T(test_full_inbox_takes_the_cancels_of_lost_clients),
         T(test_close_all_frees_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
