@@ -15,7 +15,8 @@
  * Hazards of the ratio (docs/decisions/0002): T = 0 never promotes by division, wait_max serves
  * there; and a program whose history is above beta would be promoted again after each demotion, for
  * ever, because promotion resets only W_c and T_c. Here the program's history counts for a call's
- * first promotion; a later one must be earned by the call alone, after a full first quantum.
+ * first promotion; a later one must be earned by the call alone. Between two lies a full first
+ * quantum of service anyway: without it there is no demotion.
  * Bounds: O(K) at arrival, else O(1); integers only.
  */
 #include "sched/policy.h"
@@ -85,12 +86,9 @@ static bool ratio_reached(const struct sched *sched, uint64_t wait_us, uint64_t 
 
 bool sched_policy_promotes(const struct sched *sched, const struct call *call, uint64_t now_us)
 {
-    uint64_t since_us = call->lifetime_service_us - call->promoted_service_us;
     ASSERT(call->queue > 0);
-    ASSERT(call->lifetime_service_us >= call->promoted_service_us);
-    if (call->promotions > 0 && since_us < sched->queues[0].quantum_us) {
-        return false;
-    }
+    /* It was demoted since: every demotion is preceded by a quantum of service. */
+    ASSERT(call->promotions == 0 || call->service_us >= sched->queues[0].quantum_us);
     uint64_t wait_us = call->wait_us + sched_elapsed_us(call->waiting_since_us, now_us);
     uint64_t service_us = call->service_us;
     if (sched->settings.wait_max_us > 0 && wait_us >= sched->settings.wait_max_us) {

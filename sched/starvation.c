@@ -24,7 +24,6 @@ static void promote(struct sched *sched, uint32_t call_index, uint64_t now_us)
     sched_queue_append(sched, 0, call_index);
     call->wait_us = 0;
     call->service_us = 0;
-    call->promoted_service_us = call->lifetime_service_us;
     call->promotions++;
     sched->stats->promotions++;
 }

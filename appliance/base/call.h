@@ -105,7 +105,7 @@ struct call {
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
     bool want_text;
     uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
-    volatile bool cancel;           /* net asks; sched ends it within one step */
+    bool cancel;                    /* net asks; sched ends it within one step */
     bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string ... */
     uint32_t stop_text_tokens;      /* ... and this many generated tokens lead up to its end */
     bool paused;                    /* the client does not read: no batch slot until it does */
@@ -124,7 +124,6 @@ struct call {
     uint64_t service_us;            /* T_c: reset by promotion */
     uint64_t lifetime_wait_us;      /* never reset */
     uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
-    uint64_t promoted_service_us;   /* lifetime service at the last promotion */
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
     uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
     uint64_t walk_sequence;         /* last plan whose walk came past it */

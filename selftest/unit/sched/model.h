@@ -132,8 +132,7 @@ static bool model_starved(const struct model_call *call)
 {
     uint64_t wait = call->wait + m.now - call->since;
     uint64_t service = call->service;
-    if (call->queue == 0 || call->paused || call->cancel ||
-        (call->promotions > 0 && call->service < m.set.quantum_us)) {
+    if (call->queue == 0 || call->paused || call->cancel) {
         return false;
     }
     if (m.set.wait_max_us > 0 && wait >= m.set.wait_max_us) {
