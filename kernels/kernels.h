@@ -78,8 +78,8 @@ MUST_CHECK enum status kernels_init(struct kernels **kernels,
                                     const struct kernels_settings *settings,
                                     const struct kernels_weights *weights, struct arena *arena,
                                     volatile uint64_t *heartbeat);
-/* Runs one step to its end; fills outs, out tokens and header.engine_us stays the caller's. The
- * record is the core's and trusted. */
+/* Runs one step to its end and fills outs and out tokens; header.engine_us is left to the caller.
+ * The record is the core's and trusted. */
 void kernels_run(struct kernels *kernels, const struct step *step);
 /* Ends the threads (tests). */
 void kernels_stop(struct kernels *kernels);

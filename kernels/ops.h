@@ -59,8 +59,9 @@ struct kernels_ops {
     /* out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
     void (*weigh)(const struct kernels_attention *attention);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
-     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or
-     * infinity among them makes the sum NaN and the values unspecified. Reads whole octets. */
+     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or +infinity
+     * among them, or nothing but -infinity, makes the sum NaN and the values unspecified; a
+     * -infinity beside finite values weighs as little as a weight can. Reads whole octets. */
     float (*exponentiate)(float *values, uint32_t count, float scale);
     /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of
      * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. */

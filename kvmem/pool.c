@@ -19,7 +19,7 @@
 
 #include "appliance/base/assert.h"
 
-#define BLOCK_POISON UINT32_MAX     /* what a released entry of a table holds in test builds */
+#define BLOCK_POISON UINT32_MAX     /* what a released entry of a table holds */
 
 void kvmem_plan(struct plan *plan, uint32_t blocks, uint32_t calls, uint32_t blocks_per_call)
 {

@@ -16,8 +16,9 @@
  *
  * Invariants: whether the victims' blocks will do is known before the first one loses them; the
  * first call that can run always fits (intake.c), so there is progress in each plan.
- * Bounds: O(rows + paused calls), and O(all calls) once per plan when blocks are short: the
- * search for victims goes from the tail of the last queue, and never twice past the same call.
+ * Bounds: O(rows + calls passed over), at most all open calls; and O(all calls) once per plan when
+ * blocks are short: the search for victims goes from the tail of the last queue, and never twice
+ * past the same call.
  */
 #include "sched/sched.h"
 

@@ -30,7 +30,7 @@ enum sched_policy {
     SCHED_PLAS,     /* program service = sum over completed calls (eq. 1) */
     SCHED_ATLAS,    /* program service = longest critical path seen (eq. 2; Algorithm 1, line 4) */
     SCHED_MLFQ,     /* each new call starts in the first queue (FastServe's baseline) */
-    SCHED_FCFS,     /* one queue, no demotion, no preemption */
+    SCHED_FCFS,     /* one queue; a call keeps its place, and yields blocks to earlier ones only */
 };
 
 struct sched_settings {
@@ -126,7 +126,7 @@ void sched_engine_lost(struct sched *sched, uint64_t now_us);
 bool sched_plan(struct sched *sched, uint64_t now_us);
 /* The step record has been submitted. */
 void sched_launched(struct sched *sched, uint64_t now_us);
-/* When must intake run even if nothing happens (deadlines, promotions)? UINT64_MAX: never. */
+/* When must intake run even if nothing happens (deadlines, stale programs)? UINT64_MAX: never. */
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us);
 /* No open call. */
 bool sched_is_idle(const struct sched *sched);

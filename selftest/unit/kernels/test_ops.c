@@ -64,6 +64,10 @@ static void test_exponentiate_nan_reaches_sum(void **state)
             values[bad] = bad % 2 ? NAN : INFINITY;
             assert_true(isnan(both[s]->exponentiate(values, 19, 1.0f)));
         }
+        float values[24] = {0};
+        values[7] = -INFINITY;              /* weighs next to nothing, and spoils nothing */
+        assert_true(both[s]->exponentiate(values, 19, 1.0f) == 18.0f);
+        assert_true(values[7] > 0 && values[7] < 1e-37f);
     }
 }
 
