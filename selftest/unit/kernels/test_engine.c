@@ -215,7 +215,39 @@ static void test_run_heartbeat_grows_each_layer(void **state)
     kernels_stop(rig.kernels);
 }
 
-static void test_run_sampled_tokens_do_not_depend_on_batch(void **state)
+/* A row that samples by chance: feeds tokens[first ..] up to `known`, as the core would plan it. */
+static void add_sampled_row(struct rig *rig, const uint32_t *tokens, uint32_t first, uint32_t known,
+                            uint32_t decode_steps)
+{
+    uint32_t r = step_header(&rig->step)->rows_count;
+    struct step_row *row = rig_row(rig, tokens + first, known - first, first, decode_steps);
+    row->sampling = (struct call_sampling){.seed = 3, .temperature = 1.5f, .top_p = 0.9f,
+                                           .top_k = 30, .repeat_penalty = 1.1f};
+    row->history_count = decode_steps > 0 ? known : 0;
+    memcpy(row->history, tokens, row->history_count * sizeof *tokens);
+    rig_blocks(rig, r, 16 * r, 1);
+}
+
+/* The same call in two chunks and three plans. */
+static void check_sampled_in_plans(struct rig *rig, const uint32_t *alone)
+{
+    uint32_t tokens[9 + DECODED];
+    memcpy(tokens, prompt, 9 * sizeof *prompt);
+    rig_clear(rig);
+    add_sampled_row(rig, tokens, 0, 5, 0);
+    kernels_run(rig->kernels, &rig->step);
+    rig_clear(rig);
+    add_sampled_row(rig, tokens, 5, 9, 3);
+    kernels_run(rig->kernels, &rig->step);
+    memcpy(tokens + 9, step_out_tokens(&rig->step, 0), 3 * sizeof *tokens);
+    rig_clear(rig);
+    add_sampled_row(rig, tokens, 9 + 2, 9 + 3, DECODED - 3);
+    kernels_run(rig->kernels, &rig->step);
+    memcpy(tokens + 9 + 3, step_out_tokens(&rig->step, 0), (DECODED - 3) * sizeof *tokens);
+    assert_memory_equal(tokens + 9, alone, DECODED * sizeof *tokens);
+}
+
+static void test_run_sampled_tokens_do_not_depend_on_batch_or_plan(void **state)
 {
     (void)state;
     struct rig rig;
@@ -224,12 +256,7 @@ static void test_run_sampled_tokens_do_not_depend_on_batch(void **state)
     for (uint32_t rows = 1; rows <= 8; rows += 7) {
         rig_clear(&rig);
         for (uint32_t r = 0; r < rows; r++) {
-            struct step_row *row = rig_row(&rig, prompt, 9, 0, DECODED);
-            row->sampling = (struct call_sampling){.seed = 3, .temperature = 1.5f, .top_p = 0.9f,
-                                                   .top_k = 30, .repeat_penalty = 1.1f};
-            row->history_count = 9;
-            memcpy(row->history, prompt, 9 * sizeof *prompt);
-            rig_blocks(&rig, r, 16 * r, 1);
+            add_sampled_row(&rig, prompt, 0, 9, DECODED);
         }
         kernels_run(rig.kernels, &rig.step);
         for (uint32_t r = 0; r < rows; r++) {
@@ -239,6 +266,7 @@ static void test_run_sampled_tokens_do_not_depend_on_batch(void **state)
             assert_memory_equal(step_out_tokens(&rig.step, r), alone, sizeof alone);
         }
     }
+    check_sampled_in_plans(&rig, alone);
     kernels_stop(rig.kernels);
 }
 
@@ -414,7 +442,7 @@ int main(void)
         cmocka_unit_test(test_run_stop_id_ends_its_row_only),
         cmocka_unit_test(test_run_not_finite_fails_its_row_only),
         cmocka_unit_test(test_run_heartbeat_grows_each_layer),
-        cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch),
+        cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

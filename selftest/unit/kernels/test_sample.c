@@ -7,6 +7,7 @@
  */
 #include "selftest/unit/test.h"
 
+#include "kernels/exp.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 #define VOCAB 6
@@ -116,6 +117,25 @@ static void test_sample_min_p_relative_to_heaviest(void **state)
     check_survivors(&sampling, 1u << 1 | 1u << 3);
 }
 
+/* Exactly on the bound: a sum that reaches top_p is enough, a weight of min_p stays. */
+static void test_sample_bounds_are_inclusive(void **state)
+{
+    (void)state;
+    uint32_t counts[VOCAB];
+    const float equals[VOCAB] = {0, 0, -80, -80, -80, -80};
+    struct call_sampling sampling = sampling_at(1);
+    sampling.top_k = 2;
+    sampling.top_p = 0.5f;
+    draw_counts(counts, equals, &sampling);
+    assert_int_equal(counts[0], DRAWS);
+    const float steps[VOCAB] = {0, -1, -2, -3, -4, -5};
+    sampling = sampling_at(1);
+    sampling.min_p = kernels_exp(-1);
+    draw_counts(counts, steps, &sampling);
+    assert_true(counts[1] > 0);
+    assert_int_equal(counts[0] + counts[1], DRAWS);
+}
+
 static void test_sample_top_k_equals_lower_id_stays(void **state)
 {
     (void)state;
@@ -215,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_sample_top_p_reaches_the_sum),
         cmocka_unit_test(test_sample_top_p_counts_after_top_k),
         cmocka_unit_test(test_sample_min_p_relative_to_heaviest),
+        cmocka_unit_test(test_sample_bounds_are_inclusive),
         cmocka_unit_test(test_sample_top_k_equals_lower_id_stays),
         cmocka_unit_test(test_sample_temperature_sharpens),
         cmocka_unit_test(test_sample_penalty_each_token_once),

@@ -235,14 +235,52 @@ static void test_lost_worker_ends_calls_that_were_cancelled(void **state)
     assert_int_equal(bench->stats.steps_lost, 1);
 }
 
+static void test_lost_worker_ends_calls_whose_deadline_passed_in_the_step(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(2);
+    uint32_t call = bench_take(bench, 1, 6, 9, 1);
+    bench_at(bench, call)->deadline_us = bench->now_us + 500;
+    bench_send(bench, call);
+    bench_intake(bench);
+    assert_true(bench_launch(bench));
+    bench->now_us += 700;
+    bench_intake(bench);
+    assert_int_equal(bench_at(bench, call)->state, CALL_RUNNING);
+    bench_lose(bench);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_DEADLINE);
+    assert_int_equal(bench_at(bench, call)->lifetime_wait_us, 700);
+    assert_int_equal(bench_at(bench, call)->lifetime_service_us, 0);
+}
+
+/* The prompt is read in chunks again: each chunk counts once, and new positions not at all. */
+static void test_recomputed_tokens_are_counted_once_over_chunks(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.prefill_tokens = 4;
+    struct bench *bench = bench_start(&settings, 64);
+    bench_call(bench, 1, 10, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    bench_lose(bench);
+    while (bench_step(bench)) {
+    }
+    assert_int_equal(bench->stats.recomputed_tokens, 10);
+    assert_int_equal(bench->stats.tokens_computed, 10 + 10 + 1);
+}
+
 static void test_report_counts_calls_by_state(void **state)
 {
     (void)state;
     struct bench *bench = fresh(1);
+    uint32_t refused = bench_call(bench, 9, 1, BENCH_CONTEXT);
+    assert_int_equal(bench_at(bench, refused)->finish, CALL_FINISH_REFUSED);
     for (uint32_t i = 0; i < 4; i++) {
         bench_call(bench, i, 1, 1);
     }
-    bench_at(bench, 3)->paused = true;
+    bench_at(bench, refused + 4)->paused = true;
     assert_true(bench_launch(bench));
     sched_report(&bench->sched);
     assert_int_equal(bench->stats.calls_open, 4);
@@ -269,6 +307,8 @@ int main(void)
         cmocka_unit_test(test_demotion_stops_at_the_last_queue),
         cmocka_unit_test(test_lost_worker_costs_a_recompute_and_no_place_in_the_queue),
         cmocka_unit_test(test_lost_worker_ends_calls_that_were_cancelled),
+        cmocka_unit_test(test_lost_worker_ends_calls_whose_deadline_passed_in_the_step),
+        cmocka_unit_test(test_recomputed_tokens_are_counted_once_over_chunks),
         cmocka_unit_test(test_report_counts_calls_by_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
