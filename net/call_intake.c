@@ -153,11 +153,9 @@ static void fill_stops(const struct net *net, struct call *call, const struct wi
     const struct gguf_vocab_info *info = &net->vocab->info;
     bool has_eos = false;
     if ((wire->flags & WIRE_CALL_IGNORE_EOS) == 0) {
-        uint32_t vocab_tokens = net->settings.limits->vocab_tokens;
-        uint32_t eot_id = info->eot_id < vocab_tokens ? info->eot_id : GGUF_NO_TOKEN;
-        uint32_t eos_id = info->eos_id < vocab_tokens ? info->eos_id : GGUF_NO_TOKEN;
-        add_stop_id(call, eot_id == eos_id ? GGUF_NO_TOKEN : eot_id, &call->emit.eot_is_eos);
-        add_stop_id(call, eos_id, &has_eos);
+        uint32_t eot_id = info->eot_id == info->eos_id ? GGUF_NO_TOKEN : info->eot_id;
+        add_stop_id(call, eot_id, &call->emit.eot_is_eos);
+        add_stop_id(call, info->eos_id, &has_eos);
     }
     call->eos_id_index_plus_1 = has_eos ? call->sampling.stop_ids_count : 0;
     call->stop_texts_count = wire->stop_texts_count;
@@ -196,7 +194,7 @@ static enum status fill_text(struct net_frame *frame, struct call *call,
     struct net *net = frame->net;
     uint32_t context_tokens = net->settings.limits->context_tokens, count = 0, first = 0;
     uint32_t bos_id = net->vocab->info.bos_id;
-    if ((wire->flags & WIRE_CALL_ADD_BOS) != 0 && bos_id < net->settings.limits->vocab_tokens) {
+    if ((wire->flags & WIRE_CALL_ADD_BOS) != 0 && bos_id != GGUF_NO_TOKEN) {
         call->tokens[first++] = bos_id;
     }
     if (wire->prompt_count > 0 &&
@@ -218,9 +216,7 @@ static void commit(struct net_frame *frame, uint32_t call_index)
     net_open_insert(net, call_index);
     exchange_command(net->exchange,
                      &(struct command){.kind = COMMAND_CALL,
-                                       .call = call_index,
-                                       .call_generation = net->calls->calls[call_index].generation,
-                                       .connection = frame->connection});
+                                       .call = call_index});
 }
 
 enum status net_call_intake(struct net_frame *frame)

@@ -133,7 +133,7 @@ const char *wire_field_name(enum wire_field field)
 }
 
 enum status wire_refuse(struct wire_fault *fault, enum status status, enum wire_field field,
-                          uint64_t found)
+                        uint64_t found)
 {
     fault->status = status;
     fault->field = field;
@@ -142,7 +142,7 @@ enum status wire_refuse(struct wire_fault *fault, enum status status, enum wire_
 }
 
 enum status wire_refuse_range(struct wire_fault *fault, enum wire_field field, uint64_t found,
-                                uint64_t min, uint64_t max)
+                              uint64_t min, uint64_t max)
 {
     fault->min = min;
     fault->max = max;
@@ -319,7 +319,7 @@ static enum status check_program_ok(const struct wire_program_ok *frame, struct 
 {
     if (frame->kind != WIRE_PROGRAM_START && frame->kind != WIRE_PROGRAM_END) {
         return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->kind, WIRE_PROGRAM_START,
-                            WIRE_PROGRAM_END);
+                                 WIRE_PROGRAM_END);
     }
     return STATUS_OK;
 }
@@ -329,7 +329,7 @@ static enum status check_done(const struct wire_done *frame, struct wire_fault *
     fault->call_id = frame->call_id;
     if (frame->finish < CALL_FINISH_LENGTH || frame->finish > CALL_FINISH_FAILED) {
         return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->finish, CALL_FINISH_LENGTH,
-                            CALL_FINISH_FAILED);
+                                 CALL_FINISH_FAILED);
     }
     return STATUS_OK;
 }
@@ -346,7 +346,7 @@ static enum status check_done(const struct wire_done *frame, struct wire_fault *
         memset(&got, 0, sizeof got);                                                          \
         *fault = (struct wire_fault){.frame_type = (frame_type_)};                            \
         layout_##name(&in, &got);                                                             \
-        TRY(wire_check_end(&in, fault));                                                           \
+        TRY(wire_check_end(&in, fault));                                                      \
         TRY(check);                                                                           \
         *frame = got;                                                                         \
         return STATUS_OK;                                                                     \
@@ -410,10 +410,10 @@ uint32_t wire_frame_close(struct bytes *out, uint8_t type)
 /* The layouts take what they write as not const, because they also read: they get a copy. */
 #define ENCODE_BODY(name, type_)                        \
     {                                                   \
-        struct bytes out = wire_frame_open(bytes, max);      \
+        struct bytes out = wire_frame_open(bytes, max); \
         struct wire_##name copy = *frame;               \
         layout_##name(&out, &copy);                     \
-        return wire_frame_close(&out, (uint8_t)(type_));     \
+        return wire_frame_close(&out, (uint8_t)(type_));\
     }
 #define ENCODE_FIXED(name, type_) \
     uint32_t wire_##name##_encode(const struct wire_##name *frame, uint8_t *bytes, uint32_t max) \

@@ -86,8 +86,8 @@ static enum status check_float(const struct wire_range *range, float value,
         return STATUS_OK;
     }
     return wire_refuse_range(fault, range->field, thousandths((double)value),
-                        thousandths(range->min) + (range->min_open ? 1 : 0),
-                        thousandths(range->max) - (range->max_open ? 1 : 0));
+                             thousandths(range->min) + (range->min_open ? 1 : 0),
+                             thousandths(range->max) - (range->max_open ? 1 : 0));
 }
 
 static enum status check_range(const struct wire_range *range, const struct wire_call *frame,
@@ -106,7 +106,7 @@ static enum status check_range(const struct wire_range *range, const struct wire
     value = range->number == WIRE_U64 ? value : narrow;
     if (value < (uint64_t)range->min || value > (uint64_t)range->max) {
         return wire_refuse_range(fault, range->field, value, (uint64_t)range->min,
-                            (uint64_t)range->max);
+                                 (uint64_t)range->max);
     }
     return STATUS_OK;
 }
@@ -125,11 +125,11 @@ static enum status check_call_fixed(const struct bytes *in, const struct wire_ca
     }
     if (frame->sampling.stop_ids_count > WIRE_STOP_IDS_MAX) {
         return wire_refuse_range(fault, WIRE_FIELD_STOP_IDS, frame->sampling.stop_ids_count, 0,
-                            WIRE_STOP_IDS_MAX);
+                                 WIRE_STOP_IDS_MAX);
     }
     if (frame->stop_texts_count > CALL_STOP_TEXTS_MAX) {
         return wire_refuse_range(fault, WIRE_FIELD_STOP_TEXTS, frame->stop_texts_count, 0,
-                            CALL_STOP_TEXTS_MAX);
+                                 CALL_STOP_TEXTS_MAX);
     }
     return STATUS_OK;
 }
@@ -145,7 +145,7 @@ static enum status decode_stop_texts(struct bytes *in, struct wire_call *frame,
         }
         if (text->length_bytes == 0 || text->length_bytes > CALL_STOP_TEXT_BYTES) {
             return wire_refuse_range(fault, WIRE_FIELD_STOP_TEXTS, text->length_bytes, 1,
-                                CALL_STOP_TEXT_BYTES);
+                                     CALL_STOP_TEXT_BYTES);
         }
         bytes_block(in, text->bytes, text->length_bytes);
         if (!in->failed && !utf8_is_valid(text->bytes, text->length_bytes)) {

@@ -7,8 +7,8 @@
  *   outbox  sched -> net   answers to program commands
  *   emit    sched -> net   calls that have something new to tell, each at most once
  *
- * Capacity: net stops reading connections before the inbox is full (inbox_room); a call is at most
- * once in `emit`; an answer is always the answer to one command of the same pass.
+ * Capacity: net acts on a frame only while every call's one CANCEL still fits behind it; a call is
+ * at most once in `emit`; an answer is always the answer to one command of the same pass.
  */
 #include "appliance/base/call.h"
 #include "appliance/base/ring.h"
@@ -45,7 +45,7 @@ struct exchange {
     struct command *inbox;
     struct ring outbox_ring;    /* sched pushes, net pops; full: impossible, one per command */
     struct answer *outbox;
-    struct ring emit_ring;      /* sched and net push, net pops; full: impossible, one per call */
+    struct ring emit_ring;      /* sched pushes, net pops; full: impossible, one per call */
     uint32_t *emit;
 };
 

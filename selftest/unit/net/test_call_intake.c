@@ -149,6 +149,23 @@ static void test_token_outside_the_vocabulary_is_refused(void **state)
     refuse_call(f, peer, &call, STATUS_BAD_TOKEN, WIRE_FIELD_STOP_IDS);
 }
 
+static void test_scheduler_sees_thread_and_absolute_deadline(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    fixture_sleep(f, 1000);
+    call.thread = 77;
+    const struct call *slot = fixture_call(f, start_call(f, peer, &call));
+    assert_int_equal(slot->thread, 77);
+    assert_true(slot->deadline_us == UINT64_MAX);
+    assert_true(slot->arrived_us == f->fake.now_us);
+    call.call_id = 2;
+    call.deadline_us = 5000;
+    slot = fixture_call(f, start_call(f, peer, &call));
+    assert_true(slot->deadline_us == f->fake.now_us + 5000);
+}
+
 static void test_eos_is_added_last_unless_ignored(void **state)
 {
     struct fixture *f = *state;
@@ -245,6 +262,8 @@ static void test_refusal_of_the_scheduler_becomes_an_error(void **state)
     refuse_call(f, peer, &call, STATUS_BUSY_PROGRAMS, WIRE_FIELD_PROGRAM_ID);
     f->refuse_with = STATUS_BAD_PROMPT_LENGTH;
     refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    assert_int_equal(got.error.fault.found, call.prompt_count + call.max_tokens);
+    assert_int_equal(got.error.fault.max, f->limits.context_tokens);
     expect_alive(f, peer);
 }
 
@@ -285,6 +304,7 @@ int main(void)
         T(test_text_without_vocabulary_is_refused),
         T(test_empty_text_without_bos_in_the_vocabulary_is_refused),
         T(test_token_outside_the_vocabulary_is_refused),
+        T(test_scheduler_sees_thread_and_absolute_deadline),
         T(test_eos_is_added_last_unless_ignored),
         T(test_call_id_that_is_open_is_refused_everywhere),
         T(test_call_id_is_free_after_the_terminal_frame_or_the_connection),

@@ -210,6 +210,56 @@ static void test_idle_connection_is_closed_but_not_while_a_call_is_open(void **s
     fixture_sleep(f, 900000001);
     expect_error(f, idle, STATUS_GONE_DEADLINE, WIRE_FIELD_CONNECTION, true);
     assert_false(fake_client_is_closed(&f->fake, busy));
+    fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
+    fixture_pass(f);
+    fixture_sleep(f, 899999999);            /* silence counts from the last answer */
+    assert_false(fake_client_is_closed(&f->fake, busy));
+    fixture_sleep(f, 2);
+    assert_true(fake_client_is_closed(&f->fake, busy));
+}
+
+static void test_time_of_a_frame_begins_with_its_own_first_byte(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t bytes[64];
+    uint32_t count = wire_ping_encode(&(struct wire_ping){3}, WIRE_PING, bytes, sizeof bytes);
+    uint32_t peer = open_client(f);
+    fixture_send(f, peer, bytes, 10);
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_sleep(f, 4000000);
+        fixture_send(f, peer, bytes + 10, count - 10);
+        fixture_send(f, peer, bytes, 10);
+        fixture_pass(f);
+        assert_true(fixture_receive(f, peer, &got));
+        assert_int_equal(got.type, WIRE_PONG);
+    }
+    fixture_sleep(f, 5000000);
+    expect_error(f, peer, STATUS_GONE_DEADLINE, WIRE_FIELD_CONNECTION, true);
+}
+
+/* The half frame's rest is not read while replies find no room: that is not the client's time. */
+static void test_time_of_a_frame_stands_still_while_nothing_is_read(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t bytes[64];
+    uint32_t count = wire_ping_encode(&(struct wire_ping){3}, WIRE_PING, bytes, sizeof bytes);
+    uint32_t peer = open_client(f);
+    fake_client_window(&f->fake, peer, 0);
+    /* One PONG more than leaves room for a reply. */
+    uint32_t pings = (f->limits.send_bytes - WIRE_REPLY_BYTES_MAX) / count + 1;
+    for (uint32_t i = 0; i < pings; i++) {
+        fixture_send(f, peer, bytes, count);
+    }
+    fixture_send(f, peer, bytes, 10);
+    fixture_sleep(f, 9000000);
+    assert_int_equal(f->stats.frames_received, 1 + pings);
+    fake_client_window(&f->fake, peer, FAKE_QUEUE_BYTES);
+    fixture_send(f, peer, bytes + 10, count - 10);
+    fixture_passes(f, 3);
+    for (uint32_t i = 0; i <= pings; i++) {
+        assert_true(fixture_receive(f, peer, &got));
+        assert_int_equal(got.type, WIRE_PONG);
+    }
 }
 
 static void test_burst_is_worked_off_in_shares(void **state)
@@ -327,6 +377,8 @@ int main(void)
         T(test_half_a_frame_ends_at_its_deadline_though_bytes_trickle),
         T(test_half_a_greeting_ends_silently_at_its_deadline),
         T(test_idle_connection_is_closed_but_not_while_a_call_is_open),
+        T(test_time_of_a_frame_begins_with_its_own_first_byte),
+        T(test_time_of_a_frame_stands_still_while_nothing_is_read),
         T(test_burst_is_worked_off_in_shares),
         T(test_program_frames_are_answered_in_order),
         T(test_program_refusal_is_an_error),

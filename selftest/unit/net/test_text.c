@@ -124,7 +124,7 @@ static void test_stop_string_in_the_last_tokens_of_a_finished_call_counts(void *
     fixture_generate(f, slot, FIXTURE_BYTE('a'));
     fixture_generate(f, slot, FIXTURE_BYTE('!'));
     fixture_generate(f, slot, FIXTURE_BYTE('b'));
-    fixture_finish(f, slot, CALL_FINISH_LENGTH, STATUS_OK);
+    fixture_finish(f, slot, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE);
     fixture_passes(f, 2);
     read_all(f, peer);
     assert_int_equal(answers[1].end.finish, CALL_FINISH_STOP_TEXT);

@@ -75,11 +75,16 @@ static void test_decode_call_at_its_bounds_is_as_the_table_says(void **state)
 static void test_refuse_float_reports_thousandths(void **state)
 {
     struct wire_fault fault;
-    const struct wire_range *top_p = NULL;
+    const struct wire_range *top_p = NULL, *min_p = NULL;
     for (uint32_t i = 0; i < wire_call_ranges_count; i++) {
-        top_p = wire_call_ranges[i].field == WIRE_FIELD_TOP_P ? &wire_call_ranges[i] : top_p;
+        const struct wire_range *range = &wire_call_ranges[i];
+        top_p = range->field == WIRE_FIELD_TOP_P ? range : top_p;
+        min_p = range->field == WIRE_FIELD_MIN_P ? range : min_p;
     }
-    assert_non_null(top_p);
+    assert_true(top_p != NULL && min_p != NULL);
+    assert_status(STATUS_BAD_FIELD, judge(min_p, 1.0, &fault));
+    assert_int_equal(fault.min, 0);
+    assert_int_equal(fault.max, 999);
     assert_status(STATUS_BAD_FIELD, judge(top_p, 1.5, &fault));
     assert_int_equal(fault.found, 1500);
     assert_int_equal(fault.min, 1);
