@@ -123,8 +123,8 @@ static int prepare(struct load *load)
 {
     const struct agx_welcome *welcome = &load->dial.agx.welcome;
     if (load->tokens_max + PROMPT_MAX > welcome->context_tokens_max) {
-        fprintf(stderr, "agx: --max-tokens: at most %" PRIu32 " here\n",
-                welcome->context_tokens_max - PROMPT_MAX);
+        fprintf(stderr, "agx: --max-tokens and prompts of up to %d tokens do not fit a context of %"
+                PRIu32 "\n", PROMPT_MAX, welcome->context_tokens_max);
         return EXIT_USAGE;
     }
     if (load->in_flight > welcome->calls_per_connection_max) {

@@ -280,6 +280,11 @@ static void test_next_more_tokens_than_asked_are_found(void **state)
     open_call(&agx);
     feed_tokens(&agx, 1, 0, nine, 9);
     expect_next(&agx, AGX_ERROR_INDEX);
+    open_call(&agx);                        /* the same over two frames */
+    feed_tokens(&agx, 1, 0, nine, 5);
+    expect_next(&agx, AGX_OK);
+    feed_tokens(&agx, 1, 5, nine, 4);
+    expect_next(&agx, AGX_ERROR_INDEX);
 }
 
 static void test_next_lost_tail_is_found(void **state)
