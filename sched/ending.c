@@ -77,7 +77,6 @@ void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish f
     sched_call_drop_kv(sched, call_index);
     sched_policy_credit(sched, program, call);
     program->wait_us += call->lifetime_wait_us;
-    program->tokens_generated += call->generated_tokens;
     program->calls_ended++;
     sched_program_detach(sched, call_index, now_us);
     call->state = CALL_FINISHED;

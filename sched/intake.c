@@ -53,7 +53,7 @@ static void refuse(struct sched *sched, uint32_t call_index, enum status status,
 static void commit(struct sched *sched, uint32_t call_index, uint32_t program, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
-    sched_program_attach(sched, program, call_index, now_us);
+    sched_program_attach(sched, program, call_index);
     call->state = CALL_QUEUED;
     call->priority_us = sched->programs[program].service_us;
     call->waiting_since_us = now_us;

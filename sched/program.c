@@ -169,8 +169,7 @@ enum status sched_program_end(struct sched *sched, const uint8_t *id, struct pro
     return STATUS_OK;
 }
 
-void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_index,
-                          uint64_t now_us)
+void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_index)
 {
     struct program *program = &sched->programs[index];
     struct call *call = sched_call(sched, call_index);
@@ -186,7 +185,6 @@ void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_ind
     }
     program->first_call = call_index;
     program->active_calls++;
-    program->last_arrival_us = now_us;
 }
 
 void sched_program_detach(struct sched *sched, uint32_t call_index, uint64_t now_us)

@@ -60,8 +60,7 @@ struct program {
     uint32_t active_calls;          /* its open calls: threads of the paper */
     uint32_t first_call;            /* list of them, through call.program_next */
     uint32_t calls_ended;
-    uint64_t tokens_generated;
-    uint64_t started_us, last_arrival_us, last_completion_us;
+    uint64_t started_us, last_completion_us;
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
     uint32_t idle_next, idle_prev;  /* private: idle programs, oldest first */
     uint64_t idle_since_us;         /* private: since when it has had no open call */
