@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: all threads run, nobody passes a barrier before all came, with fewer CPUs than threads too.
- * Method: counters that each phase checks; many runs and phases; 1 to 24 threads.
+ * Goal: all threads run, nobody passes a barrier before all came, with fewer CPUs than threads too;
+ * in a run of the caller alone the others stay out of it.
+ * Method: counters that each phase checks; many runs and phases, every third one alone; 1 to 24
+ * threads.
  */
 #define TEST_ARENA_BYTES (64u << 20)    /* stacks, which are larger under a thread sanitizer */
 #include "selftest/unit/test.h"
@@ -17,12 +19,11 @@ static _Atomic uint32_t early, runs_seen[KERNELS_THREADS_MAX];
 
 static void work(void *context, uint32_t thread)
 {
-    uint32_t count = *(const uint32_t *)context;
     runs_seen[thread]++;
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         arrivals[phase]++;
         kernels_threads_wait(&threads);
-        early += arrivals[phase] % count != 0;
+        early += arrivals[phase] != threads.crew;
         kernels_threads_wait(&threads);
     }
 }
@@ -32,14 +33,18 @@ static void check_crew(uint32_t count)
     struct arena *arena = test_arena();
     struct plan plan = {0};
     kernels_threads_plan(&plan, count);
-    assert_status(STATUS_OK, kernels_threads_init(&threads, count, work, &count, arena));
+    assert_status(STATUS_OK, kernels_threads_init(&threads, count, work, NULL, arena));
     assert_int_equal(arena->used_bytes, plan_tier_bytes(&plan, TIER_ENGINE));
     memset(runs_seen, 0, sizeof runs_seen);
-    memset(arrivals, 0, sizeof arrivals);
-    for (uint32_t run = 1; run <= RUNS; run++) {
-        kernels_threads_run(&threads, false);
-        for (uint32_t i = 0; i < count; i++) {
-            assert_int_equal(runs_seen[i], run);
+    for (uint32_t run = 0, together = 0; run < RUNS; run++) {
+        bool alone = run % 3 == 1;
+        together += !alone;
+        memset(arrivals, 0, sizeof arrivals);
+        kernels_threads_run(&threads, alone);
+        assert_int_equal(threads.crew, alone ? 1 : count);
+        assert_int_equal(runs_seen[0], run + 1);
+        for (uint32_t i = 1; i < count; i++) {
+            assert_int_equal(runs_seen[i], together);
         }
     }
     assert_int_equal(early, 0);
