@@ -6,7 +6,8 @@
  *         tokens/s of decode with 1, 4, 16 and 32 calls and of a prefill of 256 tokens; for each
  *         the best, median and worst of the runs, and what the median means in GB/s and GFLOP/s
  *     bench MODEL.gguf [--threads N] --greedy N
- *         greedy ids from BOS (token 1) on standard output, tokens/s on standard error
+ *         greedy ids from BOS (token 1) on standard output, tokens/s on standard error; N is
+ *         rounded up to whole plans
  *
  * The formulas: a decode step reads every packed weight once, and the keys and values of every call
  * so far (those of the middle of the run); a token costs two operations a weight of the products,
@@ -298,7 +299,7 @@ int main(int count, char **words)
         } else if (strcmp(words[i], "--runs") == 0) {
             bench.runs = number(words[i + 1], RUNS_MAX);
         } else if (strcmp(words[i], "--greedy") == 0) {
-            ids = number(words[i + 1], GREEDY_MAX) / STEPS * STEPS;
+            ids = (number(words[i + 1], GREEDY_MAX) + STEPS - 1) / STEPS * STEPS;
         } else if (strcmp(words[i], "--simd") == 0) {
             simd = strcmp(words[i + 1], "plain") == 0 ? KERNELS_PLAIN : simd;
         } else {
