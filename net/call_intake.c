@@ -153,8 +153,7 @@ static void fill_stops(const struct net *net, struct call *call, const struct wi
     const struct gguf_vocab_info *info = &net->vocab->info;
     bool has_eos = false;
     if ((wire->flags & WIRE_CALL_IGNORE_EOS) == 0) {
-        uint32_t eot_id = info->eot_id == info->eos_id ? GGUF_NO_TOKEN : info->eot_id;
-        add_stop_id(call, eot_id, &call->emit.eot_is_eos);
+        add_stop_id(call, info->eot_id, &call->emit.eot_is_eos);
         add_stop_id(call, info->eos_id, &has_eos);
     }
     call->eos_id_index_plus_1 = has_eos ? call->sampling.stop_ids_count : 0;

@@ -163,14 +163,14 @@ static enum call_finish finish_of(const struct call *call)
     if (call->stop_text_hit) {
         return CALL_FINISH_STOP_TEXT;
     }
-    uint32_t added = call->sampling.stop_ids_count - (call->eos_id_index_plus_1 != 0 ? 1 : 0);
-    if (call->finish == CALL_FINISH_STOP_ID && call->emit.eot_is_eos &&
-        call->generated_tokens > 0 && added > 0 &&
-        call->tokens[call->prompt_tokens + call->generated_tokens - 1] ==
-            call->sampling.stop_ids[added - 1]) {
-        return CALL_FINISH_EOS;
+    if (call->finish != CALL_FINISH_STOP_ID || !call->emit.eot_is_eos) {
+        return call->finish;
     }
-    return call->finish;
+    ASSERT(call->generated_tokens > 0);
+    uint32_t last = call->tokens[call->prompt_tokens + call->generated_tokens - 1];
+    uint32_t behind = call->eos_id_index_plus_1 != 0 ? 1 : 0;
+    uint32_t eot_id = call->sampling.stop_ids[call->sampling.stop_ids_count - 1 - behind];
+    return last == eot_id ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
 }
 
 static bool send_done(struct net *net, struct call *call, uint64_t now_us)

@@ -282,6 +282,7 @@ static void test_draining_refuses_new_work_and_lets_open_calls_end(void **state)
     fixture_send_program(f, peer, WIRE_PROGRAM_START, "new");
     fixture_pass(f);
     expect_error(f, peer, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, false);
+    assert_int_not_equal(net_next_us(&f->net, f->fake.now_us), 0);
     uint32_t late = fake_client_connect(&f->fake, 0);
     fixture_passes(f, 3);
     assert_false(f->fake.peers[late].accepted);

@@ -78,9 +78,17 @@ static void test_end_of_turn_token_is_reported_as_eos(void **state)
         fixture_finish(f, slot, CALL_FINISH_STOP_ID, STATUS_OK);
         fixture_pass(f);
     }
+    f->vocab.info.eot_id = f->vocab.info.eos_id;    /* one token is both: it is asked for once */
+    struct wire_call call = fixture_wire_call(3);
+    uint32_t slot = start_call(f, peer, &call);
+    assert_int_equal(fixture_call(f, slot)->sampling.stop_ids_count, 1);
+    fixture_generate(f, slot, f->vocab.info.eos_id);
+    fixture_finish(f, slot, CALL_FINISH_STOP_ID, STATUS_OK);
+    fixture_pass(f);
     read_all(f, peer);
     assert_int_equal(answers[1].end.finish, CALL_FINISH_EOS);
     assert_int_equal(answers[2].end.finish, CALL_FINISH_STOP_ID);
+    assert_int_equal(answers[3].end.finish, CALL_FINISH_EOS);
 }
 
 static void test_short_sends_change_nothing(void **state)

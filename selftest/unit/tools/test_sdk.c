@@ -535,6 +535,21 @@ static void test_call_bad_arguments_name_the_field(void **state)
     expect_argument(bad, "prompt");
 }
 
+static void test_call_beyond_the_appliances_frame_is_refused(void **state)
+{
+    struct agx agx;
+    uint32_t ids[100] = {0};
+    struct agx_call call = call_of_three(1);
+    open_session(&agx);
+    agx.welcome.frame_bytes_max = WIRE_CALL_BYTES_MIN + sizeof ids - 1;
+    call.prompt_ids = ids;
+    call.prompt_ids_count = 100;
+    assert_int_equal(agx_session_call(&agx, &call), AGX_ERROR_ARGUMENT);
+    assert_string_equal(agx_fault(&agx)->field, "length");
+    agx.welcome.frame_bytes_max++;
+    assert_int_equal(agx_session_call(&agx, &call), AGX_OK);
+}
+
 static void test_call_long_stop_text_is_refused(void **state)
 {
     char text[CALL_STOP_TEXT_BYTES + 2];
@@ -756,6 +771,7 @@ int main(void)
         cmocka_unit_test(test_welcome_unsound_is_refused),
         cmocka_unit_test(test_welcome_refused_version_or_busy),
         cmocka_unit_test(test_call_bad_arguments_name_the_field),
+        cmocka_unit_test(test_call_beyond_the_appliances_frame_is_refused),
         cmocka_unit_test(test_call_long_stop_text_is_refused),
         cmocka_unit_test(test_call_open_id_is_refused),
         cmocka_unit_test(test_call_beyond_table_is_space),
