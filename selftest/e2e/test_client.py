@@ -128,6 +128,7 @@ def test_wrong_command_lines_are_usage_errors():
                       ("replay",), ("demo", "x"), ("load", "--calls", " 1")):
         done = run("agx", *arguments)
         assert done.returncode == USAGE and done.stderr, (arguments, done)
+    assert "before the command" in run("agx", "generate", "--to", "127.0.0.1:1").stderr
 
 
 def test_help_is_no_error():

@@ -150,6 +150,16 @@ static const struct option_row *find_row(const struct option_table *table, const
     return NULL;
 }
 
+static int refuse_unknown(const char *word, const char *command)
+{
+    if (strncmp(word, "--to", 4) == 0) {
+        fprintf(stderr, "agx: --to stands before the command: agx --to ADDRESS %s ...\n", command);
+    } else {
+        fprintf(stderr, "agx: %s: no such option; see `agx %s --help`\n", word, command);
+    }
+    return EXIT_USAGE;
+}
+
 /* argv[*at] starts with a dash; moves *at over its value. */
 static int take_option(const struct option_table *table, int argc, char **argv, int *at,
                        uint64_t *seen)
@@ -157,8 +167,7 @@ static int take_option(const struct option_table *table, int argc, char **argv, 
     const char *word = argv[*at], *equals = strchr(word, '=');
     const struct option_row *row = find_row(table, word);
     if (row == NULL) {
-        fprintf(stderr, "agx: %s: no such option; see `agx %s --help`\n", word, argv[0]);
-        return EXIT_USAGE;
+        return refuse_unknown(word, argv[0]);
     }
     uint64_t bit = UINT64_C(1) << (row - table->rows);
     if ((*seen & bit) != 0 && row->kind != OPTION_IDS && row->kind != OPTION_TEXTS) {
