@@ -4,6 +4,7 @@
  * What: the parts of the tokenizers that are not for others: the word under work, its merge loop,
  * the word cache, the output, and the steps of vocab_encode(). Private to config.
  */
+#include "appliance/base/fnv.h"
 #include "config/vocab.h"
 
 #define VOCAB_END UINT32_MAX        /* no symbol */
@@ -77,10 +78,7 @@ static inline bool vocab_is_plain(const struct vocab *vocab, uint32_t token)
 }
 static inline uint64_t vocab_hash(const uint8_t *text, uint32_t bytes)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ bytes;
-    for (uint32_t i = 0; i < bytes; i++) {
-        hash = (hash ^ text[i]) * UINT64_C(0x100000001b3);
-    }
+    uint64_t hash = fnv_add(FNV_START ^ bytes, text, bytes);
     return hash ^ hash >> 32;
 }
 static inline uint32_t vocab_pair_hash(uint32_t left, uint32_t right)

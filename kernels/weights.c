@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "appliance/base/fnv.h"
+
 #define PIECE_BYTES   (2048u * KERNELS_Q8_FILE_BYTES)   /* whole floats, halves and blocks */
-#define FNV_BASIS     0xcbf29ce484222325u
-#define FNV_PRIME     0x100000001b3u
 #define LAYER_NONE    UINT32_MAX
 
 STATIC_ASSERT(PIECE_BYTES % 4 == 0, "a piece cuts at whole floats");
@@ -260,14 +260,6 @@ static struct kernels_weights *weights_place(const struct gguf *gguf, struct are
     return weights;
 }
 
-static uint64_t fnv_add(uint64_t digest, const uint8_t *bytes, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        digest = (digest ^ bytes[i]) * FNV_PRIME;
-    }
-    return digest;
-}
-
 static bool vector_store(float *vector, uint64_t offset, const uint8_t *piece, uint64_t bytes)
 {
     uint8_t *to = (uint8_t *)vector + offset;
@@ -346,7 +338,7 @@ enum status kernels_loading_begin(struct kernels_loading *loading, const struct 
     loading->weights = weights_place(gguf, arena);
     loading->done_bytes = 0;
     loading->total_bytes = totals_of(gguf).file_bytes;
-    loading->digest = FNV_BASIS;
+    loading->digest = FNV_START;
     loading->tensor_next = 0;
     slots_order(loading->order, gguf);
     return STATUS_OK;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "appliance/base/bytes.h"
+#include "appliance/base/fnv.h"
 #include "net/wire_frame.h"
 
 /* ---- header, checksum, digest ---------------------------------------------------------------- */
@@ -98,9 +99,10 @@ uint32_t wire_checksum(const uint8_t *header, const uint8_t *payload, uint32_t p
 uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t shift = 0; shift < 32; shift += 8) {
-            digest = (digest ^ ((tokens[i] >> shift) & 0xff)) * UINT64_C(0x100000001b3);
-        }
+        const uint32_t token = tokens[i];
+        const uint8_t bytes[4] = {(uint8_t)token, (uint8_t)(token >> 8), (uint8_t)(token >> 16),
+                                  (uint8_t)(token >> 24)};
+        digest = fnv_add(digest, bytes, sizeof bytes);
     }
     return digest;
 }

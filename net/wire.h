@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "appliance/base/call.h"
+#include "appliance/base/fnv.h"
 #include "appliance/base/status.h"
 
 #define WIRE_MAGIC          UINT32_C(0x31584741)
@@ -149,7 +150,7 @@ struct wire_error {
 };
 
 /* FNV-1a, 64 bits, over the little-endian bytes of each token id; start with WIRE_DIGEST_START. */
-#define WIRE_DIGEST_START UINT64_C(0xcbf29ce484222325)
+#define WIRE_DIGEST_START FNV_START
 uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 
 /* Decoders of payloads. `count` is the payload's length, already checked against the type. */

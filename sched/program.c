@@ -17,18 +17,14 @@
 
 #include <string.h>
 
+#include "appliance/base/fnv.h"
 #include "sched/queue.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
-#define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME  UINT64_C(0x100000001b3)
 
 static uint32_t *chain_of(const struct sched *sched, const uint8_t *id)
 {
-    uint64_t hash = FNV_OFFSET;
-    for (uint32_t i = 0; i < CALL_PROGRAM_ID_BYTES; i++) {
-        hash = (hash ^ id[i]) * FNV_PRIME;
-    }
+    uint64_t hash = fnv_add(FNV_START, id, CALL_PROGRAM_ID_BYTES);
     return &sched->program_hash[(uint32_t)(hash ^ (hash >> 32)) & sched->program_hash_mask];
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "appliance/base/fnv.h"
 #include "selftest/post/post.h"
 
 #define PROMPT_TOKENS 24
@@ -48,11 +49,8 @@ static bool logits_digest(const struct boot *boot, enum kernels_simd simd, uint6
     }
     fill_step(boot, &boot->step);
     kernels_run(kernels, &boot->step);
-    const uint8_t *bytes = (const uint8_t *)kernels_logits(kernels);
-    *digest = UINT64_C(0xcbf29ce484222325);
-    for (uint64_t i = 0; i < (uint64_t)boot->limits.vocab_tokens * sizeof(float); i++) {
-        *digest = (*digest ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
+    *digest = fnv_add(FNV_START, kernels_logits(kernels),
+                      (uint64_t)boot->limits.vocab_tokens * sizeof(float));
     kernels_stop(kernels);
     return step_out(&boot->step, 0)->result == STEP_ROW_OK;
 }

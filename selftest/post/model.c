@@ -5,10 +5,8 @@
  */
 #include <stdio.h>
 
+#include "appliance/base/fnv.h"
 #include "selftest/post/post.h"
-
-#define FNV_START UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
 
 static bool digest_tensor(const struct boot *boot, const struct gguf_tensor *tensor,
                           uint64_t *digest)
@@ -22,9 +20,7 @@ static bool digest_tensor(const struct boot *boot, const struct gguf_tensor *ten
             printf("model: %s\n", error.text);
             return false;
         }
-        for (uint64_t i = 0; i < count; i++) {
-            *digest = (*digest ^ buffer[i]) * FNV_PRIME;
-        }
+        *digest = fnv_add(*digest, buffer, count);
     }
     return true;
 }

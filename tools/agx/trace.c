@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "appliance/base/fnv.h"
 #include "tools/agx/command.h"
 
 #define FILE_BYTES_MAX (UINT64_C(1) << 30)
@@ -129,15 +130,14 @@ static uint64_t read_number(struct reader *reader, uint64_t min, uint64_t max, c
 static uint64_t read_name(struct reader *reader, char stop, const char *fault)
 {
     const char *start = reader->at;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; reader->at < reader->end && *reader->at != stop && *reader->at > ' ' &&
-           *reader->at != 0x7f; reader->at++) {
-        hash = (hash ^ (uint8_t)*reader->at) * UINT64_C(0x100000001b3);
+    while (reader->at < reader->end && *reader->at != stop && *reader->at > ' ' &&
+           *reader->at != 0x7f) {
+        reader->at++;
     }
     if (reader->at == start) {
         blame(reader, fault);
     }
-    return hash;
+    return fnv_add(FNV_START, start, (uint64_t)(reader->at - start));
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
+#include "appliance/base/fnv.h"
 #include "tools/sdk/session.h"
 #include "tools/sdk/socket.h"
 
@@ -255,12 +256,10 @@ enum agx_result agx_ping(struct agx *agx, uint64_t nonce)
 
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES])
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = FNV_START;
     for (uint32_t half = 0; half < 2; half++) {
         /* The second half goes on from the first, so it sees another start. */
-        for (const char *at = name; *at != '\0'; at++) {
-            hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
-        }
+        hash = fnv_add(hash, name, strlen(name));
         for (uint32_t i = 0; i < 8; i++) {
             id[8 * half + i] = (uint8_t)(hash >> (8 * i));
         }
