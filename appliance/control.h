@@ -24,7 +24,6 @@ struct control {
     _Atomic uint32_t worker_epoch;      /* 0: none yet; grows with each worker */
     _Atomic uint32_t worker_pid;
     volatile uint32_t load_permille;
-    uint64_t weights_digest;
     /* core */
     _Alignas(64) _Atomic uint32_t submitted;    /* sequence of newest step; worker's futex */
     _Atomic uint32_t submitted_epoch;

@@ -30,18 +30,6 @@ static void read_orders(const struct control *control, struct loop_orders *order
     };
 }
 
-/* The keeper decides when to end; a signal to the whole group must not. */
-static void ignore_signals(void)
-{
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2};
-    sigset_t none;
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
-        signal(ignored[i], SIG_IGN);
-    }
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
 {
     struct arena arena;
@@ -63,7 +51,8 @@ _Noreturn void core_run(const struct boot *boot)
     static struct world_linux world;
     prctl(PR_SET_NAME, "agentix-core");
     log_role("core");
-    ignore_signals();
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     build(&loop, &world, boot);
     enum boot_exit locked = boot_lock_memory(boot);
     if (locked != BOOT_EXIT_OK) {

@@ -49,9 +49,14 @@ static void block_signals(struct keeper *keeper)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* In the child: dies with the keeper, whatever kills that. */
-static void follow_parent(pid_t parent)
+/* In the child: dies with the keeper, whatever kills that; and what the keeper takes, which may be
+ * sent to the whole group, is not for it: the keeper decides when to end. */
+static void follow_parent(pid_t parent, const sigset_t *signals)
 {
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigprocmask(SIG_UNBLOCK, signals, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(BOOT_EXIT_SYSTEM);
@@ -67,7 +72,7 @@ static enum boot_exit fork_core(struct keeper *keeper)
         return BOOT_EXIT_SYSTEM;
     }
     if (keeper->core == 0) {
-        follow_parent(parent);
+        follow_parent(parent, &keeper->signals);
         gguf_source_close(&keeper->boot->source);
         core_run(keeper->boot);
     }
@@ -82,7 +87,7 @@ static void fork_worker(struct keeper *keeper)
     atomic_store(&control->worker_epoch, epoch);
     keeper->worker = fork();
     if (keeper->worker == 0) {
-        follow_parent(parent);
+        follow_parent(parent, &keeper->signals);
         worker_run(keeper->boot, epoch);
     }
     if (keeper->worker < 0) {
@@ -229,7 +234,6 @@ static enum boot_exit load_and_serve(struct keeper *keeper)
         return exit_status;
     }
     boot_load_end(boot, &load);
-    control->weights_digest = load.loading.digest;
     log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
     exit_status = boot_lock_memory(boot);
     if (exit_status == BOOT_EXIT_OK) {

@@ -7,9 +7,7 @@
  */
 #include "appliance/worker.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
@@ -17,23 +15,6 @@
 #include "appliance/log.h"
 
 #define IDLE_MS 100
-
-static uint64_t clock_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-static void ignore_signals(void)
-{
-    sigset_t none;
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
 
 static struct kernels *start_engine(const struct boot *boot)
 {
@@ -60,7 +41,6 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
     struct control *control = boot->shared.control;
     prctl(PR_SET_NAME, "agentix-worker");
     log_role("worker");
-    ignore_signals();
     uint32_t seen = atomic_load(&control->submitted);
     /* A step that was submitted to this epoch before we looked cannot exist: the core submits only
      * after worker_ready says this epoch. */
@@ -74,9 +54,7 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
     control_ring(boot->shared.engine_bell);
     for (;;) {
         if (control_await(control, epoch, &seen, IDLE_MS)) {
-            uint64_t start_us = clock_us();
             kernels_run(kernels, &boot->step);
-            step_header(&boot->step)->engine_us = clock_us() - start_us;
             control_done(control, seen, boot->shared.engine_bell);
         }
         /* An idle worker lives; one that owes a step and does not run it does not. */

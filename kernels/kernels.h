@@ -78,7 +78,7 @@ MUST_CHECK enum status kernels_init(struct kernels **kernels,
                                     const struct kernels_settings *settings,
                                     const struct kernels_weights *weights, struct arena *arena,
                                     volatile uint64_t *heartbeat);
-/* Runs one step to its end and fills outs and out tokens; header.engine_us is left to the caller.
+/* Runs one step to its end and fills outs and out tokens.
  * The record is the core's and trusted. */
 void kernels_run(struct kernels *kernels, const struct step *step);
 /* Ends the threads (tests). */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: FNV-1a, 64 bits: the one digest of the house, for tokens, weights and tables. Not secret and
- * not against an adversary: what may collide is compared in full. Header only; the client library
- * is built from it too.
+ * What: FNV-1a, 64 bits: the one digest of the house, for tokens, weights and tables. Not secret
+ * and not against an adversary: what may collide is compared in full. Header only; the client
+ * library is built from it too.
  */
 #include <stdint.h>
 

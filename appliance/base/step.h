@@ -48,7 +48,6 @@ struct step_header {
     uint32_t rows_count;
     uint32_t tokens_count;
     uint64_t sequence;              /* grows by one per step */
-    uint64_t engine_us;             /* worker: time that the step took */
 };
 
 /* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
