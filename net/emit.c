@@ -146,9 +146,13 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
         return all_said(call);
     }
     const uint32_t *tokens = call->tokens + call->prompt_tokens + call->emit.sent_tokens;
-    uint32_t count = wire_tokens_encode(call->client_call_id, call->emit.sent_tokens, tokens,
-                                        tokens_count, net->text, text_bytes,
-                                        net_connection_tail(net, connection), room);
+    struct wire_tokens frame = {.call_id = call->client_call_id,
+                                .first_index = call->emit.sent_tokens,
+                                .tokens_count = tokens_count, .text_bytes = text_bytes,
+                                .queue = call->queue, .text = (const uint8_t *)net->text};
+    ASSERT(call->queue < WIRE_QUEUES_MAX);
+    uint32_t count =
+        wire_tokens_encode(&frame, tokens, net_connection_tail(net, connection), room);
     ASSERT(count > 0 && count <= room);
     net_connection_push(net, connection, count, now_us);
     call->emit.digest = wire_digest(call->emit.digest, tokens, tokens_count);
@@ -180,6 +184,7 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         .call_id = call->client_call_id,
         .finish = finish_of(call),
         .status = call->stop_text_hit ? STATUS_OK : call->status,
+        .queue = (uint16_t)call->queue,
         .prompt_tokens = call->prompt_tokens,
         .cached_tokens = call->cached_tokens,
         .generated_tokens = call->emit.sent_tokens,
@@ -190,6 +195,7 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         .digest = call->emit.digest,
     };
     ASSERT(done.finish >= CALL_FINISH_LENGTH && done.finish <= CALL_FINISH_FAILED);
+    ASSERT(call->queue < WIRE_QUEUES_MAX);
     uint32_t count = wire_done_encode(&done, net_connection_tail(net, connection),
                                       net_connection_room_of_calls(net, connection));
     if (count == 0) {

@@ -129,7 +129,7 @@ const char *wire_field_name(enum wire_field field)
         "none", "magic", "type", "length", "checksum", "reserved", "version", "flags", "call_id",
         "program_id", "thread", "max_tokens", "temperature", "top_k", "top_p", "min_p",
         "repeat_penalty", "seed", "deadline", "stop_ids", "stop_texts", "prompt", "kind", "name",
-        "connection",
+        "connection", "queue",
     };
     return (uint32_t)field < WIRE_FIELD_COUNT ? names[field] : "unknown";
 }
@@ -252,7 +252,7 @@ static void layout_tokens(struct bytes *bytes, struct wire_tokens *frame)
     bytes_u32(bytes, &frame->first_index);
     bytes_u32(bytes, &frame->tokens_count);
     bytes_u32(bytes, &frame->text_bytes);
-    bytes_zero(bytes, 4);
+    bytes_u32(bytes, &frame->queue);
 }
 
 static void layout_status(struct bytes *bytes, enum status *status)
@@ -267,7 +267,7 @@ static void layout_done(struct bytes *bytes, struct wire_done *frame)
     bytes_u64(bytes, &frame->call_id);
     bytes_u32(bytes, &frame->finish);
     layout_status(bytes, &frame->status);
-    bytes_zero(bytes, 2);
+    bytes_u16(bytes, &frame->queue);
     bytes_u32(bytes, &frame->prompt_tokens);
     bytes_u32(bytes, &frame->cached_tokens);
     bytes_u32(bytes, &frame->generated_tokens);
@@ -326,6 +326,13 @@ static enum status check_program_ok(const struct wire_program_ok *frame, struct 
     return STATUS_OK;
 }
 
+static enum status check_queue(uint32_t queue, struct wire_fault *fault)
+{
+    return queue < WIRE_QUEUES_MAX
+               ? STATUS_OK
+               : wire_refuse_range(fault, WIRE_FIELD_QUEUE, queue, 0, WIRE_QUEUES_MAX - 1);
+}
+
 static enum status check_done(const struct wire_done *frame, struct wire_fault *fault)
 {
     fault->call_id = frame->call_id;
@@ -333,7 +340,7 @@ static enum status check_done(const struct wire_done *frame, struct wire_fault *
         return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->finish, CALL_FINISH_LENGTH,
                                  CALL_FINISH_FAILED);
     }
-    return STATUS_OK;
+    return check_queue(frame->queue, fault);
 }
 
 /* ---- decoders -------------------------------------------------------------------------------- */
@@ -374,9 +381,7 @@ enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire
     if (in.failed || ids_bytes + got.text_bytes != bytes_left(&in)) {
         return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, count);
     }
-    if (in.dirty) {
-        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
-    }
+    TRY(check_queue(got.queue, fault));
     got.tokens = bytes + in.at;
     got.text = got.tokens + ids_bytes;
     *frame = got;
@@ -436,21 +441,19 @@ uint32_t wire_ping_encode(const struct wire_ping *frame, enum wire_type type, ui
                           uint32_t max)
 ENCODE_BODY(ping, type)
 
-uint32_t wire_tokens_encode(uint64_t call_id, uint32_t first_index, const uint32_t *tokens,
-                            uint32_t tokens_count, const char *text, uint32_t text_bytes,
+uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max)
 {
     struct bytes out = wire_frame_open(bytes, max);
-    struct wire_tokens frame = {.call_id = call_id, .first_index = first_index,
-                                .tokens_count = tokens_count, .text_bytes = text_bytes};
-    layout_tokens(&out, &frame);
-    for (uint32_t i = 0; i < tokens_count && !out.failed; i++) {
+    struct wire_tokens copy = *frame;
+    layout_tokens(&out, &copy);
+    for (uint32_t i = 0; i < copy.tokens_count && !out.failed; i++) {
         uint32_t token = tokens[i];
         bytes_u32(&out, &token);
     }
-    if (text_bytes > 0 && bytes_fits(&out, text_bytes)) {
-        memcpy(out.target + out.at, text, text_bytes);
-        out.at += text_bytes;
+    if (copy.text_bytes > 0 && bytes_fits(&out, copy.text_bytes)) {
+        memcpy(out.target + out.at, copy.text, copy.text_bytes);
+        out.at += copy.text_bytes;
     }
     return wire_frame_close(&out, WIRE_TOKENS);
 }

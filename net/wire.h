@@ -31,6 +31,7 @@
 #define WIRE_CALL_BYTES_MIN 80          /* the fixed part of CALL */
 #define WIRE_TOKENS_BYTES_MIN 24        /* the fixed part of TOKENS */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
+#define WIRE_QUEUES_MAX     64          /* queues that an appliance may have */
 
 enum wire_type {
     /* client -> server */
@@ -51,7 +52,7 @@ enum wire_field {
     WIRE_FIELD_PROGRAM_ID, WIRE_FIELD_THREAD, WIRE_FIELD_MAX_TOKENS, WIRE_FIELD_TEMPERATURE,
     WIRE_FIELD_TOP_K, WIRE_FIELD_TOP_P, WIRE_FIELD_MIN_P, WIRE_FIELD_REPEAT_PENALTY,
     WIRE_FIELD_SEED, WIRE_FIELD_DEADLINE, WIRE_FIELD_STOP_IDS, WIRE_FIELD_STOP_TEXTS,
-    WIRE_FIELD_PROMPT, WIRE_FIELD_KIND, WIRE_FIELD_NAME, WIRE_FIELD_CONNECTION,
+    WIRE_FIELD_PROMPT, WIRE_FIELD_KIND, WIRE_FIELD_NAME, WIRE_FIELD_CONNECTION, WIRE_FIELD_QUEUE,
     WIRE_FIELD_COUNT
 };
 
@@ -132,6 +133,7 @@ struct wire_tokens {
     uint64_t call_id;
     uint32_t first_index;           /* of tokens[0] in the output; consecutive over frames */
     uint32_t tokens_count, text_bytes;
+    uint32_t queue;                 /* of the call when the frame was made; 0 is the highest */
     const uint8_t *tokens;          /* into the frame, little-endian, unaligned */
     const uint8_t *text;
 };
@@ -139,6 +141,7 @@ struct wire_done {
     uint64_t call_id;
     uint32_t finish;                /* enum call_finish */
     enum status status;             /* OK, or why it failed */
+    uint16_t queue;                 /* that the call ended in */
     uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
     uint64_t wait_us, service_us, total_us;
     uint64_t digest;                /* wire_digest() over all generated tokens */
@@ -181,9 +184,8 @@ uint32_t wire_cancel_encode(const struct wire_cancel *frame, uint8_t *bytes, uin
 uint32_t wire_ping_encode(const struct wire_ping *frame, enum wire_type type, uint8_t *bytes,
                           uint32_t max);
 uint32_t wire_accept_encode(const struct wire_accept *frame, uint8_t *bytes, uint32_t max);
-/* `tokens` here are host integers. */
-uint32_t wire_tokens_encode(uint64_t call_id, uint32_t first_index, const uint32_t *tokens,
-                            uint32_t tokens_count, const char *text, uint32_t text_bytes,
+/* `tokens` are host integers and stand for frame->tokens, which is not read. */
+uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max);
 uint32_t wire_done_encode(const struct wire_done *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_error_encode(const struct wire_error *frame, uint8_t *bytes, uint32_t max);

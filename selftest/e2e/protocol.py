@@ -86,6 +86,7 @@ class Outcome:
     def __init__(self):
         self.accepted = False
         self.tokens, self.text = [], b""
+        self.queues = []            # of each TOKENS frame
         self.done = None            # dict of the terminal frame
         self.error = None           # dict of the ERROR frame
 
@@ -165,19 +166,21 @@ class Client:
             assert not outcome.accepted
             outcome.accepted = True
         elif kind == TOKENS:
-            call_id, first, count, text_bytes, zero = struct.unpack("<QIIII", payload[:24])
+            call_id, first, count, text_bytes, queue = struct.unpack("<QIIII", payload[:24])
             outcome = self.calls[call_id]
-            assert outcome.accepted and outcome.done is None and zero == 0
+            assert outcome.accepted and outcome.done is None and queue < 64
             assert first == len(outcome.tokens), "indices are consecutive"
+            outcome.queues.append(queue)
             outcome.tokens += struct.unpack("<%dI" % count, payload[24:24 + 4 * count])
             outcome.text += payload[24 + 4 * count:]
             assert len(payload) == 24 + 4 * count + text_bytes
         elif kind == DONE:
-            names = ("call_id", "finish", "code", "zero", "prompt", "cached", "generated",
+            names = ("call_id", "finish", "code", "queue", "prompt", "cached", "generated",
                      "preemptions", "wait_us", "service_us", "total_us", "digest")
             done = dict(zip(names, struct.unpack("<QIHHIIIIQQQQ", payload)))
             outcome = self.calls[done["call_id"]]
             assert outcome.accepted and outcome.done is None, "exactly one terminal frame"
+            assert done["queue"] < 64
             outcome.done = done
         elif kind == ERROR:
             names = ("code", "field", "frame", "closes", "zero", "call_id", "found", "min", "max",

@@ -75,6 +75,17 @@ def test_every_policy_serves():
     assert all(answer == answers[0] for answer in answers)
 
 
+def test_frames_name_the_queue_of_their_call():
+    settings = ("sched.quantum=1us", "sched.wait_max=0", "sched.beta=0", "sched.queues=4")
+    with Appliance("sched.policy=mlfq", *settings) as a, Client(a.tcp) as c:
+        outcome = c.generate(1, [5, 6, 7], max_tokens=60).check()
+        assert outcome.queues == sorted(outcome.queues), "nothing promotes"
+        assert outcome.queues[-1] == outcome.done["queue"] == 3, outcome.queues
+    with Appliance("sched.policy=fcfs", *settings) as a, Client(a.tcp) as c:
+        outcome = c.generate(1, [5, 6, 7], max_tokens=60).check()
+        assert set(outcome.queues) == {0} and outcome.done["queue"] == 0
+
+
 def test_simd_and_plain_kernels_give_the_same_tokens():
     asked = prompts(10, 500, seed=4)
     with Appliance("engine.simd=plain") as a:

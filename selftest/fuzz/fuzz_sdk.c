@@ -74,6 +74,9 @@ static void check_event(const struct agx *agx, const struct agx_event *event, ui
     if (event->kind == AGX_DONE) {
         must(event->generated_tokens == counts[event->call_id]);
     }
+    if (event->kind == AGX_TOKENS || event->kind == AGX_DONE) {
+        must(event->queue < WIRE_QUEUES_MAX);
+    }
     if (event->kind == AGX_REFUSED) {
         must(agx->fault.field != NULL && agx->fault.frame != NULL && agx->fault.text != NULL);
     }

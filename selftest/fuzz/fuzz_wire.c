@@ -36,8 +36,7 @@ static uint32_t tokens_again(const uint8_t *payload, uint32_t count, uint8_t *ag
         return 0;
     }
     memcpy(tokens, frame.tokens, frame.tokens_count * sizeof(uint32_t));
-    return wire_tokens_encode(frame.call_id, frame.first_index, tokens, frame.tokens_count,
-                              (const char *)frame.text, frame.text_bytes, again, FRAME_MAX);
+    return wire_tokens_encode(&frame, tokens, again, FRAME_MAX);
 }
 
 static uint32_t decode_and_encode(uint8_t type, const uint8_t *payload, uint32_t count,

@@ -103,6 +103,8 @@ struct agx_event {
     uint32_t tokens_count, first_index;
     const char *text;
     uint32_t text_bytes;
+    /* AGX_TOKENS and AGX_DONE: of the scheduler, where the call was; 0 is the highest, below 64 */
+    uint32_t queue;
     /* AGX_DONE, and prompt_tokens of AGX_ACCEPTED */
     enum agx_finish finish;
     uint16_t code;          /* why it failed; 0: it did not */

@@ -241,6 +241,7 @@ static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
     event->first_index = tokens.first_index;
     event->text = (const char *)tokens.text;
     event->text_bytes = tokens.text_bytes;
+    event->queue = tokens.queue;
     return AGX_OK;
 }
 
@@ -274,6 +275,7 @@ static enum agx_result take_done(struct agx *agx, const struct frame *frame,
     event->cached_tokens = done.cached_tokens;
     event->generated_tokens = done.generated_tokens;
     event->preemptions = done.preemptions;
+    event->queue = done.queue;
     event->wait_us = done.wait_us;
     event->service_us = done.service_us;
     event->total_us = done.total_us;

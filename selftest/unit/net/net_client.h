@@ -18,6 +18,7 @@ struct answer_so_far {
     bool accepted, done;
     uint32_t tokens_count, frames;
     uint32_t tokens[256];
+    uint32_t queues[256];           /* of each frame of tokens */
     uint32_t text_bytes;
     char text[8192];
     struct wire_done end;
@@ -78,7 +79,8 @@ static inline void read_tokens(struct answer_so_far *answer)
     answer->tokens_count += got.tokens.tokens_count;
     memcpy(answer->text + answer->text_bytes, got.tokens.text, got.tokens.text_bytes);
     answer->text_bytes += got.tokens.text_bytes;
-    answer->frames++;
+    assert_true(answer->frames < 256);
+    answer->queues[answer->frames++] = got.tokens.queue;
 }
 
 /* Takes everything that is there; calls have ids below 16. */

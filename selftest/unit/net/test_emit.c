@@ -17,13 +17,15 @@ static void test_frames_of_a_call_come_in_order_and_end_once(void **state)
     uint32_t slot = start_call(f, peer, &call);
     read_all(f, peer);
     assert_true(answers[1].accepted);
+    struct call *record = fixture_call(f, slot);
     for (uint32_t i = 0; i < 5; i++) {
+        record->queue = i / 2;
         fixture_generate(f, slot, 100 + i);
         if (i % 2 == 0) {
             fixture_pass(f);
         }
     }
-    struct call *record = fixture_call(f, slot);
+    record->queue = 4;
     record->lifetime_wait_us = 5;
     record->lifetime_service_us = 6;
     record->cached_tokens = 1;
@@ -36,6 +38,10 @@ static void test_frames_of_a_call_come_in_order_and_end_once(void **state)
     assert_int_equal(answers[1].tokens[4], 104);
     assert_int_equal(answers[1].frames, 3);
     assert_true(answers[1].done);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(answers[1].queues[i], i);
+    }
+    assert_int_equal(answers[1].end.queue, 4);
     assert_int_equal(answers[1].end.finish, CALL_FINISH_LENGTH);
     assert_int_equal(answers[1].end.prompt_tokens, 2);
     assert_int_equal(answers[1].end.cached_tokens, 1);

@@ -83,8 +83,7 @@ static uint32_t encode_tokens(const struct wire_tokens *frame, uint8_t *bytes, u
     uint32_t tokens[64];
     assert_true(frame->tokens_count <= 64);
     memcpy(tokens, frame->tokens, frame->tokens_count * sizeof(uint32_t));
-    return wire_tokens_encode(frame->call_id, frame->first_index, tokens, frame->tokens_count,
-                              (const char *)frame->text, frame->text_bytes, bytes, max);
+    return wire_tokens_encode(frame, tokens, bytes, max);
 }
 
 static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *bytes,
@@ -146,13 +145,14 @@ static const struct field_row {
     FIELD("ACCEPT", accept, call_id, U64), FIELD("ACCEPT", accept, prompt_tokens, U32),
     FIELD("TOKENS", tokens, call_id, U64), FIELD("TOKENS", tokens, first_index, U32),
     FIELD("TOKENS", tokens, tokens_count, U32), FIELD("TOKENS", tokens, text_bytes, U32),
-    FIELD("TOKENS", tokens, tokens, POINTER), FIELD("TOKENS", tokens, text, POINTER),
+    FIELD("TOKENS", tokens, queue, U32), FIELD("TOKENS", tokens, tokens, POINTER),
+    FIELD("TOKENS", tokens, text, POINTER),
     FIELD("DONE", done, call_id, U64), FIELD("DONE", done, finish, U32),
     FIELD("DONE", done, status, STATUS_CODE), FIELD("DONE", done, prompt_tokens, U32),
     FIELD("DONE", done, cached_tokens, U32), FIELD("DONE", done, generated_tokens, U32),
     FIELD("DONE", done, preemptions, U32), FIELD("DONE", done, wait_us, U64),
     FIELD("DONE", done, service_us, U64), FIELD("DONE", done, total_us, U64),
-    FIELD("DONE", done, digest, U64),
+    FIELD("DONE", done, digest, U64), FIELD("DONE", done, queue, U16),
 #define FAULT(name, kind)                                                          \
     {"ERROR", #name, kind, offsetof(struct wire_error, fault.name),                \
      sizeof((struct wire_error *)0)->fault.name}
@@ -400,6 +400,7 @@ static void test_name_of_unknown_numbers_is_a_text(void **state)
     assert_string_equal(wire_type_name(WIRE_CALL), "CALL");
     assert_string_equal(wire_field_name(WIRE_FIELD_TOP_P), "top_p");
     assert_string_equal(wire_field_name(WIRE_FIELD_CONNECTION), "connection");
+    assert_string_equal(wire_field_name(WIRE_FIELD_QUEUE), "queue");
 }
 
 /* ---- the normative page ---------------------------------------------------------------------- */

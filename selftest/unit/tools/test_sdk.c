@@ -49,12 +49,23 @@ static void feed_accept(struct agx *agx, uint64_t call_id)
     feed(agx, bytes, wire_accept_encode(&accept, bytes, sizeof bytes));
 }
 
+/* TOKENS of queue 3. */
+static uint32_t encode_tokens(const uint32_t *tokens, uint32_t count, const char *text,
+                              uint8_t *bytes, uint32_t max)
+{
+    struct wire_tokens frame = {.call_id = 1, .tokens_count = count, .queue = 3,
+                                .text_bytes = (uint32_t)strlen(text),
+                                .text = (const uint8_t *)text};
+    return wire_tokens_encode(&frame, tokens, bytes, max);
+}
+
 static void feed_tokens(struct agx *agx, uint64_t call_id, uint32_t first, const uint32_t *tokens,
                         uint32_t count)
 {
     uint8_t bytes[1024];
-    feed(agx, bytes,
-         wire_tokens_encode(call_id, first, tokens, count, "abc", 3, bytes, sizeof bytes));
+    struct wire_tokens frame = {.call_id = call_id, .first_index = first, .tokens_count = count,
+                                .text_bytes = 3, .queue = 3, .text = (const uint8_t *)"abc"};
+    feed(agx, bytes, wire_tokens_encode(&frame, tokens, bytes, sizeof bytes));
 }
 
 static void feed_done(struct agx *agx, uint64_t call_id, uint32_t count, uint64_t digest)
@@ -62,7 +73,7 @@ static void feed_done(struct agx *agx, uint64_t call_id, uint32_t count, uint64_
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
     struct wire_done done = {.call_id = call_id, .finish = CALL_FINISH_LENGTH, .prompt_tokens = 2,
                              .generated_tokens = count, .wait_us = 5, .service_us = 6,
-                             .total_us = 11, .digest = digest};
+                             .total_us = 11, .digest = digest, .queue = 5};
     feed(agx, bytes, wire_done_encode(&done, bytes, sizeof bytes));
 }
 
@@ -126,6 +137,7 @@ static void test_next_takes_whole_answer(void **state)
     assert_int_equal(event.tokens_count, 2);
     assert_memory_equal(event.tokens, three, 8);
     assert_memory_equal(event.text, "abc", 3);
+    assert_int_equal(event.queue, 3);
     feed_tokens(&agx, 1, 2, three + 2, 1);
     feed_done(&agx, 1, 3, wire_digest(WIRE_DIGEST_START, three, 3));
     assert_int_equal(agx_session_next(&agx, &event), AGX_OK);
@@ -135,6 +147,7 @@ static void test_next_takes_whole_answer(void **state)
     assert_int_equal(event.finish, AGX_FINISH_LENGTH);
     assert_int_equal(event.generated_tokens, 3);
     assert_int_equal(event.total_us, 11);
+    assert_int_equal(event.queue, 5);
     expect_next(&agx, AGX_AGAIN);
     /* The id is free again. */
     struct agx_call call = call_of_three(1);
@@ -225,7 +238,7 @@ static void test_program_id_depends_on_name_alone(void **state)
 static void test_next_every_prefix_waits(void **state)
 {
     uint8_t bytes[2048];
-    uint32_t count = wire_tokens_encode(1, 0, three, 3, "abc", 3, bytes, sizeof bytes);
+    uint32_t count = encode_tokens(three, 3, "abc", bytes, sizeof bytes);
     for (uint32_t cut = 0; cut < count; cut++) {
         struct agx agx;
         struct agx_event event;
@@ -241,7 +254,7 @@ static void test_next_every_prefix_waits(void **state)
 static void test_next_every_flipped_bit_is_a_protocol_error(void **state)
 {
     uint8_t bytes[1024];
-    uint32_t count = wire_tokens_encode(1, 0, three, 3, "abc", 3, bytes, sizeof bytes);
+    uint32_t count = encode_tokens(three, 3, "abc", bytes, sizeof bytes);
     for (uint32_t bit = 0; bit < 8 * count; bit++) {
         struct agx agx;
         struct agx_event event;
@@ -367,7 +380,22 @@ static void test_next_text_that_is_not_utf8_is_found(void **state)
     struct agx agx;
     uint8_t bytes[256];
     open_call(&agx);
-    feed(&agx, bytes, wire_tokens_encode(1, 0, three, 1, "\xc3", 1, bytes, sizeof bytes));
+    feed(&agx, bytes, encode_tokens(three, 1, "\xc3", bytes, sizeof bytes));
+    expect_next(&agx, AGX_ERROR_PROTOCOL);
+}
+
+static void test_next_queue_out_of_range_is_found(void **state)
+{
+    struct agx agx;
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_tokens tokens = {.call_id = 1, .tokens_count = 1, .queue = WIRE_QUEUES_MAX};
+    struct wire_done done = {.call_id = 1, .finish = CALL_FINISH_LENGTH, .queue = WIRE_QUEUES_MAX,
+                             .digest = WIRE_DIGEST_START};
+    open_call(&agx);
+    feed(&agx, bytes, wire_tokens_encode(&tokens, three, bytes, sizeof bytes));
+    expect_next(&agx, AGX_ERROR_PROTOCOL);
+    open_call(&agx);
+    feed(&agx, bytes, wire_done_encode(&done, bytes, sizeof bytes));
     expect_next(&agx, AGX_ERROR_PROTOCOL);
 }
 
@@ -763,6 +791,7 @@ int main(void)
         cmocka_unit_test(test_next_frames_out_of_order_are_found),
         cmocka_unit_test(test_next_token_outside_vocabulary_is_found),
         cmocka_unit_test(test_next_text_that_is_not_utf8_is_found),
+        cmocka_unit_test(test_next_queue_out_of_range_is_found),
         cmocka_unit_test(test_next_clients_frame_is_found),
         cmocka_unit_test(test_next_frame_beyond_buffer_is_space),
         cmocka_unit_test(test_next_refused_call_names_the_field_and_frees_the_id),
