@@ -90,18 +90,21 @@ $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
 
-# ---- the embedded model: generated random weights until there is a trained one -------------------
+# ---- models --------------------------------------------------------------------------------------
+# The embedded one is trained (tools/model) and checked in; without it a random one serves.
+EMBEDDED := $(or $(wildcard appliance/embedded.gguf),build/model-tiny.gguf)
+
 build/tools/mkmodel: tools/mkmodel.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $< -lm
 
-build/embedded.gguf: build/tools/mkmodel
-	build/tools/mkmodel --out $@ --preset tiny --seed 1
+build/model-%.gguf: build/tools/mkmodel
+	build/tools/mkmodel --out $@ --preset $* --seed 1
 
-$(O)/appliance/embedded.o: appliance/embedded.S build/embedded.gguf
+$(O)/appliance/embedded.o: appliance/embedded.S $(EMBEDDED)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -c $< -o $@
+	$(Q)$(CC) -DEMBEDDED_MODEL='"$(EMBEDDED)"' -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
 $(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(B)/libagx.a
@@ -117,6 +120,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
 	    echo "== $$t"; $$t; done
 
+e2e soak: build/model-tiny.gguf
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
@@ -141,9 +145,6 @@ docs: build/docgen  ## write the generated pages again
 $(B)/bench: tools/bench/bench.c $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
-
-build/model-%.gguf: build/tools/mkmodel
-	build/tools/mkmodel --out $@ --preset $* --seed 1
 
 .PHONY: bench
 bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmarks, random models

@@ -16,6 +16,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("AGENTIX_BUILD", os.path.join(ROOT, "build"))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
+EMBEDDED_MODEL = os.path.join(ROOT, "appliance", "embedded.gguf")
+# Random weights: no end, no order, another answer to each prompt. For whoever compares tokens.
+RANDOM_MODEL = os.path.join(ROOT, "build", "model-tiny.gguf")
+NOISE = "model.path=" + RANDOM_MODEL
 HANG_S = float(os.environ.get("AGENTIX_HANG_S", "60"))
 
 

@@ -12,7 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, Appliance, run, wait_for
 from protocol import IGNORE_EOS, Client
-from skip import Skip
+from skip import Skip, embedded
 
 OFF = ("--set", "net.tcp=", "--set", "text.listen=")
 
@@ -194,6 +194,13 @@ def test_a_stale_unix_socket_is_taken_over_and_a_live_one_is_not():
             with Client(path) as c:
                 c.generate(1, [1, 2, 3]).check()
         assert not os.path.exists(path)
+
+
+def test_the_embedded_model_serves_when_none_is_named():
+    embedded()
+    with Appliance() as a, Client(a.tcp) as c:
+        assert c.welcome["model"].rstrip(b"\0") == b"agentix-agent"
+        assert (c.welcome["vocab"], c.welcome["context"]) == (1024, 1024)
 
 
 def test_selftest_passes():

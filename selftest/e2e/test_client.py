@@ -5,7 +5,7 @@ import os
 import re
 import tempfile
 
-from appliance import Appliance, run
+from appliance import NOISE, Appliance, run
 from protocol import IGNORE_EOS, Client
 from skip import shared
 
@@ -38,7 +38,7 @@ def replay(content, *arguments, to="127.0.0.1:1"):
 # ---- generate ------------------------------------------------------------------------------------
 
 def test_generate_prints_the_ids_that_the_protocol_carries():
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         wanted = c.generate(1, [5, 6, 7], max_tokens=20, flags=IGNORE_EOS).check().tokens
         done = agx(a, "generate", "--ids", "5,6,7", "--max-tokens", "20", "--ignore-eos",
                    "--print-ids")
@@ -48,7 +48,7 @@ def test_generate_prints_the_ids_that_the_protocol_carries():
 
 
 def test_generate_is_the_same_on_a_unix_socket():
-    with Appliance(unix=True) as a:
+    with Appliance(NOISE, unix=True) as a:
         ask = ("generate", "--prompt", "hello", "--max-tokens", "30", "--seed", "7",
                "--temperature", "0.9", "--top-k", "20", "--top-p", "0.9")
         tcp, unix = agx(a, *ask), run("agx", "--to", "unix:" + a.unix, *ask)
@@ -74,7 +74,7 @@ def test_generate_without_max_tokens_takes_what_fits():
 
 
 def test_generate_stop_text_is_not_printed():
-    with Appliance() as a:
+    with Appliance(NOISE) as a:
         ask = ("generate", "--prompt", "a", "--max-tokens", "60", "--ignore-eos")
         whole = agx(a, *ask).stdout
         stop = whole[20:22]

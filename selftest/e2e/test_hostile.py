@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 
-from appliance import BUILD, HANG_S, Appliance, run, wait_for
+from appliance import BUILD, HANG_S, NOISE, Appliance, run, wait_for
 from protocol import (FAILED, PING, PROGRAM, PROGRAM_END, Client, Closed, call, cancel, frame,
                       hello)
 from skip import Skip
@@ -54,7 +54,7 @@ def descriptors(pid):
 
 
 def undisturbed(max_tokens):
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         return c.generate(1, PROMPT, max_tokens=max_tokens).check().tokens
 
 
@@ -166,8 +166,7 @@ def slow_load(log):
         raise Skip("needs strace")
     return Raw("strace", "-o", "/dev/null", "-e", "trace=pread64", "-e",
                "inject=pread64:delay_enter=1000000:when=20+",
-               settings=("model.path=" + os.path.join(BUILD, "embedded.gguf"),),
-               stderr=log)
+               settings=(NOISE,), stderr=log)
 
 
 def is_loaded(log):
@@ -194,7 +193,7 @@ def test_a_core_that_dies_ends_the_reading_of_a_model():
 
 def test_stopped_core_and_worker_under_load_cost_time_only():
     alone = undisturbed(300)
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         for call_id in range(1, 17):
             c.start(call_id, PROMPT, max_tokens=300)
         while not c.calls[1].tokens:
@@ -247,7 +246,7 @@ def test_closed_standard_descriptors_are_not_given_to_sockets():
 
 
 def test_no_role_keeps_the_model_open():
-    with Appliance("model.path=" + os.path.join(BUILD, "embedded.gguf")) as a:
+    with Appliance(NOISE) as a:
         for pid in (a.process.pid, a.core, a.worker):
             for descriptor in os.listdir("/proc/%d/fd" % pid):
                 assert "gguf" not in os.readlink("/proc/%d/fd/%s" % (pid, descriptor))
@@ -255,7 +254,7 @@ def test_no_role_keeps_the_model_open():
 
 def test_spent_descriptors_come_back_and_those_inside_do_not_notice():
     alone = undisturbed(100)
-    with Appliance() as a:
+    with Appliance(NOISE) as a:
         core, before = a.core, descriptors(a.core)
         with Client(a.tcp) as c:
             limits = resource.prlimit(core, resource.RLIMIT_NOFILE)
@@ -330,7 +329,7 @@ def test_a_live_instance_that_does_not_answer_is_neither_replaced_nor_waited_for
 def test_a_burst_of_pings_is_answered_and_others_are_served_meanwhile():
     pings = 20000
     alone = undisturbed(40)
-    with Appliance() as a, Client(a.tcp) as loud, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as loud, Client(a.tcp) as c:
         burst = frame(PING, b"12345678") * pings
         sender = threading.Thread(target=lambda: loud.send(burst), daemon=True)
         sender.start()
@@ -342,7 +341,7 @@ def test_a_burst_of_pings_is_answered_and_others_are_served_meanwhile():
 
 def test_frames_may_come_byte_by_byte():
     alone = undisturbed(20)
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         c.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with Client(a.tcp, greet=False) as other:
             for byte in hello():
@@ -356,7 +355,7 @@ def test_frames_may_come_byte_by_byte():
 
 def test_cancels_that_race_with_the_end_never_cost_a_token():
     alone = undisturbed(12)
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         for call_id in range(1, 301):
             c.start(call_id, PROMPT, max_tokens=1 + call_id % 12)
             c.send(cancel(call_id))
@@ -369,7 +368,8 @@ def test_cancels_that_race_with_the_end_never_cost_a_token():
 def test_a_burst_of_calls_is_answered_one_by_one():
     alone = undisturbed(10)
     calls = 1000
-    with Appliance("limits.calls=8", "limits.calls_per_connection=8") as a, Client(a.tcp) as c:
+    few = ("limits.calls=8", "limits.calls_per_connection=8")
+    with Appliance(NOISE, *few) as a, Client(a.tcp) as c:
         c.calls = {i: type(c.generate(0, PROMPT))() for i in range(1, calls + 1)}
         burst = b"".join(call(i, PROMPT, max_tokens=10) for i in c.calls)
         sender = threading.Thread(target=lambda: c.send(burst), daemon=True)
@@ -420,7 +420,7 @@ def test_the_smallest_and_the_busiest_configurations_give_the_same_tokens():
                      ("sched.steps_per_plan=64", "sched.batch=1024", "limits.calls=2000"),
                      ("sched.queues=16", "sched.quantum=1us"),
                      ("sched.beta=0.001", "sched.wait_max=1us")):
-        with Appliance(*settings) as a, Client(a.tcp) as c:
+        with Appliance(NOISE, *settings) as a, Client(a.tcp) as c:
             assert c.generate(1, PROMPT, max_tokens=20).check().tokens == alone, settings
             try:
                 with Client(a.tcp) as other:

@@ -3,7 +3,7 @@
 calls (SOAK_CALLS)."""
 import os
 
-from appliance import HANG_S, Appliance, run
+from appliance import HANG_S, NOISE, Appliance, run
 
 CALLS = int(os.environ.get("SOAK_CALLS", "1000000"))
 
@@ -26,7 +26,7 @@ def load(a, calls):
 
 
 def test_many_calls_leave_memory_as_it_was():
-    with Appliance() as a:
+    with Appliance(NOISE) as a:
         load(a, 500)
         pids = {"core": a.core, "worker": a.worker, "keeper": a.process.pid}
         before = {role: memory(pid) for role, pid in pids.items()}

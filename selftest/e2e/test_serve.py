@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 
-from appliance import HANG_S, Appliance, run, wait_for
+from appliance import HANG_S, NOISE, Appliance, run, wait_for
 from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
                       WANT_TEXT, Client, Closed, call, cancel, frame, hello)
 from skip import shared
@@ -40,15 +40,16 @@ def serve_all(a, asked, at_once, **options):
 
 def test_tokens_do_not_depend_on_batch_threads_or_memory():
     asked = prompts(100, 500)
-    with Appliance("engine.threads=1") as a:
+    with Appliance(NOISE, "engine.threads=1") as a:
         alone = serve_all(a, asked, 1, max_tokens=24)
     assert len({tuple(t) for t in alone}) > 50, "the answers differ from each other"
-    with Appliance("engine.threads=1") as a:
+    with Appliance(NOISE, "engine.threads=1") as a:
         assert serve_all(a, asked, 32, max_tokens=24) == alone
-    with Appliance("engine.threads=2", "sched.prefill_tokens=7", "sched.steps_per_plan=3") as a:
+    with Appliance(NOISE, "engine.threads=2", "sched.prefill_tokens=7",
+                   "sched.steps_per_plan=3") as a:
         assert serve_all(a, asked, 32, max_tokens=24) == alone
     # Thirteen blocks of eight hold one maximal call: the others are preempted again and again.
-    with Appliance("engine.threads=2", "limits.context_tokens=96", "kv.block_tokens=8",
+    with Appliance(NOISE, "engine.threads=2", "limits.context_tokens=96", "kv.block_tokens=8",
                    "kv.device_blocks=13", "sched.quantum=1us", "sched.steps_per_plan=2") as a:
         assert serve_all(a, asked, 32, max_tokens=24) == alone
         assert a.stats()["preemptions"] > 5 * len(asked), a.stats()
@@ -59,9 +60,9 @@ def test_sampled_tokens_are_reproducible_too():
     asked = prompts(40, 500, seed=2)
     options = {"max_tokens": 16, "temperature": 0.9, "top_k": 50, "top_p": 0.95, "min_p": 0.01,
                "penalty": 1.1, "seed": 42}
-    with Appliance("engine.threads=1") as a:
+    with Appliance(NOISE, "engine.threads=1") as a:
         alone = serve_all(a, asked, 1, **options)
-    with Appliance("engine.threads=2", "kv.block_tokens=8", "limits.context_tokens=64",
+    with Appliance(NOISE, "engine.threads=2", "kv.block_tokens=8", "limits.context_tokens=64",
                    "kv.device_blocks=9") as a:
         assert serve_all(a, asked, 24, **options) == alone
 
@@ -70,7 +71,7 @@ def test_every_policy_serves():
     asked = prompts(30, 500, seed=3)
     answers = []
     for policy in ("plas", "atlas", "mlfq", "fcfs"):
-        with Appliance("sched.policy=" + policy, "sched.quantum=1ms") as a:
+        with Appliance(NOISE, "sched.policy=" + policy, "sched.quantum=1ms") as a:
             answers.append(serve_all(a, asked, 30, max_tokens=12))
     assert all(answer == answers[0] for answer in answers)
 
@@ -88,9 +89,9 @@ def test_frames_name_the_queue_of_their_call():
 
 def test_simd_and_plain_kernels_give_the_same_tokens():
     asked = prompts(10, 500, seed=4)
-    with Appliance("engine.simd=plain") as a:
+    with Appliance(NOISE, "engine.simd=plain") as a:
         plain = serve_all(a, asked, 10)
-    with Appliance() as a:
+    with Appliance(NOISE) as a:
         assert serve_all(a, asked, 10) == plain
 
 
@@ -105,7 +106,7 @@ def test_trained_model_tells_its_story():
 
 
 def test_text_and_tokens_agree_and_text_is_utf8():
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         outcome = c.generate(1, b"hello", max_tokens=40, flags=IGNORE_EOS | WANT_TEXT | ADD_BOS)
         outcome.check()
         outcome.text.decode("utf-8")
@@ -115,7 +116,7 @@ def test_text_and_tokens_agree_and_text_is_utf8():
 
 
 def test_stop_ids_and_stop_strings_end_a_call():
-    with Appliance() as a, Client(a.tcp) as c:
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
         free = c.generate(1, [5, 6, 7], max_tokens=60, flags=IGNORE_EOS | WANT_TEXT).check()
         stop = free.tokens[10]
         first = free.tokens.index(stop)
@@ -213,9 +214,9 @@ def test_strangers_are_closed_and_nobody_else_notices():
 
 def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get("KILLS", "100"))):
     asked = prompts(60, 500, seed=5)
-    with Appliance("engine.threads=1") as a:
+    with Appliance(NOISE, "engine.threads=1") as a:
         alone = serve_all(a, asked, 16, max_tokens=200)
-    with Appliance("engine.threads=2") as a:
+    with Appliance(NOISE, "engine.threads=2") as a:
         answers, enough = [], threading.Event()
 
         def serve():
@@ -275,7 +276,7 @@ class Crowd(threading.Thread):
 
 def test_two_hundred_clients_some_vanish_some_never_read():
     kinds = ["stall"] * 20 + ["vanish"] * 20 + ["obey"] * 160
-    with Appliance("net.write_deadline=1s", "net.send_bytes=4KiB", "limits.calls=512") as a:
+    with Appliance(NOISE, "net.write_deadline=1s", "net.send_bytes=4KiB", "limits.calls=512") as a:
         a.obeyed = False
         crowd = [Crowd(a, number, kind) for number, kind in enumerate(kinds)]
         for client in crowd:

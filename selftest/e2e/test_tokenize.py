@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`agx tokenize`: exact bytes in, ids out, without an appliance."""
-import os
 import tempfile
 
-from appliance import BUILD, run
-from skip import shared
+from appliance import RANDOM_MODEL, run
+from skip import embedded, shared
 
-EMBEDDED = os.path.join(BUILD, "embedded.gguf")
-FIRST_BYTE = 3                      # of the embedded vocabulary's byte tokens
+FIRST_BYTE = 3                      # of the byte tokens, in both models
+DIGITS = [b"%d" % digit for digit in range(10)]
 SEPARATOR = b"\n__ggml_vocab_test__\n"
 
 
@@ -22,22 +21,29 @@ def ids_of(vocab, content):
 
 
 def test_file_and_argument_give_the_same_ids():
-    done = run("agx", "tokenize", "--vocab", EMBEDDED, "the weather")
+    done = run("agx", "tokenize", "--vocab", RANDOM_MODEL, "the weather")
     assert done.returncode == 0, done.stderr
-    assert [int(word) for word in done.stdout.split()] == ids_of(EMBEDDED, b"the weather")
+    assert [int(word) for word in done.stdout.split()] == ids_of(RANDOM_MODEL, b"the weather")
 
 
 def test_bytes_are_taken_as_they_are():
-    assert ids_of(EMBEDDED, b"") == []
-    assert ids_of(EMBEDDED, b"a\n") == ids_of(EMBEDDED, b"a") + [FIRST_BYTE + 10]
-    assert ids_of(EMBEDDED, b"a\0\xff")[-2:] == [FIRST_BYTE, FIRST_BYTE + 255]
-    long = ids_of(EMBEDDED, b"\n" * 300000)
+    assert ids_of(RANDOM_MODEL, b"") == []
+    assert ids_of(RANDOM_MODEL, b"a\n") == ids_of(RANDOM_MODEL, b"a") + [FIRST_BYTE + 10]
+    assert ids_of(RANDOM_MODEL, b"a\0\xff")[-2:] == [FIRST_BYTE, FIRST_BYTE + 255]
+    long = ids_of(RANDOM_MODEL, b"\n" * 300000)
     assert long[-300000:] == [FIRST_BYTE + 10] * 300000
+
+
+def test_the_embedded_vocabulary_has_a_token_for_each_digit_and_every_byte():
+    model = embedded()
+    digits = [ids_of(model, b"0" + digit)[-1] for digit in DIGITS]
+    assert ids_of(model, b"0123456789")[-10:] == digits
+    assert ids_of(model, b"0\0\xff")[-2:] == [FIRST_BYTE, FIRST_BYTE + 255]
 
 
 def test_special_tokens_are_plain_text_and_there_is_no_bos():
     for text in (b"<s>", b"</s>", b"a<s>b", b"<unk>"):
-        ids = ids_of(EMBEDDED, text)
+        ids = ids_of(RANDOM_MODEL, text)
         assert min(ids) > 2, ids
 
 
@@ -57,16 +63,16 @@ def test_bad_files_and_command_lines_are_refused():
     for arguments, status, words in (
             (("--vocab", "/no/such.gguf", "x"), 1, "/no/such.gguf: offset 0: cannot be opened"),
             (("--vocab", "/dev/null", "x"), 1, "is not a regular file"),
-            (("--vocab", EMBEDDED, "--file", "/no/such"), 1, "/no/such: cannot be read"),
-            (("--vocab", EMBEDDED), 2, "either --file or TEXT is expected"),
-            (("--vocab", EMBEDDED, "x", "--file", "y"), 2, "either --file or TEXT is expected"),
-            (("--vocab", EMBEDDED, "x", "y"), 2, "given twice"),
+            (("--vocab", RANDOM_MODEL, "--file", "/no/such"), 1, "/no/such: cannot be read"),
+            (("--vocab", RANDOM_MODEL), 2, "either --file or TEXT is expected"),
+            (("--vocab", RANDOM_MODEL, "x", "--file", "y"), 2, "either --file or TEXT is expected"),
+            (("--vocab", RANDOM_MODEL, "x", "y"), 2, "given twice"),
             (("x",), 2, "--vocab is missing"),
             (("--vocab",), 2, "the last option has no value"),
-            (("--vocab", EMBEDDED, "--bos", "x"), 2, "unknown option")):
+            (("--vocab", RANDOM_MODEL, "--bos", "x"), 2, "unknown option")):
         done = run("agx", "tokenize", *arguments)
         assert done.returncode == status, (arguments, done.returncode, done.stderr)
         assert words in done.stderr, done.stderr
         assert done.stdout == ""
-    assert run("agx", "tokenize", "--vocab", EMBEDDED, "--", "--bos").returncode == 0
+    assert run("agx", "tokenize", "--vocab", RANDOM_MODEL, "--", "--bos").returncode == 0
     assert "usage" in run("agx", "tokenize", "--help").stdout
