@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens.
+
+LLAMA_CPP_GREEDY names the program: tools/bench/llamacpp_greedy.cpp, which says how to build it.
+"""
+import json
+import os
+import subprocess
+
+import held_out
+from appliance import HANG_S, Appliance, run
+from protocol import Client
+from skip import Skip, embedded
+
+PROMPTS, TOKENS = 50, 64
+
+
+def greedy(program, prompts):
+    """llama.cpp's answers to lists of ids."""
+    done = subprocess.run([program, embedded(), str(TOKENS)], text=True, capture_output=True,
+                          input="".join(json.dumps(ids) + "\n" for ids in prompts),
+                          timeout=HANG_S * 10)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def ids_of(text):
+    done = run("agx", "tokenize", "--vocab", embedded(), "--", text)
+    assert done.returncode == 0, done.stderr
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_llama_cpp_gives_the_same_tokens():
+    program = os.environ.get("LLAMA_CPP_GREEDY")
+    if not program:
+        raise Skip("LLAMA_CPP_GREEDY names no program; see tools/bench/llamacpp_greedy.cpp")
+    with Appliance() as a, Client(a.tcp) as c:
+        prompts = [[c.welcome["bos"]] + ids_of(text) for text in held_out.prompts(PROMPTS)]
+        for call_id, ids in enumerate(prompts):
+            c.start(call_id, ids, max_tokens=TOKENS, flags=0)
+        ours = [c.finish(call_id).check().tokens for call_id in range(PROMPTS)]
+    theirs = greedy(program, prompts)
+    differ = [i for i in range(PROMPTS) if ours[i] != theirs[i]]
+    print("  llama.cpp: %d of %d prompts, %d tokens, the same" % (
+        PROMPTS - len(differ), PROMPTS, sum(map(len, ours))))
+    assert not differ, [(prompts[i], ours[i], theirs[i]) for i in differ[:2]]
