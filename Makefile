@@ -46,6 +46,8 @@ LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
 APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN_OBJ))
+# The command line client, for tests of its parts.
+CLIENT_LIB := $(O)/libclient.a
 
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
@@ -69,6 +71,11 @@ $(LIB): $(CORE_OBJ)
 	$(Q)ar rcs $@ $^
 
 $(APPLIANCE_LIB): $(APPLIANCE_OBJ)
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(CLIENT_LIB): $(AGX_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
 	$(Q)ar rcs $@ $^
@@ -107,11 +114,11 @@ $(O)/appliance/embedded.o: appliance/embedded.S $(EMBEDDED)
 	$(Q)$(CC) -DEMBEDDED_MODEL='"$(EMBEDDED)"' -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
-$(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(B)/libagx.a
+$(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
+	    $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests
@@ -147,9 +154,11 @@ $(B)/bench: tools/bench/bench.c $(LIB)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
 
 .PHONY: bench
-bench: $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine benchmarks, random models
+bench: all $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine speed; agents right
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf
+	$(B)/bench $(EMBEDDED)
+	$(if $(filter appliance/%,$(EMBEDDED)),PYTHONDONTWRITEBYTECODE=1 tools/model/eval)
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: fuzz fuzzers soak

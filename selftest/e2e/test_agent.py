@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""The embedded model solves tasks that it has not seen, with real tools, through the real loop."""
+import tempfile
+
+import held_out
+from appliance import HANG_S, Appliance, run
+from skip import embedded
+
+TASKS, LEAST = 50, 95
+
+
+def test_the_embedded_model_solves_held_out_tasks():
+    embedded()
+    with tempfile.NamedTemporaryFile("w", suffix=".tasks") as file:
+        file.write(held_out.task_file(TASKS))
+        file.flush()
+        with Appliance() as a:
+            done = run("agx", "--to", a.to, "agent", "--least", str(LEAST), file.name,
+                       timeout=HANG_S * 5)
+    last = done.stdout.splitlines()[-1:]
+    print("  " + (last[0] if last else "no answer"))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert last[0].startswith("agents: ") and " of %d right" % TASKS in last[0], last
