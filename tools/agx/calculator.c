@@ -4,86 +4,97 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 /*
- * What: integer arithmetic without precedence, over text that nobody has checked. Numbers longer
- * than nine digits are read as nine; what overflows, or divides by zero, leaves the value as it
- * was.
+ * What: sums over text that nobody has checked:
+ *
+ *     sum    = term { ("+" | "-") term }
+ *     term   = factor { ("*" | "/") factor }
+ *     factor = { "-" } digits                 blanks may stand between any two of these
+ *
+ * Invariant: every step can fail, and a failure is final: nothing is read after it.
+ * Bounds: linear in the text, no recursion: there are no parentheses.
  */
 
-#define DIGITS_MAX 9
-#define TERMS_MAX  8
+struct reader { const char *at; };
+
+static char next_char(struct reader *reader)
+{
+    while (*reader->at == ' ') {
+        reader->at++;
+    }
+    return *reader->at;
+}
 
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool is_letter(char c)
+/* The sign comes first, so that the smallest number can be read too. */
+static bool read_factor(struct reader *reader, int64_t *value)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static const char *read_number(const char *at, int64_t *number)
-{
-    *number = 0;
-    for (int digits = 0; is_digit(*at); at++, digits++) {
-        if (digits < DIGITS_MAX) {
-            *number = *number * 10 + (*at - '0');
+    bool is_negative = false;
+    for (; next_char(reader) == '-'; reader->at++) {
+        is_negative = !is_negative;
+    }
+    *value = 0;
+    if (!is_digit(*reader->at)) {
+        return false;
+    }
+    for (; is_digit(*reader->at); reader->at++) {
+        int64_t digit = *reader->at - '0';
+        if (__builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, is_negative ? -digit : digit, value)) {
+            return false;
         }
     }
-    return at;
+    return true;
 }
 
-static int64_t apply(int64_t left, char operation, int64_t right)
+static bool divide(int64_t left, int64_t right, int64_t *quotient)
 {
-    int64_t result = left;
-    bool overflows = operation == '+'   ? __builtin_add_overflow(left, right, &result)
-                     : operation == '-' ? __builtin_sub_overflow(left, right, &result)
-                     : operation == '*' ? __builtin_mul_overflow(left, right, &result)
-                                        : false;
-    if (operation == '/' && right != 0) {
-        result = left / right;
+    if (right == 0 || (left == INT64_MIN && right == -1)) {
+        return false;
     }
-    return overflows ? left : result;
+    bool is_inexact = left % right != 0;
+    *quotient = left / right - (is_inexact && (left < 0) != (right < 0));
+    return true;
 }
 
-static void answer_sum(const char *at, char *answer, size_t answer_bytes)
+static bool read_term(struct reader *reader, int64_t *value)
 {
-    int64_t value, right;
-    char sum[128];
-    at = read_number(at, &value);
-    int length = snprintf(sum, sizeof sum, "%" PRId64, value);
-    for (int terms = 1; terms < TERMS_MAX; terms++) {
-        const char *next = at + strspn(at, " ");
-        if (*next == '\0' || strchr("+-*/", *next) == NULL) {
-            break;
-        }
-        char operation = *next++;
-        next += strspn(next, " ");
-        if (!is_digit(*next)) {
-            break;
-        }
-        at = read_number(next, &right);
-        value = apply(value, operation, right);
-        length += snprintf(sum + length, sizeof sum - (size_t)length, "%c%" PRId64, operation,
-                           right);
+    bool is_good = read_factor(reader, value);
+    while (is_good && (next_char(reader) == '*' || *reader->at == '/')) {
+        char operation = *reader->at++;
+        int64_t right;
+        is_good = read_factor(reader, &right) &&
+                  (operation == '*' ? !__builtin_mul_overflow(*value, right, value)
+                                    : divide(*value, right, value));
     }
-    snprintf(answer, answer_bytes, "%s=%" PRId64, sum, value);
+    return is_good;
 }
 
-void calculator_answer(const char *said, char *answer, size_t answer_bytes)
+static bool read_sum(struct reader *reader, int64_t *value)
 {
-    int64_t letters = 0, words = 0;
-    for (const char *at = said; *at != '\0'; at++) {
-        if (is_digit(*at)) {
-            answer_sum(at, answer, answer_bytes);
-            return;
-        }
-        letters += is_letter(*at);
-        words += is_letter(*at) && (at == said || !is_letter(at[-1]));
+    bool is_good = read_term(reader, value);
+    while (is_good && (next_char(reader) == '+' || *reader->at == '-')) {
+        char operation = *reader->at++;
+        int64_t right;
+        is_good = read_term(reader, &right) &&
+                  (operation == '+' ? !__builtin_add_overflow(*value, right, value)
+                                    : !__builtin_sub_overflow(*value, right, value));
     }
-    snprintf(answer, answer_bytes, "%" PRId64 "*%" PRId64 "=%" PRId64, letters, words,
-             letters * words);
+    return is_good && next_char(reader) == '\0';
+}
+
+void calculator_answer(const char *sum, char *answer, size_t answer_bytes)
+{
+    struct reader reader = {sum};
+    int64_t value;
+    if (read_sum(&reader, &value)) {
+        snprintf(answer, answer_bytes, "%" PRId64, value);
+    } else {
+        snprintf(answer, answer_bytes, "error");
+    }
 }

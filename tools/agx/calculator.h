@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the tool of the demo's ReAct loop. */
+/* What: the calculator of the agents: whole numbers, + - * /, the usual precedence. */
 #include <stddef.h>
 
-/* Answers whatever a model says, as "12+5*2=34": the first sum in it, from left to right; where
- * there is no number, its letters times its words. Always terminated. */
-void calculator_answer(const char *said, char *answer, size_t answer_bytes);
+/* Writes the value of `sum` ("3*12+7"), or "error" for what is no sum, leaves int64_t or divides by
+ * zero. Division rounds towards minus infinity. Cut to `answer_bytes`, always terminated. */
+void calculator_answer(const char *sum, char *answer, size_t answer_bytes);

@@ -14,10 +14,12 @@ enum exit_code {
     EXIT_REFUSED = 4,       /* the appliance said no, or busy */
     EXIT_INCOMPLETE = 5,    /* cancelled, failed, or a deadline */
     EXIT_PROTOCOL = 6,      /* what came back was wrong */
+    EXIT_WRONG = 7,         /* served, but fewer right answers than were asked for */
 };
 
 int generate_main(const char *to, int argc, char **argv);
 int ping_main(const char *to, int argc, char **argv);
 int load_main(const char *to, int argc, char **argv);
 int replay_main(const char *to, int argc, char **argv);
+int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);

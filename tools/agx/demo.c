@@ -339,7 +339,7 @@ int demo_main(const char *to, int argc, char **argv)
     const struct option_table table = {
         "demo [--max-tokens N]",
         "Three programs at once: a chat, a ReAct-style loop with a tool, a fan-out with a merge.",
-        NULL, rows, 1};
+        NULL, rows, 1, NULL};
     int code = option_parse(&table, argc, argv);
     if (code != OPTION_GO_ON) {
         return code;

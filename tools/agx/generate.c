@@ -58,7 +58,7 @@ static int parse(struct generate *g, int argc, char **argv)
     const struct option_table table = {
         "generate (--prompt TEXT | --ids 1,2,3) [OPTION]...",
         "Sends one call and prints what the model says as it comes.", NULL, rows,
-        sizeof rows / sizeof rows[0]};
+        sizeof rows / sizeof rows[0], NULL};
     int code = option_parse(&table, argc, argv);
     if (code == OPTION_GO_ON && (g->prompt == NULL) == (g->ids.ids == NULL)) {
         fprintf(stderr, "agx: give either --prompt or --ids\n");

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#define RETRY_FIRST_US 10000
+#define RETRY_LAST_US  500000
+
 /*
  * What: connections that are opened when they are needed.
  * Invariant: lane i was opened before lane i + 1; the first lane with room is picked, so a replay
@@ -76,6 +79,30 @@ void lanes_wait(struct lanes *lanes, uint64_t timeout_us)
         }
     }
     (void)ppoll(watched, count, &timeout, NULL);
+}
+
+enum agx_result lanes_next(struct lanes *lanes, uint32_t index, struct agx_event *event)
+{
+    struct lane *lane = &lanes->lane[index];
+    enum agx_result result = agx_next(&lane->dial.agx, event, 0);
+    bool is_refused = result == AGX_OK && event->kind == AGX_REFUSED &&
+                      strcmp(agx_fault(&lane->dial.agx)->frame, "CALL") == 0;
+    if (is_refused || (result == AGX_OK && event->kind == AGX_DONE)) {
+        lane->open_calls--;
+    }
+    /* An idle connection may be closed with a reason; that is no error while nothing is open. */
+    if (result == AGX_ERROR_CLOSED || (result == AGX_ERROR_REFUSED && lane->open_calls == 0)) {
+        lanes_close(lanes, index);
+        return AGX_ERROR_CLOSED;
+    }
+    return result;
+}
+
+/* Twice as long each time, so that a full appliance is not asked faster than it can answer. */
+uint64_t lanes_retry_us(uint32_t tries)
+{
+    uint64_t wait_us = (uint64_t)RETRY_FIRST_US << (tries < 6 ? tries : 6);
+    return wait_us < RETRY_LAST_US ? wait_us : RETRY_LAST_US;
 }
 
 void lanes_close(struct lanes *lanes, uint32_t index)

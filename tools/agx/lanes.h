@@ -27,5 +27,11 @@ int lanes_init(struct lanes *lanes, const char *to, struct agx_welcome *welcome)
 int lanes_pick(struct lanes *lanes);
 /* Waits until a lane has something to read or room to write, or `timeout_us` is over. */
 void lanes_wait(struct lanes *lanes, uint64_t timeout_us);
+/* The next event of a lane, without waiting; a call that has ended leaves `open_calls`. AGX_AGAIN:
+ * there is none. AGX_ERROR_CLOSED: the appliance went away, and the lane is closed; its open calls
+ * may be sent again, and give the same tokens. Else what dial_fail() takes. */
+enum agx_result lanes_next(struct lanes *lanes, uint32_t index, struct agx_event *event);
+/* How long a call pauses that was refused as busy `tries` times before. */
+uint64_t lanes_retry_us(uint32_t tries);
 void lanes_close(struct lanes *lanes, uint32_t index);
 void lanes_free(struct lanes *lanes);

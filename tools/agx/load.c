@@ -170,7 +170,7 @@ int load_main(const char *to, int argc, char **argv)
     };
     const struct option_table table = {
         "load [OPTION]...", "Sends many short calls and checks every answer.", NULL, rows,
-        sizeof rows / sizeof rows[0]};
+        sizeof rows / sizeof rows[0], NULL};
     int code = option_parse(&table, argc, argv);
     if (code != OPTION_GO_ON) {
         return code;

@@ -25,7 +25,8 @@ static const struct {
     {"generate", generate_main, "send a prompt, print the text as it comes"},
     {"tokenize", run_tokenize, "text to token ids, without an appliance"},
     {"replay", replay_main, "replay a trace of programs and measure"},
-    {"demo", demo_main, "three programs at once, side by side"},
+    {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
+    {"demo", demo_main, "four agents at once, side by side"},
     {"load", load_main, "many short calls, each checked"},
     {"ping", ping_main, "round trips in microseconds"},
 };
@@ -40,7 +41,8 @@ static void print_help(FILE *out)
     }
     fprintf(out, "  %-12s  this list; `agx COMMAND --help` tells more\n\n"
                  "exit codes: 0 complete, 1 system, 2 usage, 3 cannot connect, 4 refused,\n"
-                 "            5 cancelled, failed or deadline, 6 protocol\n", "help");
+                 "            5 cancelled, failed or deadline, 6 protocol, 7 wrong answers\n",
+            "help");
 }
 
 static int run_command(const char *to, int argc, char **argv)

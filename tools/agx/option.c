@@ -186,8 +186,14 @@ static int take_option(const struct option_table *table, int argc, char **argv, 
     return set_value(row, equals != NULL ? equals + 1 : argv[++*at]);
 }
 
-static int take_operand(const struct option_table *table, const char *word)
+/* argv[at] is no option. With many operands it moves to the front, over options already read. */
+static int take_operand(const struct option_table *table, char **argv, int at)
 {
+    char *word = argv[at];
+    if (table->operands_count != NULL) {
+        argv[++*table->operands_count] = word;
+        return OPTION_GO_ON;
+    }
     if (table->operand == NULL || *table->operand != NULL) {
         fprintf(stderr, "agx: '%s' is one word too many; usage: agx %s\n", word, table->usage);
         return EXIT_USAGE;
@@ -212,13 +218,14 @@ int option_parse(const struct option_table *table, int argc, char **argv)
         if (!options_ended && argv[at][0] == '-' && argv[at][1] != '\0') {
             code = take_option(table, argc, argv, &at, &seen);
         } else {
-            code = take_operand(table, argv[at]);
+            code = take_operand(table, argv, at);
         }
         if (code != OPTION_GO_ON) {
             return code;
         }
     }
-    if (table->operand != NULL && *table->operand == NULL) {
+    if ((table->operand != NULL && *table->operand == NULL) ||
+        (table->operands_count != NULL && *table->operands_count == 0)) {
         fprintf(stderr, "agx: something is missing; usage: agx %s\n", table->usage);
         return EXIT_USAGE;
     }

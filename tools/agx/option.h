@@ -34,6 +34,7 @@ struct option_table {
     const char **operand;   /* the one word that is no option, required; NULL: none is allowed */
     const struct option_row *rows;
     uint32_t rows_count;    /* at most 64 */
+    uint32_t *operands_count;   /* instead of `operand`: one word or more, left in argv[1], ... */
 };
 
 /* OPTION_GO_ON, or the exit code: 0 after --help, EXIT_USAGE after a message that names the option,

@@ -53,7 +53,8 @@ int ping_main(const char *to, int argc, char **argv)
     const struct option_row rows[] = {
         {"--count", "N", OPTION_U32, &count, 1, 1000000, "round trips (default 4)"},
     };
-    const struct option_table table = {"ping [--count N]", "Measures round trips.", NULL, rows, 1};
+    const struct option_table table = {
+        "ping [--count N]", "Measures round trips.", NULL, rows, 1, NULL};
     struct dial dial = {0};
     int code = option_parse(&table, argc, argv);
     if (code != OPTION_GO_ON) {

@@ -54,7 +54,7 @@ static int parse(struct replay *replay, int argc, char **argv)
         "its critical path, tool gaps left out, for each token of all its calls; the mean is that\n"
         "of the programs. Prompts longer than the context lose their front; an output is at most\n"
         "half the context.", &replay->path, rows,
-        sizeof rows / sizeof rows[0]};
+        sizeof rows / sizeof rows[0], NULL};
     return option_parse(&table, argc, argv);
 }
 

@@ -21,8 +21,6 @@
 
 #include "appliance/base/assert.h"
 
-#define RETRY_FIRST_US    10000
-#define RETRY_LAST_US     500000
 #define LANE_WAIT_US      1000      /* when every lane is full */
 #define EVENTS_PER_LANE   256
 #define CLOSED_TRIES_MAX  8         /* a call is sent again this often over broken connections */
@@ -165,7 +163,6 @@ static void on_done(struct replay *replay, struct replay_call *call, const struc
     }
 }
 
-/* Twice as long each time, so that a full appliance is not asked faster than it can answer. */
 static void on_refused(struct replay *replay, uint32_t index, const struct agx_fault *fault)
 {
     struct replay_call *call = &replay->calls[index];
@@ -174,17 +171,13 @@ static void on_refused(struct replay *replay, uint32_t index, const struct agx_f
         fail_run(replay, &replay->runs[call->run], fault->text);
         return;
     }
-    uint64_t wait_us = (uint64_t)RETRY_FIRST_US << (call->busy_tries < 6 ? call->busy_tries : 6);
-    call->busy_tries++;
     replay->measure.busy++;
-    schedule(replay, index,
-             now_us(replay) + (wait_us < RETRY_LAST_US ? wait_us : RETRY_LAST_US));
+    schedule(replay, index, now_us(replay) + lanes_retry_us(call->busy_tries++));
 }
 
 static void on_event(struct replay *replay, uint32_t lane_index, const struct agx_event *event)
 {
-    struct lane *lane = &replay->lanes.lane[lane_index];
-    const struct agx_fault *fault = agx_fault(&lane->dial.agx);
+    const struct agx_fault *fault = agx_fault(&replay->lanes.lane[lane_index].dial.agx);
     uint32_t index = (uint32_t)event->call_id;
     if (event->kind == AGX_PROGRAM ||
         (event->kind == AGX_REFUSED && strcmp(fault->frame, "CALL") != 0)) {
@@ -193,10 +186,8 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
         memcpy(replay->outputs[index] + event->first_index, event->tokens,
                event->tokens_count * sizeof *event->tokens);
     } else if (event->kind == AGX_DONE) {
-        lane->open_calls--;
         on_done(replay, &replay->calls[index], event);
     } else if (event->kind == AGX_REFUSED) {
-        lane->open_calls--;
         on_refused(replay, index, fault);
     }
 }
@@ -205,14 +196,13 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
 static void on_closed(struct replay *replay, uint32_t lane)
 {
     replay->measure.reconnects++;
-    lanes_close(&replay->lanes, lane);
     for (uint32_t i = 0; i < replay->calls_count; i++) {
         struct replay_call *call = &replay->calls[i];
         if (call->place != REPLAY_OPEN || call->lane != lane) {
             continue;
         }
         if (call->closed_tries++ < CLOSED_TRIES_MAX) {
-            schedule(replay, i, now_us(replay) + RETRY_FIRST_US);
+            schedule(replay, i, now_us(replay) + lanes_retry_us(0));
         } else {
             call->place = REPLAY_OVER;
             fail_run(replay, &replay->runs[call->run], agx_result_text(AGX_ERROR_CLOSED));
@@ -224,21 +214,18 @@ static void on_closed(struct replay *replay, uint32_t lane)
 
 static void read_lane(struct replay *replay, uint32_t index)
 {
-    struct agx *agx = &replay->lanes.lane[index].dial.agx;
     struct agx_event event;
     enum agx_result result = AGX_OK;
     for (uint32_t i = 0; i < EVENTS_PER_LANE && result == AGX_OK; i++) {
-        result = agx_next(agx, &event, 0);
+        result = lanes_next(&replay->lanes, index, &event);
         if (result == AGX_OK) {
             on_event(replay, index, &event);
         }
     }
-    /* An idle connection may be closed with a reason; that is no error while nothing is open. */
-    bool was_idle = result == AGX_ERROR_REFUSED && replay->lanes.lane[index].open_calls == 0;
-    if (result == AGX_ERROR_CLOSED || was_idle) {
+    if (result == AGX_ERROR_CLOSED) {
         on_closed(replay, index);
     } else if (result != AGX_OK && result != AGX_AGAIN) {
-        replay->code = dial_fail(agx, result, "replay");
+        replay->code = dial_fail(&replay->lanes.lane[index].dial.agx, result, "replay");
     }
 }
 

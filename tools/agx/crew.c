@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/agx/crew.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "appliance/base/assert.h"
+#include "appliance/base/status.h"
+
+/*
+ * What: the loop of a crew; no threads: start what is due, wait, take what has come.
+ *
+ * Invariants: a call is in one state (enum crew_state); a turn ends when all of its calls are DONE.
+ * The id of a call tells its seat and its place in the turn. What a call has said is forgotten when
+ * it is sent again: the same tokens come again.
+ * Bounds: a pass looks at every call of every seat, 2^14 at most; an agent whose call the appliance
+ * refuses or fails is over, and the others go on.
+ */
+
+#define LOOK_US           40000     /* the longest wait between two looks */
+#define ROOM_WAIT_US      5000      /* when every lane is full */
+#define CLOSED_TRIES_MAX  8         /* a call is sent again this often over broken connections */
+#define SILENCE_US        60000000  /* without any event: something is wrong */
+#define ENDS_WAIT_US      1000000
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+static void take_task(struct crew *crew, struct crew_seat *seat)
+{
+    const struct task *task = &crew->book->tasks[crew->tasks_taken++];
+    seat->is_taken = true;
+    seat->in_turn = seat->is_over = seat->has_failed = false;
+    seat->next_us = 0;
+    seat->calls_done = seat->tokens = seat->queue = 0;
+    seat->wait_us = seat->service_us = 0;
+    dial_unique_id(task->name, seat->program_id);
+    agent_begin(&seat->agent, task, crew->seed);
+}
+
+static void begin_turn(struct crew *crew, struct crew_seat *seat)
+{
+    seat->in_turn = true;
+    agent_begin_turn(&seat->agent);
+    ASSERT(seat->agent.calls_count > 0 && seat->agent.calls_count <= AGENT_CALLS_MAX);
+    for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
+        seat->calls[i] = (struct crew_call){.max_tokens = AGENT_MAX_TOKENS};
+        if (crew->view.opened != NULL) {
+            crew->view.opened(crew->view.context, seat, i);
+        }
+    }
+}
+
+static void end_agent(struct crew *crew, struct crew_seat *seat, uint32_t lane)
+{
+    enum task_kind kind = seat->agent.task->kind;
+    crew->right[kind] += seat->agent.is_right;
+    crew->of[kind]++;
+    crew->tasks_over++;
+    seat->is_taken = false;
+    seat->is_over = true;
+    /* If the request finds no room, the appliance forgets the idle program by itself. */
+    if (crew->lanes.lane[lane].is_open &&
+        agx_program_end(&crew->lanes.lane[lane].dial.agx, seat->program_id) == AGX_OK) {
+        crew->ends_open++;
+    }
+    if (crew->view.over != NULL) {
+        crew->view.over(crew->view.context, seat);
+    }
+}
+
+/* One more call of the turn has ended; with the last one, the turn. */
+static void settle_call(struct crew *crew, struct crew_seat *seat, uint32_t lane)
+{
+    for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
+        if (seat->calls[i].state != CREW_DONE) {
+            return;
+        }
+    }
+    seat->in_turn = false;
+    enum agent_next next = seat->has_failed ? AGENT_OVER : agent_end_turn(&seat->agent);
+    if (next == AGENT_OVER) {
+        end_agent(crew, seat, lane);
+        return;
+    }
+    if (next == AGENT_TOOL && crew->view.used_tool != NULL) {
+        crew->view.used_tool(crew->view.context, seat);
+    }
+    seat->next_us = dial_now_us() + (next == AGENT_TOOL     ? crew->tool_us
+                                     : next == AGENT_READER ? crew->reader_us : 0);
+}
+
+/* The appliance did not serve call `index`: the agent is over when its other calls are. */
+static void fail_call(struct crew *crew, struct crew_seat *seat, uint32_t index, const char *why,
+                      int code)
+{
+    seat->calls[index].state = CREW_DONE;
+    for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
+        if (seat->calls[i].state == CREW_DUE) {
+            seat->calls[i].state = CREW_DONE;
+        }
+    }
+    if (!seat->has_failed) {
+        seat->has_failed = true;
+        agent_fail(&seat->agent, why);
+    }
+    crew->served_code = crew->served_code != EXIT_COMPLETE ? crew->served_code : code;
+    settle_call(crew, seat, seat->calls[index].lane);
+}
+
+/* ---- a call's way ---------------------------------------------------------------------------- */
+
+static enum agx_result start_call(struct crew *crew, const struct crew_seat *seat, uint32_t index,
+                                  uint32_t lane)
+{
+    const struct agent_call *call = &seat->agent.calls[index];
+    struct agx_call request = {
+        .call_id = (uint64_t)seat->number * AGENT_CALLS_MAX + index + 1, .thread = index,
+        .max_tokens = seat->calls[index].max_tokens, .temperature = call->temperature,
+        .seed = call->seed, .want_text = 1, .prompt_text = call->prompt,
+        .prompt_text_bytes = call->prompt_bytes};
+    memcpy(request.program_id, seat->program_id, AGX_ID_BYTES);
+    return agx_call_start(&crew->lanes.lane[lane].dial.agx, &request);
+}
+
+static void send_call(struct crew *crew, struct crew_seat *seat, uint32_t index, uint64_t now_us)
+{
+    struct crew_call *call = &seat->calls[index];
+    int lane = lanes_pick(&crew->lanes);
+    if (lane < 0) {
+        call->due_us = now_us + ROOM_WAIT_US;
+        crew->code = lane == LANES_FAIL ? EXIT_CONNECT : crew->code;
+        return;
+    }
+    enum agx_result result = start_call(crew, seat, index, (uint32_t)lane);
+    if (result == AGX_OK) {
+        call->state = CREW_QUEUED;
+        call->lane = (uint32_t)lane;
+        call->sent_us = call->sent_us != 0 ? call->sent_us : now_us;
+        crew->lanes.lane[lane].open_calls++;
+    } else if (result == AGX_AGAIN || !agx_is_open(&crew->lanes.lane[lane].dial.agx)) {
+        call->due_us = now_us + ROOM_WAIT_US;       /* read_lane() sees why */
+    } else {
+        crew->code = dial_fail(&crew->lanes.lane[lane].dial.agx, result, seat->agent.task->name);
+    }
+}
+
+static void hear(struct crew *crew, struct crew_seat *seat, uint32_t index,
+                 const struct agx_event *event)
+{
+    struct crew_call *call = &seat->calls[index];
+    call->first_us = call->first_us != 0 ? call->first_us : dial_now_us();
+    call->state = CREW_RUNNING;
+    seat->tokens += event->tokens_count;
+    agent_hear(&seat->agent.calls[index], event->text, event->text_bytes);
+    if (crew->view.said != NULL) {
+        crew->view.said(crew->view.context, seat, index, event->text, event->text_bytes);
+    }
+}
+
+static void finish(struct crew *crew, struct crew_seat *seat, uint32_t index,
+                   const struct agx_event *event)
+{
+    struct crew_call *call = &seat->calls[index];
+    call->first_us = call->first_us != 0 ? call->first_us : dial_now_us();
+    seat->calls_done++;
+    seat->wait_us += event->wait_us;
+    seat->service_us += event->service_us;
+    if (crew->view.ended != NULL) {
+        crew->view.ended(crew->view.context, seat, index);
+    }
+    if (event->finish > AGX_FINISH_STOP_TEXT) {
+        fail_call(crew, seat, index, agx_finish_text(event->finish), EXIT_INCOMPLETE);
+        return;
+    }
+    call->state = CREW_DONE;
+    settle_call(crew, seat, call->lane);
+}
+
+/* A long prompt leaves less room for the answer: what is left, or 0. */
+static uint32_t smaller_answer(const struct crew_call *call, const struct agx_fault *fault)
+{
+    uint64_t prompt = fault->found - call->max_tokens;
+    bool is_known = status_from_wire(fault->code) == STATUS_BAD_PROMPT_LENGTH &&
+                    fault->found > call->max_tokens && prompt < fault->max;
+    return is_known ? (uint32_t)(fault->max - prompt) : 0;
+}
+
+static void on_refused(struct crew *crew, struct crew_seat *seat, uint32_t index,
+                       const struct agx_fault *fault)
+{
+    struct crew_call *call = &seat->calls[index];
+    uint32_t smaller = fault->is_busy ? 0 : smaller_answer(call, fault);
+    if (!seat->has_failed && (fault->is_busy || smaller > 0)) {
+        call->state = CREW_DUE;
+        call->due_us = dial_now_us() + (smaller > 0 ? 0 : lanes_retry_us(call->busy_tries++));
+        call->max_tokens = smaller > 0 ? smaller : call->max_tokens;
+        return;
+    }
+    fail_call(crew, seat, index, fault->text, EXIT_REFUSED);
+}
+
+static void on_event(struct crew *crew, uint32_t lane, const struct agx_event *event)
+{
+    const struct agx_fault *fault = agx_fault(&crew->lanes.lane[lane].dial.agx);
+    crew->heard_us = dial_now_us();
+    if (event->kind == AGX_PROGRAM ||
+        (event->kind == AGX_REFUSED && strcmp(fault->frame, "CALL") != 0)) {
+        crew->ends_open -= crew->ends_open > 0;
+        return;
+    }
+    uint64_t place = event->call_id - 1;
+    ASSERT(place < (uint64_t)crew->seats_count * AGENT_CALLS_MAX);  /* it is an open call's id */
+    struct crew_seat *seat = &crew->seats[place / AGENT_CALLS_MAX];
+    uint32_t index = (uint32_t)(place % AGENT_CALLS_MAX);
+    if (event->kind == AGX_TOKENS) {
+        hear(crew, seat, index, event);
+    } else if (event->kind == AGX_DONE) {
+        finish(crew, seat, index, event);
+    } else if (event->kind == AGX_REFUSED) {
+        on_refused(crew, seat, index, fault);
+    }
+}
+
+/* The appliance went away: what was open there is sent again. */
+static void on_closed(struct crew *crew, uint32_t lane)
+{
+    for (uint32_t i = 0; i < crew->seats_count; i++) {
+        struct crew_seat *seat = &crew->seats[i];
+        for (uint32_t k = 0; seat->in_turn && k < seat->agent.calls_count; k++) {
+            struct crew_call *call = &seat->calls[k];
+            if (call->lane != lane || call->state == CREW_DUE || call->state == CREW_DONE) {
+                continue;
+            }
+            if (seat->has_failed || call->closed_tries++ == CLOSED_TRIES_MAX) {
+                fail_call(crew, seat, k, agx_result_text(AGX_ERROR_CLOSED), EXIT_INCOMPLETE);
+                continue;
+            }
+            agent_unhear(&seat->agent.calls[k]);
+            call->state = CREW_DUE;
+            call->due_us = dial_now_us() + lanes_retry_us(call->closed_tries);
+        }
+    }
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/* Starts what is due in one seat; when something will be due there, at the latest `next_us`. */
+static uint64_t advance(struct crew *crew, struct crew_seat *seat, uint64_t now_us,
+                        uint64_t next_us)
+{
+    if (!seat->is_taken && crew->tasks_taken < crew->book->count) {
+        take_task(crew, seat);
+    }
+    if (seat->is_taken && !seat->in_turn && seat->next_us <= now_us) {
+        begin_turn(crew, seat);
+    }
+    if (!seat->in_turn) {
+        return seat->is_taken && seat->next_us < next_us ? seat->next_us : next_us;
+    }
+    for (uint32_t i = 0; i < seat->agent.calls_count && crew->code == EXIT_COMPLETE; i++) {
+        struct crew_call *call = &seat->calls[i];
+        if (call->state == CREW_DUE && call->due_us <= now_us) {
+            send_call(crew, seat, i, now_us);
+        }
+        if (call->state == CREW_DUE && call->due_us < next_us) {
+            next_us = call->due_us;
+        }
+    }
+    return next_us;
+}
+
+static void read_lane(struct crew *crew, uint32_t index)
+{
+    struct agx_event event;
+    enum agx_result result = AGX_OK;
+    while (result == AGX_OK && crew->code == EXIT_COMPLETE) {
+        result = lanes_next(&crew->lanes, index, &event);
+        if (result == AGX_OK) {
+            on_event(crew, index, &event);
+        }
+    }
+    if (result == AGX_ERROR_CLOSED) {
+        on_closed(crew, index);
+    } else if (result != AGX_OK && result != AGX_AGAIN) {
+        crew->code = dial_fail(&crew->lanes.lane[index].dial.agx, result, "agents");
+    }
+}
+
+static void pass(struct crew *crew)
+{
+    uint64_t now_us = dial_now_us(), next_us = now_us + LOOK_US;
+    for (uint32_t i = 0; i < crew->seats_count && crew->code == EXIT_COMPLETE; i++) {
+        next_us = advance(crew, &crew->seats[i], now_us, next_us);
+    }
+    now_us = dial_now_us();
+    lanes_wait(&crew->lanes, next_us > now_us ? next_us - now_us : 0);
+    for (uint32_t i = 0; i < crew->lanes.count && crew->code == EXIT_COMPLETE; i++) {
+        if (crew->lanes.lane[i].is_open) {
+            read_lane(crew, i);
+        }
+    }
+    if (crew->view.look != NULL) {
+        crew->view.look(crew->view.context);
+    }
+    if (dial_now_us() - crew->heard_us > SILENCE_US && crew->code == EXIT_COMPLETE) {
+        fprintf(stderr, "agx: nothing has come for a minute\n");
+        crew->code = EXIT_CONNECT;
+    }
+}
+
+int crew_run(struct crew *crew)
+{
+    crew->heard_us = dial_now_us();
+    while (crew->tasks_over < crew->book->count && crew->code == EXIT_COMPLETE) {
+        pass(crew);
+    }
+    uint64_t last_us = dial_now_us() + ENDS_WAIT_US;
+    while (crew->ends_open > 0 && crew->code == EXIT_COMPLETE && dial_now_us() < last_us) {
+        pass(crew);
+    }
+    return crew->code != EXIT_COMPLETE ? crew->code : crew->served_code;
+}
+
+int crew_open(struct crew *crew, const char *to)
+{
+    ASSERT(crew->seats_count > 0 && crew->seats_count <= CREW_SEATS_MAX);
+    crew->seats = calloc(crew->seats_count, sizeof *crew->seats);
+    if (crew->seats == NULL) {
+        fprintf(stderr, "agx: out of memory\n");
+        return EXIT_SYSTEM;
+    }
+    for (uint32_t i = 0; i < crew->seats_count; i++) {
+        crew->seats[i].number = i;
+    }
+    return lanes_init(&crew->lanes, to, &crew->welcome);
+}
+
+void crew_close(struct crew *crew)
+{
+    lanes_free(&crew->lanes);
+    free(crew->seats);
+    crew->seats = NULL;
+}
+
+uint64_t crew_waited_us(const struct crew_seat *seat, uint64_t now_us)
+{
+    uint64_t sum_us = 0;
+    for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
+        const struct crew_call *call = &seat->calls[i];
+        uint64_t until_us = call->first_us != 0 ? call->first_us : now_us;
+        sum_us += call->sent_us != 0 && until_us > call->sent_us ? until_us - call->sent_us : 0;
+    }
+    return sum_us;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: `agx agent FILE...`: agents work on the tasks of files; which were wrong, and how many of
+ * each kind were right.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tools/agx/crew.h"
+#include "tools/agx/option.h"
+#include "tools/agx/printable.h"
+
+#define PROGRESS_US 500000
+
+struct score {
+    struct crew crew;
+    struct task_book book;
+    int is_verbose;
+    uint64_t progress_us;
+    bool has_progress;          /* a line on stderr that the next one overwrites */
+};
+
+static void clear_progress(struct score *score)
+{
+    if (score->has_progress) {
+        fprintf(stderr, "\r\033[K");
+        score->has_progress = false;
+    }
+}
+
+static void print_over(void *context, const struct crew_seat *seat)
+{
+    struct score *score = context;
+    const struct agent *agent = &seat->agent;
+    char expected[2 * AGENT_GOT_BYTES], got[2 * AGENT_GOT_BYTES];
+    clear_progress(score);
+    if (score->is_verbose) {
+        printf("---- %s %s\n", task_kind_name(agent->task->kind), agent->task->name);
+        printable_write(agent->record.bytes, stdout);
+        printf("%s---- %s\n\n", agent->record.is_full ? "\n(cut here)\n" : "\n",
+               agent->is_right ? "right" : "wrong");
+    }
+    if (!agent->is_right) {
+        printable_line(agent->expected, expected, sizeof expected);
+        printable_line(agent->got, got, sizeof got);
+        printf("%s: expected '%s', got '%s'\n", agent->task->name, expected, got);
+    }
+    fflush(stdout);
+}
+
+static void show_progress(void *context)
+{
+    struct score *score = context;
+    uint64_t now_us = dial_now_us();
+    if (now_us - score->progress_us >= PROGRESS_US && isatty(STDERR_FILENO)) {
+        score->progress_us = now_us;
+        score->has_progress = true;
+        fprintf(stderr, "\r%" PRIu32 " of %" PRIu32 " agents ", score->crew.tasks_over,
+                score->book.count);
+    }
+}
+
+static double percent(uint32_t right, uint32_t of)
+{
+    return of > 0 ? 100.0 * right / of : 0;
+}
+
+/* The table by kind; the share of right ones. */
+static double print_score(const struct crew *crew)
+{
+    uint32_t right = 0, of = 0;
+    printf("%-8s %7s %7s %8s\n", "kind", "right", "of", "");
+    for (uint32_t kind = 0; kind < TASK_KINDS; kind++) {
+        if (crew->of[kind] > 0) {
+            printf("%-8s %7" PRIu32 " %7" PRIu32 " %6.1f %%\n",
+                   task_kind_name((enum task_kind)kind), crew->right[kind], crew->of[kind],
+                   percent(crew->right[kind], crew->of[kind]));
+        }
+        right += crew->right[kind];
+        of += crew->of[kind];
+    }
+    printf("agents: %" PRIu32 " of %" PRIu32 " right (%.1f %%)\n", right, of, percent(right, of));
+    return percent(right, of);
+}
+
+static int run(struct score *score, const char *to, double least)
+{
+    struct crew *crew = &score->crew;
+    crew->book = &score->book;
+    crew->view = (struct crew_view){.context = score, .over = print_over, .look = show_progress};
+    int code = crew_open(crew, to);
+    if (code == EXIT_COMPLETE) {
+        score->progress_us = dial_now_us();
+        code = crew_run(crew);
+        clear_progress(score);
+        double share = print_score(crew);
+        if (code == EXIT_COMPLETE && share < least) {
+            fprintf(stderr, "agx: fewer than %g %% are right\n", least);
+            code = EXIT_WRONG;
+        }
+    }
+    crew_close(crew);
+    return code;
+}
+
+static int read_files(struct task_book *book, char **paths, uint32_t count)
+{
+    char fault[TASK_FAULT_BYTES];
+    for (uint32_t i = 0; i < count; i++) {
+        if (!task_book_read(book, paths[i], fault)) {
+            fprintf(stderr, "agx: %s\n", fault);
+            return EXIT_USAGE;
+        }
+    }
+    if (book->count == 0) {
+        fprintf(stderr, "agx: no task in these files\n");
+        return EXIT_USAGE;
+    }
+    return EXIT_COMPLETE;
+}
+
+int agent_main(const char *to, int argc, char **argv)
+{
+    struct score score = {.crew = {.seats_count = 8, .seed = 1}};
+    uint32_t files = 0;
+    double least = 0;
+    const struct option_row rows[] = {
+        {"--parallel", "N", OPTION_U32, &score.crew.seats_count, 1, CREW_SEATS_MAX,
+         "agents at once (default 8)"},
+        {"--seed", "S", OPTION_U64, &score.crew.seed, 0, 0,
+         "of the first sample of a vote (default 1)"},
+        {"--least", "PERCENT", OPTION_F64, &least, 0, 100,
+         "exit code 7 when fewer are right"},
+        {"--verbose", "", OPTION_FLAG, &score.is_verbose, 0, 0,
+         "print all that was said, agent by agent as they end"},
+    };
+    const struct option_table table = {
+        .usage = "agent [OPTION]... FILE...",
+        .purpose = "Agents work on the tasks of files (- is what comes in): loops with tools,\n"
+                   "fan-outs, votes, chats; each is a program of its own. The format is described\n"
+                   "in tools/agx/README.md.",
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0], .operands_count = &files};
+    int code = option_parse(&table, argc, argv);
+    if (code != OPTION_GO_ON) {
+        return code;
+    }
+    code = read_files(&score.book, argv + 1, files);
+    code = code == EXIT_COMPLETE ? run(&score, to, least) : code;
+    task_book_free(&score.book);
+    return code;
+}
