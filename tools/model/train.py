@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Trains the embedded model from nothing: vocabulary, then network. Goes on from its checkpoint.
+
+    train.py build/model                    the model that is checked in
+    train.py build/model --steps 200        a first look
+"""
+import argparse
+import time
+from itertools import count
+from pathlib import Path
+
+import torch
+
+import vocabulary
+from network import Network, Shape
+from tasks import TRAIN, draw
+
+BATCH_TOKENS = 12288
+POOL_BATCHES = 16           # so many batches are drawn at once and sorted by length
+RATE, RATE_LAST, WARM_STEPS = 3e-3, 1e-4, 200
+SAVE_EVERY, SAY_EVERY = 250, 50
+
+
+def encode(words, transcript, context: int) -> tuple:
+    """ids and targets: a target where the model speaks, -1 elsewhere; a turn ends with EOS.
+
+    The text is encoded as a whole, as the appliance does; turns end at line ends or at the end, and
+    no token spans a line end, so a turn's tokens are the same alone and in its text.
+    """
+    ids, targets = [words.bos_id()], []
+    text = ""
+    for client, said in transcript:
+        text += client
+        begin = len(words.encode(text)) + 1
+        text += said
+        ids = [words.bos_id()] + words.encode(text)
+        targets += [-1] * (begin - 1 - len(targets)) + ids[begin:] + [words.eos_id()]
+    return ids[:context], targets[:context]
+
+
+def draw_pool(words, seed: int, context: int) -> list:
+    """POOL_BATCHES batches of transcripts of like length, in random order."""
+    examples, tokens = [], 0
+    for part in count():
+        for transcript in draw(TRAIN, f"{seed}/{part}").transcripts:
+            examples.append(encode(words, transcript, context))
+            tokens += len(examples[-1][0])
+        if tokens >= POOL_BATCHES * BATCH_TOKENS:
+            break
+    examples.sort(key=lambda example: len(example[0]))
+    batches, batch = [], []
+    for example in examples:
+        if batch and len(example[0]) * (len(batch) + 1) > BATCH_TOKENS:
+            batches.append(batch)
+            batch = []
+        batch.append(example)
+    batches.append(batch)
+    order = torch.randperm(len(batches), generator=torch.Generator().manual_seed(seed))
+    return [pad(batches[i]) for i in order]
+
+
+def pad(batch: list) -> tuple:
+    length = max(len(ids) for ids, _ in batch)
+    ids = torch.tensor([row + [0] * (length - len(row)) for row, _ in batch])
+    return ids, torch.tensor([row + [-1] * (length - len(row)) for _, row in batch])
+
+
+def rate_at(step: int, steps: int) -> float:
+    """A short rise, then a straight way down."""
+    if step < WARM_STEPS:
+        return RATE * (step + 1) / WARM_STEPS
+    return RATE + (RATE_LAST - RATE) * (step - WARM_STEPS) / max(1, steps - WARM_STEPS)
+
+
+class Training:
+    """Everything that a checkpoint holds."""
+
+    def __init__(self, directory: Path, seed: int, shape: Shape):
+        torch.manual_seed(seed)
+        self.path, self.seed = directory / "checkpoint.pt", seed
+        self.network = Network(shape)
+        decayed = [p for p in self.network.parameters() if p.dim() == 2]
+        others = [p for p in self.network.parameters() if p.dim() != 2]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+            betas=(0.9, 0.95), fused=True)
+        self.step, self.pool, self.seconds = 0, 0, 0.0
+
+    def resume(self) -> None:
+        if self.path.exists():
+            saved = torch.load(self.path, weights_only=True)
+            self.network.load_state_dict(saved["network"])
+            self.optimizer.load_state_dict(saved["optimizer"])
+            self.step, self.pool, self.seconds = saved["step"], saved["pool"], saved["seconds"]
+
+    def save(self) -> None:
+        fresh = self.path.with_suffix(".new")
+        torch.save({"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict(),
+                    "step": self.step, "pool": self.pool, "seconds": self.seconds}, fresh)
+        fresh.replace(self.path)
+
+    def take_step(self, ids, targets, rate: float) -> float:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = self.network.loss(ids, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        return float(loss.detach())
+
+
+def run(training: Training, words, steps: int) -> None:
+    """Whole pools; a checkpoint after each, so that going on repeats nothing and skips nothing."""
+    losses, tokens, begin, before = [], 0, time.monotonic(), training.seconds
+    while training.step < steps:
+        for ids, targets in draw_pool(words, training.seed + training.pool, Shape.context):
+            losses.append(training.take_step(ids, targets, rate_at(training.step, steps)))
+            tokens += ids.numel()
+            training.seconds = before + time.monotonic() - begin
+            if len(losses) == SAY_EVERY:
+                rate = tokens / (time.monotonic() - begin)
+                print(f"step {training.step}/{steps}  loss {sum(losses) / len(losses):.4f}  "
+                      f"{rate:.0f} tokens/s  {training.seconds / 60:.1f} min", flush=True)
+                losses = []
+        training.pool += 1
+        training.save()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path, help="vocabulary and checkpoint")
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    training = Training(options.directory, options.seed, Shape())
+    training.resume()
+    words = vocabulary.load(options.directory)
+    parameters = sum(p.numel() for p in training.network.parameters())
+    print(f"{parameters} parameters, {words.vocab_size()} pieces, at step {training.step}",
+          flush=True)
+    run(training, words, options.steps)
+
+
+if __name__ == "__main__":
+    main()
