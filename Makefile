@@ -97,6 +97,9 @@ $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
 
+# The demo's tasks are in the program.
+$(O)/tools/agx/demo.o: tools/agx/demo.tasks
+
 # ---- models --------------------------------------------------------------------------------------
 # The embedded one is trained (tools/model) and checked in; without it a random one serves.
 EMBEDDED := $(or $(wildcard appliance/embedded.gguf),build/model-tiny.gguf)
@@ -134,7 +137,7 @@ e2e: all  ## end-to-end tests against the real binary; T=module or module.test r
 check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
 
-demo: all  ## start the appliance with the embedded model and watch three programs
+demo: all  ## start the appliance with the embedded model and watch four agents
 	sh tools/demo
 
 # ---- generated documents -------------------------------------------------------------------------

@@ -30,7 +30,8 @@ static void take_task(struct crew *crew, struct crew_seat *seat)
 {
     const struct task *task = &crew->book->tasks[crew->tasks_taken++];
     seat->is_taken = true;
-    seat->in_turn = seat->is_over = seat->has_failed = false;
+    seat->in_turn = seat->is_over = seat->has_failed = seat->is_unseen = false;
+    seat->next = AGENT_GO_ON;
     seat->next_us = 0;
     seat->calls_done = seat->tokens = seat->queue = 0;
     seat->wait_us = seat->service_us = 0;
@@ -78,16 +79,29 @@ static void settle_call(struct crew *crew, struct crew_seat *seat, uint32_t lane
         }
     }
     seat->in_turn = false;
-    enum agent_next next = seat->has_failed ? AGENT_OVER : agent_end_turn(&seat->agent);
-    if (next == AGENT_OVER) {
+    seat->is_unseen = true;
+    seat->next = seat->has_failed ? AGENT_OVER : agent_end_turn(&seat->agent);
+    if (seat->next == AGENT_OVER) {
         end_agent(crew, seat, lane);
+    }
+}
+
+/* Between two turns: first the watcher catches up, then the tool works or the person reads. */
+static void pause_turn(struct crew *crew, struct crew_seat *seat, uint64_t now_us)
+{
+    const struct crew_view *view = &crew->view;
+    if (seat->is_unseen && (view->has_seen == NULL || view->has_seen(view->context, seat))) {
+        seat->is_unseen = false;
+        seat->next_us = now_us + (seat->next == AGENT_TOOL     ? crew->tool_us
+                                  : seat->next == AGENT_READER ? crew->reader_us : 0);
+    }
+    if (seat->is_unseen || seat->next_us > now_us) {
         return;
     }
-    if (next == AGENT_TOOL && crew->view.used_tool != NULL) {
-        crew->view.used_tool(crew->view.context, seat);
+    if (seat->next == AGENT_TOOL && view->used_tool != NULL) {
+        view->used_tool(view->context, seat);
     }
-    seat->next_us = dial_now_us() + (next == AGENT_TOOL     ? crew->tool_us
-                                     : next == AGENT_READER ? crew->reader_us : 0);
+    begin_turn(crew, seat);
 }
 
 /* The appliance did not serve call `index`: the agent is over when its other calls are. */
@@ -152,6 +166,7 @@ static void hear(struct crew *crew, struct crew_seat *seat, uint32_t index,
     call->first_us = call->first_us != 0 ? call->first_us : dial_now_us();
     call->state = CREW_RUNNING;
     seat->tokens += event->tokens_count;
+    seat->queue = event->queue;
     agent_hear(&seat->agent.calls[index], event->text, event->text_bytes);
     if (crew->view.said != NULL) {
         crew->view.said(crew->view.context, seat, index, event->text, event->text_bytes);
@@ -237,6 +252,9 @@ static void on_closed(struct crew *crew, uint32_t lane)
                 continue;
             }
             agent_unhear(&seat->agent.calls[k]);
+            if (crew->view.unsaid != NULL) {
+                crew->view.unsaid(crew->view.context, seat, k);
+            }
             call->state = CREW_DUE;
             call->due_us = dial_now_us() + lanes_retry_us(call->closed_tries);
         }
@@ -252,11 +270,12 @@ static uint64_t advance(struct crew *crew, struct crew_seat *seat, uint64_t now_
     if (!seat->is_taken && crew->tasks_taken < crew->book->count) {
         take_task(crew, seat);
     }
-    if (seat->is_taken && !seat->in_turn && seat->next_us <= now_us) {
-        begin_turn(crew, seat);
+    if (seat->is_taken && !seat->in_turn) {
+        pause_turn(crew, seat, now_us);
     }
     if (!seat->in_turn) {
-        return seat->is_taken && seat->next_us < next_us ? seat->next_us : next_us;
+        bool is_due = seat->is_taken && !seat->is_unseen && seat->next_us < next_us;
+        return is_due ? seat->next_us : next_us;
     }
     for (uint32_t i = 0; i < seat->agent.calls_count && crew->code == EXIT_COMPLETE; i++) {
         struct crew_call *call = &seat->calls[i];

@@ -32,8 +32,11 @@ struct crew_seat {
     uint32_t number;                /* of the seat, from 0 */
     bool is_taken, in_turn, is_over;
     bool has_failed;                /* the appliance did not serve a call */
-    uint64_t next_us;               /* between turns: when the next one begins */
-    uint32_t calls_done, tokens, queue;
+    enum agent_next next;           /* between turns: what happens there */
+    bool is_unseen;                 /* the watcher still looks at the last turn's words */
+    uint64_t next_us;               /* else when the next turn begins */
+    uint32_t calls_done, tokens;
+    uint32_t queue;                 /* the scheduler's, of the last tokens; 0 is the highest */
     uint64_t wait_us, service_us;
 };
 
@@ -44,9 +47,14 @@ struct crew_view {
     void (*said)(void *context, const struct crew_seat *seat, uint32_t call, const char *text,
                  uint32_t bytes);
     void (*ended)(void *context, const struct crew_seat *seat, uint32_t call);
+    /* What the call has said is void: the connection broke, and it is sent again. */
+    void (*unsaid)(void *context, const struct crew_seat *seat, uint32_t call);
+    /* The tool has answered; the next turn begins. */
     void (*used_tool)(void *context, const struct crew_seat *seat);
     void (*over)(void *context, const struct crew_seat *seat);
     void (*look)(void *context);    /* every 40 ms, and after whatever happened */
+    /* The watcher has caught up: tools and readers begin only now. */
+    bool (*has_seen)(void *context, const struct crew_seat *seat);
 };
 struct crew {
     /* set before crew_open() */

@@ -1,358 +1,264 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx demo`: three programs at once over one connection, streamed side by side. One loop:
- * start what is due, take events, draw.
+ * What: `agx demo`: the first four tasks of a file, side by side: what each agent is asked, says,
+ * and hears from its tools, and whether it was right. The file is demo.tasks, in the program.
  *
- * Invariants: a call is TIMED, QUEUED (sent, no token yet), RUNNING or DONE; a turn ends when all
- * of its calls are DONE. A busy appliance makes a call TIMED again.
+ * The appliance answers faster than anybody reads: on a terminal an agent's next turn waits until
+ * the words of the last one are there, tools take TOOL_US and a person READER_US. The figures are
+ * the appliance's own.
  */
-#include "tools/agx/demo.h"
-
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "tools/agx/crew.h"
 #include "tools/agx/option.h"
+#include "tools/agx/screen.h"
 
-#define BUSY_WAIT_US    100000
-#define LOOK_MS         40          /* the longest wait between two frames */
-#define SILENCE_US      60000000    /* without any event: something is wrong */
-#define SURE_TOKENS     8           /* BOS and what a tokenizer may add to a text */
+#define TOOL_US    300000
+#define READER_US  600000
+#define FRAME_US   40000
 
-/* ---- turns ----------------------------------------------------------------------------------- */
+/* tools/agx/demo.tasks, as it is. */
+extern const char demo_tasks[], demo_tasks_end[];
+__asm__(".section .rodata\n"
+        ".global demo_tasks\n"
+        ".global demo_tasks_end\n"
+        "demo_tasks:\n"
+        ".incbin \"tools/agx/demo.tasks\"\n"
+        "demo_tasks_end:\n"
+        ".byte 0\n"
+        ".text\n");
 
-/* Where the last `room` bytes of a text begin, at the start of a character. */
-static const char *tail(const char *text, size_t room)
+struct demo {
+    struct crew crew;
+    struct task_book book;
+    struct screen screen;
+    uint64_t start_us;
+};
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+/* Calls of one turn have letters, so that question and answer find each other. */
+static const char *label_of(const struct agent *agent, uint32_t call, char label[SCREEN_LABEL_MAX])
 {
-    size_t length = strlen(text);
-    const char *from = length > room ? text + (length - room) : text;
-    while (((unsigned char)*from & 0xc0) == 0x80) {
-        from++;
+    label[0] = '\0';
+    if (agent->task->kind == TASK_CHAT) {
+        return "bot  ";
     }
-    return from;
+    if (agent->calls_count > 1) {
+        snprintf(label, SCREEN_LABEL_MAX, call < 26 ? "%c " : "%c+", 'a' + (int)(call % 26));
+    }
+    return label;
 }
 
-void demo_ask(struct demo *demo, struct demo_program *program, const char *prompt,
-              uint32_t max_tokens, const char *label)
+static void on_opened(void *context, const struct crew_seat *seat, uint32_t call)
 {
-    ASSERT(program->calls_count < DEMO_CALLS_MAX);
-    struct demo_call *call = &program->calls[program->calls_count++];
-    uint32_t context = demo->dial.agx.welcome.context_tokens_max, used = max_tokens + SURE_TOKENS;
-    /* A token is at least a byte of text, so as many bytes as tokens are left surely fit. */
-    size_t room = context > used ? context - used : 1;
-    const char *from = tail(prompt, room < sizeof call->prompt ? room : sizeof call->prompt - 1);
-    memset(call, 0, sizeof *call);
-    memcpy(call->prompt, from, strlen(from));
-    call->id = demo->next_id++;
-    call->thread = program->calls_count - 1;
-    call->max_tokens = max_tokens;
-    screen_open(&demo->screen, program->panel, call->id, label,
-                program->script->calls > program->script->turns && program->turn == 0 ? 3 : 0);
+    struct demo *demo = context;
+    const struct agent *agent = &seat->agent;
+    bool is_fan = agent->calls_count > 1, is_sample = agent->task->samples > 0;
+    const char *news = agent->calls[call].news;
+    char label[SCREEN_LABEL_MAX];
+    const char *name = label_of(agent, call, label);
+    if (call == 0) {
+        screen_step(&demo->screen, seat->number);
+    }
+    if (news[0] != '\0') {
+        screen_say(&demo->screen, seat->number, SCREEN_PROMPT,
+                   agent->task->kind == TASK_CHAT ? "you  " : is_sample ? "" : name, news,
+                   is_fan && !is_sample ? 1 : 0);
+    }
+    screen_open(&demo->screen, seat->number, call + 1, is_fan && !is_sample ? "  " : name,
+                is_fan ? 1 : 0);
 }
 
-static void begin_turn(struct demo *demo, struct demo_program *program)
+static void on_said(void *context, const struct crew_seat *seat, uint32_t call, const char *text,
+                    uint32_t bytes)
 {
-    program->in_turn = true;
-    program->calls_count = 0;
-    program->first_number = program->calls_done + 1;
-    program->script->begin(demo, program);
-    ASSERT(program->calls_count > 0);
+    struct demo *demo = context;
+    screen_add(&demo->screen, seat->number, call + 1, text, bytes);
 }
 
-/* EXIT_COMPLETE or an exit code. */
-static int end_turn(struct demo *demo, struct demo_program *program)
+static void on_ended(void *context, const struct crew_seat *seat, uint32_t call)
 {
-    program->in_turn = false;
-    program->next_us = dial_now_us() + program->script->end(demo, program);
-    program->turn++;
-    if (program->turn < program->script->turns) {
-        return EXIT_COMPLETE;
-    }
-    enum agx_result result = agx_program_end(&demo->dial.agx, program->id);
-    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&demo->dial.agx, result, "demo");
+    struct demo *demo = context;
+    screen_close(&demo->screen, seat->number, call + 1);
 }
 
-static int send_call(struct demo *demo, struct demo_program *program, struct demo_call *call)
+static void on_unsaid(void *context, const struct crew_seat *seat, uint32_t call)
 {
-    struct agx_call request = {
-        .call_id = call->id, .thread = call->thread, .max_tokens = call->max_tokens,
-        .temperature = 0.8f, .top_k = 40, .seed = call->id, .want_text = 1,
-        .prompt_text = call->prompt, .prompt_text_bytes = strlen(call->prompt)};
-    memcpy(request.program_id, program->id, AGX_ID_BYTES);
-    enum agx_result result = agx_call_start(&demo->dial.agx, &request);
-    if (result == AGX_AGAIN) {
-        return EXIT_COMPLETE;       /* stays TIMED: the next pass tries again */
-    }
-    if (result != AGX_OK) {
-        return dial_fail(&demo->dial.agx, result, "demo");
-    }
-    call->state = DEMO_QUEUED;
-    call->sent_us = call->sent_us != 0 ? call->sent_us : dial_now_us();
-    return EXIT_COMPLETE;
+    struct demo *demo = context;
+    screen_clear(&demo->screen, seat->number, call + 1);
 }
 
-/* Everything of one program that is due. */
-static int advance(struct demo *demo, struct demo_program *program, uint64_t now_us)
+static void on_used_tool(void *context, const struct crew_seat *seat)
 {
-    bool is_over = program->turn == program->script->turns;
-    if (!program->in_turn && !is_over && program->next_us <= now_us) {
-        begin_turn(demo, program);
-    }
-    for (uint32_t i = 0; program->in_turn && i < program->calls_count; i++) {
-        struct demo_call *call = &program->calls[i];
-        if (call->state == DEMO_TIMED && call->due_us <= now_us) {
-            int code = send_call(demo, program, call);
-            if (code != EXIT_COMPLETE) {
-                return code;
-            }
-        }
-    }
-    return EXIT_COMPLETE;
+    struct demo *demo = context;
+    screen_step(&demo->screen, seat->number);
+    screen_say(&demo->screen, seat->number, SCREEN_TOOL, "Obs: ", seat->agent.observed, 0);
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
-
-static struct demo_call *find_call(struct demo *demo, uint64_t id, struct demo_program **program)
+static void on_over(void *context, const struct crew_seat *seat)
 {
-    for (uint32_t p = 0; p < DEMO_PROGRAMS; p++) {
-        *program = &demo->programs[p];
-        for (uint32_t i = 0; i < (*program)->calls_count; i++) {
-            if ((*program)->calls[i].id == id) {
-                return &(*program)->calls[i];
-            }
-        }
+    struct demo *demo = context;
+    const struct agent *agent = &seat->agent;
+    char text[AGENT_GOT_BYTES + TASK_ANSWER_BYTES_MAX + 32];
+    if (agent->is_right) {
+        snprintf(text, sizeof text, "%s", agent->got);
+    } else {
+        snprintf(text, sizeof text, "expected %s; got %s", agent->expected, agent->got);
     }
-    return NULL;
+    screen_verdict(&demo->screen, seat->number, agent->is_right, text);
 }
 
-static void on_tokens(struct demo *demo, struct demo_program *program, struct demo_call *call,
-                      const struct agx_event *event)
+static bool has_seen(void *context, const struct crew_seat *seat)
 {
-    uint32_t room = (uint32_t)sizeof call->said - 1 - call->said_bytes;
-    uint32_t count = event->text_bytes < room ? event->text_bytes : room;
-    call->first_us = call->first_us != 0 ? call->first_us : dial_now_us();
-    call->state = DEMO_RUNNING;
-    memcpy(call->said + call->said_bytes, event->text, count);
-    call->said_bytes += count;
-    program->tokens += event->tokens_count;
-    screen_add(&demo->screen, program->panel, call->id, event->text, event->text_bytes);
-}
-
-static int on_done(struct demo *demo, struct demo_program *program, struct demo_call *call,
-                   const struct agx_event *event)
-{
-    call->state = DEMO_DONE;
-    program->calls_done++;
-    program->wait_us += event->wait_us;
-    program->service_us += event->service_us;
-    screen_close(&demo->screen, program->panel, call->id);
-    int code = dial_finished(event);
-    for (uint32_t i = 0; i < program->calls_count; i++) {
-        if (code != EXIT_COMPLETE || program->calls[i].state != DEMO_DONE) {
-            return code;
-        }
-    }
-    return end_turn(demo, program);
-}
-
-static int on_event(struct demo *demo, const struct agx_event *event)
-{
-    struct demo_program *program;
-    if (event->kind == AGX_PROGRAM) {
-        demo->ended++;
-        return EXIT_COMPLETE;
-    }
-    struct demo_call *call = find_call(demo, event->call_id, &program);
-    if (event->kind == AGX_REFUSED) {
-        const struct agx_fault *fault = agx_fault(&demo->dial.agx);
-        if (call == NULL || !fault->is_busy) {
-            return dial_refused(fault);
-        }
-        call->state = DEMO_TIMED;
-        call->due_us = dial_now_us() + BUSY_WAIT_US;
-        return EXIT_COMPLETE;
-    }
-    ASSERT(call != NULL);           /* the library lets no other calls through */
-    if (event->kind == AGX_TOKENS) {
-        on_tokens(demo, program, call, event);
-    }
-    return event->kind == AGX_DONE ? on_done(demo, program, call, event) : EXIT_COMPLETE;
+    struct demo *demo = context;
+    return screen_is_shown(&demo->screen, seat->number);
 }
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
-static const char *state_of(const struct demo_program *program)
+static const char *state_of(const struct demo *demo, const struct crew_seat *seat)
 {
-    if (!program->in_turn) {
-        return program->turn == program->script->turns ? "done" : "pause";
+    uint32_t queued = 0, running = 0;
+    for (uint32_t i = 0; seat->in_turn && i < seat->agent.calls_count; i++) {
+        queued += seat->calls[i].state == CREW_QUEUED || seat->calls[i].state == CREW_DUE;
+        running += seat->calls[i].state == CREW_RUNNING;
     }
-    for (uint32_t i = 0; i < program->calls_count; i++) {
-        if (program->calls[i].state == DEMO_RUNNING) {
-            return "running";
+    if (running > 0 || !screen_is_shown(&demo->screen, seat->number)) {
+        return "running";
+    }
+    if (queued > 0) {
+        return "queued";
+    }
+    return seat->is_over                  ? "done"
+           : seat->next == AGENT_TOOL     ? "tool"
+           : seat->next == AGENT_READER   ? "reading" : "running";
+}
+
+static void show_status(struct demo *demo, const struct crew_seat *seat, uint64_t now_us)
+{
+    char number[24], figures[SCREEN_WIDTH_MAX + 1];
+    uint32_t count = seat->agent.calls_count, ended = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        ended += seat->calls[i].state == CREW_DONE;
+    }
+    uint32_t first = seat->calls_done >= ended ? seat->calls_done - ended + 1 : 1;
+    if (count > 1) {
+        snprintf(number, sizeof number, "call %" PRIu32 "-%" PRIu32, first, first + count - 1);
+    } else {
+        snprintf(number, sizeof number, "call %" PRIu32, first);
+    }
+    snprintf(figures, sizeof figures, "%s  queue %" PRIu32 "  wait %.2fs  %" PRIu32 " tok", number,
+             seat->queue, (double)crew_waited_us(seat, now_us) / 1e6, seat->tokens);
+    screen_status(&demo->screen, seat->number, state_of(demo, seat), figures);
+}
+
+static void look(void *context)
+{
+    struct demo *demo = context;
+    uint64_t now_us = dial_now_us();
+    for (uint32_t i = 0; i < demo->crew.seats_count; i++) {
+        show_status(demo, &demo->crew.seats[i], now_us);
+    }
+    screen_draw(&demo->screen, now_us);
+}
+
+/* The words of the last turns are still coming; they lag behind by a second or two at most. */
+static void show_the_rest(struct demo *demo)
+{
+    for (uint32_t i = 0; i < demo->crew.seats_count; i++) {
+        while (!screen_is_shown(&demo->screen, i)) {
+            usleep(FRAME_US);
+            look(demo);
         }
     }
-    return "queued";
-}
-
-/* Since when the turn's calls wait for their first token, summed up: seconds. */
-static double waited_s(const struct demo_program *program, uint64_t now_us)
-{
-    uint64_t sum_us = 0;
-    for (uint32_t i = 0; i < program->calls_count; i++) {
-        const struct demo_call *call = &program->calls[i];
-        uint64_t until_us = call->first_us != 0 ? call->first_us : now_us;
-        sum_us += call->sent_us != 0 && until_us > call->sent_us ? until_us - call->sent_us : 0;
-    }
-    return (double)sum_us / 1e6;
-}
-
-static void show_status(struct demo *demo, struct demo_program *program, uint64_t now_us)
-{
-    char number[24], first[SCREEN_WIDTH_MAX], second[SCREEN_WIDTH_MAX];
-    uint32_t last = program->first_number + program->calls_count - 1;
-    if (program->calls_count > 1) {
-        snprintf(number, sizeof number, "calls %u-%u/%u", (unsigned)program->first_number,
-                 (unsigned)last, (unsigned)program->script->calls);
-    } else {
-        snprintf(number, sizeof number, "call %u/%u", (unsigned)program->first_number,
-                 (unsigned)program->script->calls);
-    }
-    snprintf(first, sizeof first, "%-12s %s", number, state_of(program));
-    snprintf(second, sizeof second, "wait %.2f s  %u tokens", waited_s(program, now_us),
-             (unsigned)program->tokens);
-    screen_status(&demo->screen, program->panel, first, second);
-}
-
-static void show(struct demo *demo, bool is_last)
-{
-    uint64_t now_us = dial_now_us();
-    for (uint32_t i = 0; i < DEMO_PROGRAMS; i++) {
-        show_status(demo, &demo->programs[i], now_us);
-    }
-    screen_draw(&demo->screen, is_last ? UINT64_MAX : now_us);
+    usleep(demo->screen.is_terminal ? FRAME_US : 0);
+    look(demo);
 }
 
 static void print_summary(const struct demo *demo)
 {
     double seconds = (double)(dial_now_us() - demo->start_us) / 1e6;
-    uint32_t tokens = 0;
-    printf("\n%-8s %6s %7s %10s %10s   %s\n", "program", "calls", "tokens", "wait ms", "service ms",
-           "what");
-    for (uint32_t i = 0; i < DEMO_PROGRAMS; i++) {
-        const struct demo_program *p = &demo->programs[i];
-        printf("%-8s %6u %7u %10.1f %10.1f   %s\n", p->script->name, (unsigned)p->calls_done,
-               (unsigned)p->tokens, (double)p->wait_us / 1e3, (double)p->service_us / 1e3,
-               p->script->about);
-        tokens += p->tokens;
+    uint32_t tokens = 0, right = 0;
+    printf("\n%-24s %6s %7s %10s %11s\n", "program", "calls", "tokens", "wait ms", "service ms");
+    for (uint32_t i = 0; i < demo->crew.seats_count; i++) {
+        const struct crew_seat *seat = &demo->crew.seats[i];
+        const struct screen_panel *panel = &demo->screen.panels[i];
+        int room = 23 - (int)strlen(panel->kind);
+        printf("%s %-*.*s %6" PRIu32 " %7" PRIu32 " %10.1f %11.1f  %s\n", panel->kind, room, room,
+               panel->name, seat->calls_done, seat->tokens, (double)seat->wait_us / 1e3,
+               (double)seat->service_us / 1e3, seat->agent.is_right ? "right" : "WRONG");
+        tokens += seat->tokens;
+        right += seat->agent.is_right;
     }
-    printf("%u tokens in %.1f s, thinking and tools included; every answer verified\n",
-           (unsigned)tokens, seconds);
+    printf("%" PRIu32 " of %" PRIu32 " agents right; %" PRIu32 " tokens, all verified, in %.1f s "
+           "with readers and tools\n", right, demo->crew.seats_count, tokens, seconds);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- command --------------------------------------------------------------------------------- */
 
-/* Until the next turn or retry is due, but never so long that the picture stands still. */
-static int wait_ms(const struct demo *demo, uint64_t now_us)
+static bool read_tasks(struct task_book *book, const char *path)
 {
-    uint64_t wait_us = LOOK_MS * 1000;
-    for (uint32_t i = 0; i < DEMO_PROGRAMS; i++) {
-        const struct demo_program *program = &demo->programs[i];
-        bool is_paused = !program->in_turn && program->turn < program->script->turns;
-        if (is_paused && program->next_us < now_us + wait_us) {
-            wait_us = program->next_us > now_us ? program->next_us - now_us : 0;
-        }
+    char fault[TASK_FAULT_BYTES] = "";
+    bool is_good = path != NULL
+                       ? task_book_read(book, path, fault)
+                       : task_book_parse(book, "demo.tasks", demo_tasks,
+                                         (size_t)(demo_tasks_end - demo_tasks), fault);
+    if (!is_good || book->count == 0) {
+        fprintf(stderr, "agx: %s\n", is_good ? "no task in this file" : fault);
+        return false;
     }
-    return (int)((wait_us + 999) / 1000);
+    book->count = book->count < SCREEN_PANELS ? book->count : SCREEN_PANELS;
+    return true;
 }
 
-/* Takes what has arrived; sets `heard` if that is anything. */
-static int take_events(struct demo *demo, int timeout_ms, bool *heard)
+static int run(struct demo *demo, const char *to)
 {
-    struct agx_event event;
-    enum agx_result result = agx_next(&demo->dial.agx, &event, timeout_ms);
-    *heard = result == AGX_OK;
-    while (result == AGX_OK) {
-        int code = on_event(demo, &event);
-        if (code != EXIT_COMPLETE) {
-            return code;
+    struct crew *crew = &demo->crew;
+    crew->book = &demo->book;
+    crew->seats_count = demo->book.count;
+    crew->view = (struct crew_view){demo, on_opened, on_said, on_ended, on_unsaid, on_used_tool,
+                                    on_over, look, has_seen};
+    int code = crew_open(crew, to);
+    if (code == EXIT_COMPLETE) {
+        screen_init(&demo->screen, crew->seats_count);
+        for (uint32_t i = 0; i < crew->seats_count; i++) {
+            const struct task *task = &demo->book.tasks[i];
+            screen_title(&demo->screen, i, task_kind_name(task->kind), task->name);
         }
-        show(demo, false);
-        result = agx_next(&demo->dial.agx, &event, 0);
+        printf("%s, context of %" PRIu32 " tokens; each of these agents is a program\n",
+               crew->welcome.model[0] != '\0' ? crew->welcome.model : "a model",
+               crew->welcome.context_tokens_max);
+        demo->start_us = dial_now_us();
+        code = crew_run(crew);
+        show_the_rest(demo);
+        print_summary(demo);
     }
-    return result == AGX_AGAIN ? EXIT_COMPLETE : dial_fail(&demo->dial.agx, result, "demo");
-}
-
-static int run(struct demo *demo)
-{
-    uint64_t heard_us = dial_now_us();
-    while (demo->ended < DEMO_PROGRAMS) {
-        uint64_t now_us = dial_now_us();
-        bool heard;
-        for (uint32_t i = 0; i < DEMO_PROGRAMS; i++) {
-            int code = advance(demo, &demo->programs[i], now_us);
-            if (code != EXIT_COMPLETE) {
-                return code;
-            }
-        }
-        show(demo, false);
-        int code = take_events(demo, wait_ms(demo, now_us), &heard);
-        if (code != EXIT_COMPLETE) {
-            return code;
-        }
-        heard_us = heard ? dial_now_us() : heard_us;
-        if (dial_now_us() - heard_us > SILENCE_US) {
-            return dial_fail(&demo->dial.agx, AGX_ERROR_TIMEOUT, "demo");
-        }
-    }
-    show(demo, true);
-    return EXIT_COMPLETE;
-}
-
-static void prepare(struct demo *demo)
-{
-    const char *titles[DEMO_PROGRAMS];
-    for (uint32_t i = 0; i < DEMO_PROGRAMS; i++) {
-        demo->programs[i].script = &demo_scripts[i];
-        demo->programs[i].panel = i;
-        demo->programs[i].first_number = 1;
-        dial_unique_id(demo_scripts[i].name, demo->programs[i].id);
-        titles[i] = demo_scripts[i].name;
-    }
-    screen_init(&demo->screen, titles);
-    demo->next_id = 1;
-    demo->start_us = dial_now_us();
-    printf("%s, context of %" PRIu32 " tokens; three programs at once\n\n",
-           demo->dial.agx.welcome.model[0] != '\0' ? demo->dial.agx.welcome.model : "a model",
-           demo->dial.agx.welcome.context_tokens_max);
+    crew_close(crew);
+    return code;
 }
 
 int demo_main(const char *to, int argc, char **argv)
 {
-    static struct demo demo;        /* zeroed; too large for a stack */
-    demo.max_tokens = 48;
+    static struct demo demo = {         /* too large for a stack */
+        .crew = {.seed = 1, .tool_us = TOOL_US, .reader_us = READER_US}};
+    const char *path = NULL;
     const struct option_row rows[] = {
-        {"--max-tokens", "N", OPTION_U32, &demo.max_tokens, 2, 4096,
-         "tokens of the longest answers (default 48)"},
+        {"--tasks", "FILE", OPTION_TEXT, &path, 0, 0, "its first four tasks (default: built in)"},
     };
     const struct option_table table = {
-        "demo [--max-tokens N]",
-        "Three programs at once: a chat, a ReAct-style loop with a tool, a fan-out with a merge.",
+        "demo [--tasks FILE]",
+        "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge, and\n"
+        "a vote. On a terminal of 80x24 or more words appear at a pace that a person can follow.",
         NULL, rows, 1, NULL};
     int code = option_parse(&table, argc, argv);
     if (code != OPTION_GO_ON) {
         return code;
     }
-    code = dial_open(&demo.dial, to, DEMO_TEXT_BYTES);
-    if (code == EXIT_COMPLETE) {
-        prepare(&demo);
-        code = run(&demo);
-        agx_close(&demo.dial.agx);
-    }
-    if (code == EXIT_COMPLETE) {
-        print_summary(&demo);
-    }
-    free(demo.dial.buffer);
+    code = read_tasks(&demo.book, path) ? run(&demo, to) : EXIT_USAGE;
+    task_book_free(&demo.book);
     return code;
 }

@@ -7,23 +7,23 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "tools/agx/screen_frame.h"
+
 /*
- * What: panels of blocks, wrapped into columns or flushed as lines.
+ * What: blocks of text, how much of them is shown by now, and lines for a pipe. How panels look is
+ * in screen_frame.c.
  *
- * Invariants: text in blocks is printable ASCII; a frame is written with one call and has exactly
- * `height` lines, so going up that many lines finds its start again.
+ * Invariant: text in blocks is printable ASCII and line ends.
  * Why not the alternate screen: what was drawn last stays in the scrollback, above the summary.
  */
 
-#define FRAME_US     50000
-#define HEAD_LINES   4              /* title, two of status, rule */
-#define FOOT_LINES   8              /* left below the columns for the summary */
-#define PIPE_WIDTH   68
-#define CELL_BYTES   96             /* a panel's line with its colours */
+#define FRAME_US       40000
+#define LETTERS_S      40.0         /* shown in a second, of each block, */
+#define CATCH_UP_S     0.8          /* and so many times of what it lags behind */
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Line ends become blanks; what cannot be printed, one '.' for each character. */
+/* What cannot be printed becomes one '.' for each character. */
 static void append(struct screen_block *block, const char *text, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -36,14 +36,16 @@ static void append(struct screen_block *block, const char *text, uint32_t count)
             memmove(block->text, block->text + half, half);
             block->count = half;
             block->printed = block->printed > half ? block->printed - half : 0;
+            block->shown = block->shown > half ? block->shown - half : 0;
         }
-        bool is_blank = byte == '\n' || byte == '\r' || byte == '\t';
-        block->text[block->count++] =
-            (char)(is_blank ? ' ' : byte < 0x20 || byte >= 0x7f ? '.' : byte);
+        bool is_blank = byte == '\r' || byte == '\t';
+        bool is_good = byte == '\n' || (byte >= 0x20 && byte < 0x7f);
+        block->text[block->count++] = (char)(is_blank ? ' ' : is_good ? byte : '.');
     }
 }
 
-static struct screen_block *new_block(struct screen_panel *panel)
+static struct screen_block *new_block(struct screen_panel *panel, enum screen_style style,
+                                      const char *label, uint32_t lines_max)
 {
     if (panel->count == SCREEN_BLOCKS_MAX) {
         memmove(panel->blocks, panel->blocks + 1,
@@ -52,10 +54,14 @@ static struct screen_block *new_block(struct screen_panel *panel)
     }
     struct screen_block *block = &panel->blocks[panel->count++];
     memset(block, 0, sizeof *block);
+    block->style = style;
+    block->lines_max = lines_max;
+    block->step = panel->step;
+    snprintf(block->label, sizeof block->label, "%s", label);
     return block;
 }
 
-static struct screen_block *find_block(struct screen_panel *panel, uint64_t id)
+static struct screen_block *find_block(struct screen_panel *panel, uint32_t id)
 {
     for (uint32_t i = 0; i < panel->count; i++) {
         if (panel->blocks[i].id == id) {
@@ -65,237 +71,154 @@ static struct screen_block *find_block(struct screen_panel *panel, uint64_t id)
     return NULL;                    /* it was the oldest, and went */
 }
 
-/* Where the line that starts at `from` ends, at most `width` further; before a word if possible. */
-static uint32_t line_end(const struct screen_block *block, uint32_t from, uint32_t width)
+/* ---- what a person has been shown ------------------------------------------------------------ */
+
+/* Words of a model appear letter by letter, those of one step side by side; all else at once. */
+static void show_more(struct screen_panel *panel, double seconds)
 {
-    if (block->count - from <= width) {
-        return block->count;
-    }
-    for (uint32_t end = from + width; end > from + width / 2; end--) {
-        if (block->text[end] == ' ') {
-            return end;
+    bool is_whole = true;           /* everything so far */
+    uint32_t step = 0;
+    for (uint32_t i = 0; i < panel->count; i++) {
+        struct screen_block *block = &panel->blocks[i];
+        if (block->step != step && !is_whole) {
+            return;
         }
+        step = block->step;
+        block->is_seen = true;
+        if (block->style != SCREEN_MODEL) {
+            block->shown = block->count;
+            continue;
+        }
+        double lag = block->count - block->shown;
+        double more = seconds * (LETTERS_S + CATCH_UP_S * lag);
+        block->shown += more < lag ? more : lag;
+        is_whole = is_whole && block->id == 0 && block->shown >= block->count;
     }
-    return from + width;
 }
 
-static uint32_t line_start(const struct screen_block *block, uint32_t from)
+bool screen_is_shown(const struct screen *screen, uint32_t panel)
 {
-    while (from < block->count && block->text[from] == ' ') {
-        from++;
+    const struct screen_panel *p = &screen->panels[panel];
+    for (uint32_t i = 0; i < p->count && screen->is_terminal; i++) {
+        if (!p->blocks[i].is_seen || p->blocks[i].shown < p->blocks[i].count) {
+            return false;
+        }
     }
-    return from;
+    return true;
 }
 
 /* ---- in a pipe ------------------------------------------------------------------------------- */
 
-/* Whole lines of a block; with `all`, what is left of it too. */
+static void print_line(const struct screen_panel *panel, const struct screen_block *block,
+                       uint32_t end)
+{
+    uint32_t from = block->printed;
+    while (from < end && block->text[from] == ' ') {
+        from++;
+    }
+    if (from < end) {
+        printf("[%s %s] %s%.*s\n", panel->kind, panel->name, block->label, (int)(end - from),
+               block->text + from);
+    }
+}
+
+/* Whole lines of a block; with `all`, what is left of it too. Half a block of text without a line
+ * end is a line. */
 static void print_lines(const struct screen_panel *panel, struct screen_block *block, bool all)
 {
-    for (;;) {
-        uint32_t from = line_start(block, block->printed);
-        if (from == block->count || (!all && block->count - from <= PIPE_WIDTH)) {
-            return;
-        }
-        uint32_t end = line_end(block, from, PIPE_WIDTH);
-        printf("[%s]%*s %s%.*s\n", panel->title, (int)(6 - strlen(panel->title)), "",
-               block->label, (int)(end - from), block->text + from);
-        block->printed = end;
-    }
-}
-
-/* ---- on a terminal --------------------------------------------------------------------------- */
-
-struct frame { char text[(SCREEN_HEIGHT_MAX + 1) * SCREEN_PANELS * CELL_BYTES * 2]; size_t count; };
-
-static void put(struct frame *frame, const char *text, size_t count)
-{
-    if (count <= sizeof frame->text - frame->count) {
-        memcpy(frame->text + frame->count, text, count);
-        frame->count += count;
-    }
-}
-
-static void put_text(struct frame *frame, const char *text)
-{
-    put(frame, text, strlen(text));
-}
-
-/* `count` bytes of text in a colour, and blanks up to `width`. */
-static void put_cell(struct frame *frame, const char *colour, const char *text, uint32_t count,
-                     uint32_t width)
-{
-    put_text(frame, colour);
-    put(frame, text, count < width ? count : width);
-    put_text(frame, "\033[0m");
-    for (uint32_t i = count; i < width; i++) {
-        put(frame, " ", 1);
-    }
-}
-
-static uint32_t lines_of(const struct screen_block *block, uint32_t width)
-{
-    uint32_t lines = 0, label = (uint32_t)strlen(block->label);
-    for (uint32_t from = line_start(block, 0); from < block->count || lines == 0;) {
-        uint32_t end = line_end(block, from, width - label);
-        from = line_start(block, end);
-        lines++;
-        if (from >= block->count) {
-            break;
+    for (uint32_t i = block->printed; i < block->count; i++) {
+        if (block->text[i] == '\n') {
+            print_line(panel, block, i);
+            block->printed = i + 1;
         }
     }
-    return lines;
-}
-
-/* The block's line with this index; every line is indented as far as the label is long. */
-static void put_block_line(struct frame *frame, const struct screen_block *block, uint32_t index,
-                           uint32_t width, bool with_label)
-{
-    static const char *const colours[] = {"", "\033[2m", "\033[32m"};
-    uint32_t label = (uint32_t)strlen(block->label), from = line_start(block, 0);
-    char line[SCREEN_WIDTH_MAX + 1];
-    for (uint32_t i = 0; i < index; i++) {
-        from = line_start(block, line_end(block, from, width - label));
+    if (all || block->count - block->printed > SCREEN_TEXT_BYTES / 2) {
+        print_line(panel, block, block->count);
+        block->printed = block->count;
     }
-    uint32_t end = line_end(block, from, width - label);
-    memset(line, ' ', label);
-    if (with_label) {
-        memcpy(line, block->label, label);
-    }
-    memcpy(line + label, block->text + from, end - from);
-    put_cell(frame, colours[block->style], line, label + end - from, width);
-}
-
-/* Line `row` of a panel's text, counted from the top of what is shown: the last lines win. */
-static void put_panel_line(struct frame *frame, const struct screen_panel *panel, uint32_t row,
-                           uint32_t rows, uint32_t width)
-{
-    uint32_t shown[SCREEN_BLOCKS_MAX], all[SCREEN_BLOCKS_MAX], total = 0;
-    for (uint32_t i = 0; i < panel->count; i++) {
-        uint32_t most = panel->blocks[i].lines_max;
-        all[i] = lines_of(&panel->blocks[i], width);
-        shown[i] = most > 0 && all[i] > most ? most : all[i];
-        total += shown[i];
-    }
-    uint32_t at = row + (total > rows ? total - rows : 0);
-    for (uint32_t i = 0; i < panel->count; i++) {
-        if (at < shown[i]) {
-            put_block_line(frame, &panel->blocks[i], all[i] - shown[i] + at, width, at == 0);
-            return;
-        }
-        at -= shown[i];
-    }
-    put_cell(frame, "", "", 0, width);
-}
-
-static void put_head(struct frame *frame, const struct screen *screen, uint32_t panel, uint32_t row)
-{
-    static const char *const colours[SCREEN_PANELS] = {"\033[1;36m", "\033[1;33m", "\033[1;35m"};
-    const struct screen_panel *p = &screen->panels[panel];
-    char rule[SCREEN_WIDTH_MAX];
-    memset(rule, '-', sizeof rule);
-    const char *texts[HEAD_LINES] = {p->title, p->status[0], p->status[1], rule};
-    uint32_t count = row == HEAD_LINES - 1 ? screen->width : (uint32_t)strlen(texts[row]);
-    put_cell(frame, row == 0 ? colours[panel] : row == HEAD_LINES - 1 ? "\033[2m" : "",
-             texts[row], count, screen->width);
-}
-
-static void draw_columns(struct screen *screen)
-{
-    static struct frame frame;
-    frame.count = 0;
-    if (screen->is_drawn) {
-        char up[16];
-        snprintf(up, sizeof up, "\033[%uA\r", (unsigned)screen->height);
-        put_text(&frame, up);
-    }
-    for (uint32_t row = 0; row < screen->height; row++) {
-        for (uint32_t panel = 0; panel < SCREEN_PANELS; panel++) {
-            put_text(&frame, panel > 0 ? screen->bar : "");
-            if (row < HEAD_LINES) {
-                put_head(&frame, screen, panel, row);
-            } else {
-                put_panel_line(&frame, &screen->panels[panel], row - HEAD_LINES,
-                               screen->height - HEAD_LINES, screen->width);
-            }
-        }
-        put_text(&frame, "\033[K\n");
-    }
-    fwrite(frame.text, 1, frame.count, stdout);
-    fflush(stdout);
-    screen->is_drawn = true;
 }
 
 /* ---- interface ------------------------------------------------------------------------------- */
 
-/* A box line where the locale says that the terminal knows UTF-8. */
-static const char *choose_bar(void)
+static bool knows_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (uint32_t i = 0; i < 3; i++) {
         const char *value = getenv(names[i]);
         if (value != NULL && *value != '\0') {
-            return strstr(value, "UTF-8") != NULL || strstr(value, "utf8") != NULL
-                       ? " \033[2m\xe2\x94\x82\033[0m " : " | ";
+            return strstr(value, "UTF-8") != NULL || strstr(value, "utf8") != NULL;
         }
     }
-    return " | ";
+    return false;
 }
 
-void screen_init(struct screen *screen, const char *const titles[SCREEN_PANELS])
+void screen_init(struct screen *screen, uint32_t panels_count)
 {
-    struct winsize size = {.ws_row = 24, .ws_col = 80};
+    struct winsize size = {0};
     memset(screen, 0, sizeof *screen);
-    for (uint32_t i = 0; i < SCREEN_PANELS; i++) {
-        screen->panels[i].title = titles[i];
+    screen->panels_count = panels_count;
+    screen->is_utf8 = knows_utf8();
+    screen->is_terminal = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+                          screen_frame_fits(screen, size.ws_col, size.ws_row);
+    for (uint32_t i = 0; i < panels_count; i++) {
+        screen->panels[i].state = "";
     }
-    screen->bar = choose_bar();
-    screen->is_terminal = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-    if (size.ws_col == 0 || size.ws_row == 0) {
-        size.ws_col = 80;
-        size.ws_row = 24;
-    }
-    screen->is_terminal = screen->is_terminal && size.ws_col >= 60 && size.ws_row >= 18;
-    uint32_t width = (size.ws_col - 1u - 3 * (SCREEN_PANELS - 1)) / SCREEN_PANELS;
-    uint32_t height = size.ws_row > FOOT_LINES ? size.ws_row - FOOT_LINES : 1;
-    screen->width = width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX;
-    screen->height = height < 32 ? height : 32;
+}
+
+void screen_title(struct screen *screen, uint32_t panel, const char *kind, const char *name)
+{
+    struct screen_panel *p = &screen->panels[panel];
+    struct screen_block plain = {0};
+    append(&plain, name, (uint32_t)strlen(name));
+    snprintf(p->kind, sizeof p->kind, "%s", kind);
+    snprintf(p->name, sizeof p->name, "%.*s", (int)plain.count, plain.text);
+}
+
+void screen_step(struct screen *screen, uint32_t panel)
+{
+    screen->panels[panel].step++;
 }
 
 void screen_say(struct screen *screen, uint32_t panel, enum screen_style style, const char *label,
-                const char *text)
+                const char *text, uint32_t lines_max)
 {
-    struct screen_block *block = new_block(&screen->panels[panel]);
-    block->style = style;
-    snprintf(block->label, sizeof block->label, "%s", label);
+    struct screen_block *block = new_block(&screen->panels[panel], style, label, lines_max);
     append(block, text, (uint32_t)strlen(text));
     if (!screen->is_terminal) {
         print_lines(&screen->panels[panel], block, true);
     }
 }
 
-void screen_open(struct screen *screen, uint32_t panel, uint64_t id, const char *label,
+void screen_open(struct screen *screen, uint32_t panel, uint32_t id, const char *label,
                  uint32_t lines_max)
 {
-    struct screen_block *block = new_block(&screen->panels[panel]);
-    block->id = id;
-    block->lines_max = lines_max;
-    snprintf(block->label, sizeof block->label, "%s", label);
+    new_block(&screen->panels[panel], SCREEN_MODEL, label, lines_max)->id = id;
 }
 
-void screen_add(struct screen *screen, uint32_t panel, uint64_t id, const char *text,
+void screen_add(struct screen *screen, uint32_t panel, uint32_t id, const char *text,
                 uint32_t count)
 {
     struct screen_block *block = find_block(&screen->panels[panel], id);
-    if (block != NULL) {
-        append(block, text, count);
+    for (uint32_t done = 0; block != NULL && done < count;) {
+        uint32_t part = count - done < 128 ? count - done : 128;
+        append(block, text + done, part);
+        done += part;
         if (!screen->is_terminal) {
             print_lines(&screen->panels[panel], block, false);
         }
     }
 }
 
-void screen_close(struct screen *screen, uint32_t panel, uint64_t id)
+void screen_clear(struct screen *screen, uint32_t panel, uint32_t id)
+{
+    struct screen_block *block = find_block(&screen->panels[panel], id);
+    if (block != NULL) {
+        block->count = block->printed = 0;
+        block->shown = 0;
+    }
+}
+
+void screen_close(struct screen *screen, uint32_t panel, uint32_t id)
 {
     struct screen_block *block = find_block(&screen->panels[panel], id);
     if (block != NULL) {
@@ -306,11 +229,20 @@ void screen_close(struct screen *screen, uint32_t panel, uint64_t id)
     }
 }
 
-void screen_status(struct screen *screen, uint32_t panel, const char *first, const char *second)
+void screen_verdict(struct screen *screen, uint32_t panel, bool is_right, const char *text)
+{
+    const char *right = screen->is_utf8 ? "\xe2\x9c\x93 " : "ok ";
+    const char *wrong = screen->is_utf8 ? "\xe2\x9c\x97 " : "WRONG ";
+    screen_step(screen, panel);
+    screen_say(screen, panel, is_right ? SCREEN_RIGHT : SCREEN_WRONG, is_right ? right : wrong,
+               text, 2);
+}
+
+void screen_status(struct screen *screen, uint32_t panel, const char *state, const char *figures)
 {
     struct screen_panel *p = &screen->panels[panel];
-    snprintf(p->status[0], sizeof p->status[0], "%s", first);
-    snprintf(p->status[1], sizeof p->status[1], "%s", second);
+    p->state = state;
+    snprintf(p->figures, sizeof p->figures, "%s", figures);
 }
 
 void screen_draw(struct screen *screen, uint64_t now_us)
@@ -319,8 +251,13 @@ void screen_draw(struct screen *screen, uint64_t now_us)
         fflush(stdout);
         return;
     }
-    if (now_us == UINT64_MAX || !screen->is_drawn || now_us - screen->drawn_us >= FRAME_US) {
-        screen->drawn_us = now_us;
-        draw_columns(screen);
+    uint64_t past_us = now_us - screen->drawn_us;
+    if (screen->is_drawn && past_us < FRAME_US) {
+        return;
     }
+    for (uint32_t i = 0; i < screen->panels_count && screen->is_drawn; i++) {
+        show_more(&screen->panels[i], (double)past_us / 1e6);
+    }
+    screen->drawn_us = now_us;
+    screen_frame_draw(screen);
 }

@@ -1,59 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: three streams of text side by side. On a terminal three columns, drawn over themselves; in
- * a pipe, whole lines with the name of their column in front. Only printable ASCII is ever
- * written.
+ * What: up to four streams of text side by side. On a terminal of 80x24 or more, panels, drawn over
+ * themselves; elsewhere, whole lines with the name of their panel in front. Of what comes from a
+ * model only printable ASCII is ever written.
  *
- *      chat                     | react                    | map
- *      call 2/3     running     | call 1/4     tool        | calls 1-4/5  queued
- *      wait 0.01 s  31 tokens   | ...                      | ...
- *      -------------------------+--------------------------+-------------------
- *      blocks: what was said, one after the other; a block may grow while others do
+ *      -- chat a_talk --------------- reading ---- react cost ------------------ tool --
+ *      call 2  queue 0  wait 0.00s  31 tok     |  call 1  queue 1  wait 0.02s  9 tok
+ *      blocks: what was said, one after        |
+ *      the other; a block may grow ...         |
+ *      -- map parts ---------------- running --+-- vote sum -------------------- done --
+ *      ...                                     |
+ *
+ * Words appear no faster than a person can follow: a block shows a growing part of what it has, and
+ * the blocks of the next step wait. screen_is_shown() tells when a panel has caught up.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCREEN_PANELS      3
-#define SCREEN_BLOCKS_MAX  24       /* of one panel; the oldest goes */
-#define SCREEN_TEXT_BYTES  640      /* of one block; the front goes */
-#define SCREEN_WIDTH_MAX   64       /* of one panel */
-#define SCREEN_HEIGHT_MAX  60
+#define SCREEN_PANELS      4
+#define SCREEN_BLOCKS_MAX  48       /* of one panel; the oldest goes */
+#define SCREEN_TEXT_BYTES  1024     /* of one block; the front goes */
+#define SCREEN_WIDTH_MAX   80       /* of one panel */
+#define SCREEN_LABEL_MAX   12
 
-enum screen_style { SCREEN_MODEL, SCREEN_PROMPT, SCREEN_TOOL };
+enum screen_style { SCREEN_MODEL, SCREEN_PROMPT, SCREEN_TOOL, SCREEN_RIGHT, SCREEN_WRONG };
 struct screen_block {
-    uint64_t id;                    /* who writes into it; 0: nobody any more */
+    uint32_t id;                    /* who writes into it; 0: nobody any more */
     enum screen_style style;
-    char label[8];                  /* "a> " */
+    char label[SCREEN_LABEL_MAX];   /* "a " */
     char text[SCREEN_TEXT_BYTES];
     uint32_t count, printed;        /* bytes of text; of them already in the pipe */
-    uint32_t lines_max;             /* its last lines only; 0: all */
+    double shown;                   /* bytes that a person has been shown */
+    uint32_t lines_max;             /* of a model's words the last lines, else the first; 0: all */
+    uint32_t step;
+    bool is_seen;                   /* its step has begun */
 };
 struct screen_panel {
-    const char *title;
-    char status[2][SCREEN_WIDTH_MAX + 1];
+    char kind[8], name[SCREEN_WIDTH_MAX];
+    const char *state;
+    char figures[SCREEN_WIDTH_MAX + 1];
     struct screen_block blocks[SCREEN_BLOCKS_MAX];
-    uint32_t count;
+    uint32_t count, step;
 };
 struct screen {
     struct screen_panel panels[SCREEN_PANELS];
-    bool is_terminal, is_drawn;
-    uint32_t width, height;         /* of a panel, of the whole */
-    const char *bar;
+    uint32_t panels_count;
+    bool is_terminal, is_utf8, is_drawn;
+    uint32_t width, body;           /* of a panel's text: columns, lines */
     uint64_t drawn_us;
 };
 
-void screen_init(struct screen *screen, const char *const titles[SCREEN_PANELS]);
+void screen_init(struct screen *screen, uint32_t panels_count);
+void screen_title(struct screen *screen, uint32_t panel, const char *kind, const char *name);
+/* The blocks from here on are shown when those before are there. */
+void screen_step(struct screen *screen, uint32_t panel);
 /* A block that is complete at once. */
 void screen_say(struct screen *screen, uint32_t panel, enum screen_style style, const char *label,
-                const char *text);
+                const char *text, uint32_t lines_max);
 /* A block that grows under `id` (not 0) until it is closed. */
-void screen_open(struct screen *screen, uint32_t panel, uint64_t id, const char *label,
+void screen_open(struct screen *screen, uint32_t panel, uint32_t id, const char *label,
                  uint32_t lines_max);
-void screen_add(struct screen *screen, uint32_t panel, uint64_t id, const char *text,
+void screen_add(struct screen *screen, uint32_t panel, uint32_t id, const char *text,
                 uint32_t count);
-void screen_close(struct screen *screen, uint32_t panel, uint64_t id);
-/* The two lines under the title. */
-void screen_status(struct screen *screen, uint32_t panel, const char *first, const char *second);
-/* At most 20 times a second, unless `now_us` is UINT64_MAX: the last time. */
+void screen_clear(struct screen *screen, uint32_t panel, uint32_t id);
+void screen_close(struct screen *screen, uint32_t panel, uint32_t id);
+/* The last line: the answer, or what it should have been. */
+void screen_verdict(struct screen *screen, uint32_t panel, bool is_right, const char *text);
+/* The panel's state ("running") and the line under the title. */
+void screen_status(struct screen *screen, uint32_t panel, const char *state, const char *figures);
+/* All that the panel has been given is there to be read. */
+bool screen_is_shown(const struct screen *screen, uint32_t panel);
+/* Draws, at most 25 times a second. */
 void screen_draw(struct screen *screen, uint64_t now_us);
