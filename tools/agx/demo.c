@@ -251,8 +251,8 @@ int demo_main(const char *to, int argc, char **argv)
     };
     const struct option_table table = {
         "demo [--tasks FILE]",
-        "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge, and\n"
-        "a vote. On a terminal of 80x24 or more words appear at a pace that a person can follow.",
+        "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge and a\n"
+        "vote. On a terminal of 80x24 or more, words appear so that a person can follow.",
         NULL, rows, 1, NULL};
     int code = option_parse(&table, argc, argv);
     if (code != OPTION_GO_ON) {
