@@ -54,9 +54,7 @@ static void begin_turn(struct crew *crew, struct crew_seat *seat)
 
 static void end_agent(struct crew *crew, struct crew_seat *seat, uint32_t lane)
 {
-    enum task_kind kind = seat->agent.task->kind;
-    crew->right[kind] += seat->agent.is_right;
-    crew->of[kind]++;
+    crew->right[seat->agent.task->kind] += seat->agent.is_right;
     crew->tasks_over++;
     seat->is_taken = false;
     seat->is_over = true;

@@ -67,7 +67,7 @@ struct crew {
     struct crew_seat *seats;
     struct agx_welcome welcome;
     uint32_t tasks_over;
-    uint32_t right[TASK_KINDS], of[TASK_KINDS];
+    uint32_t right[TASK_KINDS];
     /* private: only crew.c */
     struct lanes lanes;
     uint32_t tasks_taken, ends_open;

@@ -251,7 +251,7 @@ int demo_main(const char *to, int argc, char **argv)
     };
     const struct option_table table = {
         "demo [--tasks FILE]",
-        "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge and a\n"
+        "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge, a\n"
         "vote. On a terminal of 80x24 or more, words appear so that a person can follow.",
         NULL, rows, 1, NULL};
     int code = option_parse(&table, argc, argv);

@@ -66,22 +66,25 @@ static double percent(uint32_t right, uint32_t of)
     return of > 0 ? 100.0 * right / of : 0;
 }
 
-/* The table by kind; the share of right ones. */
+/* The table by kind; the share of right ones. What was never asked counts as wrong. */
 static double print_score(const struct crew *crew)
 {
-    uint32_t right = 0, of = 0;
-    printf("%-8s %7s %7s %8s\n", "kind", "right", "of", "");
+    uint32_t of[TASK_KINDS] = {0}, right = 0, count = crew->book->count;
+    for (uint32_t i = 0; i < count; i++) {
+        of[crew->book->tasks[i].kind]++;
+    }
+    printf("%-8s %7s %7s\n", "kind", "right", "of");
     for (uint32_t kind = 0; kind < TASK_KINDS; kind++) {
-        if (crew->of[kind] > 0) {
+        if (of[kind] > 0) {
             printf("%-8s %7" PRIu32 " %7" PRIu32 " %6.1f %%\n",
-                   task_kind_name((enum task_kind)kind), crew->right[kind], crew->of[kind],
-                   percent(crew->right[kind], crew->of[kind]));
+                   task_kind_name((enum task_kind)kind), crew->right[kind], of[kind],
+                   percent(crew->right[kind], of[kind]));
         }
         right += crew->right[kind];
-        of += crew->of[kind];
     }
-    printf("agents: %" PRIu32 " of %" PRIu32 " right (%.1f %%)\n", right, of, percent(right, of));
-    return percent(right, of);
+    printf("agents: %" PRIu32 " of %" PRIu32 " right (%.1f %%)\n", right, count,
+           percent(right, count));
+    return percent(right, count);
 }
 
 static int run(struct score *score, const char *to, double least)
