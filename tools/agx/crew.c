@@ -20,7 +20,7 @@
 
 #define LOOK_US           40000     /* the longest wait between two looks */
 #define ROOM_WAIT_US      5000      /* when every lane is full */
-#define CLOSED_TRIES_MAX  8         /* a call is sent again this often over broken connections */
+#define CLOSED_TRIES_MAX  5         /* a call is sent again this often over broken connections */
 #define SILENCE_US        60000000  /* without any event: something is wrong */
 #define ENDS_WAIT_US      1000000
 
