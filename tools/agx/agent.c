@@ -183,12 +183,11 @@ static enum agent_next loop_on(struct agent *agent)
 static enum agent_next merge(struct agent *agent)
 {
     char found[AGENT_GOT_BYTES];
-    tell(agent, "Parts: ");
     for (uint32_t i = 0; i < agent->calls_count; i++) {
         if (last_line(agent->calls[i].said, "Found:", found, sizeof found) == NULL) {
             return give_up(agent, "a part that found nothing");
         }
-        tell(agent, i > 0 ? "; " : "");
+        tell(agent, i == 0 ? "Parts: " : "; ");
         tell(agent, found);
     }
     tell(agent, "\nTask: Add the parts.\n");
