@@ -9,17 +9,20 @@ import argparse
 import time
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import torch
 
 import vocabulary
 from network import Network, Shape
-from tasks import TRAIN, draw
+from tasks import DRILLS, TRAIN, draw
 
-BATCH_TOKENS = 12288
-POOL_BATCHES = 16           # so many batches are drawn at once and sorted by length
-RATE, RATE_LAST, WARM_STEPS = 3e-3, 1e-4, 200
-SAVE_EVERY, SAY_EVERY = 250, 50
+BATCH_TOKENS = 4096         # many small steps: what takes long to learn is to copy, not to know
+POOL_BATCHES = 32           # so many batches are drawn at once and sorted by length
+MATRIX_RATE, OTHER_RATE = 0.02, 3e-3
+RATE_LAST, WARM_STEPS = 0.02, 100       # of these rates, at the end
+DRILL_STEPS = 1500          # nothing but drills first, then fewer and fewer
+SAY_EVERY = 50
 
 
 def encode(words, transcript, context: int) -> tuple:
@@ -39,11 +42,13 @@ def encode(words, transcript, context: int) -> tuple:
     return ids[:context], targets[:context]
 
 
-def draw_pool(words, seed: int, context: int) -> list:
+def draw_pool(words, seed: int, context: int, drills: float) -> list:
     """POOL_BATCHES batches of transcripts of like length, in random order."""
     examples, tokens = [], 0
+    choice = Random(f"pool/{seed}")
     for part in count():
-        for transcript in draw(TRAIN, f"{seed}/{part}").transcripts:
+        mix = DRILLS if choice.random() < drills else None
+        for transcript in draw(TRAIN, f"{seed}/{part}", mix).transcripts:
             examples.append(encode(words, transcript, context))
             tokens += len(examples[-1][0])
         if tokens >= POOL_BATCHES * BATCH_TOKENS:
@@ -67,10 +72,14 @@ def pad(batch: list) -> tuple:
 
 
 def rate_at(step: int, steps: int) -> float:
-    """A short rise, then a straight way down."""
+    """Of the full rate: a short rise, then a straight way down."""
     if step < WARM_STEPS:
-        return RATE * (step + 1) / WARM_STEPS
-    return RATE + (RATE_LAST - RATE) * (step - WARM_STEPS) / max(1, steps - WARM_STEPS)
+        return (step + 1) / WARM_STEPS
+    return 1 + (RATE_LAST - 1) * (step - WARM_STEPS) / max(1, steps - WARM_STEPS)
+
+
+def drills_at(step: int) -> float:
+    return max(0.0, min(1.0, 2 - 2 * step / DRILL_STEPS))
 
 
 class Training:
@@ -80,35 +89,40 @@ class Training:
         torch.manual_seed(seed)
         self.path, self.seed = directory / "checkpoint.pt", seed
         self.network = Network(shape)
-        decayed = [p for p in self.network.parameters() if p.dim() == 2]
-        others = [p for p in self.network.parameters() if p.dim() != 2]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-            betas=(0.9, 0.95), fused=True)
+        named = list(self.network.named_parameters())
+        matrices = [p for name, p in named if p.dim() == 2 and "embd" not in name]
+        others = [p for name, p in named if p.dim() != 2 or "embd" in name]
+        self.optimizers = [
+            torch.optim.Muon(matrices, lr=MATRIX_RATE, momentum=0.95, weight_decay=0.01),
+            torch.optim.AdamW(others, lr=OTHER_RATE, betas=(0.9, 0.95), weight_decay=0.0)]
         self.step, self.pool, self.seconds = 0, 0, 0.0
 
     def resume(self) -> None:
         if self.path.exists():
             saved = torch.load(self.path, weights_only=True)
             self.network.load_state_dict(saved["network"])
-            self.optimizer.load_state_dict(saved["optimizer"])
+            for optimizer, state in zip(self.optimizers, saved["optimizers"]):
+                optimizer.load_state_dict(state)
             self.step, self.pool, self.seconds = saved["step"], saved["pool"], saved["seconds"]
 
     def save(self) -> None:
         fresh = self.path.with_suffix(".new")
-        torch.save({"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict(),
+        torch.save({"network": self.network.state_dict(),
+                    "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
                     "step": self.step, "pool": self.pool, "seconds": self.seconds}, fresh)
         fresh.replace(self.path)
 
     def take_step(self, ids, targets, rate: float) -> float:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for optimizer, full in zip(self.optimizers, (MATRIX_RATE, OTHER_RATE)):
+            for group in optimizer.param_groups:
+                group["lr"] = full * rate
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = self.network.loss(ids, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return float(loss.detach())
 
@@ -117,7 +131,8 @@ def run(training: Training, words, steps: int) -> None:
     """Whole pools; a checkpoint after each, so that going on repeats nothing and skips nothing."""
     losses, tokens, begin, before = [], 0, time.monotonic(), training.seconds
     while training.step < steps:
-        for ids, targets in draw_pool(words, training.seed + training.pool, Shape.context):
+        drills = drills_at(training.step)
+        for ids, targets in draw_pool(words, training.seed + training.pool, Shape.context, drills):
             losses.append(training.take_step(ids, targets, rate_at(training.step, steps)))
             tokens += ids.numel()
             training.seconds = before + time.monotonic() - begin
@@ -134,10 +149,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="vocabulary and checkpoint")
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=7000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)        # steps this small are no faster with more
     training = Training(options.directory, options.seed, Shape())
     training.resume()
     words = vocabulary.load(options.directory)
