@@ -3,9 +3,9 @@
  * Goal: a row's tokens and logits depend on its own call and on nothing else.
  * Method: a small random model with odd sizes; the same call is run alone, in batches, in chunks of
  * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2
- * kernels, as an active row and as a standby; everything is compared bit for bit. A naive forward pass in double guards against errors
- * that all of these share: the largest difference of a logit must stay below 2e-4 (logits are about
- * 1).
+ * kernels, as an active row and as a standby; everything is compared bit for bit. A naive forward
+ * pass in double guards against errors that all of these share: the largest difference of a logit
+ * must stay below 2e-4 (logits are about 1).
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
