@@ -63,8 +63,7 @@ static void sched_settings_fill(struct sched_settings *settings, const struct op
     };
 }
 
-static void kvmem_settings_fill(struct kvmem_settings *settings, const struct options *options,
-                                const struct limits *limits)
+static void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits)
 {
     *settings = (struct kvmem_settings){
         .device_blocks = limits->kv_blocks,
@@ -100,7 +99,7 @@ void loop_plan(struct plan *plan, const struct options *options, const struct li
     struct sched_settings sched;
     struct kvmem_settings kv;
     sched_settings_fill(&sched, options, limits);
-    kvmem_settings_fill(&kv, options, limits);
+    kvmem_settings_fill(&kv, limits);
     call_table_plan(plan, limits->calls, limits->context_tokens);
     exchange_plan(plan, limits->commands, limits->calls);
     kvmem_plan(plan, &kv);
@@ -120,7 +119,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     loop->settings = *settings;
     loop->world = world;
     sched_settings_fill(&sched, settings->options, limits);
-    kvmem_settings_fill(&kv, settings->options, limits);
+    kvmem_settings_fill(&kv, limits);
     net_settings_fill(&net, settings, world);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
