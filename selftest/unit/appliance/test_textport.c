@@ -316,8 +316,8 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     assert_int_equal(kvmem_claim(&kv, slot, 0, calls.calls[slot].tokens, 33), 0);
     kvmem_reserve(&kv, slot, 33);
     const char *text = ask(peer, "programs\n");
-    assert_contains(text, "      1 abcdef01         2500          0      0       7        600      0"
-                          "        700 -\n");
+    assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
+                          "     0        700 -\n");
     assert_null(strstr(text, "77"));
     programs[1].active_calls = 1;
     programs[1].first_call = slot;
