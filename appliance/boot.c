@@ -61,11 +61,13 @@ static void engine_settings_fill(struct boot *boot)
         .simd = simd_from_options(&boot->options),
         .threads = limits->engine_threads,
         .batch_calls = limits->batch_calls,
+        .standby_calls = limits->standby_calls,
         .steps_per_plan = limits->steps_per_plan,
         .step_tokens = limits->step_tokens,
         .context_tokens = limits->context_tokens,
         .kv_block_tokens = limits->kv_block_tokens,
         .kv_blocks = limits->kv_blocks,
+        .kv_host_blocks = limits->kv_host_blocks,
         .blocks_per_call = limits->blocks_per_call,
     };
 }
@@ -73,8 +75,9 @@ static void engine_settings_fill(struct boot *boot)
 static void plan_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
-    step_layout_init(&boot->step.layout, limits->batch_calls, limits->steps_per_plan,
-                     limits->step_tokens, limits->blocks_per_call);
+    step_layout_init(&boot->step.layout, limits->batch_calls + limits->standby_calls,
+                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
+                     kvmem_moves_max(limits->kv_blocks));
     plan_add(&boot->plan, TIER_SHARED, "control page", 1, sizeof(struct control));
     plan_add(&boot->plan, TIER_SHARED, "step record", 1, boot->step.layout.total_bytes);
     loop_plan(&boot->plan, &boot->options, limits);

@@ -25,7 +25,18 @@ static enum sched_policy policy_from_text(const char *text)
     if (strcmp(text, "atlas") == 0) {
         return SCHED_ATLAS;
     }
-    return strcmp(text, "mlfq") == 0 ? SCHED_MLFQ : SCHED_FCFS;
+    if (strcmp(text, "mlfq") == 0) {
+        return SCHED_MLFQ;
+    }
+    return strcmp(text, "rr") == 0 ? SCHED_ROUND_ROBIN : SCHED_FCFS;
+}
+
+static enum sched_sharing sharing_from_text(const char *text)
+{
+    if (strcmp(text, "off") == 0) {
+        return SCHED_SHARING_OFF;
+    }
+    return strcmp(text, "all") == 0 ? SCHED_SHARING_ALL : SCHED_SHARING_PROGRAM;
 }
 
 static void sched_settings_fill(struct sched_settings *settings, const struct options *options,
@@ -40,11 +51,29 @@ static void sched_settings_fill(struct sched_settings *settings, const struct op
         .wait_max_us = options->sched_wait_max.number,
         .steps_per_plan = limits->steps_per_plan,
         .batch_calls = limits->batch_calls,
+        .standby_calls = limits->standby_calls,
         .prefill_tokens = limits->prefill_tokens,
         .context_tokens = limits->context_tokens,
         .vocab_tokens = limits->vocab_tokens,
         .program_idle_us = options->limits_program_idle.number,
+        .half_life_us = options->sched_half_life.number,
         .programs = limits->programs,
+        .sharing = sharing_from_text(options->kv_sharing.text),
+        .prefetch = strcmp(options->sched_prefetch.text, "yes") == 0,
+    };
+}
+
+static void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits)
+{
+    *settings = (struct kvmem_settings){
+        .device_blocks = limits->kv_blocks,
+        .host_blocks = limits->kv_host_blocks,
+        .block_tokens = limits->kv_block_tokens,
+        .calls = limits->calls,
+        .blocks_per_call = limits->blocks_per_call,
+        .retain_device_us = limits->retain_device_us,
+        .retain_host_us = limits->retain_host_us,
+        .retain_drop_us = limits->retain_drop_us,
     };
 }
 
@@ -68,10 +97,12 @@ static void net_settings_fill(struct net_settings *settings, const struct loop_s
 void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits)
 {
     struct sched_settings sched;
+    struct kvmem_settings kv;
     sched_settings_fill(&sched, options, limits);
+    kvmem_settings_fill(&kv, limits);
     call_table_plan(plan, limits->calls, limits->context_tokens);
     exchange_plan(plan, limits->commands, limits->calls);
-    kvmem_plan(plan, limits->kv_blocks, limits->calls, limits->blocks_per_call);
+    kvmem_plan(plan, &kv);
     sched_plan_memory(plan, &sched);
     net_plan(plan, limits);
     textport_plan(plan, limits);
@@ -82,16 +113,17 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
 {
     const struct limits *limits = settings->limits;
     struct sched_settings sched;
+    struct kvmem_settings kv;
     struct net_settings net;
     memset(loop, 0, sizeof *loop);
     loop->settings = *settings;
     loop->world = world;
     sched_settings_fill(&sched, settings->options, limits);
+    kvmem_settings_fill(&kv, limits);
     net_settings_fill(&net, settings, world);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
-    kvmem_init(&loop->kv, limits->kv_blocks, limits->kv_block_tokens, limits->calls,
-               limits->blocks_per_call, arena);
+    kvmem_init(&loop->kv, &kv, arena);
     sched_init(&loop->sched, &sched, &loop->calls, &loop->exchange, &loop->kv, &settings->step,
                &loop->stats, arena);
     net_init(&loop->net, &net, world, settings->vocab, &loop->calls, &loop->exchange,

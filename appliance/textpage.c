@@ -14,6 +14,7 @@
 #include "appliance/base/assert.h"
 
 #define PROGRAM_ID_SHOWN_BYTES 4
+#define PROGRAM_THREADS_SHOWN  4
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
@@ -97,10 +98,35 @@ static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
     return program->active_calls == 0 && since_us < now_us ? now_us - since_us : 0;
 }
 
+/* Its open calls by slot, the newest first; `calls` has the rest of them. */
+static void add_threads(struct text *page, const struct textport_view *view,
+                        const struct program *program)
+{
+    uint32_t call = program->active_calls > 0 ? program->first_call : CALL_NONE;
+    if (call == CALL_NONE) {
+        text_add(page, " -");
+    }
+    for (uint32_t i = 0; call != CALL_NONE; i++) {
+        if (i == PROGRAM_THREADS_SHOWN) {
+            text_add(page, " ...");
+            return;
+        }
+        text_add(page, " ");
+        text_add_u64(page, call);
+        call = view->calls->calls[call].program_next;
+    }
+}
+
+static uint64_t elapsed_ms(uint64_t since_us, uint64_t now_us)
+{
+    return since_us < now_us ? (now_us - since_us) / 1000 : 0;
+}
+
 static void show_programs(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     const struct sched *sched = view->sched;
-    text_add(page, "   slot id         service_ms    wait_ms active   ended    idle_ms\n");
+    text_add(page, "   slot id         service_ms    wait_ms active   ended    idle_ms engine "
+                   "arrival_ms threads\n");
     for (uint32_t i = 0; i < sched->settings.programs; i++) {
         const struct program *program = &sched->programs[i];
         if (!program->in_use) {
@@ -114,6 +140,9 @@ static void show_programs(struct text *page, const struct textport_view *view, u
         add_column(page, program->active_calls, 6);
         add_column(page, program->calls_ended, 7);
         add_column(page, program_idle_us(program, now_us) / 1000, 10);
+        add_column(page, program->engine, 6);
+        add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
+        add_threads(page, view, program);
         text_add(page, "\n");
     }
 }
@@ -124,14 +153,16 @@ static const char *call_state_name(const struct call *call)
         [CALL_FREE] = "free    ", [CALL_INTAKE] = "intake  ", [CALL_QUEUED] = "queued  ",
         [CALL_RUNNING] = "running ", [CALL_FINISHED] = "finished"};
     ASSERT(call->state <= CALL_FINISHED);
+    if (call->standby) {
+        return "standby ";
+    }
     return call->paused && call->state == CALL_QUEUED ? "paused  " : names[call->state];
 }
 
 static void show_calls(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
-    (void)now_us;
     text_add(page, "   slot state    program queue  prompt  output    wait_ms service_ms blocks "
-                   "preempted\n");
+                   "preempted cached arrival_ms\n");
     for (uint32_t i = 0; i < view->calls->count; i++) {
         const struct call *call = &view->calls->calls[i];
         if (call->state == CALL_FREE) {
@@ -152,6 +183,8 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         add_column(page, call->lifetime_service_us / 1000, 10);
         add_column(page, kvmem_call_blocks(view->kv, i), 6);
         add_column(page, call->preemptions, 9);
+        add_column(page, call->cached_tokens, 6);
+        add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
         text_add(page, "\n");
     }
 }
@@ -187,14 +220,24 @@ static void show_kv(struct text *page, const struct textport_view *view, uint64_
         calls += blocks > 0;
         largest = blocks > largest ? blocks : largest;
     }
-    ASSERT(kvmem_free_blocks(kv) <= kv->blocks_count);
-    add_pair(page, "block_tokens", kv->block_tokens);
-    add_pair(page, "blocks_total", kv->blocks_count);
-    add_pair(page, "blocks_used", kv->blocks_count - kvmem_free_blocks(kv));
-    add_pair(page, "blocks_free", kvmem_free_blocks(kv));
+    ASSERT(kvmem_free(kv) <= kvmem_available(kv));
+    add_pair(page, "block_tokens", kv->settings.block_tokens);
+    add_pair(page, "blocks_total", kv->settings.device_blocks);
+    add_pair(page, "blocks_used", kvmem_owned(kv));
+    add_pair(page, "blocks_cached", kvmem_available(kv) - kvmem_free(kv));
+    add_pair(page, "blocks_free", kvmem_free(kv));
+    add_pair(page, "host_blocks_total", kv->settings.host_blocks);
+    add_pair(page, "host_blocks_used", kvmem_host_used(kv));
+    add_pair(page, "claimed_tokens", kv->counters.claimed_tokens);
+    add_pair(page, "asked_tokens", kv->counters.asked_tokens);
+    add_pair(page, "out_blocks", kv->counters.out_blocks);
+    add_pair(page, "out_steps", kv->counters.out_moves);
+    add_pair(page, "in_blocks", kv->counters.in_blocks);
+    add_pair(page, "in_steps", kv->counters.in_moves);
+    add_pair(page, "dropped_blocks", kv->counters.dropped_blocks);
     add_pair(page, "calls_with_blocks", calls);
     add_pair(page, "largest_call_blocks", largest);
-    add_pair(page, "blocks_per_call_max", kv->blocks_per_call);
+    add_pair(page, "blocks_per_call_max", kv->settings.blocks_per_call);
 }
 
 static void show_config(struct text *page, const struct textport_view *view, uint64_t now_us)

@@ -101,6 +101,25 @@ static enum status check_queue_ranges(const struct options *options, struct conf
     return STATUS_OK;
 }
 
+/* Of two deadlines that were written, the first comes first. */
+static enum status check_order(const struct options *options, const char *first_key,
+                               const char *key, struct config_error *error)
+{
+    const struct option_row *row = config_options_find("kv", first_key);
+    ASSERT(row != NULL);
+    const struct option_value *first = config_value(options, row);
+    const struct option_value *second = config_value(options, config_options_find("kv", key));
+    char text[CONFIG_TEXT_BYTES];
+    if (first->line == 0 || second->line == 0 || first->number <= second->number) {
+        return STATUS_OK;
+    }
+    text[config_format(row, first, text, sizeof text - 1)] = '\0';
+    (void)refuse(error, options, "kv", key);
+    return config_error_add(error, "less than kv.%s = %s, "
+                                   "allowed kv.retain_device <= kv.retain_host <= kv.retain_drop",
+                            first_key, text);
+}
+
 enum status config_check(const struct options *options, struct config_error *error)
 {
     TRY(check_address(options, "net", "tcp", error));
@@ -109,5 +128,8 @@ enum status config_check(const struct options *options, struct config_error *err
     TRY(check_block_tokens(options, error));
     TRY(check_calls_per_connection(options, error));
     TRY(check_queue_ranges(options, error));
+    TRY(check_order(options, "retain_device", "retain_host", error));
+    TRY(check_order(options, "retain_host", "retain_drop", error));
+    TRY(check_order(options, "retain_device", "retain_drop", error));
     return STATUS_OK;
 }

@@ -72,7 +72,7 @@ MUST_CHECK enum status config_load_bytes(struct options *options, const char *na
 MUST_CHECK enum status config_set(struct options *options, const char *assignment,
                                   struct config_error *error);
 /* Relations between options that need no model (an address that is not loopback, block_tokens not a
- * multiple of 8, calls_per_connection above calls ...). */
+ * multiple of 8, calls_per_connection above calls, deadlines in disorder ...). */
 MUST_CHECK enum status config_check(const struct options *options, struct config_error *error);
 
 /* Writers for --help, the sample INI and docs/config.md: to a stdio stream, BOOT_ONLY and tools. */
@@ -91,11 +91,14 @@ struct limits {
     uint32_t programs, calls, connections, calls_per_connection;
     uint32_t context_tokens;        /* prompt + output of one call */
     uint32_t vocab_tokens;
-    uint32_t batch_calls;           /* rows of a step */
+    uint32_t batch_calls;           /* rows of a step that run from its start */
+    uint32_t standby_calls;         /* rows of a step beyond them */
     uint32_t steps_per_plan;
     uint32_t prefill_tokens;        /* prompt tokens of a step */
     uint32_t step_tokens;           /* prefill_tokens + one per row */
     uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
+    uint32_t kv_host_blocks;
+    uint64_t retain_device_us, retain_host_us, retain_drop_us;  /* each at least the one before */
     uint32_t frame_bytes;           /* largest payload of a frame */
     uint32_t send_bytes;            /* send buffer of a connection */
     uint32_t frames_per_pass;       /* of one connection */

@@ -9,8 +9,8 @@
 /*
  * What: how many of everything there is. Each count is a sum with one commented term for each user;
  * a pool that is too small is changed here and nowhere else.
- * Invariants: one maximal call always fits (context_tokens in blocks, in a frame); batch_calls <=
- * calls; calls_per_connection <= calls; every count fits 32 bits.
+ * Invariants: one maximal call always fits (context_tokens in blocks, in a frame); batch_calls and
+ * standby_calls together <= calls; calls_per_connection <= calls; every count fits 32 bits.
  * Why refuse here: a call that can never fit must be known at boot, not wait for ever.
  */
 
@@ -23,6 +23,7 @@
 #define TEXT_LINE_BYTES        160      /* longest line of `programs` and `calls` */
 #define TEXT_FIXED_BYTES       16384    /* headings, `stats`, `config`, `help` */
 #define ENGINE_THREADS_MAX     64
+#define KV_BLOCKS_MAX          (1u << 29)   /* of a tier: more would not be counted in 32 bits */
 
 static uint32_t smaller(uint64_t a, uint64_t b)
 {
@@ -74,10 +75,14 @@ static void derive_calls(struct limits *limits, const struct options *options)
         smaller(options->limits_calls_per_connection.number, limits->calls);
     /* A batch larger than all calls would be empty rows. */
     limits->batch_calls = smaller(options->sched_batch.number, limits->calls);
+    /* There is nobody left to stand by where the batch takes all calls. */
+    limits->standby_calls =
+        smaller(options->sched_standby.number, limits->calls - limits->batch_calls);
     limits->steps_per_plan = smaller(options->sched_steps_per_plan.number, UINT32_MAX);
     limits->prefill_tokens = smaller(options->sched_prefill_tokens.number, UINT32_MAX);
     limits->step_tokens = limits->prefill_tokens    /* prompt chunks of all rows */
-                        + limits->batch_calls;      /* the last token of each row that decodes */
+                        + limits->batch_calls       /* the last token of each row that decodes */
+                        + limits->standby_calls;    /* and of each that waits for a place */
 }
 
 static enum status derive_blocks(struct limits *limits, const struct options *options,
@@ -95,7 +100,9 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
     if (wanted < limits->blocks_per_call) {
         wanted = limits->blocks_per_call;
     }
-    limits->kv_blocks = smaller(asked != 0 ? asked : wanted, UINT32_MAX);
+    limits->kv_blocks = smaller(asked != 0 ? asked : wanted, KV_BLOCKS_MAX);
+    limits->kv_host_blocks =
+        smaller(limits->kv_blocks * options->kv_host_ratio.number / 1000, KV_BLOCKS_MAX);
     if (limits->kv_blocks >= limits->blocks_per_call) {
         return STATUS_OK;
     }
@@ -108,6 +115,27 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
                             limits->blocks_per_call, limits->kv_blocks, limits->kv_block_tokens,
                             (unsigned long long)limits->kv_blocks * limits->kv_block_tokens,
                             limits->blocks_per_call);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What was written is in order (check.c); the defaults yield to it. */
+static void derive_retention(struct limits *limits, const struct options *options)
+{
+    const struct option_value *device = &options->kv_retain_device;
+    const struct option_value *host = &options->kv_retain_host;
+    const struct option_value *drop = &options->kv_retain_drop;
+    uint64_t host_us = host->number;
+    if (host->line == 0) {
+        host_us = device->line != 0 ? larger(host_us, device->number) : host_us;
+        host_us = drop->line != 0 && host_us > drop->number ? drop->number : host_us;
+    }
+    limits->retain_host_us = host_us;
+    limits->retain_device_us = device->number < host_us ? device->number : host_us;
+    limits->retain_drop_us = larger(drop->number, host_us);
 }
 
 static void derive_buffers(struct limits *limits, const struct options *options)
@@ -142,6 +170,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
     TRY(derive_blocks(limits, options, error));
+    derive_retention(limits, options);
     derive_buffers(limits, options);
     derive_threads(limits, options, cpus);
     ASSERT(limits->batch_calls <= limits->calls && limits->batch_calls > 0);

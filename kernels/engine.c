@@ -3,11 +3,12 @@
  * What: the CPU engine: memory, start, and the rounds of a step.
  *
  *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
- *   run        thread 0 writes the feeds of a round, all threads run it, rows are sampled in
- *              parallel, until no row wants another token
+ *   run        the moves of the step; then thread 0 writes the feeds of a round, all threads run
+ *              it, rows are sampled in parallel, until no row wants another token. Places of rows
+ *              that have ended go to standby rows, while a round is left
  *
  * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that
- * is not finite stops; the others never learn of it.
+ * is not finite stops; the others never learn of it. No round has more rows than rows_active.
  *
  * Bounds: at most steps_per_plan rounds; no memory but what kernels_init() took.
  */
@@ -105,6 +106,8 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     k->tile_rows = (uint32_t)smaller(t->step_tokens, KERNELS_TILE_ROWS);
     need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
                                           k->kv_block_floats * 4, (void **)&k->kv});
+    need_add(needs, &count, (struct need){"kernels host kv blocks", t->kv_host_blocks,
+                                          k->kv_block_floats * 4, (void **)&k->kv_host});
     need_add(needs, &count, (struct need){"kernels rope table", t->context_tokens,
                                           (uint64_t)s->rope_dim * 4, (void **)&k->rope});
     need_add(needs, &count, (struct need){"kernels feeds", t->step_tokens,
@@ -204,21 +207,31 @@ static void feed_add(struct kernels *k, struct kernels_feed feed, bool wants_log
     k->feeds[k->feeds_count++] = feed;
 }
 
-/* The first round: every token of every row. */
+/* Every token of a row; the last one's logits are wanted if it samples. */
+static void feed_row(struct kernels *k, uint32_t r)
+{
+    const struct step_row *row = step_row(k->step, r);
+    const uint32_t *tokens = step_tokens(k->step) + row->tokens_first;
+    for (uint32_t i = 0; i < row->tokens_count; i++) {
+        struct kernels_feed feed = {
+            .token = tokens[i], .position = row->first_position + i, .row = r};
+        feed_add(k, feed, row->decode_steps > 0 && i + 1 == row->tokens_count);
+    }
+}
+
+/* The first round: the rows that run from the start. */
 static void round_first(struct kernels *k)
 {
-    const uint32_t *tokens = step_tokens(k->step);
-    for (uint32_t r = 0; r < step_header(k->step)->rows_count; r++) {
-        const struct step_row *row = step_row(k->step, r);
+    const struct step_header *header = step_header(k->step);
+    k->round = 0;
+    k->feeds_count = 0;
+    k->gathers_count = 0;
+    k->standby_next = header->rows_active;
+    for (uint32_t r = 0; r < header->rows_count; r++) {
         *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
-        for (uint32_t i = 0; i < row->tokens_count; i++) {
-            struct kernels_feed feed = {
-                .token = tokens[row->tokens_first + i],
-                .position = row->first_position + i,
-                .row = r,
-            };
-            feed_add(k, feed, row->decode_steps > 0 && i + 1 == row->tokens_count);
-        }
+    }
+    for (uint32_t r = 0; r < header->rows_active; r++) {
+        feed_row(k, r);
     }
 }
 
@@ -242,12 +255,27 @@ static bool row_goes_on(const struct kernels *k, uint32_t r)
            !is_stop_id(&row->sampling, tokens[out->produced - 1]);
 }
 
-/* A later round: the gathers of the last one that go on, each with the token it has sampled. */
+/* Places that no row has get the next standbys. */
+static void enter_standbys(struct kernels *k)
+{
+    const struct step_header *header = step_header(k->step);
+    while (k->gathers_count < header->rows_active && k->standby_next < header->rows_count) {
+        const struct step_row *row = step_row(k->step, k->standby_next);
+        ASSERT(row->tokens_count == 1 && row->decode_steps > 0);
+        feed_row(k, k->standby_next++);
+    }
+}
+
+/* A later round: the gathers of the last one that go on, each with the token it has sampled, and
+ * the standbys that enter. */
 static void round_next(struct kernels *k)
 {
     uint32_t before = k->gathers_count;
     k->feeds_count = 0;
     k->gathers_count = 0;
+    if (++k->round == k->settings.steps_per_plan) {
+        return;
+    }
     for (uint32_t g = 0; g < before; g++) {
         uint32_t r = k->gather_rows[g];
         if (row_goes_on(k, r)) {
@@ -261,6 +289,7 @@ static void round_next(struct kernels *k)
             feed_add(k, feed, true);
         }
     }
+    enter_standbys(k);
 }
 
 static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scratch *scratch)
@@ -289,6 +318,7 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
 static void engine_work(void *context, uint32_t thread)
 {
     struct kernels *k = context;
+    kernels_moves(k, thread);
     while (k->feeds_count > 0) {
         kernels_forward(k, thread);
         for (uint32_t g = thread; g < k->gathers_count; g += k->threads.crew) {
@@ -312,14 +342,23 @@ static uint64_t work_of_feed(const struct model_shape *shape)
     return (layer * shape->layers + output) / (shape->layers * KERNELS_PHASES + 1);
 }
 
+/* Is there too little to do for more than one thread? No later round has more feeds than the
+ * first. */
+static bool is_small(const struct kernels *k)
+{
+    uint64_t moved_floats = step_header(k->step)->moves_count * k->kv_block_floats;
+    return work_of_feed(&k->shape) * k->feeds_count < k->phase_work_min &&
+           moved_floats < k->phase_work_min;
+}
+
 void kernels_run(struct kernels *kernels, const struct step *step)
 {
-    ASSERT(step_header(step)->rows_count <= kernels->settings.batch_calls);
+    const struct step_header *header = step_header(step);
+    const struct kernels_settings *settings = &kernels->settings;
+    ASSERT(header->rows_active <= settings->batch_calls);
+    ASSERT(header->rows_active <= header->rows_count);
+    ASSERT(header->rows_count <= settings->batch_calls + settings->standby_calls);
     kernels->step = step;
-    kernels->feeds_count = 0;
-    kernels->gathers_count = 0;
     round_first(kernels);
-    /* No later round has more feeds than the first. */
-    bool alone = work_of_feed(&kernels->shape) * kernels->feeds_count < kernels->phase_work_min;
-    kernels_threads_run(&kernels->threads, alone);
+    kernels_threads_run(&kernels->threads, is_small(kernels));
 }

@@ -9,6 +9,8 @@
  *   feed    one token at one position of one row: a row of the activation buffers
  *   tile    feeds that go through all layers together; earlier tiles leave their KV for later ones
  *   gather  a feed whose logits are wanted: the last one of a row that samples
+ *   place   a row that runs has one of rows_active places; when it ends, a standby row gets it
+ *   move    a KV block that is copied before the rows run (move.c)
  *
  * All threads run the same code and meet at barriers; a phase splits outputs (or rows, or heads)
  * among threads, never a sum.
@@ -56,6 +58,7 @@ struct kernels {
     volatile uint64_t *heartbeat;
 
     float *kv;              /* [block][layer][K|V][kv_head][head lanes * block_tokens] */
+    float *kv_host;         /* the same, for blocks settings.kv_blocks .. */
     uint64_t kv_head_floats, kv_block_floats;
     uint64_t scores_stride;             /* context_tokens in whole blocks */
     float attention_scale;              /* 1 / sqrt(head_dim) */
@@ -73,6 +76,8 @@ struct kernels {
     uint32_t feeds_count;
     uint32_t *gather_rows;              /* (batch_calls): the row of the step of each gather */
     uint32_t gathers_count;
+    uint32_t round;
+    uint32_t standby_next;              /* row of the step that enters next */
 
     uint64_t phase_work_min;            /* KERNELS_PHASE_WORK_MIN; tests set 0: never alone */
     struct kernels_threads threads;
@@ -92,3 +97,5 @@ static inline struct kernels_share kernels_share(uint32_t total, uint32_t thread
 
 /* Every thread: runs the feeds of the round; when it returns, logits of all gathers are there. */
 void kernels_forward(struct kernels *kernels, uint32_t thread);
+/* Every thread: carries out the moves of the step; ends with a barrier if there are any. */
+void kernels_moves(struct kernels *kernels, uint32_t thread);

@@ -12,7 +12,7 @@
  *
  * KV is block-major: [block][layer][K|V][kv_head][...], one contiguous extent a block;
  * K inner order is [head_dim][token] (lanes are tokens), V is [token][head_dim] (lanes are
- * channels).
+ * channels). Blocks of the host tier are alike and lie in an array of their own.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +31,9 @@ struct kernels_settings {
     enum kernels_simd simd;
     uint32_t threads;
     uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
+    uint32_t standby_calls;             /* rows of a step beyond batch_calls */
     uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
+    uint32_t kv_host_blocks;            /* blocks kv_blocks .. kv_blocks + kv_host_blocks - 1 */
 };
 
 /* Weights, packed for the kernels. Built once by the keeper, inherited read-only by workers. */
@@ -78,7 +80,7 @@ MUST_CHECK enum status kernels_init(struct kernels **kernels,
                                     const struct kernels_settings *settings,
                                     const struct kernels_weights *weights, struct arena *arena,
                                     volatile uint64_t *heartbeat);
-/* Runs one step to its end and fills outs and out tokens.
+/* Runs one step to its end: moves, rows, standbys while a round is left; fills outs and out tokens.
  * The record is the core's and trusted. */
 void kernels_run(struct kernels *kernels, const struct step *step);
 /* Ends the threads (tests). */

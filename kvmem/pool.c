@@ -1,156 +1,230 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the pool of KV blocks and the block table of every call.
+ * What: both tiers of KV blocks and the block table of every call: boot, counts, reserve, drop.
  *
- *   free     a stack of block numbers; block 0 is on top at boot
  *   table    (calls, blocks_per_call): the blocks of a call in order of position
- *   places   for each block the one place that names it: the inverse of the two above
+ *   tier     lists of free and of cached blocks (tier.c)
  *
- * Invariants: every block is named exactly once, by the stack or by one table; places agrees. That
- * is block conservation, and kvmem_check() asserts it block by block without scratch memory.
- * Owner: sched reserves and releases; kvmem_bind() only reads.
- * Bounds: every verb is O(blocks moved); nothing is allocated after init.
+ * Invariants: kvmem_check() (check.c). A device block is free, cached, or in a table; so the blocks
+ * that reserve can hand out are those that no call holds.
+ * Owner: sched reserves and gives back; nothing is allocated after init.
+ * Bounds: O(blocks touched).
  * Why not chain the blocks of a call: the kernels want the ids as one array, and so does the step
  * record; a copy is cheaper than a walk.
  */
-#include "kvmem/kvmem.h"
-
 #include <string.h>
 
 #include "appliance/base/assert.h"
+#include "kvmem/block.h"
 
-#define BLOCK_POISON UINT32_MAX     /* what a released entry of a table holds */
+#define TABLE_POISON UINT32_MAX     /* what a released entry of a table holds */
 
-void kvmem_plan(struct plan *plan, uint32_t blocks, uint32_t calls, uint32_t blocks_per_call)
+static uint32_t total_blocks(const struct kvmem_settings *settings)
 {
-    plan_add(plan, TIER_CORE, "kv free blocks", blocks, sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "kv block tables", calls,
-             (uint64_t)blocks_per_call * sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "kv block counts", calls, sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "kv block places", blocks, sizeof(struct kvmem_place));
+    ASSERT(settings->device_blocks > 0);
+    ASSERT(settings->host_blocks < UINT32_MAX / 4 && settings->device_blocks < UINT32_MAX / 4);
+    return settings->device_blocks + settings->host_blocks;
 }
 
-static uint32_t *table_of(const struct kvmem *kv, uint32_t call)
+/* A power of two, one head for each block or more. */
+static uint32_t hash_heads(uint32_t blocks)
 {
-    ASSERT(call < kv->calls_count);
-    return kv->table + (uint64_t)call * kv->blocks_per_call;
+    uint32_t heads = 1;
+    while (heads < blocks) {
+        heads *= 2;
+    }
+    return heads;
 }
 
-static void push_free(struct kvmem *kv, uint32_t block)
+void kvmem_plan(struct plan *plan, const struct kvmem_settings *settings)
 {
-    ASSERT(block < kv->blocks_count);
-    ASSERT(kv->free_count < kv->blocks_count);
-    kv->places[block] = (struct kvmem_place){.call = CALL_NONE, .index = kv->free_count};
-    kv->free[kv->free_count++] = block;
+    uint32_t blocks = total_blocks(settings);
+    plan_add(plan, TIER_CORE, "kv blocks", blocks, sizeof(struct kvmem_block));
+    plan_add(plan, TIER_CORE, "kv block tokens", blocks,
+             (uint64_t)settings->block_tokens * sizeof(uint32_t));
+    plan_add(plan, TIER_CORE, "kv block hash", hash_heads(blocks), sizeof(uint32_t));
+    plan_add(plan, TIER_CORE, "kv moves", kvmem_moves_max(settings->device_blocks),
+             sizeof(struct step_move));
+    plan_add(plan, TIER_CORE, "kv calls", settings->calls, sizeof(struct kvmem_call));
+    plan_add(plan, TIER_CORE, "kv block tables", settings->calls,
+             (uint64_t)settings->blocks_per_call * sizeof(uint32_t));
 }
 
-static uint32_t pop_free(struct kvmem *kv)
+static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first, uint32_t count)
 {
-    ASSERT(kv->free_count > 0);
-    uint32_t block = kv->free[--kv->free_count];
-    ASSERT(kv->places[block].call == CALL_NONE);
-    return block;
-}
-
-void kvmem_init(struct kvmem *kv, uint32_t blocks, uint32_t block_tokens, uint32_t calls,
-                uint32_t blocks_per_call, struct arena *arena)
-{
-    ASSERT(blocks > 0 && blocks < CALL_NONE);
-    ASSERT(block_tokens > 0);
-    ASSERT(calls > 0 && blocks_per_call > 0);
-    *kv = (struct kvmem){
-        .blocks_count = blocks,
-        .block_tokens = block_tokens,
-        .calls_count = calls,
-        .blocks_per_call = blocks_per_call,
-        .free = arena_take(arena, blocks, sizeof(uint32_t)),
-        .table = arena_take(arena, calls, (uint64_t)blocks_per_call * sizeof(uint32_t)),
-        .table_count = arena_take(arena, calls, sizeof(uint32_t)),
-        .places = arena_take(arena, blocks, sizeof(struct kvmem_place)),
-    };
-    for (uint32_t block = blocks; block > 0; block--) {
-        push_free(kv, block - 1);
+    struct kvmem_list empty = {.head = KVMEM_BLOCK_NONE, .tail = KVMEM_BLOCK_NONE};
+    *tier = (struct kvmem_tier){
+        .first = first, .count = count, .free = empty, .cached = {empty, empty}};
+    for (uint32_t block = first + count; block > first; block--) {
+        kvmem_tier_release(kv, block - 1);
     }
 }
 
-uint32_t kvmem_free_blocks(const struct kvmem *kv)
+/* All blocks are free, no content has a name. */
+static void reset(struct kvmem *kv)
 {
-    return kv->free_count;
+    kv->moves_count = 0;
+    kv->bound = false;
+    for (uint32_t i = 0; i <= kv->hash_mask; i++) {
+        kv->hash[i] = KVMEM_BLOCK_NONE;
+    }
+    for (uint32_t i = 0; i < kv->blocks_count; i++) {
+        kv->blocks[i] = (struct kvmem_block){
+            .state = KVMEM_PRIVATE, .chain_next = KVMEM_BLOCK_NONE, .next = KVMEM_BLOCK_NONE,
+            .prev = KVMEM_BLOCK_NONE, .move = KVMEM_BLOCK_NONE};
+    }
+    kv->host.first = kv->settings.device_blocks;    /* kvmem_is_host() */
+    reset_tier(kv, &kv->device, 0, kv->settings.device_blocks);
+    reset_tier(kv, &kv->host, kv->settings.device_blocks, kv->settings.host_blocks);
+}
+
+void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena)
+{
+    uint32_t blocks = total_blocks(settings);
+    uint32_t heads = hash_heads(blocks);
+    uint32_t moves_max = kvmem_moves_max(settings->device_blocks);
+    ASSERT(settings->block_tokens > 0);
+    ASSERT(settings->calls > 0 && settings->blocks_per_call > 0);
+    ASSERT(settings->retain_device_us <= settings->retain_host_us);
+    ASSERT(settings->retain_host_us <= settings->retain_drop_us);
+    *kv = (struct kvmem){
+        .settings = *settings,
+        .blocks_count = blocks,
+        .blocks = arena_take(arena, blocks, sizeof(struct kvmem_block)),
+        .tokens = arena_take(arena, blocks, (uint64_t)settings->block_tokens * sizeof(uint32_t)),
+        .hash = arena_take(arena, heads, sizeof(uint32_t)),
+        .hash_mask = heads - 1,
+        .moves = arena_take(arena, moves_max, sizeof(struct step_move)),
+        .moves_max = moves_max,
+        .calls = arena_take(arena, settings->calls, sizeof(struct kvmem_call)),
+        .table = arena_take(arena, settings->calls,
+                            (uint64_t)settings->blocks_per_call * sizeof(uint32_t)),
+        .next_identity = 1,
+    };
+    reset(kv);
+}
+
+uint32_t kvmem_free(const struct kvmem *kv)
+{
+    return kv->device.free.count;
+}
+
+uint32_t kvmem_available(const struct kvmem *kv)
+{
+    return kv->device.free.count + kv->device.cached[KVMEM_RETAINED].count +
+           kv->device.cached[KVMEM_SAVED].count;
+}
+
+uint32_t kvmem_owned(const struct kvmem *kv)
+{
+    return kv->device.count - kvmem_available(kv);
+}
+
+uint32_t kvmem_host_used(const struct kvmem *kv)
+{
+    return kv->host.count - kv->host.free.count;
 }
 
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
 {
-    ASSERT(call < kv->calls_count);
-    return kv->table_count[call];
+    ASSERT(call < kv->settings.calls);
+    return kv->calls[call].count;
 }
 
-uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t tokens)
+uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions)
 {
-    uint32_t needed = kvmem_blocks_ceil(tokens, kv->block_tokens);
-    uint32_t owned = kvmem_call_blocks(kv, call);
-    return needed > owned ? needed - owned : 0;
+    uint32_t needed = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
+    uint32_t held = kvmem_call_blocks(kv, call);
+    return kv->calls[call].pins + (needed > held ? needed - held : 0);
 }
 
-void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t tokens)
+/* The pinned block's content goes to the device; the call's table names that block from now on. */
+static void bring_in(struct kvmem *kv, uint32_t *entry)
 {
-    uint32_t missing = kvmem_missing(kv, call, tokens);
-    uint32_t *table = table_of(kv, call);
-    ASSERT(missing <= kv->free_count);
-    ASSERT(kv->table_count[call] + missing <= kv->blocks_per_call);
-    for (uint32_t i = 0; i < missing; i++) {
-        uint32_t index = kv->table_count[call]++;
-        table[index] = pop_free(kv);
-        kv->places[table[index]] = (struct kvmem_place){.call = call, .index = index};
+    uint32_t from = *entry;
+    struct kvmem_block *source = &kv->blocks[from];
+    bool is_full = source->fill == kv->settings.block_tokens;
+    struct kvmem_name name = kvmem_name_of(kv, from);
+    uint32_t copy = is_full ? kvmem_name_find(kv, &name, &kv->device) : KVMEM_BLOCK_NONE;
+    ASSERT(source->state == KVMEM_PINNED && source->move == KVMEM_BLOCK_NONE);
+    source->references = 0;
+    if (copy != KVMEM_BLOCK_NONE) {         /* somebody has computed it since the claim */
+        kvmem_tier_share(kv, copy);
+        kvmem_tier_cache(kv, from);
+        *entry = copy;
+        return;
     }
+    uint32_t to = kvmem_tier_take(kv);
+    kvmem_name_pass(kv, from, to);
+    if (!is_full) {
+        kvmem_name_clear(kv, to);       /* the call goes on writing in it */
+    }
+    kv->blocks[to].state = is_full ? KVMEM_SHARED : KVMEM_PRIVATE;
+    kv->blocks[to].references = 1;
+    source->state = KVMEM_LEAVING;
+    kvmem_move_add(kv, from, to);
+    *entry = to;
 }
 
-void kvmem_release(struct kvmem *kv, uint32_t call)
+void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t positions)
 {
-    uint32_t *table = table_of(kv, call);
-    while (kv->table_count[call] > 0) {
-        uint32_t index = --kv->table_count[call];
-        ASSERT(kv->places[table[index]].call == call);
-        ASSERT(kv->places[table[index]].index == index);
-        push_free(kv, table[index]);
-        table[index] = BLOCK_POISON;
-    }
-}
-
-void kvmem_bind(const struct kvmem *kv, const struct step *step)
-{
-    uint32_t rows_count = step_header(step)->rows_count;
-    ASSERT(rows_count <= step->layout.rows_max);
-    ASSERT(kv->blocks_per_call <= step->layout.blocks_per_call);
-    for (uint32_t i = 0; i < rows_count; i++) {
-        struct step_row *row = step_row(step, i);
-        /* The last sampled token is not fed, so N decode steps write N - 1 positions. */
-        uint32_t decoded = row->decode_steps > 0 ? row->decode_steps - 1 : 0;
-        uint32_t positions = row->first_position + row->tokens_count + decoded;
-        row->blocks_count = kvmem_blocks_ceil(positions, kv->block_tokens);
-        ASSERT(row->blocks_count <= kvmem_call_blocks(kv, row->call));
-        memcpy(step_blocks(step, i), table_of(kv, row->call),
-               row->blocks_count * sizeof(uint32_t));
-    }
-}
-
-void kvmem_check(const struct kvmem *kv)
-{
-    uint64_t owned = 0;
-    for (uint32_t i = 0; i < kv->free_count; i++) {
-        ASSERT(kv->free[i] < kv->blocks_count);
-        ASSERT(kv->places[kv->free[i]].call == CALL_NONE);
-        ASSERT(kv->places[kv->free[i]].index == i);
-    }
-    for (uint32_t call = 0; call < kv->calls_count; call++) {
-        const uint32_t *table = table_of(kv, call);
-        ASSERT(kv->table_count[call] <= kv->blocks_per_call);
-        for (uint32_t i = 0; i < kv->table_count[call]; i++) {
-            ASSERT(table[i] < kv->blocks_count);
-            ASSERT(kv->places[table[i]].call == call);
-            ASSERT(kv->places[table[i]].index == i);
+    uint32_t needed = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
+    uint32_t missing = kvmem_missing(kv, call, positions);
+    struct kvmem_call *record = &kv->calls[call];
+    uint32_t *table = kvmem_table_of(kv, call);
+    ASSERT(!kv->bound);
+    ASSERT(missing <= kvmem_available(kv));
+    ASSERT(needed <= kv->settings.blocks_per_call);
+    for (uint32_t i = 0; record->pins > 0; i++) {
+        ASSERT(i < record->count);
+        if (kvmem_is_host(kv, table[i])) {
+            bring_in(kv, &table[i]);
+            record->pins--;
         }
-        owned += kv->table_count[call];
     }
-    /* As many names as blocks, and no two names share a place: each block is named once. */
-    ASSERT(owned + kv->free_count == kv->blocks_count);
+    while (record->count < needed) {
+        uint32_t block = kvmem_tier_take(kv);
+        kv->blocks[block].state = KVMEM_PRIVATE;
+        kv->blocks[block].references = 1;
+        table[record->count++] = block;
+    }
+}
+
+static void drop_block(struct kvmem *kv, uint32_t block)
+{
+    struct kvmem_block *dropped = &kv->blocks[block];
+    ASSERT(dropped->references > 0);
+    if (--dropped->references > 0) {
+        ASSERT(dropped->state == KVMEM_SHARED);
+        return;
+    }
+    if (dropped->state == KVMEM_PINNED) {
+        kvmem_tier_cache(kv, block);
+        return;
+    }
+    if (dropped->fill > 0) {
+        kvmem_name_clear(kv, block);
+    }
+    kvmem_tier_release(kv, block);
+}
+
+void kvmem_drop(struct kvmem *kv, uint32_t call)
+{
+    ASSERT(call < kv->settings.calls);
+    struct kvmem_call *record = &kv->calls[call];
+    uint32_t *table = kvmem_table_of(kv, call);
+    while (record->count > 0) {
+        uint32_t index = --record->count;
+        drop_block(kv, table[index]);
+        table[index] = TABLE_POISON;
+    }
+    *record = (struct kvmem_call){0};
+}
+
+void kvmem_lost(struct kvmem *kv)
+{
+    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+        ASSERT(kv->calls[call].count == 0);
+    }
+    reset(kv);
 }

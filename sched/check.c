@@ -17,14 +17,18 @@ static void check_times(const struct sched *sched, const struct call *call)
     ASSERT(call->quantum_left_us <= call->lifetime_service_us ||
            call->quantum_left_us - call->lifetime_service_us <=
                sched->queues[call->queue].quantum_us);
-    ASSERT(call->quantum_left_us > 0 || call->queue + 1 == sched->settings.queues);
+    ASSERT(call->quantum_left_us > 0 ||
+           (call->queue + 1 == sched->settings.queues &&
+            sched->settings.policy != SCHED_ROUND_ROBIN));
 }
 
 static void check_kv(const struct sched *sched, uint32_t call_index)
 {
     const struct call *call = sched_call(sched, call_index);
-    uint64_t room = (uint64_t)kvmem_call_blocks(sched->kv, call_index) * sched->kv->block_tokens;
+    uint64_t room = (uint64_t)kvmem_call_blocks(sched->kv, call_index) *
+                    sched->kv->settings.block_tokens;
     ASSERT(call->kv_tokens <= room);
+    ASSERT(call->cached_tokens <= call->prompt_tokens);
     ASSERT(call->kv_tokens <= call->computed_tokens);
     ASSERT(call->computed_tokens < call->prompt_tokens + call->generated_tokens);
     ASSERT(call->generated_tokens < call->max_tokens);
@@ -43,6 +47,7 @@ static uint32_t check_queue(const struct sched *sched, uint32_t queue_index)
         ASSERT(++count <= queue->count);
         ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
         ASSERT(call->state == CALL_QUEUED || sched->step_in_flight);
+        ASSERT(call->state == CALL_RUNNING || !call->standby);
         ASSERT(call->queue == queue_index);
         ASSERT(call->queue_prev == before);
         ASSERT(call->deadline_slot != CALL_NONE || call->deadline_us == UINT64_MAX ||

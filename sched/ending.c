@@ -4,10 +4,12 @@
  * sched_call_end(): length, stop, cancel, deadline, failure, shutdown.
  *
  *   waiting   time in a queue outside a step in flight; added up when somebody looks
- *   service   time of the steps that it was in; prefill and recompute count (docs/decisions/0001)
+ *   service   time of the steps that it was in; prefill and recompute count (docs/decisions/0001);
+ *             of a standby, the part of the step that it was in (docs/decisions/0006)
  *
  * Invariants: a call ends once; after its end it is in no list of sched and owns no block, while
- * its tokens stay for net; what it received is credited to its program however it ended.
+ * its tokens stay for net; what it received is credited to its program however it ended. What it
+ * has computed stays cached, unless it failed: then the engine's word on it is not trusted.
  * Bounds: O(its blocks + log calls).
  */
 #include "sched/ending.h"
@@ -16,6 +18,7 @@
 #include "sched/policy.h"
 #include "sched/program.h"
 #include "sched/queue.h"
+#include "sched/residency.h"
 
 void sched_call_accrue_wait(struct call *call, uint64_t now_us)
 {
@@ -34,14 +37,15 @@ void sched_call_charge(struct call *call, uint64_t duration_us)
     ASSERT(call->service_us <= call->lifetime_service_us);
 }
 
-void sched_call_drop_kv(struct sched *sched, uint32_t call_index)
+void sched_call_enter(struct call *call, uint32_t first_position, uint64_t now_us)
 {
-    if (kvmem_call_blocks(sched->kv, call_index) > 0) {
-        ASSERT(sched->resident_calls > 0);
-        sched->resident_calls--;
-        kvmem_release(sched->kv, call_index);
+    sched_call_accrue_wait(call, now_us);
+    bool is_first = call->first_run_us == 0;
+    call->first_run_us = is_first ? now_us : call->first_run_us;
+    if (is_first || first_position < call->cached_tokens) {
+        call->cached_tokens =
+            first_position < call->prompt_tokens ? first_position : call->prompt_tokens;
     }
-    sched_call(sched, call_index)->kv_tokens = 0;
 }
 
 static void count_end(struct stats *stats, enum call_finish finish)
@@ -74,11 +78,13 @@ void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish f
     }
     sched_queue_remove(sched, call_index);
     sched_deadline_remove(sched, call_index);
-    sched_call_drop_kv(sched, call_index);
+    sched_residency_end(sched, call_index, finish == CALL_FINISH_FAILED, now_us);
+    sched_program_decay(sched, call->program, now_us);
     sched_policy_credit(sched, program, call);
     program->wait_us += call->lifetime_wait_us;
     program->calls_ended++;
     sched_program_detach(sched, call_index, now_us);
+    call->standby = false;
     call->state = CALL_FINISHED;
     call->finish = finish;
     call->status = status;

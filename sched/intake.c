@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the first half of a pass: commands from net become calls in queues and entries of the
- * process table; deadlines and stale programs are dealt with.
+ * process table; deadlines, stale programs and KV that was kept long enough are dealt with.
  *
  *   CALL           refused (FINISHED, CALL_FINISH_REFUSED) or queued; starts its program by itself
  *   CANCEL         ends a waiting call now; a running one ends when its step settles
@@ -24,8 +24,9 @@
 static enum status admit(const struct sched *sched, const struct call *call)
 {
     uint64_t tokens = (uint64_t)call->prompt_tokens + call->max_tokens;
-    uint64_t pool = (uint64_t)sched->kv->blocks_count * sched->kv->block_tokens;
-    uint64_t table = (uint64_t)sched->kv->blocks_per_call * sched->kv->block_tokens;
+    const struct kvmem_settings *kv = &sched->kv->settings;
+    uint64_t pool = (uint64_t)kv->device_blocks * kv->block_tokens;
+    uint64_t table = (uint64_t)kv->blocks_per_call * kv->block_tokens;
     if (sched->draining) {
         return STATUS_BUSY_DRAINING;
     }
@@ -53,7 +54,8 @@ static void refuse(struct sched *sched, uint32_t call_index, enum status status,
 static void commit(struct sched *sched, uint32_t call_index, uint32_t program, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
-    sched_program_attach(sched, program, call_index);
+    sched_program_attach(sched, program, call_index, now_us);
+    sched_program_decay(sched, program, now_us);
     call->state = CALL_QUEUED;
     call->priority_us = sched->programs[program].service_us;
     call->waiting_since_us = now_us;
@@ -109,6 +111,7 @@ static void intake_program(struct sched *sched, const struct command *command, u
     } else {
         answer.status = sched_program_start(sched, command->program_id, now_us, &program);
         if (answer.status == STATUS_OK) {
+            sched_program_decay(sched, program, now_us);
             last = sched->programs[program];
         }
     }
@@ -152,4 +155,7 @@ void sched_intake(struct sched *sched, uint64_t now_us)
     }
     expire_calls(sched, now_us);
     sched_program_expire(sched, now_us);
+    if (!sched->step_in_flight) {
+        kvmem_expire(sched->kv, now_us, false);     /* moves go with the next plan */
+    }
 }

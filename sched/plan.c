@@ -9,184 +9,156 @@
  *   budget   prefill_tokens over all rows, in order. A row with one token to feed needs none; a
  *            call that finds the budget spent is passed over, and decoding calls behind it still
  *            run.
- *   blocks   for every position that the row will write. When they are short, resident calls that
- *            come later in the order give theirs up, the last one first; paused and cancelled
- *            ones do so wherever they stand. Never a call that this walk has already chosen or
- *            passed over.
+ *   blocks   first what is cached of the call's tokens, on the device or on the host; then room
+ *            for every position that the row will write. Cached contents make room for it, and when
+ *            they do not suffice, resident calls that come later in the order, the last one first;
+ *            paused and cancelled ones do so wherever they stand. Never a call that this walk has
+ *            already chosen or passed over.
  *
- * Invariants: whether the victims' blocks will do is known before the first one loses them; the
- * first call that can run always fits (intake.c), so there is progress in each plan.
+ * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
+ * victim, so there is progress in each plan. What a call has claimed and cannot use goes back.
  * Bounds: O(rows + calls passed over), at most all open calls; and O(all calls) once per plan when
  * blocks are short: the search for victims goes from the tail of the last queue, and never twice
- * past the same call.
+ * past the same call. A claim costs O(its blocks); once the budget is spent, at most as many claims
+ * as a batch has rows are made in vain.
  */
-#include "sched/sched.h"
-
-#include <string.h>
+#include "sched/plan.h"
 
 #include "sched/ending.h"
 #include "sched/queue.h"
+#include "sched/residency.h"
 #include "sched/starvation.h"
-
-struct walk {
-    struct sched *sched;
-    uint64_t now_us;
-    uint32_t tokens_count;          /* of all rows */
-    uint32_t budget_tokens;         /* prefill tokens that are left */
-    uint32_t kept_blocks;           /* of calls that the walk has passed and that keep them */
-    uint32_t victim_queue;          /* where the search for victims goes on */
-    uint32_t victim;
-};
-
-static bool cannot_run(const struct call *call)
-{
-    return call->paused || call->cancel;
-}
-
-static bool is_victim(const struct walk *walk, uint32_t call_index)
-{
-    const struct call *call = sched_call(walk->sched, call_index);
-    bool is_behind = call->walk_sequence != walk->sched->sequence;
-    return kvmem_call_blocks(walk->sched->kv, call_index) > 0 && (is_behind || cannot_run(call));
-}
-
-/* The next resident call that has to go, lowest priority first. There is one: see make_room(). */
-static uint32_t next_victim(struct walk *walk)
-{
-    for (;;) {
-        while (walk->victim == CALL_NONE) {
-            ASSERT(walk->victim_queue > 0);
-            walk->victim = walk->sched->queues[--walk->victim_queue].tail;
-        }
-        uint32_t call_index = walk->victim;
-        walk->victim = sched_call(walk->sched, call_index)->queue_prev;
-        if (is_victim(walk, call_index)) {
-            return call_index;
-        }
-    }
-}
-
-static void preempt(struct sched *sched, uint32_t call_index)
-{
-    struct call *call = sched_call(sched, call_index);
-    ASSERT(call->state == CALL_QUEUED);
-    sched_call_drop_kv(sched, call_index);
-    call->preemptions++;
-    sched->stats->preemptions++;
-}
-
-/* True when the call's table can grow to hold `positions`; takes blocks from others if it must. */
-static bool make_room(struct walk *walk, uint32_t call_index, uint32_t positions)
-{
-    const struct kvmem *kv = walk->sched->kv;
-    uint32_t missing = kvmem_missing(kv, call_index, positions);
-    uint32_t held = walk->kept_blocks + kvmem_call_blocks(kv, call_index);
-    ASSERT(held <= kv->blocks_count);
-    if (missing > kv->blocks_count - held) {
-        return false;
-    }
-    while (missing > kvmem_free_blocks(kv)) {
-        preempt(walk->sched, next_victim(walk));
-    }
-    return true;
-}
-
-/* The last tokens before the first one to be sampled, for the repetition penalty. */
-static void fill_history(struct step_row *row, const struct call *call)
-{
-    uint32_t end = row->first_position + row->tokens_count;
-    uint32_t count = end < CALL_REPEAT_TOKENS ? end : CALL_REPEAT_TOKENS;
-    row->history_count = 0;
-    if (row->decode_steps > 0 && call->sampling.repeat_penalty != 1.0f) {
-        memcpy(row->history, call->tokens + end - count, count * sizeof(uint32_t));
-        row->history_count = count;
-    }
-}
-
-static void fill_row(struct walk *walk, uint32_t call_index, uint32_t chunk, uint32_t decode_steps)
-{
-    struct sched *sched = walk->sched;
-    const struct call *call = sched_call(sched, call_index);
-    uint32_t index = sched->planned_count++;
-    struct step_row *row = step_row(&sched->step, index);
-    ASSERT(index < sched->step.layout.rows_max);
-    ASSERT(walk->tokens_count + chunk <= sched->step.layout.tokens_max);
-    row->call = call_index;
-    row->call_generation = call->generation;
-    row->first_position = call->kv_tokens;
-    row->tokens_count = chunk;
-    row->tokens_first = walk->tokens_count;
-    row->decode_steps = decode_steps;
-    row->blocks_count = 0;
-    row->sampling = call->sampling;
-    fill_history(row, call);
-    memcpy(step_tokens(&sched->step) + walk->tokens_count, call->tokens + call->kv_tokens,
-           chunk * sizeof(uint32_t));
-    /* A worker that says "done" without writing its outs must not look like one that did. */
-    *step_out(&sched->step, index) = (struct step_out){.result = UINT32_MAX};
-    sched->planned[index] = (struct sched_planned){
-        .call = call_index, .call_generation = call->generation,
-        .first_position = call->kv_tokens, .tokens_count = chunk, .decode_steps = decode_steps};
-    walk->tokens_count += chunk;
-}
 
 static uint32_t min_tokens(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static void reserve(struct sched *sched, uint32_t call_index, uint32_t positions)
+static bool is_behind(const struct sched *sched, const struct call *call)
 {
-    if (kvmem_call_blocks(sched->kv, call_index) == 0) {
-        sched->resident_calls++;
-    }
-    kvmem_reserve(sched->kv, call_index, positions);
+    return call->walk_sequence != sched->sequence;
 }
 
-/* Gives the call a row, or passes over it. False: it does not fit, and the walk ends (line 37). */
-static bool visit(struct walk *walk, uint32_t call_index)
+/* The next resident call that has to go, lowest priority first; or CALL_NONE. */
+static uint32_t next_victim(struct sched_walk *walk)
+{
+    const struct sched *sched = walk->sched;
+    for (;;) {
+        while (walk->victim == CALL_NONE) {
+            if (walk->victim_queue == 0) {
+                return CALL_NONE;
+            }
+            walk->victim = sched->queues[--walk->victim_queue].tail;
+        }
+        uint32_t call_index = walk->victim;
+        const struct call *call = sched_call(sched, call_index);
+        walk->victim = call->queue_prev;
+        if (sched_residency_has(sched, call_index) &&
+            (is_behind(sched, call) || sched_walk_skips(call))) {
+            return call_index;
+        }
+    }
+}
+
+/* True when the call's table can grow to hold `positions`; takes blocks from others if it must. */
+static bool make_room(struct sched_walk *walk, uint32_t call_index, uint32_t positions)
 {
     struct sched *sched = walk->sched;
-    struct call *call = sched_call(sched, call_index);
-    uint32_t known = call->prompt_tokens + call->generated_tokens;
-    ASSERT(call->state == CALL_QUEUED);
-    ASSERT(call->kv_tokens < known && call->generated_tokens < call->max_tokens);
-    call->walk_sequence = sched->sequence;
-    if (cannot_run(call)) {
-        call->waiting_since_us = walk->now_us;  /* not our delay: counts as no waiting */
-        return true;
+    while (kvmem_missing(sched->kv, call_index, positions) > kvmem_available(sched->kv)) {
+        uint32_t victim = next_victim(walk);
+        if (victim == CALL_NONE) {
+            return false;
+        }
+        walk->residents_passed -= !is_behind(sched, sched_call(sched, victim));
+        sched_residency_preempt(sched, victim, walk->now_us);
     }
-    uint32_t remaining = known - call->kv_tokens;
-    uint32_t chunk = remaining == 1 ? 1 : min_tokens(remaining, walk->budget_tokens);
-    if (chunk == 0) {
-        walk->kept_blocks += kvmem_call_blocks(sched->kv, call_index);
-        return true;
-    }
-    uint32_t decode_steps = chunk < remaining ? 0 : min_tokens(
-        sched->settings.steps_per_plan, call->max_tokens - call->generated_tokens);
-    uint32_t positions = call->kv_tokens + chunk + (decode_steps > 0 ? decode_steps - 1 : 0);
-    if (!make_room(walk, call_index, positions)) {
-        return false;
-    }
-    reserve(sched, call_index, positions);
-    walk->kept_blocks += kvmem_call_blocks(sched->kv, call_index);
-    walk->budget_tokens -= remaining == 1 ? 0 : chunk;
-    fill_row(walk, call_index, chunk, decode_steps);
     return true;
 }
 
-static void walk_queues(struct walk *walk)
+/* Claims what is cached. False when the call would find no budget anyway: one that has run before
+ * may turn out to need none, a new one with more than one token is not worth the look. */
+static bool find_blocks(struct sched_walk *walk, uint32_t call_index)
+{
+    const struct call *call = sched_call(walk->sched, call_index);
+    uint32_t known = call->prompt_tokens + call->generated_tokens;
+    if (walk->budget_tokens == 0 && known > 1) {
+        if (call->computed_tokens == 0 || walk->vain_claims_left == 0) {
+            return false;
+        }
+        walk->vain_claims_left--;
+    }
+    sched_residency_claim(walk->sched, call_index);
+    return true;
+}
+
+/* Plans a row for a call whose blocks have been found. False: it does not fit. */
+static bool plan_row(struct sched_walk *walk, uint32_t call_index, bool claimed)
 {
     struct sched *sched = walk->sched;
-    for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        uint32_t call_index = sched->queues[i].head;
-        while (call_index != CALL_NONE) {
-            if (sched->planned_count == sched->settings.batch_calls ||
-                !visit(walk, call_index)) {
-                return;
-            }
-            call_index = sched_call(sched, call_index)->queue_next;
+    const struct call *call = sched_call(sched, call_index);
+    uint32_t remaining = call->prompt_tokens + call->generated_tokens - call->kv_tokens;
+    uint32_t chunk = remaining == 1 ? 1 : min_tokens(remaining, walk->budget_tokens);
+    uint32_t decode_steps = chunk < remaining ? 0 : min_tokens(
+        sched->settings.steps_per_plan, call->max_tokens - call->generated_tokens);
+    uint32_t positions = call->kv_tokens + chunk + (decode_steps > 0 ? decode_steps - 1 : 0);
+    bool fits = chunk == 0 || make_room(walk, call_index, positions);
+    if (chunk == 0 || !fits) {
+        if (claimed) {
+            sched_residency_give_back(sched, call_index, walk->now_us);
         }
+        return fits;
+    }
+    sched_residency_take(sched, call_index, positions, claimed);
+    walk->budget_tokens -= remaining == 1 ? 0 : chunk;
+    sched_row_fill(walk, call_index, chunk, decode_steps);
+    return true;
+}
+
+/* Gives the call a row, or passes over it. False: it does not fit, and the walk ends (line 37). */
+static bool visit(struct sched_walk *walk, uint32_t call_index)
+{
+    struct sched *sched = walk->sched;
+    struct call *call = sched_call(sched, call_index);
+    bool claimed = !sched_residency_has(sched, call_index);
+    ASSERT(call->state == CALL_QUEUED);
+    ASSERT(call->kv_tokens < call->prompt_tokens + call->generated_tokens);
+    ASSERT(call->generated_tokens < call->max_tokens);
+    call->walk_sequence = sched->sequence;
+    bool fits = true;
+    if (sched_walk_skips(call)) {
+        call->waiting_since_us = walk->now_us;  /* not our delay: counts as no waiting */
+    } else if (!claimed || find_blocks(walk, call_index)) {
+        fits = plan_row(walk, call_index, claimed);
+    }
+    walk->residents_passed += sched_residency_has(sched, call_index);
+    return fits;
+}
+
+uint32_t sched_walk_next(const struct sched *sched, uint32_t *queue, uint32_t call_index)
+{
+    uint32_t next = sched_call(sched, call_index)->queue_next;
+    while (next == CALL_NONE && *queue + 1 < sched->settings.queues) {
+        next = sched->queues[++*queue].head;
+    }
+    return next;
+}
+
+static uint32_t first_call(const struct sched *sched, uint32_t *queue)
+{
+    *queue = 0;
+    while (sched->queues[*queue].head == CALL_NONE && *queue + 1 < sched->settings.queues) {
+        ++*queue;
+    }
+    return sched->queues[*queue].head;
+}
+
+static void walk_queues(struct sched_walk *walk)
+{
+    const struct sched *sched = walk->sched;
+    walk->stop_call = first_call(sched, &walk->stop_queue);
+    while (walk->stop_call != CALL_NONE && sched->planned_count < sched->settings.batch_calls &&
+           visit(walk, walk->stop_call)) {
+        walk->stop_call = sched_walk_next(sched, &walk->stop_queue, walk->stop_call);
     }
 }
 
@@ -196,32 +168,48 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
     sched_starvation_pass(sched, now_us);
     sched->sequence++;
     sched->planned_count = 0;
-    struct walk walk = {
+    struct sched_walk walk = {
         .sched = sched,
         .now_us = now_us,
         .budget_tokens = sched->settings.prefill_tokens,
+        .vain_claims_left = sched->settings.batch_calls,
         .victim_queue = sched->settings.queues,
         .victim = CALL_NONE,
     };
     walk_queues(&walk);
+    sched->planned_active = sched->planned_count;
+    if (sched->planned_count > 0) {
+        sched_standby_rows(&walk);
+        sched_standby_prefetch(&walk);
+        kvmem_expire(sched->kv, now_us, true);
+    }
     *step_header(&sched->step) = (struct step_header){
         .rows_count = sched->planned_count,
+        .rows_active = sched->planned_active,
         .tokens_count = walk.tokens_count,
         .sequence = sched->sequence,
     };
     return sched->planned_count > 0;
 }
 
+static void launch_row(struct sched *sched, uint32_t index, uint64_t now_us)
+{
+    const struct sched_planned *planned = &sched->planned[index];
+    struct call *call = sched_call(sched, planned->call);
+    ASSERT(call->generation == planned->call_generation);
+    call->standby = index >= sched->planned_active;
+    if (!call->standby) {
+        sched_call_enter(call, planned->first_position, now_us);
+    }
+    call->state = CALL_RUNNING;
+}
+
 void sched_launched(struct sched *sched, uint64_t now_us)
 {
     ASSERT(!sched->step_in_flight);
-    ASSERT(sched->planned_count > 0);
+    ASSERT(sched->planned_active > 0);
     for (uint32_t i = 0; i < sched->planned_count; i++) {
-        struct call *call = sched_call(sched, sched->planned[i].call);
-        ASSERT(call->generation == sched->planned[i].call_generation);
-        sched_call_accrue_wait(call, now_us);
-        call->state = CALL_RUNNING;
-        call->first_run_us = call->first_run_us == 0 ? now_us : call->first_run_us;
+        launch_row(sched, i, now_us);
     }
     sched->step_in_flight = true;
     sched->step_submitted_us = now_us;

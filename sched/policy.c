@@ -7,10 +7,12 @@
  *   atlas  K       program's service  yes      (W_p+W_c)/(T_p+T_c), wait_max  longest path
  *   mlfq   K       the first queue    yes      W_c/T_c, wait_max              sum (unused)
  *   fcfs   1       the first queue    no       never                          sum (unused)
+ *   rr     1       the only queue     to tail  never                          sum (unused)
  *
  * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call
  * that is demoted through a level has received what the level stands for. The last range is open
- * above. The service of a program never sinks; W_c and T_c are since arrival or the last promotion.
+ * above. The service of a program sinks by its half-life only (program.c); W_c and T_c are since
+ * arrival or the last promotion. In round-robin the quantum of the one queue is the turn of a call.
  *
  * Hazards of the ratio (docs/decisions/0002): T = 0 never promotes by division, wait_max serves
  * there; and a program whose history is above beta would be promoted again after each demotion, for
@@ -40,7 +42,8 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 void sched_policy_init(struct sched *sched)
 {
     struct sched_settings *settings = &sched->settings;
-    settings->queues = settings->policy == SCHED_FCFS ? 1 : settings->queues;
+    bool is_single = settings->policy == SCHED_FCFS || settings->policy == SCHED_ROUND_ROBIN;
+    settings->queues = is_single ? 1 : settings->queues;
     ASSERT(settings->queues > 0 && settings->queues <= SCHED_QUEUES_MAX);
     ASSERT(settings->quantum_us > 0 && settings->quantum_growth > 0);
     uint64_t quantum_us = settings->quantum_us;
@@ -71,7 +74,20 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us
 bool sched_policy_demotes(const struct sched *sched, const struct call *call)
 {
     ASSERT(call->queue < sched->settings.queues);
-    return call->quantum_left_us == 0 && call->queue + 1 < sched->settings.queues;
+    return call->quantum_left_us == 0 &&
+           (call->queue + 1 < sched->settings.queues ||
+            sched->settings.policy == SCHED_ROUND_ROBIN);
+}
+
+uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call)
+{
+    ASSERT(sched_policy_demotes(sched, call));
+    return sched->settings.policy == SCHED_ROUND_ROBIN ? call->queue : call->queue + 1;
+}
+
+bool sched_policy_demotes_to_head(const struct sched *sched)
+{
+    return sched->settings.demoted_to_head && sched->settings.policy != SCHED_ROUND_ROBIN;
 }
 
 /* wait / service >= beta, without dividing; never at a service of zero. */

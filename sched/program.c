@@ -6,7 +6,10 @@
  *   idle --end, stale or evicted--> free
  *
  * A call starts its program by itself, so PROGRAM_START only matters for its answer. A program that
- * is forgotten loses its service and starts again at the top: the price of a bounded table.
+ * is forgotten loses its service and starts again at the top: the price of a bounded table. With a
+ * half-life the past fades instead: service is halved when somebody needs it, once for each whole
+ * half-life since the last time, so no pass goes over the table. What a table or an answer shows
+ * may be older than that.
  * Invariants: an entry is on the free list, or in exactly one hash chain; in the list of the idle
  * exactly when it has no open call; that list is in the order in which programs became idle, so
  * both the stale and the victim are its head.
@@ -120,7 +123,7 @@ static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
     ASSERT(index != SCHED_PROGRAM_NONE);
     sched->program_free = program->hash_next;
     *program = (struct program){.in_use = true, .first_call = CALL_NONE, .started_us = now_us,
-                                .hash_next = *chain};
+                                .halved_us = now_us, .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
     *chain = index;
     idle_append(sched, index, now_us);
@@ -165,7 +168,21 @@ enum status sched_program_end(struct sched *sched, const uint8_t *id, struct pro
     return STATUS_OK;
 }
 
-void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_index)
+void sched_program_decay(struct sched *sched, uint32_t index, uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    uint64_t half_life_us = sched->settings.half_life_us;
+    ASSERT(program->in_use);
+    if (half_life_us == 0) {
+        return;
+    }
+    uint64_t halvings = sched_elapsed_us(program->halved_us, now_us) / half_life_us;
+    program->service_us = halvings < 64 ? program->service_us >> halvings : 0;
+    program->halved_us += halvings * half_life_us;      /* the rest counts the next time */
+}
+
+void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_index,
+                          uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
     struct call *call = sched_call(sched, call_index);
@@ -181,6 +198,7 @@ void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_ind
     }
     program->first_call = call_index;
     program->active_calls++;
+    program->last_arrival_us = now_us;
 }
 
 void sched_program_detach(struct sched *sched, uint32_t call_index, uint64_t now_us)

@@ -11,11 +11,13 @@
 #include "sched/policy.h"
 #include "sched/program.h"
 #include "sched/queue.h"
+#include "sched/residency.h"
 
 void sched_plan_memory(struct plan *plan, const struct sched_settings *settings)
 {
     sched_program_plan(plan, settings->programs);
-    plan_add(plan, TIER_CORE, "sched planned rows", settings->batch_calls,
+    plan_add(plan, TIER_CORE, "sched planned rows",
+             (uint64_t)settings->batch_calls + settings->standby_calls,
              sizeof(struct sched_planned));
 }
 
@@ -23,19 +25,20 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
                 struct call_table *calls, struct exchange *exchange, struct kvmem *kv,
                 const struct step *step, struct stats *stats, struct arena *arena)
 {
-    ASSERT(settings->batch_calls > 0 && settings->batch_calls <= step->layout.rows_max);
+    uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
+    ASSERT(settings->batch_calls > 0 && rows <= step->layout.rows_max);
     ASSERT(settings->steps_per_plan > 0 && settings->steps_per_plan <= step->layout.steps_max);
     ASSERT(settings->prefill_tokens > 0);
-    ASSERT((uint64_t)settings->prefill_tokens + settings->batch_calls <= step->layout.tokens_max);
+    ASSERT(settings->prefill_tokens + rows <= step->layout.tokens_max);
     ASSERT(settings->context_tokens <= calls->context_tokens);
     ASSERT(settings->vocab_tokens > 0);
-    ASSERT(kv->calls_count == calls->count);
+    ASSERT(kv->settings.calls == calls->count);
     *sched = (struct sched){
         .settings = *settings, .calls = calls, .exchange = exchange, .kv = kv, .step = *step,
         .stats = stats,
     };
     sched_program_init(sched, arena);
-    sched->planned = arena_take(arena, settings->batch_calls, sizeof(struct sched_planned));
+    sched->planned = arena_take(arena, rows, sizeof(struct sched_planned));
     sched_policy_init(sched);
 }
 
@@ -43,7 +46,9 @@ uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)
 {
     uint64_t deadline_us = sched_deadline_next_us(sched);
     uint64_t program_us = sched_program_next_us(sched);
+    uint64_t kv_us = sched->step_in_flight ? UINT64_MAX : kvmem_next_us(sched->kv);
     uint64_t next_us = deadline_us < program_us ? deadline_us : program_us;
+    next_us = kv_us < next_us ? kv_us : next_us;
     return next_us > now_us ? next_us : now_us;
 }
 
@@ -58,14 +63,31 @@ void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
         while (sched->queues[i].head != CALL_NONE) {
             uint32_t call_index = sched->queues[i].head;
-            if (sched_call(sched, call_index)->state == CALL_RUNNING) {
-                sched_call_charge(sched_call(sched, call_index), duration_us);
+            struct call *call = sched_call(sched, call_index);
+            if (call->standby) {
+                call->state = CALL_QUEUED;      /* nobody will tell whether it entered */
+            } else if (call->state == CALL_RUNNING) {
+                sched_call_charge(call, duration_us);
             }
             sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
         }
     }
     ASSERT(sched_is_idle(sched));
     ASSERT(sched->resident_calls == 0);
+}
+
+static void report_kv(const struct kvmem *kv, struct stats *stats)
+{
+    uint32_t cached = kvmem_available(kv) - kvmem_free(kv);
+    stats->kv_blocks_total = kv->settings.device_blocks;
+    stats->kv_blocks_used = kvmem_owned(kv);
+    stats->kv_blocks_cached = cached;
+    stats->kv_host_blocks_total = kv->settings.host_blocks;
+    stats->kv_host_blocks_used = kvmem_host_used(kv);
+    stats->swap_out_blocks = kv->counters.out_blocks;
+    stats->swap_in_blocks = kv->counters.in_blocks;
+    stats->swap_transfers = kv->counters.out_moves + kv->counters.in_moves;
+    stats->kv_dropped_blocks = kv->counters.dropped_blocks;
 }
 
 /* O(calls): for a snapshot, not for every pass. */
@@ -75,15 +97,14 @@ void sched_report(const struct sched *sched)
     stats->calls_open = stats->calls_running = stats->calls_waiting = stats->calls_paused = 0;
     for (uint32_t i = 0; i < sched->calls->count; i++) {
         const struct call *call = sched_call(sched, i);
-        bool is_queued = call->state == CALL_QUEUED;
+        bool is_queued = call->state == CALL_QUEUED || call->standby;
         bool has_ended =
             call->state == CALL_FINISHED && call->finish != CALL_FINISH_REFUSED;
-        stats->calls_running += call->state == CALL_RUNNING;
+        stats->calls_running += call->state == CALL_RUNNING && !call->standby;
         stats->calls_paused += is_queued && call->paused;
         stats->calls_waiting += is_queued && !call->paused;
         stats->calls_open += is_queued || call->state == CALL_RUNNING || has_ended;
     }
     stats->programs_open = sched->programs_count;
-    stats->kv_blocks_total = sched->kv->blocks_count;
-    stats->kv_blocks_used = sched->kv->blocks_count - kvmem_free_blocks(sched->kv);
+    report_kv(sched->kv, stats);
 }

@@ -3,15 +3,16 @@
 /*
  * What: the program-aware multi-level feedback queue of paper 000, section 4.2, Algorithm 1:
  * process table, K queues, demotion, program-level anti-starvation, multi-step plans, and
- * admission to KV. Once per pass: sched_settle() (when a step is done), sched_intake(),
+ * admission to KV, standbys. Once per pass: sched_settle() (when a step is done), sched_intake(),
  * sched_plan().
  *
  * Time is in microseconds and enters as an argument; all scheduling arithmetic is in integers.
- * Service of a call: the duration of each step that it took part in (prefill and recompute count).
+ * Service of a call: the duration of each step that it took part in (prefill and recompute count);
+ * of a step that it entered as a standby, the share of its rounds.
  * Waiting of a call: time in a queue outside the running step, since its arrival, but for the time
  * in which plans passed over it because its client does not read.
  * A program's wait W_p is updated when a call ends; the waits of parallel calls add up.
- * The paper leaves these open; docs/decisions/0001 says why they are so.
+ * The paper leaves these open; docs/decisions/0001 and 0006 say why they are so.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,14 @@ enum sched_policy {
     SCHED_ATLAS,    /* program service = longest critical path seen (eq. 2; Algorithm 1, line 4) */
     SCHED_MLFQ,     /* each new call starts in the first queue (FastServe's baseline) */
     SCHED_FCFS,     /* one queue; a call keeps its place, and yields blocks to earlier ones only */
+    SCHED_ROUND_ROBIN,  /* one queue; a call whose quantum is used up goes to its tail */
+};
+
+/* Who may share the KV of an equal beginning. */
+enum sched_sharing {
+    SCHED_SHARING_OFF,
+    SCHED_SHARING_PROGRAM,          /* the calls of one program */
+    SCHED_SHARING_ALL,
 };
 
 struct sched_settings {
@@ -42,11 +51,15 @@ struct sched_settings {
     uint64_t wait_max_us;           /* absolute bound; 0: never promote by it */
     uint32_t steps_per_plan;        /* N */
     uint32_t batch_calls;
+    uint32_t standby_calls;         /* rows beyond the batch, for calls that enter as others end */
     uint32_t prefill_tokens;
     uint32_t context_tokens;
     uint32_t vocab_tokens;          /* a sampled id at or above it is an engine failure */
     uint64_t program_idle_us;
+    uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
     uint32_t programs;
+    enum sched_sharing sharing;
+    bool prefetch;                  /* moves in the KV of the next calls while a step computes */
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
 };
@@ -55,12 +68,14 @@ struct sched_settings {
 struct program {
     bool in_use;
     uint8_t id[CALL_PROGRAM_ID_BYTES];
-    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Never sinks. */
+    uint32_t engine;                /* which engine serves it: 0, there is one */
+    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls: threads of the paper */
     uint32_t first_call;            /* list of them, through call.program_next */
     uint32_t calls_ended;
-    uint64_t started_us, last_completion_us;
+    uint64_t started_us, last_arrival_us, last_completion_us;
+    uint64_t halved_us;             /* private: service_us is up to date with this time */
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
     uint32_t idle_next, idle_prev;  /* private: idle programs, oldest first */
     uint64_t idle_since_us;         /* private: since when it has had no open call */
@@ -91,15 +106,16 @@ struct sched {
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
     bool draining;
     uint32_t open_calls;            /* calls in the queues */
-    uint32_t resident_calls;        /* calls that own blocks */
+    uint32_t resident_calls;        /* calls that own blocks, or have claimed some */
     bool step_in_flight;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
     uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
-    struct sched_planned *planned;  /* [settings.batch_calls]: rows of the step in flight */
+    struct sched_planned *planned;  /* [batch_calls + standby_calls]: rows of the step in flight */
     uint32_t planned_count;
+    uint32_t planned_active;        /* the rows from here on are standbys */
     uint64_t sequence;              /* of the last plan */
     uint64_t step_submitted_us;
 };
@@ -121,11 +137,12 @@ void sched_settle(struct sched *sched, uint64_t now_us);
 void sched_engine_lost(struct sched *sched, uint64_t now_us);
 /* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
  * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm
- * 1, 32-39). */
+ * 1, 32-39); calls behind that are resident become standbys. */
 bool sched_plan(struct sched *sched, uint64_t now_us);
 /* The step record has been submitted. */
 void sched_launched(struct sched *sched, uint64_t now_us);
-/* When must intake run even if nothing happens (deadlines, stale programs)? UINT64_MAX: never. */
+/* When must intake run even if nothing happens (deadlines, stale programs, KV that has been kept
+ * long enough)? UINT64_MAX: never. */
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us);
 /* No open call. */
 bool sched_is_idle(const struct sched *sched);
@@ -133,5 +150,5 @@ bool sched_is_idle(const struct sched *sched);
 void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us);
 /* Asserts every invariant: queue links, program lists, states, KV ownership. */
 void sched_check(const struct sched *sched);
-/* Fills the gauges of stats.def that are sched's. */
+/* Fills the gauges of stats.def that are sched's, and what kvmem counts. */
 void sched_report(const struct sched *sched);

@@ -6,17 +6,22 @@
  *
  * Invariants: rows are read from the core's own copy of the plan, and each out is read once and
  * checked, so no worker can make the core write outside a call's tokens; what it gets wrong costs
- * that call and no other. A finished call is not demoted as well.
+ * that call and no other: its blocks are forgotten before anybody can share them. A finished call
+ * is not demoted as well.
  * Bounds: O(rows * N); a lost worker costs O(calls).
  *
  * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
  * it: a call is not demoted before it has made as much progress as its way back has cost. Calls
  * with quanta shorter than their recompute would otherwise take the pool from each other for
  * nothing.
+ *
+ * A standby that did not enter was not served: it goes on waiting as if nothing had happened. One
+ * that did pays for its rounds, and waited until then (docs/decisions/0006).
  */
 #include "sched/ending.h"
 #include "sched/policy.h"
 #include "sched/queue.h"
+#include "sched/residency.h"
 
 static enum call_finish stop_reason(const struct call *call, uint32_t token)
 {
@@ -61,12 +66,15 @@ static void count_positions(struct sched *sched, struct call *call,
                             uint64_t duration_us)
 {
     uint32_t fed = planned->tokens_count + (produced > 0 ? produced - 1 : 0);
+    uint32_t known = call->prompt_tokens + call->generated_tokens;
     uint32_t recomputed = 0;
     if (call->computed_tokens > planned->first_position) {
         recomputed = call->computed_tokens - planned->first_position;
         recomputed = recomputed < fed ? recomputed : fed;
     }
     call->kv_tokens = planned->first_position + fed;
+    /* An engine may feed tokens behind a stop; they are not the call's. */
+    call->kv_tokens = call->kv_tokens < known ? call->kv_tokens : known;
     sched->stats->tokens_computed += fed;
     sched->stats->recomputed_tokens += recomputed;
     if (call->kv_tokens > call->computed_tokens) {
@@ -79,41 +87,47 @@ static void count_positions(struct sched *sched, struct call *call,
 }
 
 /* What the row means for its call: NONE when the call goes on. */
-static enum call_finish settle_out(struct sched *sched, uint32_t index, uint64_t duration_us,
-                                   uint64_t now_us, enum status *status)
+static enum call_finish settle_out(struct sched *sched, uint32_t index,
+                                   const struct step_out *out, uint64_t duration_us,
+                                   enum status *status)
 {
     const struct sched_planned *planned = &sched->planned[index];
     struct call *call = sched_call(sched, planned->call);
-    const volatile struct step_out *out = step_out(&sched->step, index);
-    uint32_t result = out->result;
-    uint32_t produced = out->produced;
-    if (result == STEP_ROW_NOT_FINITE) {
+    if (out->result == STEP_ROW_NOT_FINITE) {
         *status = STATUS_DEVICE_NUMERIC;
         return CALL_FINISH_FAILED;
     }
     *status = STATUS_DEVICE_FAILED;
-    if (result != STEP_ROW_OK || produced > planned->decode_steps ||
-        (produced == 0) != (planned->decode_steps == 0)) {
+    if (out->result != STEP_ROW_OK || out->produced > planned->decode_steps ||
+        (out->produced == 0) != (planned->decode_steps == 0)) {
         return CALL_FINISH_FAILED;
     }
-    if (produced > 0 && call->first_token_us == 0) {
-        call->first_token_us = now_us;
-    }
     enum call_finish finish =
-        take_tokens(sched, call, step_out_tokens(&sched->step, index), produced);
-    count_positions(sched, call, planned, produced, duration_us);
-    *status = finish == CALL_FINISH_FAILED ? STATUS_DEVICE_FAILED : STATUS_OK;
+        take_tokens(sched, call, step_out_tokens(&sched->step, index), out->produced);
+    if (finish == CALL_FINISH_FAILED) {
+        return finish;
+    }
+    count_positions(sched, call, planned, out->produced, duration_us);
+    kvmem_settle(sched->kv, planned->call, call->tokens, call->kv_tokens);
+    *status = STATUS_OK;
     return finish;
 }
 
-static void settle_row(struct sched *sched, uint32_t index, uint64_t duration_us, uint64_t now_us)
+static void settle_row(struct sched *sched, uint32_t index, const struct step_out *out,
+                       uint64_t duration_us, uint64_t now_us)
 {
     uint32_t call_index = sched->planned[index].call;
     struct call *call = sched_call(sched, call_index);
     enum status status = STATUS_OK;
     uint32_t generated_before = call->generated_tokens;
     sched_call_charge(call, duration_us);
-    enum call_finish finish = settle_out(sched, index, duration_us, now_us, &status);
+    enum call_finish finish = settle_out(sched, index, out, duration_us, &status);
+    if (call->generated_tokens > generated_before && call->first_token_us == 0) {
+        call->first_token_us = now_us;
+    }
+    if (finish == CALL_FINISH_FAILED) {
+        sched_residency_drop(sched, call_index);
+    }
     if (call->cancel) {
         sched_call_end_cancelled(sched, call_index, now_us);
     } else if (finish != CALL_FINISH_NONE) {
@@ -129,6 +143,48 @@ static void settle_row(struct sched *sched, uint32_t index, uint64_t duration_us
     }
 }
 
+/* QUEUED again after a step that did not serve it: net may have asked for its end meanwhile. */
+static void end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    const struct call *call = sched_call(sched, call_index);
+    ASSERT(call->state == CALL_QUEUED);
+    if (call->cancel) {
+        sched_call_end_cancelled(sched, call_index, now_us);
+    } else if (call->expired) {
+        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    }
+}
+
+/* Its share of the step, had it entered `produced` rounds before the end; no more than a standby
+ * can have, whatever the worker wrote. */
+static uint64_t standby_share_us(const struct sched *sched, uint32_t index, uint32_t produced,
+                                 uint64_t duration_us)
+{
+    uint32_t rounds = sched->planned[index].decode_steps;
+    uint32_t steps = sched->settings.steps_per_plan;
+    rounds = produced < rounds ? produced : rounds;
+    return duration_us / steps * rounds + duration_us % steps * rounds / steps;
+}
+
+static void settle_standby(struct sched *sched, uint32_t index, const struct step_out *out,
+                           uint64_t duration_us, uint64_t now_us)
+{
+    const struct sched_planned *planned = &sched->planned[index];
+    struct call *call = sched_call(sched, planned->call);
+    uint64_t share_us = standby_share_us(sched, index, out->produced, duration_us);
+    ASSERT(share_us < duration_us || duration_us == 0);
+    call->standby = false;
+    call->state = CALL_QUEUED;
+    if (out->result == STEP_ROW_OK && out->produced == 0) {
+        end_if_asked(sched, planned->call, now_us);
+        return;
+    }
+    sched->stats->standbys_entered++;
+    sched_call_enter(call, planned->first_position, now_us - share_us);
+    call->state = CALL_RUNNING;
+    settle_row(sched, index, out, share_us, now_us);
+}
+
 /* Still the call that was planned? After sched_fail_all() it need not be. */
 static bool is_live(const struct sched *sched, uint32_t index)
 {
@@ -141,7 +197,7 @@ static bool is_live(const struct sched *sched, uint32_t index)
 static void demote_rows(struct sched *sched)
 {
     for (uint32_t i = 0; i < sched->planned_count; i++) {
-        bool to_head = sched->settings.demoted_to_head;
+        bool to_head = sched_policy_demotes_to_head(sched);
         const struct sched_planned *planned =
             &sched->planned[to_head ? sched->planned_count - 1 - i : i];
         const struct call *call = sched_call(sched, planned->call);
@@ -149,15 +205,22 @@ static void demote_rows(struct sched *sched)
             !sched_policy_demotes(sched, call)) {
             continue;
         }
-        uint32_t queue = call->queue + 1;
+        uint32_t queue = sched_policy_demotion_queue(sched, call);
         sched_queue_remove(sched, planned->call);
         if (to_head) {
             sched_queue_prepend(sched, queue, planned->call);
         } else {
             sched_queue_append(sched, queue, planned->call);
         }
-        sched->stats->demotions++;
+        sched->stats->demotions += sched->settings.queues > 1;
     }
+}
+
+/* Everything that the worker wrote is read once. */
+static struct step_out read_out(const struct sched *sched, uint32_t index)
+{
+    const volatile struct step_out *out = step_out(&sched->step, index);
+    return (struct step_out){.result = out->result, .produced = out->produced};
 }
 
 void sched_settle(struct sched *sched, uint64_t now_us)
@@ -165,53 +228,64 @@ void sched_settle(struct sched *sched, uint64_t now_us)
     uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
     ASSERT(sched->step_in_flight);
     sched->step_in_flight = false;
+    kvmem_moved(sched->kv);
     for (uint32_t i = 0; i < sched->planned_count; i++) {
-        if (is_live(sched, i)) {
-            settle_row(sched, i, duration_us, now_us);
-        } else {
+        struct step_out out = read_out(sched, i);
+        if (!is_live(sched, i)) {
             sched->stats->late_results++;
+        } else if (i < sched->planned_active) {
+            settle_row(sched, i, &out, duration_us, now_us);
+        } else {
+            settle_standby(sched, i, &out, duration_us, now_us);
         }
     }
     demote_rows(sched);
-    sched->planned_count = 0;
+    sched->planned_count = sched->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;
 }
 
 /* The lost step served nobody: its time counts as waiting. */
-static void requeue(struct sched *sched, uint32_t call_index, uint64_t now_us)
+static void requeue(struct sched *sched, uint32_t index, uint64_t now_us)
 {
+    uint32_t call_index = sched->planned[index].call;
     struct call *call = sched_call(sched, call_index);
     ASSERT(call->state == CALL_RUNNING);
     call->state = CALL_QUEUED;
-    call->waiting_since_us = sched->step_submitted_us;
-    if (call->cancel) {
-        sched_call_end_cancelled(sched, call_index, now_us);
-    } else if (call->expired) {
-        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    if (!call->standby) {
+        call->waiting_since_us = sched->step_submitted_us;
     }
+    call->standby = false;
+    end_if_asked(sched, call_index, now_us);
+}
+
+/* Before a call ends: there must be nothing left to keep. */
+static void drop_everything(struct sched *sched)
+{
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        uint32_t call_index = sched->queues[i].head;
+        for (; call_index != CALL_NONE; call_index = sched_call(sched, call_index)->queue_next) {
+            if (sched_residency_has(sched, call_index)) {
+                sched_call(sched, call_index)->preemptions++;
+                sched_residency_drop(sched, call_index);
+            }
+        }
+    }
+    ASSERT(sched->resident_calls == 0);
+    kvmem_lost(sched->kv);
 }
 
 void sched_engine_lost(struct sched *sched, uint64_t now_us)
 {
+    drop_everything(sched);
     if (sched->step_in_flight) {
         sched->step_in_flight = false;
         sched->stats->steps_lost++;
         for (uint32_t i = 0; i < sched->planned_count; i++) {
             if (is_live(sched, i)) {
-                requeue(sched, sched->planned[i].call, now_us);
+                requeue(sched, i, now_us);
             }
         }
     }
-    sched->planned_count = 0;
-    for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        uint32_t call_index = sched->queues[i].head;
-        for (; call_index != CALL_NONE; call_index = sched_call(sched, call_index)->queue_next) {
-            if (kvmem_call_blocks(sched->kv, call_index) > 0) {
-                sched_call(sched, call_index)->preemptions++;
-                sched_call_drop_kv(sched, call_index);
-            }
-        }
-    }
-    ASSERT(sched->resident_calls == 0);
+    sched->planned_count = sched->planned_active = 0;
 }

@@ -129,9 +129,10 @@ struct call {
     uint64_t walk_sequence;         /* last plan whose walk came past it */
     uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
     bool expired;                   /* its deadline passed during the step that it is in */
+    bool standby;                   /* RUNNING: only if a row of the step ends early */
     uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
     uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
-    uint32_t cached_tokens;         /* prompt positions that were not computed */
+    uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
     uint32_t queue_next, queue_prev;
     uint32_t program_next, program_prev;

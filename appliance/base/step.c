@@ -15,7 +15,7 @@ static uint64_t section(uint64_t *end, uint64_t count, uint64_t size_bytes)
 }
 
 void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t steps_max,
-                      uint32_t tokens_max, uint32_t blocks_per_call)
+                      uint32_t tokens_max, uint32_t blocks_per_call, uint32_t moves_max)
 {
     ASSERT(rows_max > 0 && steps_max > 0);
     ASSERT(tokens_max >= rows_max && blocks_per_call > 0);
@@ -24,6 +24,8 @@ void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t st
     layout->steps_max = steps_max;
     layout->tokens_max = tokens_max;
     layout->blocks_per_call = blocks_per_call;
+    layout->moves_max = moves_max;
+    layout->moves_offset = section(&end, moves_max, sizeof(struct step_move));
     layout->rows_offset = section(&end, rows_max, sizeof(struct step_row));
     layout->tokens_offset = section(&end, tokens_max, sizeof(uint32_t));
     layout->blocks_offset = section(&end, (uint64_t)rows_max * blocks_per_call, sizeof(uint32_t));

@@ -14,6 +14,11 @@
  * (multi-step decode, paper 000 section 5). decode_steps = 0: a prompt chunk that does not reach
  * the end of the prompt. After the row, KV holds first_position + tokens_count + (produced - 1)
  * positions when produced > 0: the last token is known and not yet fed.
+ *
+ * Over-provisioning (paper 000, section 5): rows from rows_active on are standbys, calls that are
+ * resident and have one token to feed. When a row ends before the step does, the next standby takes
+ * its place, for the rounds that are left: a row that ends in round r leaves N - r - 1 of them. A
+ * standby that never entered has produced 0 and fed nothing.
  */
 #include <stdint.h>
 
@@ -44,24 +49,36 @@ struct step_out {
     uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id */
 };
 
+/* One KV block to copy before the rows run. Tiers are told by the block number (kvmem/kvmem.h).
+ * All moves off the device are done before all others; otherwise any order, and in bulk. No block
+ * is the target of two moves, no host block source and target; a device block may be left by one
+ * move and filled by another or by a row. */
+struct step_move {
+    uint32_t from, to;
+};
+
 struct step_header {
-    uint32_t rows_count;
+    uint32_t rows_count;            /* rows_max at most */
+    uint32_t rows_active;           /* rows that run from the start; the others are standbys */
     uint32_t tokens_count;
+    uint32_t moves_count;
     uint64_t sequence;              /* grows by one per step */
 };
 
 /* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
 struct step_layout {
-    uint32_t rows_max;              /* calls in one batch */
+    uint32_t rows_max;              /* calls in one batch, and standbys */
     uint32_t steps_max;             /* decode steps per plan (N) */
     uint32_t tokens_max;            /* prompt tokens of all rows of a step, plus one per row */
     uint32_t blocks_per_call;
+    uint32_t moves_max;
+    uint64_t moves_offset;
     uint64_t rows_offset, tokens_offset, blocks_offset, outs_offset, out_tokens_offset;
     uint64_t total_bytes;
 };
 
 void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t steps_max,
-                      uint32_t tokens_max, uint32_t blocks_per_call);
+                      uint32_t tokens_max, uint32_t blocks_per_call, uint32_t moves_max);
 
 struct step {                       /* a view: geometry and base address of one record */
     struct step_layout layout;
@@ -75,6 +92,10 @@ static inline struct step_header *step_header(const struct step *step)
 static inline struct step_row *step_row(const struct step *step, uint32_t row)
 {
     return (struct step_row *)(void *)(step->base + step->layout.rows_offset) + row;
+}
+static inline struct step_move *step_moves(const struct step *step)    /* (moves_max) */
+{
+    return (struct step_move *)(void *)(step->base + step->layout.moves_offset);
 }
 static inline uint32_t *step_tokens(const struct step *step)          /* (tokens_max) */
 {

@@ -56,6 +56,44 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
         assert a.stats()["kv_blocks_used"] == 0
 
 
+def test_tokens_do_not_depend_on_tiers_sharing_or_standbys():
+    # Twelve beginnings, each with five ends: much to share, and a pool for three calls at a time.
+    ends = prompts(60, 500, seed=8, longest=12)
+    begins = prompts(12, 500, seed=9, longest=40)
+    asked = [begins[i % 12] + end for i, end in enumerate(ends)]
+    small = ("limits.context_tokens=96", "kv.block_tokens=8", "kv.device_blocks=24",
+             "sched.quantum=1us", "sched.batch=6")
+    with Appliance(NOISE, "kv.sharing=off", "kv.host_ratio=0", "sched.standby=0") as a:
+        alone = serve_all(a, asked, 1, max_tokens=24)
+        assert a.stats()["swap_out_blocks"] == a.stats()["prefix_hit_tokens"] == 0
+    for more in (("kv.sharing=all", "sched.prefetch=yes", "kv.retain_device=1ms"),
+                 ("kv.host_ratio=3", "sched.standby=16"), ("kv.host_ratio=0",),
+                 ("kv.sharing=off", "kv.host_ratio=2"), ("sched.policy=rr", "kv.sharing=all")):
+        with Appliance(NOISE, *small, *more) as a:
+            assert serve_all(a, asked, 24, max_tokens=24) == alone, more
+            stats = a.stats()
+            assert stats["preemptions"] > 0 and stats["kv_blocks_used"] == 0, stats
+            if "kv.host_ratio=0" not in more:
+                assert stats["swap_out_blocks"] >= stats["swap_in_blocks"] > 0, stats
+            if "kv.sharing=all" in more:
+                assert stats["prefix_hit_tokens"] > 0, stats
+
+
+def test_next_call_of_a_program_finds_its_history_and_nobody_else_does():
+    own, other = struct.pack("<QQ", 1, 2), struct.pack("<QQ", 3, 4)
+    history = prompts(1, 500, seed=10)[0] * 2 + [7] * 40
+    with Appliance(NOISE, "kv.sharing=program") as a, Client(a.tcp) as c:
+        first = c.generate(1, history, program=own, max_tokens=20).check()
+        assert first.done["cached"] == 0
+        history += first.tokens + [11, 12, 13]
+        mine = c.generate(2, history, program=own, max_tokens=20).check()
+        theirs = c.generate(3, history, program=other, max_tokens=20).check()
+        assert mine.tokens == theirs.tokens
+        # All but the three new tokens, and the one that had been sampled and not fed.
+        assert mine.done["cached"] == len(history) - 4
+        assert theirs.done["cached"] == 0
+
+
 def test_sampled_tokens_are_reproducible_too():
     asked = prompts(40, 500, seed=2)
     options = {"max_tokens": 16, "temperature": 0.9, "top_k": 50, "top_p": 0.95, "min_p": 0.01,
@@ -70,7 +108,7 @@ def test_sampled_tokens_are_reproducible_too():
 def test_every_policy_serves():
     asked = prompts(30, 500, seed=3)
     answers = []
-    for policy in ("plas", "atlas", "mlfq", "fcfs"):
+    for policy in ("plas", "atlas", "mlfq", "fcfs", "rr"):
         with Appliance(NOISE, "sched.policy=" + policy, "sched.quantum=1ms") as a:
             answers.append(serve_all(a, asked, 30, max_tokens=12))
     assert all(answer == answers[0] for answer in answers)

@@ -44,35 +44,86 @@ static uint64_t feed(const struct fake_engine *engine, uint32_t row, uint32_t po
     return hash;
 }
 
-static void run_row(const struct fake_engine *engine, uint32_t index)
+/* Returns the round in which the row ends. */
+static uint32_t run_row(const struct fake_engine *engine, uint32_t index, uint32_t round,
+                        uint32_t rounds)
 {
     const struct step_row *row = step_row(&engine->step, index);
     const uint32_t *tokens = step_tokens(&engine->step) + row->tokens_first;
     uint32_t *out = step_out_tokens(&engine->step, index);
     uint32_t position = row->first_position, produced = 0;
+    uint32_t wanted = row->decode_steps < rounds - round ? row->decode_steps : rounds - round;
     uint64_t hash = 0;
     ASSERT(row->tokens_count >= 1);
     for (uint32_t i = 0; i < row->tokens_count; i++) {
         hash = feed(engine, index, position++, tokens[i]);
     }
-    while (produced < row->decode_steps) {
+    while (produced < wanted) {
         out[produced] = sample(engine, hash);
         if (fake_engine_is_stop(&row->sampling, out[produced++])) {
             break;
         }
-        if (produced < row->decode_steps) {
+        if (produced < wanted) {
             hash = feed(engine, index, position++, out[produced - 1]);
         }
     }
     *step_out(&engine->step, index) = (struct step_out){.produced = produced};
+    return produced > 0 ? round + produced - 1 : round;
+}
+
+/* Moves off the device first; the others then come from the host. In each pass from the last one
+ * to the first, since nobody may rely on an order. */
+static void run_moves(const struct fake_engine *engine)
+{
+    const struct step_move *moves = step_moves(&engine->step);
+    uint32_t count = step_header(&engine->step)->moves_count;
+    ASSERT(count <= engine->step.layout.moves_max);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = count; i > 0; i--) {
+            const struct step_move *move = &moves[i - 1];
+            ASSERT(move->from < engine->blocks && move->to < engine->blocks);
+            /* The host's blocks have the higher numbers. */
+            if ((move->to > move->from) == (pass == 0)) {
+                memcpy(engine->kv + (uint64_t)move->to * engine->block_tokens,
+                       engine->kv + (uint64_t)move->from * engine->block_tokens,
+                       engine->block_tokens * sizeof *engine->kv);
+            }
+        }
+    }
+}
+
+/* The next standby gets the place that is free first, if a round is left in it. */
+static void run_standbys(const struct fake_engine *engine, uint32_t *ends, uint32_t rounds)
+{
+    const struct step_header *header = step_header(&engine->step);
+    for (uint32_t i = header->rows_active; i < header->rows_count; i++) {
+        uint32_t first = 0;
+        for (uint32_t place = 1; place < header->rows_active; place++) {
+            first = ends[place] < ends[first] ? place : first;
+        }
+        *step_out(&engine->step, i) = (struct step_out){.produced = 0};
+        ASSERT(step_row(&engine->step, i)->tokens_count == 1);
+        ASSERT(step_row(&engine->step, i)->decode_steps > 0);
+        if (header->rows_active > 0 && ends[first] + 1 < rounds) {
+            ends[first] = run_row(engine, i, ends[first] + 1, rounds);
+        }
+    }
 }
 
 void fake_engine_run(void *context)
 {
     const struct fake_engine *engine = context;
-    for (uint32_t i = 0; i < step_header(&engine->step)->rows_count; i++) {
-        run_row(engine, i);
+    const struct step_header *header = step_header(&engine->step);
+    uint32_t ends[FAKE_ENGINE_ROWS_MAX];        /* of each place: the round in which it gets free */
+    uint32_t rounds =
+        engine->steps_per_plan > 0 ? engine->steps_per_plan : engine->step.layout.steps_max;
+    ASSERT(header->rows_active <= header->rows_count);
+    ASSERT(header->rows_active <= FAKE_ENGINE_ROWS_MAX);
+    run_moves(engine);
+    for (uint32_t i = 0; i < header->rows_active; i++) {
+        ends[i] = run_row(engine, i, 0, rounds);
     }
+    run_standbys(engine, ends, rounds);
 }
 
 void fake_engine_forget(struct fake_engine *engine)

@@ -5,16 +5,19 @@
  * position of every block it keeps a hash of the tokens up to there, and a token is sampled from
  * the hash at the last position, read through the row's block ids. So a call's tokens are a pure
  * function of its prompt, and come out wrong if a token is fed twice, left out, put at a wrong
- * position, or read from a block that somebody else has written since.
+ * position, or read from a block that somebody else has written since, or one that was not moved.
  */
 #include <stdbool.h>
 
 #include "appliance/base/step.h"
 
+#define FAKE_ENGINE_ROWS_MAX 1024
+
 struct fake_engine {
     struct step step;
-    uint64_t *kv;                   /* (blocks, block_tokens) */
+    uint64_t *kv;                   /* (blocks, block_tokens); of both tiers */
     uint32_t blocks, block_tokens, vocab_tokens;
+    uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */
 };
 
 /* Runs the step record; `context` is a struct fake_engine (see struct fake_world.engine). */

@@ -30,6 +30,7 @@ static void fill_step(const struct boot *boot, const struct step *step)
         step_blocks(step, 0)[i] = i;
     }
     step_header(step)->rows_count = 1;
+    step_header(step)->rows_active = 1;
     step_header(step)->tokens_count = count;
 }
 
@@ -42,6 +43,7 @@ static bool logits_digest(const struct boot *boot, enum kernels_simd simd, uint6
     struct plan plan = {.rows_count = 0};
     volatile uint64_t heartbeat = 0;
     settings.simd = simd;
+    settings.kv_host_blocks = 0;        /* the step moves nothing */
     kernels_plan(&plan, &settings, &boot->gguf->shape);
     if (arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false) != STATUS_OK ||
         kernels_init(&kernels, &settings, boot->weights, &arena, &heartbeat) != STATUS_OK) {

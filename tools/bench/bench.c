@@ -99,7 +99,7 @@ static void engine_start(enum kernels_simd simd, uint32_t threads, uint32_t cont
         STATUS_OK) {
         fail("the engine does not start");
     }
-    step_layout_init(&bench.step.layout, CALLS_MAX, STEPS, bench.settings.step_tokens, blocks);
+    step_layout_init(&bench.step.layout, CALLS_MAX, STEPS, bench.settings.step_tokens, blocks, 0);
     bench.step.base = aligned_alloc(64, bench.step.layout.total_bytes);
     if (bench.step.base == NULL) {
         fail("no memory");
@@ -117,6 +117,7 @@ static uint32_t *step_add(uint32_t tokens, uint32_t position, uint32_t decode_st
 {
     struct step_header *header = step_header(&bench.step);
     uint32_t index = header->rows_count++;
+    header->rows_active++;
     uint32_t blocks = bench.settings.blocks_per_call;
     *step_row(&bench.step, index) = (struct step_row){
         .first_position = position,

@@ -4,7 +4,8 @@
  * whatever the sockets and the engine do.
  * Method: the real loop over the fake world, clients through the SDK's machine, an engine whose
  * tokens betray every wrong block; faults drawn from seeds: short transfers, EAGAIN, resets, a slow
- * engine, workers that die. Every invariant is checked after every pass.
+ * engine, workers that die. Half of the calls go on where the one before ended, KV is shared,
+ * swapped and retained, by seed. Every invariant is checked after every pass.
  */
 #define TEST_ARENA_BYTES (96u << 20)
 #include "selftest/unit/test.h"
@@ -16,6 +17,7 @@
 
 enum {
     CLIENTS = 6, CALLS_EACH = 4, CONTEXT = 64, VOCAB = 50, BLOCK_TOKENS = 8, BLOCKS = 20,
+    HOST_BLOCKS = 24, BATCH = 5, STANDBYS = 3, PREFILL = 16,
     PASSES_MAX = 200000,
 };
 
@@ -54,8 +56,10 @@ static void fill_limits(struct limits *limits)
     *limits = (struct limits){
         .programs = 8, .calls = CLIENTS * CALLS_EACH, .connections = CLIENTS + 2,
         .calls_per_connection = CALLS_EACH, .context_tokens = CONTEXT, .vocab_tokens = VOCAB,
-        .batch_calls = 5, .steps_per_plan = 3, .prefill_tokens = 16, .step_tokens = 16 + 5,
-        .kv_block_tokens = BLOCK_TOKENS, .kv_blocks = BLOCKS,
+        .batch_calls = BATCH, .standby_calls = STANDBYS, .steps_per_plan = 3,
+        .prefill_tokens = PREFILL, .step_tokens = PREFILL + BATCH + STANDBYS,
+        .kv_block_tokens = BLOCK_TOKENS, .kv_blocks = BLOCKS, .kv_host_blocks = HOST_BLOCKS,
+        .retain_host_us = 100000, .retain_drop_us = 20000000,
         .blocks_per_call = CONTEXT / BLOCK_TOKENS, .frame_bytes = 65536, .send_bytes = 4096,
         .frames_per_pass = 8, .commands = (CLIENTS + 2) * 8 + CLIENTS * CALLS_EACH,
         .engine_threads = 1, .text_slots = 2, .text_page_bytes = 32768,
@@ -70,17 +74,23 @@ static void start(uint64_t seed)
     fake_world_init(&rig.fake);
     config_defaults(&rig.options);
     rig.options.sched_quantum.number = 2000;
+    static const char *const sharing[] = {"program", "all", "off"};
+    strcpy(rig.options.kv_sharing.text, sharing[seed % 3]);
+    strcpy(rig.options.sched_prefetch.text, seed % 2 == 0 ? "no" : "yes");
     fill_limits(&rig.limits);
+    rig.limits.retain_device_us = seed % 5 * 10000;
     rig.vocab.info.tokens = VOCAB;
     rig.vocab.info.bos_id = rig.vocab.info.eos_id = GGUF_NO_TOKEN;
     rig.vocab.info.unk_id = rig.vocab.info.eot_id = GGUF_NO_TOKEN;
     struct step step;
-    step_layout_init(&step.layout, rig.limits.batch_calls, rig.limits.steps_per_plan,
-                     rig.limits.step_tokens, rig.limits.blocks_per_call);
+    step_layout_init(&step.layout, BATCH + STANDBYS, rig.limits.steps_per_plan,
+                     rig.limits.step_tokens, rig.limits.blocks_per_call,
+                     kvmem_moves_max(BLOCKS));
     step.base = arena_take(arena, 1, step.layout.total_bytes);
-    rig.engine = (struct fake_engine){.step = step, .blocks = BLOCKS,
+    rig.engine = (struct fake_engine){.step = step, .blocks = BLOCKS + HOST_BLOCKS,
                                       .block_tokens = BLOCK_TOKENS, .vocab_tokens = VOCAB};
-    rig.engine.kv = arena_take(arena, (uint64_t)BLOCKS * BLOCK_TOKENS, sizeof(uint64_t));
+    rig.engine.kv = arena_take(arena, (uint64_t)rig.engine.blocks * BLOCK_TOKENS,
+                               sizeof(uint64_t));
     fake_engine_forget(&rig.engine);
     rig.fake.engine = fake_engine_run;
     rig.fake.engine_context = &rig.engine;
@@ -118,8 +128,9 @@ static void client_call(struct client *client, uint32_t index)
                             .ignore_eos = 1};
     uint32_t *tokens = client->expected[index];
     call.program_id[0] = (uint8_t)(1 + (client - rig.clients));
+    bool goes_on = index > 0 && draw(2) == 0;
     for (uint32_t i = 0; i < prompt; i++) {
-        tokens[i] = draw(VOCAB);
+        tokens[i] = goes_on ? client->expected[index - 1][i] : draw(VOCAB);
     }
     client->prompt[index] = prompt;
     client->expected_count[index] =
@@ -190,7 +201,7 @@ static void everything_is_back(void)
         pass(&orders);
     }
     assert_true(sched_is_idle(&rig.loop.sched));
-    assert_int_equal(kvmem_free_blocks(&rig.loop.kv), BLOCKS);
+    assert_int_equal(kvmem_owned(&rig.loop.kv), 0);
     assert_int_equal(rig.loop.calls.free_count, rig.loop.calls.count);
     const struct stats *stats = &rig.loop.stats;
     assert_true(stats->engine_busy_us > 0);
@@ -236,10 +247,17 @@ static void run_seed(uint64_t seed, const struct faults *faults)
 
 static void test_calls_end_with_the_right_tokens(void **state)
 {
+    struct stats seen = {0};
     for (uint64_t seed = 0; seed < 20; seed++) {
         run_seed(seed, &(struct faults){0});
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
+        sched_report(&rig.loop.sched);
+        seen.prefix_hit_tokens += rig.loop.stats.prefix_hit_tokens;
+        seen.swap_in_blocks += rig.loop.stats.swap_in_blocks;
+        seen.standbys_entered += rig.loop.stats.standbys_entered;
     }
+    assert_true(seen.prefix_hit_tokens > 0 && seen.swap_in_blocks > 0);
+    assert_true(seen.standbys_entered > 0);
 }
 
 static void test_short_transfers_and_eagain_change_nothing(void **state)
@@ -285,6 +303,24 @@ static void test_drain_ends_after_the_last_call(void **state)
     }
     client_move(&rig.clients[0]);
     assert_int_equal(rig.clients[0].done + rig.clients[0].refused, CALLS_EACH);
+}
+
+/* The engine has nothing to do, so nothing can be moved; what is due is forgotten all the same, and
+ * the loop sleeps from one tick to the next. */
+static void test_an_idle_loop_forgets_what_was_kept_long_enough(void **state)
+{
+    const struct loop_orders orders = {.load_permille = 1000};
+    uint32_t passes = 0;
+    run_seed(1, &(struct faults){0});
+    const struct kvmem *kv = &rig.loop.kv;
+    assert_true(kvmem_free(kv) < BLOCKS || kvmem_host_used(kv) > 0);
+    uint64_t until_us = rig.fake.now_us + 21000000;
+    for (; rig.fake.now_us < until_us; passes++) {
+        assert_true(pass(&orders));
+    }
+    assert_int_equal(kvmem_free(kv), BLOCKS);
+    assert_int_equal(kvmem_host_used(kv), 0);
+    assert_true(passes < 200);
 }
 
 static void test_a_gap_in_time_expires_nothing(void **state)
@@ -364,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_dying_workers_cost_no_token),
         cmocka_unit_test(test_resets_give_everything_back_and_hurt_nobody),
         cmocka_unit_test(test_drain_ends_after_the_last_call),
+        cmocka_unit_test(test_an_idle_loop_forgets_what_was_kept_long_enough),
         cmocka_unit_test(test_a_gap_in_time_expires_nothing),
         cmocka_unit_test(test_health_is_ready_while_there_is_nothing_to_do),
         cmocka_unit_test(test_health_leaves_ready_when_calls_wait_and_no_plan_comes),

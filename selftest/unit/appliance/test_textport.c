@@ -152,7 +152,9 @@ static int set_up(void **state)
                              .last_completion_age_us = UINT64_MAX, .uptime_us = 9000000};
     config_defaults(&options);
     call_table_init(&calls, 3, 64, arena);
-    kvmem_init(&kv, 16, 16, 3, 4, arena);
+    kvmem_init(&kv, &(struct kvmem_settings){.device_blocks = 16, .host_blocks = 5,
+                                             .block_tokens = 16, .calls = 3,
+                                             .blocks_per_call = 4}, arena);
     textport_init(&port, &limits, &world, &stats, arena);
     textport_listen(&port, LISTENER);
     return 0;
@@ -303,19 +305,31 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     struct peer *peer = connect_peer();
     programs[1] = (struct program){.in_use = true, .id = {0xab, 0xcd, 0xef, 0x01, 0x77},
                                    .service_us = 2500000, .calls_ended = 7,
-                                   .last_completion_us = 400000};
+                                   .last_completion_us = 400000, .last_arrival_us = 300000};
     uint32_t slot = call_take(&calls);
     calls.calls[slot].state = CALL_RUNNING;
     calls.calls[slot].prompt_tokens = 33;
     calls.calls[slot].program = 1;
+    calls.calls[slot].arrived_us = 1000000 - 80000;
+    calls.calls[slot].cached_tokens = 16;
+    calls.calls[slot].program_next = CALL_NONE;
+    assert_int_equal(kvmem_claim(&kv, slot, 0, calls.calls[slot].tokens, 33), 0);
     kvmem_reserve(&kv, slot, 33);
     const char *text = ask(peer, "programs\n");
-    assert_contains(text, "      1 abcdef01         2500          0      0       7        600\n");
+    assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
+                          "     0        700 -\n");
     assert_null(strstr(text, "77"));
+    programs[1].active_calls = 1;
+    programs[1].first_call = slot;
+    assert_contains(ask(peer, "programs\n"), "      0        700 0\n");
     text = ask(peer, "calls\n");
-    assert_contains(text, " running        1     0      33       0          0          0      3");
+    assert_contains(text, " running        1     0      33       0          0          0      3"
+                          "         0     16         80\n");
+    calls.calls[slot].standby = true;
+    assert_contains(ask(peer, "calls\n"), " standby        1     0      33");
     text = ask(peer, "kv\n");
     assert_contains(text, "blocks_used 3\n");
+    assert_contains(text, "host_blocks_total 5\n");
     assert_contains(text, "calls_with_blocks 1\n");
     text = ask(peer, "queues\n");
     assert_contains(text, "    0       4           50                0               50\n");

@@ -54,9 +54,10 @@ static void test_emit_marks_a_call_once(void **state)
 static void test_step_sections_do_not_overlap(void **state)
 {
     struct step step;
-    step_layout_init(&step.layout, 5, 3, 17, 9);
+    step_layout_init(&step.layout, 5, 3, 17, 9, 21);
     step.base = arena_take(test_arena(), 1, step.layout.total_bytes);
-    assert_true((uint8_t *)step_row(&step, 0) >= step.base + sizeof(struct step_header));
+    assert_true((uint8_t *)step_moves(&step) >= step.base + sizeof(struct step_header));
+    assert_true((uint8_t *)(step_moves(&step) + 21) <= (uint8_t *)step_row(&step, 0));
     assert_true((uint8_t *)step_row(&step, 5) <= (uint8_t *)step_tokens(&step));
     assert_true((uint8_t *)(step_tokens(&step) + 17) <= (uint8_t *)step_blocks(&step, 0));
     assert_true((uint8_t *)step_blocks(&step, 5) <= (uint8_t *)step_out(&step, 0));

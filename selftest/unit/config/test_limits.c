@@ -47,9 +47,14 @@ static void test_limits_defaults(void **state)
     assert_int_equal(limits.context_tokens, 4096);
     assert_int_equal(limits.vocab_tokens, 32000);
     assert_int_equal(limits.batch_calls, 32);
-    assert_int_equal(limits.step_tokens, 256 + 32);
+    assert_int_equal(limits.standby_calls, 8);
+    assert_int_equal(limits.step_tokens, 256 + 32 + 8);
     assert_int_equal(limits.blocks_per_call, 256);
     assert_int_equal(limits.kv_blocks, 32 * 64);
+    assert_int_equal(limits.kv_host_blocks, 32 * 64);
+    assert_int_equal(limits.retain_device_us, 10000000);
+    assert_int_equal(limits.retain_host_us, 120000000);
+    assert_int_equal(limits.retain_drop_us, 600000000);
     assert_int_equal(limits.frame_bytes, 65536);
     assert_int_equal(limits.send_bytes, 65536);
     assert_int_equal(limits.commands, 256 * 8 + 256);
@@ -109,9 +114,69 @@ static void test_limits_defaults_yield_to_fewer_calls(void **state)
     (void)state;
     assert_status(STATUS_OK, DERIVE("limits.calls=5"));
     assert_int_equal(limits.batch_calls, 5);
+    assert_int_equal(limits.standby_calls, 0);
     assert_int_equal(limits.calls_per_connection, 5);
     assert_int_equal(limits.step_tokens, 256 + 5);
     assert_int_equal(limits.commands, 256 * 8 + 5);
+    assert_status(STATUS_OK, DERIVE("limits.calls=5", "sched.batch=3"));
+    assert_int_equal(limits.standby_calls, 2);
+    assert_int_equal(limits.step_tokens, 256 + 3 + 2);
+    assert_status(STATUS_OK, DERIVE("sched.standby=0"));
+    assert_int_equal(limits.standby_calls, 0);
+}
+
+static void test_limits_host_blocks_follow_device_blocks(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=0"));
+    assert_int_equal(limits.kv_host_blocks, 0);
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=2.5", "kv.device_blocks=1001"));
+    assert_int_equal(limits.kv_host_blocks, 2502);
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=1000", "kv.device_blocks=16777216"));
+    assert_int_equal(limits.kv_host_blocks, 1u << 29);      /* no memory for that, but a number */
+}
+
+static void assert_retention(uint64_t device_s, uint64_t host_s, uint64_t drop_s)
+{
+    assert_status(STATUS_OK, config_check(&options, &error));
+    assert_int_equal(limits.retain_device_us, device_s * 1000000);
+    assert_int_equal(limits.retain_host_us, host_s * 1000000);
+    assert_int_equal(limits.retain_drop_us, drop_s * 1000000);
+}
+
+static void test_limits_default_deadlines_yield_to_written_ones(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.retain_drop=0"));
+    assert_retention(0, 0, 0);
+    assert_status(STATUS_OK, DERIVE("kv.retain_drop=60s"));
+    assert_retention(10, 60, 60);
+    assert_status(STATUS_OK, DERIVE("kv.retain_device=15min"));
+    assert_retention(900, 900, 900);
+    assert_status(STATUS_OK, DERIVE("kv.retain_device=3min", "kv.retain_drop=4min"));
+    assert_retention(180, 180, 240);
+    assert_status(STATUS_OK, DERIVE("kv.retain_host=5s"));
+    assert_retention(5, 5, 600);
+    assert_status(STATUS_OK, DERIVE("kv.retain_host=20min"));
+    assert_retention(10, 1200, 1200);
+    assert_status(STATUS_OK,
+                  DERIVE("kv.retain_device=1s", "kv.retain_host=1s", "kv.retain_drop=1s"));
+    assert_retention(1, 1, 1);
+}
+
+static void test_check_written_deadlines_in_disorder_are_refused(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.retain_device=90s", "kv.retain_host=1min"));
+    assert_status(STATUS_CONFIG_OPTION, config_check(&options, &error));
+    assert_refused_with("--set: kv.retain_host = 1min: less than kv.retain_device = 90s, "
+                        "allowed kv.retain_device <= kv.retain_host <= kv.retain_drop");
+    assert_status(STATUS_OK, DERIVE("kv.retain_host=2min", "kv.retain_drop=1min"));
+    assert_status(STATUS_CONFIG_OPTION, config_check(&options, &error));
+    assert_refused_with("kv.retain_drop = 1min: less than kv.retain_host = 2min");
+    assert_status(STATUS_OK, DERIVE("kv.retain_device=2min", "kv.retain_drop=1min"));
+    assert_status(STATUS_CONFIG_OPTION, config_check(&options, &error));
+    assert_refused_with("kv.retain_drop = 1min: less than kv.retain_device = 2min");
 }
 
 static void test_limits_largest_of_everything_fits_32_bits(void **state)
@@ -150,6 +215,9 @@ int main(void)
         cmocka_unit_test_setup(test_limits_call_that_never_fits_is_refused, set_up),
         cmocka_unit_test_setup(test_limits_default_blocks_hold_at_least_one_call, set_up),
         cmocka_unit_test_setup(test_limits_defaults_yield_to_fewer_calls, set_up),
+        cmocka_unit_test_setup(test_limits_host_blocks_follow_device_blocks, set_up),
+        cmocka_unit_test_setup(test_limits_default_deadlines_yield_to_written_ones, set_up),
+        cmocka_unit_test_setup(test_check_written_deadlines_in_disorder_are_refused, set_up),
         cmocka_unit_test_setup(test_limits_largest_of_everything_fits_32_bits, set_up),
         cmocka_unit_test_setup(test_limits_threads_follow_cpus, set_up),
     };

@@ -157,7 +157,7 @@ static void test_load_bad_values_say_what_is_allowed(void **state)
                         "without a space, allowed 1ms .. 24h");
     assert_text_refused("[sched]\npolicy = best\n",
                         "a.ini:2: sched.policy = best: not one of the words, "
-                        "allowed plas|atlas|mlfq|fcfs");
+                        "allowed plas|atlas|mlfq|fcfs|rr");
     assert_text_refused("[limits]\ncalls = 18446744073709551616\n",
                         "a.ini:2: limits.calls = 18446744073709551616: the number is too large, "
                         "allowed 1 .. 1048576");

@@ -3,9 +3,9 @@
  * Goal: a row's tokens and logits depend on its own call and on nothing else.
  * Method: a small random model with odd sizes; the same call is run alone, in batches, in chunks of
  * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2
- * kernels; everything is compared bit for bit. A naive forward pass in double guards against errors
- * that all of these share: the largest difference of a logit must stay below 2e-4 (logits are about
- * 1).
+ * kernels, as an active row and as a standby; everything is compared bit for bit. A naive forward
+ * pass in double guards against errors that all of these share: the largest difference of a logit
+ * must stay below 2e-4 (logits are about 1).
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -36,6 +36,8 @@ static void poison(struct rig *rig)
 {
     memset(rig->kernels->kv, 0xff,
            rig->settings.kv_blocks * rig->kernels->kv_block_floats * sizeof(float));
+    memset(rig->kernels->kv_host, 0xff,
+           rig->settings.kv_host_blocks * rig->kernels->kv_block_floats * sizeof(float));
 }
 
 static void run_alone(struct answer *answer, struct rig *rig, uint32_t first, uint32_t stride)
@@ -212,6 +214,135 @@ static void test_run_heartbeat_grows_each_layer(void **state)
     start_plain(&rig, GGUF_F32);
     run_alone(&alone, &rig, 0, 1);
     assert_true(rig.heartbeat >= DECODED * tiny.gguf.shape.layers * KERNELS_PHASES);
+    kernels_stop(rig.kernels);
+}
+
+/* ---- standbys ---- */
+
+enum { STANDBY_CALLS = 8, STANDBY_PLACES = 3 };
+
+struct standby_call {
+    uint32_t wanted;                /* decode steps of the row */
+    uint32_t stop;                  /* its stop id, or none */
+    uint32_t alone[DECODED];        /* what it says when nobody else is there */
+    uint32_t expected;              /* how many of these */
+};
+
+static uint32_t standby_tokens(uint32_t call)
+{
+    return 5 + call;
+}
+
+/* The rule of step.h, round by round. */
+static void expect_places(struct standby_call *calls)
+{
+    uint32_t next = STANDBY_PLACES;
+    uint32_t places[STANDBY_PLACES] = {0, 1, 2};
+    for (uint32_t round = 0; round < DECODED; round++) {
+        for (uint32_t p = 0; p < STANDBY_PLACES; p++) {
+            struct standby_call *call = &calls[places[p]];
+            bool ends = call->wanted == 0;
+            if (!ends) {
+                uint32_t token = call->alone[call->expected++];
+                ends = call->expected == call->wanted || token == call->stop;
+            }
+            if (ends && next < STANDBY_CALLS) {
+                places[p] = next++;
+            } else if (ends) {
+                places[p] = STANDBY_CALLS;      /* nobody: wants nothing */
+            }
+        }
+    }
+}
+
+/* All but the last token of each call, so that one is left to feed; chunks of a step. */
+static void standby_prefill(struct rig *rig)
+{
+    poison(rig);
+    rig_clear(rig);
+    for (uint32_t i = 0; i < STANDBY_CALLS; i++) {
+        rig_row(rig, prompt + i, standby_tokens(i) - 1, 0, 0);
+        rig_blocks(rig, i, 16 * i, 1);
+    }
+    kernels_run(rig->kernels, &rig->step);
+    rig_clear(rig);
+}
+
+static void standby_row(struct rig *rig, uint32_t call, const struct standby_call *as)
+{
+    uint32_t fed = standby_tokens(call) - 1;
+    uint32_t r = step_header(&rig->step)->rows_count;
+    struct step_row *row = rig_row(rig, prompt + call + fed, 1, fed, as->wanted);
+    row->sampling.stop_ids_count = 1;
+    row->sampling.stop_ids[0] = as->stop;
+    rig_blocks(rig, r, 16 * call, 1);
+}
+
+static void check_standbys(struct rig *rig, struct standby_call *calls)
+{
+    calls[STANDBY_CALLS] = (struct standby_call){.wanted = 0};
+    expect_places(calls);
+    standby_prefill(rig);
+    for (uint32_t i = 0; i < STANDBY_CALLS; i++) {
+        standby_row(rig, i, &calls[i]);
+    }
+    step_header(&rig->step)->rows_active = STANDBY_PLACES;
+    memset(step_out(&rig->step, 0), 0xee, STANDBY_CALLS * sizeof(struct step_out));
+    kernels_run(rig->kernels, &rig->step);
+    for (uint32_t i = 0; i < STANDBY_CALLS; i++) {
+        assert_int_equal(step_out(&rig->step, i)->result, STEP_ROW_OK);
+        assert_int_equal(step_out(&rig->step, i)->produced, calls[i].expected);
+        assert_memory_equal(step_out_tokens(&rig->step, i), calls[i].alone,
+                            calls[i].expected * sizeof(uint32_t));
+    }
+}
+
+static void test_run_standbys_enter_where_rows_have_ended(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct standby_call calls[STANDBY_CALLS + 1] = {0};
+    uint64_t random = 5;
+    uint32_t entered = 0;
+    start_plain(&rig, GGUF_F32);
+    standby_prefill(&rig);
+    for (uint32_t i = 0; i < STANDBY_CALLS; i++) {
+        standby_row(&rig, i, &(struct standby_call){.wanted = DECODED, .stop = UINT32_MAX});
+        kernels_run(rig.kernels, &rig.step);
+        memcpy(calls[i].alone, step_out_tokens(&rig.step, 0), sizeof calls[i].alone);
+        rig_clear(&rig);
+    }
+    for (uint32_t round = 0; round < 60; round++) {
+        for (uint32_t i = 0; i < STANDBY_CALLS; i++) {
+            bool may_be_chunk = i < STANDBY_PLACES;
+            calls[i].wanted = (may_be_chunk ? 0 : 1) + tiny_random(&random) % DECODED;
+            calls[i].stop = tiny_random(&random) % 3 == 0
+                                ? calls[i].alone[tiny_random(&random) % DECODED] : UINT32_MAX;
+            calls[i].expected = 0;
+        }
+        check_standbys(&rig, calls);
+        entered += calls[STANDBY_PLACES].expected > 0;
+    }
+    assert_true(entered > 30);
+    kernels_stop(rig.kernels);
+}
+
+static void test_run_standby_gets_the_place_of_a_failed_row(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct standby_call as = {.wanted = DECODED, .stop = UINT32_MAX};
+    start_plain(&rig, GGUF_F32);
+    standby_prefill(&rig);
+    standby_row(&rig, 0, &as);
+    rig_blocks(&rig, 0, 120, 1);        /* NaN */
+    standby_row(&rig, 1, &as);
+    standby_row(&rig, 2, &as);
+    step_header(&rig.step)->rows_active = 1;
+    kernels_run(rig.kernels, &rig.step);
+    assert_int_equal(step_out(&rig.step, 0)->result, STEP_ROW_NOT_FINITE);
+    assert_int_equal(step_out(&rig.step, 1)->produced, DECODED - 1);
+    assert_int_equal(step_out(&rig.step, 2)->produced, 0);
     kernels_stop(rig.kernels);
 }
 
@@ -442,6 +573,8 @@ int main(void)
         cmocka_unit_test(test_run_stop_id_ends_its_row_only),
         cmocka_unit_test(test_run_not_finite_fails_its_row_only),
         cmocka_unit_test(test_run_heartbeat_grows_each_layer),
+        cmocka_unit_test(test_run_standbys_enter_where_rows_have_ended),
+        cmocka_unit_test(test_run_standby_gets_the_place_of_a_failed_row),
         cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
     };

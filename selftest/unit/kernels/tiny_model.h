@@ -176,6 +176,7 @@ static inline struct kernels_settings rig_settings(enum kernels_simd simd, uint3
     return (struct kernels_settings){
         .simd = simd, .threads = threads, .batch_calls = 8, .steps_per_plan = 8, .step_tokens = 80,
         .context_tokens = 128, .kv_block_tokens = 8, .kv_blocks = 128, .blocks_per_call = 16,
+        .standby_calls = 6, .kv_host_blocks = 40,
     };
 }
 
@@ -191,8 +192,9 @@ static inline void rig_start(struct rig *rig, const struct kernels_settings *set
                   kernels_init(&rig->kernels, settings, weights, arena, &rig->heartbeat));
     rig->kernels->phase_work_min = 0;       /* so small a model would be one thread's alone */
     assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_ENGINE));
-    step_layout_init(&rig->step.layout, settings->batch_calls, settings->steps_per_plan,
-                     settings->step_tokens, settings->blocks_per_call);
+    step_layout_init(&rig->step.layout, settings->batch_calls + settings->standby_calls,
+                     settings->steps_per_plan, settings->step_tokens, settings->blocks_per_call,
+                     2 * settings->kv_blocks);
     rig->step.base = arena_take(arena, 1, rig->step.layout.total_bytes);
 }
 
@@ -201,12 +203,13 @@ static inline void rig_clear(struct rig *rig)
     memset(rig->step.base, 0, rig->step.layout.total_bytes);
 }
 
-/* Adds a greedy row; its blocks are salt, salt + stride, ... modulo the pool. */
+/* Adds a greedy row that runs from the start; its blocks are set by rig_blocks(). */
 static inline struct step_row *rig_row(struct rig *rig, const uint32_t *tokens, uint32_t count,
                                        uint32_t position, uint32_t decode_steps)
 {
     struct step_header *header = step_header(&rig->step);
     struct step_row *row = step_row(&rig->step, header->rows_count++);
+    header->rows_active++;
     *row = (struct step_row){
         .first_position = position,
         .tokens_count = count,

@@ -1,150 +1,165 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: blocks are conserved, each has one owner, and the step record gets the right ids.
- * Method: small pools, every operation followed by kvmem_check(); then random operations against a
- * dumb model that only counts blocks.
+ * Goal: the arithmetic of blocks: what is missing, what is there, what reserve and drop do to it;
+ * and the step record gets the right ids. Method: small tiers, kvmem_check() after each operation.
  */
-#include "selftest/unit/test.h"
-
-#include "kvmem/kvmem.h"
-
-enum { BLOCKS = 10, BLOCK_TOKENS = 4, CALLS = 5, BLOCKS_PER_CALL = 6 };
-
-static struct kvmem *fresh_pool(void)
-{
-    static struct kvmem kv;
-    kvmem_init(&kv, BLOCKS, BLOCK_TOKENS, CALLS, BLOCKS_PER_CALL, test_arena());
-    kvmem_check(&kv);
-    return &kv;
-}
+#include "selftest/unit/kvmem/rig.h"
 
 static void test_plan_matches_what_init_takes(void **state)
 {
     (void)state;
-    struct plan plan = {0};
-    struct arena *arena = test_arena();
+    for (uint32_t host = 0; host < 2 * HOST; host += HOST) {
+        struct kvmem_settings settings = rig_settings(DEVICE, host);
+        struct plan plan = {0};
+        struct arena *arena = test_arena();
+        struct kvmem kv;
+        kvmem_plan(&plan, &settings);
+        kvmem_init(&kv, &settings, arena);
+        assert_int_equal(plan_tier_bytes(&plan, TIER_CORE), arena->used_bytes);
+    }
+}
+
+static void test_init_refuses_deadlines_in_disorder(void **state)
+{
+    (void)state;
     struct kvmem kv;
-    kvmem_plan(&plan, BLOCKS, CALLS, BLOCKS_PER_CALL);
-    kvmem_init(&kv, BLOCKS, BLOCK_TOKENS, CALLS, BLOCKS_PER_CALL, arena);
-    assert_int_equal(plan_tier_bytes(&plan, TIER_CORE), arena->used_bytes);
+    struct kvmem_settings settings = rig_settings(DEVICE, HOST);
+    settings.retain_host_us = settings.retain_drop_us + 1;
+    expect_assert_failure(kvmem_init(&kv, &settings, test_arena()));
 }
 
 static void test_missing_counts_partial_blocks(void **state)
 {
     (void)state;
-    struct kvmem *kv = fresh_pool();
-    assert_int_equal(kvmem_missing(kv, 0, 0), 0);
-    assert_int_equal(kvmem_missing(kv, 0, 1), 1);
-    assert_int_equal(kvmem_missing(kv, 0, 4), 1);
-    assert_int_equal(kvmem_missing(kv, 0, 5), 2);
-    kvmem_reserve(kv, 0, 5);
-    assert_int_equal(kvmem_missing(kv, 0, 8), 0);
-    assert_int_equal(kvmem_missing(kv, 0, 9), 1);
-    assert_int_equal(kvmem_missing(kv, 0, UINT32_MAX), UINT32_MAX / 4 + 1 - 2);
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 0), 0);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 1), 1);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 4), 1);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 5), 2);
+    rig_reserve(rig, 0, 5);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 8), 0);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 9), 1);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, UINT32_MAX), UINT32_MAX / 4 + 1 - 2);
 }
 
-static void test_reserve_grows_and_release_returns_all(void **state)
+static void test_missing_counts_what_is_pinned_on_the_host(void **state)
 {
     (void)state;
-    struct kvmem *kv = fresh_pool();
-    kvmem_reserve(kv, 1, 3);
-    kvmem_reserve(kv, 2, 9);
-    kvmem_reserve(kv, 1, 17);
-    kvmem_reserve(kv, 1, 2);    /* shrinking is not a thing: keeps what it has */
-    kvmem_check(kv);
-    assert_int_equal(kvmem_call_blocks(kv, 1), 5);
-    assert_int_equal(kvmem_call_blocks(kv, 2), 3);
-    assert_int_equal(kvmem_free_blocks(kv), 2);
-    kvmem_release(kv, 1);
-    kvmem_release(kv, 1);       /* free when it has none */
-    kvmem_check(kv);
-    assert_int_equal(kvmem_free_blocks(kv), 7);
+    struct rig *rig = rig_fresh(6, 4);
+    rig_leave(rig, 100, 12, KVMEM_SAVED, 1);
+    rig_run(rig, 0, rig_tokens(200), 24);           /* all six: the three go to the host */
+    rig_drop(rig, 0);
+    assert_int_equal(rig_claim(rig, 1, rig_tokens(100), 16), 12);
+    assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 3);
+    assert_int_equal(kvmem_missing(&rig->kv, 1, 12), 3);
+    assert_int_equal(kvmem_missing(&rig->kv, 1, 16), 4);
+    rig_reserve(rig, 1, 16);
+    assert_int_equal(kvmem_owned(&rig->kv), 4);
+}
+
+static void test_reserve_grows_and_drop_returns_all(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_reserve(rig, 1, 3);
+    rig_reserve(rig, 2, 9);
+    rig_reserve(rig, 1, 17);
+    rig_reserve(rig, 1, 2);     /* shrinking is not a thing: keeps what it has */
+    assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 5);
+    assert_int_equal(kvmem_call_blocks(&rig->kv, 2), 3);
+    assert_int_equal(kvmem_free(&rig->kv), 2);
+    assert_int_equal(kvmem_available(&rig->kv), 2);
+    assert_int_equal(kvmem_owned(&rig->kv), 8);
+    rig_drop(rig, 1);
+    rig_drop(rig, 1);           /* free when it has none */
+    assert_int_equal(kvmem_free(&rig->kv), 7);
+    assert_int_equal(kvmem_host_used(&rig->kv), 0);
 }
 
 static void test_reserve_beyond_the_pool_is_our_bug(void **state)
 {
     (void)state;
-    struct kvmem *kv = fresh_pool();
-    kvmem_reserve(kv, 0, BLOCKS_PER_CALL * BLOCK_TOKENS);
-    expect_assert_failure(kvmem_reserve(kv, 1, 5 * BLOCK_TOKENS));
-    expect_assert_failure(kvmem_reserve(kv, 0, (BLOCKS_PER_CALL + 1) * BLOCK_TOKENS));
-    expect_assert_failure(kvmem_reserve(kv, CALLS, 1));
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    kvmem_reserve(&rig->kv, 0, BLOCKS_PER_CALL * BLOCK_TOKENS);
+    expect_assert_failure(kvmem_reserve(&rig->kv, 1, 5 * BLOCK_TOKENS));
+    expect_assert_failure(kvmem_reserve(&rig->kv, 0, (BLOCKS_PER_CALL + 1) * BLOCK_TOKENS));
+    expect_assert_failure(kvmem_reserve(&rig->kv, CALLS, 1));
 }
 
-static void test_check_sees_a_block_with_two_owners(void **state)
+static void test_reserve_while_a_step_is_bound_is_our_bug(void **state)
 {
     (void)state;
-    struct kvmem *kv = fresh_pool();
-    kvmem_reserve(kv, 0, 8);
-    kvmem_reserve(kv, 1, 8);
-    kv->table[1 * BLOCKS_PER_CALL] = kv->table[0];
-    expect_assert_failure(kvmem_check(kv));
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_bind(rig);
+    expect_assert_failure(kvmem_reserve(&rig->kv, 0, 1));
+    expect_assert_failure(kvmem_expire(&rig->kv, 1, true));
+    expect_assert_failure(kvmem_bind(&rig->kv, &rig->step));
+    kvmem_moved(&rig->kv);
+    rig_reserve(rig, 0, 1);
+}
+
+static void test_settle_without_a_claim_is_our_bug(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_reserve(rig, 0, 8);     /* under which salt? */
+    expect_assert_failure(kvmem_settle(&rig->kv, 0, rig_tokens(1), 8));
 }
 
 static void test_bind_writes_the_ids_a_row_needs(void **state)
 {
     (void)state;
-    struct kvmem kv;
-    struct arena *arena = test_arena();
-    struct step step;
-    kvmem_init(&kv, BLOCKS, BLOCK_TOKENS, CALLS, BLOCKS_PER_CALL, arena);
-    step_layout_init(&step.layout, 2, 4, 16, BLOCKS_PER_CALL);
-    step.base = arena_take(arena, 1, step.layout.total_bytes);
-    kvmem_reserve(&kv, 3, 24);
-    kvmem_reserve(&kv, 0, 4);
-    step_header(&step)->rows_count = 2;
-    *step_row(&step, 0) = (struct step_row){
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    struct step *step = &rig->step;
+    rig_reserve(rig, 3, 24);
+    rig_reserve(rig, 0, 4);
+    step_header(step)->rows_count = 2;
+    *step_row(step, 0) = (struct step_row){
         .call = 3, .first_position = 6, .tokens_count = 1, .decode_steps = 3};
-    *step_row(&step, 1) = (struct step_row){.call = 0, .tokens_count = 4, .decode_steps = 1};
-    kvmem_bind(&kv, &step);
-    assert_int_equal(step_row(&step, 0)->blocks_count, 3);  /* positions 0 .. 8 */
-    assert_int_equal(step_row(&step, 1)->blocks_count, 1);  /* the sampled token is not fed */
+    *step_row(step, 1) = (struct step_row){.call = 0, .tokens_count = 4, .decode_steps = 1};
+    kvmem_bind(&rig->kv, step);
+    kvmem_moved(&rig->kv);
+    assert_int_equal(step_row(step, 0)->blocks_count, 3);   /* positions 0 .. 8 */
+    assert_int_equal(step_row(step, 1)->blocks_count, 1);   /* the sampled token is not fed */
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(step_blocks(&step, 0)[i], kv.table[3 * BLOCKS_PER_CALL + i]);
+        assert_int_equal(step_blocks(step, 0)[i], rig_block(rig, 3, i));
     }
-    assert_int_equal(step_blocks(&step, 1)[0], kv.table[0]);
-    step_row(&step, 1)->decode_steps = 2;
-    expect_assert_failure(kvmem_bind(&kv, &step));
+    assert_int_equal(step_blocks(step, 1)[0], rig_block(rig, 0, 0));
+    step_row(step, 1)->decode_steps = 2;
+    expect_assert_failure(kvmem_bind(&rig->kv, step));
 }
 
-static void test_random_operations_conserve_blocks(void **state)
+static void test_lost_forgets_everything(void **state)
 {
     (void)state;
-    struct kvmem *kv = fresh_pool();
-    uint32_t owned[CALLS] = {0};
-    uint64_t random = 0x9e3779b97f4a7c15u;
-    for (uint32_t round = 0; round < 20000; round++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        uint32_t call = (uint32_t)(random >> 33) % CALLS;
-        uint32_t tokens = (uint32_t)(random >> 40) % (BLOCKS_PER_CALL * BLOCK_TOKENS + 1);
-        uint32_t needed = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-        uint32_t free_blocks = BLOCKS;
-        for (uint32_t i = 0; i < CALLS; i++) {
-            free_blocks -= owned[i];
-        }
-        if ((random >> 60) < 5) {
-            kvmem_release(kv, call);
-            owned[call] = 0;
-        } else if (kvmem_missing(kv, call, tokens) <= kvmem_free_blocks(kv)) {
-            assert_true(needed <= owned[call] || needed - owned[call] <= free_blocks);
-            kvmem_reserve(kv, call, tokens);
-            owned[call] = needed > owned[call] ? needed : owned[call];
-        }
-        kvmem_check(kv);
-        assert_int_equal(kvmem_call_blocks(kv, call), owned[call]);
-    }
+    struct rig *rig = rig_fresh(6, 4);
+    rig_leave(rig, 100, 12, KVMEM_SAVED, 1);
+    rig_claim(rig, 0, rig_tokens(200), 24);
+    rig_reserve(rig, 0, 24);
+    rig_bind(rig);
+    expect_assert_failure(kvmem_lost(&rig->kv));    /* a call still owns blocks */
+    rig_drop(rig, 0);
+    kvmem_lost(&rig->kv);
+    kvmem_check(&rig->kv);
+    assert_int_equal(kvmem_free(&rig->kv), 6);
+    assert_int_equal(kvmem_host_used(&rig->kv), 0);
+    assert_int_equal(rig_claim(rig, 1, rig_tokens(100), 24), 0);
+    assert_int_equal(rig_step(rig), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_matches_what_init_takes),
+        cmocka_unit_test(test_init_refuses_deadlines_in_disorder),
         cmocka_unit_test(test_missing_counts_partial_blocks),
-        cmocka_unit_test(test_reserve_grows_and_release_returns_all),
+        cmocka_unit_test(test_missing_counts_what_is_pinned_on_the_host),
+        cmocka_unit_test(test_reserve_grows_and_drop_returns_all),
         cmocka_unit_test(test_reserve_beyond_the_pool_is_our_bug),
-        cmocka_unit_test(test_check_sees_a_block_with_two_owners),
+        cmocka_unit_test(test_reserve_while_a_step_is_bound_is_our_bug),
+        cmocka_unit_test(test_settle_without_a_claim_is_our_bug),
         cmocka_unit_test(test_bind_writes_the_ids_a_row_needs),
-        cmocka_unit_test(test_random_operations_conserve_blocks),
+        cmocka_unit_test(test_lost_forgets_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

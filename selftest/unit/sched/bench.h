@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a scheduler on a bench: call table, exchange, KV pool and step record around it, a clock
- * that the test turns, and the fake engine, whose tokens betray every mistake.
+ * What: a scheduler on a bench: call table, exchange, KV pool of both tiers and step record around
+ * it, a clock that the test turns, and the fake engine, whose tokens betray every mistake.
  */
 #include "selftest/unit/test.h"
 
@@ -12,7 +12,9 @@
 enum {
     BENCH_CALLS = 48, BENCH_CONTEXT = 96, BENCH_BLOCK_TOKENS = 4, BENCH_BLOCKS_MAX = 1024,
     BENCH_BLOCKS_PER_CALL = BENCH_CONTEXT / BENCH_BLOCK_TOKENS, BENCH_VOCAB = 50,
-    BENCH_BATCH_MAX = 16, BENCH_STEPS_MAX = 8, BENCH_PREFILL_MAX = 32, BENCH_COMMANDS = 64,
+    BENCH_BATCH_MAX = 16, BENCH_STANDBY_MAX = 8,
+    BENCH_ROWS_MAX = BENCH_BATCH_MAX + BENCH_STANDBY_MAX,
+    BENCH_STEPS_MAX = 8, BENCH_PREFILL_MAX = 32, BENCH_COMMANDS = 64,
     BENCH_UNIT = 1000,              /* microseconds of a unit of time */
 };
 
@@ -38,27 +40,46 @@ static inline struct sched_settings bench_settings(enum sched_policy policy)
         .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8};
 }
 
-static inline struct bench *bench_start(const struct sched_settings *settings, uint32_t blocks)
+/* No host tier; what ends stays cached until somebody needs the room. */
+static inline struct kvmem_settings bench_kv(uint32_t device_blocks)
+{
+    return (struct kvmem_settings){
+        .device_blocks = device_blocks, .block_tokens = BENCH_BLOCK_TOKENS, .calls = BENCH_CALLS,
+        .blocks_per_call = BENCH_BLOCKS_PER_CALL, .retain_device_us = UINT64_MAX / 4,
+        .retain_host_us = UINT64_MAX / 4, .retain_drop_us = UINT64_MAX / 4};
+}
+
+static inline struct bench *bench_start_kv(const struct sched_settings *settings,
+                                           const struct kvmem_settings *kv)
 {
     static struct bench bench;
     struct arena *arena = test_arena();
-    assert_true(blocks <= BENCH_BLOCKS_MAX);
+    assert_true(kv->device_blocks + kv->host_blocks <= BENCH_BLOCKS_MAX);
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
     exchange_init(&bench.exchange, BENCH_COMMANDS, BENCH_CALLS, arena);
-    kvmem_init(&bench.kv, blocks, BENCH_BLOCK_TOKENS, BENCH_CALLS, BENCH_BLOCKS_PER_CALL, arena);
-    step_layout_init(&bench.step.layout, BENCH_BATCH_MAX, BENCH_STEPS_MAX,
-                     BENCH_PREFILL_MAX + BENCH_BATCH_MAX, BENCH_BLOCKS_PER_CALL);
+    kvmem_init(&bench.kv, kv, arena);
+    step_layout_init(&bench.step.layout, BENCH_ROWS_MAX, BENCH_STEPS_MAX,
+                     BENCH_PREFILL_MAX + BENCH_ROWS_MAX, BENCH_BLOCKS_PER_CALL,
+                     kvmem_moves_max(kv->device_blocks));
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,
                                         .blocks = BENCH_BLOCKS_MAX,
                                         .block_tokens = BENCH_BLOCK_TOKENS,
-                                        .vocab_tokens = BENCH_VOCAB};
+                                        .vocab_tokens = BENCH_VOCAB,
+                                        .steps_per_plan = settings->steps_per_plan};
     sched_init(&bench.sched, settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
                &bench.stats, arena);
+    fake_engine_forget(&bench.engine);
     sched_check(&bench.sched);
     return &bench;
+}
+
+static inline struct bench *bench_start(const struct sched_settings *settings, uint32_t blocks)
+{
+    struct kvmem_settings kv = bench_kv(blocks);
+    return bench_start_kv(settings, &kv);
 }
 
 static inline struct call *bench_at(struct bench *bench, uint32_t call)

@@ -2,9 +2,10 @@
 #pragma once
 /*
  * What: the dumb model of the scheduler. Calls lie in a plain array, which is sorted for every
- * plan; blocks are numbers, recounted for every victim; nothing is kept that can be worked out.
- * It follows the words of docs/scheduling.md, not the code of sched/. Only where the tokens
- * themselves decide when a call ends does it look at the product's records.
+ * plan; nothing is kept that can be worked out. It follows the words of docs/scheduling.md, not
+ * the code of sched/. What is cached where is kvmem's business, so of a plan it takes over which
+ * positions a call found and which calls lost their blocks, and asks whether both were right; the
+ * same for tokens that decide when a call ends. All the rest it works out by itself.
  */
 #include "selftest/unit/sched/bench.h"
 
@@ -13,8 +14,8 @@ enum { MODEL_PROGRAMS = 6 };
 enum fault { FAULT_NONE, FAULT_NAN, FAULT_TOKEN, FAULT_COUNT, FAULT_SILENT };
 
 struct model_call {
-    bool open, running, paused, cancel, expired, stop_text;
-    uint32_t program, prompt, max, generated, kv, computed, blocks, queue, preemptions, promotions;
+    bool open, running, standby, paused, cancel, expired, stop_text, resident, has_run;
+    uint32_t program, prompt, max, generated, kv, computed, cached, queue, preemptions, promotions;
     uint32_t stop_text_tokens;
     int64_t order;
     enum call_finish finish;
@@ -23,14 +24,16 @@ struct model_call {
 
 struct model {
     struct sched_settings set;
-    uint32_t blocks, used;
+    struct kvmem_settings kv;
     uint64_t now, submitted;
     int64_t first_order, last_order;
     struct model_call calls[BENCH_CALLS];
-    uint64_t service[MODEL_PROGRAMS], wait[MODEL_PROGRAMS];
-    uint32_t rows[BENCH_BATCH_MAX], chunk[BENCH_BATCH_MAX], decode[BENCH_BATCH_MAX];
-    enum fault fault[BENCH_BATCH_MAX];
-    uint32_t rows_count;
+    uint64_t service[MODEL_PROGRAMS], wait[MODEL_PROGRAMS], halved[MODEL_PROGRAMS];
+    bool known[MODEL_PROGRAMS];
+    uint32_t rows[BENCH_ROWS_MAX], chunk[BENCH_ROWS_MAX], decode[BENCH_ROWS_MAX];
+    uint32_t produced[BENCH_ROWS_MAX];              /* of standbys */
+    enum fault fault[BENCH_ROWS_MAX];
+    uint32_t rows_count, rows_active;
     bool busy;
 };
 
@@ -59,10 +62,24 @@ static void model_accrue(struct model_call *call)
     call->since = m.now;
 }
 
+static void model_decay(uint32_t program)
+{
+    uint64_t half_life = m.set.half_life_us;
+    if (!m.known[program]) {
+        m.known[program] = true;
+        m.halved[program] = m.now;
+    }
+    while (half_life > 0 && m.now - m.halved[program] >= half_life) {
+        m.service[program] /= 2;
+        m.halved[program] += half_life;
+    }
+}
+
 static void model_arrive(uint32_t index, uint32_t program, uint32_t prompt, uint32_t max,
                          uint64_t deadline)
 {
     struct model_call *call = &m.calls[index];
+    model_decay(program);
     *call = (struct model_call){.open = true, .program = program, .prompt = prompt, .max = max,
                                 .deadline = deadline, .since = m.now,
                                 .priority = m.service[program]};
@@ -78,8 +95,8 @@ static void model_arrive(uint32_t index, uint32_t program, uint32_t prompt, uint
 
 static void model_drop(struct model_call *call)
 {
-    m.used -= call->blocks;
-    call->blocks = call->kv = 0;
+    call->resident = false;
+    call->kv = 0;
 }
 
 static void model_end(struct model_call *call, enum call_finish finish)
@@ -88,6 +105,7 @@ static void model_end(struct model_call *call, enum call_finish finish)
     if (!call->running) {
         model_accrue(call);
     }
+    model_decay(call->program);
     if (m.set.policy != SCHED_ATLAS) {
         m.service[call->program] += call->all_service;
     } else if (path > m.service[call->program]) {
@@ -102,7 +120,7 @@ static void model_end(struct model_call *call, enum call_finish finish)
         call->generated = call->stop_text_tokens;
     }
     call->finish = finish;
-    call->open = call->running = false;
+    call->open = call->running = call->standby = false;
 }
 
 /* Open calls in order, by insertion sort. */
@@ -160,75 +178,203 @@ static void model_promote_all(void)
     }
 }
 
-/* Frees blocks until `missing` are there; false, with nothing changed, when that cannot be. */
-static bool model_make_room(uint32_t self, const bool *visited, uint32_t missing)
+/* ---- a plan: what it may have been ----------------------------------------------------------- */
+
+static bool model_skips(const struct model_call *call)
 {
-    for (bool trial = true;; trial = false) {
-        uint32_t gain = 0;
-        uint32_t victim = CALL_NONE;
-        for (uint32_t i = 0; i < BENCH_CALLS; i++) {
-            const struct model_call *call = &m.calls[i];
-            if (!call->open || i == self || call->blocks == 0 ||
-                (visited[i] && !call->paused && !call->cancel)) {
-                continue;
-            }
-            gain += call->blocks;
-            if (victim == CALL_NONE || call->queue > m.calls[victim].queue ||
-                (call->queue == m.calls[victim].queue && call->order > m.calls[victim].order)) {
-                victim = i;
-            }
+    return call->paused || call->cancel;
+}
+
+static bool model_was_preempted(const struct bench *bench, uint32_t index)
+{
+    uint32_t preemptions = bench->calls.calls[index].preemptions;
+    assert_true(preemptions - m.calls[index].preemptions <= 1);
+    return preemptions > m.calls[index].preemptions;
+}
+
+/* Victims were resident, and those behind them went first. */
+static void model_take_victims(const struct bench *bench, const uint32_t *sorted, uint32_t count)
+{
+    bool must_go = false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct model_call *call = &m.calls[sorted[i]];
+        bool was_preempted = model_was_preempted(bench, sorted[i]);
+        assert_true(call->resident || !was_preempted);
+        assert_true(!must_go || was_preempted || !call->resident);
+        must_go = must_go || (was_preempted && !model_skips(call));
+        if (was_preempted) {
+            call->preemptions++;
+            model_drop(call);
         }
-        uint32_t free_blocks = m.blocks - m.used;
-        if (missing > free_blocks + gain) {
-            assert_true(trial);
-            return false;
-        }
-        if (missing <= free_blocks) {
-            return true;
-        }
-        m.calls[victim].preemptions++;
-        model_drop(&m.calls[victim]);
     }
 }
 
-static void model_plan(void)
+/* The call has a row, or would have one: what it feeds and samples. */
+static uint32_t model_chunk(const struct model_call *call, uint32_t budget)
 {
-    uint32_t sorted[BENCH_CALLS];
-    bool visited[BENCH_CALLS] = {false};
-    uint32_t budget = m.set.prefill_tokens;
-    model_promote_all();
-    uint32_t count = model_sort(sorted);
-    m.rows_count = 0;
-    for (uint32_t i = 0; i < count && m.rows_count < m.set.batch_calls; i++) {
-        struct model_call *call = &m.calls[sorted[i]];
-        uint32_t remaining = call->prompt + call->generated - call->kv;
-        uint32_t chunk = remaining < budget ? remaining : budget;
-        uint32_t decode = call->max - call->generated;
-        visited[sorted[i]] = true;
-        if (call->paused || call->cancel) {
-            call->since = m.now;
-            continue;
-        }
-        chunk = remaining == 1 ? 1 : chunk;
-        if (chunk == 0) {
-            continue;
-        }
-        decode = decode < m.set.steps_per_plan ? decode : m.set.steps_per_plan;
-        decode = chunk < remaining ? 0 : decode;
-        uint32_t positions = call->kv + chunk + (decode > 0 ? decode - 1 : 0);
-        uint32_t needed = (positions + BENCH_BLOCK_TOKENS - 1) / BENCH_BLOCK_TOKENS;
-        uint32_t missing = needed > call->blocks ? needed - call->blocks : 0;
-        if (!model_make_room(sorted[i], visited, missing)) {
-            break;
-        }
-        call->blocks += missing;
-        m.used += missing;
-        budget -= remaining == 1 ? 0 : chunk;
-        m.rows[m.rows_count] = sorted[i];
-        m.chunk[m.rows_count] = chunk;
-        m.decode[m.rows_count++] = decode;
+    uint32_t remaining = call->prompt + call->generated - call->kv;
+    return remaining == 1 || remaining < budget ? remaining : budget;
+}
+
+static void model_found(const struct bench *bench, struct model_call *call, uint32_t index,
+                        uint32_t found)
+{
+    assert_true(found < call->prompt + call->generated);
+    assert_true(m.set.sharing != SCHED_SHARING_OFF || found <= call->computed);
+    assert_true(kvmem_call_blocks(&bench->kv, index) > 0);
+    call->resident = true;
+    call->kv = found;
+    call->computed = found > call->computed ? found : call->computed;
+}
+
+static void model_row(const struct bench *bench, uint32_t index, uint32_t *budget)
+{
+    struct model_call *call = &m.calls[index];
+    uint32_t row = m.rows_count++;
+    const struct step_row *got = step_row(&bench->step, row);
+    if (!call->resident) {
+        model_found(bench, call, index, got->first_position);
+    }
+    uint32_t remaining = call->prompt + call->generated - call->kv;
+    uint32_t decode = call->max - call->generated;
+    m.rows[row] = index;
+    m.chunk[row] = model_chunk(call, *budget);
+    m.decode[row] = m.chunk[row] < remaining ? 0
+                    : decode < m.set.steps_per_plan ? decode : m.set.steps_per_plan;
+    *budget -= remaining == 1 ? 0 : m.chunk[row];
+    assert_int_equal(got->first_position, call->kv);
+    assert_int_equal(got->tokens_count, m.chunk[row]);
+    assert_int_equal(got->decode_steps, m.decode[row]);
+}
+
+/* A call that could run has no row though the batch is not full: then nobody behind it has blocks,
+ * and no call that cannot run. */
+static void model_did_not_fit(const uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    assert_true(m.rows_count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct model_call *call = &m.calls[sorted[i]];
+        assert_false((i > at || model_skips(call)) && call->resident);
     }
 }
+
+/* Without budget, a call that has run before may need none: what it found is not known, only
+ * whether the walk went on behind it. */
+static bool model_ended_unseen(const struct bench *bench, const uint32_t *sorted, uint32_t count,
+                               uint32_t at)
+{
+    return m.calls[sorted[at]].computed > 0 && at + 1 < count &&
+           bench->calls.calls[sorted[at + 1]].walk_sequence != bench->sched.sequence;
+}
+
+/* Returns the place in the order of the first call that the walk did not see. */
+static uint32_t model_walk(const struct bench *bench, const uint32_t *sorted, uint32_t count)
+{
+    const struct step_header *header = step_header(&bench->step);
+    uint32_t budget = m.set.prefill_tokens;
+    for (uint32_t i = 0; i < count; i++) {
+        struct model_call *call = &m.calls[sorted[i]];
+        if (m.rows_count == m.set.batch_calls) {
+            return i;
+        }
+        if (model_skips(call)) {
+            call->since = m.now;
+        } else if (m.rows_count < header->rows_active &&
+                   step_row(&bench->step, m.rows_count)->call == sorted[i]) {
+            model_row(bench, sorted[i], &budget);
+        } else if (model_chunk(call, budget) > 0 ||
+                   (!call->resident && model_ended_unseen(bench, sorted, count, i))) {
+            model_did_not_fit(sorted, count, i);
+            return i + 1;
+        }
+    }
+    return count;
+}
+
+static void model_standbys(const struct bench *bench, const uint32_t *sorted, uint32_t count,
+                           uint32_t at)
+{
+    uint32_t rows = step_header(&bench->step)->rows_count;
+    for (; at < count && m.set.steps_per_plan > 1 && m.rows_active > 0; at++) {
+        struct model_call *call = &m.calls[sorted[at]];
+        uint32_t known = call->prompt + call->generated;
+        uint32_t decode = call->max - call->generated;
+        decode = decode < m.set.steps_per_plan - 1 ? decode : m.set.steps_per_plan - 1;
+        bool can = call->resident && !model_skips(call) && call->kv + 1 == known;
+        const struct step_row *got = step_row(&bench->step, m.rows_count);
+        if (m.rows_count < rows && got->call == sorted[at]) {
+            assert_true(can);
+            assert_int_equal(got->first_position, call->kv);
+            assert_int_equal(got->tokens_count, 1);
+            assert_int_equal(got->decode_steps, decode);
+            m.rows[m.rows_count] = sorted[at];
+            m.chunk[m.rows_count] = 1;
+            m.decode[m.rows_count++] = decode;
+        } else if (m.rows_count - m.rows_active < m.set.standby_calls && can) {
+            /* There must have been no room. */
+            assert_true(kvmem_missing(&bench->kv, sorted[at], known + decode - 1) > 0);
+        }
+    }
+    assert_true(m.rows_count - m.rows_active <= m.set.standby_calls);
+}
+
+static void model_prefetched(const struct bench *bench, const uint32_t *sorted, uint32_t count,
+                             uint32_t at)
+{
+    uint32_t prefetched = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct model_call *call = &m.calls[sorted[i]];
+        if (!call->resident && kvmem_call_blocks(&bench->kv, sorted[i]) > 0) {
+            assert_true(m.set.prefetch && i >= at && !model_skips(call));
+            model_found(bench, call, sorted[i], bench->calls.calls[sorted[i]].kv_tokens);
+            prefetched++;
+        }
+    }
+    assert_true(prefetched <= m.set.batch_calls);
+}
+
+/* Time has come to m.now and the queues are as they were when the plan began. */
+static void model_follow_plan(const struct bench *bench, bool planned)
+{
+    uint32_t sorted[BENCH_CALLS];
+    const struct step_header *header = step_header(&bench->step);
+    uint32_t count = model_sort(sorted);
+    m.rows_count = m.rows_active = 0;
+    model_take_victims(bench, sorted, count);
+    uint32_t at = model_walk(bench, sorted, count);
+    m.rows_active = m.rows_count;
+    assert_int_equal(header->rows_active, m.rows_active);
+    assert_int_equal(planned, m.rows_active > 0);
+    model_standbys(bench, sorted, count, at);
+    assert_int_equal(header->rows_count, m.rows_count);
+    model_prefetched(bench, sorted, count, at);
+    for (uint32_t i = 0; i < m.rows_count; i++) {
+        m.calls[m.rows[i]].standby = i >= m.rows_active;
+    }
+}
+
+static void model_begin_row(struct model_call *call)
+{
+    uint32_t found = call->kv < call->prompt ? call->kv : call->prompt;
+    call->cached = !call->has_run || found < call->cached ? found : call->cached;
+    call->has_run = true;
+}
+
+static void model_launch(void)
+{
+    for (uint32_t i = 0; i < m.rows_count; i++) {
+        struct model_call *call = &m.calls[m.rows[i]];
+        if (!call->standby) {
+            model_accrue(call);
+            model_begin_row(call);
+        }
+        call->running = true;
+    }
+    m.busy = m.rows_count > 0;
+    m.submitted = m.now;
+}
+
+/* ---- a step that comes back ------------------------------------------------------------------ */
 
 /* The oracle's own tokens tell when the call ends, and why. */
 static enum call_finish model_take(struct model_call *call, const struct call *real,
@@ -249,10 +395,35 @@ static enum call_finish model_take(struct model_call *call, const struct call *r
     return CALL_FINISH_NONE;
 }
 
+/* Was it served? Its waiting ends when it entered. */
+static bool model_standby_entered(uint32_t row, uint64_t *duration)
+{
+    struct model_call *call = &m.calls[m.rows[row]];
+    uint32_t rounds = m.produced[row] < m.decode[row] ? m.produced[row] : m.decode[row];
+    call->standby = false;
+    if (m.fault[row] == FAULT_NONE && rounds == 0) {
+        return false;
+    }
+    *duration = *duration * rounds / m.set.steps_per_plan;
+    uint64_t entered = m.now - *duration;
+    call->wait += entered - call->since;
+    call->all_wait += entered - call->since;
+    m.decode[row] = rounds;
+    model_begin_row(call);
+    return true;
+}
+
 /* Returns whether the row's call goes on. */
 static bool model_settle_row(uint32_t row, uint64_t duration, const struct call *real)
 {
     struct model_call *call = &m.calls[m.rows[row]];
+    if (call->standby && !model_standby_entered(row, &duration)) {
+        call->running = false;
+        if (call->cancel || call->expired) {
+            model_end(call, CALL_FINISH_DEADLINE);
+        }
+        return call->open;
+    }
     enum call_finish finish = m.fault[row] != FAULT_NONE ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
     call->service += duration;
     call->all_service += duration;
@@ -281,37 +452,40 @@ static bool model_settle_row(uint32_t row, uint64_t duration, const struct call 
 /* `real` is the call table as it was before the product settled. */
 static void model_settle(const struct call *real, uint64_t duration)
 {
-    bool goes_on[BENCH_BATCH_MAX];
+    bool goes_on[BENCH_ROWS_MAX];
     m.busy = false;
     for (uint32_t i = 0; i < m.rows_count; i++) {
         goes_on[i] = model_settle_row(i, duration, &real[m.rows[i]]);
     }
+    bool to_head = m.set.demoted_to_head && m.set.policy != SCHED_ROUND_ROBIN;
     for (uint32_t i = 0; i < m.rows_count; i++) {
-        uint32_t row = m.set.demoted_to_head ? m.rows_count - 1 - i : i;
+        uint32_t row = to_head ? m.rows_count - 1 - i : i;
         struct model_call *call = &m.calls[m.rows[row]];
-        if (goes_on[row] && call->quantum == 0 && call->queue + 1 < m.set.queues) {
-            model_enter(call, call->queue + 1, m.set.demoted_to_head);
+        bool is_last = call->queue + 1 == m.set.queues;
+        bool leaves = call->quantum == 0 && (!is_last || m.set.policy == SCHED_ROUND_ROBIN);
+        if (goes_on[row] && leaves) {
+            model_enter(call, is_last ? call->queue : call->queue + 1, to_head);
         }
     }
 }
 
 static void model_lost(void)
 {
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        if (m.calls[i].open && m.calls[i].resident) {
+            m.calls[i].preemptions++;
+            model_drop(&m.calls[i]);
+        }
+    }
     for (uint32_t i = 0; i < m.rows_count && m.busy; i++) {
         struct model_call *call = &m.calls[m.rows[i]];
-        call->running = false;
-        call->since = m.submitted;
+        call->since = call->standby ? call->since : m.submitted;
+        call->running = call->standby = false;
         if (call->cancel || call->expired) {
             model_end(call, CALL_FINISH_DEADLINE);
         }
     }
     m.busy = false;
-    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
-        if (m.calls[i].open && m.calls[i].blocks > 0) {
-            m.calls[i].preemptions++;
-            model_drop(&m.calls[i]);
-        }
-    }
 }
 
 static void model_expire(void)

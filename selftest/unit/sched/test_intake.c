@@ -20,7 +20,7 @@ static void assert_ended(struct bench *bench, uint32_t call, enum call_finish fi
     assert_int_equal(bench_at(bench, call)->status, status);
     assert_true(bench_at(bench, call)->emit.queued);
     assert_true(sched_is_idle(&bench->sched));
-    assert_int_equal(kvmem_free_blocks(&bench->kv), 8);
+    assert_int_equal(kvmem_owned(&bench->kv), 0);
 }
 
 static void test_plan_matches_what_init_takes(void **state)

@@ -147,7 +147,7 @@ static void test_short_blocks_come_from_the_lowest_newest_call(void **state)
     uint32_t old = bench_call(bench, 1, 12, 9);     /* 3 blocks, then demoted */
     uint32_t newer = bench_call(bench, 2, 12, 9);   /* 3 blocks, then demoted */
     assert_true(bench_step(bench));
-    assert_int_equal(kvmem_free_blocks(&bench->kv), 4);
+    assert_int_equal(kvmem_available(&bench->kv), 4);
     uint32_t urgent = bench_call(bench, 3, 20, 2);  /* 5 blocks */
     assert_true(bench_launch(bench));
     assert_int_equal(step_row(&bench->step, 0)->call, urgent);
@@ -242,7 +242,9 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     settings.programs = 200;
     call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena);
     exchange_init(&bench->exchange, 256, 200, arena);
-    kvmem_init(&bench->kv, 16, BENCH_BLOCK_TOKENS, 200, BENCH_BLOCKS_PER_CALL, arena);
+    struct kvmem_settings kv = bench_kv(16);
+    kv.calls = 200;
+    kvmem_init(&bench->kv, &kv, arena);
     bench->step.base = arena_take(arena, 1, bench->step.layout.total_bytes);
     sched_plan_memory(&unused, &settings);
     sched_init(&sched, &settings, &bench->calls, &bench->exchange, &bench->kv, &bench->step,

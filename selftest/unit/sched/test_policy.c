@@ -86,6 +86,89 @@ static void test_parallel_calls_cost_width_under_plas_and_depth_under_atlas(void
     }
 }
 
+/* Figure 9 in small: a program fans out to four calls and merges, beside a stream of new programs.
+ * Its way to the merge is two units long, however wide: under atlas the merge enters the first
+ * queue and waits its turn, under plas it stands below the whole stream. */
+static uint64_t fan_out_ends_us(enum sched_policy policy)
+{
+    struct sched_settings settings = bench_settings(policy);
+    settings.quantum_us = 3 * BENCH_UNIT;
+    settings.batch_calls = 1;
+    struct bench *bench = bench_start(&settings, 256);
+    const struct program *wide = &bench->sched.programs[0];
+    uint32_t merge = CALL_NONE;
+    uint32_t other = CALL_NONE;
+    for (uint32_t i = 0; i < 4; i++) {
+        bench_call(bench, 1, 1, 2);
+    }
+    for (uint32_t i = 0; merge == CALL_NONE || bench_at(bench, merge)->finished_us == 0; i++) {
+        if (i < 20 && (other == CALL_NONE || bench_at(bench, other)->state == CALL_FINISHED)) {
+            other = bench_call(bench, 10 + i, 1, 2);
+        }
+        assert_true(bench_step(bench));
+        if (merge == CALL_NONE && wide->calls_ended == 4) {
+            merge = bench_call(bench, 1, 1, 2);
+        }
+    }
+    return bench_at(bench, merge)->finished_us;
+}
+
+static void test_fan_out_and_merge_end_sooner_by_depth_than_by_width(void **state)
+{
+    (void)state;
+    assert_true(fan_out_ends_us(SCHED_ATLAS) < fan_out_ends_us(SCHED_PLAS));
+}
+
+/* Cancelled, expired, failed or complete: what a call has received counts. */
+static void test_aborted_calls_are_credited_like_others(void **state)
+{
+    (void)state;
+    for (enum sched_policy policy = SCHED_PLAS; policy <= SCHED_ATLAS; policy++) {
+        struct sched_settings settings = bench_settings(policy);
+        struct bench *bench = bench_start(&settings, 256);
+        uint32_t call = bench_call(bench, 1, 1, 9);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_true(bench_step(bench));
+        }
+        bench_cancel(bench, call);
+        bench_intake(bench);
+        assert_int_equal(bench->sched.programs[0].service_us, 3 * BENCH_UNIT);
+        call = bench_call(bench, 1, 1, 9);
+        assert_int_equal(bench_at(bench, call)->priority_us, 3 * BENCH_UNIT);
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        step_out(&bench->step, 0)->result = STEP_ROW_NOT_FINITE;
+        bench_settle(bench, BENCH_UNIT);
+        assert_int_equal(bench->sched.programs[0].service_us, 4 * BENCH_UNIT);
+    }
+}
+
+/* One queue, a quantum of two units, room for one: turns of two units each. */
+static void test_round_robin_turns_and_gives_a_new_quantum(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_ROUND_ROBIN);
+    settings.batch_calls = 1;
+    settings.demoted_to_head = true;        /* is for levels: nobody would ever get a turn */
+    struct bench *bench = bench_start(&settings, 256);
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_call(bench, i, 1, 5);
+    }
+    assert_int_equal(bench->sched.settings.queues, 1);
+    static const uint32_t turns[] = {0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2, 0, 1, 2};
+    for (uint32_t i = 0; i < sizeof turns / sizeof turns[0]; i++) {
+        assert_true(bench_launch(bench));
+        assert_int_equal(step_row(&bench->step, 0)->call, turns[i]);
+        bench_compute(bench);
+        bench_settle(bench, BENCH_UNIT);
+        assert_true(bench_at(bench, turns[i])->quantum_left_us > 0 ||
+                    bench_at(bench, turns[i])->state == CALL_FINISHED);
+    }
+    assert_int_equal(bench->stats.calls_completed, 3);
+    assert_int_equal(bench->stats.demotions, 0);
+    assert_int_equal(bench->stats.promotions, 0);
+}
+
 static struct call *waiting_call(struct bench *bench, uint64_t wait_us, uint64_t service_us)
 {
     static struct call call;
@@ -192,6 +275,9 @@ int main(void)
         cmocka_unit_test(test_baselines_enter_at_the_top),
         cmocka_unit_test(test_credit_adds_for_plas_and_takes_the_longest_path_for_atlas),
         cmocka_unit_test(test_parallel_calls_cost_width_under_plas_and_depth_under_atlas),
+        cmocka_unit_test(test_fan_out_and_merge_end_sooner_by_depth_than_by_width),
+        cmocka_unit_test(test_aborted_calls_are_credited_like_others),
+        cmocka_unit_test(test_round_robin_turns_and_gives_a_new_quantum),
         cmocka_unit_test(test_ratio_counts_the_program_and_compares_in_integers),
         cmocka_unit_test(test_zero_service_promotes_by_the_absolute_bound_only),
         cmocka_unit_test(test_promotions_are_bounded_by_service_received),

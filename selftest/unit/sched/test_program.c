@@ -131,6 +131,54 @@ static void test_stale_programs_are_forgotten(void **state)
     assert_int_equal(sched_next_us(&bench->sched, bench->now_us), UINT64_MAX);
 }
 
+static void test_entry_knows_its_threads_and_when_they_came_and_went(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    bench->now_us = 100;
+    uint32_t first = bench_call(bench, 1, 1, 1);
+    bench->now_us = 250;
+    uint32_t second = bench_call(bench, 1, 1, 5);
+    const struct program *entry = &bench->sched.programs[bench_at(bench, first)->program];
+    assert_int_equal(entry->engine, 0);
+    assert_int_equal(entry->last_arrival_us, 250);
+    assert_int_equal(entry->last_completion_us, 0);
+    assert_int_equal(entry->active_calls, 2);
+    assert_int_equal(entry->first_call, second);
+    assert_int_equal(bench_at(bench, second)->program_next, first);
+    assert_int_equal(bench_at(bench, first)->program_next, CALL_NONE);
+    assert_true(bench_step(bench));
+    assert_int_equal(entry->active_calls, 1);
+    assert_int_equal(entry->last_completion_us, 250 + BENCH_UNIT);
+    assert_int_equal(entry->last_arrival_us, 250);
+}
+
+/* Four units of service, a half-life of ten: halved for each whole one, when somebody asks. */
+static void test_service_halves_for_each_whole_half_life(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    bench->sched.settings.half_life_us = 10 * BENCH_UNIT;
+    bench_call(bench, 1, 1, 4);
+    uint64_t started_us = bench->now_us;
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(bench_step(bench));
+    }
+    struct program *entry = &bench->sched.programs[0];
+    bench->now_us = started_us + 10 * BENCH_UNIT - 1;
+    assert_int_equal(bench_program(bench, COMMAND_PROGRAM_START, 1).service_us, 4 * BENCH_UNIT);
+    bench->now_us = started_us + 27 * BENCH_UNIT;
+    uint32_t call = bench_call(bench, 1, 1, 2);
+    assert_int_equal(bench_at(bench, call)->priority_us, BENCH_UNIT);
+    bench->now_us = started_us + 30 * BENCH_UNIT;   /* the seven left over count */
+    bench_cancel(bench, call);
+    bench_intake(bench);
+    assert_int_equal(entry->service_us, BENCH_UNIT / 2);
+    assert_int_equal(bench_at(bench, call)->priority_us, BENCH_UNIT);   /* a snapshot */
+    bench->now_us += 1000 * 10 * BENCH_UNIT;
+    assert_int_equal(bench_program(bench, COMMAND_PROGRAM_START, 1).service_us, 0);
+}
+
 static void test_random_programs_match_a_list(void **state)
 {
     (void)state;
@@ -177,6 +225,8 @@ int main(void)
         cmocka_unit_test(test_full_table_evicts_the_longest_idle),
         cmocka_unit_test(test_table_full_of_busy_programs_refuses),
         cmocka_unit_test(test_stale_programs_are_forgotten),
+        cmocka_unit_test(test_entry_knows_its_threads_and_when_they_came_and_went),
+        cmocka_unit_test(test_service_halves_for_each_whole_half_life),
         cmocka_unit_test(test_random_programs_match_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void assert_failed_with(struct bench *bench, uint32_t call, enum status s
     bench_settle(bench, BENCH_UNIT);
     assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
     assert_int_equal(bench_at(bench, call)->status, status);
-    assert_int_equal(kvmem_free_blocks(&bench->kv), 64);
+    assert_int_equal(kvmem_owned(&bench->kv), 0);
     assert_int_equal(bench->stats.calls_failed, 1);
 }
 
@@ -210,7 +210,7 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     assert_int_equal(bench->sched.queues[bench_at(bench, first)->queue].head, first);
     assert_int_equal(bench_at(bench, first)->lifetime_service_us, served_us);
     assert_int_equal(bench_at(bench, first)->kv_tokens, 0);
-    assert_int_equal(kvmem_free_blocks(&bench->kv), 64);
+    assert_int_equal(kvmem_owned(&bench->kv), 0);
     assert_int_equal(bench->stats.steps_lost, 1);
     while (bench_step(bench)) {
     }

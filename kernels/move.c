@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the moves of a step: KV blocks copied between the device's array and the host's before any
+ * row runs.
+ *
+ *   pass 1   off the device       (a block that one move leaves may be filled by another)
+ *   pass 2   onto the device
+ *
+ * Each thread takes a share of the list; in it, moves whose blocks lie side by side on both tiers
+ * are one copy. Nobody begins a pass before everybody has ended the one before.
+ *
+ * Invariants: a copy never crosses from one array into the other; within a pass no block is read
+ * and written, so the shares may run in any order.
+ * Bounds: RUN_BYTES_MAX between two signs of life.
+ */
+#include <string.h>
+
+#include "kernels/engine.h"
+
+#define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
+
+static bool is_host(const struct kernels *k, uint32_t block)
+{
+    return block >= k->settings.kv_blocks;
+}
+
+static float *block_at(const struct kernels *k, uint32_t block)
+{
+    ASSERT(block < (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks);
+    return is_host(k, block) ? k->kv_host + (block - k->settings.kv_blocks) * k->kv_block_floats
+                             : k->kv + block * k->kv_block_floats;
+}
+
+static bool is_of_pass(const struct kernels *k, const struct step_move *move, bool is_out)
+{
+    ASSERT(is_host(k, move->from) != is_host(k, move->to));
+    return is_host(k, move->to) == is_out;
+}
+
+/* How many of the moves from `first` on are one copy; all of the same pass. */
+static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end, bool is_out)
+{
+    const struct step_move *moves = step_moves(k->step);
+    uint64_t block_bytes = k->kv_block_floats * sizeof(float);
+    uint32_t count = 1;
+    while (first + count < end && (count + 1) * block_bytes <= RUN_BYTES_MAX &&
+           moves[first + count].from == moves[first].from + count &&
+           moves[first + count].to == moves[first].to + count &&
+           is_of_pass(k, &moves[first + count], is_out)) {
+        count++;
+    }
+    return count;
+}
+
+static void run_pass(struct kernels *k, uint32_t thread, bool is_out)
+{
+    const struct step_move *moves = step_moves(k->step);
+    struct kernels_share share =
+        kernels_share(step_header(k->step)->moves_count, thread, k->threads.crew);
+    for (uint32_t i = share.first; i < share.end;) {
+        uint32_t count = 1;
+        if (is_of_pass(k, &moves[i], is_out)) {
+            count = run_length(k, i, share.end, is_out);
+            memcpy(block_at(k, moves[i].to), block_at(k, moves[i].from),
+                   count * k->kv_block_floats * sizeof(float));
+        }
+        i += count;
+        if (thread == 0) {
+            *k->heartbeat += 1;
+        }
+    }
+    kernels_threads_wait(&k->threads);
+}
+
+void kernels_moves(struct kernels *kernels, uint32_t thread)
+{
+    if (step_header(kernels->step)->moves_count == 0) {
+        return;
+    }
+    run_pass(kernels, thread, true);
+    run_pass(kernels, thread, false);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the record of one block, and what the files of this folder do for each other. Only kvmem/
+ * includes this (and its tests).
+ *
+ *   state     tier     named   references   in a list      moves of the step
+ *   FREE      both     no      0            free           may be the target of a void one
+ *   PRIVATE   device   no      1            -              may be the target of one
+ *   SHARED    device   full    >= 1         -              may be the target of one
+ *   CACHED    both     yes     0            cached[rank]   may be the target of one
+ *   PINNED    host     yes     1            -              -
+ *   LEAVING   host     no      0            -              source of exactly one
+ *
+ * Name: what the content is of: fill tokens, the index of the block in its call, and the identity
+ * of the content before it. An identity is a number that is never given twice; copies of the same
+ * content on both tiers carry the same one. At index 0 the salt stands for the content before.
+ */
+#include "kvmem/kvmem.h"
+
+enum kvmem_state {
+    KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_PINNED, KVMEM_LEAVING,
+};
+
+struct kvmem_block {
+    uint64_t hash;                  /* of (salt, all tokens up to the block's end) */
+    uint64_t identity;              /* of the content */
+    uint64_t before;                /* identity of the content before it; at index 0 the salt */
+    uint64_t used_us;               /* when a call gave it up last */
+    enum kvmem_state state;
+    enum kvmem_rank rank;
+    uint32_t references;            /* entries of tables */
+    uint32_t fill;                  /* tokens of the name; 0: no name */
+    uint32_t index;                 /* of the block in its call */
+    uint32_t chain_next;            /* in the hash table */
+    uint32_t next, prev;            /* in a list of the tier */
+    uint32_t move;                  /* index of the move that fills it, or KVMEM_BLOCK_NONE */
+    uint32_t seen;                  /* private: references that kvmem_check() has found */
+};
+
+struct kvmem_call {
+    uint64_t salt;                  /* of the claim */
+    uint32_t count;                 /* entries of its table */
+    uint32_t pins;                  /* of these on the host */
+    bool claimed;
+};
+
+struct kvmem_name {
+    uint64_t hash, before;
+    uint32_t index, fill;
+    const uint32_t *tokens;         /* [fill] */
+};
+
+static inline bool kvmem_is_host(const struct kvmem *kv, uint32_t block)
+{
+    return block >= kv->host.first;
+}
+static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
+{
+    return kv->table + (uint64_t)call * kv->settings.blocks_per_call;
+}
+
+/* name.c: the hash table. */
+/* The name of no token yet, behind the first `index` blocks of the call. */
+struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index);
+/* The name with the next `count` of its tokens. */
+void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count);
+/* The block of the tier that holds this content, or KVMEM_BLOCK_NONE. */
+uint32_t kvmem_name_find(const struct kvmem *kv, const struct kvmem_name *name,
+                         const struct kvmem_tier *tier);
+struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
+/* Names the block, with the identity of a copy on the host if there is one. */
+void kvmem_name_set(struct kvmem *kv, uint32_t block, const struct kvmem_name *name);
+void kvmem_name_clear(struct kvmem *kv, uint32_t block);
+/* The content moves on: `to` takes name, rank and age of `from`. */
+void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);
+
+/* tier.c: who is free, who is cached, who has to go. */
+/* An unnamed block in no list becomes FREE. */
+void kvmem_tier_release(struct kvmem *kv, uint32_t block);
+/* A named block in no list becomes CACHED, in its place by rank and age. */
+void kvmem_tier_cache(struct kvmem *kv, uint32_t block);
+void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
+/* One more table holds this full block of the device, CACHED or SHARED. */
+void kvmem_tier_share(struct kvmem *kv, uint32_t block);
+/* A CACHED block loses its content for good; it is in no list then. */
+void kvmem_tier_forget(struct kvmem *kv, uint32_t block);
+/* A CACHED block of the device loses its content, to the host if there is room; in no list then. */
+void kvmem_tier_evict(struct kvmem *kv, uint32_t block);
+/* A device block without content, in no list. There is one: kvmem_available() > 0. */
+uint32_t kvmem_tier_take(struct kvmem *kv);
+
+/* move.c: the moves of the step. */
+void kvmem_move_add(struct kvmem *kv, uint32_t from, uint32_t to);
+/* The move that fills this block is not needed: its block's content is gone. */
+void kvmem_move_cancel(struct kvmem *kv, uint32_t to);
+/* Content on the device that a move of this step is to bring from the host stays there. */
+void kvmem_move_undo_in(struct kvmem *kv, uint32_t block);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: what calls find and what they leave behind: claim, settle, keep.
+ *
+ *   claim    block by block from the beginning: the device's copy, else the host's; behind the last
+ *            full block the longest partial one that the call's tokens continue
+ *   settle   a block that has become full gets its name, or gives way to an equal one
+ *   keep     settle, name the partial block at the end, and let go of the blocks, last one first
+ *
+ * Invariants: a call's table is a row of blocks whose contents follow each other: full ones first,
+ * each the predecessor of the next; what is not full or not settled is the call's alone. A claim
+ * leaves one token at least to be computed, so a call never writes in a block that it shares.
+ * Bounds: claim O(blocks found), with one comparison of tokens each, and block_tokens look-ups for
+ * the partial one; settle and keep O(blocks).
+ */
+#include "appliance/base/assert.h"
+#include "kvmem/block.h"
+
+static bool is_claimable(const struct kvmem *kv, uint32_t block)
+{
+    const struct kvmem_block *found = &kv->blocks[block];
+    if (!kvmem_is_host(kv, block)) {
+        return true;
+    }
+    /* Not while another call has it pinned, nor while a move of this step fills it. */
+    return found->state == KVMEM_CACHED && found->move == KVMEM_BLOCK_NONE;
+}
+
+/* The best claimable block of this name, or KVMEM_BLOCK_NONE. */
+static uint32_t find_claimable(const struct kvmem *kv, const struct kvmem_name *name)
+{
+    uint32_t block = kvmem_name_find(kv, name, &kv->device);
+    if (block == KVMEM_BLOCK_NONE) {
+        block = kvmem_name_find(kv, name, &kv->host);
+    }
+    return block != KVMEM_BLOCK_NONE && is_claimable(kv, block) ? block : KVMEM_BLOCK_NONE;
+}
+
+/* The found block becomes the next one of the call. */
+static void take(struct kvmem *kv, uint32_t call, uint32_t block)
+{
+    struct kvmem_call *record = &kv->calls[call];
+    struct kvmem_block *taken = &kv->blocks[block];
+    kvmem_table_of(kv, call)[record->count++] = block;
+    if (kvmem_is_host(kv, block)) {
+        kvmem_tier_uncache(kv, block);
+        taken->state = KVMEM_PINNED;
+        taken->references = 1;
+        record->pins++;
+    } else if (taken->fill == kv->settings.block_tokens) {
+        kvmem_tier_share(kv, block);
+    } else {
+        kvmem_tier_uncache(kv, block);
+        kvmem_name_clear(kv, block);
+        taken->state = KVMEM_PRIVATE;
+        taken->references = 1;
+    }
+}
+
+/* The longest partial block that the call continues. Returns its positions. */
+static uint32_t claim_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens,
+                              uint32_t count)
+{
+    struct kvmem_name name = kvmem_name_begin(kv, call, kv->calls[call].count);
+    uint32_t best = KVMEM_BLOCK_NONE;
+    uint32_t best_fill = 0;
+    while (name.fill + 1 < kv->settings.block_tokens && name.fill + 1 < count) {
+        kvmem_name_extend(&name, tokens + name.fill, 1);
+        uint32_t block = find_claimable(kv, &name);
+        if (block != KVMEM_BLOCK_NONE) {
+            best = block;
+            best_fill = name.fill;
+        }
+    }
+    if (best != KVMEM_BLOCK_NONE) {
+        take(kv, call, best);
+    }
+    return best_fill;
+}
+
+uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint32_t *tokens,
+                     uint32_t count)
+{
+    struct kvmem_call *record = &kv->calls[call];
+    uint32_t block_tokens = kv->settings.block_tokens;
+    ASSERT(kvmem_call_blocks(kv, call) == 0 && count > 0);
+    ASSERT(count <= kv->settings.blocks_per_call * (uint64_t)block_tokens);
+    record->salt = salt;
+    record->claimed = true;
+    uint32_t positions = 0;
+    while (count - positions > block_tokens) {
+        struct kvmem_name name = kvmem_name_begin(kv, call, record->count);
+        kvmem_name_extend(&name, tokens + positions, block_tokens);
+        uint32_t block = find_claimable(kv, &name);
+        if (block == KVMEM_BLOCK_NONE) {
+            break;
+        }
+        take(kv, call, block);
+        positions += block_tokens;
+    }
+    positions += claim_partial(kv, call, tokens + positions, count - positions);
+    kv->counters.asked_tokens += count;
+    kv->counters.claimed_tokens += positions;
+    ASSERT(positions < count);
+    return positions;
+}
+
+void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions)
+{
+    uint32_t block_tokens = kv->settings.block_tokens;
+    uint32_t *table = kvmem_table_of(kv, call);
+    uint32_t full = positions / block_tokens;
+    ASSERT(kvmem_blocks_ceil(positions, block_tokens) <= kvmem_call_blocks(kv, call));
+    ASSERT(kv->calls[call].claimed || positions == 0);
+    uint32_t index = full;
+    while (index > 0 && kv->blocks[table[index - 1]].fill == 0) {
+        index--;
+    }
+    for (; index < full; index++) {
+        struct kvmem_name name = kvmem_name_begin(kv, call, index);
+        kvmem_name_extend(&name, tokens + (uint64_t)index * block_tokens, block_tokens);
+        uint32_t equal = kvmem_name_find(kv, &name, &kv->device);
+        ASSERT(kv->blocks[table[index]].state == KVMEM_PRIVATE);
+        if (equal != KVMEM_BLOCK_NONE) {
+            kvmem_tier_share(kv, equal);
+            kvmem_tier_release(kv, table[index]);
+            table[index] = equal;
+        } else {
+            kvmem_name_set(kv, table[index], &name);
+            kv->blocks[table[index]].state = KVMEM_SHARED;
+        }
+    }
+}
+
+/* The block that `positions` end in gets a name too, in place of an equal one. */
+static void name_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens,
+                         uint32_t positions)
+{
+    uint32_t index = positions / kv->settings.block_tokens;
+    uint32_t fill = positions % kv->settings.block_tokens;
+    uint32_t block = fill > 0 ? kvmem_table_of(kv, call)[index] : KVMEM_BLOCK_NONE;
+    if (fill == 0 || kv->blocks[block].state != KVMEM_PRIVATE) {
+        return;
+    }
+    struct kvmem_name name = kvmem_name_begin(kv, call, index);
+    kvmem_name_extend(&name, tokens + (positions - fill), fill);
+    uint32_t equal = kvmem_name_find(kv, &name, &kv->device);
+    if (equal != KVMEM_BLOCK_NONE) {
+        kvmem_tier_uncache(kv, equal);
+        kvmem_name_clear(kv, equal);
+        kvmem_tier_release(kv, equal);
+    }
+    kvmem_name_set(kv, block, &name);
+}
+
+static void keep_block(struct kvmem *kv, uint32_t block, enum kvmem_rank rank, uint64_t now_us)
+{
+    struct kvmem_block *kept = &kv->blocks[block];
+    ASSERT(kept->references > 0);
+    if (--kept->references > 0) {
+        return;
+    }
+    if (kept->fill == 0) {
+        kvmem_tier_release(kv, block);
+        return;
+    }
+    kept->rank = rank;
+    kept->used_us = now_us;
+    kvmem_tier_cache(kv, block);
+}
+
+void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions,
+                enum kvmem_rank rank, uint64_t now_us)
+{
+    struct kvmem_call *record = &kv->calls[call];
+    kv->now_us = now_us > kv->now_us ? now_us : kv->now_us;
+    if (rank == KVMEM_RETAINED && kv->settings.retain_drop_us == 0) {
+        kvmem_drop(kv, call);
+        return;
+    }
+    kvmem_settle(kv, call, tokens, positions);
+    name_partial(kv, call, tokens, positions);
+    while (record->count > 0) {
+        keep_block(kv, kvmem_table_of(kv, call)[--record->count], rank, now_us);
+    }
+    *record = (struct kvmem_call){0};
+}

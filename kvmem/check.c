@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: kvmem_check(): every invariant of the folder, asserted; tests call it after each operation.
+ * Block by block against the table in block.h, then from the other side: lists, chains, tables and
+ * moves are walked and counted, so nothing is named twice and nothing is lost.
+ * Bounds: O(blocks + tables + moves). It writes block.seen and nothing else.
+ */
+#include "appliance/base/assert.h"
+#include "kvmem/block.h"
+
+static void check_block(const struct kvmem *kv, uint32_t index)
+{
+    const struct kvmem_block *block = &kv->blocks[index];
+    bool is_host = kvmem_is_host(kv, index);
+    bool is_full = block->fill == kv->settings.block_tokens;
+    ASSERT(block->fill <= kv->settings.block_tokens);
+    ASSERT(block->move == KVMEM_BLOCK_NONE || block->move < kv->moves_count);
+    ASSERT(block->move == KVMEM_BLOCK_NONE || kv->moves[block->move].to == index);
+    switch (block->state) {
+    case KVMEM_FREE:
+        ASSERT(block->fill == 0 && block->references == 0);
+        return;
+    case KVMEM_PRIVATE:
+        ASSERT(!is_host && block->fill == 0 && block->references == 1);
+        return;
+    case KVMEM_SHARED:
+        ASSERT(!is_host && is_full && block->references >= 1);
+        break;
+    case KVMEM_CACHED:
+        ASSERT(block->fill > 0 && block->references == 0);
+        break;
+    case KVMEM_PINNED:
+        ASSERT(is_host && block->fill > 0 && block->references == 1);
+        ASSERT(block->move == KVMEM_BLOCK_NONE);
+        break;
+    case KVMEM_LEAVING:
+        ASSERT(is_host && block->fill == 0 && block->references == 0);
+        ASSERT(block->move == KVMEM_BLOCK_NONE);
+        return;
+    default:
+        ASSERT(false);
+    }
+    /* Its name finds it, and nothing else of its tier. */
+    struct kvmem_name name = kvmem_name_of(kv, index);
+    ASSERT(block->identity < kv->next_identity);
+    ASSERT(kvmem_name_find(kv, &name, is_host ? &kv->host : &kv->device) == index);
+}
+
+/* The states of a tier against its lists. `rank` KVMEM_SAVED + 1: the free ones. */
+static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t rank)
+{
+    bool is_free = rank > KVMEM_SAVED;
+    const struct kvmem_list *list = is_free ? &tier->free : &tier->cached[rank];
+    uint32_t before = KVMEM_BLOCK_NONE;
+    uint32_t count = 0;
+    for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
+        const struct kvmem_block *block = &kv->blocks[i];
+        ASSERT(++count <= list->count);
+        ASSERT(i - tier->first < tier->count);
+        ASSERT(block->state == (is_free ? KVMEM_FREE : KVMEM_CACHED));
+        ASSERT(is_free || (uint32_t)block->rank == rank);
+        ASSERT(block->prev == before);
+        ASSERT(is_free || before == KVMEM_BLOCK_NONE ||
+               kv->blocks[before].used_us <= block->used_us);
+        before = i;
+    }
+    ASSERT(count == list->count);
+    ASSERT(list->tail == before);
+}
+
+static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
+{
+    uint32_t in_state[KVMEM_LEAVING + 1] = {0};
+    for (uint32_t i = tier->first; i < tier->first + tier->count; i++) {
+        check_block(kv, i);
+        in_state[kv->blocks[i].state]++;
+        kv->blocks[i].seen = 0;
+    }
+    for (uint32_t rank = 0; rank <= KVMEM_SAVED + 1; rank++) {
+        check_list(kv, tier, rank);
+    }
+    ASSERT(in_state[KVMEM_FREE] == tier->free.count);
+    ASSERT(in_state[KVMEM_CACHED] ==
+           tier->cached[KVMEM_RETAINED].count + tier->cached[KVMEM_SAVED].count);
+}
+
+static void check_hash(const struct kvmem *kv)
+{
+    uint32_t chained = 0;
+    uint32_t named = 0;
+    for (uint32_t i = 0; i <= kv->hash_mask; i++) {
+        uint32_t block = kv->hash[i];
+        for (; block != KVMEM_BLOCK_NONE; block = kv->blocks[block].chain_next) {
+            ASSERT(++chained <= kv->blocks_count);
+            ASSERT(kv->blocks[block].fill > 0);
+        }
+    }
+    for (uint32_t i = 0; i < kv->blocks_count; i++) {
+        named += kv->blocks[i].fill > 0;
+    }
+    ASSERT(chained == named);
+}
+
+/* Full blocks follow each other; PRIVATE ones, and a pinned partial one, come behind them. */
+static void check_call(const struct kvmem *kv, uint32_t call)
+{
+    const struct kvmem_call *record = &kv->calls[call];
+    const uint32_t *table = kvmem_table_of(kv, call);
+    uint64_t before = record->salt;
+    uint32_t pins = 0;
+    bool is_behind = false;
+    ASSERT(record->count <= kv->settings.blocks_per_call);
+    for (uint32_t i = 0; i < record->count; i++) {
+        ASSERT(table[i] < kv->blocks_count);
+        struct kvmem_block *block = &kv->blocks[table[i]];
+        block->seen++;
+        pins += block->state == KVMEM_PINNED;
+        if (block->fill > 0) {
+            ASSERT(record->claimed && !is_behind);
+            ASSERT(block->index == i && block->before == before);
+            before = block->identity;
+        }
+        is_behind = is_behind || block->fill < kv->settings.block_tokens;
+    }
+    ASSERT(pins == record->pins);
+}
+
+static void check_moves(const struct kvmem *kv)
+{
+    uint32_t leaving = 0;
+    uint32_t sources = 0;
+    ASSERT(kv->moves_count <= kv->moves_max);
+    for (uint32_t i = 0; i < kv->moves_count; i++) {
+        const struct step_move *move = &kv->moves[i];
+        ASSERT(move->from < kv->blocks_count && move->to < kv->blocks_count);
+        ASSERT(kvmem_is_host(kv, move->from) != kvmem_is_host(kv, move->to));
+        ASSERT(kv->blocks[move->to].move == i);
+        sources += kvmem_is_host(kv, move->from);
+        ASSERT(!kvmem_is_host(kv, move->from) ||
+               kv->blocks[move->from].state == KVMEM_LEAVING);
+    }
+    for (uint32_t i = 0; i < kv->blocks_count; i++) {
+        leaving += kv->blocks[i].state == KVMEM_LEAVING;
+    }
+    ASSERT(leaving == sources);
+}
+
+void kvmem_check(const struct kvmem *kv)
+{
+    ASSERT(kv->device.first == 0 && kv->host.first == kv->device.count);
+    ASSERT(kv->device.count + kv->host.count == kv->blocks_count);
+    check_tier(kv, &kv->device);
+    check_tier(kv, &kv->host);
+    check_hash(kv);
+    check_moves(kv);
+    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+        check_call(kv, call);
+    }
+    for (uint32_t i = 0; i < kv->blocks_count; i++) {
+        ASSERT(kv->blocks[i].seen == kv->blocks[i].references);
+    }
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: a call and its KV blocks, from sched's side. kvmem knows contents, here is who may find
+ * them and what becomes of them.
+ *
+ *   no blocks --claim--> claimed --take--> resident --preempt, end--> no blocks, contents cached
+ *       ^                   |                  |
+ *       +----- give_back ---+------ drop ------+
+ *
+ *   salt   sharing off: one for each call, so it finds its own blocks after a preemption and nobody
+ *          else does; program: a hash of the program's id; all: one for everybody
+ *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED
+ *
+ * Invariants: kv_tokens is what the call's blocks hold; it is 0 without blocks. A call that ends
+ * leaves nothing SAVED behind: contents that nobody will be back for must not outrank others.
+ * Bounds: O(blocks of the call).
+ */
+#include "sched/residency.h"
+
+#include "appliance/base/fnv.h"
+#include "sched/queue.h"
+
+static uint64_t salt_of(const struct sched *sched, uint32_t call_index)
+{
+    const struct call *call = sched_call(sched, call_index);
+    uint32_t one[2] = {call_index, call->generation};
+    switch (sched->settings.sharing) {
+    case SCHED_SHARING_OFF:
+        return fnv_add(FNV_START, one, sizeof one);
+    case SCHED_SHARING_PROGRAM:
+        return fnv_add(FNV_START, call->program_id, CALL_PROGRAM_ID_BYTES);
+    case SCHED_SHARING_ALL:
+        break;
+    }
+    return 0;
+}
+
+bool sched_residency_has(const struct sched *sched, uint32_t call_index)
+{
+    return kvmem_call_blocks(sched->kv, call_index) > 0;
+}
+
+static void claim(struct sched *sched, uint32_t call_index)
+{
+    struct call *call = sched_call(sched, call_index);
+    uint32_t known = call->prompt_tokens + call->generated_tokens;
+    ASSERT(call->kv_tokens == 0 && !sched_residency_has(sched, call_index));
+    call->kv_tokens = kvmem_claim(sched->kv, call_index, salt_of(sched, call_index),
+                                  call->tokens, known);
+    ASSERT(call->kv_tokens < known);
+    ASSERT((call->kv_tokens > 0) == sched_residency_has(sched, call_index));
+}
+
+static void keep(struct sched *sched, uint32_t call_index, enum kvmem_rank rank, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    kvmem_keep(sched->kv, call_index, call->tokens, call->kv_tokens, rank, now_us);
+    ASSERT(!sched_residency_has(sched, call_index));
+    call->kv_tokens = 0;
+}
+
+void sched_residency_claim(struct sched *sched, uint32_t call_index)
+{
+    claim(sched, call_index);
+    sched->resident_calls += sched_residency_has(sched, call_index);
+}
+
+void sched_residency_give_back(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    bool has_run = sched_call(sched, call_index)->computed_tokens > 0;
+    if (sched_residency_has(sched, call_index)) {
+        sched->resident_calls--;
+        keep(sched, call_index, has_run ? KVMEM_SAVED : KVMEM_RETAINED, now_us);
+    }
+}
+
+void sched_residency_take(struct sched *sched, uint32_t call_index, uint32_t positions,
+                          bool claimed)
+{
+    struct call *call = sched_call(sched, call_index);
+    ASSERT(positions >= call->kv_tokens);
+    if (claimed && call->computed_tokens == 0) {
+        sched->stats->prefix_hit_tokens += call->kv_tokens;
+    } else if (claimed) {
+        sched->stats->restored_tokens += call->kv_tokens;
+    }
+    if (call->kv_tokens > call->computed_tokens) {
+        call->computed_tokens = call->kv_tokens;
+    }
+    sched->resident_calls += !sched_residency_has(sched, call_index);
+    kvmem_reserve(sched->kv, call_index, positions);
+}
+
+void sched_residency_preempt(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    ASSERT(call->state == CALL_QUEUED);
+    ASSERT(sched->resident_calls > 0 && sched_residency_has(sched, call_index));
+    sched->resident_calls--;
+    keep(sched, call_index, KVMEM_SAVED, now_us);
+    call->preemptions++;
+    sched->stats->preemptions++;
+}
+
+void sched_residency_drop(struct sched *sched, uint32_t call_index)
+{
+    if (sched_residency_has(sched, call_index)) {
+        ASSERT(sched->resident_calls > 0);
+        sched->resident_calls--;
+        kvmem_drop(sched->kv, call_index);
+    }
+    sched_call(sched, call_index)->kv_tokens = 0;
+}
+
+/* Without blocks, a call that has computed something may have SAVED contents: it takes them once
+ * more, to give them up at the lower rank. */
+void sched_residency_end(struct sched *sched, uint32_t call_index, bool wrong, uint64_t now_us)
+{
+    const struct call *call = sched_call(sched, call_index);
+    bool is_resident = sched_residency_has(sched, call_index);
+    if (is_resident && (wrong || sched->settings.sharing == SCHED_SHARING_OFF)) {
+        sched_residency_drop(sched, call_index);
+        return;
+    }
+    sched->resident_calls -= is_resident;
+    if (!is_resident && call->computed_tokens > 0) {
+        claim(sched, call_index);
+    }
+    if (sched_residency_has(sched, call_index)) {
+        keep(sched, call_index, KVMEM_RETAINED, now_us);
+    }
+}

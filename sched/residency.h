@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: how a call comes to its KV blocks and how it loses them. Private to sched/. */
+#include "sched/sched.h"
+
+/* Does it own blocks, or has it claimed some? */
+bool sched_residency_has(const struct sched *sched, uint32_t call);
+/* A call without blocks takes what is cached of its tokens; kv_tokens says how much that is. Then
+ * either take or give_back, in the same plan. */
+void sched_residency_claim(struct sched *sched, uint32_t call);
+void sched_residency_give_back(struct sched *sched, uint32_t call, uint64_t now_us);
+/* Room for `positions`, on the device; kvmem_missing() <= kvmem_available(). `claimed`: since the
+ * claim. */
+void sched_residency_take(struct sched *sched, uint32_t call, uint32_t positions, bool claimed);
+/* It has to make room for another call and will be back: what it has computed is kept cached. */
+void sched_residency_preempt(struct sched *sched, uint32_t call, uint64_t now_us);
+/* The call ends: what it has computed is kept for calls with the same beginning; or, when it may
+ * be `wrong`, forgotten. */
+void sched_residency_end(struct sched *sched, uint32_t call, bool wrong, uint64_t now_us);
+/* Its blocks and what they hold are forgotten; it will be recomputed from its tokens. */
+void sched_residency_drop(struct sched *sched, uint32_t call);

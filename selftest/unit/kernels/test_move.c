@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a step's moves copy what they say, all of those off the device before the others, in runs
+ * or one by one, on any number of threads; and a call whose KV went to the host and came back into
+ * other blocks says the same tokens with the same logits.
+ * Method: blocks filled with their own number and random lists of moves against a plain copy in two
+ * passes; then the tiny model.
+ */
+#define TEST_ARENA_BYTES (32u << 20)
+#include "selftest/unit/test.h"
+
+#include "selftest/unit/kernels/tiny_model.h"
+
+static struct tiny tiny;
+
+static void start(struct rig *rig, uint32_t threads)
+{
+    struct arena *arena = test_arena();
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
+    rig_start(rig, &settings, tiny_weights(&tiny, arena), arena);
+    rig_clear(rig);
+}
+
+static void move(struct rig *rig, uint32_t from, uint32_t to)
+{
+    struct step_header *header = step_header(&rig->step);
+    assert_true(header->moves_count < rig->step.layout.moves_max);
+    step_moves(&rig->step)[header->moves_count++] = (struct step_move){.from = from, .to = to};
+}
+
+static float *block_at(const struct rig *rig, uint32_t block)
+{
+    const struct kernels *k = rig->kernels;
+    uint32_t device = rig->settings.kv_blocks;
+    return block < device ? k->kv + block * k->kv_block_floats
+                          : k->kv_host + (block - device) * k->kv_block_floats;
+}
+
+/* First and last float of each block say which content it has. */
+static void contents_write(const struct rig *rig, uint32_t *contents, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < blocks; i++) {
+        contents[i] = i;
+        block_at(rig, i)[0] = (float)i;
+        block_at(rig, i)[rig->kernels->kv_block_floats - 1] = (float)i;
+    }
+}
+
+static void assert_contents(const struct rig *rig, const uint32_t *contents, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < blocks; i++) {
+        assert_true(block_at(rig, i)[0] == (float)contents[i]);
+        assert_true(block_at(rig, i)[rig->kernels->kv_block_floats - 1] == (float)contents[i]);
+    }
+}
+
+/* A list as kvmem would write it, in any order: no target twice, no host block on both sides.
+ * Runs come about by strides of one. */
+static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *random)
+{
+    enum { DEVICE = 128, HOST = 40 };
+    uint32_t out_first = DEVICE + tiny_random(random) % (HOST / 2);
+    uint32_t in_first = DEVICE + HOST / 2 + tiny_random(random) % (HOST / 4);
+    uint32_t out_count = tiny_random(random) % (DEVICE + HOST / 2 - out_first + 1);
+    uint32_t in_count = tiny_random(random) % (HOST / 4 + 1);
+    uint32_t from = tiny_random(random) % DEVICE, to = tiny_random(random) % DEVICE;
+    uint32_t stride = tiny_random(random) % 2 ? 1 : 3;
+    uint32_t before[DEVICE + HOST];
+    for (uint32_t i = 0; i < out_count || i < in_count; i++) {
+        if (i < in_count) {
+            move(rig, in_first + i, (to + i * stride) % DEVICE);
+        }
+        if (i < out_count) {
+            move(rig, (from + i * stride) % DEVICE, out_first + i);
+        }
+    }
+    if (tiny_random(random) % 2) {      /* as kvmem writes them: runs lie together */
+        step_header(&rig->step)->moves_count = 0;
+        for (uint32_t i = 0; i < out_count; i++) {
+            move(rig, (from + i * stride) % DEVICE, out_first + i);
+        }
+        for (uint32_t i = 0; i < in_count; i++) {
+            move(rig, in_first + i, (to + i * stride) % DEVICE);
+        }
+    }
+    memcpy(before, contents, sizeof before);
+    for (uint32_t i = 0; i < out_count; i++) {
+        contents[out_first + i] = before[(from + i * stride) % DEVICE];
+    }
+    for (uint32_t i = 0; i < in_count; i++) {
+        contents[(to + i * stride) % DEVICE] = before[in_first + i];
+    }
+}
+
+static void test_moves_copy_out_before_in(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        struct rig rig;
+        start(&rig, threads);
+        uint64_t random = threads;
+        uint32_t blocks = rig.settings.kv_blocks + rig.settings.kv_host_blocks;
+        uint32_t contents[256];
+        contents_write(&rig, contents, blocks);
+        for (uint32_t round = 0; round < 100; round++) {
+            rig_clear(&rig);
+            rig.kernels->phase_work_min = round % 2 ? 0 : UINT64_MAX;
+            add_random_moves(&rig, contents, &random);
+            uint64_t heartbeat = rig.heartbeat;
+            kernels_run(rig.kernels, &rig.step);
+            assert_contents(&rig, contents, blocks);
+            assert_true(step_header(&rig.step)->moves_count < threads ||
+                        rig.heartbeat > heartbeat);
+        }
+        kernels_stop(rig.kernels);
+    }
+}
+
+static void test_moves_within_a_tier_are_our_bug(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 1);
+    move(&rig, 1, 2);
+    expect_assert_failure(kernels_run(rig.kernels, &rig.step));
+    rig_clear(&rig);
+    move(&rig, 1, 128 + 40);
+    expect_assert_failure(kernels_run(rig.kernels, &rig.step));
+    kernels_stop(rig.kernels);
+}
+
+enum { TOKENS = 19, DECODED = 8, BLOCKS = 3 };
+
+/* The last prompt token and all decode steps, from KV in the blocks from `first` on. */
+static void finish(struct rig *rig, uint32_t first, uint32_t *tokens, float *logits)
+{
+    rig_row(rig, (const uint32_t[]){33}, 1, TOKENS, DECODED);
+    rig_blocks(rig, 0, first, 1);
+    kernels_run(rig->kernels, &rig->step);
+    assert_int_equal(step_out(&rig->step, 0)->produced, DECODED);
+    memcpy(tokens, step_out_tokens(&rig->step, 0), DECODED * sizeof *tokens);
+    memcpy(logits, kernels_logits(rig->kernels), 75 * sizeof *logits);
+}
+
+static void test_swapped_call_says_the_same_bits(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct rig rig;
+        uint32_t prompt[TOKENS], expected[DECODED], tokens[DECODED];
+        float expected_logits[75], logits[75];
+        for (uint32_t i = 0; i < TOKENS; i++) {
+            prompt[i] = (i * 11 + 5) % 75;
+        }
+        start(&rig, threads);
+        rig_row(&rig, prompt, TOKENS, 0, 0);
+        rig_blocks(&rig, 0, 4, 1);
+        kernels_run(rig.kernels, &rig.step);
+        rig_clear(&rig);
+        for (uint32_t i = 0; i < BLOCKS; i++) {     /* out; another call takes the blocks at once */
+            move(&rig, 4 + i, 128 + 7 * i);
+        }
+        rig_row(&rig, prompt + 3, 16, 0, DECODED);
+        rig_blocks(&rig, 0, 4, 1);
+        kernels_run(rig.kernels, &rig.step);
+        rig_clear(&rig);
+        for (uint32_t i = 0; i < BLOCKS; i++) {     /* in, elsewhere, and on in the same step */
+            move(&rig, 128 + 7 * i, 100 + i);
+        }
+        finish(&rig, 100, tokens, logits);
+        rig_clear(&rig);                            /* the same without */
+        rig_row(&rig, prompt, TOKENS, 0, 0);
+        rig_blocks(&rig, 0, 50, 1);
+        kernels_run(rig.kernels, &rig.step);
+        rig_clear(&rig);
+        finish(&rig, 50, expected, expected_logits);
+        assert_memory_equal(tokens, expected, sizeof expected);
+        assert_memory_equal(logits, expected_logits, sizeof expected_logits);
+        kernels_stop(rig.kernels);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moves_copy_out_before_in),
+        cmocka_unit_test(test_moves_within_a_tier_are_our_bug),
+        cmocka_unit_test(test_swapped_call_says_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: two small tiers, a step record to bind, and the life of a call in one line: claim, reserve,
+ * a step, settle. Every operation is followed by kvmem_check().
+ */
+#include "selftest/unit/test.h"
+
+#include "kvmem/block.h"
+
+enum {
+    DEVICE = 10, HOST = 4, BLOCK_TOKENS = 4, CALLS = 5, BLOCKS_PER_CALL = 6,
+    SECOND = 1000000,
+};
+
+struct rig {
+    struct kvmem kv;
+    struct step step;
+};
+
+static inline struct kvmem_settings rig_settings(uint32_t device, uint32_t host)
+{
+    return (struct kvmem_settings){
+        .device_blocks = device, .host_blocks = host, .block_tokens = BLOCK_TOKENS,
+        .calls = CALLS, .blocks_per_call = BLOCKS_PER_CALL,
+        .retain_device_us = 10 * SECOND, .retain_host_us = 100 * SECOND,
+        .retain_drop_us = 1000 * (uint64_t)SECOND};
+}
+
+static inline struct rig *rig_start(const struct kvmem_settings *settings)
+{
+    static struct rig rig;
+    struct arena *arena = test_arena();
+    kvmem_init(&rig.kv, settings, arena);
+    step_layout_init(&rig.step.layout, CALLS, 4, 64, BLOCKS_PER_CALL,
+                     kvmem_moves_max(settings->device_blocks));
+    rig.step.base = arena_take(arena, 1, rig.step.layout.total_bytes);
+    kvmem_check(&rig.kv);
+    return &rig;
+}
+
+static inline struct rig *rig_fresh(uint32_t device, uint32_t host)
+{
+    struct kvmem_settings settings = rig_settings(device, host);
+    return rig_start(&settings);
+}
+
+/* `count` tokens that start at `first`: two runs are equal where their firsts are. */
+static inline const uint32_t *rig_tokens(uint32_t first)
+{
+    static uint32_t tokens[4][BLOCK_TOKENS * BLOCKS_PER_CALL];
+    static uint32_t turn;
+    uint32_t *run = tokens[turn++ % 4];
+    for (uint32_t i = 0; i < BLOCK_TOKENS * BLOCKS_PER_CALL; i++) {
+        run[i] = first + i;
+    }
+    return run;
+}
+
+static inline void rig_bind(struct rig *rig)
+{
+    step_header(&rig->step)->rows_count = 0;
+    kvmem_bind(&rig->kv, &rig->step);
+    kvmem_check(&rig->kv);
+}
+
+/* A step without rows; returns how many moves it made. */
+static inline uint32_t rig_step(struct rig *rig)
+{
+    rig_bind(rig);
+    kvmem_moved(&rig->kv);
+    kvmem_check(&rig->kv);
+    return step_header(&rig->step)->moves_count;
+}
+
+static inline uint32_t rig_claim(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                                 uint32_t count)
+{
+    uint32_t found = kvmem_claim(&rig->kv, call, 0, tokens, count);
+    kvmem_check(&rig->kv);
+    return found;
+}
+
+static inline void rig_reserve(struct rig *rig, uint32_t call, uint32_t positions)
+{
+    assert_true(kvmem_missing(&rig->kv, call, positions) <= kvmem_available(&rig->kv));
+    kvmem_reserve(&rig->kv, call, positions);
+    kvmem_check(&rig->kv);
+    assert_int_equal(kvmem_missing(&rig->kv, call, positions), 0);
+}
+
+static inline void rig_settle(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                              uint32_t positions)
+{
+    kvmem_settle(&rig->kv, call, tokens, positions);
+    kvmem_check(&rig->kv);
+}
+
+static inline void rig_keep(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                            uint32_t positions, enum kvmem_rank rank, uint64_t now_us)
+{
+    kvmem_keep(&rig->kv, call, tokens, positions, rank, now_us);
+    kvmem_check(&rig->kv);
+    assert_int_equal(kvmem_call_blocks(&rig->kv, call), 0);
+}
+
+static inline void rig_drop(struct rig *rig, uint32_t call)
+{
+    kvmem_drop(&rig->kv, call);
+    kvmem_check(&rig->kv);
+    assert_int_equal(kvmem_call_blocks(&rig->kv, call), 0);
+}
+
+/* The call claims and computes all of its tokens; returns how many were found. */
+static inline uint32_t rig_run(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                               uint32_t count)
+{
+    uint32_t found = rig_claim(rig, call, tokens, count);
+    rig_reserve(rig, call, count);
+    rig_step(rig);
+    rig_settle(rig, call, tokens, count);
+    return found;
+}
+
+/* A call that ran and has left its contents behind. */
+static inline void rig_leave(struct rig *rig, uint32_t first, uint32_t count,
+                             enum kvmem_rank rank, uint64_t now_us)
+{
+    const uint32_t *tokens = rig_tokens(first);
+    rig_run(rig, CALLS - 1, tokens, count);
+    rig_keep(rig, CALLS - 1, tokens, count, rank, now_us);
+}
+
+/* How many positions does a call of `count` such tokens find? Looking counts as use, and what is
+ * found is SAVED afterwards. */
+static inline uint32_t rig_found(struct rig *rig, uint32_t first, uint32_t count)
+{
+    const uint32_t *tokens = rig_tokens(first);
+    uint32_t found = rig_claim(rig, CALLS - 2, tokens, count);
+    rig_keep(rig, CALLS - 2, tokens, found, KVMEM_SAVED, rig->kv.now_us);
+    return found;
+}
+
+static inline uint32_t rig_block(const struct rig *rig, uint32_t call, uint32_t index)
+{
+    return kvmem_table_of(&rig->kv, call)[index];
+}

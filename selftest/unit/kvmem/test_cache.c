@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: what a call finds is what its own tokens made, under its own salt: full blocks shared, a
+ * partial one taken over, never the position that it has to compute. Method: each rule by itself.
+ */
+#include "selftest/unit/kvmem/rig.h"
+
+static void test_claim_of_nothing_cached_finds_nothing(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 24), 0);
+    assert_int_equal(kvmem_call_blocks(&rig->kv, 0), 0);
+    assert_int_equal(rig->kv.counters.asked_tokens, 24);
+    assert_int_equal(rig->kv.counters.claimed_tokens, 0);
+}
+
+static void test_claim_shares_full_blocks_of_a_running_call(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_run(rig, 0, rig_tokens(1), 11);
+    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 20), 8);      /* the third is not full */
+    assert_int_equal(rig_block(rig, 0, 1), rig_block(rig, 1, 1));
+    assert_int_equal(rig->kv.blocks[rig_block(rig, 0, 1)].references, 2);
+    assert_int_equal(kvmem_owned(&rig->kv), 3);
+    rig_reserve(rig, 1, 20);
+    assert_int_not_equal(rig_block(rig, 0, 2), rig_block(rig, 1, 2));
+    rig_drop(rig, 0);
+    assert_int_equal(rig->kv.blocks[rig_block(rig, 1, 1)].references, 1);
+    assert_int_equal(kvmem_owned(&rig->kv), 5);
+}
+
+static void test_claim_leaves_one_token_to_compute(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_run(rig, 0, rig_tokens(1), 12);
+    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 12), 8);
+    assert_int_equal(rig_claim(rig, 2, rig_tokens(1), 13), 12);
+    assert_int_equal(rig_claim(rig, 3, rig_tokens(1), 1), 0);
+}
+
+static void test_claim_ends_where_tokens_differ(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    uint32_t tokens[24];
+    rig_run(rig, 0, rig_tokens(1), 16);
+    memcpy(tokens, rig_tokens(1), sizeof tokens);
+    tokens[6]++;
+    assert_int_equal(rig_claim(rig, 1, tokens, 24), 4);
+    /* Equal tokens behind an unequal beginning are another content. */
+    assert_int_equal(rig_claim(rig, 2, rig_tokens(5), 24), 0);
+}
+
+static void test_salts_do_not_meet(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig->kv.hash_mask = 0;      /* not even by chance */
+    rig_run(rig, 0, tokens, 12);
+    uint64_t identity = rig->kv.blocks[rig_block(rig, 0, 0)].identity;
+    assert_int_equal(kvmem_claim(&rig->kv, 1, 5, tokens, 24), 0);
+    /* A salt that happens to be the identity of a content does not pass for its successor. */
+    assert_int_equal(kvmem_claim(&rig->kv, 2, identity, tokens + 4, 12), 0);
+    assert_int_equal(kvmem_claim(&rig->kv, 3, 0, tokens, 24), 12);
+    kvmem_check(&rig->kv);
+}
+
+static void test_settle_takes_the_equal_block(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    for (uint32_t call = 0; call < 2; call++) {     /* at the same time: neither finds the other */
+        assert_int_equal(rig_claim(rig, call, tokens, 10), 0);
+        rig_reserve(rig, call, 10);
+    }
+    assert_int_equal(kvmem_owned(&rig->kv), 6);
+    rig_step(rig);
+    rig_settle(rig, 0, tokens, 10);
+    rig_settle(rig, 1, tokens, 10);
+    assert_int_equal(kvmem_owned(&rig->kv), 4);
+    assert_int_equal(rig_block(rig, 0, 0), rig_block(rig, 1, 0));
+    assert_int_equal(rig_block(rig, 0, 1), rig_block(rig, 1, 1));
+    assert_int_not_equal(rig_block(rig, 0, 2), rig_block(rig, 1, 2));
+}
+
+static void test_settle_names_block_by_block(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_claim(rig, 0, tokens, 24);
+    rig_reserve(rig, 0, 24);
+    rig_settle(rig, 0, tokens, 3);
+    assert_int_equal(rig_claim(rig, 1, tokens, 24), 0);
+    rig_settle(rig, 0, tokens, 4);
+    rig_drop(rig, 1);
+    assert_int_equal(rig_claim(rig, 1, tokens, 24), 4);
+    rig_settle(rig, 0, tokens, 15);
+    rig_drop(rig, 1);
+    assert_int_equal(rig_claim(rig, 1, tokens, 24), 12);
+}
+
+static void test_keep_leaves_all_positions_to_be_found(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_leave(rig, 1, 11, KVMEM_RETAINED, 1);
+    assert_int_equal(kvmem_owned(&rig->kv), 0);
+    assert_int_equal(kvmem_available(&rig->kv), DEVICE);
+    assert_int_equal(kvmem_free(&rig->kv), DEVICE - 3);
+    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 20), 11);
+    assert_int_equal(kvmem_owned(&rig->kv), 3);
+    assert_int_equal(kvmem_missing(&rig->kv, 0, 12), 0);            /* goes on in the same block */
+}
+
+static void test_keep_returns_blocks_without_settled_positions(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_claim(rig, 0, tokens, 20);
+    rig_reserve(rig, 0, 20);
+    rig_keep(rig, 0, tokens, 6, KVMEM_SAVED, 1);
+    assert_int_equal(kvmem_free(&rig->kv), DEVICE - 2);
+    assert_int_equal(rig_claim(rig, 1, tokens, 20), 6);
+}
+
+static void test_partial_block_is_taken_by_one_call_only(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
+    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 20), 7);
+    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 20), 4);
+}
+
+static void test_partial_block_is_found_only_by_who_continues_it(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    uint32_t tokens[24];
+    memcpy(tokens, rig_tokens(1), sizeof tokens);
+    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
+    assert_int_equal(rig_claim(rig, 0, tokens, 7), 4);      /* one token has to be computed */
+    rig_drop(rig, 0);
+    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
+    tokens[6]++;
+    assert_int_equal(rig_claim(rig, 0, tokens, 20), 4);
+}
+
+static void test_claim_takes_the_longest_partial_block(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    for (uint32_t call = 0; call < 2; call++) {
+        rig_claim(rig, call, tokens, 8);
+        rig_reserve(rig, call, 8);
+    }
+    rig_step(rig);
+    rig_keep(rig, 0, tokens, 5, KVMEM_RETAINED, 1);
+    rig_keep(rig, 1, tokens, 6, KVMEM_RETAINED, 2);
+    assert_int_equal(rig_claim(rig, 2, tokens, 20), 6);
+    assert_int_equal(rig_claim(rig, 3, tokens, 20), 5);
+}
+
+static void test_keep_of_an_equal_partial_block_keeps_one(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    for (uint32_t call = 0; call < 2; call++) {
+        rig_claim(rig, call, tokens, 3);
+        rig_reserve(rig, call, 3);
+    }
+    rig_step(rig);
+    rig_keep(rig, 0, tokens, 3, KVMEM_RETAINED, 1);
+    rig_keep(rig, 1, tokens, 3, KVMEM_SAVED, 2);
+    assert_int_equal(kvmem_free(&rig->kv), DEVICE - 1);
+    assert_int_equal(rig->kv.device.cached[KVMEM_SAVED].count, 1);
+}
+
+static void test_claim_that_is_given_back_is_found_again(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(6, 4);
+    rig_leave(rig, 1, 15, KVMEM_SAVED, 1);
+    rig_run(rig, 0, rig_tokens(200), 17);                   /* five of six: three move out */
+    rig_drop(rig, 0);
+    assert_int_equal(kvmem_host_used(&rig->kv), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t *tokens = rig_tokens(1);
+        assert_int_equal(rig_claim(rig, 1, tokens, 20), 15);
+        assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 4);
+        if (i == 1) {
+            rig_drop(rig, 1);       /* the first block, on the device, is forgotten */
+            assert_int_equal(kvmem_host_used(&rig->kv), 3);
+            assert_int_equal(rig_claim(rig, 2, tokens, 20), 0);
+            return;
+        }
+        rig_keep(rig, 1, tokens, 15, KVMEM_SAVED, 2);
+    }
+}
+
+static void test_drop_forgets_what_only_the_call_held(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_run(rig, 0, rig_tokens(1), 8);
+    rig_run(rig, 1, rig_tokens(1), 16);
+    rig_drop(rig, 1);
+    assert_int_equal(rig_found(rig, 1, 24), 8);
+    rig_drop(rig, 0);
+    assert_int_equal(kvmem_free(&rig->kv), DEVICE);
+    assert_int_equal(rig_found(rig, 1, 24), 0);
+}
+
+static void test_recomputed_content_takes_the_identity_of_its_copy(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(6, 4);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
+    rig_run(rig, 0, rig_tokens(200), 24);           /* all three on the host */
+    rig_drop(rig, 0);
+    assert_int_equal(rig_claim(rig, 0, tokens, 5), 4);              /* pins the first one */
+    assert_int_equal(rig_run(rig, 1, tokens, 6), 0);                /* which is computed again */
+    rig_drop(rig, 0);
+    rig_keep(rig, 1, tokens, 4, KVMEM_RETAINED, 2);
+    assert_int_equal(rig_claim(rig, 2, tokens, 24), 12);            /* and leads to the others */
+    assert_true(!kvmem_is_host(&rig->kv, rig_block(rig, 2, 0)));
+    assert_true(kvmem_is_host(&rig->kv, rig_block(rig, 2, 1)));
+}
+
+static void test_collisions_are_compared_in_full(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig->kv.hash_mask = 0;                          /* every content in one chain */
+    rig_run(rig, 0, rig_tokens(1), 12);
+    rig_run(rig, 1, rig_tokens(50), 12);
+    assert_int_equal(rig_claim(rig, 2, rig_tokens(50), 13), 12);
+    assert_int_equal(rig_block(rig, 1, 2), rig_block(rig, 2, 2));
+    assert_int_equal(rig_claim(rig, 3, rig_tokens(49), 13), 0);
+}
+
+static void test_check_sees_what_is_wrong(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    rig_run(rig, 0, rig_tokens(1), 10);
+    rig_run(rig, 1, rig_tokens(50), 10);
+    uint32_t *table = kvmem_table_of(&rig->kv, 1);
+    uint32_t block = table[2];
+    table[2] = table[1];                            /* twice in a table */
+    expect_assert_failure(kvmem_check(&rig->kv));
+    table[2] = rig_block(rig, 0, 2);                /* of two calls, and PRIVATE */
+    expect_assert_failure(kvmem_check(&rig->kv));
+    table[2] = block;
+    kvmem_check(&rig->kv);
+    rig->kv.blocks[table[1]].before++;              /* does not follow its predecessor */
+    expect_assert_failure(kvmem_check(&rig->kv));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_claim_of_nothing_cached_finds_nothing),
+        cmocka_unit_test(test_claim_shares_full_blocks_of_a_running_call),
+        cmocka_unit_test(test_claim_leaves_one_token_to_compute),
+        cmocka_unit_test(test_claim_ends_where_tokens_differ),
+        cmocka_unit_test(test_salts_do_not_meet),
+        cmocka_unit_test(test_settle_takes_the_equal_block),
+        cmocka_unit_test(test_settle_names_block_by_block),
+        cmocka_unit_test(test_keep_leaves_all_positions_to_be_found),
+        cmocka_unit_test(test_keep_returns_blocks_without_settled_positions),
+        cmocka_unit_test(test_partial_block_is_taken_by_one_call_only),
+        cmocka_unit_test(test_partial_block_is_found_only_by_who_continues_it),
+        cmocka_unit_test(test_claim_takes_the_longest_partial_block),
+        cmocka_unit_test(test_keep_of_an_equal_partial_block_keeps_one),
+        cmocka_unit_test(test_claim_that_is_given_back_is_found_again),
+        cmocka_unit_test(test_drop_forgets_what_only_the_call_held),
+        cmocka_unit_test(test_recomputed_content_takes_the_identity_of_its_copy),
+        cmocka_unit_test(test_collisions_are_compared_in_full),
+        cmocka_unit_test(test_check_sees_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: whatever happens, each call finds in its blocks exactly the KV of its own tokens.
+ * Method: random plans, steps and accidents against a dumb model that carries the content: for each
+ * position of each block a digest of (salt, all tokens up to there). Moves are carried out when the
+ * step runs, rows write through the block ids of the step record, and before every row all
+ * positions that it continues are compared. Few different tokens, two salts and small pools, so
+ * that equal beginnings, evictions and short claims are the rule. kvmem_check() after everything.
+ */
+#include "selftest/unit/test.h"
+
+#include "kvmem/block.h"
+
+enum {
+    BLOCK_TOKENS = 4, CALLS = 7, BLOCKS_PER_CALL = 8, CONTEXT = BLOCK_TOKENS * BLOCKS_PER_CALL,
+    DEVICE_MIN = BLOCKS_PER_CALL, DEVICE_SPREAD = 14, HOST_SPREAD = 20,
+    BLOCKS_MAX = DEVICE_MIN + DEVICE_SPREAD + HOST_SPREAD, OPERATIONS = 100000, UNIT_US = 1000,
+};
+
+struct model_call {
+    bool open;                      /* the others: a free slot */
+    bool row;                       /* in the step */
+    uint64_t salt;
+    uint32_t tokens[CONTEXT];
+    uint32_t known;                 /* tokens */
+    uint32_t positions;             /* whose KV is there, once the moves are done */
+    uint32_t reserved;              /* positions that blocks are there for; 0: not resident */
+};
+
+static struct model {
+    struct kvmem kv;
+    struct step step;
+    uint64_t content[BLOCKS_MAX][BLOCK_TOKENS];
+    struct model_call calls[CALLS];
+    uint32_t past[CONTEXT];         /* tokens of a call that was there before */
+    uint32_t past_count;
+    uint64_t now_us;
+    uint64_t random;
+    uint64_t found, moved;          /* so that the test knows that it tests something */
+} m;
+
+static uint32_t below(uint32_t bound)
+{
+    m.random = m.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(m.random >> 33) % bound;
+}
+
+static uint64_t digest(const struct model_call *call, uint32_t position)
+{
+    uint64_t value = call->salt * 1000003 + 17;
+    for (uint32_t i = 0; i <= position; i++) {
+        value = (value ^ (call->tokens[i] + 1)) * UINT64_C(0x100000001b3);
+    }
+    return value;
+}
+
+static uint64_t *place(const uint32_t *blocks, uint32_t position)
+{
+    uint32_t block = blocks[position / BLOCK_TOKENS];
+    assert_true(block < m.kv.settings.device_blocks);
+    return &m.content[block][position % BLOCK_TOKENS];
+}
+
+static void assert_content(const struct model_call *call, const uint32_t *blocks)
+{
+    for (uint32_t i = 0; i < call->positions; i++) {
+        assert_int_equal(*place(blocks, i), digest(call, i));
+    }
+}
+
+/* ---- plan ----------------------------------------------------------------------------------- */
+
+static void give_up(uint32_t index, enum kvmem_rank rank)
+{
+    struct model_call *call = &m.calls[index];
+    if (below(12) == 0) {
+        kvmem_drop(&m.kv, index);
+    } else {
+        kvmem_keep(&m.kv, index, call->tokens, call->positions, rank, m.now_us);
+    }
+    call->positions = 0;
+    call->reserved = 0;
+    assert_int_equal(kvmem_call_blocks(&m.kv, index), 0);
+}
+
+static void end(uint32_t index)
+{
+    struct model_call *call = &m.calls[index];
+    give_up(index, KVMEM_RETAINED);
+    memcpy(m.past, call->tokens, sizeof m.past);
+    m.past_count = call->known;
+    call->open = false;
+}
+
+static void arrive(uint32_t index)
+{
+    struct model_call *call = &m.calls[index];
+    *call = (struct model_call){.open = true, .salt = below(2) * UINT64_C(77777777777)};
+    call->known = 1 + below(CONTEXT);
+    for (uint32_t i = 0; i < call->known; i++) {
+        call->tokens[i] = below(12) == 0;
+    }
+    if (below(3) > 0) {             /* continues an earlier one */
+        uint32_t common = below(m.past_count + 1);
+        memcpy(call->tokens, m.past, common * sizeof *call->tokens);
+        call->known = call->known > common ? call->known : common;
+        call->known += call->known == 0;
+    }
+}
+
+/* Claims, and reserves if there is room. */
+static void visit(uint32_t index)
+{
+    struct model_call *call = &m.calls[index];
+    if (call->reserved == 0) {
+        call->positions =
+            kvmem_claim(&m.kv, index, call->salt, call->tokens, call->known);
+        assert_true(call->positions < call->known);
+        m.found += call->positions;
+        kvmem_check(&m.kv);
+    }
+    uint32_t wanted = call->positions + 1 + below(call->known - call->positions);
+    if (below(10) > 0 && kvmem_missing(&m.kv, index, wanted) <= kvmem_available(&m.kv)) {
+        kvmem_reserve(&m.kv, index, wanted);
+        assert_int_equal(kvmem_missing(&m.kv, index, wanted), 0);
+        call->reserved = wanted > call->reserved ? wanted : call->reserved;
+    } else if (call->reserved == 0) {
+        give_up(index, below(2) ? KVMEM_SAVED : KVMEM_RETAINED);
+    }
+}
+
+static void plan_operation(void)
+{
+    uint32_t index = below(CALLS);
+    struct model_call *call = &m.calls[index];
+    if (!call->open) {
+        arrive(index);
+    }
+    switch (below(8)) {
+    case 0:
+        give_up(index, KVMEM_SAVED);
+        break;
+    case 1:
+        if (below(3) == 0) {
+            end(index);
+        }
+        break;
+    default:
+        if (call->known > call->positions) {
+            visit(index);
+        }
+    }
+    kvmem_check(&m.kv);
+}
+
+/* ---- step ----------------------------------------------------------------------------------- */
+
+static bool is_out(const struct step_move *move)
+{
+    return move->to >= m.kv.settings.device_blocks;
+}
+
+static void carry_out_moves(void)
+{
+    bool target[BLOCKS_MAX] = {false};
+    uint32_t count = step_header(&m.step)->moves_count;
+    const struct step_move *moves = step_moves(&m.step);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(is_out(&moves[i]) != (moves[i].from >= m.kv.settings.device_blocks));
+        assert_false(target[moves[i].to]);
+        target[moves[i].to] = true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(is_out(&moves[i]) || !target[moves[i].from]);
+    }
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        bool is_backward = below(2);
+        for (uint32_t i = 0; i < count; i++) {
+            const struct step_move *move = &moves[is_backward ? count - 1 - i : i];
+            if (is_out(move) == (pass == 0)) {
+                memcpy(m.content[move->to], m.content[move->from], sizeof m.content[0]);
+            }
+        }
+    }
+    m.moved += count;
+}
+
+static void bind(void)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < CALLS; i++) {
+        struct model_call *call = &m.calls[i];
+        call->row = call->open && call->reserved > call->positions && below(4) > 0;
+        if (call->row) {
+            *step_row(&m.step, rows++) = (struct step_row){
+                .call = i, .first_position = call->positions,
+                .tokens_count = call->reserved - call->positions};
+        }
+    }
+    step_header(&m.step)->rows_count = rows;
+    kvmem_bind(&m.kv, &m.step);
+}
+
+static void compute(void)
+{
+    carry_out_moves();
+    for (uint32_t i = 0; i < CALLS; i++) {
+        if (m.calls[i].reserved > 0) {
+            assert_content(&m.calls[i], kvmem_table_of(&m.kv, i));
+        }
+    }
+    for (uint32_t r = 0; r < step_header(&m.step)->rows_count; r++) {
+        const struct step_row *row = step_row(&m.step, r);
+        const uint32_t *blocks = step_blocks(&m.step, r);
+        const struct model_call *call = &m.calls[row->call];
+        assert_content(call, blocks);
+        for (uint32_t i = 0; i < row->tokens_count; i++) {
+            uint32_t position = row->first_position + i;
+            uint32_t block = blocks[position / BLOCK_TOKENS];
+            assert_int_equal(m.kv.blocks[block].state, KVMEM_PRIVATE);
+            *place(blocks, position) = digest(call, position);
+        }
+    }
+}
+
+/* While the engine computes, calls come to their end, in the step or not. */
+static void accident(void)
+{
+    uint32_t index = below(CALLS);
+    struct model_call *call = &m.calls[index];
+    if (!call->open) {
+        return;
+    }
+    if (call->reserved == 0 && below(2)) {      /* what it left behind is looked for and kept */
+        call->positions = kvmem_claim(&m.kv, index, call->salt, call->tokens, call->known);
+        kvmem_check(&m.kv);
+    }
+    call->row = false;
+    end(index);
+}
+
+static void settle(void)
+{
+    kvmem_moved(&m.kv);
+    kvmem_check(&m.kv);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        struct model_call *call = &m.calls[i];
+        if (!call->row) {
+            continue;
+        }
+        call->row = false;
+        if (below(30) == 0) {
+            kvmem_drop(&m.kv, i);               /* its numbers are wrong */
+            call->open = false;
+            call->positions = call->reserved = 0;
+        } else {
+            call->positions = call->reserved;
+            kvmem_settle(&m.kv, i, call->tokens, call->positions);
+            assert_content(call, kvmem_table_of(&m.kv, i));
+            if (call->known < CONTEXT && below(2)) {
+                call->tokens[call->known++] = below(2);
+            }
+        }
+        kvmem_check(&m.kv);
+    }
+}
+
+static void lose_engine(void)
+{
+    memset(m.content, 0xee, sizeof m.content);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        kvmem_drop(&m.kv, i);
+        m.calls[i].positions = m.calls[i].reserved = 0;
+        m.calls[i].row = false;
+    }
+    kvmem_check(&m.kv);
+    kvmem_lost(&m.kv);
+    kvmem_check(&m.kv);
+    assert_int_equal(kvmem_free(&m.kv), m.kv.settings.device_blocks);
+    assert_int_equal(kvmem_host_used(&m.kv), 0);
+}
+
+/* Returns the number of operations. */
+static uint32_t step(void)
+{
+    uint32_t operations = 1 + below(6);
+    for (uint32_t i = 0; i < operations; i++) {
+        m.now_us += below(UNIT_US);
+        plan_operation();
+    }
+    kvmem_expire(&m.kv, m.now_us, below(3) > 0);
+    kvmem_check(&m.kv);
+    bind();
+    kvmem_check(&m.kv);
+    compute();
+    while (below(5) == 0) {
+        accident();
+        kvmem_check(&m.kv);
+    }
+    if (below(200) == 0) {
+        lose_engine();
+    } else {
+        settle();
+    }
+    return operations + 3;
+}
+
+static void start(uint64_t seed)
+{
+    struct arena *arena = test_arena();
+    memset(&m, 0, sizeof m);
+    m.random = seed;
+    struct kvmem_settings settings = {
+        .device_blocks = DEVICE_MIN + below(DEVICE_SPREAD + 1),
+        .host_blocks = below(4) == 0 ? 0 : below(HOST_SPREAD + 1),
+        .block_tokens = BLOCK_TOKENS, .calls = CALLS, .blocks_per_call = BLOCKS_PER_CALL,
+    };
+    settings.retain_device_us = below(30) * UNIT_US;
+    settings.retain_host_us = settings.retain_device_us + below(60) * UNIT_US;
+    settings.retain_drop_us = settings.retain_host_us + below(200) * UNIT_US;
+    kvmem_init(&m.kv, &settings, arena);
+    step_layout_init(&m.step.layout, CALLS, 1, CALLS * CONTEXT, BLOCKS_PER_CALL,
+                     kvmem_moves_max(settings.device_blocks));
+    m.step.base = arena_take(arena, 1, m.step.layout.total_bytes);
+}
+
+static void run(uint32_t operations, uint32_t hash_mask)
+{
+    uint64_t found = 0, moved = 0;
+    for (uint32_t done = 0, seed = 1; done < operations; seed++) {
+        start(seed);
+        m.kv.hash_mask &= hash_mask;
+        for (uint32_t i = 0; i < 200; i++) {
+            done += step();
+        }
+        found += m.found;
+        moved += m.moved;
+    }
+    assert_true(found > operations / 10);
+    assert_true(moved > operations / 100);
+}
+
+static void test_random_operations_keep_every_call_its_own_kv(void **state)
+{
+    (void)state;
+    run(OPERATIONS, UINT32_MAX);
+}
+
+static void test_random_operations_do_not_depend_on_the_hash(void **state)
+{
+    (void)state;
+    run(OPERATIONS / 4, 0);     /* everything collides */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_operations_keep_every_call_its_own_kv),
+        cmocka_unit_test(test_random_operations_do_not_depend_on_the_hash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

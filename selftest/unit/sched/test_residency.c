@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: calls find what is cached of their tokens, and only what is theirs to find: prefixes of
+ * other calls by the rule of sharing, their own KV after a preemption, the history of their program
+ * after a call has ended. The tokens are the same whatever was found.
+ * Method: few calls on the bench; what was found shows in first positions, counters and the work
+ * that was not done.
+ */
+#include "selftest/unit/sched/bench.h"
+
+static struct bench *fresh(enum sched_sharing sharing, uint32_t blocks, uint32_t host_blocks)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.sharing = sharing;
+    struct kvmem_settings kv = bench_kv(blocks);
+    kv.host_blocks = host_blocks;
+    return bench_start_kv(&settings, &kv);
+}
+
+/* A call whose prompt depends on `seed` alone, whatever its program. */
+static uint32_t call_of(struct bench *bench, uint32_t program, uint32_t prompt, uint32_t max,
+                        uint32_t seed)
+{
+    uint32_t call = bench_take(bench, program, prompt, max, seed);
+    bench_send(bench, call);
+    bench_intake(bench);
+    return call;
+}
+
+static void run_all(struct bench *bench)
+{
+    uint32_t steps = 0;
+    while (bench_step(bench)) {
+        assert_true(++steps < 1000);
+    }
+}
+
+/* The next call of a program, whose prompt is all that the one before said and heard. */
+static uint32_t follow(struct bench *bench, uint32_t before, uint32_t program, uint32_t max)
+{
+    struct call *last = bench_at(bench, before);
+    uint32_t count = last->prompt_tokens + last->generated_tokens;
+    uint32_t call = bench_take(bench, program, count, max, 0);
+    memcpy(bench_at(bench, call)->tokens, last->tokens, count * sizeof(uint32_t));
+    bench_free(bench, before);
+    bench_send(bench, call);
+    bench_intake(bench);
+    return call;
+}
+
+static void test_next_call_of_a_program_computes_its_new_tokens_only(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 64, 0);
+    uint32_t first = call_of(bench, 1, 10, 5, 7);
+    run_all(bench);
+    uint64_t before = bench->stats.tokens_computed;
+    uint32_t call = follow(bench, first, 1, 3);
+    run_all(bench);
+    /* 15 tokens are known, the last of them had not been fed; 14 positions were found. */
+    assert_int_equal(bench_at(bench, call)->cached_tokens, 14);
+    assert_int_equal(bench->stats.prefix_hit_tokens, 14);
+    assert_int_equal(bench->stats.tokens_computed - before, 1 + 2);
+    assert_int_equal(bench->stats.recomputed_tokens, 0);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+static void test_sharing_decides_who_finds_an_equal_beginning(void **state)
+{
+    (void)state;
+    static const struct { enum sched_sharing sharing; uint32_t program, found; } cases[] = {
+        {SCHED_SHARING_OFF, 1, 0}, {SCHED_SHARING_OFF, 2, 0},
+        {SCHED_SHARING_PROGRAM, 1, 12}, {SCHED_SHARING_PROGRAM, 2, 0},
+        {SCHED_SHARING_ALL, 1, 12}, {SCHED_SHARING_ALL, 2, 12},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench *bench = fresh(cases[i].sharing, 64, 0);
+        call_of(bench, 1, 13, 2, 7);
+        run_all(bench);
+        uint32_t call = call_of(bench, cases[i].program, 13, 2, 7);
+        run_all(bench);
+        assert_int_equal(bench_at(bench, call)->cached_tokens, cases[i].found);
+        assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    }
+}
+
+static void test_calls_that_run_at_once_share_full_blocks(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 64, 0);
+    uint32_t first = call_of(bench, 1, 12, 9, 7);
+    assert_true(bench_step(bench));
+    uint32_t second = call_of(bench, 1, 16, 9, 7);
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, second)->cached_tokens, 12);
+    /* Three blocks are shared, each call has one of its own. */
+    assert_int_equal(kvmem_owned(&bench->kv), 3 + 1 + 1);
+    run_all(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, first)));
+    assert_true(bench_tokens_are_right(bench_at(bench, second)));
+}
+
+/* The call has fed 22 tokens, and then its client does not read while another takes its blocks. */
+static uint32_t preempted_call(struct bench *bench, uint32_t other_prompt)
+{
+    uint32_t call = call_of(bench, 1, 20, 12, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    bench_at(bench, call)->paused = true;
+    uint32_t other = call_of(bench, 2, other_prompt, 4, 4);
+    run_all(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, other)));
+    assert_int_equal(bench_at(bench, call)->preemptions, 1);
+    bench_at(bench, call)->paused = false;
+    return call;
+}
+
+static void test_preempted_call_comes_back_from_the_host_without_recompute(void **state)
+{
+    (void)state;
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_ALL; sharing++) {
+        struct bench *bench = fresh((enum sched_sharing)sharing, 10, 16);
+        uint32_t call = preempted_call(bench, 36);
+        run_all(bench);
+        sched_report(&bench->sched);
+        assert_int_equal(bench->stats.recomputed_tokens, 0);
+        assert_int_equal(bench->stats.restored_tokens, 22);
+        assert_int_equal(bench->stats.swap_in_blocks, 6);
+        assert_int_equal(bench_at(bench, call)->cached_tokens, 0);
+        assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    }
+}
+
+static void test_without_a_host_tier_it_is_recomputed(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 10, 0);
+    uint32_t call = preempted_call(bench, 28);      /* eight blocks of ten */
+    run_all(bench);
+    sched_report(&bench->sched);
+    assert_int_equal(bench->stats.restored_tokens, 8);
+    assert_int_equal(bench->stats.recomputed_tokens, 22 - 8);
+    assert_int_equal(bench->stats.swap_out_blocks, 0);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+/* Its blocks were SAVED; they must not outlive it at that rank. */
+static void test_call_that_ends_preempted_leaves_nothing_saved(void **state)
+{
+    (void)state;
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_ALL; sharing++) {
+        struct bench *bench = fresh((enum sched_sharing)sharing, 10, 16);
+        uint32_t call = call_of(bench, 1, 20, 12, 3);
+        assert_true(bench_step(bench));
+        uint32_t urgent = call_of(bench, 2, 28, 6, 4);
+        bench_at(bench, call)->paused = true;
+        assert_true(bench_step(bench));
+        assert_int_equal(bench_at(bench, call)->preemptions, 1);
+        bench_cancel(bench, call);
+        bench_cancel(bench, urgent);
+        bench_intake(bench);
+        assert_true(sched_is_idle(&bench->sched));
+        assert_int_equal(bench->kv.device.cached[KVMEM_SAVED].count, 0);
+        assert_int_equal(bench->kv.host.cached[KVMEM_SAVED].count, 0);
+    }
+}
+
+static void test_row_that_failed_is_shared_with_nobody(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_ALL, 64, 0);
+    uint32_t call = call_of(bench, 1, 13, 5, 7);
+    assert_true(bench_launch(bench));
+    bench_compute(bench);
+    step_out(&bench->step, 0)->result = STEP_ROW_NOT_FINITE;
+    bench_cancel(bench, call);      /* whatever it is that ends the call */
+    bench_settle(bench, BENCH_UNIT);
+    uint32_t next = call_of(bench, 1, 13, 5, 7);
+    run_all(bench);
+    assert_int_equal(bench_at(bench, next)->cached_tokens, 0);
+    assert_true(bench_tokens_are_right(bench_at(bench, next)));
+}
+
+static void test_lost_worker_takes_the_cache_along(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_ALL, 64, 16);
+    call_of(bench, 1, 13, 5, 7);
+    run_all(bench);
+    uint32_t running = call_of(bench, 1, 13, 5, 7);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench_at(bench, running)->cached_tokens, 12);
+    bench_lose(bench);
+    assert_int_equal(kvmem_free(&bench->kv), 64);
+    run_all(bench);
+    assert_int_equal(bench_at(bench, running)->cached_tokens, 0);
+    assert_true(bench_tokens_are_right(bench_at(bench, running)));
+}
+
+/* What was retained is in nobody's way: a call as large as the pool is admitted and runs. */
+static void test_retention_yields_to_a_call_that_needs_the_whole_pool(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 10, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        call_of(bench, i, 16, 4, i);
+        run_all(bench);
+    }
+    assert_true(kvmem_free(&bench->kv) < 5);
+    uint32_t call = call_of(bench, 9, 36, 4, 9);
+    run_all(bench);
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_LENGTH);
+    assert_int_equal(bench->stats.preemptions, 0);
+}
+
+static void test_idle_scheduler_forgets_in_time_and_moves_nothing(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.sharing = SCHED_SHARING_PROGRAM;
+    struct kvmem_settings kv = bench_kv(16);
+    kv.host_blocks = 16;
+    kv.retain_device_us = 10 * BENCH_UNIT;
+    kv.retain_host_us = kv.retain_drop_us = 50 * BENCH_UNIT;
+    struct bench *bench = bench_start_kv(&settings, &kv);
+    call_of(bench, 1, 13, 5, 7);
+    run_all(bench);
+    uint64_t ended_us = bench->now_us;
+    assert_int_equal(sched_next_us(&bench->sched, bench->now_us), ended_us + 50 * BENCH_UNIT);
+    bench->now_us = ended_us + 20 * BENCH_UNIT;     /* due on the host, and no step to go with */
+    bench_intake(bench);
+    assert_int_equal(kvmem_host_used(&bench->kv), 0);
+    assert_int_equal(kvmem_available(&bench->kv) - kvmem_free(&bench->kv), 5);
+    call_of(bench, 2, 5, 1, 8);                     /* here is one */
+    assert_true(bench_step(bench));
+    assert_int_equal(kvmem_host_used(&bench->kv), 5);
+    bench->now_us = ended_us + 50 * BENCH_UNIT;
+    bench_intake(bench);
+    assert_int_equal(kvmem_host_used(&bench->kv), 0);
+}
+
+/* The budget is spent by the first call; the second has run before, was swapped out, and needs none
+ * of it. */
+static void test_swapped_call_that_only_decodes_needs_no_budget(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.prefill_tokens = 20;
+    struct kvmem_settings kv = bench_kv(14);
+    kv.host_blocks = 16;
+    struct bench *bench = bench_start_kv(&settings, &kv);
+    uint32_t first = call_of(bench, 1, 44, 9, 1);
+    uint32_t second = call_of(bench, 2, 8, 9, 2);
+    bench_at(bench, first)->paused = true;
+    assert_true(bench_step(bench));
+    bench_at(bench, second)->paused = true;
+    call_of(bench, 3, 45, 9, 3);
+    run_all(bench);
+    assert_int_equal(bench_at(bench, second)->preemptions, 1);
+    bench_at(bench, first)->paused = bench_at(bench, second)->paused = false;
+    assert_true(bench_launch(bench));
+    assert_int_equal(step_header(&bench->step)->rows_count, 2);
+    assert_int_equal(step_row(&bench->step, 0)->tokens_count, 20);
+    assert_int_equal(step_row(&bench->step, 1)->call, second);
+    assert_int_equal(step_row(&bench->step, 1)->tokens_count, 1);
+    assert_true(step_header(&bench->step)->moves_count > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_next_call_of_a_program_computes_its_new_tokens_only),
+        cmocka_unit_test(test_sharing_decides_who_finds_an_equal_beginning),
+        cmocka_unit_test(test_calls_that_run_at_once_share_full_blocks),
+        cmocka_unit_test(test_preempted_call_comes_back_from_the_host_without_recompute),
+        cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
+        cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
+        cmocka_unit_test(test_row_that_failed_is_shared_with_nobody),
+        cmocka_unit_test(test_lost_worker_takes_the_cache_along),
+        cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
+        cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),
+        cmocka_unit_test(test_swapped_call_that_only_decodes_needs_no_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
