@@ -42,6 +42,10 @@ CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
+# The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
+LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools/agx/timer.c
+LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
+LAB_LIB  := $(O)/liblab.a
 LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
@@ -53,7 +57,7 @@ FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
 
 .SECONDARY:
 .PHONY: all
-all: $(B)/agentix $(B)/agx $(B)/libagx.a  ## build agentix, agx and libagx.a (default)
+all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
 
 $(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
 $(O)/kernels/ref/%.o: CFLAGS += -O2
@@ -90,6 +94,16 @@ $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
 
+$(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
+	    -l:libjansson.a -lm -lpthread
+
 # ---- the embedded model: generated random weights until there is a trained one -------------------
 build/tools/mkmodel: tools/mkmodel.c | build/.setup
 	@mkdir -p $(@D)
@@ -104,11 +118,12 @@ $(O)/appliance/embedded.o: appliance/embedded.S build/embedded.gguf
 	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
-$(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(B)/libagx.a
+$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
+	    $(LAB_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -l:libjansson.a -lcmocka -lm \
+	    -lpthread
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests
