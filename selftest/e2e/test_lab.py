@@ -95,6 +95,24 @@ def test_timing_is_said_only_when_asked():
     assert timed["scheduler_ns_per_event_mean"] > 0
 
 
+def test_timeline_covers_each_call_without_overlaps():
+    trace = Trace()
+    result = json.loads(trace.run_json("r.json", "--cost", "cpu", "--rate", "50", "--trace-out",
+                                       trace.file("timeline.json")))
+    with open(trace.file("timeline.json"), encoding="utf-8") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+    tracks = {}
+    for event in events:
+        tracks.setdefault((event["pid"], event["tid"]), []).append(
+            (event["ts"], event["ts"] + event["dur"]))
+    for stretches in tracks.values():
+        stretches.sort()
+        assert all(a[1] <= b[0] for a, b in zip(stretches, stretches[1:]))
+    waited = sum(event["dur"] for event in events if event["name"] == "wait")
+    assert abs(waited / 1e6 - result["wait_s_total"]) < 1e-3
+    assert {event["name"] for event in events} == {"wait", "run", "gap"}
+
+
 def test_compare_prints_a_column_for_each_name():
     trace = Trace()
     done = lab("--trace", trace.path, "--compare", "plas,mlfq,vllm", "--cost", "cpu", "--slo", "1")

@@ -169,6 +169,7 @@ void lab_clients_submit_due(struct lab *lab)
     uint32_t index;
     while (timer_pop(&lab->clients.timer, lab->now_us, &index)) {
         uint32_t run = lab->clients.calls[index].run;
+        timeline_due(&lab->timeline, run, index, lab->now_us);
         if (!lab->clients.runs[run].failed && !lab_submit(lab, index)) {
             fail_run(lab, run);
         }
@@ -187,6 +188,8 @@ static void release_next(struct lab *lab, const struct lab_call *done, uint64_t 
         if (--next->blocked_by == 0) {
             next->due_us = lab->now_us + calls[links[i]].gap_us;
             timer_push(&lab->clients.timer, next->due_us, run->calls_first + links[i]);
+            timeline_gap(&lab->timeline, done->run, run->calls_first + links[i], lab->now_us,
+                         calls[links[i]].gap_us);
         }
     }
 }
@@ -202,6 +205,7 @@ void lab_clients_generated(struct lab *lab, uint32_t index)
     call->is_over = true;
     lab->clients.generated++;
     run->calls_left--;
+    timeline_over(&lab->timeline, call->run, index, lab->now_us);
     if (run->failed) {
         return;
     }

@@ -21,28 +21,20 @@
 #define DOUBLINGS_MAX  12
 #define RATE_PRECISION 1.01
 
-static bool is_policy(const char *name)
-{
-    return strcmp(name, "fcfs") == 0 || strcmp(name, "mlfq") == 0 || strcmp(name, "plas") == 0 ||
-           strcmp(name, "atlas") == 0;
-}
-
 int compare_choose(struct lab_settings *settings, const char *name, enum compare_kind kind)
 {
-    bool lacking = strcmp(name, "srpt") == 0 || strcmp(name, "rr") == 0;
-    if (lacking && kind != COMPARE_SYSTEM) {
-        fprintf(stderr, "agentix-lab: %s: the scheduler of this build has no such policy: it needs "
-                        "an order that a caller gives\n", name);
-        return LAB_EXIT_USAGE;
-    }
     /* `mlfq` is both, and the same: the system is vllm-opt with that policy. */
     if (kind != COMPARE_POLICY && lab_system_exists(name)) {
         settings->system = name;
         return LAB_EXIT_OK;
     }
-    if (kind != COMPARE_SYSTEM && is_policy(name)) {
+    if (kind != COMPARE_SYSTEM && lab_policy_exists(name)) {
         settings->policy = name;
         return LAB_EXIT_OK;
+    }
+    if (kind != COMPARE_SYSTEM && (strcmp(name, "srpt") == 0 || strcmp(name, "rr") == 0)) {
+        fprintf(stderr, "agentix-lab: %s: the scheduler of this build has no such policy\n", name);
+        return LAB_EXIT_USAGE;
     }
     fprintf(stderr, "agentix-lab: '%s' is none of %s%s%s\n", name,
             kind != COMPARE_POLICY ? lab_systems() : "", kind == COMPARE_ANY ? ", " : "",

@@ -16,7 +16,6 @@
  * KV of a position: 2 (K, V) * layers * KV heads * 128 * 2 bytes. Operations: 2 for a parameter and
  * a token; attention 4 * layers * heads * 128 for a token and a position.
  * KV blocks: on the A100 26,000; on the H200 what 0.9 of its memory leaves beside the weights.
- * Why rows are taken to decode all their steps: a trace names lengths and no stop tokens.
  */
 #include "tools/lab/cost.h"
 
@@ -38,6 +37,8 @@
 #define GPU_SETTINGS                                                                             \
     "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=500ms",                        \
     "kv.block_tokens=16", "limits.context_tokens=16384"
+/* 64 GiB of host memory, in blocks for each block of the device. */
+#define HOST(ratio) "?kv.host_ratio=" ratio
 
 static const struct cost_model models[] = {
     {
@@ -51,14 +52,14 @@ static const struct cost_model models[] = {
     {
         .name = "a100-llama-3.1-8b", MODEL_8B, .launch_s = 1e-3,
         .bandwidth = 2039 * GB * BANDWIDTH_SHARE, .flops = 312 * TERA * FLOPS_SHARE,
-        .copy_bandwidth = 25 * GB, .transfer_s = 1e-3, .host_bytes = 64.0 * (1 << 30),
-        .settings = {GPU_SETTINGS, "kv.device_blocks=26000"},
+        .copy_bandwidth = 25 * GB, .transfer_s = 1e-3,
+        .settings = {GPU_SETTINGS, "kv.device_blocks=26000", HOST("1.260")},
     },
     {
         .name = "h200-llama-3.1-8b", MODEL_8B, .launch_s = 1e-3,
         .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 989 * TERA * FLOPS_SHARE,
-        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3, .host_bytes = 64.0 * (1 << 30),
-        .settings = {GPU_SETTINGS, "kv.device_blocks=52800"},
+        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
+        .settings = {GPU_SETTINGS, "kv.device_blocks=52800", HOST("0.621")},
     },
     {
         /* Weights of one byte, KV of two. */
@@ -66,8 +67,8 @@ static const struct cost_model models[] = {
         .kv_token_bytes = 2.0 * 80 * 8 * 128 * 2, .token_flops = 2 * 70.6e9,
         .attention_flops = 4.0 * 80 * 64 * 128, .context_tokens = 131072, .vocab_tokens = 128256,
         .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 1979 * TERA * FLOPS_SHARE,
-        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3, .host_bytes = 64.0 * (1 << 30),
-        .settings = {GPU_SETTINGS, "kv.device_blocks=10700"},
+        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
+        .settings = {GPU_SETTINGS, "kv.device_blocks=10700", HOST("1.225")},
     },
     {
         /* The appliance's own engine: 110M parameters in F32 on two threads, 44 GB/s and 170
@@ -76,7 +77,7 @@ static const struct cost_model models[] = {
         .name = "cpu", .launch_s = 50e-6, .weights_bytes = 440e6,
         .kv_token_bytes = 2.0 * 12 * 768 * 4, .token_flops = 2 * 110e6,
         .attention_flops = 4.0 * 12 * 768, .bandwidth = 44 * GB, .flops = 170 * GB,
-        .copy_bandwidth = 10 * GB, .transfer_s = 20e-6, .host_bytes = 1.0 * (1 << 30),
+        .copy_bandwidth = 10 * GB, .transfer_s = 20e-6,
         .context_tokens = 16384, .vocab_tokens = 32000,
         .settings = {"sched.batch=32"},
     },
@@ -99,15 +100,6 @@ const char *cost_names(void)
     return "unit, a100-llama-3.1-8b, h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu";
 }
 
-double cost_round_s(const struct cost_model *model, const struct cost_work *work)
-{
-    double read_s = (model->weights_bytes + work->positions * model->kv_token_bytes) /
-                    model->bandwidth;
-    double compute_s = (work->tokens * model->token_flops +
-                        work->pairs * model->attention_flops) / model->flops;
-    return model->launch_s + (read_s > compute_s ? read_s : compute_s);
-}
-
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers)
 {
     if (tokens_moved == 0 || model->unit_s > 0) {
@@ -117,42 +109,55 @@ double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint3
            transfers * model->transfer_s;
 }
 
-/* Sums what each round has to do. Returns the number of rounds; there is at least one. */
-static uint32_t add_rows(const struct step *step, struct cost_work *work, uint32_t *decoding)
+/* What a round asks of the machine. */
+struct work {
+    double tokens, positions;       /* fed; KV positions that are read */
+    double pairs;                   /* sum over fed tokens of the positions that they look at */
+};
+
+static double round_s(const struct cost_model *model, const struct work *work)
 {
-    uint32_t rounds = 1;
-    uint32_t rows_count = step_header(step)->rows_count;
-    for (uint32_t i = 0; i < rows_count; i++) {
-        const struct step_row *row = step_row(step, i);
-        uint32_t end = row->first_position + row->tokens_count;
-        uint32_t row_rounds = row->decode_steps > 0 ? row->decode_steps : 1;
-        double mean_behind = row->first_position + (row->tokens_count + 1) / 2.0;
-        ASSERT(row_rounds <= STEPS_MAX);
-        work[0].tokens += row->tokens_count;
-        work[0].positions += end;
-        work[0].pairs += row->tokens_count * mean_behind;
-        *decoding += row->decode_steps > 0;
-        for (uint32_t round = 1; round < row_rounds; round++) {
-            work[round].tokens += 1;
-            work[round].positions += end + round;
-            work[round].pairs += end + round;
-        }
-        rounds = row_rounds > rounds ? row_rounds : rounds;
-    }
-    return rounds;
+    double read_s = (model->weights_bytes + work->positions * model->kv_token_bytes) /
+                    model->bandwidth;
+    double compute_s = (work->tokens * model->token_flops +
+                        work->pairs * model->attention_flops) / model->flops;
+    return model->launch_s + (read_s > compute_s ? read_s : compute_s);
 }
 
-uint64_t cost_step_us(const struct cost_model *model, const struct step *step)
+/* The first round feeds all tokens of the row, each later one the token before. */
+static void add_row(struct work *work, const struct cost_row *row)
 {
-    struct cost_work work[STEPS_MAX] = {0};
-    uint32_t decoding = 0;
-    double seconds = 0;
-    uint32_t rounds = add_rows(step, work, &decoding);
-    if (model->unit_s > 0) {
-        return decoding > 0 ? (uint64_t)(rounds * model->unit_s * 1e6) : 0;
+    uint32_t end = row->first_position + row->tokens_count;
+    struct work *first = &work[row->start_round];
+    ASSERT(row->rounds >= 1 && row->start_round + row->rounds <= STEPS_MAX);
+    first->tokens += row->tokens_count;
+    first->positions += end;
+    first->pairs += row->tokens_count * (row->first_position + (row->tokens_count + 1) / 2.0);
+    for (uint32_t i = 1; i < row->rounds; i++) {
+        first[i].tokens += 1;
+        first[i].positions += end + i;
+        first[i].pairs += end + i;
     }
-    for (uint32_t round = 0; round < rounds; round++) {
-        seconds += cost_round_s(model, &work[round]);
+}
+
+uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
+                        uint32_t count)
+{
+    struct work work[STEPS_MAX] = {0};
+    uint32_t rounds = 0;
+    bool decodes = false;
+    double seconds = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t end = rows[i].start_round + rows[i].rounds;
+        add_row(work, &rows[i]);
+        rounds = end > rounds ? end : rounds;
+        decodes = decodes || rows[i].decodes;
+    }
+    if (model->unit_s > 0) {
+        return decodes ? (uint64_t)(rounds * model->unit_s * 1e6) : 0;
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        seconds += round_s(model, &work[i]);
     }
     return (uint64_t)(seconds * 1e6 + 0.5);
 }

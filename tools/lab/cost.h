@@ -13,9 +13,8 @@
  * What it leaves out: communication between devices, the shape of kernels, sampling, and the
  * host's own time between steps. Compare policies with it; do not quote its seconds.
  */
+#include <stdbool.h>
 #include <stdint.h>
-
-#include "appliance/base/step.h"
 
 #define COST_SETTINGS_MAX 12
 
@@ -31,7 +30,6 @@ struct cost_model {
     double flops;                   /* operations a second that really happen */
     double copy_bandwidth;          /* between the tiers, bytes a second */
     double transfer_s;              /* overhead of one bulk transfer */
-    double host_bytes;              /* of the host tier */
     uint32_t context_tokens;        /* of the model */
     uint32_t vocab_tokens;
     const char *settings[COST_SETTINGS_MAX];    /* section.key=value, before every other one */
@@ -42,14 +40,15 @@ const struct cost_model *cost_find(const char *name);
 /* "unit, a100-..." for messages. */
 const char *cost_names(void);
 
-/* What a step asks of the machine, besides the moves; one entry for each round. */
-struct cost_work {
-    double tokens, positions;       /* fed in this round; KV positions that are read */
-    double pairs;                   /* sum over fed tokens of the positions that they look at */
+/* A row as the machine sees it. */
+struct cost_row {
+    uint32_t first_position, tokens_count;  /* what it feeds in its first round */
+    uint32_t start_round;           /* 0, but for a row that takes the place of one that ended */
+    uint32_t rounds;                /* >= 1: that it is in; one token in each but the first */
+    bool decodes;                   /* false: a piece of a prompt that gives no token yet */
 };
-/* Seconds of one round, of the moves of one step. */
-double cost_round_s(const struct cost_model *model, const struct cost_work *work);
+/* Seconds of the moves between the tiers that belong to one step. */
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers);
-/* Microseconds of the whole step as it was submitted; every row is taken to decode all its steps.
- * O(rows * rounds). */
-uint64_t cost_step_us(const struct cost_model *model, const struct step *step);
+/* Microseconds of the rounds of a step. O(sum of rounds). */
+uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
+                        uint32_t count);

@@ -20,6 +20,7 @@
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/prompts.h"
+#include "tools/lab/timeline.h"
 
 #define LAB_SETS_MAX  64
 #define LAB_EPOCH_US  UINT64_C(1000000)     /* virtual time of a run's start; 0 means "unset" */
@@ -33,6 +34,7 @@ enum lab_exit {
 
 struct lab_settings {
     const char *trace_path;
+    const char *timeline_path;      /* NULL: none */
     const char *system;             /* row of system.c */
     const char *policy;             /* NULL: the system's */
     const struct cost_model *cost;
@@ -89,6 +91,7 @@ struct lab {
     struct prompts prompts;
     struct lab_clients clients;
     struct lab_socket socket;
+    struct timeline timeline;
     struct lab_result result;
     /* the world */
     struct world world;
@@ -103,6 +106,7 @@ struct lab {
     struct vocab vocab;
     struct arena arena;
     struct step step;
+    struct cost_row *rows;          /* [limits.batch_calls]: of the step in flight */
     struct loop loop;
 };
 
@@ -112,12 +116,13 @@ int lab_run(const struct lab_settings *settings, const struct trace *trace,
 /* The same in parts, for tests; `lab` is zeroed. After an error, too, lab_end() is due. */
 int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct trace *trace);
 void lab_pass(struct lab *lab);
-void lab_end(struct lab *lab);
+int lab_end(struct lab *lab);
 /* system.c: defaults, preset, system, policy, then the user's words; 0 or an exit code after a
  * message. */
 int lab_configure(struct lab *lab);
 const char *lab_systems(void);
 bool lab_system_exists(const char *name);
+bool lab_policy_exists(const char *name);
 /* world.c */
 void lab_world_init(struct lab *lab);
 uint64_t lab_wall_ns(void);

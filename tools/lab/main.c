@@ -31,11 +31,12 @@ static const char help[] =
     "  --no-prefix-sharing     each call computes its whole prompt\n"
     "  --demoted-to-head       a demoted call goes before those that wait in its new queue\n"
     "  --json FILE             the result as one JSON object\n"
+    "  --trace-out FILE        waits, runs and gaps of each program, for Perfetto\n"
     "  --timing                with --json: what the scheduler took on this machine, too\n";
 
 enum { OPTION_TRACE = 1, OPTION_SYSTEM, OPTION_POLICY, OPTION_COMPARE, OPTION_SLO, OPTION_RATE,
        OPTION_OFFLINE, OPTION_PROGRAMS, OPTION_SEED, OPTION_COST, OPTION_SET, OPTION_NO_SHARING,
-       OPTION_TO_HEAD, OPTION_JSON, OPTION_TIMING, OPTION_HELP };
+       OPTION_TO_HEAD, OPTION_JSON, OPTION_TIMING, OPTION_TRACE_OUT, OPTION_HELP };
 
 static const struct option words[] = {
     {"trace", required_argument, NULL, OPTION_TRACE},
@@ -53,6 +54,7 @@ static const struct option words[] = {
     {"demoted-to-head", no_argument, NULL, OPTION_TO_HEAD},
     {"json", required_argument, NULL, OPTION_JSON},
     {"timing", no_argument, NULL, OPTION_TIMING},
+    {"trace-out", required_argument, NULL, OPTION_TRACE_OUT},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -153,6 +155,9 @@ static int take_option(struct words *read, int option, const char *text)
     case OPTION_JSON:
         read->json = text;
         return LAB_EXIT_OK;
+    case OPTION_TRACE_OUT:
+        settings->timeline_path = text;
+        return LAB_EXIT_OK;
     case OPTION_TIMING:
         read->timing = true;
         return LAB_EXIT_OK;
@@ -184,6 +189,10 @@ static int parse(struct words *read, int argc, char **argv)
     }
     if (read->slo > 0 && read->compare == NULL) {
         fprintf(stderr, "agentix-lab: --slo goes with --compare\n");
+        return LAB_EXIT_USAGE;
+    }
+    if (read->compare != NULL && (read->json != NULL || read->settings.timeline_path != NULL)) {
+        fprintf(stderr, "agentix-lab: --json and --trace-out are of one run, not of --compare\n");
         return LAB_EXIT_USAGE;
     }
     return LAB_EXIT_OK;

@@ -42,6 +42,16 @@ static int map_memory(struct lab *lab)
     return LAB_EXIT_OK;
 }
 
+static int take_rows(struct lab *lab)
+{
+    lab->rows = calloc(lab->step.layout.rows_max, sizeof *lab->rows);
+    if (lab->rows == NULL) {
+        fprintf(stderr, "agentix-lab: out of memory\n");
+        return LAB_EXIT_SYSTEM;
+    }
+    return LAB_EXIT_OK;
+}
+
 static void start_loop(struct lab *lab)
 {
     const struct loop_settings settings = {
@@ -147,23 +157,32 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
         return code;
     }
     layout(lab);
-    code = prompts_init(&lab->prompts, trace, lab->limits.context_tokens, lab->limits.vocab_tokens,
-                        settings->seed);
+    code = take_rows(lab);
+    code = code != LAB_EXIT_OK ? code
+                               : prompts_init(&lab->prompts, trace, lab->limits.context_tokens,
+                                              lab->limits.vocab_tokens, settings->seed);
     code = code != LAB_EXIT_OK ? code : lab_clients_init(lab);
     code = code != LAB_EXIT_OK ? code : map_memory(lab);
+    if (code == LAB_EXIT_OK && settings->timeline_path != NULL) {
+        code = timeline_open(&lab->timeline, settings->timeline_path, lab->result.programs,
+                             lab->result.calls);
+    }
     if (code == LAB_EXIT_OK) {
         start_loop(lab);
     }
     return code;
 }
 
-void lab_end(struct lab *lab)
+int lab_end(struct lab *lab)
 {
+    int code = timeline_close(&lab->timeline);
     if (lab->arena.base != NULL) {
         munmap(lab->arena.base, lab->arena.size_bytes);
     }
     lab_clients_free(lab);
     prompts_free(&lab->prompts);
+    free(lab->rows);
+    return code;
 }
 
 int lab_run(const struct lab_settings *settings, const struct trace *trace,
@@ -181,7 +200,7 @@ int lab_run(const struct lab_settings *settings, const struct trace *trace,
         code = report(lab);
     }
     *result = lab->result;
-    lab_end(lab);
+    int closed = lab_end(lab);
     free(lab);
-    return code;
+    return closed != LAB_EXIT_OK ? closed : code;
 }

@@ -8,8 +8,8 @@
  *   mlfq       vllm-opt with FastServe's queues: each new call starts in the first one
  *   agentix    vllm-opt with program-level queues: ATLAS, which for a program of one thread is PLAS
  *
- * All have the same largest batch. A setting with a leading `?` names an option that a build may
- * lack; it is passed over there.
+ * All have the same largest batch; who shares shares with everybody, as in one trust domain. A
+ * setting with a leading `?` names an option that a build may lack; it is passed over there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +25,9 @@ static const struct system_row {
 } systems[] = {
     {"vllm", {"sched.policy=fcfs", "sched.steps_per_plan=1", "sched.prefill_tokens=16384",
               "?kv.sharing=off", "?sched.standby=0"}},
-    {"vllm-opt", {"sched.policy=fcfs"}},
-    {"mlfq", {"sched.policy=mlfq"}},
-    {"agentix", {"sched.policy=atlas"}},
+    {"vllm-opt", {"sched.policy=fcfs", "?kv.sharing=all"}},
+    {"mlfq", {"sched.policy=mlfq", "?kv.sharing=all"}},
+    {"agentix", {"sched.policy=atlas", "?kv.sharing=all"}},
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
 
@@ -46,6 +46,18 @@ static const struct system_row *find(const char *name)
         }
     }
     return NULL;
+}
+
+/* The option's own list of words decides. */
+bool lab_policy_exists(const char *name)
+{
+    static struct options scratch;
+    struct config_error error;
+    char assignment[64];
+    int length = snprintf(assignment, sizeof assignment, "sched.policy=%s", name);
+    config_defaults(&scratch);
+    return length > 0 && (size_t)length < sizeof assignment &&
+           config_set(&scratch, assignment, &error) == STATUS_OK;
 }
 
 bool lab_system_exists(const char *name)

@@ -13,32 +13,28 @@ static const struct cost_model toy = {
     .token_flops = 1, .flops = 10, .copy_bandwidth = 20, .transfer_s = 0.25,
 };
 
-static struct step step_of(const struct step_row *rows, uint32_t count)
-{
-    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[1 << 16];
-    struct step step = {.base = memory};
-    memset(memory, 0, sizeof memory);
-    step_layout_init(&step.layout, 8, 8, 64, 4);
-    assert_true(step.layout.total_bytes <= sizeof memory);
-    for (uint32_t i = 0; i < count; i++) {
-        *step_row(&step, i) = rows[i];
-    }
-    step_header(&step)->rows_count = count;
-    return step;
-}
-
 /* Round 0 feeds 4 + 1 + 3 tokens and reads 4 + 11 + 3 positions: max(0.68, 0.8) + 0.5.
  * Round 1 feeds 1 token and reads 5 positions: max(0.55, 0.1) + 0.5. */
 static void test_step_of_three_rows_costs_the_sum_of_its_rounds(void **state)
 {
     (void)state;
-    const struct step_row rows[] = {
-        {.first_position = 0, .tokens_count = 4, .decode_steps = 2},
-        {.first_position = 10, .tokens_count = 1, .decode_steps = 1},
-        {.first_position = 0, .tokens_count = 3, .decode_steps = 0},
+    const struct cost_row rows[] = {
+        {.first_position = 0, .tokens_count = 4, .rounds = 2, .decodes = true},
+        {.first_position = 10, .tokens_count = 1, .rounds = 1, .decodes = true},
+        {.first_position = 0, .tokens_count = 3, .rounds = 1},
     };
-    struct step step = step_of(rows, 3);
-    assert_int_equal(cost_step_us(&toy, &step), 1300000 + 1050000);
+    assert_int_equal(cost_rounds_us(&toy, rows, 3), 1300000 + 1050000);
+}
+
+/* The second row enters in round 1. Bytes: 50 + 1, then 50 + 2 + 8, then 50 + 3 + 9. */
+static void test_row_that_enters_later_is_in_the_rounds_that_are_left(void **state)
+{
+    (void)state;
+    const struct cost_row rows[] = {
+        {.first_position = 0, .tokens_count = 1, .rounds = 3, .decodes = true},
+        {.first_position = 7, .tokens_count = 1, .start_round = 1, .rounds = 2, .decodes = true},
+    };
+    assert_int_equal(cost_rounds_us(&toy, rows, 2), 1010000 + 1100000 + 1120000);
 }
 
 /* Attention: token 1 sees one position, token 2 two, token 3 three: 6 pairs, 2 operations each. */
@@ -47,22 +43,19 @@ static void test_attention_counts_the_positions_that_each_token_sees(void **stat
     (void)state;
     struct cost_model model = toy;
     model.attention_flops = 2;
-    const struct step_row rows[] = {{.tokens_count = 3}};
-    struct step step = step_of(rows, 1);
-    assert_int_equal(cost_step_us(&model, &step), 500000 + (3 + 12) * 100000);
+    const struct cost_row rows[] = {{.tokens_count = 3, .rounds = 1}};
+    assert_int_equal(cost_rounds_us(&model, rows, 1), 500000 + (3 + 12) * 100000);
 }
 
 static void test_unit_counts_decoding_rounds_and_nothing_else(void **state)
 {
     (void)state;
     const struct cost_model *unit = cost_find("unit");
-    const struct step_row rows[] = {
-        {.tokens_count = 40, .decode_steps = 3}, {.tokens_count = 1, .decode_steps = 1}};
-    struct step step = step_of(rows, 2);
-    assert_int_equal(cost_step_us(unit, &step), 3000000);
-    step_header(&step)->rows_count = 1;
-    step_row(&step, 0)->decode_steps = 0;
-    assert_int_equal(cost_step_us(unit, &step), 0);
+    struct cost_row rows[] = {{.tokens_count = 40, .rounds = 3, .decodes = true},
+                              {.tokens_count = 1, .rounds = 1, .decodes = true}};
+    assert_int_equal(cost_rounds_us(unit, rows, 2), 3000000);
+    rows[0] = (struct cost_row){.tokens_count = 40, .rounds = 1};
+    assert_int_equal(cost_rounds_us(unit, rows, 1), 0);
 }
 
 static void test_moves_cost_their_bytes_and_an_overhead_for_each_transfer(void **state)
@@ -77,10 +70,9 @@ static void test_moves_cost_their_bytes_and_an_overhead_for_each_transfer(void *
 static void test_one_token_on_an_a100_is_bound_by_its_weights(void **state)
 {
     (void)state;
-    const struct step_row rows[] = {
-        {.first_position = 999, .tokens_count = 1, .decode_steps = 1}};
-    struct step step = step_of(rows, 1);
-    uint64_t cost_us = cost_step_us(cost_find("a100-llama-3.1-8b"), &step);
+    const struct cost_row rows[] = {
+        {.first_position = 999, .tokens_count = 1, .rounds = 1, .decodes = true}};
+    uint64_t cost_us = cost_rounds_us(cost_find("a100-llama-3.1-8b"), rows, 1);
     assert_in_range(cost_us, 10920, 10930);
 }
 
@@ -98,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step_of_three_rows_costs_the_sum_of_its_rounds),
+        cmocka_unit_test(test_row_that_enters_later_is_in_the_rounds_that_are_left),
         cmocka_unit_test(test_attention_counts_the_positions_that_each_token_sees),
         cmocka_unit_test(test_unit_counts_decoding_rounds_and_nothing_else),
         cmocka_unit_test(test_moves_cost_their_bytes_and_an_overhead_for_each_transfer),
