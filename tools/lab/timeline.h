@@ -28,8 +28,8 @@ int timeline_open(struct timeline *timeline, const char *path, uint32_t programs
                   uint32_t calls);
 /* 0, or an exit code after a message: not all could be written. */
 int timeline_close(struct timeline *timeline);
-/* The call (its index in all calls) of run `run` is due `gap_us` from now; it is due now; it is in a
- * step until `until_us`; it is over. */
+/* The call (its index in all calls) of run `run` is due `gap_us` from now; it is due now; it is in
+ * a step until `until_us`; it is over. */
 void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                   uint64_t gap_us);
 void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);
