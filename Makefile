@@ -32,7 +32,7 @@ LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
 
 # ---- what is built -------------------------------------------------------------------------------
-# One library of the same objects serves the appliance, the tests and (later) simulator and lab.
+# One library of the same objects serves the appliance, the tests and the lab (later a simulator).
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c)
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
