@@ -32,7 +32,7 @@ LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
 
 # ---- what is built -------------------------------------------------------------------------------
-# One library of the same objects serves the appliance, the tests and (later) simulator and lab.
+# One library of the same objects serves the appliance, the tests and the lab (later a simulator).
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c)
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
@@ -42,6 +42,10 @@ CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
+# The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
+LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools/agx/timer.c
+LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
+LAB_LIB  := $(O)/liblab.a
 LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
@@ -55,7 +59,7 @@ FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
 
 .SECONDARY:
 .PHONY: all
-all: $(B)/agentix $(B)/agx $(B)/libagx.a  ## build agentix, agx and libagx.a (default)
+all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
 
 $(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
 $(O)/kernels/ref/%.o: CFLAGS += -O2
@@ -97,6 +101,16 @@ $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
 
+$(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
+	    -l:libjansson.a -lm -lpthread
+
 # The demo's tasks are in the program.
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
@@ -117,11 +131,13 @@ $(O)/appliance/embedded.o: appliance/embedded.S $(EMBEDDED)
 	$(Q)$(CC) -DEMBEDDED_MODEL='"$(EMBEDDED)"' -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
-$(B)/unit/%: selftest/unit/%.c $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) $(B)/libagx.a
+$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
+    $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) -lcmocka -lm -lpthread
+	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
+	    -l:libjansson.a -lcmocka -lm -lpthread
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests

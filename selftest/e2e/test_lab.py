@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""The lab as a program: a generated trace in, tables and JSON out, the documented exit statuses.
+
+Nothing here knows a right latency; unit tests of selftest/unit/lab do.
+"""
+import json
+import os
+import random
+import subprocess
+import tempfile
+
+from appliance import BUILD, HANG_S
+
+KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions swap_out_blocks
+swap_in_blocks swap_transfers recomputed_tokens prefix_hit_ratio device_blocks_peak host_blocks_peak
+refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p95 jct_s_p99 steady""".split() + [
+    "token_latency_s_" + part + gaps
+    for part in ("mean", "p50", "p95", "p99") for gaps in ("", "_with_gaps")]
+
+
+def lab(*words):
+    return subprocess.run([os.path.join(BUILD, "agentix-lab"), *words], capture_output=True,
+                          text=True, timeout=HANG_S * 5)
+
+
+def make_trace(programs=20, seed=1):
+    """Chains with a shared beginning, gaps, and a pair of threads now and then."""
+    draw = random.Random(seed)
+    lines, arrival = ["agentix-trace 1"], 0
+    for program in range(programs):
+        arrival += draw.randrange(1, 2000000)
+        lines.append("program p%d %d chain" % (program, arrival))
+        lines.append("call 0 after=- gap=0 in=s:doc:300+u:20 out=%d" % draw.randrange(1, 60))
+        for call in range(1, draw.randrange(2, 6)):
+            lines.append("call %d after=%d gap=%d in=p:%d+o:%d+u:10 out=%d" % (
+                call, call - 1, draw.randrange(1, 1000000), call - 1, call - 1,
+                draw.randrange(1, 60)))
+        last = call
+        for thread in (1, 2):
+            lines.append("call %d after=%d gap=5 in=p:%d+u:%d out=%d" % (
+                last + thread, last, last, thread, draw.randrange(1, 60)))
+    return "\n".join(lines) + "\n"
+
+
+class Trace:
+    def __init__(self, text=None):
+        self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
+        self.path = self.file("t.trace")
+        with open(self.path, "w", encoding="ascii") as file:
+            file.write(make_trace() if text is None else text)
+
+    def file(self, name):
+        return os.path.join(self.directory.name, name)
+
+    def run_json(self, name, *words):
+        done = lab("--trace", self.path, "--json", self.file(name), *words)
+        assert done.returncode == 0, done.stderr
+        with open(self.file(name), encoding="utf-8") as file:
+            return file.read()
+
+
+def test_every_policy_and_system_runs_the_trace():
+    trace = Trace()
+    calls = make_trace().count("\ncall ")
+    for words in [("--policy", p) for p in ("fcfs", "mlfq", "plas", "atlas")] + \
+                 [("--system", s) for s in ("vllm", "vllm-opt", "mlfq", "agentix")]:
+        result = json.loads(trace.run_json("r.json", *words))
+        assert [key for key in KEYS if key not in result] == []
+        assert result["programs"] == 20 and result["calls"] == calls
+        assert result["refused_calls"] == 0
+        assert 0 < result["token_latency_s_p50"] <= result["token_latency_s_p99"]
+        assert result["token_latency_s_mean"] <= result["token_latency_s_mean_with_gaps"]
+        assert result["steady"]["programs"] == 12
+
+
+def test_every_cost_preset_runs():
+    trace = Trace()
+    for preset in ("unit", "a100-llama-3.1-8b", "h200-llama-3.1-8b", "h200-llama-3.1-70b-fp8",
+                   "cpu"):
+        result = json.loads(trace.run_json("r.json", "--cost", preset))
+        assert result["cost"] == preset and result["makespan_s"] > 0
+
+
+def test_same_words_give_the_same_bytes():
+    trace = Trace()
+    words = ("--rate", "5", "--seed", "42", "--programs", "60", "--cost", "cpu")
+    assert trace.run_json("a.json", *words) == trace.run_json("b.json", *words)
+    assert trace.run_json("a.json", *words) != trace.run_json("b.json", *words[:2], *words[4:])
+
+
+def test_timing_is_said_only_when_asked():
+    trace = Trace()
+    assert json.loads(trace.run_json("a.json"))["scheduler_ns_per_event_mean"] is None
+    timed = json.loads(trace.run_json("a.json", "--timing", "--programs", "500"))
+    assert timed["scheduler_ns_per_event_mean"] > 0
+
+
+def test_timeline_covers_each_call_without_overlaps():
+    trace = Trace()
+    result = json.loads(trace.run_json("r.json", "--cost", "cpu", "--rate", "50", "--trace-out",
+                                       trace.file("timeline.json")))
+    with open(trace.file("timeline.json"), encoding="utf-8") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+    tracks = {}
+    for event in events:
+        tracks.setdefault((event["pid"], event["tid"]), []).append(
+            (event["ts"], event["ts"] + event["dur"]))
+    for stretches in tracks.values():
+        stretches.sort()
+        assert all(a[1] <= b[0] for a, b in zip(stretches, stretches[1:]))
+    waited = sum(event["dur"] for event in events if event["name"] == "wait")
+    assert abs(waited / 1e6 - result["wait_s_total"]) < 1e-3
+    assert {event["name"] for event in events} == {"wait", "run", "gap"}
+
+
+def test_compare_prints_a_column_for_each_name():
+    trace = Trace()
+    done = lab("--trace", trace.path, "--compare", "plas,mlfq,vllm", "--cost", "cpu", "--slo", "1")
+    assert done.returncode == 0, done.stderr
+    assert "token latency mean, s" in done.stdout and "highest rate" in done.stdout
+    assert len(done.stdout.rstrip().split("highest rate")[1].split("\n")) == 4
+
+
+def test_refused_calls_exit_3_and_say_so():
+    trace = Trace("agentix-trace 1\n" + "".join(
+        "program p%d 0 x\ncall 0 after=- gap=0 in=u:5 out=5\n" % i for i in range(4)))
+    done = lab("--trace", trace.path, "--set", "limits.calls=2", "--set",
+               "limits.calls_per_connection=2")
+    assert done.returncode == 3 and "REFUSED       2 calls" in done.stdout
+
+
+def test_what_is_wrong_is_named():
+    trace = Trace()
+    for words, said in ((("--policy", "sjf"), "sjf"), (("--policy", "srpt"), "no such policy"),
+                        (("--policy", "rr"), "no such policy"), (("--system", "tgi"), "vllm-opt"),
+                        (("--cost", "b200"), "h200-llama-3.1-8b"), (("--rate", "0"), "--rate"),
+                        (("--set", "sched.nothing=1"), "sched.nothing"), (("--slo", "1"), "--slo"),
+                        (("--seed", "-1"), "--seed"), (("more",), "more")):
+        done = lab("--trace", trace.path, *words)
+        assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
+    assert lab().returncode == 2
+    assert lab("--trace", trace.file("none")).returncode == 1
+    assert lab("--help").returncode == 0

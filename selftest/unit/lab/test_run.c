@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a whole run of the lab: Figure 2 of paper 000 through the appliance's own loop, response
+ * times along the critical path, and the same settings giving the same run.
+ * Method: small traces; with the preset `unit` every decoding round is a second, so every figure
+ * can be counted by hand. selftest/unit/sched/test_figure2.c has the same figure without a loop.
+ */
+#include "selftest/unit/lab/traces.h"
+
+/* A {4,3,1,1}   B {3,3,4}   C {1,2}   D {4}: all there at 0, a batch of two. */
+static const char figure_2[] =
+    "agentix-trace 1\n"
+    "program a 0 long\n"
+    "call 0 after=- gap=0 in=u:1 out=4\ncall 1 after=0 gap=0 in=u:1 out=3\n"
+    "call 2 after=1 gap=0 in=u:1 out=1\ncall 3 after=2 gap=0 in=u:1 out=1\n"
+    "program b 0 long\n"
+    "call 0 after=- gap=0 in=u:1 out=3\ncall 1 after=0 gap=0 in=u:1 out=3\n"
+    "call 2 after=1 gap=0 in=u:1 out=4\n"
+    "program c 0 short\n"
+    "call 0 after=- gap=0 in=u:1 out=1\ncall 1 after=0 gap=0 in=u:1 out=2\n"
+    "program d 0 short\n"
+    "call 0 after=- gap=0 in=u:1 out=4\n";
+
+static struct lab_result play(const struct lab_settings *settings, const char *text)
+{
+    struct lab_result result;
+    struct trace trace;
+    traces_load(&trace, text);
+    assert_int_equal(lab_run(settings, &trace, &result), LAB_EXIT_OK);
+    trace_free(&trace);
+    assert_int_equal(result.all.completed, result.programs);
+    return result;
+}
+
+static void test_figure_2_fcfs_waits_18_units(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("fcfs", "unit");
+    struct lab_result result = play(&settings, figure_2);
+    assert_true(result.wait_s_total == 18);
+    assert_true(result.makespan_s == 14);
+    assert_int_equal(result.calls, 10);
+}
+
+/* K = 2 and a first quantum as long as the longest call. */
+static void test_figure_2_mlfq_waits_18_units(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("mlfq", "unit");
+    traces_set(&settings, "sched.queues=2");
+    traces_set(&settings, "sched.quantum=4s");
+    assert_true(play(&settings, figure_2).wait_s_total == 18);
+}
+
+/* K = 16, quanta and ranges of a unit, and a running call wins a tie. */
+static void test_figure_2_plas_waits_12_units(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "unit");
+    traces_set(&settings, "sched.queues=16");
+    traces_set(&settings, "sched.quantum_growth=1");
+    settings.demoted_to_head = true;
+    struct lab_result result = play(&settings, figure_2);
+    assert_true(result.wait_s_total == 12);
+    assert_true(result.makespan_s == 14);
+    settings.demoted_to_head = false;
+    assert_true(play(&settings, figure_2).wait_s_total < 18);
+}
+
+/* Two threads of 3 and 1 s after a call of 2 s, a gap of 10 s, then one of 1 s. The path is
+ * 2 + 3 + 1 = 6 s for 7 tokens; with the gap 16 s. */
+static void test_response_time_is_the_critical_path_without_gaps(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "unit");
+    struct lab_result result = play(&settings,
+        "agentix-trace 1\nprogram p 0 x\n"
+        "call 0 after=- gap=0 in=s:doc:20 out=2\n"
+        "call 1 after=0 gap=0 in=p:0+o:0+u:3 out=3\n"
+        "call 2 after=0 gap=0 in=p:0+o:0+u:3 out=1\n"
+        "call 3 after=1,2 gap=10000000 in=p:1+o:1+o:2 out=1\n");
+    assert_true(result.all.token.mean_s == 6.0 / 7);
+    assert_true(result.all.token_with_gaps.mean_s == 16.0 / 7);
+    assert_true(result.all.jct.mean_s == 16);
+}
+
+/* Twice the trace: the second time with programs of their own. */
+static void test_programs_beyond_the_trace_are_new_ones(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("fcfs", "unit");
+    settings.programs = 8;
+    settings.offline = true;
+    struct lab_result result = play(&settings, figure_2);
+    assert_int_equal(result.calls, 20);
+    assert_int_equal(result.tokens_generated, 2 * 26);
+}
+
+static void test_same_settings_give_the_same_run(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("atlas", "a100-llama-3.1-8b");
+    settings.programs = 50;
+    settings.rate = 20;
+    settings.seed = 7;
+    struct lab_result first = play(&settings, figure_2), second = play(&settings, figure_2);
+    first.wall_s = second.wall_s = first.scheduler_ns = second.scheduler_ns = 0;
+    assert_memory_equal(&first.all, &second.all, sizeof first.all);
+    assert_memory_equal(&first.steady, &second.steady, sizeof first.steady);
+    assert_true(first.makespan_s == second.makespan_s && first.steps == second.steps);
+    assert_true(first.wait_s_total == second.wait_s_total);
+    settings.seed = 8;
+    assert_true(play(&settings, figure_2).wait_s_total != first.wait_s_total);
+}
+
+/* Blocks for one and a half calls: the later one is preempted, recomputed, and all still end. */
+static void test_calls_that_lose_their_blocks_are_recomputed(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "cpu");
+    traces_set(&settings, "limits.context_tokens=128");
+    traces_set(&settings, "kv.device_blocks=12");
+    traces_set(&settings, "sched.quantum=30ms");
+    struct lab_result result = play(&settings,
+        "agentix-trace 1\n"
+        "program p 0 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
+        "program q 1000 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
+        "program r 300000 x\ncall 0 after=- gap=0 in=u:60 out=60\n");
+    assert_true(result.preemptions > 0);
+    assert_true(result.recomputed_tokens > 0);
+    assert_int_equal(result.tokens_generated, 180);
+    assert_true(result.device_blocks_peak <= 12);
+}
+
+static void test_prompt_beyond_the_context_is_cut(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "unit");
+    traces_set(&settings, "limits.context_tokens=64");
+    struct lab_result result = play(&settings,
+        "agentix-trace 1\nprogram p 0 x\n"
+        "call 0 after=- gap=0 in=s:doc:50 out=10\n"
+        "call 1 after=0 gap=0 in=p:0+o:0+u:30 out=10\n");
+    assert_int_equal(result.cut_prompts, 1);
+    assert_int_equal(result.prompt_tokens, 50 + 54);
+}
+
+/* One slot for two calls at once: the second one is told, and its program counts as failed. */
+static void test_refused_call_is_an_exit_status_of_its_own(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("fcfs", "unit");
+    struct lab_result result;
+    struct trace trace;
+    traces_set(&settings, "limits.calls=1");
+    traces_set(&settings, "limits.calls_per_connection=1");
+    traces_load(&trace, "agentix-trace 1\nprogram p 0 x\ncall 0 after=- gap=0 in=u:1 out=2\n"
+                        "program q 0 x\ncall 0 after=- gap=0 in=u:1 out=2\n");
+    assert_int_equal(lab_run(&settings, &trace, &result), LAB_EXIT_REFUSED);
+    assert_int_equal(result.refused_calls, 1);
+    assert_int_equal(result.all.completed, 1);
+    trace_free(&trace);
+}
+
+static void test_setting_that_cannot_be_is_a_usage_error(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "unit");
+    struct lab_result result;
+    struct trace trace;
+    traces_load(&trace, figure_2);
+    traces_set(&settings, "sched.colour=blue");
+    assert_int_equal(lab_run(&settings, &trace, &result), LAB_EXIT_USAGE);
+    trace_free(&trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_figure_2_fcfs_waits_18_units),
+        cmocka_unit_test(test_figure_2_mlfq_waits_18_units),
+        cmocka_unit_test(test_figure_2_plas_waits_12_units),
+        cmocka_unit_test(test_response_time_is_the_critical_path_without_gaps),
+        cmocka_unit_test(test_programs_beyond_the_trace_are_new_ones),
+        cmocka_unit_test(test_same_settings_give_the_same_run),
+        cmocka_unit_test(test_calls_that_lose_their_blocks_are_recomputed),
+        cmocka_unit_test(test_prompt_beyond_the_context_is_cut),
+        cmocka_unit_test(test_refused_call_is_an_exit_status_of_its_own),
+        cmocka_unit_test(test_setting_that_cannot_be_is_a_usage_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: several systems or policies on the same trace, and the rate that each can bear. */
+#include "tools/lab/lab.h"
+
+enum compare_kind { COMPARE_SYSTEM, COMPARE_POLICY, COMPARE_ANY };
+/* Sets system or policy by name; LAB_EXIT_USAGE after a message that says what there is. */
+int compare_choose(struct lab_settings *settings, const char *name, enum compare_kind kind);
+/* Runs each of `names` ("plas,mlfq,vllm") and prints them side by side; with `slo` > 0 the highest
+ * rate at which each one's mean token latency is not above it. An exit code. */
+int compare_run(const struct lab_settings *settings, const struct trace *trace, const char *names,
+                double slo);

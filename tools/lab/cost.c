@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the cost of a step, and the machines.
+ *
+ * Presets: figures of vendors' public data sheets, times an efficiency that is stated here and is
+ * an assumption. Bandwidth 0.80 of peak, matrix products 0.60 of peak, 1 ms of launching for each
+ * round, 1 ms for each bulk transfer between the tiers.
+ *
+ *   A100 80GB SXM: HBM2e 2,039 GB/s, 312 TFLOPS BF16 dense (NVIDIA A100 data sheet); PCIe gen 4
+ *   H200 SXM: HBM3e 4,800 GB/s, 141 GB, 989 TFLOPS BF16 and 1,979 TFLOPS FP8, both dense (NVIDIA
+ *     H200 data sheet prints twice that, with sparsity); PCIe gen 5
+ *   PCIe: of 32 and 64 GB/s, 25 and 50 GB/s are taken to arrive
+ *   Llama 3.1 8B: 8.03e9 parameters, 32 layers, 32 heads, 8 KV heads of 128, 128,256 token ids,
+ *     131,072 positions; 70B: 70.6e9, 80 layers, 64 heads, 8 KV heads of 128 (model cards)
+ *
+ * KV of a position: 2 (K, V) * layers * KV heads * 128 * 2 bytes. Operations: 2 for a parameter and
+ * a token; attention 4 * layers * heads * 128 for a token and a position.
+ * KV blocks: on the A100 26,000; on the H200 what 0.9 of its memory leaves beside the weights.
+ */
+#include "tools/lab/cost.h"
+
+#include <string.h>
+
+#include "appliance/base/assert.h"
+
+#define GB 1e9
+#define TERA 1e12
+#define BANDWIDTH_SHARE 0.80
+#define FLOPS_SHARE 0.60
+#define STEPS_MAX 64
+
+/* The parts that two presets share. */
+#define MODEL_8B                                                                                 \
+    .kv_token_bytes = 2.0 * 32 * 8 * 128 * 2, .token_flops = 2 * 8.03e9,                          \
+    .attention_flops = 4.0 * 32 * 32 * 128, .weights_bytes = 2 * 8.03e9,                          \
+    .context_tokens = 131072, .vocab_tokens = 128256
+#define GPU_SETTINGS                                                                             \
+    "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=500ms",                        \
+    "kv.block_tokens=16", "limits.context_tokens=16384"
+/* 64 GiB of host memory, in blocks for each block of the device. */
+#define HOST(ratio) "?kv.host_ratio=" ratio
+
+static const struct cost_model models[] = {
+    {
+        /* Figure 2 of paper 000: time is counted in decoding rounds, and reading a prompt takes
+         * none. */
+        .name = "unit", .unit_s = 1, .context_tokens = 16384, .vocab_tokens = 32000,
+        .settings = {"sched.batch=2", "sched.steps_per_plan=1", "sched.quantum=1s",
+                     "sched.prefill_tokens=65536", "kv.device_blocks=65536",
+                     "sched.wait_max=0", "sched.beta=0"},
+    },
+    {
+        .name = "a100-llama-3.1-8b", MODEL_8B, .launch_s = 1e-3,
+        .bandwidth = 2039 * GB * BANDWIDTH_SHARE, .flops = 312 * TERA * FLOPS_SHARE,
+        .copy_bandwidth = 25 * GB, .transfer_s = 1e-3,
+        .settings = {GPU_SETTINGS, "kv.device_blocks=26000", HOST("1.260")},
+    },
+    {
+        .name = "h200-llama-3.1-8b", MODEL_8B, .launch_s = 1e-3,
+        .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 989 * TERA * FLOPS_SHARE,
+        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
+        .settings = {GPU_SETTINGS, "kv.device_blocks=52800", HOST("0.621")},
+    },
+    {
+        /* Weights of one byte, KV of two. */
+        .name = "h200-llama-3.1-70b-fp8", .launch_s = 1e-3, .weights_bytes = 70.6e9,
+        .kv_token_bytes = 2.0 * 80 * 8 * 128 * 2, .token_flops = 2 * 70.6e9,
+        .attention_flops = 4.0 * 80 * 64 * 128, .context_tokens = 131072, .vocab_tokens = 128256,
+        .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 1979 * TERA * FLOPS_SHARE,
+        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
+        .settings = {GPU_SETTINGS, "kv.device_blocks=10700", HOST("1.225")},
+    },
+    {
+        /* The appliance's own engine: 110M parameters in F32 on two threads, 44 GB/s and 170
+         * GFLOP/s as docs/performance.md measured them; 12 layers of 768, KV in F32. The copy of a
+         * tier is a copy in memory; its rate and the overheads are taken, not measured. */
+        .name = "cpu", .launch_s = 50e-6, .weights_bytes = 440e6,
+        .kv_token_bytes = 2.0 * 12 * 768 * 4, .token_flops = 2 * 110e6,
+        .attention_flops = 4.0 * 12 * 768, .bandwidth = 44 * GB, .flops = 170 * GB,
+        .copy_bandwidth = 10 * GB, .transfer_s = 20e-6,
+        .context_tokens = 16384, .vocab_tokens = 32000,
+        .settings = {"sched.batch=32"},
+    },
+};
+#define MODELS_COUNT (sizeof models / sizeof models[0])
+
+const struct cost_model *cost_find(const char *name)
+{
+    for (uint32_t i = 0; i < MODELS_COUNT; i++) {
+        if (strcmp(models[i].name, name) == 0) {
+            return &models[i];
+        }
+    }
+    return NULL;
+}
+
+const char *cost_names(void)
+{
+    STATIC_ASSERT(MODELS_COUNT == 5, "cost_names() names each");
+    return "unit, a100-llama-3.1-8b, h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu";
+}
+
+double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers)
+{
+    if (tokens_moved == 0 || model->unit_s > 0) {
+        return 0;
+    }
+    return (double)tokens_moved * model->kv_token_bytes / model->copy_bandwidth +
+           transfers * model->transfer_s;
+}
+
+/* What a round asks of the machine. */
+struct work {
+    double tokens, positions;       /* fed; KV positions that are read */
+    double pairs;                   /* sum over fed tokens of the positions that they look at */
+};
+
+static double round_s(const struct cost_model *model, const struct work *work)
+{
+    double read_s = (model->weights_bytes + work->positions * model->kv_token_bytes) /
+                    model->bandwidth;
+    double compute_s = (work->tokens * model->token_flops +
+                        work->pairs * model->attention_flops) / model->flops;
+    return model->launch_s + (read_s > compute_s ? read_s : compute_s);
+}
+
+/* The first round feeds all tokens of the row, each later one the token before. */
+static void add_row(struct work *work, const struct cost_row *row)
+{
+    uint32_t end = row->first_position + row->tokens_count;
+    struct work *first = &work[row->start_round];
+    ASSERT(row->rounds >= 1 && row->start_round + row->rounds <= STEPS_MAX);
+    first->tokens += row->tokens_count;
+    first->positions += end;
+    first->pairs += row->tokens_count * (row->first_position + (row->tokens_count + 1) / 2.0);
+    for (uint32_t i = 1; i < row->rounds; i++) {
+        first[i].tokens += 1;
+        first[i].positions += end + i;
+        first[i].pairs += end + i;
+    }
+}
+
+uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
+                        uint32_t count)
+{
+    struct work work[STEPS_MAX] = {0};
+    uint32_t rounds = 0;
+    bool decodes = false;
+    double seconds = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t end = rows[i].start_round + rows[i].rounds;
+        add_row(work, &rows[i]);
+        rounds = end > rounds ? end : rounds;
+        decodes = decodes || rows[i].decodes;
+    }
+    if (model->unit_s > 0) {
+        return decodes ? (uint64_t)(rounds * model->unit_s * 1e6) : 0;
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        seconds += round_s(model, &work[i]);
+    }
+    return (uint64_t)(seconds * 1e6 + 0.5);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: how long a step would take on a machine that is not here: a roofline, no more.
+ *
+ *     time = sum over rounds of ( launch + max( bytes read / bandwidth, operations / rate ) )
+ *            + bytes moved / copy bandwidth + transfer overhead * bulk transfers
+ *
+ * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
+ * of every row that still decodes. Bytes read are the weights once and the KV of every row once;
+ * operations are weights * 2 for each token fed, and attention over the positions behind it.
+ *
+ * What it leaves out: communication between devices, the shape of kernels, sampling, and the
+ * host's own time between steps. Compare policies with it; do not quote its seconds.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COST_SETTINGS_MAX 12
+
+struct cost_model {
+    const char *name;
+    double unit_s;                  /* > 0: every decoding round takes this long, prefill nothing */
+    double launch_s;                /* of one round */
+    double weights_bytes;
+    double kv_token_bytes;          /* of one position, all layers */
+    double bandwidth;               /* bytes a second that really come */
+    double token_flops;             /* operations for one token, attention apart */
+    double attention_flops;         /* operations for one token and one position behind it */
+    double flops;                   /* operations a second that really happen */
+    double copy_bandwidth;          /* between the tiers, bytes a second */
+    double transfer_s;              /* overhead of one bulk transfer */
+    uint32_t context_tokens;        /* of the model */
+    uint32_t vocab_tokens;
+    const char *settings[COST_SETTINGS_MAX];    /* section.key=value, before every other one */
+};
+
+/* NULL: there is no such preset. */
+const struct cost_model *cost_find(const char *name);
+/* "unit, a100-..." for messages. */
+const char *cost_names(void);
+
+/* A row as the machine sees it. */
+struct cost_row {
+    uint32_t first_position, tokens_count;  /* what it feeds in its first round */
+    uint32_t start_round;           /* 0, but for a row that takes the place of one that ended */
+    uint32_t rounds;                /* >= 1: that it is in; one token in each but the first */
+    bool decodes;                   /* false: a piece of a prompt that gives no token yet */
+};
+/* Seconds of the moves between the tiers that belong to one step. */
+double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers);
+/* Microseconds of the rounds of a step. O(sum of rounds). */
+uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
+                        uint32_t count);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what a run is judged by. Program-level token latency (paper 000, 6.2) is a program's
+ * response time divided by the tokens of all its calls; the mean is the mean of the programs'
+ * ratios, so a long program does not drown the short ones.
+ *
+ * Response time is the longest chain of calls that wait for each other, each from when it was due
+ * to its last token: gaps of tools and people are out. "With gaps" is from the program's arrival to
+ * its last token; so is the job completion time (JCT).
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct figures_program {
+    uint64_t arrival_us, path_us, whole_us, tokens;
+    bool completed;
+};
+struct figures_latency { double mean_s, p50_s, p95_s, p99_s; };
+struct figures {
+    uint32_t programs, completed;
+    struct figures_latency token, token_with_gaps, jct;
+};
+
+/* Of programs [first, end), which are in order of arrival. `scratch` has room for as many. */
+void figures_compute(struct figures *figures, const struct figures_program *programs,
+                     uint32_t first, uint32_t end, double *scratch);
+/* The steady state: the middle 60 % of `count` programs. */
+static inline uint32_t figures_steady_first(uint32_t count) { return count / 5; }
+static inline uint32_t figures_steady_end(uint32_t count) { return count - count / 5; }

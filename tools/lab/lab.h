@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the lab: the appliance's own loop, net, sched and kvmem (the same objects, linked, never
+ * copied) over a world in which time jumps, the engine is a formula and the clients are a trace.
+ *
+ *     trace --> clients.c --submit.c--> call slots, exchange --> loop_pass() --> step record
+ *                  ^                                                                 |
+ *                  +-- the last token of a call -- world.c <-- cost.c: how long -----+
+ *
+ * Time moves only in wait(), exactly to the next thing that happens. Nothing reads a real clock but
+ * the measurement of the scheduler's own cost. The same settings give the same run, always.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/loop.h"
+#include "tools/agx/timer.h"
+#include "tools/agx/trace.h"
+#include "tools/lab/cost.h"
+#include "tools/lab/figures.h"
+#include "tools/lab/prompts.h"
+#include "tools/lab/timeline.h"
+
+#define LAB_SETS_MAX  64
+#define LAB_EPOCH_US  UINT64_C(1000000)     /* virtual time of a run's start; 0 means "unset" */
+
+enum lab_exit {
+    LAB_EXIT_OK = 0,
+    LAB_EXIT_SYSTEM = 1,            /* memory, files, output; or a run that came to a halt */
+    LAB_EXIT_USAGE = 2,             /* the command line, a setting, the trace */
+    LAB_EXIT_REFUSED = 3,           /* a call was refused: the figures are not those of the trace */
+};
+
+struct lab_settings {
+    const char *trace_path;
+    const char *timeline_path;      /* NULL: none */
+    const char *system;             /* row of system.c */
+    const char *policy;             /* NULL: the system's */
+    const struct cost_model *cost;
+    const char *sets[LAB_SETS_MAX]; /* section.key=value, last word */
+    uint32_t sets_count;
+    uint32_t programs;              /* 0: as many as the trace has */
+    double rate;                    /* programs a second; 0: the trace's */
+    uint64_t seed;
+    bool offline, no_sharing, demoted_to_head;
+};
+
+struct lab_result {
+    char policy[16];
+    const char *system, *cost;
+    uint32_t programs, calls, steps_per_plan;
+    double rate;                    /* programs a second; 0: all at once */
+    struct figures all, steady;
+    double makespan_s, wait_s_total, busy_s, wall_s, scheduler_ns;
+    uint64_t steps, tokens_computed, tokens_generated, preemptions, recomputed_tokens;
+    uint64_t swap_out_blocks, swap_in_blocks, swap_transfers;
+    uint64_t prompt_tokens, cached_tokens, cut_prompts, refused_calls, failed_programs;
+    uint32_t device_blocks, device_blocks_peak, host_blocks_peak, context_tokens;
+};
+
+struct lab_call {                   /* a traced call of one run */
+    uint32_t run, number, blocked_by;
+    bool is_over;
+    uint64_t due_us, path_us;       /* path: response times on the longest chain before it */
+};
+struct lab_run {                    /* one program */
+    const struct trace_program *program;
+    uint32_t calls_first, calls_left;
+    bool failed;
+};
+struct lab_clients {
+    struct timer timer;             /* calls by when they are due */
+    struct lab_run *runs;           /* [programs] */
+    struct figures_program *outcomes;   /* [programs] */
+    struct lab_call *calls;         /* [calls_count] */
+    uint32_t calls_count, runs_left;
+    uint64_t generated, done;       /* calls whose last token came; whose DONE came */
+};
+
+#define LAB_SOCKET_BYTES (1u << 20)
+struct lab_socket {                 /* the one connection: frames to the server; back, none waits */
+    bool watched, accepted, open, closed;
+    uint32_t slot, interest, count;
+    uint8_t to_server[LAB_SOCKET_BYTES];
+};
+
+struct lab {
+    const struct lab_settings *settings;
+    const struct trace *trace;
+    struct prompts prompts;
+    struct lab_clients clients;
+    struct lab_socket socket;
+    struct timeline timeline;
+    struct lab_result result;
+    /* the world */
+    struct world world;
+    uint64_t now_us, engine_due_us, heartbeat;
+    bool engine_in_flight;
+    bool acted;                     /* this pass settled or launched a step */
+    bool timed;                     /* this pass is measured ... */
+    uint64_t aside_ns;              /* ... less what the lab itself did in it */
+    /* the appliance */
+    struct options options;
+    struct limits limits;
+    struct vocab vocab;
+    struct arena arena;
+    struct step step;
+    struct cost_row *rows;          /* [limits.batch_calls]: of the step in flight */
+    struct loop loop;
+};
+
+/* run.c: a whole run; an exit code, after a message where it is not OK or REFUSED. */
+int lab_run(const struct lab_settings *settings, const struct trace *trace,
+            struct lab_result *result);
+/* The same in parts, for tests; `lab` is zeroed. After an error, too, lab_end() is due. */
+int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct trace *trace);
+void lab_pass(struct lab *lab);
+int lab_end(struct lab *lab);
+/* system.c: defaults, preset, system, policy, then the user's words; 0 or an exit code after a
+ * message. */
+int lab_configure(struct lab *lab);
+const char *lab_systems(void);
+bool lab_system_exists(const char *name);
+bool lab_policy_exists(const char *name);
+/* world.c */
+void lab_world_init(struct lab *lab);
+uint64_t lab_wall_ns(void);
+/* frames.c: what the client writes and reads of the protocol. */
+void lab_frames_hello(struct lab *lab);
+void lab_frames_program_end(struct lab *lab, uint32_t run);
+void lab_frames_read(struct lab *lab, const uint8_t *bytes, uint32_t count);
+/* clients.c */
+int lab_clients_init(struct lab *lab);
+void lab_clients_free(struct lab *lab);
+void lab_clients_submit_due(struct lab *lab);
+/* The last token of the call is there: its successors become due. */
+void lab_clients_generated(struct lab *lab, uint32_t call);
+void lab_clients_done(struct lab *lab, const struct wire_done *done);
+void lab_clients_refused(struct lab *lab, uint32_t call);
+void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
+/* submit.c: puts the call where net would have put its CALL frame; false: no slot is free. */
+bool lab_submit(struct lab *lab, uint32_t call);
+/* engine.c: fills the outs of the step that was submitted; microseconds that it takes. */
+uint64_t lab_engine_run(struct lab *lab);
+/* The step is done: tells the clients whose calls are complete. */
+void lab_engine_tell(struct lab *lab);
+/* memory.c: what the memory manager has to say. */
+void lab_memory_sample(struct lab *lab);
+void lab_memory_report(struct lab *lab);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: prompts for the lab.
+ *
+ * Why not prompt_write() of tools/agx: it makes every id anew, about 7 ns each; 20,000 calls a
+ * second of 6,000 ids are more than a hundred million ids. Here the text that is shared (function
+ * documents, system prompts) is made once and copied.
+ * Invariants: the parts of a call add up to book.whole[call]; every id is below vocab_tokens.
+ * Bounds: linear in what is written and in the parts that are passed over; the nesting of prompts
+ * in prompts is walked with a stack of its own. Memory: each shared text once.
+ */
+#include "tools/lab/prompts.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "appliance/base/assert.h"
+#include "tools/agx/command.h"
+
+static uint64_t mix(uint64_t key, uint64_t number)
+{
+    uint64_t z = key + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint32_t id_at(uint32_t key, uint32_t index, uint32_t vocab_tokens)
+{
+    uint32_t x = (index + 1) * UINT32_C(0x9e3779b1) ^ key;
+    x = (x ^ x >> 16) * UINT32_C(0x85ebca6b);
+    x = (x ^ x >> 13) * UINT32_C(0xc2b2ae35);
+    return (uint32_t)((uint64_t)(x ^ x >> 16) * vocab_tokens >> 32);
+}
+
+static void write_ids(uint32_t *ids, uint32_t key, uint32_t from, uint32_t to, uint32_t vocab)
+{
+    for (uint32_t i = from; i < to; i++) {
+        *ids++ = id_at(key, i, vocab);
+    }
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- shared text ----------------------------------------------------------------------------- */
+
+/* Lists every shared text once, with its greatest length. */
+static void find_shared(struct prompts *prompts)
+{
+    const struct trace *trace = prompts->trace;
+    for (uint32_t i = 0; i < trace->parts_count; i++) {
+        const struct trace_part *part = &trace->parts[i];
+        uint32_t at = 0;
+        if (part->kind != TRACE_SHARED) {
+            continue;
+        }
+        while (at < prompts->shared_count && prompts->shared[at].key != part->key) {
+            at++;
+        }
+        struct prompts_shared *text = &prompts->shared[at];
+        if (at == prompts->shared_count) {
+            *text = (struct prompts_shared){.key = part->key};
+            prompts->shared_count++;
+        }
+        text->count = part->tokens > text->count ? part->tokens : text->count;
+        prompts->shared_of_part[i] = at;
+    }
+}
+
+static bool write_shared(struct prompts *prompts)
+{
+    for (uint32_t i = 0; i < prompts->shared_count; i++) {
+        struct prompts_shared *text = &prompts->shared[i];
+        text->ids = calloc(text->count, sizeof *text->ids);
+        if (text->ids == NULL) {
+            return false;
+        }
+        write_ids(text->ids, (uint32_t)mix(text->key, 0), 0, text->count,
+                  prompts->book.limits.vocab_tokens);
+    }
+    return true;
+}
+
+int prompts_init(struct prompts *prompts, const struct trace *trace, uint32_t context_tokens,
+                 uint32_t vocab_tokens, uint64_t seed)
+{
+    const struct prompt_limits limits = {
+        .token_scale = 1, .context_tokens = context_tokens, .prompt_tokens_max = context_tokens,
+        .vocab_tokens = vocab_tokens, .bos_id = UINT32_MAX, .eos_id = UINT32_MAX};
+    *prompts = (struct prompts){.trace = trace, .seed = seed};
+    int code = prompt_book_init(&prompts->book, trace, &limits);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    prompts->shared = calloc((size_t)trace->parts_count + 1, sizeof *prompts->shared);
+    prompts->shared_of_part = calloc(trace->parts_count, sizeof *prompts->shared_of_part);
+    prompts->walk = calloc((size_t)trace->calls_of_program_max + 1, sizeof *prompts->walk);
+    bool taken = prompts->shared != NULL && prompts->shared_of_part != NULL &&
+                 prompts->walk != NULL;
+    if (taken) {
+        find_shared(prompts);
+        taken = write_shared(prompts);
+    }
+    if (!taken) {
+        fprintf(stderr, "agentix-lab: out of memory\n");
+        return EXIT_SYSTEM;
+    }
+    return EXIT_COMPLETE;
+}
+
+void prompts_free(struct prompts *prompts)
+{
+    for (uint32_t i = 0; i < prompts->shared_count; i++) {
+        free(prompts->shared[i].ids);
+    }
+    free(prompts->shared);
+    free(prompts->shared_of_part);
+    free(prompts->walk);
+    prompt_book_free(&prompts->book);
+}
+
+/* ---- ids of a prompt ------------------------------------------------------------------------- */
+
+static uint32_t own_key(const struct prompts *prompts, uint64_t run, uint32_t number,
+                        uint32_t part)
+{
+    return (uint32_t)mix(mix(mix(prompts->seed, run), number), part);
+}
+
+uint32_t prompts_output_key(const struct prompts *prompts, uint64_t run, uint32_t number)
+{
+    return own_key(prompts, run, number, UINT32_MAX);
+}
+
+uint32_t prompts_output_token(const struct prompts *prompts, uint32_t key, uint32_t index)
+{
+    return id_at(key, index, prompts->book.limits.vocab_tokens);
+}
+
+/* `calls_first` is the program's call 0. */
+static uint32_t part_tokens(const struct prompts *prompts, uint32_t calls_first,
+                            const struct trace_part *part)
+{
+    if (part->kind == TRACE_SHARED || part->kind == TRACE_UNIQUE) {
+        return part->tokens;
+    }
+    uint32_t call = calls_first + part->call;
+    uint32_t whole = part->kind == TRACE_PROMPT ? prompts->book.whole[call]
+                                                : prompts->book.out[call];
+    return part->tokens == 0 ? whole : smaller(part->tokens, whole);
+}
+
+/* Ids [from, to) of a part that has no parts of its own. */
+static void write_leaf(const struct prompts *prompts, uint64_t run, uint32_t number,
+                       uint32_t part_index, uint32_t from, uint32_t to, uint32_t *ids)
+{
+    const struct trace_part *part = &prompts->trace->parts[part_index];
+    uint32_t vocab = prompts->book.limits.vocab_tokens;
+    if (part->kind == TRACE_SHARED) {
+        const struct prompts_shared *text = &prompts->shared[prompts->shared_of_part[part_index]];
+        ASSERT(to <= text->count);
+        memcpy(ids, text->ids + from, (size_t)(to - from) * sizeof *ids);
+    } else if (part->kind == TRACE_OUTPUT) {
+        write_ids(ids, prompts_output_key(prompts, run, part->call), from, to, vocab);
+    } else {
+        write_ids(ids, own_key(prompts, run, number, part_index), from, to, vocab);
+    }
+}
+
+void prompts_write(struct prompts *prompts, const struct trace_program *program, uint64_t run,
+                   uint32_t number, uint32_t *ids)
+{
+    uint32_t index = program->calls_first + number, depth = 1, position = 0;
+    uint32_t whole = prompts->book.whole[index], count = prompt_tokens(&prompts->book, index);
+    uint32_t skip = whole - count;
+    prompts->walk[0] = (struct prompts_walk){.call = number, .left = whole};
+    while (depth > 0) {
+        struct prompts_walk *at = &prompts->walk[depth - 1];
+        const struct trace_call *call = &prompts->trace->calls[program->calls_first + at->call];
+        if (at->part == call->parts_count || at->left == 0) {
+            depth--;
+            continue;
+        }
+        uint32_t part_index = call->parts_first + at->part++;
+        const struct trace_part *part = &prompts->trace->parts[part_index];
+        uint32_t tokens = smaller(part_tokens(prompts, program->calls_first, part), at->left);
+        at->left -= tokens;
+        if (position + tokens > skip && part->kind == TRACE_PROMPT) {
+            ASSERT(depth <= prompts->trace->calls_of_program_max);  /* references go backwards */
+            prompts->walk[depth++] = (struct prompts_walk){.call = part->call, .left = tokens};
+            continue;
+        }
+        if (position + tokens > skip) {
+            uint32_t from = skip > position ? skip - position : 0;
+            write_leaf(prompts, run, at->call, part_index, from, tokens,
+                       ids + (position + from - skip));
+        }
+        position += tokens;
+    }
+    ASSERT(position == whole);
+}

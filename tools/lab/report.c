@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the two faces of a result. JSON is made by jansson.
+ * Invariants: the same result gives the same bytes: keys are written in the order in which they
+ * were set, numbers with 12 digits.
+ */
+#include "tools/lab/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#define COLUMN 20
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void print_latency(FILE *out, const char *name, const struct figures_latency *latency)
+{
+    fprintf(out, "  %-28s %12.4f %12.4f %12.4f %12.4f\n", name, latency->mean_s, latency->p50_s,
+            latency->p95_s, latency->p99_s);
+}
+
+static void print_figures(FILE *out, const char *name, const struct figures *figures)
+{
+    fprintf(out, "%s: %" PRIu32 " of %" PRIu32 " programs%*s%12s %12s %12s %12s\n", name,
+            figures->completed, figures->programs, 6, "", "mean", "p50", "p95", "p99");
+    print_latency(out, "token latency, s", &figures->token);
+    print_latency(out, "  with tool gaps, s", &figures->token_with_gaps);
+    print_latency(out, "job completion time, s", &figures->jct);
+}
+
+void report_print(const struct lab_result *result, FILE *out)
+{
+    const struct lab_result *r = result;
+    fprintf(out, "%s (%s) on %s: %" PRIu32 " programs, %" PRIu32 " calls, %.4f programs a second\n",
+            r->system, r->policy, r->cost, r->programs, r->calls, r->rate);
+    print_figures(out, "all", &r->all);
+    print_figures(out, "steady state", &r->steady);
+    fprintf(out, "makespan      %.1f s, engine busy %.1f %%\n", r->makespan_s,
+            r->makespan_s > 0 ? 100 * r->busy_s / r->makespan_s : 0);
+    fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
+    fprintf(out, "steps         %" PRIu64 " of %" PRIu32 " rounds at most\n", r->steps,
+            r->steps_per_plan);
+    fprintf(out, "tokens        %" PRIu64 " fed, %" PRIu64 " generated, %" PRIu64 " fed again\n",
+            r->tokens_computed, r->tokens_generated, r->recomputed_tokens);
+    fprintf(out, "prefix hits   %.3f of %" PRIu64 " prompt tokens\n",
+            ratio(r->cached_tokens, r->prompt_tokens), r->prompt_tokens);
+    fprintf(out, "preemptions   %" PRIu64 "; blocks out %" PRIu64 ", in %" PRIu64 ", in %" PRIu64
+            " transfers\n", r->preemptions, r->swap_out_blocks, r->swap_in_blocks,
+            r->swap_transfers);
+    fprintf(out, "KV blocks     peak %" PRIu32 " of %" PRIu32 ", host %" PRIu32 "\n",
+            r->device_blocks_peak, r->device_blocks, r->host_blocks_peak);
+    if (r->cut_prompts > 0) {
+        fprintf(out, "prompts cut   %" PRIu64 ": longer than the context of %" PRIu32 " tokens\n",
+                r->cut_prompts, r->context_tokens);
+    }
+    if (r->refused_calls > 0) {
+        fprintf(out, "REFUSED       %" PRIu64 " calls of %" PRIu64 " programs: the figures are not "
+                "those of the trace\n", r->refused_calls, r->failed_programs);
+    }
+    fprintf(out, "this machine  %.2f s, %.0f calls a second; a pass with a step takes the "
+            "appliance %.0f ns\n", r->wall_s, r->wall_s > 0 ? r->calls / r->wall_s : 0,
+            r->scheduler_ns);
+}
+
+static void print_row(const struct lab_result *results, uint32_t count, FILE *out,
+                      const char *name, double (*value)(const struct lab_result *))
+{
+    fprintf(out, "%-28s", name);
+    for (uint32_t i = 0; i < count; i++) {
+        fprintf(out, " %*.4f", COLUMN, value(&results[i]));
+    }
+    fprintf(out, "\n");
+}
+
+static double token_mean(const struct lab_result *r) { return r->all.token.mean_s; }
+static double token_p95(const struct lab_result *r) { return r->all.token.p95_s; }
+static double token_p99(const struct lab_result *r) { return r->all.token.p99_s; }
+static double steady_mean(const struct lab_result *r) { return r->steady.token.mean_s; }
+static double jct_mean(const struct lab_result *r) { return r->all.jct.mean_s; }
+static double jct_p99(const struct lab_result *r) { return r->all.jct.p99_s; }
+static double makespan(const struct lab_result *r) { return r->makespan_s; }
+static double waiting(const struct lab_result *r) { return r->wait_s_total; }
+static double preemptions(const struct lab_result *r) { return (double)r->preemptions; }
+static double recomputed(const struct lab_result *r) { return (double)r->recomputed_tokens; }
+static double transfers(const struct lab_result *r) { return (double)r->swap_transfers; }
+static double hits(const struct lab_result *r)
+{
+    return ratio(r->cached_tokens, r->prompt_tokens);
+}
+static double refused(const struct lab_result *r) { return (double)r->refused_calls; }
+
+void report_compare(const struct lab_result *results, uint32_t count, FILE *out)
+{
+    static const struct { const char *name; double (*value)(const struct lab_result *); } rows[] = {
+        {"token latency mean, s", token_mean}, {"token latency p95, s", token_p95},
+        {"token latency p99, s", token_p99}, {"  steady state mean, s", steady_mean},
+        {"job completion mean, s", jct_mean}, {"job completion p99, s", jct_p99},
+        {"makespan, s", makespan}, {"waiting of all calls, s", waiting},
+        {"preemptions", preemptions}, {"tokens fed again", recomputed},
+        {"swap transfers", transfers}, {"prefix hit ratio", hits}, {"refused calls", refused},
+    };
+    fprintf(out, "%-28s", "");
+    for (uint32_t i = 0; i < count; i++) {
+        fprintf(out, " %*s", COLUMN, results[i].system);
+    }
+    fprintf(out, "\n%-28s", "");
+    for (uint32_t i = 0; i < count; i++) {
+        fprintf(out, " %*s", COLUMN, results[i].policy);
+    }
+    fprintf(out, "\n");
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        print_row(results, count, out, rows[i].name, rows[i].value);
+    }
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static void set_latency(json_t *object, const char *prefix, const char *suffix,
+                        const struct figures_latency *latency)
+{
+    const struct { const char *name; double value; } parts[] = {
+        {"mean", latency->mean_s}, {"p50", latency->p50_s}, {"p95", latency->p95_s},
+        {"p99", latency->p99_s}};
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s_%s%s", prefix, parts[i].name, suffix);
+        json_object_set_new(object, key, json_real(parts[i].value));
+    }
+}
+
+static void set_figures(json_t *object, const struct figures *figures)
+{
+    set_latency(object, "token_latency_s", "", &figures->token);
+    set_latency(object, "token_latency_s", "_with_gaps", &figures->token_with_gaps);
+    set_latency(object, "jct_s", "", &figures->jct);
+}
+
+static void set_count(json_t *object, const char *key, uint64_t value)
+{
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void set_counts(json_t *object, const struct lab_result *r)
+{
+    set_count(object, "steps", r->steps);
+    set_count(object, "tokens_computed", r->tokens_computed);
+    set_count(object, "tokens_generated", r->tokens_generated);
+    set_count(object, "preemptions", r->preemptions);
+    set_count(object, "swap_out_blocks", r->swap_out_blocks);
+    set_count(object, "swap_in_blocks", r->swap_in_blocks);
+    set_count(object, "swap_transfers", r->swap_transfers);
+    set_count(object, "recomputed_tokens", r->recomputed_tokens);
+    json_object_set_new(object, "prefix_hit_ratio",
+                        json_real(ratio(r->cached_tokens, r->prompt_tokens)));
+    set_count(object, "device_blocks_peak", r->device_blocks_peak);
+    set_count(object, "host_blocks_peak", r->host_blocks_peak);
+    set_count(object, "cut_prompts", r->cut_prompts);
+    set_count(object, "refused_calls", r->refused_calls);
+}
+
+static json_t *build(const struct lab_result *r, bool timing)
+{
+    json_t *root = json_object(), *steady = json_object();
+    json_object_set_new(root, "policy", json_string(r->policy));
+    json_object_set_new(root, "system", json_string(r->system));
+    json_object_set_new(root, "cost", json_string(r->cost));
+    set_count(root, "programs", r->programs);
+    set_count(root, "calls", r->calls);
+    json_object_set_new(root, "rate", json_real(r->rate));
+    set_figures(root, &r->all);
+    json_object_set_new(root, "makespan_s", json_real(r->makespan_s));
+    json_object_set_new(root, "engine_busy_s", json_real(r->busy_s));
+    json_object_set_new(root, "wait_s_total", json_real(r->wait_s_total));
+    set_counts(root, r);
+    set_count(steady, "programs", r->steady.programs);
+    set_figures(steady, &r->steady);
+    json_object_set_new(root, "steady", steady);
+    json_object_set_new(root, "scheduler_ns_per_event_mean",
+                        timing ? json_real(r->scheduler_ns) : json_null());
+    return root;
+}
+
+int report_write_json(const struct lab_result *result, bool timing, const char *path)
+{
+    json_t *root = build(result, timing);
+    int failed = json_dump_file(root, path, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    if (failed != 0) {
+        fprintf(stderr, "agentix-lab: %s: cannot be written\n", path);
+        return LAB_EXIT_SYSTEM;
+    }
+    return LAB_EXIT_OK;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: a result as a table for people and as JSON for programs. */
+#include <stdio.h>
+
+#include "tools/lab/lab.h"
+
+void report_print(const struct lab_result *result, FILE *out);
+/* One object, keys in a fixed order. `timing`: with what the scheduler itself took on this machine,
+ * which is the only figure that differs from run to run; null otherwise. 0 or an exit code after a
+ * message. */
+int report_write_json(const struct lab_result *result, bool timing, const char *path);
+/* Side by side, one column for each result. */
+void report_compare(const struct lab_result *results, uint32_t count, FILE *out);

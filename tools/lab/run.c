@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: one run: memory, the appliance's core over the lab's world, passes until the last program
+ * has ended, and what came of it.
+ * Memory: taken at the start, given back at the end; mapped and not populated, because most call
+ * slots are never used.
+ * Bounds: a run that makes no progress (a bug) is given up after STILL_PASSES_MAX passes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "appliance/base/assert.h"
+#include "tools/lab/lab.h"
+
+#define STILL_PASSES_MAX 100000000u     /* at 200 ms each: half a year of nothing */
+#define TIMED_EVERY      16             /* one pass of so many is measured */
+
+static void layout(struct lab *lab)
+{
+    const struct limits *limits = &lab->limits;
+    step_layout_init(&lab->step.layout, limits->batch_calls, limits->steps_per_plan,
+                     limits->step_tokens, limits->blocks_per_call);
+}
+
+static int map_memory(struct lab *lab)
+{
+    struct plan plan = {0};
+    loop_plan(&plan, &lab->options, &lab->limits);
+    plan_add(&plan, TIER_CORE, "step record", 1, lab->step.layout.total_bytes);
+    uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        fprintf(stderr, "agentix-lab: %.1f MiB cannot be mapped: lower limits.calls or "
+                        "limits.context_tokens\n", (double)bytes / (1 << 20));
+        return LAB_EXIT_SYSTEM;
+    }
+    lab->arena = (struct arena){.base = memory, .size_bytes = bytes};
+    lab->step.base = arena_take(&lab->arena, 1, lab->step.layout.total_bytes);
+    return LAB_EXIT_OK;
+}
+
+static int take_rows(struct lab *lab)
+{
+    lab->rows = calloc(lab->step.layout.rows_max, sizeof *lab->rows);
+    if (lab->rows == NULL) {
+        fprintf(stderr, "agentix-lab: out of memory\n");
+        return LAB_EXIT_SYSTEM;
+    }
+    return LAB_EXIT_OK;
+}
+
+static void start_loop(struct lab *lab)
+{
+    const struct loop_settings settings = {
+        .options = &lab->options, .limits = &lab->limits, .vocab = &lab->vocab,
+        .model_name = lab->settings->cost->name, .step = lab->step,
+        .drain_us = lab->options.limits_drain.number,
+    };
+    lab->vocab.info.tokens = lab->limits.vocab_tokens;
+    lab->vocab.info.bos_id = lab->vocab.info.eos_id = GGUF_NO_TOKEN;
+    lab->vocab.info.unk_id = lab->vocab.info.eot_id = GGUF_NO_TOKEN;
+    lab_world_init(lab);
+    loop_init(&lab->loop, &settings, &lab->world, &lab->arena);
+    lab->loop.sched.settings.demoted_to_head = lab->settings->demoted_to_head;
+    lab_frames_hello(lab);
+}
+
+static bool is_over(const struct lab *lab)
+{
+    return lab->clients.runs_left == 0 && sched_is_idle(&lab->loop.sched) &&
+           ring_is_empty(&lab->loop.exchange.inbox_ring) &&
+           lab->clients.done == lab->clients.generated;
+}
+
+void lab_pass(struct lab *lab)
+{
+    static const struct loop_orders orders = {.load_permille = 1000};
+    static const int32_t listeners[NET_LISTENERS_MAX] = {0, -1};
+    bool goes_on = loop_pass(&lab->loop, &orders, listeners);
+    ASSERT(goes_on);
+}
+
+/* Every so often the time of a pass is taken. */
+static void pass(struct lab *lab, uint64_t number, uint64_t *timed_ns, uint64_t *timed_count)
+{
+    uint64_t begun_ns = 0;
+    lab->timed = number % TIMED_EVERY == 0;
+    lab->acted = false;
+    if (lab->timed) {
+        lab->aside_ns = 0;
+        begun_ns = lab_wall_ns();
+    }
+    lab_pass(lab);
+    if (lab->timed && lab->acted) {
+        *timed_ns += lab_wall_ns() - begun_ns - lab->aside_ns;
+        (*timed_count)++;
+    }
+}
+
+static int turn(struct lab *lab)
+{
+    uint64_t begun_ns = lab_wall_ns(), timed_ns = 0, timed_count = 0, still = 0;
+    for (uint64_t number = 0; !is_over(lab); number++) {
+        pass(lab, number, &timed_ns, &timed_count);
+        still = lab->acted ? 0 : still + 1;
+        if (lab->socket.closed || still > STILL_PASSES_MAX) {
+            fprintf(stderr, "agentix-lab: the run came to a halt at %.3f s\n",
+                    (double)(lab->now_us - LAB_EPOCH_US) / 1e6);
+            return LAB_EXIT_SYSTEM;
+        }
+    }
+    lab->result.wall_s = (double)(lab_wall_ns() - begun_ns) / 1e9;
+    lab->result.scheduler_ns = timed_count > 0 ? (double)timed_ns / (double)timed_count : 0;
+    return LAB_EXIT_OK;
+}
+
+static int report(struct lab *lab)
+{
+    struct lab_result *result = &lab->result;
+    const struct stats *stats = &lab->loop.stats;
+    const struct figures_program *outcomes = lab->clients.outcomes;
+    uint32_t count = result->programs;
+    double *scratch = calloc(count, sizeof *scratch);
+    if (scratch == NULL) {
+        fprintf(stderr, "agentix-lab: out of memory\n");
+        return LAB_EXIT_SYSTEM;
+    }
+    figures_compute(&result->all, outcomes, 0, count, scratch);
+    figures_compute(&result->steady, outcomes, figures_steady_first(count),
+                    figures_steady_end(count), scratch);
+    free(scratch);
+    result->makespan_s = (double)(lab->now_us - LAB_EPOCH_US) / 1e6;
+    result->busy_s = (double)stats->engine_busy_us / 1e6;
+    result->steps = stats->steps;
+    result->tokens_computed = stats->tokens_computed;
+    result->tokens_generated = stats->tokens_generated;
+    result->preemptions = stats->preemptions;
+    result->recomputed_tokens = stats->recomputed_tokens;
+    result->context_tokens = lab->limits.context_tokens;
+    result->steps_per_plan = lab->limits.steps_per_plan;
+    result->system = lab->settings->system;
+    result->cost = lab->settings->cost->name;
+    memcpy(result->policy, lab->options.sched_policy.text, sizeof result->policy - 1);
+    lab_memory_report(lab);
+    return result->refused_calls > 0 ? LAB_EXIT_REFUSED : LAB_EXIT_OK;
+}
+
+int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct trace *trace)
+{
+    lab->settings = settings;
+    lab->trace = trace;
+    int code = lab_configure(lab);
+    if (code != LAB_EXIT_OK) {
+        return code;
+    }
+    layout(lab);
+    code = take_rows(lab);
+    code = code != LAB_EXIT_OK ? code
+                               : prompts_init(&lab->prompts, trace, lab->limits.context_tokens,
+                                              lab->limits.vocab_tokens, settings->seed);
+    code = code != LAB_EXIT_OK ? code : lab_clients_init(lab);
+    code = code != LAB_EXIT_OK ? code : map_memory(lab);
+    if (code == LAB_EXIT_OK && settings->timeline_path != NULL) {
+        code = timeline_open(&lab->timeline, settings->timeline_path, lab->result.programs,
+                             lab->result.calls);
+    }
+    if (code == LAB_EXIT_OK) {
+        start_loop(lab);
+    }
+    return code;
+}
+
+int lab_end(struct lab *lab)
+{
+    int code = timeline_close(&lab->timeline);
+    if (lab->arena.base != NULL) {
+        munmap(lab->arena.base, lab->arena.size_bytes);
+    }
+    lab_clients_free(lab);
+    prompts_free(&lab->prompts);
+    free(lab->rows);
+    return code;
+}
+
+int lab_run(const struct lab_settings *settings, const struct trace *trace,
+            struct lab_result *result)
+{
+    struct lab *lab = calloc(1, sizeof *lab);
+    if (lab == NULL) {
+        fprintf(stderr, "agentix-lab: out of memory\n");
+        return LAB_EXIT_SYSTEM;
+    }
+    int code = lab_begin(lab, settings, trace);
+    code = code != LAB_EXIT_OK ? code : turn(lab);
+    if (code == LAB_EXIT_OK) {
+        loop_check(&lab->loop);
+        code = report(lab);
+    }
+    *result = lab->result;
+    int closed = lab_end(lab);
+    free(lab);
+    return closed != LAB_EXIT_OK ? closed : code;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the systems that are compared, as settings of the appliance. In order, later words win:
+ * the lab's own, the machine's (cost.c), the system's, --policy, --no-prefix-sharing, --set.
+ *
+ *   vllm       FCFS, no prefix sharing, prompts not chunked, a decision at every decoding step
+ *   vllm-opt   FCFS with prefix sharing, chunked prompts, several steps for each decision
+ *   mlfq       vllm-opt with FastServe's queues: each new call starts in the first one
+ *   agentix    vllm-opt with program-level queues: ATLAS, which for a program of one thread is PLAS
+ *
+ * All have the same largest batch; who shares shares with everybody, as in one trust domain. A
+ * setting with a leading `?` names an option that a build may lack; it is passed over there.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "appliance/base/assert.h"
+#include "tools/lab/lab.h"
+
+#define SYSTEM_SETS_MAX 6
+
+static const struct system_row {
+    const char *name;
+    const char *sets[SYSTEM_SETS_MAX];
+} systems[] = {
+    {"vllm", {"sched.policy=fcfs", "sched.steps_per_plan=1", "sched.prefill_tokens=16384",
+              "?kv.sharing=off", "?sched.standby=0"}},
+    {"vllm-opt", {"sched.policy=fcfs", "?kv.sharing=all"}},
+    {"mlfq", {"sched.policy=mlfq", "?kv.sharing=all"}},
+    {"agentix", {"sched.policy=atlas", "?kv.sharing=all"}},
+};
+#define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
+
+/* Nobody listens; one client whose calls are many, long and idle for as long as the trace says. */
+static const char *const base_sets[] = {
+    "net.unix=", "net.tcp=", "text.listen=", "net.send_bytes=16MiB", "net.idle=24h",
+    "limits.connections=2", "limits.calls=16384", "limits.calls_per_connection=16384",
+    "limits.programs=65536",
+};
+
+static const struct system_row *find(const char *name)
+{
+    for (uint32_t i = 0; i < SYSTEMS_COUNT; i++) {
+        if (strcmp(systems[i].name, name) == 0) {
+            return &systems[i];
+        }
+    }
+    return NULL;
+}
+
+/* The option's own list of words decides. */
+bool lab_policy_exists(const char *name)
+{
+    static struct options scratch;
+    struct config_error error;
+    char assignment[64];
+    int length = snprintf(assignment, sizeof assignment, "sched.policy=%s", name);
+    config_defaults(&scratch);
+    return length > 0 && (size_t)length < sizeof assignment &&
+           config_set(&scratch, assignment, &error) == STATUS_OK;
+}
+
+bool lab_system_exists(const char *name)
+{
+    return find(name) != NULL;
+}
+
+const char *lab_systems(void)
+{
+    STATIC_ASSERT(SYSTEMS_COUNT == 4, "lab_systems() names each");
+    return "vllm, vllm-opt, mlfq, agentix";
+}
+
+static int set(struct lab *lab, const char *assignment)
+{
+    struct config_error error = {.text = "unknown"};
+    bool optional = assignment[0] == '?';
+    if (config_set(&lab->options, assignment + optional, &error) == STATUS_OK || optional) {
+        return LAB_EXIT_OK;
+    }
+    fprintf(stderr, "agentix-lab: %s\n", error.text);
+    return LAB_EXIT_USAGE;
+}
+
+static int set_all(struct lab *lab, const char *const *sets, uint32_t count)
+{
+    int code = LAB_EXIT_OK;
+    for (uint32_t i = 0; i < count && sets[i] != NULL && code == LAB_EXIT_OK; i++) {
+        code = set(lab, sets[i]);
+    }
+    return code;
+}
+
+static int set_policy(struct lab *lab)
+{
+    char assignment[64];
+    if (lab->settings->policy == NULL) {
+        return LAB_EXIT_OK;
+    }
+    snprintf(assignment, sizeof assignment, "sched.policy=%s", lab->settings->policy);
+    return set(lab, assignment);
+}
+
+static int derive(struct lab *lab)
+{
+    struct config_error error = {.text = "unknown"};
+    const struct model_shape shape = {.context_tokens = lab->settings->cost->context_tokens,
+                                      .vocab_tokens = lab->settings->cost->vocab_tokens};
+    if (config_check(&lab->options, &error) != STATUS_OK ||
+        config_limits(&lab->limits, &lab->options, &shape, 1, &error) != STATUS_OK) {
+        fprintf(stderr, "agentix-lab: %s\n", error.text);
+        return LAB_EXIT_USAGE;
+    }
+    return LAB_EXIT_OK;
+}
+
+int lab_configure(struct lab *lab)
+{
+    const struct lab_settings *settings = lab->settings;
+    const struct system_row *system = find(settings->system);
+    ASSERT(system != NULL);
+    config_defaults(&lab->options);
+    int code = set_all(lab, base_sets, sizeof base_sets / sizeof base_sets[0]);
+    code = code != LAB_EXIT_OK ? code : set_all(lab, settings->cost->settings, COST_SETTINGS_MAX);
+    code = code != LAB_EXIT_OK ? code : set_all(lab, system->sets, SYSTEM_SETS_MAX);
+    code = code != LAB_EXIT_OK ? code : set_policy(lab);
+    if (code == LAB_EXIT_OK && settings->no_sharing) {
+        code = set(lab, "?kv.sharing=off");
+    }
+    code = code != LAB_EXIT_OK ? code : set_all(lab, settings->sets, settings->sets_count);
+    return code != LAB_EXIT_OK ? code : derive(lab);
+}

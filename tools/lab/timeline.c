@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: events as they become known, one object each, written at once; only stretches that are
+ * still open are remembered. Steps that follow each other without a pause are one stretch.
+ * Invariants: the stretches of a call do not overlap and cover it from due to over.
+ * Bounds: two events for each interruption of a call. 64 tracks of a program: more share the last.
+ */
+#include "tools/lab/timeline.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "tools/lab/lab.h"
+
+#define LANES_MAX 64
+
+int timeline_open(struct timeline *timeline, const char *path, uint32_t programs, uint32_t calls)
+{
+    timeline->calls = calloc(calls, sizeof *timeline->calls);
+    timeline->lanes = calloc(programs, sizeof *timeline->lanes);
+    timeline->named = calloc(programs, sizeof *timeline->named);
+    timeline->file = fopen(path, "w");
+    if (timeline->calls == NULL || timeline->lanes == NULL || timeline->named == NULL ||
+        timeline->file == NULL) {
+        fprintf(stderr, "agentix-lab: %s: cannot be written, or out of memory\n", path);
+        return LAB_EXIT_SYSTEM;
+    }
+    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", timeline->file);
+    return LAB_EXIT_OK;
+}
+
+int timeline_close(struct timeline *timeline)
+{
+    int code = LAB_EXIT_OK;
+    if (timeline->file != NULL) {
+        fputs("\n]}\n", timeline->file);
+        bool failed = ferror(timeline->file) != 0;
+        if (fclose(timeline->file) != 0 || failed) {
+            fprintf(stderr, "agentix-lab: --trace-out: not all could be written\n");
+            code = LAB_EXIT_SYSTEM;
+        }
+    }
+    free(timeline->calls);
+    free(timeline->lanes);
+    free(timeline->named);
+    *timeline = (struct timeline){0};
+    return code;
+}
+
+static void write_event(struct timeline *timeline, json_t *event)
+{
+    fputs(timeline->events++ == 0 ? "\n" : ",\n", timeline->file);
+    (void)json_dumpf(event, timeline->file, JSON_COMPACT);  /* ferror() tells at the end */
+    json_decref(event);
+}
+
+static void draw_stretch(struct timeline *timeline, const char *name, uint32_t run, uint32_t lane,
+                         uint64_t from_us, uint64_t to_us)
+{
+    if (to_us <= from_us) {
+        return;
+    }
+    write_event(timeline, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "name", name, "ph", "X",
+                                    "ts", (json_int_t)(from_us - LAB_EPOCH_US),
+                                    "dur", (json_int_t)(to_us - from_us),
+                                    "pid", (json_int_t)run, "tid", (json_int_t)lane));
+}
+
+static void name_program(struct timeline *timeline, uint32_t run)
+{
+    char name[32];
+    snprintf(name, sizeof name, "program %" PRIu32, run);
+    write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M",
+                                    "pid", (json_int_t)run, "args", "name", name));
+}
+
+/* The lowest free track; the gap before a call is drawn on the call's own. */
+static void take_lane(struct timeline *timeline, uint32_t run, struct timeline_call *call)
+{
+    uint32_t lane = 0;
+    while (lane + 1 < LANES_MAX && (timeline->lanes[run] >> lane & 1) != 0) {
+        lane++;
+    }
+    timeline->lanes[run] |= UINT64_C(1) << lane;
+    call->lane = lane;
+    call->has_lane = true;
+}
+
+void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
+                  uint64_t gap_us)
+{
+    if (timeline->file == NULL || gap_us == 0) {
+        return;
+    }
+    take_lane(timeline, run, &timeline->calls[call]);
+    draw_stretch(timeline, "gap", run, timeline->calls[call].lane, now_us, now_us + gap_us);
+}
+
+void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)
+{
+    if (timeline->file == NULL) {
+        return;
+    }
+    if (!timeline->named[run]) {
+        timeline->named[run] = true;
+        name_program(timeline, run);
+    }
+    if (!timeline->calls[call].has_lane) {
+        take_lane(timeline, run, &timeline->calls[call]);
+    }
+    timeline->calls[call].since_us = now_us;
+}
+
+/* A pause since its last step, if there was one, is waiting. */
+void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
+                   uint64_t until_us)
+{
+    if (timeline->file == NULL) {
+        return;
+    }
+    struct timeline_call *at = &timeline->calls[call];
+    if (at->until_us == 0) {
+        draw_stretch(timeline, "wait", run, at->lane, at->since_us, now_us);
+        at->since_us = now_us;
+    } else if (at->until_us < now_us) {
+        draw_stretch(timeline, "run", run, at->lane, at->since_us, at->until_us);
+        draw_stretch(timeline, "wait", run, at->lane, at->until_us, now_us);
+        at->since_us = now_us;
+    }
+    at->until_us = until_us;
+}
+
+void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)
+{
+    if (timeline->file == NULL) {
+        return;
+    }
+    const struct timeline_call *at = &timeline->calls[call];
+    draw_stretch(timeline, "run", run, at->lane, at->since_us, now_us);
+    timeline->lanes[run] &= ~(UINT64_C(1) << at->lane);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a run as a picture: Chrome trace events (Perfetto and about:tracing read them). A process
+ * for each program, a track for each of its calls that are open at once, and on it what the call
+ * did: `wait`, `run`; and `gap` before it, while a tool or a person was at work.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct timeline_call {
+    uint64_t since_us;              /* where the stretch that is being drawn begins */
+    uint64_t until_us;              /* end of the last step that it was in; 0: none yet */
+    uint32_t lane;
+    bool has_lane;
+};
+struct timeline {
+    FILE *file;                     /* NULL: nobody looks */
+    struct timeline_call *calls;    /* [calls] */
+    uint64_t *lanes;                /* [programs]: bit n: track n is taken */
+    bool *named;                    /* [programs] */
+    uint64_t events;
+};
+
+/* 0, or an exit code after a message. */
+int timeline_open(struct timeline *timeline, const char *path, uint32_t programs,
+                  uint32_t calls);
+/* 0, or an exit code after a message: not all could be written. */
+int timeline_close(struct timeline *timeline);
+/* The call (its index in all calls) of run `run` is due `gap_us` from now; it is due now; it is in
+ * a step until `until_us`; it is over. */
+void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
+                  uint64_t gap_us);
+void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);
+void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
+                   uint64_t until_us);
+void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);

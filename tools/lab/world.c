@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: struct world for the lab: a clock that jumps, one connection, an engine that is done when
+ * its cost has passed.
+ *
+ * Invariants: time moves only in wait(), when nothing is ready, to the earliest of the caller's
+ * bound, the end of the step and the next call that is due; never before the connection is open.
+ * The socket takes whatever is sent, at once and whole, so a frame never comes in pieces.
+ *
+ * Why clients are told before settle: a client without a gap answers in the instant in which its
+ * call ends. The network of the lab takes no time, so its next call must be in the inbox when that
+ * very pass plans the next step; DONE frames come a little later in the same pass, when the plan is
+ * made. So they are told in engine_poll(), which is the first moment of that instant.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "appliance/base/assert.h"
+#include "tools/lab/lab.h"
+
+#define LISTENER_HANDLE 0
+#define CLIENT_HANDLE   1
+
+uint64_t lab_wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The lab's own work is taken out of what is measured. */
+static uint64_t aside_begin(const struct lab *lab)
+{
+    return lab->timed ? lab_wall_ns() : 0;
+}
+
+static void aside_end(struct lab *lab, uint64_t begun_ns)
+{
+    lab->aside_ns += lab->timed ? lab_wall_ns() - begun_ns : 0;
+}
+
+static uint64_t now_us(void *self)
+{
+    return ((struct lab *)self)->now_us;
+}
+
+/* ---- the socket ------------------------------------------------------------------------------ */
+
+static int32_t accept_client(void *self, int32_t listener)
+{
+    struct lab_socket *socket = &((struct lab *)self)->socket;
+    if (listener != LISTENER_HANDLE || socket->accepted) {
+        return WORLD_EAGAIN;
+    }
+    socket->accepted = true;
+    return CLIENT_HANDLE;
+}
+
+static void watch(void *self, int32_t handle, enum world_source source, uint32_t index,
+                  uint32_t interest)
+{
+    struct lab_socket *socket = &((struct lab *)self)->socket;
+    if (handle == LISTENER_HANDLE) {
+        socket->watched = interest != 0;
+        return;
+    }
+    ASSERT(handle == CLIENT_HANDLE && source == WORLD_SOURCE_CONNECTION);
+    socket->slot = index;
+    socket->interest = interest;
+}
+
+static int64_t receive(void *self, int32_t handle, void *bytes, uint32_t max)
+{
+    struct lab_socket *socket = &((struct lab *)self)->socket;
+    uint32_t count = socket->count < max ? socket->count : max;
+    ASSERT(handle == CLIENT_HANDLE);
+    if (count == 0) {
+        return WORLD_EAGAIN;
+    }
+    memcpy(bytes, socket->to_server, count);
+    socket->count -= count;
+    memmove(socket->to_server, socket->to_server + count, socket->count);
+    return count;
+}
+
+static int64_t transmit(void *self, int32_t handle, const void *bytes, uint32_t count)
+{
+    uint64_t begun_ns = aside_begin(self);
+    ASSERT(handle == CLIENT_HANDLE);
+    lab_frames_read(self, bytes, count);
+    aside_end(self, begun_ns);
+    return count;
+}
+
+static void close_client(void *self, int32_t handle)
+{
+    ASSERT(handle == CLIENT_HANDLE);
+    ((struct lab *)self)->socket.closed = true;
+}
+
+static void entropy(void *self, void *bytes, uint32_t count)
+{
+    const struct lab *lab = self;
+    uint64_t state = lab->settings->seed + UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = 0; i < count; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        ((uint8_t *)bytes)[i] = (uint8_t)(state >> 56);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static uint32_t collect(struct lab *lab, struct world_event *events)
+{
+    const struct lab_socket *socket = &lab->socket;
+    uint32_t count = 0;
+    if (lab->engine_in_flight && lab->engine_due_us <= lab->now_us) {
+        events[count++] = (struct world_event){.source = WORLD_SOURCE_ENGINE};
+    }
+    if (socket->watched && !socket->accepted) {
+        events[count++] = (struct world_event){.source = WORLD_SOURCE_LISTENER,
+                                               .ready = WORLD_READABLE};
+    }
+    uint32_t ready = socket->count > 0 ? WORLD_READABLE : 0;
+    if (socket->accepted && !socket->closed && (ready & socket->interest) != 0) {
+        events[count++] = (struct world_event){.source = WORLD_SOURCE_CONNECTION,
+                                               .index = socket->slot, .ready = ready};
+    }
+    return count;
+}
+
+static void advance(struct lab *lab, uint64_t until_us)
+{
+    uint64_t due_us = timer_next_us(&lab->clients.timer);
+    uint64_t next_us = due_us < until_us ? due_us : until_us;
+    if (lab->engine_in_flight && lab->engine_due_us < next_us) {
+        next_us = lab->engine_due_us;
+    }
+    if (next_us > lab->now_us && next_us != UINT64_MAX) {
+        lab->now_us = next_us;
+    }
+}
+
+static uint32_t wait_events(void *self, struct world_event *events, uint32_t max,
+                            uint64_t until_us)
+{
+    struct lab *lab = self;
+    uint64_t begun_ns = aside_begin(lab);
+    ASSERT(max >= 3);
+    uint32_t count = collect(lab, events);
+    if (count == 0 && lab->socket.open) {
+        advance(lab, until_us);
+        lab_clients_submit_due(lab);
+        count = collect(lab, events);
+    }
+    aside_end(lab, begun_ns);
+    return count;
+}
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+static void engine_submit(void *self)
+{
+    struct lab *lab = self;
+    uint64_t begun_ns = aside_begin(lab);
+    ASSERT(!lab->engine_in_flight);
+    lab->engine_in_flight = true;
+    lab->engine_due_us = lab->now_us + lab_engine_run(lab);
+    lab->acted = true;
+    lab_memory_sample(lab);
+    aside_end(lab, begun_ns);
+}
+
+static enum world_engine engine_poll(void *self)
+{
+    struct lab *lab = self;
+    lab->heartbeat++;
+    if (!lab->engine_in_flight) {
+        return WORLD_ENGINE_IDLE;
+    }
+    if (lab->engine_due_us > lab->now_us) {
+        return WORLD_ENGINE_BUSY;
+    }
+    uint64_t begun_ns = aside_begin(lab);
+    lab->engine_in_flight = false;
+    lab->acted = true;
+    lab_engine_tell(lab);
+    aside_end(lab, begun_ns);
+    return WORLD_ENGINE_DONE;
+}
+
+static uint64_t engine_heartbeat(void *self)
+{
+    return ((struct lab *)self)->heartbeat;
+}
+
+void lab_world_init(struct lab *lab)
+{
+    lab->now_us = LAB_EPOCH_US;
+    lab->world = (struct world){
+        .self = lab,
+        .now_us = now_us,
+        .wait = wait_events,
+        .accept = accept_client,
+        .watch = watch,
+        .recv = receive,
+        .send = transmit,
+        .close = close_client,
+        .entropy = entropy,
+        .engine_submit = engine_submit,
+        .engine_poll = engine_poll,
+        .engine_heartbeat = engine_heartbeat,
+    };
+}
