@@ -62,7 +62,7 @@ class Trace:
 def test_every_policy_and_system_runs_the_trace():
     trace = Trace()
     calls = make_trace().count("\ncall ")
-    for words in [("--policy", p) for p in ("fcfs", "mlfq", "plas", "atlas")] + \
+    for words in [("--policy", p) for p in ("fcfs", "rr", "mlfq", "plas", "atlas")] + \
                  [("--system", s) for s in ("vllm", "vllm-opt", "mlfq", "agentix")]:
         result = json.loads(trace.run_json("r.json", *words))
         assert [key for key in KEYS if key not in result] == []
@@ -132,7 +132,7 @@ def test_refused_calls_exit_3_and_say_so():
 def test_what_is_wrong_is_named():
     trace = Trace()
     for words, said in ((("--policy", "sjf"), "sjf"), (("--policy", "srpt"), "no such policy"),
-                        (("--policy", "rr"), "no such policy"), (("--system", "tgi"), "vllm-opt"),
+                        (("--system", "tgi"), "vllm-opt"),
                         (("--cost", "b200"), "h200-llama-3.1-8b"), (("--rate", "0"), "--rate"),
                         (("--set", "sched.nothing=1"), "sched.nothing"), (("--slo", "1"), "--slo"),
                         (("--seed", "-1"), "--seed"), (("more",), "more")):

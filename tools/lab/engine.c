@@ -9,6 +9,8 @@
 #include "appliance/base/assert.h"
 #include "tools/lab/lab.h"
 
+#define STEPS_MAX 64        /* sched.steps_per_plan at most */
+
 static uint32_t call_of(const struct lab *lab, const struct step_row *row)
 {
     const struct call *call = &lab->loop.calls.calls[row->call];
@@ -17,30 +19,46 @@ static uint32_t call_of(const struct lab *lab, const struct step_row *row)
     return (uint32_t)call->client_call_id;
 }
 
-/* How long each row is in the step. */
-static uint32_t schedule_rows(struct lab *lab)
-{
-    uint32_t count = step_header(&lab->step)->rows_count;
-    ASSERT(count <= lab->step.layout.rows_max);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct step_row *row = step_row(&lab->step, i);
-        lab->rows[i] = (struct cost_row){
-            .first_position = row->first_position, .tokens_count = row->tokens_count,
-            .rounds = row->decode_steps > 0 ? row->decode_steps : 1,
-            .decodes = row->decode_steps > 0};
-    }
-    return count;
-}
-
-static void answer_row(struct lab *lab, uint32_t index, const struct lab_call *call)
+static void place_row(struct lab *lab, uint32_t index, uint32_t round)
 {
     const struct step_row *row = step_row(&lab->step, index);
-    const struct cost_row *run = &lab->rows[index];
+    uint32_t left = lab->step.layout.steps_max - round;
+    uint32_t rounds = row->decode_steps < left ? row->decode_steps : left;
+    lab->rows[index] = (struct cost_row){
+        .first_position = row->first_position, .tokens_count = row->tokens_count,
+        .start_round = round, .rounds = rounds > 0 ? rounds : 1, .decodes = rounds > 0};
+}
+
+/* Which rounds each row is in, as step.h says: places that no decoding row has go to the next
+ * standbys. Returns how many rows ran; those behind never did. */
+static uint32_t schedule_rows(struct lab *lab)
+{
+    const struct step_header *header = step_header(&lab->step);
+    uint32_t ends[2 * STEPS_MAX] = {0}, decoding = 0, next = 0;
+    ASSERT(lab->step.layout.steps_max <= STEPS_MAX);
+    ASSERT(header->rows_count <= lab->step.layout.rows_max);
+    for (uint32_t round = 0; round < lab->step.layout.steps_max; round++) {
+        decoding -= ends[round];
+        while (next < header->rows_count &&
+               (round == 0 ? next < header->rows_active : decoding < header->rows_active)) {
+            place_row(lab, next, round);
+            decoding += lab->rows[next].decodes;
+            ends[round + lab->rows[next].rounds] += lab->rows[next].decodes;
+            next++;
+        }
+    }
+    return next;
+}
+
+/* `produced` of a row that never ran is 0. */
+static void answer_row(struct lab *lab, uint32_t index, const struct lab_call *call,
+                       uint32_t produced)
+{
+    const struct step_row *row = step_row(&lab->step, index);
     uint32_t *tokens = step_out_tokens(&lab->step, index);
     uint32_t key = prompts_output_key(&lab->prompts, call->run, call->number);
     uint32_t first = row->first_position + row->tokens_count -
                      lab->loop.calls.calls[row->call].prompt_tokens;
-    uint32_t produced = run->decodes ? run->rounds : 0;
     ASSERT(produced <= row->decode_steps);
     for (uint32_t i = 0; i < produced; i++) {
         tokens[i] = prompts_output_token(&lab->prompts, key, first + i);
@@ -50,13 +68,17 @@ static void answer_row(struct lab *lab, uint32_t index, const struct lab_call *c
 
 uint64_t lab_engine_run(struct lab *lab)
 {
-    uint32_t count = schedule_rows(lab);
-    uint64_t duration_us = cost_rounds_us(lab->settings->cost, lab->rows, count);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t call = call_of(lab, step_row(&lab->step, i));
-        answer_row(lab, i, &lab->clients.calls[call]);
-        timeline_step(&lab->timeline, lab->clients.calls[call].run, call, lab->now_us,
-                      lab->now_us + duration_us);
+    uint32_t ran = schedule_rows(lab);
+    uint64_t duration_us = cost_rounds_us(lab->settings->cost, lab->rows, ran) +
+                           (uint64_t)(lab_memory_moves_s(lab) * 1e6 + 0.5);
+    for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
+        uint32_t index = call_of(lab, step_row(&lab->step, i));
+        const struct lab_call *call = &lab->clients.calls[index];
+        answer_row(lab, i, call, i < ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
+        if (i < ran) {
+            timeline_step(&lab->timeline, call->run, index, lab->now_us,
+                          lab->now_us + duration_us);
+        }
     }
     return duration_us;
 }
@@ -68,7 +90,7 @@ void lab_engine_tell(struct lab *lab)
         const struct step_row *row = step_row(&lab->step, i);
         const struct call *call = &lab->loop.calls.calls[row->call];
         uint32_t produced = step_out(&lab->step, i)->produced;
-        if (call->generated_tokens + produced == call->max_tokens) {
+        if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
             lab_clients_generated(lab, call_of(lab, row));
         }
     }

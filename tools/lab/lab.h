@@ -106,7 +106,7 @@ struct lab {
     struct vocab vocab;
     struct arena arena;
     struct step step;
-    struct cost_row *rows;          /* [limits.batch_calls]: of the step in flight */
+    struct cost_row *rows;          /* [rows_max]: of the step in flight */
     struct loop loop;
 };
 
@@ -145,6 +145,7 @@ bool lab_submit(struct lab *lab, uint32_t call);
 uint64_t lab_engine_run(struct lab *lab);
 /* The step is done: tells the clients whose calls are complete. */
 void lab_engine_tell(struct lab *lab);
-/* memory.c: what the memory manager has to say. */
+/* memory.c: what the moves of the step cost, and what the memory manager has to say. */
+double lab_memory_moves_s(const struct lab *lab);
 void lab_memory_sample(struct lab *lab);
 void lab_memory_report(struct lab *lab);

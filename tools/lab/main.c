@@ -18,7 +18,7 @@ static const char help[] =
     "\n"
     "  --trace FILE            programs, in the format agentix-trace 1\n"
     "  --system NAME           vllm, vllm-opt, mlfq or agentix (default)\n"
-    "  --policy NAME           fcfs, mlfq, plas or atlas; the rest as in the system\n"
+    "  --policy NAME           fcfs, rr, mlfq, plas or atlas; the rest as in the system\n"
     "  --compare NAME,NAME...  systems and policies side by side\n"
     "  --slo SECONDS           with --compare: the highest rate at this mean token latency\n"
     "  --rate R                programs a second (default: the trace's)\n"

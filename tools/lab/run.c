@@ -20,8 +20,9 @@
 static void layout(struct lab *lab)
 {
     const struct limits *limits = &lab->limits;
-    step_layout_init(&lab->step.layout, limits->batch_calls, limits->steps_per_plan,
-                     limits->step_tokens, limits->blocks_per_call);
+    step_layout_init(&lab->step.layout, limits->batch_calls + limits->standby_calls,
+                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
+                     kvmem_moves_max(limits->kv_blocks));
 }
 
 static int map_memory(struct lab *lab)

@@ -120,6 +120,7 @@ static void test_calls_that_lose_their_blocks_are_recomputed(void **state)
     struct lab_settings settings = traces_settings("plas", "cpu");
     traces_set(&settings, "limits.context_tokens=128");
     traces_set(&settings, "kv.device_blocks=12");
+    traces_set(&settings, "kv.host_ratio=0");
     traces_set(&settings, "sched.quantum=30ms");
     struct lab_result result = play(&settings,
         "agentix-trace 1\n"
@@ -130,6 +131,62 @@ static void test_calls_that_lose_their_blocks_are_recomputed(void **state)
     assert_true(result.recomputed_tokens > 0);
     assert_int_equal(result.tokens_generated, 180);
     assert_true(result.device_blocks_peak <= 12);
+}
+
+/* The same with room on the host: nothing is fed twice, and blocks go out and come back. */
+static void test_calls_that_lose_their_blocks_are_swapped(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "cpu");
+    traces_set(&settings, "limits.context_tokens=128");
+    traces_set(&settings, "kv.device_blocks=12");
+    traces_set(&settings, "kv.host_ratio=4");
+    traces_set(&settings, "sched.quantum=30ms");
+    struct lab_result result = play(&settings,
+        "agentix-trace 1\n"
+        "program p 0 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
+        "program q 1000 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
+        "program r 300000 x\ncall 0 after=- gap=0 in=u:60 out=60\n");
+    assert_true(result.preemptions > 0);
+    assert_int_equal(result.recomputed_tokens, 0);
+    assert_true(result.swap_out_blocks >= result.swap_in_blocks && result.swap_in_blocks > 0);
+    assert_true(result.swap_transfers > 0 && result.host_blocks_peak > 0);
+}
+
+/* N = 8, a batch of two. Step 1: p and q have 8 tokens. Step 2: r runs, p ends after 2 rounds, and
+ * q, resident, takes its place for 6. Without standbys q ends at 32 s, with them at 26. */
+static void test_standby_takes_the_place_of_a_row_that_ended(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "agentix-trace 1\n"
+        "program p 0 x\ncall 0 after=- gap=0 in=u:1 out=10\n"
+        "program q 0 x\ncall 0 after=- gap=0 in=u:1 out=24\n"
+        "program r 0 x\ncall 0 after=- gap=0 in=u:1 out=8\n";
+    struct lab_settings settings = traces_settings("rr", "unit");
+    traces_set(&settings, "sched.steps_per_plan=8");
+    traces_set(&settings, "sched.quantum=8s");
+    traces_set(&settings, "sched.standby=0");
+    struct lab_result without = play(&settings, text);
+    settings.sets[settings.sets_count - 1] = "sched.standby=2";
+    struct lab_result with = play(&settings, text);
+    assert_int_equal(with.tokens_generated, without.tokens_generated);
+    assert_true(without.makespan_s == 32 && with.makespan_s == 26);
+}
+
+/* The second call of the program finds the first one's blocks. */
+static void test_calls_of_a_program_share_what_they_have_in_common(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "agentix-trace 1\nprogram p 0 x\n"
+        "call 0 after=- gap=0 in=s:doc:160 out=16\n"
+        "call 1 after=0 gap=0 in=p:0+o:0+u:10 out=2\n";
+    struct lab_settings settings = traces_settings("plas", "unit");
+    struct lab_result result = play(&settings, text);
+    assert_true(result.cached_tokens >= 160 && result.cached_tokens < 186);
+    settings.no_sharing = true;
+    assert_int_equal(play(&settings, text).cached_tokens, 0);
 }
 
 static void test_prompt_beyond_the_context_is_cut(void **state)
@@ -184,6 +241,9 @@ int main(void)
         cmocka_unit_test(test_programs_beyond_the_trace_are_new_ones),
         cmocka_unit_test(test_same_settings_give_the_same_run),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_recomputed),
+        cmocka_unit_test(test_calls_that_lose_their_blocks_are_swapped),
+        cmocka_unit_test(test_standby_takes_the_place_of_a_row_that_ended),
+        cmocka_unit_test(test_calls_of_a_program_share_what_they_have_in_common),
         cmocka_unit_test(test_prompt_beyond_the_context_is_cut),
         cmocka_unit_test(test_refused_call_is_an_exit_status_of_its_own),
         cmocka_unit_test(test_setting_that_cannot_be_is_a_usage_error),
