@@ -7,6 +7,7 @@
 #include "sched/deadline.h"
 #include "sched/program.h"
 #include "sched/queue.h"
+#include "sched/residency.h"
 
 static void check_times(const struct sched *sched, const struct call *call)
 {
@@ -35,31 +36,68 @@ static void check_kv(const struct sched *sched, uint32_t call_index)
     ASSERT(call->prompt_tokens + call->max_tokens <= sched->settings.context_tokens);
 }
 
+static void check_queued(const struct sched *sched, const struct call *call)
+{
+    ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
+    ASSERT(call->state == CALL_QUEUED || sched->step_in_flight);
+    ASSERT(call->state == CALL_RUNNING || !call->standby);
+    ASSERT(call->deadline_slot != CALL_NONE || call->deadline_us == UINT64_MAX || call->expired);
+}
+
+/* Which lists the call has to be in. */
+static void check_membership(const struct sched *sched, uint32_t call_index)
+{
+    const struct call *call = sched_call(sched, call_index);
+    bool is_resident = sched_residency_has(sched, call_index);
+    bool must_be_started =
+        is_resident || call->computed_tokens > 0 || call->prompt_tokens == 1;
+    ASSERT(sched_queue_lists(call, CALL_LIST_ALL));
+    ASSERT(sched_queue_lists(call, CALL_LIST_RESIDENT) == is_resident);
+    ASSERT(sched_queue_lists(call, CALL_LIST_STARTED) || !must_be_started);
+}
+
+/* The call is the next one of each list that it is in: so all are in the order of the first. */
+static void check_links(const struct sched *sched, uint32_t call_index, uint32_t *before)
+{
+    const struct call *call = sched_call(sched, call_index);
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        if (sched_queue_lists(call, list)) {
+            const struct sched_list *ends = &sched->queues[call->queue].lists[list];
+            uint32_t next = before[list] != CALL_NONE
+                            ? sched_call(sched, before[list])->links[list].next : ends->head;
+            ASSERT(next == call_index);
+            ASSERT(call->links[list].prev == before[list]);
+            before[list] = call_index;
+        }
+    }
+}
+
 /* Links both ways, counts, and each call in its queue. Returns the number of calls. */
 static uint32_t check_queue(const struct sched *sched, uint32_t queue_index)
 {
     const struct sched_queue *queue = &sched->queues[queue_index];
     uint32_t count = 0;
-    uint32_t before = CALL_NONE;
+    uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
     bool has_cursor = queue->cursor == CALL_NONE;
-    for (uint32_t i = queue->head; i != CALL_NONE; i = sched_call(sched, i)->queue_next) {
+    for (uint32_t i = queue->lists[CALL_LIST_ALL].head; i != CALL_NONE;
+         i = sched_queue_next(sched, i)) {
         const struct call *call = sched_call(sched, i);
         ASSERT(++count <= queue->count);
-        ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
-        ASSERT(call->state == CALL_QUEUED || sched->step_in_flight);
-        ASSERT(call->state == CALL_RUNNING || !call->standby);
         ASSERT(call->queue == queue_index);
-        ASSERT(call->queue_prev == before);
-        ASSERT(call->deadline_slot != CALL_NONE || call->deadline_us == UINT64_MAX ||
-               call->expired);
+        check_queued(sched, call);
+        check_membership(sched, i);
+        check_links(sched, i, before);
         check_times(sched, call);
         check_kv(sched, i);
         has_cursor = has_cursor || queue->cursor == i;
-        before = i;
     }
     ASSERT(count == queue->count);
-    ASSERT(queue->tail == before);
     ASSERT(has_cursor);
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        ASSERT(queue->lists[list].tail == before[list]);
+        ASSERT(before[list] == CALL_NONE ? queue->lists[list].head == CALL_NONE
+                   : sched_call(sched, before[list])->links[list].next == CALL_NONE);
+    }
     return count;
 }
 
@@ -85,8 +123,7 @@ static void check_calls(const struct sched *sched)
         bool is_open = call->state == CALL_QUEUED || call->state == CALL_RUNNING;
         bool is_resident = kvmem_call_blocks(sched->kv, i) > 0;
         ASSERT(is_open || !is_resident);
-        ASSERT(call->state != CALL_FINISHED ||
-               (call->queue_next == CALL_NONE && call->queue_prev == CALL_NONE));
+        ASSERT(call->state != CALL_FINISHED || call->lists == 0);
         open += is_open;
         running += call->state == CALL_RUNNING;
         resident += is_resident;

@@ -76,9 +76,9 @@ void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish f
     if (call->state == CALL_QUEUED) {
         sched_call_accrue_wait(call, now_us);
     }
+    sched_residency_end(sched, call_index, finish == CALL_FINISH_FAILED, now_us);
     sched_queue_remove(sched, call_index);
     sched_deadline_remove(sched, call_index);
-    sched_residency_end(sched, call_index, finish == CALL_FINISH_FAILED, now_us);
     sched_program_decay(sched, call->program, now_us);
     sched_policy_credit(sched, program, call);
     program->wait_us += call->lifetime_wait_us;

@@ -61,7 +61,7 @@ static void commit(struct sched *sched, uint32_t call_index, uint32_t program, u
     call->waiting_since_us = now_us;
     call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
     sched_deadline_push(sched, call_index);
-    sched_queue_append(sched, sched_policy_entry_queue(sched, call->priority_us), call_index);
+    sched_queue_enter(sched, sched_policy_entry_queue(sched, call->priority_us), call_index);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;

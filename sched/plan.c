@@ -8,7 +8,9 @@
  *            lost its blocks is recomputed by the same rule that reads a prompt for the first time.
  *   budget   prefill_tokens over all rows, in order. A row with one token to feed needs none; a
  *            call that finds the budget spent is passed over, and decoding calls behind it still
- *            run.
+ *            run. From then on the walk comes past such calls only as may need no budget: those
+ *            that have had blocks once, until batch_calls claims were made in vain, and then those
+ *            that have blocks.
  *   blocks   first what is cached of the call's tokens, on the device or on the host; then room
  *            for every position that the row will write. Cached contents make room for it, and when
  *            they do not suffice, resident calls that come later in the order, the last one first;
@@ -17,15 +19,15 @@
  *
  * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
  * victim, so there is progress in each plan. What a call has claimed and cannot use goes back.
- * Bounds: O(rows + calls passed over), at most all open calls; and O(all calls) once per plan when
- * blocks are short: the search for victims goes from the tail of the last queue, and never twice
- * past the same call. A claim costs O(its blocks); once the budget is spent, at most as many claims
- * as a batch has rows are made in vain.
+ * Bounds: O(rows + resident calls + paused calls that have run before), however many calls wait:
+ * nobody looks at a call that only waits, but for those that get a row. The search for victims goes
+ * from the tail of the last queue, and never twice past the same call. A claim costs O(its blocks);
+ * once the budget is spent, at most as many claims as a batch has rows are made in vain. A paused
+ * call that the walk does not come past goes on waiting in its account until one does.
  */
 #include "sched/plan.h"
 
 #include "sched/ending.h"
-#include "sched/queue.h"
 #include "sched/residency.h"
 #include "sched/starvation.h"
 
@@ -48,13 +50,12 @@ static uint32_t next_victim(struct sched_walk *walk)
             if (walk->victim_queue == 0) {
                 return CALL_NONE;
             }
-            walk->victim = sched->queues[--walk->victim_queue].tail;
+            walk->victim = sched->queues[--walk->victim_queue].lists[CALL_LIST_RESIDENT].tail;
         }
         uint32_t call_index = walk->victim;
         const struct call *call = sched_call(sched, call_index);
-        walk->victim = call->queue_prev;
-        if (sched_residency_has(sched, call_index) &&
-            (is_behind(sched, call) || sched_walk_skips(call))) {
+        walk->victim = call->links[CALL_LIST_RESIDENT].prev;
+        if (is_behind(sched, call) || sched_walk_skips(call)) {
             return call_index;
         }
     }
@@ -69,7 +70,7 @@ static bool make_room(struct sched_walk *walk, uint32_t call_index, uint32_t pos
         if (victim == CALL_NONE) {
             return false;
         }
-        walk->residents_passed -= !is_behind(sched, sched_call(sched, victim));
+        sched_cursor_forget(sched, &walk->cursor, victim);
         sched_residency_preempt(sched, victim, walk->now_us);
     }
     return true;
@@ -130,35 +131,31 @@ static bool visit(struct sched_walk *walk, uint32_t call_index)
     } else if (!claimed || find_blocks(walk, call_index)) {
         fits = plan_row(walk, call_index, claimed);
     }
-    walk->residents_passed += sched_residency_has(sched, call_index);
     return fits;
 }
 
-uint32_t sched_walk_next(const struct sched *sched, uint32_t *queue, uint32_t call_index)
+/* Where calls can still be that get a row. */
+static enum call_list list_of(const struct sched_walk *walk)
 {
-    uint32_t next = sched_call(sched, call_index)->queue_next;
-    while (next == CALL_NONE && *queue + 1 < sched->settings.queues) {
-        next = sched->queues[++*queue].head;
+    if (walk->budget_tokens > 0) {
+        return CALL_LIST_ALL;
     }
-    return next;
-}
-
-static uint32_t first_call(const struct sched *sched, uint32_t *queue)
-{
-    *queue = 0;
-    while (sched->queues[*queue].head == CALL_NONE && *queue + 1 < sched->settings.queues) {
-        ++*queue;
-    }
-    return sched->queues[*queue].head;
+    return walk->vain_claims_left > 0 ? CALL_LIST_STARTED : CALL_LIST_RESIDENT;
 }
 
 static void walk_queues(struct sched_walk *walk)
 {
-    const struct sched *sched = walk->sched;
-    walk->stop_call = first_call(sched, &walk->stop_queue);
-    while (walk->stop_call != CALL_NONE && sched->planned_count < sched->settings.batch_calls &&
-           visit(walk, walk->stop_call)) {
-        walk->stop_call = sched_walk_next(sched, &walk->stop_queue, walk->stop_call);
+    struct sched *sched = walk->sched;
+    while (sched->planned_count < sched->settings.batch_calls) {
+        uint32_t call_index = sched_cursor_next(sched, &walk->cursor, list_of(walk));
+        if (call_index == CALL_NONE) {
+            walk->at_end = true;
+            return;
+        }
+        if (!visit(walk, call_index)) {
+            return;
+        }
+        sched_cursor_pass(sched, &walk->cursor, call_index);
     }
 }
 
@@ -173,6 +170,7 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
         .now_us = now_us,
         .budget_tokens = sched->settings.prefill_tokens,
         .vain_claims_left = sched->settings.batch_calls,
+        .cursor = sched_cursor_start(),
         .victim_queue = sched->settings.queues,
         .victim = CALL_NONE,
     };

@@ -51,8 +51,12 @@ void sched_policy_init(struct sched *sched)
     for (uint32_t i = 0; i < settings->queues; i++) {
         uint64_t high_us = add_saturated(low_us, quantum_us);
         sched->queues[i] = (struct sched_queue){
-            .head = CALL_NONE, .tail = CALL_NONE, .cursor = CALL_NONE,
+            .cursor = CALL_NONE,
             .service_low_us = low_us, .service_high_us = high_us, .quantum_us = quantum_us};
+        for (uint32_t list = 0; list < CALL_LISTS; list++) {
+            sched->queues[i].lists[list] =
+                (struct sched_list){.head = CALL_NONE, .tail = CALL_NONE};
+        }
         low_us = high_us;
         quantum_us = multiply_saturated(quantum_us, settings->quantum_growth);
     }

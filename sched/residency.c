@@ -11,6 +11,9 @@
  *          else does; program: a hash of the program's id; all: one for everybody
  *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED
  *
+ * Who has blocks joins the list of residents when the plan's cursor comes past it (queue.c); it
+ * leaves it here.
+ *
  * Invariants: kv_tokens is what the call's blocks hold; it is 0 without blocks. A call that ends
  * leaves nothing SAVED behind: contents that nobody will be back for must not outrank others.
  * Bounds: O(blocks of the call).
@@ -33,6 +36,13 @@ static uint64_t salt_of(const struct sched *sched, uint32_t call_index)
         break;
     }
     return 0;
+}
+
+static void leave(struct sched *sched, uint32_t call_index)
+{
+    ASSERT(sched->resident_calls > 0 && sched_residency_has(sched, call_index));
+    sched->resident_calls--;
+    sched_queue_leave_residents(sched, call_index);
 }
 
 bool sched_residency_has(const struct sched *sched, uint32_t call_index)
@@ -69,7 +79,7 @@ void sched_residency_give_back(struct sched *sched, uint32_t call_index, uint64_
 {
     bool has_run = sched_call(sched, call_index)->computed_tokens > 0;
     if (sched_residency_has(sched, call_index)) {
-        sched->resident_calls--;
+        leave(sched, call_index);
         keep(sched, call_index, has_run ? KVMEM_SAVED : KVMEM_RETAINED, now_us);
     }
 }
@@ -95,8 +105,7 @@ void sched_residency_preempt(struct sched *sched, uint32_t call_index, uint64_t 
 {
     struct call *call = sched_call(sched, call_index);
     ASSERT(call->state == CALL_QUEUED);
-    ASSERT(sched->resident_calls > 0 && sched_residency_has(sched, call_index));
-    sched->resident_calls--;
+    leave(sched, call_index);
     keep(sched, call_index, KVMEM_SAVED, now_us);
     call->preemptions++;
     sched->stats->preemptions++;
@@ -105,8 +114,7 @@ void sched_residency_preempt(struct sched *sched, uint32_t call_index, uint64_t 
 void sched_residency_drop(struct sched *sched, uint32_t call_index)
 {
     if (sched_residency_has(sched, call_index)) {
-        ASSERT(sched->resident_calls > 0);
-        sched->resident_calls--;
+        leave(sched, call_index);
         kvmem_drop(sched->kv, call_index);
     }
     sched_call(sched, call_index)->kv_tokens = 0;
@@ -122,8 +130,9 @@ void sched_residency_end(struct sched *sched, uint32_t call_index, bool wrong, u
         sched_residency_drop(sched, call_index);
         return;
     }
-    sched->resident_calls -= is_resident;
-    if (!is_resident && call->computed_tokens > 0) {
+    if (is_resident) {
+        leave(sched, call_index);
+    } else if (call->computed_tokens > 0) {
         claim(sched, call_index);
     }
     if (sched_residency_has(sched, call_index)) {

@@ -61,8 +61,9 @@ void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
 {
     uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        while (sched->queues[i].head != CALL_NONE) {
-            uint32_t call_index = sched->queues[i].head;
+        const struct sched_list *all = &sched->queues[i].lists[CALL_LIST_ALL];
+        while (all->head != CALL_NONE) {
+            uint32_t call_index = all->head;
             struct call *call = sched_call(sched, call_index);
             if (call->standby) {
                 call->state = CALL_QUEUED;      /* nobody will tell whether it entered */

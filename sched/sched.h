@@ -10,7 +10,7 @@
  * Service of a call: the duration of each step that it took part in (prefill and recompute count);
  * of a step that it entered as a standby, the share of its rounds.
  * Waiting of a call: time in a queue outside the running step, since its arrival, but for the time
- * in which plans passed over it because its client does not read.
+ * in which plans came past it while its client did not read.
  * A program's wait W_p is updated when a call ends; the waits of parallel calls add up.
  * The paper leaves these open; docs/decisions/0001 and 0006 say why they are so.
  */
@@ -81,8 +81,13 @@ struct program {
     uint64_t idle_since_us;         /* private: since when it has had no open call */
 };
 
-struct sched_queue {                /* first-come first-served, through call.queue_next */
-    uint32_t head, tail, count;
+struct sched_list {                 /* through call.links */
+    uint32_t head, tail;
+};
+
+struct sched_queue {                /* first-come first-served */
+    struct sched_list lists[CALL_LISTS];
+    uint32_t count;                 /* of all calls */
     uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
     uint64_t quantum_us;
     uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */

@@ -8,7 +8,7 @@
  * checked, so no worker can make the core write outside a call's tokens; what it gets wrong costs
  * that call and no other: its blocks are forgotten before anybody can share them. A finished call
  * is not demoted as well.
- * Bounds: O(rows * N); a lost worker costs O(calls).
+ * Bounds: O(rows * N); a lost worker costs O(resident calls + rows).
  *
  * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
  * it: a call is not demoted before it has made as much progress as its way back has cost. Calls
@@ -206,12 +206,7 @@ static void demote_rows(struct sched *sched)
             continue;
         }
         uint32_t queue = sched_policy_demotion_queue(sched, call);
-        sched_queue_remove(sched, planned->call);
-        if (to_head) {
-            sched_queue_prepend(sched, queue, planned->call);
-        } else {
-            sched_queue_append(sched, queue, planned->call);
-        }
+        sched_queue_move(sched, planned->call, queue, to_head);
         sched->stats->demotions += sched->settings.queues > 1;
     }
 }
@@ -263,12 +258,12 @@ static void requeue(struct sched *sched, uint32_t index, uint64_t now_us)
 static void drop_everything(struct sched *sched)
 {
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        uint32_t call_index = sched->queues[i].head;
-        for (; call_index != CALL_NONE; call_index = sched_call(sched, call_index)->queue_next) {
-            if (sched_residency_has(sched, call_index)) {
-                sched_call(sched, call_index)->preemptions++;
-                sched_residency_drop(sched, call_index);
-            }
+        const struct sched_list *residents = &sched->queues[i].lists[CALL_LIST_RESIDENT];
+        while (residents->head != CALL_NONE) {
+            uint32_t call_index = residents->head;
+            ASSERT(sched_residency_has(sched, call_index));
+            sched_call(sched, call_index)->preemptions++;
+            sched_residency_drop(sched, call_index);
         }
     }
     ASSERT(sched->resident_calls == 0);

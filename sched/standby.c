@@ -11,12 +11,11 @@
  *              the next one at once. They get no row.
  *
  * Invariants: neither takes anything from a call that the walk has chosen, nor makes a victim.
- * Bounds: the search for standbys ends behind the last resident call; the one for prefetch looks
- * at batch_calls calls.
+ * Bounds: the search for standbys comes past resident calls only; the one for prefetch looks at
+ * batch_calls calls.
  */
 #include "sched/plan.h"
 
-#include "sched/queue.h"
 #include "sched/residency.h"
 
 static bool is_seen(const struct sched *sched, const struct call *call)
@@ -47,20 +46,19 @@ void sched_standby_rows(struct sched_walk *walk)
 {
     struct sched *sched = walk->sched;
     uint32_t rows_max = sched->planned_active + sched->settings.standby_calls;
-    uint32_t left = sched->resident_calls - walk->residents_passed;
-    uint32_t queue = walk->stop_queue;
-    uint32_t call_index = walk->stop_call;
-    if (sched->settings.steps_per_plan == 1) {
+    struct sched_cursor cursor = walk->cursor;
+    if (walk->at_end || sched->settings.steps_per_plan == 1) {
         return;
     }
-    ASSERT(walk->residents_passed <= sched->resident_calls);
-    while (call_index != CALL_NONE && left > 0 && sched->planned_count < rows_max) {
-        if (!is_seen(sched, sched_call(sched, call_index)) &&
-            sched_residency_has(sched, call_index)) {
-            left--;
+    while (sched->planned_count < rows_max) {
+        uint32_t call_index = sched_cursor_next(sched, &cursor, CALL_LIST_RESIDENT);
+        if (call_index == CALL_NONE) {
+            return;
+        }
+        if (!is_seen(sched, sched_call(sched, call_index))) {
             consider_standby(walk, call_index);
         }
-        call_index = sched_walk_next(sched, &queue, call_index);
+        sched_cursor_pass(sched, &cursor, call_index);
     }
 }
 
@@ -82,14 +80,16 @@ void sched_standby_prefetch(struct sched_walk *walk)
 {
     struct sched *sched = walk->sched;
     uint32_t looks = sched->settings.prefetch ? sched->settings.batch_calls : 0;
-    uint32_t queue = walk->stop_queue;
-    uint32_t call_index = walk->stop_call;
-    for (; call_index != CALL_NONE && looks > 0; looks--) {
+    for (; !walk->at_end && looks > 0; looks--) {
+        uint32_t call_index = sched_cursor_next(sched, &walk->cursor, CALL_LIST_ALL);
+        if (call_index == CALL_NONE) {
+            return;
+        }
         const struct call *call = sched_call(sched, call_index);
         if (!is_seen(sched, call) && !sched_walk_skips(call) &&
             !sched_residency_has(sched, call_index)) {
             consider_prefetch(walk, call_index);
         }
-        call_index = sched_walk_next(sched, &queue, call_index);
+        sched_cursor_pass(sched, &walk->cursor, call_index);
     }
 }

@@ -20,8 +20,7 @@ static void promote(struct sched *sched, uint32_t call_index, uint64_t now_us)
     struct call *call = sched_call(sched, call_index);
     ASSERT(call->queue > 0);
     sched_call_accrue_wait(call, now_us);
-    sched_queue_remove(sched, call_index);
-    sched_queue_append(sched, 0, call_index);
+    sched_queue_move(sched, call_index, 0, false);
     call->wait_us = 0;
     call->service_us = 0;
     call->promotions++;
@@ -39,18 +38,19 @@ static void consider(struct sched *sched, uint32_t call_index, uint64_t now_us)
 
 static void look_through(struct sched *sched, struct sched_queue *queue, uint64_t now_us)
 {
+    const uint32_t *head = &queue->lists[CALL_LIST_ALL].head;
     uint32_t checks = queue->count;
     if (checks > SCHED_STARVATION_CHECKS_MAX) {
         checks = SCHED_STARVATION_CHECKS_MAX;
     } else {
-        queue->cursor = queue->head;    /* all of them, in order */
+        queue->cursor = *head;          /* all of them, in order */
     }
-    if (queue->head != CALL_NONE) {
-        consider(sched, queue->head, now_us);
+    if (*head != CALL_NONE) {
+        consider(sched, *head, now_us);
     }
-    for (uint32_t i = 0; i < checks && queue->head != CALL_NONE; i++) {
-        uint32_t call_index = queue->cursor != CALL_NONE ? queue->cursor : queue->head;
-        queue->cursor = sched_call(sched, call_index)->queue_next;
+    for (uint32_t i = 0; i < checks && *head != CALL_NONE; i++) {
+        uint32_t call_index = queue->cursor != CALL_NONE ? queue->cursor : *head;
+        queue->cursor = sched_queue_next(sched, call_index);
         consider(sched, call_index, now_us);
     }
 }

@@ -48,7 +48,6 @@ uint32_t call_take(struct call_table *table)
     call->state = CALL_INTAKE;
     call->connection = CALL_NONE;
     call->program = CALL_NONE;
-    call->queue_next = call->queue_prev = CALL_NONE;
     call->program_next = call->program_prev = CALL_NONE;
     call->emit.conn_next = call->emit.conn_prev = CALL_NONE;
     return index;
@@ -59,7 +58,7 @@ void call_release(struct call_table *table, uint32_t index)
     ASSERT(index < table->count);
     struct call *call = &table->calls[index];
     ASSERT(call->state == CALL_INTAKE || call->state == CALL_FINISHED);
-    ASSERT(call->queue_next == CALL_NONE && call->queue_prev == CALL_NONE);
+    ASSERT(call->lists == 0);
     ASSERT(call->emit.conn_next == CALL_NONE && call->emit.conn_prev == CALL_NONE);
     ASSERT(!call->emit.queued);
     call->state = CALL_FREE;

@@ -29,6 +29,18 @@
 
 enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
 
+/* The lists of a queue; all in the order of the queue (sched/queue.c). */
+enum call_list {
+    CALL_LIST_ALL,
+    CALL_LIST_STARTED,              /* may need no prefill budget: has had blocks once, or has a
+                                       prompt of one token */
+    CALL_LIST_RESIDENT,             /* owns blocks now */
+    CALL_LISTS,
+};
+struct call_link {
+    uint32_t next, prev;
+};
+
 /* Wire values: never renumber. */
 enum call_finish {
     CALL_FINISH_NONE = 0,
@@ -134,7 +146,8 @@ struct call {
     uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
-    uint32_t queue_next, queue_prev;
+    struct call_link links[CALL_LISTS];
+    uint8_t lists;                  /* bit l: it is in list l of its queue */
     uint32_t program_next, program_prev;
 
     /* Outcome (sched). */

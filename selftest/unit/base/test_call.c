@@ -32,7 +32,7 @@ static void test_release_of_a_running_or_listed_call_asserts(void **state)
     table.calls[index].state = CALL_RUNNING;
     expect_assert_failure(call_release(&table, index));
     table.calls[index].state = CALL_FINISHED;
-    table.calls[index].queue_next = 1;
+    table.calls[index].lists = 1;
     expect_assert_failure(call_release(&table, index));
     expect_assert_failure(call_release(&table, 99));
 }

@@ -87,6 +87,17 @@ static inline struct call *bench_at(struct bench *bench, uint32_t call)
     return &bench->calls.calls[call];
 }
 
+/* The first call of a queue, and the one behind a call; CALL_NONE: there is none. */
+static inline uint32_t bench_first(const struct bench *bench, uint32_t queue)
+{
+    return bench->sched.queues[queue].lists[CALL_LIST_ALL].head;
+}
+
+static inline uint32_t bench_next(const struct bench *bench, uint32_t call)
+{
+    return bench->calls.calls[call].links[CALL_LIST_ALL].next;
+}
+
 static inline void bench_program_id(uint32_t program, uint8_t *id)
 {
     memset(id, 0xa5, CALL_PROGRAM_ID_BYTES);

@@ -14,7 +14,8 @@ enum { MODEL_PROGRAMS = 6 };
 enum fault { FAULT_NONE, FAULT_NAN, FAULT_TOKEN, FAULT_COUNT, FAULT_SILENT };
 
 struct model_call {
-    bool open, running, standby, paused, cancel, expired, stop_text, resident, has_run;
+    bool open, running, standby, paused, cancel, expired, stop_text, resident, started, lost;
+    bool has_run;
     uint32_t program, prompt, max, generated, kv, computed, cached, queue, preemptions, promotions;
     uint32_t stop_text_tokens;
     int64_t order;
@@ -81,7 +82,7 @@ static void model_arrive(uint32_t index, uint32_t program, uint32_t prompt, uint
     struct model_call *call = &m.calls[index];
     model_decay(program);
     *call = (struct model_call){.open = true, .program = program, .prompt = prompt, .max = max,
-                                .deadline = deadline, .since = m.now,
+                                .deadline = deadline, .since = m.now, .started = prompt == 1,
                                 .priority = m.service[program]};
     uint32_t queue = 0;
     uint64_t high = 0;
@@ -198,7 +199,7 @@ static void model_take_victims(const struct bench *bench, const uint32_t *sorted
     bool must_go = false;
     for (uint32_t i = 0; i < count; i++) {
         struct model_call *call = &m.calls[sorted[i]];
-        bool was_preempted = model_was_preempted(bench, sorted[i]);
+        bool was_preempted = call->lost = model_was_preempted(bench, sorted[i]);
         assert_true(call->resident || !was_preempted);
         assert_true(!must_go || was_preempted || !call->resident);
         must_go = must_go || (was_preempted && !model_skips(call));
@@ -222,7 +223,7 @@ static void model_found(const struct bench *bench, struct model_call *call, uint
     assert_true(found < call->prompt + call->generated);
     assert_true(m.set.sharing != SCHED_SHARING_OFF || found <= call->computed);
     assert_true(kvmem_call_blocks(&bench->kv, index) > 0);
-    call->resident = true;
+    call->resident = call->started = true;
     call->kv = found;
     call->computed = found > call->computed ? found : call->computed;
 }
@@ -258,37 +259,69 @@ static void model_did_not_fit(const uint32_t *sorted, uint32_t count, uint32_t a
     }
 }
 
+static bool model_was_seen(const struct bench *bench, uint32_t index)
+{
+    return bench->calls.calls[index].walk_sequence == bench->sched.sequence;
+}
+
+/* Without budget, the walk comes past such calls only as may need none. Whether a call that cannot
+ * run lost its blocks before the walk came to it, or behind its back, is not known. */
+static bool model_is_on_the_way(const struct bench *bench, uint32_t index, uint32_t budget,
+                                uint32_t vain)
+{
+    const struct model_call *call = &m.calls[index];
+    bool was_resident = call->lost && model_skips(call) && model_was_seen(bench, index);
+    return budget > 0 || (vain > 0 ? call->started : call->resident || was_resident);
+}
+
 /* Without budget, a call that has run before may need none: what it found is not known, only
  * whether the walk went on behind it. */
 static bool model_ended_unseen(const struct bench *bench, const uint32_t *sorted, uint32_t count,
-                               uint32_t at)
+                               uint32_t at, uint32_t vain)
 {
-    return m.calls[sorted[at]].computed > 0 && at + 1 < count &&
-           bench->calls.calls[sorted[at + 1]].walk_sequence != bench->sched.sequence;
+    for (uint32_t next = at + 1; next < count; next++) {
+        if (model_is_on_the_way(bench, sorted[next], 0, vain)) {
+            return !model_was_seen(bench, sorted[next]);
+        }
+    }
+    return false;
 }
 
-/* Returns the place in the order of the first call that the walk did not see. */
+/* Returns the place in the order of the first call behind the walk. Where it is not known whether
+ * it went on, there was nobody left to come past. */
 static uint32_t model_walk(const struct bench *bench, const uint32_t *sorted, uint32_t count)
 {
     const struct step_header *header = step_header(&bench->step);
     uint32_t budget = m.set.prefill_tokens;
+    uint32_t vain = m.set.batch_calls;
+    uint32_t end = count;
     for (uint32_t i = 0; i < count; i++) {
         struct model_call *call = &m.calls[sorted[i]];
         if (m.rows_count == m.set.batch_calls) {
             return i;
         }
+        if (!model_is_on_the_way(bench, sorted[i], budget, vain)) {
+            assert_false(model_was_seen(bench, sorted[i]));
+            continue;
+        }
+        bool is_claim = !call->resident && !model_skips(call) && budget == 0 &&
+                        call->computed > 0 && call->prompt + call->generated > 1;
+        uint32_t rows = m.rows_count;
+        vain -= is_claim;
+        assert_true(model_was_seen(bench, sorted[i]));
         if (model_skips(call)) {
             call->since = m.now;
         } else if (m.rows_count < header->rows_active &&
                    step_row(&bench->step, m.rows_count)->call == sorted[i]) {
             model_row(bench, sorted[i], &budget);
         } else if (model_chunk(call, budget) > 0 ||
-                   (!call->resident && model_ended_unseen(bench, sorted, count, i))) {
+                   (is_claim && model_ended_unseen(bench, sorted, count, i, vain))) {
             model_did_not_fit(sorted, count, i);
             return i + 1;
         }
+        end = is_claim && m.rows_count == rows ? i + 1 : count;
     }
-    return count;
+    return end;
 }
 
 static void model_standbys(const struct bench *bench, const uint32_t *sorted, uint32_t count,

@@ -257,10 +257,10 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
         bench_call(bench, 7, 1, 1);
     }
     for (uint32_t i = 0; i < 190; i++) {    /* only the last one has waited long */
-        bench_at(bench, bench->sched.queues[3].head)->waiting_since_us = bench->now_us + 5000;
-        uint32_t at = bench->sched.queues[3].head;
+        uint32_t at = bench_first(bench, 3);
+        bench_at(bench, at)->waiting_since_us = bench->now_us + 5000;
         for (uint32_t j = 0; j < i; j++) {
-            at = bench_at(bench, at)->queue_next;
+            at = bench_next(bench, at);
         }
         bench_at(bench, at)->waiting_since_us = bench->now_us + (i == 189 ? 0 : 5000);
     }

@@ -57,8 +57,8 @@ static void compare(void)
     uint32_t count = model_sort(sorted);
     uint32_t at = 0;
     for (uint32_t queue = 0; queue < b->sched.settings.queues; queue++) {
-        uint32_t index = b->sched.queues[queue].head;
-        for (; index != CALL_NONE; index = bench_at(b, index)->queue_next) {
+        uint32_t index = bench_first(b, queue);
+        for (; index != CALL_NONE; index = bench_next(b, index)) {
             assert_true(at < count);
             assert_int_equal(sorted[at], index);
             compare_call(&m.calls[index], bench_at(b, index), index);

@@ -207,7 +207,7 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     assert_true(bench_launch(bench));
     bench->now_us += 700;
     bench_lose(bench);
-    assert_int_equal(bench->sched.queues[bench_at(bench, first)->queue].head, first);
+    assert_int_equal(bench_first(bench, bench_at(bench, first)->queue), first);
     assert_int_equal(bench_at(bench, first)->lifetime_service_us, served_us);
     assert_int_equal(bench_at(bench, first)->kv_tokens, 0);
     assert_int_equal(kvmem_owned(&bench->kv), 0);

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: leaving out calls that only wait changes no plan.
+ * Method: a walk past every call, as Algorithm 1 has it, written down naively. Before each plan of
+ * a random load everything is copied; the naive walk plans, the copy comes back, sched_plan()
+ * plans. What the two leave behind must be equal to the byte: the step record with its moves, every
+ * call, every block. Not compared: the links, and when a paused call has been looked at. Prompts
+ * have two tokens or more; with one, a call that comes behind batch_calls vain claims waits now.
+ */
+#define TEST_ARENA_BYTES (512u << 10)
+#include "selftest/unit/sched/bench.h"
+
+#include "sched/plan.h"
+#include "sched/residency.h"
+#include "sched/starvation.h"
+
+enum { SEEDS = 20, EVENTS = 250 };
+
+static struct bench *b;
+
+/* ---- the naive walk -------------------------------------------------------------------------- */
+
+struct naive {
+    struct sched_walk walk;
+    uint32_t order[BENCH_CALLS], count, at;
+    bool seen[BENCH_CALLS];
+};
+
+static bool naive_make_room(struct naive *naive, uint32_t index, uint32_t positions)
+{
+    for (uint32_t i = naive->count; i > 0; i--) {
+        uint32_t victim = naive->order[i - 1];
+        if (kvmem_missing(&b->kv, index, positions) <= kvmem_available(&b->kv)) {
+            return true;
+        }
+        if (sched_residency_has(&b->sched, victim) &&
+            (!naive->seen[victim] || sched_walk_skips(bench_at(b, victim)))) {
+            sched_residency_preempt(&b->sched, victim, b->now_us);
+        }
+    }
+    return kvmem_missing(&b->kv, index, positions) <= kvmem_available(&b->kv);
+}
+
+static uint32_t lesser(uint32_t a, uint32_t c)
+{
+    return a < c ? a : c;
+}
+
+/* False: does not fit. */
+static bool naive_row(struct naive *naive, uint32_t index, bool claimed)
+{
+    const struct call *call = bench_at(b, index);
+    uint32_t remaining = call->prompt_tokens + call->generated_tokens - call->kv_tokens;
+    uint32_t chunk = remaining == 1 ? 1 : lesser(remaining, naive->walk.budget_tokens);
+    uint32_t steps = chunk < remaining ? 0 : lesser(b->sched.settings.steps_per_plan,
+                                                    call->max_tokens - call->generated_tokens);
+    uint32_t positions = call->kv_tokens + chunk + (steps > 0 ? steps - 1 : 0);
+    bool fits = chunk == 0 || naive_make_room(naive, index, positions);
+    if (chunk > 0 && fits) {
+        sched_residency_take(&b->sched, index, positions, claimed);
+        naive->walk.budget_tokens -= remaining == 1 ? 0 : chunk;
+        sched_row_fill(&naive->walk, index, chunk, steps);
+    } else if (claimed) {
+        sched_residency_give_back(&b->sched, index, b->now_us);
+    }
+    return fits;
+}
+
+static bool naive_visit(struct naive *naive, uint32_t index)
+{
+    struct call *call = bench_at(b, index);
+    bool claims = !sched_residency_has(&b->sched, index);
+    naive->seen[index] = true;
+    if (sched_walk_skips(call)) {
+        return true;
+    }
+    if (claims && naive->walk.budget_tokens == 0) {
+        if (call->computed_tokens == 0 || naive->walk.vain_claims_left == 0) {
+            return true;
+        }
+        naive->walk.vain_claims_left--;
+    }
+    if (claims) {
+        sched_residency_claim(&b->sched, index);
+    }
+    return naive_row(naive, index, claims);
+}
+
+static void naive_standbys(struct naive *naive)
+{
+    struct sched *sched = &b->sched;
+    uint32_t rows_max = sched->planned_active + sched->settings.standby_calls;
+    for (uint32_t i = naive->at; i < naive->count && sched->settings.steps_per_plan > 1; i++) {
+        uint32_t index = naive->order[i];
+        struct call *call = bench_at(b, index);
+        uint32_t known = call->prompt_tokens + call->generated_tokens;
+        uint32_t steps = lesser(call->max_tokens - call->generated_tokens,
+                                sched->settings.steps_per_plan - 1);
+        if (sched->planned_count < rows_max && !naive->seen[index] && !sched_walk_skips(call) &&
+            sched_residency_has(sched, index) && call->kv_tokens + 1 == known &&
+            kvmem_missing(&b->kv, index, known + steps - 1) <= kvmem_spare(&b->kv)) {
+            naive->seen[index] = true;
+            sched_residency_take(sched, index, known + steps - 1, false);
+            sched_row_fill(&naive->walk, index, 1, steps);
+            b->stats.standbys_planned++;
+        }
+    }
+}
+
+static void naive_prefetch(struct naive *naive)
+{
+    struct sched *sched = &b->sched;
+    uint32_t end = lesser(naive->count, naive->at + sched->settings.batch_calls);
+    for (uint32_t i = naive->at; i < end && sched->settings.prefetch; i++) {
+        uint32_t index = naive->order[i];
+        struct call *call = bench_at(b, index);
+        if (naive->seen[index] || sched_walk_skips(call) || sched_residency_has(sched, index)) {
+            continue;
+        }
+        sched_residency_claim(sched, index);
+        uint32_t missing = kvmem_missing(&b->kv, index, call->kv_tokens);
+        if (missing > 0 && missing <= kvmem_free(&b->kv)) {
+            sched_residency_take(sched, index, call->kv_tokens, true);
+            b->stats.prefetched_calls++;
+        } else {
+            sched_residency_give_back(sched, index, b->now_us);
+        }
+    }
+}
+
+static void naive_plan(void)
+{
+    static struct naive naive;
+    struct sched *sched = &b->sched;
+    sched_starvation_pass(sched, b->now_us);
+    sched->sequence++;
+    sched->planned_count = 0;
+    naive = (struct naive){.walk = {.sched = sched, .now_us = b->now_us,
+                                    .budget_tokens = sched->settings.prefill_tokens,
+                                    .vain_claims_left = sched->settings.batch_calls}};
+    for (uint32_t queue = 0; queue < sched->settings.queues; queue++) {
+        for (uint32_t i = bench_first(b, queue); i != CALL_NONE; i = bench_next(b, i)) {
+            naive.order[naive.count++] = i;
+        }
+    }
+    while (naive.at < naive.count && sched->planned_count < sched->settings.batch_calls &&
+           naive_visit(&naive, naive.order[naive.at])) {
+        naive.at++;
+    }
+    sched->planned_active = sched->planned_count;
+    if (sched->planned_count > 0) {
+        naive_standbys(&naive);
+        naive_prefetch(&naive);
+        kvmem_expire(&b->kv, b->now_us, true);
+    }
+    *step_header(&b->step) = (struct step_header){
+        .rows_count = sched->planned_count, .rows_active = sched->planned_active,
+        .tokens_count = naive.walk.tokens_count, .sequence = sched->sequence};
+}
+
+/* ---- both must leave the same ---------------------------------------------------------------- */
+
+struct snapshot {
+    struct bench bench;
+    uint8_t arena[TEST_ARENA_BYTES];
+};
+static struct snapshot before, naive_left, left;
+
+static void save(struct snapshot *snapshot)
+{
+    snapshot->bench = *b;
+    memcpy(snapshot->arena, test_arena_memory, sizeof snapshot->arena);
+}
+
+static void restore(const struct snapshot *snapshot)
+{
+    *b = snapshot->bench;
+    memcpy(test_arena_memory, snapshot->arena, sizeof snapshot->arena);
+}
+
+/* Forgets what need not be equal. */
+static void blank(struct snapshot *snapshot)
+{
+    uint64_t offset = (uint64_t)((uint8_t *)b->calls.calls - test_arena_memory);
+    struct call *calls = (struct call *)(void *)(snapshot->arena + offset);
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        memset(calls[i].links, 0, sizeof calls[i].links);
+        calls[i].lists = 0;
+        calls[i].walk_sequence = 0;
+        calls[i].waiting_since_us = sched_walk_skips(&calls[i]) ? 0 : calls[i].waiting_since_us;
+    }
+}
+
+static void plan_both_ways(void)
+{
+    save(&before);
+    naive_plan();
+    kvmem_bind(&b->kv, &b->step);
+    save(&naive_left);
+    restore(&before);
+    b->busy = sched_plan(&b->sched, b->now_us);
+    kvmem_bind(&b->kv, &b->step);
+    save(&left);                    /* before a check: kvmem's leaves marks in the blocks */
+    if (b->busy) {
+        sched_launched(&b->sched, b->now_us);
+        sched_check(&b->sched);
+    } else {
+        kvmem_moved(&b->kv);
+    }
+    blank(&naive_left);
+    blank(&left);
+    assert_int_equal(naive_left.bench.sched.planned_count, left.bench.sched.planned_count);
+    assert_int_equal(naive_left.bench.sched.planned_active, left.bench.sched.planned_active);
+    assert_memory_equal(&naive_left.bench.kv, &left.bench.kv, sizeof left.bench.kv);
+    assert_memory_equal(&naive_left.bench.stats, &left.bench.stats, sizeof left.bench.stats);
+    assert_memory_equal(naive_left.arena, left.arena, sizeof left.arena);
+}
+
+/* ---- a random load --------------------------------------------------------------------------- */
+
+static uint64_t random_state;
+static uint32_t jumps;              /* plans that spent their budget and left calls out */
+
+static uint32_t below(uint32_t bound)
+{
+    random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % bound;
+}
+
+static void start(void)
+{
+    struct sched_settings settings = bench_settings((enum sched_policy)below(5));
+    settings.queues = 1 + below(4);
+    settings.batch_calls = 1 + below(BENCH_BATCH_MAX);
+    settings.standby_calls = below(4);
+    settings.steps_per_plan = 1 + below(BENCH_STEPS_MAX);
+    settings.prefill_tokens = 1 + below(BENCH_PREFILL_MAX);
+    settings.prefetch = below(2) == 0;
+    settings.sharing = (enum sched_sharing)below(3);
+    settings.demoted_to_head = below(2) == 0;
+    settings.beta_milli = below(2) * 2000;
+    struct kvmem_settings kv = bench_kv(24 + below(100));
+    kv.host_blocks = below(3) * 60;
+    b = bench_start_kv(&settings, &kv);
+}
+
+static void arrive(void)
+{
+    if (b->calls.free_count > 0) {
+        bench_send(b, bench_take(b, below(6), 2 + below(40), 1 + below(40), below(5)));
+    }
+}
+
+static void disturb(void)
+{
+    uint32_t index = below(BENCH_CALLS);
+    struct call *call = bench_at(b, index);
+    if (call->state == CALL_QUEUED && below(2) == 0) {
+        call->paused = !call->paused;
+    } else if (call->state == CALL_QUEUED && below(4) == 0 && !call->cancel) {
+        bench_cancel(b, index);
+    } else if (below(20) == 0) {
+        bench_lose(b);
+    }
+}
+
+static void step(void)
+{
+    if (b->busy) {
+        bench_compute(b);
+        bench_settle(b, 1 + below(2 * BENCH_UNIT));
+        return;
+    }
+    plan_both_ways();
+    uint32_t walked = 0;
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        walked += bench_at(b, i)->walk_sequence == b->sched.sequence;
+    }
+    jumps += b->busy && walked < b->sched.open_calls &&
+             b->sched.planned_active < b->sched.settings.batch_calls;
+}
+
+static void test_plans_are_those_of_a_walk_past_every_call(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= SEEDS; seed++) {
+        random_state = seed;
+        start();
+        uint32_t load = 10 + below(40);
+        for (uint32_t i = 0; i < EVENTS; i++) {
+            uint32_t kind = below(100);
+            if (kind < load) {
+                arrive();
+            } else if (kind < load + 8) {
+                disturb();
+            }
+            bench_intake(b);
+            step();
+            bench_drain(b);
+            for (uint32_t c = 0; c < BENCH_CALLS; c++) {
+                if (bench_at(b, c)->state == CALL_FINISHED) {
+                    bench_free(b, c);
+                }
+            }
+        }
+    }
+    assert_true(jumps > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans_are_those_of_a_walk_past_every_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
