@@ -153,6 +153,7 @@ static void walk_queues(struct sched_walk *walk)
             return;
         }
         if (!visit(walk, call_index)) {
+            sched_cursor_stop(sched, &walk->cursor, call_index);
             return;
         }
         sched_cursor_pass(sched, &walk->cursor, call_index);

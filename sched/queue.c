@@ -150,6 +150,17 @@ void sched_cursor_pass(struct sched *sched, struct sched_cursor *cursor, uint32_
     }
 }
 
+void sched_cursor_stop(const struct sched *sched, struct sched_cursor *cursor, uint32_t call_index)
+{
+    const struct call *call = sched_call(sched, call_index);
+    ASSERT(call->queue == cursor->queue);
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        if (sched_queue_lists(call, list)) {
+            cursor->passed[list] = call->links[list].prev;
+        }
+    }
+}
+
 void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor,
                          uint32_t call_index)
 {

@@ -26,6 +26,9 @@ uint32_t sched_cursor_next(const struct sched *sched, struct sched_cursor *curso
 /* The place is now behind this call, which sched_cursor_next() has given. A call that has come to
  * blocks joins the lists that it belongs to: the cursor knows where. */
 void sched_cursor_pass(struct sched *sched, struct sched_cursor *cursor, uint32_t call);
+/* The place is now right before this call, which sched_cursor_next() has given; calls that are not in
+ * the list which that went through may lie between. */
+void sched_cursor_stop(const struct sched *sched, struct sched_cursor *cursor, uint32_t call);
 /* A call before the place is about to lose its blocks. */
 void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor, uint32_t call);
 
