@@ -5,6 +5,7 @@
  * Bounds: O(calls + programs + blocks), plus one lookup for each program.
  */
 #include "sched/deadline.h"
+#include "sched/policy.h"
 #include "sched/program.h"
 #include "sched/queue.h"
 #include "sched/residency.h"
@@ -67,6 +68,8 @@ static void check_links(const struct sched *sched, uint32_t call_index, uint32_t
                             ? sched_call(sched, before[list])->links[list].next : ends->head;
             ASSERT(next == call_index);
             ASSERT(call->links[list].prev == before[list]);
+            ASSERT(before[list] == CALL_NONE ||
+                   !sched_policy_goes_before(sched, call, sched_call(sched, before[list])));
             before[list] = call_index;
         }
     }

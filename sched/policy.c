@@ -8,6 +8,7 @@
  *   mlfq   K       the first queue    yes      W_c/T_c, wait_max              sum (unused)
  *   fcfs   1       the first queue    no       never                          sum (unused)
  *   rr     1       the only queue     to tail  never                          sum (unused)
+ *   srpt   1       by call.order_key  no       never                          sum (unused)
  *
  * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call
  * that is demoted through a level has received what the level stands for. The last range is open
@@ -19,6 +20,7 @@
  * ever, because promotion resets only W_c and T_c. Here the program's history counts for a call's
  * first promotion; a later one must be earned by the call alone. Between two lies a full first
  * quantum of service anyway: without it there is no demotion.
+ * srpt knows the future, so no option offers it: the lab gives each call its key.
  * Bounds: O(K) at arrival, else O(1); integers only.
  */
 #include "sched/policy.h"
@@ -42,7 +44,8 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 void sched_policy_init(struct sched *sched)
 {
     struct sched_settings *settings = &sched->settings;
-    bool is_single = settings->policy == SCHED_FCFS || settings->policy == SCHED_ROUND_ROBIN;
+    bool is_single = settings->policy == SCHED_FCFS || settings->policy == SCHED_ROUND_ROBIN ||
+                     settings->policy == SCHED_SRPT;
     settings->queues = is_single ? 1 : settings->queues;
     ASSERT(settings->queues > 0 && settings->queues <= SCHED_QUEUES_MAX);
     ASSERT(settings->quantum_us > 0 && settings->quantum_growth > 0);
@@ -73,6 +76,12 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us
         queue++;
     }
     return queue;
+}
+
+bool sched_policy_goes_before(const struct sched *sched, const struct call *call,
+                              const struct call *other)
+{
+    return sched->settings.policy == SCHED_SRPT && call->order_key < other->order_key;
 }
 
 bool sched_policy_demotes(const struct sched *sched, const struct call *call)

@@ -15,9 +15,11 @@
  * Invariants: links agree both ways; the three lists are in the same order, and each holds the one
  * below it; count is the length of the first; queue.cursor names a call of this queue.
  * Bounds: every verb is O(1); a cursor that finds a queue empty goes on to the next: O(queues).
+ * SRPT keeps its one queue sorted by key, ties by arrival: entering costs O(calls).
  */
 #include "sched/queue.h"
 
+#include "sched/policy.h"
 #include "sched/residency.h"
 
 /* Behind `after`, or at the head. */
@@ -62,13 +64,24 @@ static void take_level(struct sched *sched, uint32_t queue_index, uint32_t call_
     sched->queues[queue_index].count++;
 }
 
+/* The call behind which an arriving one stands: the last, but for SRPT. */
+static uint32_t place_of(const struct sched *sched, enum call_list list, uint32_t call_index)
+{
+    const struct call *call = sched_call(sched, call_index);
+    uint32_t after = sched->queues[call->queue].lists[list].tail;
+    while (after != CALL_NONE && sched_policy_goes_before(sched, call, sched_call(sched, after))) {
+        after = sched_call(sched, after)->links[list].prev;
+    }
+    return after;
+}
+
 void sched_queue_enter(struct sched *sched, uint32_t queue_index, uint32_t call_index)
 {
-    const struct sched_queue *queue = &sched->queues[queue_index];
     take_level(sched, queue_index, call_index);
-    insert(sched, CALL_LIST_ALL, call_index, queue->lists[CALL_LIST_ALL].tail);
+    insert(sched, CALL_LIST_ALL, call_index, place_of(sched, CALL_LIST_ALL, call_index));
     if (sched_call(sched, call_index)->prompt_tokens == 1) {
-        insert(sched, CALL_LIST_STARTED, call_index, queue->lists[CALL_LIST_STARTED].tail);
+        insert(sched, CALL_LIST_STARTED, call_index,
+               place_of(sched, CALL_LIST_STARTED, call_index));
     }
 }
 

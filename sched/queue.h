@@ -3,9 +3,10 @@
 /* What: the queues of calls, in order, and a cursor that walks through them. Private to sched/. */
 #include "sched/sched.h"
 
-/* All are O(1). The call takes the queue's number and quantum when it enters: at the tail. */
+/* All are O(1), but for SRPT, where a call enters behind those that go first: O(calls); that policy
+ * is for the lab only. The call takes the queue's number and quantum when it enters. */
 void sched_queue_enter(struct sched *sched, uint32_t queue, uint32_t call);
-/* To the tail or the head of this queue, with everything that it has. */
+/* To the tail or the head of this queue, with everything that it has. SRPT moves no call. */
 void sched_queue_move(struct sched *sched, uint32_t call, uint32_t queue, bool to_head);
 void sched_queue_remove(struct sched *sched, uint32_t call);
 /* It has lost its blocks. Free when it was not in the list of residents. */
@@ -26,8 +27,8 @@ uint32_t sched_cursor_next(const struct sched *sched, struct sched_cursor *curso
 /* The place is now behind this call, which sched_cursor_next() has given. A call that has come to
  * blocks joins the lists that it belongs to: the cursor knows where. */
 void sched_cursor_pass(struct sched *sched, struct sched_cursor *cursor, uint32_t call);
-/* The place is now right before this call, which sched_cursor_next() has given; calls that are not in
- * the list which that went through may lie between. */
+/* The place is now right before this call, which sched_cursor_next() has given; calls that are not
+ * in the list which that went through may lie between. */
 void sched_cursor_stop(const struct sched *sched, struct sched_cursor *cursor, uint32_t call);
 /* A call before the place is about to lose its blocks. */
 void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor, uint32_t call);

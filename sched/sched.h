@@ -33,6 +33,7 @@ enum sched_policy {
     SCHED_MLFQ,     /* each new call starts in the first queue (FastServe's baseline) */
     SCHED_FCFS,     /* one queue; a call keeps its place, and yields blocks to earlier ones only */
     SCHED_ROUND_ROBIN,  /* one queue; a call whose quantum is used up goes to its tail */
+    SCHED_SRPT,     /* one queue in the order of call.order_key: clairvoyant, for the lab only */
 };
 
 /* Who may share the KV of an equal beginning. */

@@ -148,6 +148,8 @@ struct call {
     uint32_t preemptions;           /* times that it lost its blocks */
     struct call_link links[CALL_LISTS];
     uint8_t lists;                  /* bit l: it is in list l of its queue */
+    uint64_t order_key;             /* SRPT: smaller goes first. The lab sets it before the call is
+                                       pushed; the appliance never does */
     uint32_t program_next, program_prev;
 
     /* Outcome (sched). */

@@ -19,6 +19,7 @@ struct model_call {
     uint32_t program, prompt, max, generated, kv, computed, cached, queue, preemptions, promotions;
     uint32_t stop_text_tokens;
     int64_t order;
+    uint64_t key;                                   /* srpt's; else 0 */
     enum call_finish finish;
     uint64_t quantum, wait, service, all_wait, all_service, since, deadline, priority;
 };
@@ -124,6 +125,14 @@ static void model_end(struct model_call *call, enum call_finish finish)
     call->open = call->running = call->standby = false;
 }
 
+static bool model_goes_first(const struct model_call *a, const struct model_call *b)
+{
+    if (a->queue != b->queue) {
+        return a->queue < b->queue;
+    }
+    return a->key != b->key ? a->key < b->key : a->order < b->order;
+}
+
 /* Open calls in order, by insertion sort. */
 static uint32_t model_sort(uint32_t *sorted)
 {
@@ -136,8 +145,7 @@ static uint32_t model_sort(uint32_t *sorted)
         uint32_t at = count++;
         for (; at > 0; at--) {
             const struct model_call *other = &m.calls[sorted[at - 1]];
-            if (other->queue < call->queue ||
-                (other->queue == call->queue && other->order < call->order)) {
+            if (model_goes_first(other, call)) {
                 break;
             }
             sorted[at] = sorted[at - 1];

@@ -169,6 +169,35 @@ static void test_round_robin_turns_and_gives_a_new_quantum(void **state)
     assert_int_equal(bench->stats.promotions, 0);
 }
 
+/* Room for one, keys 5, 3, 5 and, while the second runs, 1. */
+static void test_srpt_runs_the_smallest_key_and_ties_by_arrival(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_SRPT);
+    settings.batch_calls = 1;
+    struct bench *bench = bench_start(&settings, 256);
+    static const uint64_t keys[] = {5, 3, 5, 1};
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_at(bench, bench_take(bench, i, 1, 2, i))->order_key = keys[i];
+        bench_send(bench, i);
+        bench_intake(bench);
+    }
+    assert_int_equal(bench->sched.settings.queues, 1);
+    static const uint32_t turns[] = {1, 3, 3, 1, 0, 0, 2, 2};
+    for (uint32_t i = 0; i < sizeof turns / sizeof turns[0]; i++) {
+        assert_true(bench_launch(bench));
+        assert_int_equal(step_row(&bench->step, 0)->call, turns[i]);
+        bench_compute(bench);
+        bench_settle(bench, BENCH_UNIT);
+        if (i == 0) {
+            bench_at(bench, bench_take(bench, 3, 1, 2, 3))->order_key = keys[3];
+            bench_send(bench, 3);
+            bench_intake(bench);
+        }
+    }
+    assert_int_equal(bench->stats.calls_completed, 4);
+}
+
 static struct call *waiting_call(struct bench *bench, uint64_t wait_us, uint64_t service_us)
 {
     static struct call call;
@@ -278,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_fan_out_and_merge_end_sooner_by_depth_than_by_width),
         cmocka_unit_test(test_aborted_calls_are_credited_like_others),
         cmocka_unit_test(test_round_robin_turns_and_gives_a_new_quantum),
+        cmocka_unit_test(test_srpt_runs_the_smallest_key_and_ties_by_arrival),
         cmocka_unit_test(test_ratio_counts_the_program_and_compares_in_integers),
         cmocka_unit_test(test_zero_service_promotes_by_the_absolute_bound_only),
         cmocka_unit_test(test_promotions_are_bounded_by_service_received),

@@ -130,6 +130,7 @@ static void event_arrive(void)
     /* Few seeds: many beginnings are equal. */
     uint32_t index = bench_take(b, program, prompt, max, below(5));
     bench_at(b, index)->deadline_us = deadline;
+    bench_at(b, index)->order_key = below(20);
     if (below(3) == 0) {
         bench_at(b, index)->sampling.stop_ids_count = 1;
         bench_at(b, index)->sampling.stop_ids[0] = below(BENCH_VOCAB);
@@ -139,6 +140,7 @@ static void event_arrive(void)
     pass_time();
     if (prompt + max <= m.kv.device_blocks * BENCH_BLOCK_TOKENS) {
         model_arrive(index, program, prompt, max, deadline);
+        m.calls[index].key = m.set.policy == SCHED_SRPT ? bench_at(b, index)->order_key : 0;
     } else {
         m.calls[index] = (struct model_call){.finish = CALL_FINISH_REFUSED};
     }
@@ -237,7 +239,7 @@ static void random_memory(void)
 static void random_configuration(void)
 {
     m.set = (struct sched_settings){
-        .policy = (enum sched_policy)below(5), .queues = 1 + below(6),
+        .policy = (enum sched_policy)below(6), .queues = 1 + below(6),
         .quantum_us = 1 + below(4 * BENCH_UNIT), .quantum_growth = 1 + below(3),
         .beta_milli = below(2) * (1 + below(8000)),
         .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),

@@ -229,7 +229,7 @@ static uint32_t below(uint32_t bound)
 
 static void start(void)
 {
-    struct sched_settings settings = bench_settings((enum sched_policy)below(5));
+    struct sched_settings settings = bench_settings((enum sched_policy)below(6));
     settings.queues = 1 + below(4);
     settings.batch_calls = 1 + below(BENCH_BATCH_MAX);
     settings.standby_calls = below(4);
@@ -247,7 +247,9 @@ static void start(void)
 static void arrive(void)
 {
     if (b->calls.free_count > 0) {
-        bench_send(b, bench_take(b, below(6), 2 + below(40), 1 + below(40), below(5)));
+        uint32_t index = bench_take(b, below(6), 2 + below(40), 1 + below(40), below(5));
+        bench_at(b, index)->order_key = below(20);
+        bench_send(b, index);
     }
 }
 
