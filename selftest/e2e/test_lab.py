@@ -131,7 +131,7 @@ def test_refused_calls_exit_3_and_say_so():
 
 def test_what_is_wrong_is_named():
     trace = Trace()
-    for words, said in ((("--policy", "sjf"), "sjf"), (("--policy", "srpt"), "no such policy"),
+    for words, said in ((("--policy", "sjf"), "sjf"), (("--set", "sched.policy=srpt"), "srpt"),
                         (("--system", "tgi"), "vllm-opt"),
                         (("--cost", "b200"), "h200-llama-3.1-8b"), (("--rate", "0"), "--rate"),
                         (("--set", "sched.nothing=1"), "sched.nothing"), (("--slo", "1"), "--slo"),

@@ -7,6 +7,8 @@
  * Arrivals: the trace's, stretched to the wanted rate; a trace that repeats begins again one mean
  * gap after its last arrival. A seed other than 0 deals the programs of each repetition anew over
  * the same arrival times. Offline, or where all of a trace arrives at once: a rate of 0.
+ * Work of a call, for srpt: its output tokens, and its prompt tokens at a sixteenth each. Most of a
+ * prompt is cached, and a token that is not takes a share of a chunk and no decoding round.
  * Invariants: a call's index is its call id; its response time counts from when it was due.
  * Bounds: O(log calls) for each call, and its prompt.
  */
@@ -17,7 +19,8 @@
 #include "appliance/base/assert.h"
 #include "tools/lab/lab.h"
 
-#define CALLS_MAX (1u << 27)
+#define CALLS_MAX        (1u << 27)
+#define WORK_OF_OUTPUT   16     /* prompt tokens that count as much as one that is generated */
 
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id)
 {
@@ -75,6 +78,12 @@ static void deal(struct lab *lab, uint32_t cycle)
     }
 }
 
+static uint64_t work_of(const struct lab *lab, uint32_t of_trace)
+{
+    return (uint64_t)WORK_OF_OUTPUT * lab->prompts.book.out[of_trace] +
+           prompt_tokens(&lab->prompts.book, of_trace);
+}
+
 static void prepare_run(struct lab *lab, uint32_t index, uint32_t calls_first)
 {
     struct lab_clients *clients = &lab->clients;
@@ -85,6 +94,7 @@ static void prepare_run(struct lab *lab, uint32_t index, uint32_t calls_first)
         const struct trace_call *traced = &lab->trace->calls[run->program->calls_first + n];
         struct lab_call *call = &clients->calls[calls_first + n];
         *call = (struct lab_call){.run = index, .number = n, .blocked_by = traced->after_count};
+        run->work_left += work_of(lab, run->program->calls_first + n);
         if (traced->after_count == 0) {
             call->due_us = clients->outcomes[index].arrival_us + traced->gap_us;
             timer_push(&clients->timer, call->due_us, calls_first + n);
@@ -205,6 +215,7 @@ void lab_clients_generated(struct lab *lab, uint32_t index)
     call->is_over = true;
     lab->clients.generated++;
     run->calls_left--;
+    run->work_left -= work_of(lab, of_trace);
     timeline_over(&lab->timeline, call->run, index, lab->now_us);
     if (run->failed) {
         return;

@@ -32,13 +32,9 @@ int compare_choose(struct lab_settings *settings, const char *name, enum compare
         settings->policy = name;
         return LAB_EXIT_OK;
     }
-    if (kind != COMPARE_SYSTEM && strcmp(name, "srpt") == 0) {
-        fprintf(stderr, "agentix-lab: %s: the scheduler of this build has no such policy\n", name);
-        return LAB_EXIT_USAGE;
-    }
     fprintf(stderr, "agentix-lab: '%s' is none of %s%s%s\n", name,
             kind != COMPARE_POLICY ? lab_systems() : "", kind == COMPARE_ANY ? ", " : "",
-            kind != COMPARE_SYSTEM ? "fcfs, rr, mlfq, plas, atlas" : "");
+            kind != COMPARE_SYSTEM ? "fcfs, rr, mlfq, plas, atlas, srpt" : "");
     return LAB_EXIT_USAGE;
 }
 

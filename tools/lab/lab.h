@@ -36,7 +36,7 @@ struct lab_settings {
     const char *trace_path;
     const char *timeline_path;      /* NULL: none */
     const char *system;             /* row of system.c */
-    const char *policy;             /* NULL: the system's */
+    const char *policy;             /* NULL: the system's; an option's word, or srpt */
     const struct cost_model *cost;
     const char *sets[LAB_SETS_MAX]; /* section.key=value, last word */
     uint32_t sets_count;
@@ -66,6 +66,7 @@ struct lab_call {                   /* a traced call of one run */
 };
 struct lab_run {                    /* one program */
     const struct trace_program *program;
+    uint64_t work_left;             /* of its calls that are not over (clients.c) */
     uint32_t calls_first, calls_left;
     bool failed;
 };
@@ -102,6 +103,7 @@ struct lab {
     uint64_t aside_ns;              /* ... less what the lab itself did in it */
     /* the appliance */
     struct options options;
+    bool srpt;                      /* no option has it: the scheduler is told at the start */
     struct limits limits;
     struct vocab vocab;
     struct arena arena;

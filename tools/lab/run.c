@@ -65,6 +65,9 @@ static void start_loop(struct lab *lab)
     lab->vocab.info.unk_id = lab->vocab.info.eot_id = GGUF_NO_TOKEN;
     lab_world_init(lab);
     loop_init(&lab->loop, &settings, &lab->world, &lab->arena);
+    if (lab->srpt) {
+        lab->loop.sched.settings.policy = SCHED_SRPT;
+    }
     lab->loop.sched.settings.demoted_to_head = lab->settings->demoted_to_head;
     lab_frames_hello(lab);
 }
@@ -144,7 +147,8 @@ static int report(struct lab *lab)
     result->steps_per_plan = lab->limits.steps_per_plan;
     result->system = lab->settings->system;
     result->cost = lab->settings->cost->name;
-    memcpy(result->policy, lab->options.sched_policy.text, sizeof result->policy - 1);
+    memcpy(result->policy, lab->srpt ? "srpt" : lab->options.sched_policy.text,
+           sizeof result->policy - 1);
     lab_memory_report(lab);
     return result->refused_calls > 0 ? LAB_EXIT_REFUSED : LAB_EXIT_OK;
 }

@@ -10,6 +10,9 @@
  *
  * All have the same largest batch; who shares shares with everybody, as in one trust domain. A
  * setting with a leading `?` names an option that a build may lack; it is passed over there.
+ *
+ * srpt is a policy of the scheduler that no option offers, for it knows the future: the lab takes
+ * fcfs, which has one queue as well, and tells the scheduler itself (run.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +21,8 @@
 #include "tools/lab/lab.h"
 
 #define SYSTEM_SETS_MAX 6
+#define POLICY_KEY      "sched.policy="
+#define SRPT            "srpt"
 
 static const struct system_row {
     const char *name;
@@ -48,13 +53,16 @@ static const struct system_row *find(const char *name)
     return NULL;
 }
 
-/* The option's own list of words decides. */
+/* The option's own list of words decides, but for srpt. */
 bool lab_policy_exists(const char *name)
 {
     static struct options scratch;
     struct config_error error;
     char assignment[64];
-    int length = snprintf(assignment, sizeof assignment, "sched.policy=%s", name);
+    if (strcmp(name, SRPT) == 0) {
+        return true;
+    }
+    int length = snprintf(assignment, sizeof assignment, POLICY_KEY "%s", name);
     config_defaults(&scratch);
     return length > 0 && (size_t)length < sizeof assignment &&
            config_set(&scratch, assignment, &error) == STATUS_OK;
@@ -75,6 +83,9 @@ static int set(struct lab *lab, const char *assignment)
 {
     struct config_error error = {.text = "unknown"};
     bool optional = assignment[0] == '?';
+    if (strncmp(assignment + optional, POLICY_KEY, strlen(POLICY_KEY)) == 0) {
+        lab->srpt = false;              /* later words win */
+    }
     if (config_set(&lab->options, assignment + optional, &error) == STATUS_OK || optional) {
         return LAB_EXIT_OK;
     }
@@ -97,8 +108,12 @@ static int set_policy(struct lab *lab)
     if (lab->settings->policy == NULL) {
         return LAB_EXIT_OK;
     }
-    snprintf(assignment, sizeof assignment, "sched.policy=%s", lab->settings->policy);
-    return set(lab, assignment);
+    bool srpt = strcmp(lab->settings->policy, SRPT) == 0;
+    snprintf(assignment, sizeof assignment, POLICY_KEY "%s",
+             srpt ? "fcfs" : lab->settings->policy);
+    int code = set(lab, assignment);
+    lab->srpt = srpt;
+    return code;
 }
 
 static int derive(struct lab *lab)

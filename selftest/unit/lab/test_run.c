@@ -67,6 +67,21 @@ static void test_figure_2_plas_waits_12_units(void **state)
     assert_true(play(&settings, figure_2).wait_s_total < 18);
 }
 
+/* Shortest programs first: C and D never wait, then A 3 s and B 4 s for a place. */
+static void test_figure_2_srpt_waits_7_units(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("srpt", "unit");
+    struct lab_result result = play(&settings, figure_2);
+    assert_true(result.wait_s_total == 7);
+    assert_true(result.makespan_s == 14);
+    assert_string_equal(result.policy, "srpt");
+    traces_set(&settings, "sched.policy=fcfs");     /* later words win */
+    result = play(&settings, figure_2);
+    assert_true(result.wait_s_total == 18);
+    assert_string_equal(result.policy, "fcfs");
+}
+
 /* Two threads of 3 and 1 s after a call of 2 s, a gap of 10 s, then one of 1 s. The path is
  * 2 + 3 + 1 = 6 s for 7 tokens; with the gap 16 s. */
 static void test_response_time_is_the_critical_path_without_gaps(void **state)
@@ -237,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_figure_2_fcfs_waits_18_units),
         cmocka_unit_test(test_figure_2_mlfq_waits_18_units),
         cmocka_unit_test(test_figure_2_plas_waits_12_units),
+        cmocka_unit_test(test_figure_2_srpt_waits_7_units),
         cmocka_unit_test(test_response_time_is_the_critical_path_without_gaps),
         cmocka_unit_test(test_programs_beyond_the_trace_are_new_ones),
         cmocka_unit_test(test_same_settings_give_the_same_run),
