@@ -7,8 +7,8 @@
  * Why: the checksum of a frame with 6,000 ids takes a tenth of a millisecond on each side, and the
  * lab is to schedule 20,000 calls a second (docs/decisions/0020).
  * Invariants: the slot is as net_call_intake() would have left it for a call with these fields:
- * greedy, no stop ids, EOS ignored, no deadline, no text. For srpt alone it has a key: the work that
- * its program has left when it comes, other calls that are open included.
+ * greedy, no stop ids, EOS ignored, no deadline, no text. For srpt alone it has a key: the work
+ * that its program has left when it comes, calls that are open included.
  */
 #include <string.h>
 
