@@ -169,11 +169,15 @@ docs: build/docgen  ## write the generated pages again
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 $(B)/bench: tools/bench/bench.c $(LIB)
+$(B)/bench-sched: tools/bench/sched.c $(LIB)
+$(B)/bench $(B)/bench-sched:
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
 
 .PHONY: bench
-bench: all $(B)/bench build/model-15m.gguf build/model-110m.gguf  ## engine speed; agents right
+BENCH := $(B)/bench-sched $(B)/bench
+bench: all $(BENCH) build/model-15m.gguf build/model-110m.gguf  ## speed; agents right
+	$(B)/bench-sched
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf
 	$(B)/bench $(EMBEDDED)

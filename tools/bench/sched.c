@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: what the scheduler costs for each event, with 1,000, 10,000 and 1,000,000 live calls.
+ *
+ *     bench-sched [--policy fcfs|mlfq|plas|atlas]     (default: plas)
+ *
+ * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
+ * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
+ * sched_launched() and sched_settle(), and so of what kvmem does in them; what a whole plan costs
+ * is shared by its events. Not in it: net, the binding of blocks to rows, the engine (here one that
+ * says 7), and the bench's own part, writing prompts.
+ *
+ * The load: programs of four calls at a time, 16 tokens of prompt, 24 of output, no two equal; who
+ * ends is replaced at once, so the number of live calls stays. KV for 512 calls on each tier, a
+ * step of 50 ms, the rest as in a configuration that sets nothing: a batch of 32 and 8 standbys, 8
+ * decoding steps and 256 prompt tokens a plan. Everything else waits. Each figure is one of RUNS
+ * runs of STEPS plans; the live calls are made before. The time is this thread's own, so other
+ * work on the machine adds little.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "sched/sched.h"
+
+#define RUNS           5u
+#define STEPS          2000u
+#define BATCH          32u
+#define STANDBYS       8u
+#define DECODE_STEPS   8u
+#define PREFILL_TOKENS 256u
+#define PROMPT_TOKENS  16u
+#define OUTPUT_TOKENS  24u
+#define CONTEXT_TOKENS 48u
+#define BLOCK_TOKENS   8u
+#define BLOCKS         (512u * CONTEXT_TOKENS / BLOCK_TOKENS)
+#define CALLS_EACH     4u           /* open calls of a program */
+#define COMMANDS       256u
+#define STEP_US        50000u
+
+struct bench {
+    struct sched sched;
+    struct call_table calls;
+    struct exchange exchange;
+    struct kvmem kv;
+    struct step step;
+    struct stats stats;
+    uint64_t now_us, ns, events;
+    uint32_t arrivals;
+};
+static struct bench bench;
+
+static _Noreturn void fail(const char *text)
+{
+    fprintf(stderr, "bench-sched: %s\n", text);
+    exit(1);
+}
+
+static uint64_t spent_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static enum sched_policy policy_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum sched_policy policy;
+    } policies[] = {{"fcfs", SCHED_FCFS}, {"mlfq", SCHED_MLFQ}, {"plas", SCHED_PLAS},
+                    {"atlas", SCHED_ATLAS}};
+    for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        if (strcmp(name, policies[i].name) == 0) {
+            return policies[i].policy;
+        }
+    }
+    fail("--policy fcfs, mlfq, plas or atlas");
+}
+
+static void *map(uint64_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        fail("no memory");
+    }
+    return memory;
+}
+
+/* Returns how many bytes it has mapped, at `*memory`. */
+static uint64_t start(enum sched_policy policy, uint32_t live, void **memory)
+{
+    uint32_t calls = live + BATCH + STANDBYS;
+    struct sched_settings settings = {
+        .policy = policy, .queues = 6, .quantum_us = 50000, .quantum_growth = 2,
+        .beta_milli = 8000, .wait_max_us = 60000000, .steps_per_plan = DECODE_STEPS,
+        .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
+        .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
+        .programs = calls, .sharing = SCHED_SHARING_PROGRAM};
+    struct kvmem_settings kv = {
+        .device_blocks = BLOCKS, .host_blocks = BLOCKS, .block_tokens = BLOCK_TOKENS,
+        .calls = calls, .blocks_per_call = CONTEXT_TOKENS / BLOCK_TOKENS,
+        .retain_device_us = STEP_US, .retain_host_us = 10 * STEP_US,
+        .retain_drop_us = 100 * STEP_US};
+    struct plan plan = {0};
+    struct arena arena;
+    memset(&bench, 0, sizeof bench);
+    bench.now_us = 1;
+    step_layout_init(&bench.step.layout, BATCH + STANDBYS, DECODE_STEPS,
+                     PREFILL_TOKENS + BATCH + STANDBYS, kv.blocks_per_call,
+                     kvmem_moves_max(BLOCKS));
+    call_table_plan(&plan, calls, CONTEXT_TOKENS);
+    exchange_plan(&plan, COMMANDS, calls);
+    kvmem_plan(&plan, &kv);
+    sched_plan_memory(&plan, &settings);
+    plan_add(&plan, TIER_CORE, "step record", 1, bench.step.layout.total_bytes);
+    uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
+    *memory = map(bytes);
+    arena_init(&arena, *memory, bytes);
+    call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
+    exchange_init(&bench.exchange, COMMANDS, calls, &arena);
+    kvmem_init(&bench.kv, &kv, &arena);
+    bench.step.base = arena_take(&arena, 1, bench.step.layout.total_bytes);
+    sched_init(&bench.sched, &settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
+               &bench.stats, &arena);
+    return bytes;
+}
+
+/* net's part. */
+static void send(uint32_t live)
+{
+    uint32_t index = call_take(&bench.calls);
+    struct call *call = &bench.calls.calls[index];
+    uint32_t program = bench.arrivals % (live / CALLS_EACH);
+    memcpy(call->program_id, &program, sizeof program);
+    call->connection = 0;
+    call->deadline_us = UINT64_MAX;
+    call->sampling.repeat_penalty = 1;
+    call->prompt_tokens = PROMPT_TOKENS;
+    call->max_tokens = OUTPUT_TOKENS;
+    for (uint32_t i = 0; i < PROMPT_TOKENS; i++) {
+        call->tokens[i] = (bench.arrivals >> (i % 4 * 8)) & 0xff;
+    }
+    bench.arrivals++;
+    exchange_command(&bench.exchange, &(struct command){.kind = COMMAND_CALL, .call = index});
+}
+
+/* net's part: forgets what has ended. Returns how many calls that were. */
+static uint32_t collect(void)
+{
+    uint32_t ended = 0;
+    while (!ring_is_empty(&bench.exchange.emit_ring)) {
+        uint32_t index = bench.exchange.emit[ring_pop(&bench.exchange.emit_ring)];
+        struct call *call = &bench.calls.calls[index];
+        call->emit.queued = false;
+        if (call->state == CALL_FINISHED) {
+            call_release(&bench.calls, index);
+            ended++;
+        }
+    }
+    return ended;
+}
+
+static void fill(uint32_t live)
+{
+    for (uint32_t i = 0; i < live; i++) {
+        send(live);
+        if ((i + 1) % (COMMANDS / 2) == 0 || i + 1 == live) {
+            sched_intake(&bench.sched, bench.now_us);
+            collect();
+        }
+    }
+}
+
+static void compute(void)
+{
+    const struct step_header *header = step_header(&bench.step);
+    for (uint32_t i = 0; i < header->rows_count; i++) {
+        uint32_t steps = i < header->rows_active ? step_row(&bench.step, i)->decode_steps : 0;
+        *step_out(&bench.step, i) = (struct step_out){.result = STEP_ROW_OK, .produced = steps};
+        for (uint32_t j = 0; j < steps; j++) {
+            step_out_tokens(&bench.step, i)[j] = 7;
+        }
+    }
+}
+
+static uint64_t moved(void)
+{
+    return bench.stats.promotions + bench.stats.demotions + bench.stats.preemptions;
+}
+
+static void turn(uint32_t live, uint32_t *arriving)
+{
+    for (uint32_t i = 0; i < *arriving; i++) {
+        send(live);
+    }
+    uint64_t moved_before = moved();
+    uint64_t begun_ns = spent_ns();
+    sched_intake(&bench.sched, bench.now_us);
+    if (!sched_plan(&bench.sched, bench.now_us)) {
+        fail("nothing to plan");
+    }
+    bench.ns += spent_ns() - begun_ns;
+    kvmem_bind(&bench.kv, &bench.step);
+    compute();
+    begun_ns = spent_ns();
+    sched_launched(&bench.sched, bench.now_us);
+    bench.now_us += STEP_US;
+    sched_settle(&bench.sched, bench.now_us);
+    bench.ns += spent_ns() - begun_ns;
+    uint32_t ended = collect();
+    bench.events += *arriving + 2u * step_header(&bench.step)->rows_count + ended;
+    bench.events += moved() - moved_before;
+    *arriving = ended;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void measure(const char *name, uint32_t live)
+{
+    double runs[RUNS];
+    void *memory = NULL;
+    uint32_t arriving = 0;
+    uint64_t bytes = start(policy_of(name), live, &memory);
+    fill(live);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        turn(live, &arriving);          /* not counted: until all levels are in use */
+    }
+    for (uint32_t run = 0; run < RUNS; run++) {
+        bench.ns = bench.events = 0;
+        for (uint32_t i = 0; i < STEPS; i++) {
+            turn(live, &arriving);
+        }
+        runs[run] = (double)bench.ns / (double)bench.events;
+    }
+    qsort(runs, RUNS, sizeof runs[0], by_size);
+    printf("sched %-5s %8u live calls: ns per event min %.0f, median %.0f, max %.0f; "
+           "%.1f events per plan\n", name, live, runs[0], runs[RUNS / 2], runs[RUNS - 1],
+           (double)bench.events / STEPS);
+    fflush(stdout);
+    if (munmap(memory, bytes) != 0) {
+        fail("munmap");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const uint32_t lives[] = {1000, 10000, 1000000};
+    const char *policy = "plas";
+    if (argc == 3 && strcmp(argv[1], "--policy") == 0) {
+        policy = argv[2];
+    } else if (argc != 1) {
+        fail("usage: bench-sched [--policy fcfs|mlfq|plas|atlas]");
+    }
+    for (uint32_t i = 0; i < sizeof lives / sizeof lives[0]; i++) {
+        measure(policy, lives[i]);
+    }
+    return 0;
+}
