@@ -179,7 +179,7 @@ static enum agent_next loop_on(struct agent *agent)
 
 /* ---- map: parts at once, then a merge -------------------------------------------------------- */
 
-/* The merge's prompt: "Parts: X; Y; Z\nTask: Add the parts.\n". */
+/* The merge's prompt: "Parts: X+Y+Z\nTask: Add the parts.\n". */
 static enum agent_next merge(struct agent *agent)
 {
     char found[AGENT_GOT_BYTES];
@@ -187,7 +187,7 @@ static enum agent_next merge(struct agent *agent)
         if (last_line(agent->calls[i].said, "Found:", found, sizeof found) == NULL) {
             return give_up(agent, "a part that found nothing");
         }
-        tell(agent, i == 0 ? "Parts: " : "; ");
+        tell(agent, i == 0 ? "Parts: " : "+");
         tell(agent, found);
     }
     tell(agent, "\nTask: Add the parts.\n");
