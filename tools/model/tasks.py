@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Endless tasks with their solutions, each a pure function of (split, seed).
 
+Every word that the model copies stands behind a blank, in a tool's brackets too: so it is cut into
+the same tokens there and here.
+
 A task is what a client asks (prompts) and what it should hear (answers). Its transcripts are how a
 good agent gets there: call by call, what the client says and what the model says. The model's part
 of a transcript never computes what the client has a tool for; it reads, copies and decides. Only a
@@ -56,12 +59,12 @@ class Solution:
 
     def look_up(self, good: str, column: str) -> int:
         argument = f"{good} {column}"
-        found = self._act(f"I need the {column} of {good}.", f"lookup[{argument}]",
+        found = self._act(f"I need the {column} of {good}.", f"lookup[ {argument} ]",
                           look_up(self.table, argument))
         return None if found == "none" else int(found)
 
     def calculate(self, think: str, expression: str) -> str:
-        return self._act(think, f"calc[{expression}]", calculate(expression))
+        return self._act(think, f"calc[ {expression} ]", calculate(expression))
 
     def answer(self, text) -> str:
         self.calls.append((self.client, f"Answer: {text}"))
@@ -365,7 +368,7 @@ def item(words: Words) -> str:
 
 def say_drill(words: Words, is_long: bool) -> Task:
     items = " ".join(item(words) for _ in range(words.random.randint(2, 60 if is_long else 12)))
-    return Task("drill", "say", [], [], [[(f"Say: {items}\n", items)]])
+    return Task("drill", "say", [], [], [[(f"Say: {items}\n", f"Said: {items}")]])
 
 
 def find_drill(words: Words, is_long: bool) -> Task:
@@ -377,12 +380,24 @@ def find_drill(words: Words, is_long: bool) -> Task:
                 [[(f"Pairs: {text}\nFind: {good}\n", f"Found: {pairs[good]}")]])
 
 
+def sum_drill(words: Words, is_long: bool) -> Task:
+    """Sums of digits, as votes need them."""
+    del is_long
+    a, b, carried = (words.random.randint(0, most) for most in (9, 9, 1))
+    sign = words.random.choice("+-")
+    if sign == "-" and a < b + carried:
+        a += 10
+    first, rest = f"{a}{sign}{b}", f"{sign}{carried}" if words.random.random() < 0.5 else ""
+    value = eval(first + rest)
+    return Task("drill", "sum", [], [], [[(f"Count: {first}{rest}\n", f"Counted: {value}")]])
+
+
 # ---- drawing -------------------------------------------------------------------------------------
 
 # What is measured, and what is trained: more of what is hard, and what no score counts.
 MEASURED = [(table_task, 10), (plan_task, 4), (map_task, 2), (vote_task, 2), (chat_task, 3)]
-DRILLS = [(say_drill, 2), (find_drill, 1)]
-TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 1), (vote_task, 4), (chat_task, 3),
+DRILLS = [(say_drill, 2), (find_drill, 2), (sum_drill, 1)]
+TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 2), (vote_task, 6), (chat_task, 3),
            (bare_task, 1)] + DRILLS
 
 

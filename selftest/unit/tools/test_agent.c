@@ -65,17 +65,17 @@ static void test_a_loop_uses_its_tools_and_answers(void **state)
 {
     (void)state;
     begin(shop_task);
-    assert_int_equal(turn(SHOP, "Think: I need the price of rice.\nAct: lookup[rice price]"),
+    assert_int_equal(turn(SHOP, "Think: I need the price of rice.\nAct: lookup[ rice price ]"),
                      AGENT_TOOL);
     assert_string_equal(agent.observed, "12");
-    assert_int_equal(turn(SHOP "Think: I need the price of rice.\nAct: lookup[rice price]"
+    assert_int_equal(turn(SHOP "Think: I need the price of rice.\nAct: lookup[ rice price ]"
                           "\nObs: 12\n", "Act: calc[3*12]"), AGENT_TOOL);
     assert_string_equal(agent.observed, "36");
-    assert_over(turn(SHOP "Think: I need the price of rice.\nAct: lookup[rice price]\nObs: 12\n"
+    assert_over(turn(SHOP "Think: I need the price of rice.\nAct: lookup[ rice price ]\nObs: 12\n"
                      "Act: calc[3*12]\nObs: 36\n", "Answer: 36"), true, "36");
     assert_string_equal(agent.expected, "36");
     assert_string_equal(agent.record.bytes, SHOP
-                        "Think: I need the price of rice.\nAct: lookup[rice price]\nObs: 12\n"
+                        "Think: I need the price of rice.\nAct: lookup[ rice price ]\nObs: 12\n"
                         "Act: calc[3*12]\nObs: 36\nAnswer: 36");
 }
 
