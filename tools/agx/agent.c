@@ -128,8 +128,18 @@ static void ask(struct agent *agent, const char *prompt, const char *news)
     agent_unhear(call);
 }
 
-
 /* ---- react: a loop of thought and tool ------------------------------------------------------- */
+
+/* Without the blanks at both ends. */
+static void trim(const char *text, size_t bytes, char *out, size_t out_bytes)
+{
+    size_t first = strspn(text, " ");
+    first = first < bytes ? first : bytes;
+    while (bytes > first && text[bytes - 1] == ' ') {
+        bytes--;
+    }
+    snprintf(out, out_bytes, "%.*s", (int)(bytes - first), text + first);
+}
 
 static bool use_tool(struct agent *agent, const char *act)
 {
@@ -142,7 +152,7 @@ static bool use_tool(struct agent *agent, const char *act)
         if (bytes <= name || strncmp(act, tools[i].name, name) != 0 || act[bytes - 1] != ']') {
             continue;
         }
-        snprintf(argument, sizeof argument, "%.*s", (int)(bytes - name - 1), act + name);
+        trim(act + name, bytes - name - 1, argument, sizeof argument);
         if (tools[i].is_calculator) {
             calculator_answer(argument, agent->observed, sizeof agent->observed);
         } else {
@@ -179,7 +189,7 @@ static enum agent_next loop_on(struct agent *agent)
 
 /* ---- map: parts at once, then a merge -------------------------------------------------------- */
 
-/* The merge's prompt: "Parts: X; Y; Z\nTask: Add the parts.\n". */
+/* The merge's prompt: "Parts: X+Y+Z\nTask: Add the parts.\n". */
 static enum agent_next merge(struct agent *agent)
 {
     char found[AGENT_GOT_BYTES];
@@ -187,7 +197,7 @@ static enum agent_next merge(struct agent *agent)
         if (last_line(agent->calls[i].said, "Found:", found, sizeof found) == NULL) {
             return give_up(agent, "a part that found nothing");
         }
-        tell(agent, i == 0 ? "Parts: " : "; ");
+        tell(agent, i == 0 ? "Parts: " : "+");
         tell(agent, found);
     }
     tell(agent, "\nTask: Add the parts.\n");

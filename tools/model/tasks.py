@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Endless tasks with their solutions, each a pure function of (split, seed).
 
+Every word that the model copies stands behind a blank, in a tool's brackets too: so it is cut into
+the same tokens there and here.
+
 A task is what a client asks (prompts) and what it should hear (answers). Its transcripts are how a
 good agent gets there: call by call, what the client says and what the model says. The model's part
 of a transcript never computes what the client has a tool for; it reads, copies and decides. Only a
@@ -56,12 +59,12 @@ class Solution:
 
     def look_up(self, good: str, column: str) -> int:
         argument = f"{good} {column}"
-        found = self._act(f"I need the {column} of {good}.", f"lookup[{argument}]",
+        found = self._act(f"I need the {column} of {good}.", f"lookup[ {argument} ]",
                           look_up(self.table, argument))
         return None if found == "none" else int(found)
 
     def calculate(self, think: str, expression: str) -> str:
-        return self._act(think, f"calc[{expression}]", calculate(expression))
+        return self._act(think, f"calc[ {expression} ]", calculate(expression))
 
     def answer(self, text) -> str:
         self.calls.append((self.client, f"Answer: {text}"))
@@ -237,36 +240,31 @@ def plan_task(words: Words, is_long: bool) -> Task:
 
 # ---- map-reduce ----------------------------------------------------------------------------------
 
-DEALS = ["{P} sold {n} {unit} of {g}.", "{P} took {n} {unit} of {g}.",
-         "{n} {unit} of {g} went to {P}."]
+NOTES = ["Notes of {P}: {list}.", "{P} sold {list}.", "In the house of {P}: {list}."]
 
 
-def part_of(words: Words, goods: list, wanted: str, wording: int, unit: int, deals: int) -> tuple:
-    lines, found = [], []
-    for _ in range(deals):
-        good, n = words.random.choice(goods), words.number(2, 99)
-        lines.append(DEALS[wording].format(P=words.name(), n=n, unit=UNITS[unit], g=good))
-        if good == wanted:
-            found.append(str(n))
-    return f"Notes: {' '.join(lines)}\nFind: {wanted}\n", "+".join(found) or "0"
+def part_of(words: Words, wanted: str, wording: int, unit: int, lines: int) -> tuple:
+    """One part of the notes, and what is to be found in it: nothing, in one of five."""
+    goods = [good for good in words.goods_of(lines) if good != wanted]
+    if words.random.random() < 0.8:
+        goods.insert(words.random.randint(0, len(goods)), wanted)
+    numbers = {good: words.number(2, 999) for good in goods}
+    listed = ", ".join(f"{good} {number} {UNITS[unit]}" for good, number in numbers.items())
+    text = NOTES[wording].format(P=words.name(), list=listed)
+    return f"{text}\nFind: {wanted}\n", str(numbers.get(wanted, 0))
 
 
 def map_task(words: Words, is_long: bool) -> Task:
-    wording, unit = words.form("map", len(DEALS), len(UNITS))
-    goods = words.goods_of(words.random.randint(2, 3))
-    wanted = goods[0]
-    parts = [part_of(words, goods, wanted, wording, unit,
-                     words.random.randint(15, 30) if is_long else words.random.randint(2, 5))
+    wording, unit = words.form("map", len(NOTES), len(UNITS))
+    wanted = words.good()
+    parts = [part_of(words, wanted, wording, unit,
+                     words.random.randint(15, 30) if is_long else words.random.randint(2, 6))
              for _ in range(words.random.randint(2, 6))]
-    merge = Solution(merge_prompt([found for _, found in parts]), {})
     expression = "+".join(found for _, found in parts)
+    merge = Solution(f"Parts: {expression}\nTask: Add the parts.\n", {})
     answer = merge.answer(merge.calculate("I add the parts.", expression))
     transcripts = [[(prompt, f"Found: {found}")] for prompt, found in parts] + [merge.calls]
     return Task("map", "map", [prompt for prompt, _ in parts], [answer], transcripts)
-
-
-def merge_prompt(found: list) -> str:
-    return f"Parts: {'; '.join(found)}\nTask: Add the parts.\n"
 
 
 # ---- votes: sums in the head ---------------------------------------------------------------------
@@ -311,15 +309,17 @@ def vote_task(words: Words, is_long: bool) -> Task:
 
 # ---- chat ----------------------------------------------------------------------------------------
 
-def wordings_of(words: Words, questions: list) -> list:
-    return [question for question in questions if held_out(question) == (words.split == TEST)]
+def led(words: Words, questions: list) -> str:
+    """One of the questions behind one of the leads, as a composition of this split."""
+    while True:
+        line = words.random.choice(LEADS) + words.random.choice(questions)
+        if held_out(line) == (words.split == TEST):
+            return line
 
 
 def fact_line(words: Words) -> tuple:
-    facts = [fact for topic in FACTS.values() for fact in topic if wordings_of(words, fact[0])]
-    questions, answer, key = words.random.choice(facts)
-    return (words.random.choice(LEADS) + words.random.choice(wordings_of(words, questions)),
-            answer, key)
+    questions, answer, key = words.random.choice(words.random.choice(list(FACTS.values())))
+    return led(words, questions), answer, key
 
 
 def about_me(words: Words) -> tuple:
@@ -362,13 +362,13 @@ def bare_task(words: Words, is_long: bool) -> Task:
 # In a transcript one word in ten is a copy that could not be guessed; in a drill every one is.
 
 def item(words: Words) -> str:
-    return words.random.choice([words.name, lambda: words.goods_of(1)[0],
+    return words.random.choice([words.name, words.any_word, words.good,
                                 lambda: str(words.number(2, 9999))])()
 
 
 def say_drill(words: Words, is_long: bool) -> Task:
     items = " ".join(item(words) for _ in range(words.random.randint(2, 60 if is_long else 12)))
-    return Task("drill", "say", [], [], [[(f"Say: {items}\n", items)]])
+    return Task("drill", "say", [], [], [[(f"Say: {items}\n", f"Said: {items}")]])
 
 
 def find_drill(words: Words, is_long: bool) -> Task:
@@ -380,17 +380,31 @@ def find_drill(words: Words, is_long: bool) -> Task:
                 [[(f"Pairs: {text}\nFind: {good}\n", f"Found: {pairs[good]}")]])
 
 
+def sum_drill(words: Words, is_long: bool) -> Task:
+    """Sums of digits, as votes need them."""
+    del is_long
+    a, b, carried = (words.random.randint(0, most) for most in (9, 9, 1))
+    sign = words.random.choice("+-")
+    if sign == "-" and a < b + carried:
+        a += 10
+    first, rest = f"{a}{sign}{b}", f"{sign}{carried}" if words.random.random() < 0.5 else ""
+    value = eval(first + rest)
+    return Task("drill", "sum", [], [], [[(f"Count: {first}{rest}\n", f"Counted: {value}")]])
+
+
 # ---- drawing -------------------------------------------------------------------------------------
 
-MIX = [(table_task, 10), (plan_task, 4), (map_task, 2), (vote_task, 2), (chat_task, 3)]
-DRILLS = [(say_drill, 2), (find_drill, 1)]
-UNSCORED = [(bare_task, 1), (say_drill, 2), (find_drill, 1)]
+# What is measured, and what is trained: more of what is hard, and what no score counts.
+MEASURED = [(table_task, 10), (plan_task, 4), (map_task, 2), (vote_task, 2), (chat_task, 3)]
+DRILLS = [(say_drill, 2), (find_drill, 2), (sum_drill, 1)]
+TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 2), (vote_task, 6), (chat_task, 3),
+           (bare_task, 1)] + DRILLS
 
 
 def draw(split: str, seed, mix: list = None) -> Task:
-    """The task of this seed; train also gets what no score counts."""
+    """The task of this seed."""
     random = Random(f"{split}/{seed}")
-    makers, weights = zip(*(mix or (MIX + UNSCORED if split == TRAIN else MIX)))
+    makers, weights = zip(*(mix or (TRAINED if split == TRAIN else MEASURED)))
     make = random.choices(makers, weights)[0]
     is_long = random.randrange(LONG_OF) == 0
     return make(Words(split, random), is_long)

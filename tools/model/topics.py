@@ -2,7 +2,7 @@
 """What the model can chat about: a handful of topics in simple English.
 
 A fact is (questions, answer, key): the answer is right when it contains the key, in capitals or
-not. A question that is held out (words.py) is never trained; the others of its fact are.
+not.
 """
 
 FACTS = {
@@ -94,7 +94,9 @@ FACTS = {
     ],
 }
 
-LEADS = ["", "", "", "", "Please tell me. ", "I have a question. ", "One more thing. ", "So. "]
+# What may come before a question. A pair of lead and question that is held out is never trained.
+LEADS = ["", "", "Please tell me. ", "I have a question. ", "One more thing. ", "So. ", "Well. ",
+         "Here is one more. ", "I want to know. ", "Say, please. "]
 
 GREETINGS = [
     (["Hello.", "Hi.", "Good morning.", "Hello there."], "Hello! What can I do for you?", "Hello"),

@@ -21,7 +21,7 @@ BATCH_TOKENS = 4096         # many small steps: what takes long to learn is to c
 POOL_BATCHES = 32           # so many batches are drawn at once and sorted by length
 MATRIX_RATE, OTHER_RATE = 0.02, 3e-3
 RATE_LAST, WARM_STEPS = 0.02, 100       # of these rates, at the end
-DRILL_STEPS = 1500          # nothing but drills first, then fewer and fewer
+DRILL_STEPS = 900           # nothing but drills for half of them, then fewer and fewer
 SAY_EVERY = 50
 
 
@@ -149,7 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="vocabulary and checkpoint")
-    parser.add_argument("--steps", type=int, default=7000)
+    parser.add_argument("--steps", type=int, default=5500)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ GOODS = ("rice tea salt flour corn wheat sugar soap paint wool silk coal sand oa
          "honey milk oil glue clay wax rope wood paper cotton linen pepper coffee cocoa ginger "
          "garlic butter cheese bread fish meat juice water wine vinegar chalk iron copper tin "
          "zinc lead gravel cement ink leather yeast mustard jam syrup lime ash straw hay").split()
+CONSONANTS, VOWELS = "bcdfghjklmnpqrstvwxz", "aeiouy"
 UNITS = ("bags", "boxes", "jars", "crates", "tons")
 THINGS = "coins shells stamps pens cards beads nuts keys books cups stones seeds".split()
 
@@ -57,13 +58,28 @@ class Words:
     def names_of(self, count: int) -> list:
         return self.random.sample(self.names, count)
 
+    def any_word(self) -> str:
+        """Letters that can be spoken: so every piece of the vocabulary is copied somewhere."""
+        while True:
+            parts = [self.random.choice(CONSONANTS) + self.random.choice(VOWELS) +
+                     self.random.choice(["", "", self.random.choice(CONSONANTS)])
+                     for _ in range(self.random.randint(1, 3))]
+            word = "".join(parts)
+            word = word[self.random.random() < 0.2:]    # some begin with a vowel
+            if len(word) > 2 and held_out(word) == (self.split == TEST):
+                return word
+
+    def good(self) -> str:
+        return self.random.choice([lambda: self.random.choice(self.goods),
+                                   lambda: self.random.choice(self.goods),
+                                   lambda: self.random.choice(self.made), self.any_word])()
+
     def goods_of(self, count: int) -> list:
         """Real goods and made-up ones: what is new in a shop must be read, not known."""
-        made = sum(self.random.random() < 0.4 for _ in range(count))
-        made = max(made, count - len(self.goods))
-        chosen = self.random.sample(self.goods, count - made) + self.random.sample(self.made, made)
-        self.random.shuffle(chosen)
-        return chosen
+        chosen = {}
+        while len(chosen) < count:
+            chosen[self.good()] = True
+        return list(chosen)
 
     def number(self, low: int, high: int) -> int:
         """As many short numbers as long ones; single digits belong to both splits."""

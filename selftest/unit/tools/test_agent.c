@@ -65,17 +65,17 @@ static void test_a_loop_uses_its_tools_and_answers(void **state)
 {
     (void)state;
     begin(shop_task);
-    assert_int_equal(turn(SHOP, "Think: I need the price of rice.\nAct: lookup[rice price]"),
+    assert_int_equal(turn(SHOP, "Think: I need the price of rice.\nAct: lookup[ rice price ]"),
                      AGENT_TOOL);
     assert_string_equal(agent.observed, "12");
-    assert_int_equal(turn(SHOP "Think: I need the price of rice.\nAct: lookup[rice price]"
+    assert_int_equal(turn(SHOP "Think: I need the price of rice.\nAct: lookup[ rice price ]"
                           "\nObs: 12\n", "Act: calc[3*12]"), AGENT_TOOL);
     assert_string_equal(agent.observed, "36");
-    assert_over(turn(SHOP "Think: I need the price of rice.\nAct: lookup[rice price]\nObs: 12\n"
+    assert_over(turn(SHOP "Think: I need the price of rice.\nAct: lookup[ rice price ]\nObs: 12\n"
                      "Act: calc[3*12]\nObs: 36\n", "Answer: 36"), true, "36");
     assert_string_equal(agent.expected, "36");
     assert_string_equal(agent.record.bytes, SHOP
-                        "Think: I need the price of rice.\nAct: lookup[rice price]\nObs: 12\n"
+                        "Think: I need the price of rice.\nAct: lookup[ rice price ]\nObs: 12\n"
                         "Act: calc[3*12]\nObs: 36\nAnswer: 36");
 }
 
@@ -147,13 +147,13 @@ static const char map_task[] = "task map a\n> N: a\n-\n> N: b\n-\n> N: c\n= 15\n
 static void test_parts_are_found_at_once_and_merged(void **state)
 {
     static const char *const said[] = {"Found: 3+5", "Think: no.\nFound: 7", "Found: 0"};
-    static const char merge[] = "Parts: 3+5; 7; 0\nTask: Add the parts.\n";
+    static const char merge[] = "Parts: 3+5+7+0\nTask: Add the parts.\n";
     (void)state;
     begin(map_task);
     assert_int_equal(fan(said, 3), AGENT_GO_ON);
     assert_string_equal(agent.calls[1].prompt, "N: b\n");
     assert_int_equal(turn(merge, "Act: calc[3+5+7+0]"), AGENT_TOOL);
-    assert_over(turn("Parts: 3+5; 7; 0\nTask: Add the parts.\nAct: calc[3+5+7+0]\nObs: 15\n",
+    assert_over(turn("Parts: 3+5+7+0\nTask: Add the parts.\nAct: calc[3+5+7+0]\nObs: 15\n",
                      "Answer: 15"), true, "15");
     assert_non_null(strstr(agent.record.bytes, "N: b\nThink: no.\nFound: 7\n"));
 }
