@@ -166,20 +166,67 @@ static void test_call_that_ends_preempted_leaves_nothing_saved(void **state)
     }
 }
 
-static void test_row_that_failed_is_shared_with_nobody(void **state)
+/* Its first step looked well, but who knows; and whatever it is that ends the call. */
+static void test_call_that_failed_leaves_nothing_to_find(void **state)
 {
     (void)state;
-    struct bench *bench = fresh(SCHED_SHARING_ALL, 64, 0);
-    uint32_t call = call_of(bench, 1, 13, 5, 7);
-    assert_true(bench_launch(bench));
-    bench_compute(bench);
-    step_out(&bench->step, 0)->result = STEP_ROW_NOT_FINITE;
-    bench_cancel(bench, call);      /* whatever it is that ends the call */
-    bench_settle(bench, BENCH_UNIT);
-    uint32_t next = call_of(bench, 1, 13, 5, 7);
+    for (uint32_t is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        struct bench *bench = fresh(SCHED_SHARING_ALL, 64, 0);
+        uint32_t call = call_of(bench, 1, 13, 5, 7);
+        assert_true(bench_step(bench));
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        step_out(&bench->step, 0)->result = STEP_ROW_NOT_FINITE;
+        bench_at(bench, call)->cancel = is_cancelled == 1;
+        bench_settle(bench, BENCH_UNIT);
+        assert_int_equal(bench_at(bench, call)->state, CALL_FINISHED);
+        assert_int_equal(kvmem_free(&bench->kv), 64);
+        uint32_t next = call_of(bench, 1, 13, 5, 7);
+        run_all(bench);
+        assert_int_equal(bench_at(bench, next)->cached_tokens, 0);
+        assert_true(bench_tokens_are_right(bench_at(bench, next)));
+    }
+}
+
+static void test_what_nobody_may_share_is_not_kept_after_the_end(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_OFF, 64, 0);
+    call_of(bench, 1, 13, 5, 7);
     run_all(bench);
-    assert_int_equal(bench_at(bench, next)->cached_tokens, 0);
-    assert_true(bench_tokens_are_right(bench_at(bench, next)));
+    assert_int_equal(kvmem_free(&bench->kv), 64);
+}
+
+/* Pool of ten, eight of them taken. A call that comes next finds two blocks and does not fit: they
+ * go back at the rank of what the call was, preempted or new. */
+static void test_claim_that_came_to_nothing_goes_back_at_its_rank(void **state)
+{
+    (void)state;
+    for (uint32_t is_new = 0; is_new < 2; is_new++) {
+        struct sched_settings settings = bench_settings(SCHED_FCFS);
+        settings.sharing = SCHED_SHARING_PROGRAM;
+        struct bench *bench = bench_start(&settings, 10);
+        uint32_t large = call_of(bench, 1, 30, 5, 1);
+        bench_at(bench, large)->paused = true;
+        uint32_t call = call_of(bench, 2, 20, is_new == 1 ? 1 : 9, 2);
+        assert_true(bench_step(bench));
+        bench_at(bench, call)->paused = true;
+        bench_at(bench, large)->paused = false;
+        assert_true(bench_step(bench));
+        bench_at(bench, call)->paused = false;
+        call = is_new == 1 ? call_of(bench, 2, 20, 9, 2) : call;
+        uint64_t asked = bench->kv.counters.asked_tokens;
+        assert_true(bench_launch(bench));
+        assert_int_equal(step_header(&bench->step)->rows_count, 1);
+        assert_true(bench->kv.counters.asked_tokens > asked);
+        assert_int_equal(bench_at(bench, call)->kv_tokens, 0);
+        assert_int_equal(bench->kv.device.cached[KVMEM_SAVED].count, is_new == 1 ? 0 : 2);
+        assert_int_equal(bench->kv.device.cached[KVMEM_RETAINED].count, is_new == 1 ? 2 : 0);
+        bench_compute(bench);
+        bench_settle(bench, BENCH_UNIT);
+        run_all(bench);
+        assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    }
 }
 
 static void test_lost_worker_takes_the_cache_along(void **state)
@@ -276,7 +323,9 @@ int main(void)
         cmocka_unit_test(test_preempted_call_comes_back_from_the_host_without_recompute),
         cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
         cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
-        cmocka_unit_test(test_row_that_failed_is_shared_with_nobody),
+        cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
+        cmocka_unit_test(test_what_nobody_may_share_is_not_kept_after_the_end),
+        cmocka_unit_test(test_claim_that_came_to_nothing_goes_back_at_its_rank),
         cmocka_unit_test(test_lost_worker_takes_the_cache_along),
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),

@@ -99,6 +99,34 @@ static void test_standby_evicts_nobody(void **state)
     assert_int_equal(bench->stats.preemptions, 0);
 }
 
+/* Pool of 11: two calls with 3 and 4 blocks, which want 1 and 2 more, and a last one that has 4.
+ * When that one has ended, its blocks are there for the standby; when it was preempted, not. */
+static void test_standby_takes_what_was_retained_but_nothing_saved(void **state)
+{
+    (void)state;
+    for (uint32_t is_saved = 0; is_saved < 2; is_saved++) {
+        struct sched_settings settings = bench_settings(SCHED_FCFS);
+        settings.steps_per_plan = N;
+        settings.standby_calls = 4;
+        settings.sharing = SCHED_SHARING_PROGRAM;
+        struct bench *bench = bench_start(&settings, 11);
+        uint32_t first = bench_call(bench, 2, 4, 12);
+        uint32_t second = bench_call(bench, 3, 8, 16);
+        bench_at(bench, first)->paused = bench_at(bench, second)->paused = true;
+        uint32_t last = bench_call(bench, 1, 8, is_saved == 1 ? 16 : 8);
+        assert_true(bench_step(bench));
+        bench_at(bench, first)->paused = bench_at(bench, second)->paused = false;
+        assert_true(bench_step(bench));
+        bench->sched.settings.batch_calls = 1;
+        assert_true(bench_launch(bench));
+        assert_int_equal(bench_at(bench, last)->preemptions, is_saved);
+        assert_int_equal(bench_at(bench, second)->preemptions, 0);
+        assert_int_equal(step_header(&bench->step)->rows_count, is_saved == 1 ? 1 : 2);
+        bench_compute(bench);
+        bench_settle(bench, BENCH_UNIT);
+    }
+}
+
 static void test_standby_that_is_cancelled_or_late_ends_with_the_step(void **state)
 {
     (void)state;
@@ -180,12 +208,21 @@ static void test_standbys_save_steps_and_change_no_token(void **state)
     assert_true(steps[1] < steps[0]);
 }
 
-/* Two calls: one that will fill a batch of one, and one that has been swapped out. The blocks of
- * the third one, which did that, are free again. */
+/* What has ended leaves nothing cached. */
+static void forget_retained(struct bench *bench)
+{
+    bench->now_us += 100 * BENCH_UNIT;
+    bench_intake(bench);
+    assert_int_equal(kvmem_free(&bench->kv), 12);
+}
+
+/* Two calls: one that will fill a batch of one, and one that has been swapped out by a third one,
+ * whose history fills the device. */
 static struct bench *with_swapped_call(bool prefetch, uint32_t *first, uint32_t *swapped)
 {
     struct sched_settings settings = bench_settings(SCHED_FCFS);
     settings.prefetch = prefetch;
+    settings.sharing = SCHED_SHARING_PROGRAM;
     settings.batch_calls = 1;
     struct kvmem_settings kv = bench_kv(12);
     kv.host_blocks = 16;
@@ -200,9 +237,6 @@ static struct bench *with_swapped_call(bool prefetch, uint32_t *first, uint32_t 
     while (bench_step(bench)) {
     }
     assert_int_equal(bench_at(bench, *swapped)->preemptions, 1);
-    bench->now_us += 100 * BENCH_UNIT;
-    bench_intake(bench);
-    assert_int_equal(kvmem_free(&bench->kv), 12);
     bench_at(bench, *first)->paused = bench_at(bench, *swapped)->paused = false;
     return bench;
 }
@@ -214,6 +248,7 @@ static void test_prefetched_call_is_resident_when_its_turn_comes(void **state)
         uint32_t first = CALL_NONE;
         uint32_t swapped = CALL_NONE;
         struct bench *bench = with_swapped_call(prefetch == 1, &first, &swapped);
+        forget_retained(bench);
         assert_true(bench_launch(bench));
         assert_int_equal(step_header(&bench->step)->rows_count, 1);
         assert_int_equal(step_header(&bench->step)->moves_count, prefetch == 1 ? 3 : 0);
@@ -237,6 +272,18 @@ static void test_prefetched_call_is_resident_when_its_turn_comes(void **state)
     }
 }
 
+static void test_prefetch_takes_free_blocks_only(void **state)
+{
+    (void)state;
+    uint32_t first = CALL_NONE;
+    uint32_t swapped = CALL_NONE;
+    struct bench *bench = with_swapped_call(true, &first, &swapped);
+    assert_true(kvmem_free(&bench->kv) < 3);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench->stats.prefetched_calls, 0);
+    assert_int_equal(bench_at(bench, swapped)->kv_tokens, 0);
+}
+
 /* Its blocks are still being moved in when it ends, or the worker dies. */
 static void test_prefetched_call_may_end_before_its_turn(void **state)
 {
@@ -245,6 +292,7 @@ static void test_prefetched_call_may_end_before_its_turn(void **state)
         uint32_t first = CALL_NONE;
         uint32_t swapped = CALL_NONE;
         struct bench *bench = with_swapped_call(true, &first, &swapped);
+        forget_retained(bench);
         assert_true(bench_launch(bench));
         if (is_lost == 1) {
             bench_lose(bench);
@@ -270,11 +318,13 @@ int main(void)
         cmocka_unit_test(test_standby_pays_for_its_rounds_and_waited_before),
         cmocka_unit_test(test_no_standby_where_a_step_has_one_round),
         cmocka_unit_test(test_standby_evicts_nobody),
+        cmocka_unit_test(test_standby_takes_what_was_retained_but_nothing_saved),
         cmocka_unit_test(test_standby_that_is_cancelled_or_late_ends_with_the_step),
         cmocka_unit_test(test_standby_with_a_bad_out_fails_alone),
         cmocka_unit_test(test_lost_step_and_shutdown_charge_no_standby),
         cmocka_unit_test(test_standbys_save_steps_and_change_no_token),
         cmocka_unit_test(test_prefetched_call_is_resident_when_its_turn_comes),
+        cmocka_unit_test(test_prefetch_takes_free_blocks_only),
         cmocka_unit_test(test_prefetched_call_may_end_before_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
