@@ -227,7 +227,8 @@ enum boot_exit boot_check_memory(const struct boot *boot)
     fflush(stdout);
     log_event(LOG_ERROR,
               "boot failed: the memory plan needs %.1f MiB and %.1f MiB are available: lower "
-              "limits.calls, limits.connections, limits.context_tokens or kv.device_blocks",
+              "limits.calls, limits.connections, limits.context_tokens, kv.device_blocks or "
+              "kv.host_ratio",
               mib(needed), mib(bound));
     return BOOT_EXIT_MEMORY;
 }

@@ -121,6 +121,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     sched_settings_fill(&sched, settings->options, limits);
     kvmem_settings_fill(&kv, limits);
     net_settings_fill(&net, settings, world);
+    world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
     kvmem_init(&loop->kv, &kv, arena);

@@ -6,8 +6,9 @@
  *   pass 1   off the device       (a block that one move leaves may be filled by another)
  *   pass 2   onto the device
  *
- * Each thread takes a share of the list; in it, moves whose blocks lie side by side on both tiers
- * are one copy. Nobody begins a pass before everybody has ended the one before.
+ * Each thread takes a share of each pass (of the list as a whole it would be idle in one of them:
+ * the core writes all that leave before all that come); in it, moves whose blocks lie side by side
+ * on both tiers are one copy. Nobody begins a pass before everybody has ended the one before.
  *
  * Invariants: a copy never crosses from one array into the other; within a pass no block is read
  * and written, so the shares may run in any order.
@@ -52,24 +53,40 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
     return count;
 }
 
+static uint32_t count_of_pass(const struct kernels *k, bool is_out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
+        count += is_of_pass(k, &step_moves(k->step)[i], is_out);
+    }
+    return count;
+}
+
 static void run_pass(struct kernels *k, uint32_t thread, bool is_out)
 {
     const struct step_move *moves = step_moves(k->step);
     struct kernels_share share =
-        kernels_share(step_header(k->step)->moves_count, thread, k->threads.crew);
-    for (uint32_t i = share.first; i < share.end;) {
-        uint32_t count = 1;
-        if (is_of_pass(k, &moves[i], is_out)) {
-            count = run_length(k, i, share.end, is_out);
-            memcpy(block_at(k, moves[i].to), block_at(k, moves[i].from),
-                   count * k->kv_block_floats * sizeof(float));
+        kernels_share(count_of_pass(k, is_out), thread, k->threads.crew);
+    uint32_t at = 0;                /* moves of this pass before moves[i] */
+    for (uint32_t i = 0; at < share.end;) {
+        if (at < share.first || !is_of_pass(k, &moves[i], is_out)) {
+            at += is_of_pass(k, &moves[i], is_out);
+            i++;
+            continue;
         }
+        uint32_t count = run_length(k, i, i + (share.end - at), is_out);
+        memcpy(block_at(k, moves[i].to), block_at(k, moves[i].from),
+               count * k->kv_block_floats * sizeof(float));
+        at += count;
         i += count;
         if (thread == 0) {
             *k->heartbeat += 1;
         }
     }
     kernels_threads_wait(&k->threads);
+    if (thread == 0) {
+        *k->heartbeat += 1;
+    }
 }
 
 void kernels_moves(struct kernels *kernels, uint32_t thread)

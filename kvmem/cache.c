@@ -105,6 +105,19 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
     return positions;
 }
 
+/* The block gets this name. A copy on the host has had its day: it would stay at the rank of a call
+ * that is back, and nobody would lower it when the call ends. */
+static void name_block(struct kvmem *kv, uint32_t block, const struct kvmem_name *name)
+{
+    uint32_t copy = kvmem_name_find(kv, name, &kv->host);
+    kvmem_name_set(kv, block, name);
+    if (copy != KVMEM_BLOCK_NONE && kv->blocks[copy].state == KVMEM_CACHED) {
+        kvmem_tier_uncache(kv, copy);
+        kvmem_name_clear(kv, copy);
+        kvmem_tier_release(kv, copy);
+    }
+}
+
 void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions)
 {
     uint32_t block_tokens = kv->settings.block_tokens;
@@ -126,7 +139,7 @@ void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint3
             kvmem_tier_release(kv, table[index]);
             table[index] = equal;
         } else {
-            kvmem_name_set(kv, table[index], &name);
+            name_block(kv, table[index], &name);
             kv->blocks[table[index]].state = KVMEM_SHARED;
         }
     }
@@ -150,7 +163,7 @@ static void name_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens
         kvmem_name_clear(kv, equal);
         kvmem_tier_release(kv, equal);
     }
-    kvmem_name_set(kv, block, &name);
+    name_block(kv, block, &name);
 }
 
 static void keep_block(struct kvmem *kv, uint32_t block, enum kvmem_rank rank, uint64_t now_us)
@@ -175,7 +188,7 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
     struct kvmem_call *record = &kv->calls[call];
     kv->now_us = now_us > kv->now_us ? now_us : kv->now_us;
     if (rank == KVMEM_RETAINED && kv->settings.retain_drop_us == 0) {
-        kvmem_drop(kv, call);
+        kvmem_forget(kv, call);
         return;
     }
     kvmem_settle(kv, call, tokens, positions);

@@ -49,6 +49,8 @@ struct kvmem_settings {
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
+    uint64_t hash_key;              /* where every hash begins: a secret of this boot, or clients
+                                       could choose tokens that all hash alike */
     /* An ended call's contents, by their age since they were given up; device <= host <= drop. */
     uint64_t retain_device_us;      /* from this age they leave the device for the host, if any */
     uint64_t retain_host_us;        /* from this age no call waits for their move: under pressure
@@ -156,6 +158,9 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
 /* Gives up all blocks of the call; what only it held on the device is forgotten (it may be wrong);
  * what it has pinned on the host is cached as before. */
 void kvmem_drop(struct kvmem *kv, uint32_t call);
+/* Gives up all blocks of the call; what only it held is forgotten, what it has pinned too: nobody
+ * will come for it. */
+void kvmem_forget(struct kvmem *kv, uint32_t call);
 /* Once for each plan, after the reserves: retained contents past their deadlines leave the device
  * (a bounded number) or are forgotten. Moves only travel with steps: without one (`step_follows`
  * false: the engine has nothing to do) it only forgets what must be gone, and makes no move. */

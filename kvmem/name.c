@@ -9,7 +9,8 @@
  * whatever collides.
  *
  * Invariants: at most one block of each tier has a given name; identities are never given twice.
- * Bounds: a chain has one block on average (there are as many heads as blocks, or more).
+ * Bounds: a chain has one block on average (there are as many heads as blocks, or more), whatever
+ * clients send: without settings.hash_key nobody can tell which tokens meet in a chain.
  * Why not trust the hash: tokens come from clients, and a wrong hit would show one the text of
  * another.
  */
@@ -38,7 +39,7 @@ struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32
 {
     if (index == 0) {
         uint64_t salt = kv->calls[call].salt;
-        return (struct kvmem_name){.hash = mix(UINT64_C(0x6b766d656d), salt), .before = salt};
+        return (struct kvmem_name){.hash = mix(kv->settings.hash_key, salt), .before = salt};
     }
     const struct kvmem_block *before = &kv->blocks[kvmem_table_of(kv, call)[index - 1]];
     ASSERT(before->fill == kv->settings.block_tokens && before->index == index - 1);

@@ -198,7 +198,7 @@ static void drop_block(struct kvmem *kv, uint32_t block)
         ASSERT(dropped->state == KVMEM_SHARED);
         return;
     }
-    if (dropped->state == KVMEM_PINNED) {
+    if (dropped->state == KVMEM_PINNED && dropped->fill > 0) {
         kvmem_tier_cache(kv, block);
         return;
     }
@@ -219,6 +219,17 @@ void kvmem_drop(struct kvmem *kv, uint32_t call)
         table[index] = TABLE_POISON;
     }
     *record = (struct kvmem_call){0};
+}
+
+void kvmem_forget(struct kvmem *kv, uint32_t call)
+{
+    const uint32_t *table = kvmem_table_of(kv, call);
+    for (uint32_t i = 0; i < kvmem_call_blocks(kv, call); i++) {
+        if (kvmem_is_host(kv, table[i])) {
+            kvmem_name_clear(kv, table[i]);
+        }
+    }
+    kvmem_drop(kv, call);
 }
 
 void kvmem_lost(struct kvmem *kv)

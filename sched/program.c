@@ -6,10 +6,10 @@
  *   idle --end, stale or evicted--> free
  *
  * A call starts its program by itself, so PROGRAM_START only matters for its answer. A program that
- * is forgotten loses its service and starts again at the top: the price of a bounded table. With a
- * half-life the past fades instead: service is halved when somebody needs it, once for each whole
- * half-life since the last time, so no pass goes over the table. What a table or an answer shows
- * may be older than that.
+ * is forgotten loses its service and starts again at the top, and without the KV of its past: its
+ * salt is a new one. That is the price of a bounded table. With a half-life the past fades instead:
+ * service is halved when somebody needs it, once for each whole half-life since the last time, so
+ * no pass goes over the table. What a table or an answer shows may be older than that.
  * Invariants: an entry is on the free list, or in exactly one hash chain; in the list of the idle
  * exactly when it has no open call; that list is in the order in which programs became idle, so
  * both the stale and the victim are its head.
@@ -123,7 +123,8 @@ static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
     ASSERT(index != SCHED_PROGRAM_NONE);
     sched->program_free = program->hash_next;
     *program = (struct program){.in_use = true, .first_call = CALL_NONE, .started_us = now_us,
-                                .halved_us = now_us, .hash_next = *chain};
+                                .halved_us = now_us, .salt = ++sched->program_salt,
+                                .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
     *chain = index;
     idle_append(sched, index, now_us);

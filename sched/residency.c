@@ -8,8 +8,10 @@
  *       +----- give_back ---+------ drop ------+
  *
  *   salt   sharing off: one for each call, so it finds its own blocks after a preemption and nobody
- *          else does; program: a hash of the program's id; all: one for everybody
- *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED
+ *          else does; program: one for each entry that the process table ever had; all: one for
+ *          everybody. Numbers, not hashes: no two are equal by chance or by the choice of an id
+ *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED.
+ *          Without retention all that is cached is some preempted call's, whoever looks at it
  *
  * Who has blocks joins the list of residents when the plan's cursor comes past it (queue.c); it
  * leaves it here.
@@ -20,18 +22,16 @@
  */
 #include "sched/residency.h"
 
-#include "appliance/base/fnv.h"
 #include "sched/queue.h"
 
 static uint64_t salt_of(const struct sched *sched, uint32_t call_index)
 {
     const struct call *call = sched_call(sched, call_index);
-    uint32_t one[2] = {call_index, call->generation};
     switch (sched->settings.sharing) {
     case SCHED_SHARING_OFF:
-        return fnv_add(FNV_START, one, sizeof one);
+        return (uint64_t)call_index << 32 | call->generation;
     case SCHED_SHARING_PROGRAM:
-        return fnv_add(FNV_START, call->program_id, CALL_PROGRAM_ID_BYTES);
+        return sched->programs[call->program].salt;
     case SCHED_SHARING_ALL:
         break;
     }
@@ -77,10 +77,11 @@ void sched_residency_claim(struct sched *sched, uint32_t call_index)
 
 void sched_residency_give_back(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
-    bool has_run = sched_call(sched, call_index)->computed_tokens > 0;
+    bool is_saved = sched_call(sched, call_index)->computed_tokens > 0 ||
+                    sched->kv->settings.retain_drop_us == 0;
     if (sched_residency_has(sched, call_index)) {
         leave(sched, call_index);
-        keep(sched, call_index, has_run ? KVMEM_SAVED : KVMEM_RETAINED, now_us);
+        keep(sched, call_index, is_saved ? KVMEM_SAVED : KVMEM_RETAINED, now_us);
     }
 }
 
@@ -135,7 +136,10 @@ void sched_residency_end(struct sched *sched, uint32_t call_index, bool wrong, u
     } else if (call->computed_tokens > 0) {
         claim(sched, call_index);
     }
-    if (sched_residency_has(sched, call_index)) {
+    if (sched->settings.sharing == SCHED_SHARING_OFF) {
+        kvmem_forget(sched->kv, call_index);
+        sched_call(sched, call_index)->kv_tokens = 0;
+    } else if (sched_residency_has(sched, call_index)) {
         keep(sched, call_index, KVMEM_RETAINED, now_us);
     }
 }

@@ -77,6 +77,7 @@ struct program {
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
     uint64_t halved_us;             /* private: service_us is up to date with this time */
+    uint64_t salt;                  /* private: names its KV: never given twice */
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
     uint32_t idle_next, idle_prev;  /* private: idle programs, oldest first */
     uint64_t idle_since_us;         /* private: since when it has had no open call */
@@ -116,6 +117,7 @@ struct sched {
     bool step_in_flight;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
+    uint64_t program_salt;          /* of the program that started last */
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
     uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */

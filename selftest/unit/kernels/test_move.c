@@ -117,6 +117,25 @@ static void test_moves_copy_out_before_in(void **state)
     }
 }
 
+/* As the core writes them: all that leave, then all that come. Only the first thread shows life. */
+static void test_each_thread_has_a_share_of_both_passes(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 2);
+    for (uint32_t i = 0; i < 8; i++) {
+        move(&rig, i * 2, 128 + i * 2);             /* no two are one copy */
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        move(&rig, 128 + 16 + i * 2, 32 + i * 2);
+    }
+    rig.kernels->phase_work_min = 0;
+    uint64_t heartbeat = rig.heartbeat;
+    kernels_run(rig.kernels, &rig.step);
+    assert_int_equal(rig.heartbeat - heartbeat, 8 / 2 + 1 + 8 / 2 + 1);
+    kernels_stop(rig.kernels);
+}
+
 static void test_moves_within_a_tier_are_our_bug(void **state)
 {
     (void)state;
@@ -185,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moves_copy_out_before_in),
+        cmocka_unit_test(test_each_thread_has_a_share_of_both_passes),
         cmocka_unit_test(test_moves_within_a_tier_are_our_bug),
         cmocka_unit_test(test_swapped_call_says_the_same_bits),
     };

@@ -237,6 +237,27 @@ static void test_recomputed_content_takes_the_identity_of_its_copy(void **state)
     assert_true(kvmem_is_host(&rig->kv, rig_block(rig, 2, 1)));
 }
 
+/* A copy that nobody will lower in rank when the call ends would keep others off the host. */
+static void test_recomputed_content_leaves_no_copy_on_the_host(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(6, 4);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
+    rig_run(rig, 0, rig_tokens(200), 24);           /* all three on the host */
+    rig_drop(rig, 0);
+    assert_int_equal(rig_claim(rig, 0, tokens, 13), 12);            /* pins them */
+    assert_int_equal(rig_claim(rig, 1, tokens, 13), 0);
+    rig_reserve(rig, 1, 12);
+    rig_drop(rig, 0);
+    assert_int_equal(kvmem_host_used(&rig->kv), 3);
+    rig_step(rig);
+    rig_settle(rig, 1, tokens, 12);
+    assert_int_equal(kvmem_host_used(&rig->kv), 0);
+    rig_keep(rig, 1, tokens, 12, KVMEM_RETAINED, 2);
+    assert_int_equal(rig_claim(rig, 2, tokens, 13), 12);
+}
+
 static void test_collisions_are_compared_in_full(void **state)
 {
     (void)state;
@@ -267,6 +288,49 @@ static void test_check_sees_what_is_wrong(void **state)
     expect_assert_failure(kvmem_check(&rig->kv));
 }
 
+/* How many blocks the longest chain has when calls have left one block each, of these tokens. */
+static uint32_t longest_chain(uint64_t hash_key, uint32_t (*tokens)[BLOCK_TOKENS],
+                              uint32_t count)
+{
+    struct kvmem_settings settings = rig_settings(64, 0);
+    settings.hash_key = hash_key;
+    struct rig *rig = rig_start(&settings);
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rig_run(rig, 0, tokens[i], BLOCK_TOKENS);
+        rig_keep(rig, 0, tokens[i], BLOCK_TOKENS, KVMEM_RETAINED, 1);
+    }
+    for (uint32_t i = 0; i <= rig->kv.hash_mask; i++) {
+        uint32_t length = 0;
+        uint32_t block = rig->kv.hash[i];
+        for (; block != KVMEM_BLOCK_NONE; block = rig->kv.blocks[block].chain_next) {
+            length++;
+        }
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* A client that knew the key could fill one chain, and each look-up in it would cost as much as the
+ * pool is large. */
+static void test_tokens_that_meet_under_one_key_part_under_another(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(64, 0);
+    uint32_t tokens[16][BLOCK_TOKENS] = {{0}};
+    uint32_t candidate = 0;
+    for (uint32_t i = 0; i < 16; candidate++) {
+        for (uint32_t j = 0; j < BLOCK_TOKENS; j++) {
+            tokens[i][j] = candidate + j;
+        }
+        struct kvmem_name name = kvmem_name_begin(&rig->kv, 0, 0);
+        kvmem_name_extend(&name, tokens[i], BLOCK_TOKENS);
+        i += ((name.hash ^ (name.hash >> 40)) & rig->kv.hash_mask) == 7;
+    }
+    assert_int_equal(longest_chain(0, tokens, 16), 16);
+    assert_true(longest_chain(UINT64_C(0x5eed5eed5eed5eed), tokens, 16) <= 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,7 +350,9 @@ int main(void)
         cmocka_unit_test(test_claim_that_is_given_back_is_found_again),
         cmocka_unit_test(test_drop_forgets_what_only_the_call_held),
         cmocka_unit_test(test_recomputed_content_takes_the_identity_of_its_copy),
+        cmocka_unit_test(test_recomputed_content_leaves_no_copy_on_the_host),
         cmocka_unit_test(test_collisions_are_compared_in_full),
+        cmocka_unit_test(test_tokens_that_meet_under_one_key_part_under_another),
         cmocka_unit_test(test_check_sees_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@
  */
 #include "selftest/unit/sched/bench.h"
 
+#include "appliance/base/fnv.h"
+
 static struct bench *fresh(enum sched_sharing sharing, uint32_t blocks, uint32_t host_blocks)
 {
     struct sched_settings settings = bench_settings(SCHED_PLAS);
@@ -84,6 +86,46 @@ static void test_sharing_decides_who_finds_an_equal_beginning(void **state)
     }
 }
 
+/* Program ids are the clients' choice: these two have the same FNV-1a digest. */
+static void test_programs_do_not_meet_whatever_their_ids_are(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {
+        "alice-secret-id!",
+        "\x10\x53\xda\xd1\xea\x69\xd8\x61\xa4\x29\xe0\x35\x5c\xaf\xe0\x0f"};
+    assert_true(fnv_add(FNV_START, ids[0], CALL_PROGRAM_ID_BYTES) ==
+                fnv_add(FNV_START, ids[1], CALL_PROGRAM_ID_BYTES));
+    static const struct { uint32_t program, found; } calls[] = {{0, 0}, {1, 0}, {0, 12}, {1, 12}};
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 64, 0);
+    for (uint32_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        uint32_t call = bench_take(bench, 0, 13, 2, 7);
+        memcpy(bench_at(bench, call)->program_id, ids[calls[i].program], CALL_PROGRAM_ID_BYTES);
+        bench_send(bench, call);
+        bench_intake(bench);
+        run_all(bench);
+        assert_int_equal(bench_at(bench, call)->cached_tokens, calls[i].found);
+    }
+}
+
+/* Who starts under the id of a program that has ended is another program. */
+static void test_the_end_of_a_program_ends_its_history(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 64, 0);
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    bench_program_id(1, id);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t call = call_of(bench, 1, 13, 2, 7);
+        run_all(bench);
+        assert_int_equal(bench_at(bench, call)->cached_tokens, 0);
+        struct command end = {.kind = COMMAND_PROGRAM_END};
+        memcpy(end.program_id, id, sizeof id);
+        exchange_command(&bench->exchange, &end);
+        bench_intake(bench);
+        assert_int_equal(bench->stats.programs_ended, i + 1);
+    }
+}
+
 static void test_calls_that_run_at_once_share_full_blocks(void **state)
 {
     (void)state;
@@ -142,6 +184,56 @@ static void test_without_a_host_tier_it_is_recomputed(void **state)
     assert_int_equal(bench->stats.restored_tokens, 8);
     assert_int_equal(bench->stats.recomputed_tokens, 22 - 8);
     assert_int_equal(bench->stats.swap_out_blocks, 0);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+static struct bench *without_retention(enum sched_sharing sharing)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.sharing = sharing;
+    struct kvmem_settings kv = bench_kv(10);
+    kv.host_blocks = 16;
+    kv.retain_device_us = kv.retain_host_us = kv.retain_drop_us = 0;
+    return bench_start_kv(&settings, &kv);
+}
+
+/* Ended calls' contents are not kept, and neither are those of one that ended on the host. */
+static void test_without_retention_ended_calls_leave_nothing_on_any_tier(void **state)
+{
+    (void)state;
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_ALL; sharing++) {
+        struct bench *bench = without_retention((enum sched_sharing)sharing);
+        uint32_t call = preempted_call(bench, 36);
+        assert_int_equal(kvmem_host_used(&bench->kv), 6);
+        bench_cancel(bench, call);
+        bench_intake(bench);
+        assert_true(sched_is_idle(&bench->sched));
+        assert_int_equal(kvmem_host_used(&bench->kv), 0);
+        assert_int_equal(kvmem_free(&bench->kv), 10);
+        sched_check(&bench->sched);
+    }
+}
+
+/* A call that looks at them and does not fit leaves the contents to the one that will be back. */
+static void test_claim_in_vain_takes_nothing_from_a_preempted_call(void **state)
+{
+    (void)state;
+    struct bench *bench = without_retention(SCHED_SHARING_PROGRAM);
+    uint32_t call = call_of(bench, 1, 20, 12, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    bench_at(bench, call)->paused = true;
+    call_of(bench, 2, 28, 4, 4);
+    uint32_t vain = call_of(bench, 1, 20, 12, 3);   /* finds 12 positions, and no room */
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, call)->preemptions, 1);
+    assert_int_equal(bench_at(bench, vain)->computed_tokens, 0);
+    assert_true(bench->kv.counters.claimed_tokens >= 12);
+    bench_cancel(bench, vain);
+    bench_at(bench, call)->paused = false;
+    run_all(bench);
+    assert_int_equal(bench->stats.recomputed_tokens, 0);
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
 }
 
@@ -319,9 +411,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next_call_of_a_program_computes_its_new_tokens_only),
         cmocka_unit_test(test_sharing_decides_who_finds_an_equal_beginning),
+        cmocka_unit_test(test_programs_do_not_meet_whatever_their_ids_are),
+        cmocka_unit_test(test_the_end_of_a_program_ends_its_history),
         cmocka_unit_test(test_calls_that_run_at_once_share_full_blocks),
         cmocka_unit_test(test_preempted_call_comes_back_from_the_host_without_recompute),
         cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
+        cmocka_unit_test(test_without_retention_ended_calls_leave_nothing_on_any_tier),
+        cmocka_unit_test(test_claim_in_vain_takes_nothing_from_a_preempted_call),
         cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
         cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
         cmocka_unit_test(test_what_nobody_may_share_is_not_kept_after_the_end),
