@@ -183,6 +183,12 @@ bench: all $(BENCH) build/model-15m.gguf build/model-110m.gguf  ## speed; agents
 	$(B)/bench $(EMBEDDED)
 	$(if $(filter appliance/%,$(EMBEDDED)),PYTHONDONTWRITEBYTECODE=1 tools/model/eval)
 
+# ---- the papers' figures in the lab --------------------------------------------------------------
+.PHONY: lab
+TRACES ?= ../shared/traces
+lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--quick for less
+	PYTHONDONTWRITEBYTECODE=1 python3 tools/lab/results --traces $(TRACES) $(LAB)
+
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: fuzz fuzzers soak
 FUZZ := ini gguf vocab wire frame sdk text

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""Offline: all programs at once, and when the last one ends (Fig. 16)."""
+import plot
+from latency import BIG_HOST, FREE
+from page import table
+
+PROGRAMS = (1000, 2000, 3000, 4000)
+MACHINES = {"host 1.2 TB": BIG_HOST, "host 64 GiB": ()}
+NAMES = {"vllm": ("vllm", ()), "vllm-opt": ("vllm-opt", ()), "mlfq": ("mlfq", ()),
+         "mlfq, free": ("mlfq", FREE), "agentix": ("agentix", ()),
+         "agentix, free": ("agentix", FREE)}
+
+
+def fill(page, runs, quick):
+    sizes = PROGRAMS[::2] if quick else PROGRAMS
+
+    def one(machine, name, programs):
+        system, words = NAMES[name]
+        return runs.run("sharegpt", system, "--offline", "--programs", programs,
+                        *MACHINES[machine], *words)
+    got = runs.each(one, [(m, n, p) for m in MACHINES for n in NAMES for p in sizes])
+    panels, rows = [], []
+    for machine in MACHINES:
+        lines = {name: [(p, got[machine, name, p]["makespan_s"]) for p in sizes
+                        if got[machine, name, p]] for name in NAMES}
+        panels.append({"title": machine, "x": "programs", "y": "makespan, s", "lines": lines})
+        for name in NAMES:
+            results = [got[machine, name, p] for p in sizes]
+            last = results[-1]
+            rows.append([machine, name, *(f"{r['makespan_s']:,.0f}" if r else "refused"
+                                          for r in results),
+                         *(("-",) * 3 if not last else
+                           (f"{last['prefix_hit_ratio']:.2f}", f"{last['preemptions']:,}",
+                            f"{last['swap_in_blocks']:,}"))])
+    page.plot("fig16", plot.lines(panels))
+    page["makespans"] = table(["machine", "", *(f"{p:,}" for p in sizes), "prefix hits",
+                               "preemptions", "blocks in"], rows)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Runs of build/agentix-lab: words in, its JSON out.
+
+The same words, program and trace give the same bytes, so a result is kept under build/ with a name
+made of all three; after a change of the program nothing old is found. Runs go on as many threads
+as asked for, each of which waits for one process."""
+import hashlib
+import json
+import math
+import os
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+REFUSED, USAGE = 3, 2
+SYSTEMS = ("vllm", "vllm-opt", "mlfq", "agentix")
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class Runs:
+    def __init__(self, program, traces, kept, jobs):
+        self.program, self.traces, self.kept, self.jobs = program, traces, kept, jobs
+        self.count, self.digests = 0, {program: digest(program)}
+        os.makedirs(kept, exist_ok=True)
+
+    def trace(self, name):
+        return os.path.join(self.traces, name + ".trace")
+
+    def key(self, trace, words):
+        path = self.trace(trace)
+        if path not in self.digests:
+            self.digests[path] = digest(path)
+        parts = [self.digests[self.program], self.digests[path], *words]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    def run(self, trace, system, *words):
+        """One run; None where a call was refused. A system is also a policy, for agentix's rest."""
+        words = ["--system" if system in SYSTEMS else "--policy", system, *map(str, words)]
+        kept = os.path.join(self.kept, self.key(trace, words) + ".json")
+        if not os.path.exists(kept):
+            self.count += 1
+            fresh = f"{kept}.{threading.get_ident()}"
+            done = subprocess.run([self.program, "--trace", self.trace(trace), *words,
+                                   "--json", fresh], capture_output=True, text=True)
+            if done.returncode not in (0, REFUSED):
+                raise RuntimeError(f"{' '.join([trace, *words])}: {done.stderr.strip()}")
+            os.replace(fresh, kept)
+        with open(kept, encoding="utf-8") as file:
+            result = json.load(file)
+        return result if result["refused_calls"] == 0 else None
+
+    def window(self, trace, system, rate, seconds, *words):
+        """The programs that arrive in so many seconds, repeated as often as it takes."""
+        programs = max(20, round(rate * seconds))
+        return self.run(trace, system, "--rate", f"{rate:.6g}", "--programs", programs, *words)
+
+    def has(self, trace, policy):
+        """Whether this build knows the policy."""
+        done = subprocess.run([self.program, "--trace", self.trace(trace), "--policy", policy,
+                               "--programs", "1"], capture_output=True, text=True)
+        return done.returncode != USAGE
+
+    def each(self, function, items):
+        """function(*item) for each item; the items side by side."""
+        items = list(items)
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return dict(zip(items, pool.map(lambda item: function(*item), items)))
+
+    def highest_rate(self, latency, bound, known, precision=1.04):
+        """The highest rate at which latency(rate) is at most the bound, from rates that are known
+        (or one to begin with); 0: not even a hundredth of the lowest. Latency need not grow with
+        the rate everywhere: this is the crossing above the last known rate that keeps it."""
+        def keeps(rate):
+            value = latency(rate)
+            return value is not None and value <= bound
+        known = sorted(known)
+        low = max(filter(keeps, known), default=0)
+        high = next((rate for rate in known if rate > low), 0)
+        while not high:
+            low, high = (low * 1.25, 0) if keeps(low * 1.25) else (low, low * 1.25)
+        while not low and high > known[0] / 100:
+            low, high = (high / 1.25, high) if keeps(high / 1.25) else (0, high / 1.25)
+        while low and high > low * precision:
+            rate = math.sqrt(low * high)
+            low, high = (rate, high) if keeps(rate) else (low, rate)
+        return low
