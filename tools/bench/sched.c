@@ -217,10 +217,14 @@ static void turn(uint32_t live, uint32_t *arriving)
     *arriving = ended;
 }
 
-static int by_size(const void *a, const void *b)
+/* Puts a run where it belongs among the `count` sorted ones before it. */
+static void insert(double *runs, uint32_t count, double run)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    while (count > 0 && runs[count - 1] > run) {
+        runs[count] = runs[count - 1];
+        count--;
+    }
+    runs[count] = run;
 }
 
 static void measure(const char *name, uint32_t live)
@@ -238,9 +242,8 @@ static void measure(const char *name, uint32_t live)
         for (uint32_t i = 0; i < STEPS; i++) {
             turn(live, &arriving);
         }
-        runs[run] = (double)bench.ns / (double)bench.events;
+        insert(runs, run, (double)bench.ns / (double)bench.events);
     }
-    qsort(runs, RUNS, sizeof runs[0], by_size);
     printf("sched %-5s %8u live calls: ns per event min %.0f, median %.0f, max %.0f; "
            "%.1f events per plan\n", name, live, runs[0], runs[RUNS / 2], runs[RUNS - 1],
            (double)bench.events / STEPS);
