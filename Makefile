@@ -115,9 +115,7 @@ $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
-# The embedded one is trained (tools/model) and checked in; without it a random one serves.
-EMBEDDED := $(or $(wildcard appliance/embedded.gguf),build/model-tiny.gguf)
-
+# The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
 build/tools/mkmodel: tools/mkmodel.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
@@ -126,9 +124,9 @@ build/tools/mkmodel: tools/mkmodel.c | build/.setup
 build/model-%.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset $* --seed 1
 
-$(O)/appliance/embedded.o: appliance/embedded.S $(EMBEDDED)
+$(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 	@mkdir -p $(@D)
-	$(Q)$(CC) -DEMBEDDED_MODEL='"$(EMBEDDED)"' -c $< -o $@
+	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
 $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
@@ -180,8 +178,8 @@ bench: all $(BENCH) build/model-15m.gguf build/model-110m.gguf  ## speed; agents
 	$(B)/bench-sched
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf
-	$(B)/bench $(EMBEDDED)
-	$(if $(filter appliance/%,$(EMBEDDED)),PYTHONDONTWRITEBYTECODE=1 tools/model/eval)
+	$(B)/bench appliance/embedded.gguf
+	PYTHONDONTWRITEBYTECODE=1 tools/model/eval
 
 # ---- the papers' figures in the lab --------------------------------------------------------------
 .PHONY: lab

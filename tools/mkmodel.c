@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: writes a Llama-architecture GGUF v3 file with random weights, for tests, for benchmarks of
- * real shapes, and as the embedded model as long as there is no trained one.
+ * What: writes a Llama-architecture GGUF v3 file with random weights, for tests and for benchmarks
+ * of real shapes.
  *
  *     mkmodel --out F --preset tiny|15m|110m|1.1b [--type f32|f16|q8_0] [--seed N]
  *             [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--context N]

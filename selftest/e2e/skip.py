@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 import os
 
-from appliance import EMBEDDED_MODEL, SHARED
+from appliance import SHARED
 
 
 class Skip(Exception):
@@ -14,10 +14,3 @@ def shared(path):
     if not os.path.exists(full):
         raise Skip("no shared test data: " + path)
     return full
-
-
-def embedded():
-    """The trained model that is checked in, or Skip."""
-    if not os.path.exists(EMBEDDED_MODEL):
-        raise Skip("no trained model is checked in")
-    return EMBEDDED_MODEL

@@ -4,13 +4,11 @@ import tempfile
 
 import held_out
 from appliance import HANG_S, Appliance, run
-from skip import embedded
 
 TASKS, LEAST = 50, 95
 
 
 def test_the_embedded_model_solves_held_out_tasks():
-    embedded()
     with tempfile.NamedTemporaryFile("w", suffix=".tasks") as file:
         file.write(held_out.task_file(TASKS))
         file.flush()

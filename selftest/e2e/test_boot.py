@@ -12,7 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, Appliance, run, wait_for
 from protocol import IGNORE_EOS, Client
-from skip import Skip, embedded
+from skip import Skip
 
 OFF = ("--set", "net.tcp=", "--set", "text.listen=")
 
@@ -197,7 +197,6 @@ def test_a_stale_unix_socket_is_taken_over_and_a_live_one_is_not():
 
 
 def test_the_embedded_model_serves_when_none_is_named():
-    embedded()
     with Appliance() as a, Client(a.tcp) as c:
         assert c.welcome["model"].rstrip(b"\0") == b"agentix-agent"
         assert (c.welcome["vocab"], c.welcome["context"]) == (1024, 1024)

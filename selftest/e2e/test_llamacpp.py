@@ -8,16 +8,16 @@ import os
 import subprocess
 
 import held_out
-from appliance import HANG_S, Appliance, run
+from appliance import EMBEDDED_MODEL, HANG_S, Appliance, run
 from protocol import Client
-from skip import Skip, embedded
+from skip import Skip
 
 PROMPTS, TOKENS = 50, 64
 
 
 def greedy(program, prompts):
     """llama.cpp's answers to lists of ids."""
-    done = subprocess.run([program, embedded(), str(TOKENS)], text=True, capture_output=True,
+    done = subprocess.run([program, EMBEDDED_MODEL, str(TOKENS)], text=True, capture_output=True,
                           input="".join(json.dumps(ids) + "\n" for ids in prompts),
                           timeout=HANG_S * 10)
     assert done.returncode == 0, done.stderr
@@ -25,7 +25,7 @@ def greedy(program, prompts):
 
 
 def ids_of(text):
-    done = run("agx", "tokenize", "--vocab", embedded(), "--", text)
+    done = run("agx", "tokenize", "--vocab", EMBEDDED_MODEL, "--", text)
     assert done.returncode == 0, done.stderr
     return [int(word) for word in done.stdout.split()]
 

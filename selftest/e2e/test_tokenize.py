@@ -2,8 +2,8 @@
 """`agx tokenize`: exact bytes in, ids out, without an appliance."""
 import tempfile
 
-from appliance import RANDOM_MODEL, run
-from skip import embedded, shared
+from appliance import EMBEDDED_MODEL, RANDOM_MODEL, run
+from skip import shared
 
 FIRST_BYTE = 3                      # of the byte tokens, in both models
 DIGITS = [b"%d" % digit for digit in range(10)]
@@ -35,7 +35,7 @@ def test_bytes_are_taken_as_they_are():
 
 
 def test_the_embedded_vocabulary_has_a_token_for_each_digit_and_every_byte():
-    model = embedded()
+    model = EMBEDDED_MODEL
     digits = [ids_of(model, b"0" + digit)[-1] for digit in DIGITS]
     assert ids_of(model, b"0123456789")[-10:] == digits
     assert ids_of(model, b"0\0\xff")[-2:] == [FIRST_BYTE, FIRST_BYTE + 255]

@@ -5,7 +5,10 @@ A word or number is held out by a hash of itself, so that no list can go stale: 
 a value for which held_out() is true, and the tasks that we are measured by draw no others.
 """
 import hashlib
+import re
 from random import Random
+
+from topics import FACTS
 
 TRAIN, TEST = "train", "test"
 HELD_OUT_OF = 5         # one value in five
@@ -22,10 +25,12 @@ GOODS = ("rice tea salt flour corn wheat sugar soap paint wool silk coal sand oa
          "honey milk oil glue clay wax rope wood paper cotton linen pepper coffee cocoa ginger "
          "garlic butter cheese bread fish meat juice water wine vinegar chalk iron copper tin "
          "zinc lead gravel cement ink leather yeast mustard jam syrup lime ash straw hay").split()
-CONSONANTS, VOWELS = "bcdfghjklmnpqrstvwxz", "aeiouy"
+CONSONANTS = [*"bcdfghjklmnpqrstvwxz"] + "ch sh th br cr dr fl gr pl st tr wh sp cl bl".split()
+VOWELS = [*"aeiouy"] + "ee ea oo ou oa ai ui".split()
 UNITS = ("bags", "boxes", "jars", "crates", "tons")
 THINGS = "coins shells stamps pens cards beads nuts keys books cups stones seeds".split()
 
+CHAT_WORDS = sorted(set(re.findall("[a-z]{3,}", str(FACTS).lower())))
 # Many thousands, so that it is easier to read one than to know it.
 _NAMES = [start + middle + end for start in NAME_STARTS for middle in ["", *MIDDLES]
           for end in NAME_ENDS]
@@ -66,6 +71,8 @@ class Words:
                      for _ in range(self.random.randint(1, 3))]
             word = "".join(parts)
             word = word[self.random.random() < 0.2:]    # some begin with a vowel
+            if self.random.random() < 0.3:              # some begin like a word of the chat
+                word = self.random.choice(CHAT_WORDS) + word
             if len(word) > 2 and held_out(word) == (self.split == TEST):
                 return word
 
