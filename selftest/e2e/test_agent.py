@@ -5,7 +5,8 @@ import tempfile
 import held_out
 from appliance import HANG_S, Appliance, run
 
-TASKS, LEAST = 50, 95
+# The promise is 95 % of 500, which `make bench` holds it to; of 50, 95 % would be luck too often.
+TASKS, LEAST = 50, 90
 
 
 def test_the_embedded_model_solves_held_out_tasks():
