@@ -161,7 +161,7 @@ static void test_format_largest_unit_and_no_room(void **state)
         {"sched", "quantum", 50000, "50ms"}, {"sched", "quantum", 1500, "1500us"},
         {"sched", "wait_max", 60000000, "1min"}, {"sched", "wait_max", 0, "0"},
         {"net", "send_bytes", 65536, "64KiB"}, {"net", "send_bytes", 4097, "4097"},
-        {"sched", "beta", 8000, "8.000"}, {"sched", "queues", 6, "6"}};
+        {"sched", "beta", 32000, "32.000"}, {"sched", "queues", 6, "6"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[32];
         const struct option_row *row = config_options_find(cases[i].section, cases[i].key);
