@@ -50,7 +50,8 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
         assert serve_all(a, asked, 32, max_tokens=24) == alone
     # Thirteen blocks of eight hold one maximal call: the others are preempted again and again.
     with Appliance(NOISE, "engine.threads=2", "limits.context_tokens=96", "kv.block_tokens=8",
-                   "kv.device_blocks=13", "sched.quantum=1us", "sched.steps_per_plan=2") as a:
+                   "kv.device_blocks=13", "sched.quantum=1us", "sched.steps_per_plan=2",
+                   "sched.beta=8") as a:
         assert serve_all(a, asked, 32, max_tokens=24) == alone
         assert a.stats()["preemptions"] > 5 * len(asked), a.stats()
         assert a.stats()["kv_blocks_used"] == 0
