@@ -50,6 +50,17 @@ static void tell(struct agent *agent, const char *more)
     add(&agent->record, more);
 }
 
+/* Without the blanks at both ends. */
+static void trim(const char *text, size_t bytes, char *out, size_t out_bytes)
+{
+    size_t first = strspn(text, " ");
+    first = first < bytes ? first : bytes;
+    while (bytes > first && text[bytes - 1] == ' ') {
+        bytes--;
+    }
+    snprintf(out, out_bytes, "%.*s", (int)(bytes - first), text + first);
+}
+
 /* The last line of `said` that begins with `mark`: what follows it, without blanks around, in
  * `rest`. Returns where the line begins; NULL: there is none, or nothing follows. */
 static const char *last_line(const char *said, const char *mark, char *rest, size_t rest_bytes)
@@ -63,13 +74,9 @@ static const char *last_line(const char *said, const char *mark, char *rest, siz
     if (found == NULL) {
         return NULL;
     }
-    const char *from = found + strlen(mark) + strspn(found + strlen(mark), " ");
-    size_t bytes = strcspn(from, "\n");
-    while (bytes > 0 && from[bytes - 1] == ' ') {
-        bytes--;
-    }
-    snprintf(rest, rest_bytes, "%.*s", (int)bytes, from);
-    return bytes > 0 ? found : NULL;
+    const char *from = found + strlen(mark);
+    trim(from, strcspn(from, "\n"), rest, rest_bytes);
+    return rest[0] != '\0' ? found : NULL;
 }
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
@@ -129,17 +136,6 @@ static void ask(struct agent *agent, const char *prompt, const char *news)
 }
 
 /* ---- react: a loop of thought and tool ------------------------------------------------------- */
-
-/* Without the blanks at both ends. */
-static void trim(const char *text, size_t bytes, char *out, size_t out_bytes)
-{
-    size_t first = strspn(text, " ");
-    first = first < bytes ? first : bytes;
-    while (bytes > first && text[bytes - 1] == ' ') {
-        bytes--;
-    }
-    snprintf(out, out_bytes, "%.*s", (int)(bytes - first), text + first);
-}
 
 static bool use_tool(struct agent *agent, const char *act)
 {

@@ -186,11 +186,11 @@ def table_task(words: Words, is_long: bool) -> Task:
     wording, unit = words.form(family, len(wordings), len(UNITS))
     shop = make_shop(words, words.random.randint(10, 30) if is_long else words.random.randint(2, 6))
     q = draw_question(words, shop, family, unit)
-    solution = Solution(table_text(shop) + "Task: " + wordings[wording].format(**q) + "\n", shop)
     is_missing = words.random.random() < 0.05
     if is_missing:      # the first look-up finds nothing, and that is the answer
         del shop[q["g"]]
-        solution.client = table_text(shop) + "Task: " + wordings[wording].format(**q) + "\n"
+    solution = Solution(table_text(shop) + "Task: " + wordings[wording].format(**q) + "\n", shop)
+    if is_missing:
         solution.look_up(q["g"], {"weight_of": "weight", "more_of": "stock", "left": "stock",
                                   "share": "stock", "read": q["column"]}.get(family, "price"))
         answer = solution.answer("unknown")
@@ -212,7 +212,7 @@ STEPS = [
 def plan_task(words: Words, is_long: bool) -> Task:
     wording, thing = words.form("plan", 3, len(THINGS))
     person, other = words.names_of(2)
-    value = words.number(20, 500)
+    start = value = words.number(20, 500)
     text = ["{P} has {v} {t}.", "There are {v} {t} in the house of {P}.",
             "{P} starts with {v} {t}."][wording].format(P=person, v=value, t=THINGS[thing])
     prompt, steps = [text], []
@@ -227,7 +227,6 @@ def plan_task(words: Words, is_long: bool) -> Task:
     prompt.append([f"How many {THINGS[thing]} does {person} have?", "How many are there now?",
                    f"Count the {THINGS[thing]}."][wording])
     solution = Solution("Task: " + " ".join(prompt) + "\n", {})
-    start = next(int(word) for word in text.split() if word.isdigit())
     plan = "Plan: " + ", ".join(f"{i + 1}) {s}{n}" for i, (s, n) in enumerate(steps))
     for i, (sign, n) in enumerate(steps):
         start = solution.calculate("", f"{start}{sign}{n}")

@@ -128,14 +128,14 @@ static void test_same_settings_give_the_same_run(void **state)
     assert_true(play(&settings, figure_2).wait_s_total != first.wait_s_total);
 }
 
-/* Blocks for one and a half calls: the later one is preempted, recomputed, and all still end. */
-static void test_calls_that_lose_their_blocks_are_recomputed(void **state)
+/* Blocks for one and a half calls, and a host tier of so many times that: the later one is
+ * preempted, and all still end. */
+static struct lab_result play_in_a_small_pool(const char *host_ratio)
 {
-    (void)state;
     struct lab_settings settings = traces_settings("plas", "cpu");
     traces_set(&settings, "limits.context_tokens=128");
     traces_set(&settings, "kv.device_blocks=12");
-    traces_set(&settings, "kv.host_ratio=0");
+    traces_set(&settings, host_ratio);
     traces_set(&settings, "sched.quantum=30ms");
     struct lab_result result = play(&settings,
         "agentix-trace 1\n"
@@ -143,26 +143,23 @@ static void test_calls_that_lose_their_blocks_are_recomputed(void **state)
         "program q 1000 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
         "program r 300000 x\ncall 0 after=- gap=0 in=u:60 out=60\n");
     assert_true(result.preemptions > 0);
+    return result;
+}
+
+static void test_calls_that_lose_their_blocks_are_recomputed(void **state)
+{
+    (void)state;
+    struct lab_result result = play_in_a_small_pool("kv.host_ratio=0");
     assert_true(result.recomputed_tokens > 0);
     assert_int_equal(result.tokens_generated, 180);
     assert_true(result.device_blocks_peak <= 12);
 }
 
-/* The same with room on the host: nothing is fed twice, and blocks go out and come back. */
+/* With room on the host nothing is fed twice, and blocks go out and come back. */
 static void test_calls_that_lose_their_blocks_are_swapped(void **state)
 {
     (void)state;
-    struct lab_settings settings = traces_settings("plas", "cpu");
-    traces_set(&settings, "limits.context_tokens=128");
-    traces_set(&settings, "kv.device_blocks=12");
-    traces_set(&settings, "kv.host_ratio=4");
-    traces_set(&settings, "sched.quantum=30ms");
-    struct lab_result result = play(&settings,
-        "agentix-trace 1\n"
-        "program p 0 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
-        "program q 1000 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
-        "program r 300000 x\ncall 0 after=- gap=0 in=u:60 out=60\n");
-    assert_true(result.preemptions > 0);
+    struct lab_result result = play_in_a_small_pool("kv.host_ratio=4");
     assert_int_equal(result.recomputed_tokens, 0);
     assert_true(result.swap_out_blocks >= result.swap_in_blocks && result.swap_in_blocks > 0);
     assert_true(result.swap_transfers > 0 && result.host_blocks_peak > 0);
