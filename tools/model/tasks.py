@@ -396,7 +396,7 @@ def sum_drill(words: Words, is_long: bool) -> Task:
 # What is measured, and what is trained: more of what is hard, and what no score counts.
 MEASURED = [(table_task, 10), (plan_task, 4), (map_task, 2), (vote_task, 2), (chat_task, 3)]
 DRILLS = [(say_drill, 2), (find_drill, 5), (sum_drill, 1)]
-TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 6), (vote_task, 4), (chat_task, 3),
+TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 8), (vote_task, 4), (chat_task, 3),
            (bare_task, 1)] + DRILLS
 
 
