@@ -59,6 +59,7 @@ static void sched_settings_fill(struct sched_settings *settings, const struct op
         .half_life_us = options->sched_half_life.number,
         .programs = limits->programs,
         .sharing = sharing_from_text(options->kv_sharing.text),
+        .cut_steps = strcmp(options->sched_cut_steps.text, "yes") == 0,
         .prefetch = strcmp(options->sched_prefetch.text, "yes") == 0,
     };
 }

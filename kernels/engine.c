@@ -5,7 +5,8 @@
  *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
  *   run        the moves of the step; then thread 0 writes the feeds of a round, all threads run
  *              it, rows are sampled in parallel, until no row wants another token. Places of rows
- *              that have ended go to standby rows, while a round is left
+ *              that have ended go to standby rows, while a round is left. The core's haste may
+ *              end it earlier, between two rounds
  *
  * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that
  * is not finite stops; the others never learn of it. No round has more rows than rows_active.
@@ -266,16 +267,9 @@ static void enter_standbys(struct kernels *k)
     }
 }
 
-/* A later round: the gathers of the last one that go on, each with the token it has sampled, and
- * the standbys that enter. */
-static void round_next(struct kernels *k)
+/* The gathers of the last round that go on, each with the token it has sampled. */
+static void feed_gathers(struct kernels *k, uint32_t before)
 {
-    uint32_t before = k->gathers_count;
-    k->feeds_count = 0;
-    k->gathers_count = 0;
-    if (++k->round == k->settings.steps_per_plan) {
-        return;
-    }
     for (uint32_t g = 0; g < before; g++) {
         uint32_t r = k->gather_rows[g];
         if (row_goes_on(k, r)) {
@@ -289,7 +283,23 @@ static void round_next(struct kernels *k)
             feed_add(k, feed, true);
         }
     }
+}
+
+/* A later round, if there is one: what goes on, and the standbys that enter. */
+static void round_next(struct kernels *k)
+{
+    uint32_t before = k->gathers_count;
+    enum step_haste haste = step_haste(k->step);
+    k->feeds_count = 0;
+    k->gathers_count = 0;
+    if (++k->round == k->settings.steps_per_plan || haste == STEP_ROUND_ENDS) {
+        return;
+    }
+    feed_gathers(k, before);
     enter_standbys(k);
+    if (haste == STEP_ROW_ENDS && k->gathers_count < before) {
+        k->feeds_count = 0;
+    }
 }
 
 static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scratch *scratch)
@@ -361,4 +371,5 @@ void kernels_run(struct kernels *kernels, const struct step *step)
     kernels->step = step;
     round_first(kernels);
     kernels_threads_run(&kernels->threads, is_small(kernels));
+    step_header(step)->rounds = kernels->round;
 }

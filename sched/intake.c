@@ -13,6 +13,7 @@
  */
 #include "sched/deadline.h"
 #include "sched/ending.h"
+#include "sched/plan.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 #include "sched/queue.h"
@@ -62,6 +63,7 @@ static void commit(struct sched *sched, uint32_t call_index, uint32_t program, u
     call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
     sched_deadline_push(sched, call_index);
     sched_queue_enter(sched, sched_policy_entry_queue(sched, call->priority_us), call_index);
+    sched_plan_arrival(sched);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;

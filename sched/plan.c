@@ -16,6 +16,9 @@
  *            they do not suffice, resident calls that come later in the order, the last one first;
  *            paused and cancelled ones do so wherever they stand. Never a call that this walk has
  *            already chosen or passed over.
+ *   haste    with cut_steps the step need not last N rounds: it lasts one when a prompt waits for
+ *            nothing but budget, for the next step brings that; else until a row has ended and no
+ *            standby takes its place, or until a call arrives for which there is a row.
  *
  * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
  * victim, so there is progress in each plan. What a call has claimed and cannot use goes back.
@@ -160,6 +163,21 @@ static void walk_queues(struct sched_walk *walk)
     }
 }
 
+static enum step_haste haste_of(const struct sched_walk *walk)
+{
+    if (!walk->sched->settings.cut_steps) {
+        return STEP_WHOLE;
+    }
+    return walk->at_end && walk->budget_tokens == 0 ? STEP_ROUND_ENDS : STEP_ROW_ENDS;
+}
+
+void sched_plan_arrival(struct sched *sched)
+{
+    if (sched->step_in_flight && sched->has_room && sched->settings.cut_steps) {
+        step_hasten(&sched->step, STEP_ROUND_ENDS);
+    }
+}
+
 bool sched_plan(struct sched *sched, uint64_t now_us)
 {
     ASSERT(!sched->step_in_flight);
@@ -177,6 +195,7 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
     };
     walk_queues(&walk);
     sched->planned_active = sched->planned_count;
+    sched->has_room = walk.at_end;
     if (sched->planned_count > 0) {
         sched_standby_rows(&walk);
         sched_standby_prefetch(&walk);
@@ -187,6 +206,7 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
         .rows_active = sched->planned_active,
         .tokens_count = walk.tokens_count,
         .sequence = sched->sequence,
+        .haste = haste_of(&walk),
     };
     return sched->planned_count > 0;
 }

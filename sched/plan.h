@@ -15,6 +15,9 @@ struct sched_walk {
     uint32_t victim;
 };
 
+/* A call has come: a step that runs ends soon if the call can then have a row. O(1). */
+void sched_plan_arrival(struct sched *sched);
+
 /* Its client does not read, or wants it ended. */
 static inline bool sched_walk_skips(const struct call *call)
 {

@@ -60,6 +60,8 @@ struct sched_settings {
     uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
     uint32_t programs;
     enum sched_sharing sharing;
+    bool cut_steps;                 /* a step ends before its N rounds when somebody can make use
+                                       of its end (docs/decisions/0009) */
     bool prefetch;                  /* moves in the KV of the next calls while a step computes */
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
@@ -124,6 +126,7 @@ struct sched {
     struct sched_planned *planned;  /* [batch_calls + standby_calls]: rows of the step in flight */
     uint32_t planned_count;
     uint32_t planned_active;        /* the rows from here on are standbys */
+    bool has_room;                  /* the last plan had a row left for one more call */
     uint64_t sequence;              /* of the last plan */
     uint64_t step_submitted_us;
 };

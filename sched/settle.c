@@ -158,20 +158,20 @@ static void end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_
 /* Its share of the step, had it entered `produced` rounds before the end; no more than a standby
  * can have, whatever the worker wrote. */
 static uint64_t standby_share_us(const struct sched *sched, uint32_t index, uint32_t produced,
-                                 uint64_t duration_us)
+                                 uint32_t step_rounds, uint64_t duration_us)
 {
     uint32_t rounds = sched->planned[index].decode_steps;
-    uint32_t steps = sched->settings.steps_per_plan;
     rounds = produced < rounds ? produced : rounds;
-    return duration_us / steps * rounds + duration_us % steps * rounds / steps;
+    step_rounds = step_rounds > rounds ? step_rounds : rounds + 1;
+    return duration_us / step_rounds * rounds + duration_us % step_rounds * rounds / step_rounds;
 }
 
 static void settle_standby(struct sched *sched, uint32_t index, const struct step_out *out,
-                           uint64_t duration_us, uint64_t now_us)
+                           uint32_t step_rounds, uint64_t duration_us, uint64_t now_us)
 {
     const struct sched_planned *planned = &sched->planned[index];
     struct call *call = sched_call(sched, planned->call);
-    uint64_t share_us = standby_share_us(sched, index, out->produced, duration_us);
+    uint64_t share_us = standby_share_us(sched, index, out->produced, step_rounds, duration_us);
     ASSERT(share_us < duration_us || duration_us == 0);
     call->standby = false;
     call->state = CALL_QUEUED;
@@ -218,9 +218,16 @@ static struct step_out read_out(const struct sched *sched, uint32_t index)
     return (struct step_out){.result = out->result, .produced = out->produced};
 }
 
+static uint32_t read_rounds(const struct sched *sched)
+{
+    uint32_t rounds = *(const volatile uint32_t *)&step_header(&sched->step)->rounds;
+    return rounds < sched->settings.steps_per_plan ? rounds : sched->settings.steps_per_plan;
+}
+
 void sched_settle(struct sched *sched, uint64_t now_us)
 {
     uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
+    uint32_t step_rounds = read_rounds(sched);
     ASSERT(sched->step_in_flight);
     sched->step_in_flight = false;
     kvmem_moved(sched->kv);
@@ -231,7 +238,7 @@ void sched_settle(struct sched *sched, uint64_t now_us)
         } else if (i < sched->planned_active) {
             settle_row(sched, i, &out, duration_us, now_us);
         } else {
-            settle_standby(sched, i, &out, duration_us, now_us);
+            settle_standby(sched, i, &out, step_rounds, duration_us, now_us);
         }
     }
     demote_rows(sched);

@@ -6,7 +6,7 @@
  * offsets and no pointers, and is written by one side at a time:
  *
  *   core   sched_plan() and kvmem_bind() fill header, rows, tokens, blocks    then submit
- *   worker kernels_run() fills outs                                           then done
+ *   worker kernels_run() fills outs and rounds                                then done
  *   core   sched_settle() reads outs; nothing that the worker wrote is trusted unchecked
  *
  * A row feeds `tokens_count` tokens of one call at positions first_position.., whose KV goes to the
@@ -19,6 +19,10 @@
  * resident and have one token to feed. When a row ends before the step does, the next standby takes
  * its place, for the rounds that are left: a row that ends in round r leaves N - r - 1 of them. A
  * standby that never entered has produced 0 and fed nothing.
+ *
+ * A step ends when no row wants another token, after N rounds at most, or sooner if the core is in
+ * haste: what its rows have produced until then counts, and they go on in the next step. Haste is
+ * the one word that the core may write while the worker runs, and it only grows.
  */
 #include <stdint.h>
 
@@ -46,7 +50,15 @@ enum step_row_result {
 
 struct step_out {
     uint32_t result;                /* enum step_row_result */
-    uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id */
+    uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id, or
+                                       when the step ended early: then at least one */
+};
+
+enum step_haste {
+    STEP_WHOLE,                     /* N rounds, or until no row wants another token */
+    STEP_ROW_ENDS,                  /* ends with a round after which a place is empty: its row has
+                                       got its last token, and no standby takes it */
+    STEP_ROUND_ENDS,                /* ends with the round that runs, or that comes first */
 };
 
 /* One KV block to copy before the rows run. Tiers are told by the block number (kvmem/kvmem.h).
@@ -63,6 +75,8 @@ struct step_header {
     uint32_t tokens_count;
     uint32_t moves_count;
     uint64_t sequence;              /* grows by one per step */
+    uint32_t haste;                 /* enum step_haste; by step_hasten() while the step runs */
+    uint32_t rounds;                /* written by the worker: that the step had */
 };
 
 /* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
@@ -88,6 +102,14 @@ struct step {                       /* a view: geometry and base address of one 
 static inline struct step_header *step_header(const struct step *step)
 {
     return (struct step_header *)(void *)step->base;
+}
+static inline void step_hasten(const struct step *step, enum step_haste haste)
+{
+    __atomic_store_n(&step_header(step)->haste, (uint32_t)haste, __ATOMIC_RELAXED);
+}
+static inline enum step_haste step_haste(const struct step *step)
+{
+    return (enum step_haste)__atomic_load_n(&step_header(step)->haste, __ATOMIC_RELAXED);
 }
 static inline struct step_row *step_row(const struct step *step, uint32_t row)
 {

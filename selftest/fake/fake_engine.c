@@ -44,31 +44,35 @@ static uint64_t feed(const struct fake_engine *engine, uint32_t row, uint32_t po
     return hash;
 }
 
-/* Returns the round in which the row ends. */
-static uint32_t run_row(const struct fake_engine *engine, uint32_t index, uint32_t round,
-                        uint32_t rounds)
+/* Feeds what the row has to feed next, and samples if it decodes. */
+static void run_round(const struct fake_engine *engine, uint32_t index)
 {
     const struct step_row *row = step_row(&engine->step, index);
-    const uint32_t *tokens = step_tokens(&engine->step) + row->tokens_first;
-    uint32_t *out = step_out_tokens(&engine->step, index);
-    uint32_t position = row->first_position, produced = 0;
-    uint32_t wanted = row->decode_steps < rounds - round ? row->decode_steps : rounds - round;
+    struct step_out *out = step_out(&engine->step, index);
+    uint32_t *sampled = step_out_tokens(&engine->step, index);
+    uint32_t position = row->first_position + row->tokens_count;
     uint64_t hash = 0;
     ASSERT(row->tokens_count >= 1);
-    for (uint32_t i = 0; i < row->tokens_count; i++) {
-        hash = feed(engine, index, position++, tokens[i]);
+    if (out->produced > 0) {
+        hash = feed(engine, index, position + out->produced - 1, sampled[out->produced - 1]);
     }
-    while (produced < wanted) {
-        out[produced] = sample(engine, hash);
-        if (fake_engine_is_stop(&row->sampling, out[produced++])) {
-            break;
-        }
-        if (produced < wanted) {
-            hash = feed(engine, index, position++, out[produced - 1]);
-        }
+    for (uint32_t i = 0; i < row->tokens_count && out->produced == 0; i++) {
+        hash = feed(engine, index, row->first_position + i,
+                    step_tokens(&engine->step)[row->tokens_first + i]);
     }
-    *step_out(&engine->step, index) = (struct step_out){.produced = produced};
-    return produced > 0 ? round + produced - 1 : round;
+    if (row->decode_steps > 0) {
+        sampled[out->produced++] = sample(engine, hash);
+    }
+}
+
+/* Does the row want another token? */
+static bool goes_on(const struct fake_engine *engine, uint32_t index)
+{
+    const struct step_row *row = step_row(&engine->step, index);
+    uint32_t produced = step_out(&engine->step, index)->produced;
+    return produced < row->decode_steps &&
+           !fake_engine_is_stop(&row->sampling,
+                                step_out_tokens(&engine->step, index)[produced - 1]);
 }
 
 /* Moves off the device first; the others then come from the host. In each pass from the last one
@@ -92,38 +96,51 @@ static void run_moves(const struct fake_engine *engine)
     }
 }
 
-/* The next standby gets the place that is free first, if a round is left in it. */
-static void run_standbys(const struct fake_engine *engine, uint32_t *ends, uint32_t rounds)
+/* The rows of the next round, from those of the last one. 0: there is none. */
+static uint32_t next_rows(const struct fake_engine *engine, uint32_t *rows, uint32_t count,
+                          uint32_t *standby)
 {
     const struct step_header *header = step_header(&engine->step);
-    for (uint32_t i = header->rows_active; i < header->rows_count; i++) {
-        uint32_t first = 0;
-        for (uint32_t place = 1; place < header->rows_active; place++) {
-            first = ends[place] < ends[first] ? place : first;
-        }
-        *step_out(&engine->step, i) = (struct step_out){.produced = 0};
-        ASSERT(step_row(&engine->step, i)->tokens_count == 1);
-        ASSERT(step_row(&engine->step, i)->decode_steps > 0);
-        if (header->rows_active > 0 && ends[first] + 1 < rounds) {
-            ends[first] = run_row(engine, i, ends[first] + 1, rounds);
+    uint32_t decoding = 0, kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        decoding += step_row(&engine->step, rows[i])->decode_steps > 0;
+        if (goes_on(engine, rows[i])) {
+            rows[kept++] = rows[i];
         }
     }
+    while (kept < header->rows_active && *standby < header->rows_count) {
+        ASSERT(step_row(&engine->step, *standby)->tokens_count == 1);
+        ASSERT(step_row(&engine->step, *standby)->decode_steps > 0);
+        rows[kept++] = (*standby)++;
+    }
+    return step_haste(&engine->step) == STEP_ROW_ENDS && kept < decoding ? 0 : kept;
 }
 
 void fake_engine_run(void *context)
 {
     const struct fake_engine *engine = context;
     const struct step_header *header = step_header(&engine->step);
-    uint32_t ends[FAKE_ENGINE_ROWS_MAX];        /* of each place: the round in which it gets free */
+    uint32_t rows[FAKE_ENGINE_ROWS_MAX];
+    uint32_t count = header->rows_active, standby = header->rows_active;
     uint32_t rounds =
         engine->steps_per_plan > 0 ? engine->steps_per_plan : engine->step.layout.steps_max;
     ASSERT(header->rows_active <= header->rows_count);
     ASSERT(header->rows_active <= FAKE_ENGINE_ROWS_MAX);
     run_moves(engine);
-    for (uint32_t i = 0; i < header->rows_active; i++) {
-        ends[i] = run_row(engine, i, 0, rounds);
+    for (uint32_t i = 0; i < header->rows_count; i++) {
+        *step_out(&engine->step, i) = (struct step_out){.result = STEP_ROW_OK};
     }
-    run_standbys(engine, ends, rounds);
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i] = i;
+    }
+    rounds = step_haste(&engine->step) == STEP_ROUND_ENDS ? 1 : rounds;
+    for (uint32_t round = 0; round < rounds && count > 0; round++) {
+        for (uint32_t i = 0; i < count; i++) {
+            run_round(engine, rows[i]);
+        }
+        step_header(&engine->step)->rounds = round + 1;
+        count = round + 1 < rounds ? next_rows(engine, rows, count, &standby) : 0;
+    }
 }
 
 void fake_engine_forget(struct fake_engine *engine)

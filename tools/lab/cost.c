@@ -4,7 +4,8 @@
  *
  * Presets: figures of vendors' public data sheets, times an efficiency that is stated here and is
  * an assumption. Bandwidth 0.80 of peak, matrix products 0.60 of peak, 1 ms of launching for each
- * round, 1 ms for each bulk transfer between the tiers.
+ * round, 1 ms for each bulk transfer between the tiers. Between two steps 0.1 ms, which is what a
+ * pass of the appliance takes with 70 calls in a step (--timing), for every system alike.
  *
  *   A100 80GB SXM: HBM2e 2,039 GB/s, 312 TFLOPS BF16 dense (NVIDIA A100 data sheet); PCIe gen 4
  *   H200 SXM: HBM3e 4,800 GB/s, 141 GB, 989 TFLOPS BF16 and 1,979 TFLOPS FP8, both dense (NVIDIA
@@ -27,7 +28,6 @@
 #define TERA 1e12
 #define BANDWIDTH_SHARE 0.80
 #define FLOPS_SHARE 0.60
-#define STEPS_MAX 64
 
 /* The parts that two presets share. */
 #define MODEL_8B                                                                                 \
@@ -50,20 +50,21 @@ static const struct cost_model models[] = {
                      "sched.wait_max=0", "sched.beta=0"},
     },
     {
-        .name = "a100-llama-3.1-8b", MODEL_8B, .launch_s = 1e-3,
+        .name = "a100-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3,
         .bandwidth = 2039 * GB * BANDWIDTH_SHARE, .flops = 312 * TERA * FLOPS_SHARE,
         .copy_bandwidth = 25 * GB, .transfer_s = 1e-3,
         .settings = {GPU_SETTINGS, "kv.device_blocks=26000", HOST("1.260")},
     },
     {
-        .name = "h200-llama-3.1-8b", MODEL_8B, .launch_s = 1e-3,
+        .name = "h200-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3,
         .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 989 * TERA * FLOPS_SHARE,
         .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
         .settings = {GPU_SETTINGS, "kv.device_blocks=52800", HOST("0.621")},
     },
     {
         /* Weights of one byte, KV of two. */
-        .name = "h200-llama-3.1-70b-fp8", .launch_s = 1e-3, .weights_bytes = 70.6e9,
+        .name = "h200-llama-3.1-70b-fp8", .host_s = 0.1e-3, .launch_s = 1e-3,
+        .weights_bytes = 70.6e9,
         .kv_token_bytes = 2.0 * 80 * 8 * 128 * 2, .token_flops = 2 * 70.6e9,
         .attention_flops = 4.0 * 80 * 64 * 128, .context_tokens = 131072, .vocab_tokens = 128256,
         .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 1979 * TERA * FLOPS_SHARE,
@@ -74,7 +75,7 @@ static const struct cost_model models[] = {
         /* The appliance's own engine: 110M parameters in F32 on two threads, 44 GB/s and 170
          * GFLOP/s as docs/performance.md measured them; 12 layers of 768, KV in F32. The copy of a
          * tier is a copy in memory; its rate and the overheads are taken, not measured. */
-        .name = "cpu", .launch_s = 50e-6, .weights_bytes = 440e6,
+        .name = "cpu", .host_s = 20e-6, .launch_s = 50e-6, .weights_bytes = 440e6,
         .kv_token_bytes = 2.0 * 12 * 768 * 4, .token_flops = 2 * 110e6,
         .attention_flops = 4.0 * 12 * 768, .bandwidth = 44 * GB, .flops = 170 * GB,
         .copy_bandwidth = 10 * GB, .transfer_s = 20e-6,
@@ -129,7 +130,7 @@ static void add_row(struct work *work, const struct cost_row *row)
 {
     uint32_t end = row->first_position + row->tokens_count;
     struct work *first = &work[row->start_round];
-    ASSERT(row->rounds >= 1 && row->start_round + row->rounds <= STEPS_MAX);
+    ASSERT(row->rounds >= 1 && row->start_round + row->rounds <= COST_ROUNDS_MAX);
     first->tokens += row->tokens_count;
     first->positions += end;
     first->pairs += row->tokens_count * (row->first_position + (row->tokens_count + 1) / 2.0);
@@ -140,10 +141,10 @@ static void add_row(struct work *work, const struct cost_row *row)
     }
 }
 
-uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
-                        uint32_t count)
+uint32_t cost_rounds(const struct cost_model *model, const struct cost_row *rows, uint32_t count,
+                     uint64_t ends_us[COST_ROUNDS_MAX])
 {
-    struct work work[STEPS_MAX] = {0};
+    struct work work[COST_ROUNDS_MAX] = {0};
     uint32_t rounds = 0;
     bool decodes = false;
     double seconds = 0;
@@ -153,11 +154,13 @@ uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *r
         rounds = end > rounds ? end : rounds;
         decodes = decodes || rows[i].decodes;
     }
-    if (model->unit_s > 0) {
-        return decodes ? (uint64_t)(rounds * model->unit_s * 1e6) : 0;
-    }
     for (uint32_t i = 0; i < rounds; i++) {
-        seconds += round_s(model, &work[i]);
+        if (model->unit_s > 0) {
+            seconds += decodes ? model->unit_s : 0;
+        } else {
+            seconds += round_s(model, &work[i]);
+        }
+        ends_us[i] = (uint64_t)(seconds * 1e6 + 0.5);
     }
-    return (uint64_t)(seconds * 1e6 + 0.5);
+    return rounds;
 }

@@ -3,24 +3,27 @@
 /*
  * What: how long a step would take on a machine that is not here: a roofline, no more.
  *
- *     time = sum over rounds of ( launch + max( bytes read / bandwidth, operations / rate ) )
+ *     time = host + sum over rounds of ( launch + max( bytes read / bandwidth,
+ *                                                       operations / rate ) )
  *            + bytes moved / copy bandwidth + transfer overhead * bulk transfers
  *
  * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
  * of every row that still decodes. Bytes read are the weights once and the KV of every row once;
  * operations are weights * 2 for each token fed, and attention over the positions behind it.
  *
- * What it leaves out: communication between devices, the shape of kernels, sampling, and the
- * host's own time between steps. Compare policies with it; do not quote its seconds.
+ * What it leaves out: communication between devices, the shape of kernels, sampling. Compare
+ * policies with it; do not quote its seconds.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #define COST_SETTINGS_MAX 12
+#define COST_ROUNDS_MAX   64        /* sched.steps_per_plan at most */
 
 struct cost_model {
     const char *name;
     double unit_s;                  /* > 0: every decoding round takes this long, prefill nothing */
+    double host_s;                  /* between two steps: settle, intake, plan */
     double launch_s;                /* of one round */
     double weights_bytes;
     double kv_token_bytes;          /* of one position, all layers */
@@ -49,6 +52,7 @@ struct cost_row {
 };
 /* Seconds of the moves between the tiers that belong to one step. */
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers);
-/* Microseconds of the rounds of a step. O(sum of rounds). */
-uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
-                        uint32_t count);
+/* Returns how many rounds a step has; ends_us[i]: microseconds from the start of the first to the
+ * end of the i-th. O(sum of rounds). */
+uint32_t cost_rounds(const struct cost_model *model, const struct cost_row *rows, uint32_t count,
+                     uint64_t ends_us[COST_ROUNDS_MAX]);

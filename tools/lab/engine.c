@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the engine of the lab: reads the step record as a worker would, and answers with tokens
+ * that are a hash of (call, position). Every row decodes all its steps, unless the step ends early:
+ * a trace names lengths, and no call has a stop token.
  * that are a hash of (call, position). Every row decodes all its steps: a trace names lengths, and
  * no call has a stop token.
  * Invariants: the n-th token of a call is the same however its steps were cut, and later prompts
@@ -8,8 +10,6 @@
  */
 #include "appliance/base/assert.h"
 #include "tools/lab/lab.h"
-
-#define STEPS_MAX 64        /* sched.steps_per_plan at most */
 
 static uint32_t call_of(const struct lab *lab, const struct step_row *row)
 {
@@ -30,14 +30,17 @@ static void place_row(struct lab *lab, uint32_t index, uint32_t round)
 }
 
 /* Which rounds each row is in, as step.h says: places that no decoding row has go to the next
- * standbys. Returns how many rows ran; those behind never did. */
+ * standbys, or the step ends with them. Rows [0, rows_ran) ran. Returns how many rounds at most. */
 static uint32_t schedule_rows(struct lab *lab)
 {
     const struct step_header *header = step_header(&lab->step);
-    uint32_t ends[2 * STEPS_MAX] = {0}, decoding = 0, next = 0;
-    ASSERT(lab->step.layout.steps_max <= STEPS_MAX);
+    enum step_haste haste = step_haste(&lab->step);
+    uint32_t rounds = haste == STEP_ROUND_ENDS ? 1 : lab->step.layout.steps_max;
+    uint32_t ends[2 * COST_ROUNDS_MAX] = {0}, decoding = 0, next = 0;
+    ASSERT(lab->step.layout.steps_max <= COST_ROUNDS_MAX);
     ASSERT(header->rows_count <= lab->step.layout.rows_max);
-    for (uint32_t round = 0; round < lab->step.layout.steps_max; round++) {
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t before = decoding;
         decoding -= ends[round];
         while (next < header->rows_count &&
                (round == 0 ? next < header->rows_active : decoding < header->rows_active)) {
@@ -46,8 +49,24 @@ static uint32_t schedule_rows(struct lab *lab)
             ends[round + lab->rows[next].rounds] += lab->rows[next].decodes;
             next++;
         }
+        if (haste == STEP_ROW_ENDS && decoding < before) {
+            rounds = round;
+        }
     }
-    return next;
+    lab->rows_ran = next;
+    return rounds;
+}
+
+/* No row is in a later round than these. */
+static void cut_rows(struct lab *lab, uint32_t rounds)
+{
+    uint32_t ran = 0;
+    while (ran < lab->rows_ran && lab->rows[ran].start_round < rounds) {
+        struct cost_row *row = &lab->rows[ran++];
+        uint32_t left = rounds - row->start_round;
+        row->rounds = row->rounds < left ? row->rounds : left;
+    }
+    lab->rows_ran = ran;
 }
 
 /* `produced` of a row that never ran is 0. */
@@ -66,25 +85,51 @@ static void answer_row(struct lab *lab, uint32_t index, const struct lab_call *c
     *step_out(&lab->step, index) = (struct step_out){.result = STEP_ROW_OK, .produced = produced};
 }
 
-uint64_t lab_engine_run(struct lab *lab)
+void lab_engine_run(struct lab *lab)
 {
-    uint32_t ran = schedule_rows(lab);
-    uint64_t duration_us = cost_rounds_us(lab->settings->cost, lab->rows, ran) +
-                           (uint64_t)(lab_memory_moves_s(lab) * 1e6 + 0.5);
+    const struct cost_model *cost = lab->settings->cost;
+    cut_rows(lab, schedule_rows(lab));
+    lab->rounds = cost_rounds(cost, lab->rows, lab->rows_ran, lab->round_ends_us);
+    lab->rounds_begin_us = lab->now_us +
+        (uint64_t)((cost->host_s + lab_memory_moves_s(lab)) * 1e6 + 0.5);
+    lab->step_began_us = lab->now_us;
+    lab->engine_due_us = lab->rounds_begin_us + lab->round_ends_us[lab->rounds - 1];
+    lab->engine_in_flight = true;
+}
+
+void lab_engine_hear(struct lab *lab)
+{
+    uint32_t round = 0;
+    if (!lab->engine_in_flight || step_haste(&lab->step) != STEP_ROUND_ENDS) {
+        return;
+    }
+    while (round + 1 < lab->rounds &&
+           lab->rounds_begin_us + lab->round_ends_us[round] <= lab->now_us) {
+        round++;
+    }
+    cut_rows(lab, round + 1);
+    lab->rounds = round + 1;
+    lab->engine_due_us = lab->rounds_begin_us + lab->round_ends_us[round];
+}
+
+/* What the rows have produced, and the clients whose calls are complete with it. */
+static void answer_rows(struct lab *lab)
+{
+    step_header(&lab->step)->rounds = lab->rounds;
     for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
         uint32_t index = call_of(lab, step_row(&lab->step, i));
         const struct lab_call *call = &lab->clients.calls[index];
-        answer_row(lab, i, call, i < ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
-        if (i < ran) {
-            timeline_step(&lab->timeline, call->run, index, lab->now_us,
-                          lab->now_us + duration_us);
+        bool ran = i < lab->rows_ran;
+        answer_row(lab, i, call, ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
+        if (ran) {
+            timeline_step(&lab->timeline, call->run, index, lab->step_began_us, lab->now_us);
         }
     }
-    return duration_us;
 }
 
 void lab_engine_tell(struct lab *lab)
 {
+    answer_rows(lab);
     uint32_t rows_count = step_header(&lab->step)->rows_count;
     for (uint32_t i = 0; i < rows_count; i++) {
         const struct step_row *row = step_row(&lab->step, i);

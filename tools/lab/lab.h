@@ -96,8 +96,11 @@ struct lab {
     struct lab_result result;
     /* the world */
     struct world world;
-    uint64_t now_us, engine_due_us, heartbeat;
+    uint64_t now_us, heartbeat;
     bool engine_in_flight;
+    uint64_t step_began_us, rounds_begin_us, engine_due_us;     /* of the step in flight */
+    uint64_t round_ends_us[COST_ROUNDS_MAX];    /* since rounds_begin_us */
+    uint32_t rounds, rows_ran;      /* it will have had; rows that will have run */
     bool acted;                     /* this pass settled or launched a step */
     bool timed;                     /* this pass is measured ... */
     uint64_t aside_ns;              /* ... less what the lab itself did in it */
@@ -143,9 +146,11 @@ void lab_clients_refused(struct lab *lab, uint32_t call);
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
 /* submit.c: puts the call where net would have put its CALL frame; false: no slot is free. */
 bool lab_submit(struct lab *lab, uint32_t call);
-/* engine.c: fills the outs of the step that was submitted; microseconds that it takes. */
-uint64_t lab_engine_run(struct lab *lab);
-/* The step is done: tells the clients whose calls are complete. */
+/* engine.c: works out how long the step that was submitted takes. */
+void lab_engine_run(struct lab *lab);
+/* Looks whether the core has become hasty. */
+void lab_engine_hear(struct lab *lab);
+/* The step is done: fills its outs, tells the clients whose calls are complete. */
 void lab_engine_tell(struct lab *lab);
 /* memory.c: what the moves of the step cost, and what the memory manager has to say. */
 double lab_memory_moves_s(const struct lab *lab);

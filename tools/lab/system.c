@@ -6,7 +6,8 @@
  *   vllm       FCFS, no prefix sharing, prompts not chunked, a decision at every decoding step
  *   vllm-opt   FCFS with prefix sharing, chunked prompts, several steps for each decision
  *   mlfq       vllm-opt with FastServe's queues: each new call starts in the first one
- *   agentix    vllm-opt with program-level queues: ATLAS, which for a program of one thread is PLAS
+ *   agentix    program-level queues: ATLAS, which for a program of one thread is PLAS; steps that
+ *              end when somebody can make use of it
  *
  * All have the same largest batch; who shares shares with everybody, as in one trust domain. A
  * setting with a leading `?` names an option that a build may lack; it is passed over there.
@@ -30,8 +31,8 @@ static const struct system_row {
 } systems[] = {
     {"vllm", {"sched.policy=fcfs", "sched.steps_per_plan=1", "sched.prefill_tokens=16384",
               "?kv.sharing=off", "?sched.standby=0"}},
-    {"vllm-opt", {"sched.policy=fcfs", "?kv.sharing=all"}},
-    {"mlfq", {"sched.policy=mlfq", "?kv.sharing=all"}},
+    {"vllm-opt", {"sched.policy=fcfs", "?kv.sharing=all", "?sched.cut_steps=no"}},
+    {"mlfq", {"sched.policy=mlfq", "?kv.sharing=all", "?sched.cut_steps=no"}},
     {"agentix", {"sched.policy=atlas", "?kv.sharing=all"}},
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])

@@ -147,6 +147,7 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     struct lab *lab = self;
     uint64_t begun_ns = aside_begin(lab);
     ASSERT(max >= 3);
+    lab_engine_hear(lab);
     uint32_t count = collect(lab, events);
     if (count == 0 && lab->socket.open) {
         advance(lab, until_us);
@@ -164,8 +165,7 @@ static void engine_submit(void *self)
     struct lab *lab = self;
     uint64_t begun_ns = aside_begin(lab);
     ASSERT(!lab->engine_in_flight);
-    lab->engine_in_flight = true;
-    lab->engine_due_us = lab->now_us + lab_engine_run(lab);
+    lab_engine_run(lab);
     lab->acted = true;
     lab_memory_sample(lab);
     aside_end(lab, begun_ns);

@@ -347,6 +347,48 @@ static void test_run_standby_gets_the_place_of_a_failed_row(void **state)
 }
 
 /* A row that samples by chance: feeds tokens[first ..] up to `known`, as the core would plan it. */
+/* ---- haste ---- */
+
+/* Three places; the row of the second one wants three tokens, the standby two. */
+static void check_haste(struct rig *rig, enum step_haste haste, uint32_t standbys,
+                        const uint32_t *expected, uint32_t rounds)
+{
+    static const uint32_t wanted[] = {DECODED, 3, DECODED, 2};
+    uint32_t whole[4][DECODED];
+    for (uint32_t hasty = 0; hasty < 2; hasty++) {
+        standby_prefill(rig);
+        for (uint32_t i = 0; i < STANDBY_PLACES + standbys; i++) {
+            standby_row(rig, i, &(struct standby_call){.wanted = wanted[i], .stop = UINT32_MAX});
+        }
+        step_header(&rig->step)->rows_active = STANDBY_PLACES;
+        step_hasten(&rig->step, hasty ? haste : STEP_WHOLE);
+        kernels_run(rig->kernels, &rig->step);
+        for (uint32_t i = 0; i < STANDBY_PLACES + standbys; i++) {
+            uint32_t produced = step_out(&rig->step, i)->produced;
+            assert_int_equal(produced, hasty ? expected[i] : wanted[i]);
+            if (hasty) {
+                assert_memory_equal(step_out_tokens(&rig->step, i), whole[i], produced * 4);
+            }
+            memcpy(whole[i], step_out_tokens(&rig->step, i), sizeof whole[i]);
+        }
+        assert_int_equal(step_header(&rig->step)->rounds, hasty ? rounds : DECODED);
+    }
+}
+
+static void test_run_ends_early_when_the_core_is_in_haste(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start_plain(&rig, GGUF_F32);
+    check_haste(&rig, STEP_ROUND_ENDS, 0, (const uint32_t[]){1, 1, 1}, 1);
+    check_haste(&rig, STEP_ROUND_ENDS, 1, (const uint32_t[]){1, 1, 1, 0}, 1);
+    check_haste(&rig, STEP_ROW_ENDS, 0, (const uint32_t[]){3, 3, 3}, 3);
+    check_haste(&rig, STEP_ROW_ENDS, 1, (const uint32_t[]){5, 3, 5, 2}, 5);
+    kernels_stop(rig.kernels);
+}
+
+/* ---- sampling ---- */
+
 static void add_sampled_row(struct rig *rig, const uint32_t *tokens, uint32_t first, uint32_t known,
                             uint32_t decode_steps)
 {
@@ -575,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_run_heartbeat_grows_each_layer),
         cmocka_unit_test(test_run_standbys_enter_where_rows_have_ended),
         cmocka_unit_test(test_run_standby_gets_the_place_of_a_failed_row),
+        cmocka_unit_test(test_run_ends_early_when_the_core_is_in_haste),
         cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
     };

@@ -7,6 +7,8 @@
  */
 #include "selftest/unit/lab/traces.h"
 
+#include <math.h>
+
 /* A {4,3,1,1}   B {3,3,4}   C {1,2}   D {4}: all there at 0, a batch of two. */
 static const char figure_2[] =
     "agentix-trace 1\n"
@@ -178,12 +180,35 @@ static void test_standby_takes_the_place_of_a_row_that_ended(void **state)
     struct lab_settings settings = traces_settings("rr", "unit");
     traces_set(&settings, "sched.steps_per_plan=8");
     traces_set(&settings, "sched.quantum=8s");
+    traces_set(&settings, "sched.cut_steps=no");
     traces_set(&settings, "sched.standby=0");
     struct lab_result without = play(&settings, text);
     settings.sets[settings.sets_count - 1] = "sched.standby=2";
     struct lab_result with = play(&settings, text);
     assert_int_equal(with.tokens_generated, without.tokens_generated);
     assert_true(without.makespan_s == 32 && with.makespan_s == 26);
+}
+
+/* N = 8, a batch of two. Whole steps: p alone until 8 s, p and q until 16, r until 17. Cut ones: p
+ * alone until 4 s, for q came in the fourth round; p and q until 8, when the row of q ends; p and r
+ * until 9; p until 16. */
+static void test_step_ends_for_who_comes_and_for_who_goes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "agentix-trace 1\n"
+        "program p 0 x\ncall 0 after=- gap=0 in=u:1 out=16\n"
+        "program q 3500000 x\ncall 0 after=- gap=0 in=u:1 out=4\n"
+        "program r 3600000 x\ncall 0 after=- gap=0 in=u:1 out=1\n";
+    struct lab_settings settings = traces_settings("fcfs", "unit");
+    traces_set(&settings, "sched.steps_per_plan=8");
+    traces_set(&settings, "sched.standby=0");
+    traces_set(&settings, "sched.cut_steps=no");
+    struct lab_result whole = play(&settings, text);
+    settings.sets[settings.sets_count - 1] = "sched.cut_steps=yes";
+    struct lab_result cut = play(&settings, text);
+    assert_true(fabs(whole.all.jct.mean_s - (16 + (16 - 3.5) + (17 - 3.6)) / 3) < 1e-9);
+    assert_true(fabs(cut.all.jct.mean_s - (16 + (8 - 3.5) + (9 - 3.6)) / 3) < 1e-9);
 }
 
 /* The second call of the program finds the first one's blocks. */
@@ -256,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_recomputed),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_swapped),
         cmocka_unit_test(test_standby_takes_the_place_of_a_row_that_ended),
+        cmocka_unit_test(test_step_ends_for_who_comes_and_for_who_goes),
         cmocka_unit_test(test_calls_of_a_program_share_what_they_have_in_common),
         cmocka_unit_test(test_prompt_beyond_the_context_is_cut),
         cmocka_unit_test(test_refused_call_is_an_exit_status_of_its_own),

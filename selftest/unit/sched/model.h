@@ -33,10 +33,12 @@ struct model {
     uint64_t service[MODEL_PROGRAMS], wait[MODEL_PROGRAMS], halved[MODEL_PROGRAMS];
     bool known[MODEL_PROGRAMS];
     uint32_t rows[BENCH_ROWS_MAX], chunk[BENCH_ROWS_MAX], decode[BENCH_ROWS_MAX];
-    uint32_t produced[BENCH_ROWS_MAX];              /* of standbys */
+    uint32_t produced[BENCH_ROWS_MAX];
     enum fault fault[BENCH_ROWS_MAX];
     uint32_t rows_count, rows_active;
-    bool busy;
+    uint32_t rounds;                                /* that the engine says it had */
+    bool busy, hasty;
+    enum { ROOM_NONE, ROOM_LEFT, ROOM_UNKNOWN } room;   /* in the batch, for one more call */
 };
 
 static struct model m;
@@ -303,9 +305,11 @@ static uint32_t model_walk(const struct bench *bench, const uint32_t *sorted, ui
     uint32_t budget = m.set.prefill_tokens;
     uint32_t vain = m.set.batch_calls;
     uint32_t end = count;
+    m.room = ROOM_LEFT;
     for (uint32_t i = 0; i < count; i++) {
         struct model_call *call = &m.calls[sorted[i]];
         if (m.rows_count == m.set.batch_calls) {
+            m.room = ROOM_NONE;
             return i;
         }
         if (!model_is_on_the_way(bench, sorted[i], budget, vain)) {
@@ -325,10 +329,14 @@ static uint32_t model_walk(const struct bench *bench, const uint32_t *sorted, ui
         } else if (model_chunk(call, budget) > 0 ||
                    (is_claim && model_ended_unseen(bench, sorted, count, i, vain))) {
             model_did_not_fit(sorted, count, i);
+            m.room = model_chunk(call, budget) > 0 ? ROOM_NONE : ROOM_UNKNOWN;
             return i + 1;
         }
-        end = is_claim && m.rows_count == rows ? i + 1 : count;
+        bool in_vain = is_claim && m.rows_count == rows;
+        end = in_vain ? i + 1 : count;
+        m.room = in_vain ? ROOM_UNKNOWN : ROOM_LEFT;
     }
+    m.room = m.rows_count == m.set.batch_calls ? ROOM_NONE : m.room;
     return end;
 }
 
@@ -374,6 +382,23 @@ static void model_prefetched(const struct bench *bench, const uint32_t *sorted, 
     assert_true(prefetched <= m.set.batch_calls);
 }
 
+/* The step may last as long as nobody has a use for its end. */
+static void model_haste(const struct bench *bench)
+{
+    uint32_t budget = m.set.prefill_tokens;
+    for (uint32_t i = 0; i < m.rows_active; i++) {
+        const struct model_call *call = &m.calls[m.rows[i]];
+        bool decodes_only = call->prompt + call->generated - call->kv == 1;
+        budget -= decodes_only ? 0 : m.chunk[i];
+    }
+    bool has_room = m.room == ROOM_UNKNOWN ? bench->sched.has_room : m.room == ROOM_LEFT;
+    m.hasty = m.set.cut_steps;
+    assert_int_equal(bench->sched.has_room, has_room);
+    assert_int_equal(step_haste(&bench->step),
+                     !m.hasty ? STEP_WHOLE : has_room && budget == 0 ? STEP_ROUND_ENDS
+                                                                     : STEP_ROW_ENDS);
+}
+
 /* Time has come to m.now and the queues are as they were when the plan began. */
 static void model_follow_plan(const struct bench *bench, bool planned)
 {
@@ -386,6 +411,7 @@ static void model_follow_plan(const struct bench *bench, bool planned)
     m.rows_active = m.rows_count;
     assert_int_equal(header->rows_active, m.rows_active);
     assert_int_equal(planned, m.rows_active > 0);
+    model_haste(bench);
     model_standbys(bench, sorted, count, at);
     assert_int_equal(header->rows_count, m.rows_count);
     model_prefetched(bench, sorted, count, at);
@@ -445,13 +471,21 @@ static bool model_standby_entered(uint32_t row, uint64_t *duration)
     if (m.fault[row] == FAULT_NONE && rounds == 0) {
         return false;
     }
-    *duration = *duration * rounds / m.set.steps_per_plan;
+    *duration = *duration * rounds / (m.rounds > rounds ? m.rounds : rounds + 1);
     uint64_t entered = m.now - *duration;
     call->wait += entered - call->since;
     call->all_wait += entered - call->since;
     m.decode[row] = rounds;
     model_begin_row(call);
     return true;
+}
+
+/* A step may have ended before the row; then it has had one token at least. */
+static uint32_t model_decoded(uint32_t row)
+{
+    uint32_t decode = m.decode[row];
+    assert_true(m.produced[row] > 0 || decode == 0);
+    return m.hasty && m.produced[row] < decode ? m.produced[row] : decode;
 }
 
 /* Returns whether the row's call goes on. */
@@ -470,7 +504,7 @@ static bool model_settle_row(uint32_t row, uint64_t duration, const struct call 
     call->all_service += duration;
     if (finish == CALL_FINISH_NONE) {
         call->kv += m.chunk[row];
-        finish = model_take(call, real, m.decode[row]);
+        finish = model_take(call, real, model_decoded(row));
         if (call->kv > call->computed) {
             call->computed = call->kv;
             call->quantum -= duration < call->quantum ? duration : call->quantum;

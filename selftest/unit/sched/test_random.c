@@ -144,7 +144,9 @@ static void event_arrive(void)
     } else {
         m.calls[index] = (struct model_call){.finish = CALL_FINISH_REFUSED};
     }
+    bool hastens = m.busy && m.hasty && b->sched.has_room && m.calls[index].open;
     intake();
+    assert_true(!hastens || step_haste(&b->step) == STEP_ROUND_ENDS);
 }
 
 static void event_cancel(void)
@@ -179,6 +181,9 @@ static void event_pause(void)
 
 static void break_rows(bool faults)
 {
+    struct step_header *header = step_header(&b->step);
+    header->rounds = faults && below(60) == 0 ? below(100) : header->rounds;
+    m.rounds = header->rounds < m.set.steps_per_plan ? header->rounds : m.set.steps_per_plan;
     for (uint32_t i = 0; i < m.rows_count; i++) {
         m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : FAULT_NONE;
         struct step_out *out = step_out(&b->step, i);
@@ -249,6 +254,7 @@ static void random_configuration(void)
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = MODEL_PROGRAMS,
         .half_life_us = below(3) == 0 ? 1 + below(50 * BENCH_UNIT) : 0,
         .sharing = (enum sched_sharing)below(3), .prefetch = below(2) == 0,
+        .cut_steps = below(2) == 0,
         .demoted_to_head = below(2) == 0};
     random_memory();
     b = bench_start_kv(&m.set, &m.kv);

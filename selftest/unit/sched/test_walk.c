@@ -147,6 +147,8 @@ static void naive_plan(void)
            naive_visit(&naive, naive.order[naive.at])) {
         naive.at++;
     }
+    bool at_end = naive.at == naive.count && sched->planned_count < sched->settings.batch_calls;
+    bool wants_budget = at_end && naive.walk.budget_tokens == 0;
     sched->planned_active = sched->planned_count;
     if (sched->planned_count > 0) {
         naive_standbys(&naive);
@@ -155,7 +157,9 @@ static void naive_plan(void)
     }
     *step_header(&b->step) = (struct step_header){
         .rows_count = sched->planned_count, .rows_active = sched->planned_active,
-        .tokens_count = naive.walk.tokens_count, .sequence = sched->sequence};
+        .tokens_count = naive.walk.tokens_count, .sequence = sched->sequence,
+        .haste = !sched->settings.cut_steps ? STEP_WHOLE
+                 : wants_budget ? STEP_ROUND_ENDS : STEP_ROW_ENDS};
 }
 
 /* ---- both must leave the same ---------------------------------------------------------------- */
@@ -238,6 +242,7 @@ static void start(void)
     settings.prefetch = below(2) == 0;
     settings.sharing = (enum sched_sharing)below(3);
     settings.demoted_to_head = below(2) == 0;
+    settings.cut_steps = below(2) == 0;
     settings.beta_milli = below(2) * 2000;
     struct kvmem_settings kv = bench_kv(24 + below(100));
     kv.host_blocks = below(3) * 60;
