@@ -35,7 +35,7 @@
     .attention_flops = 4.0 * 32 * 32 * 128, .weights_bytes = 2 * 8.03e9,                          \
     .context_tokens = 131072, .vocab_tokens = 128256
 #define GPU_SETTINGS                                                                             \
-    "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=500ms",                        \
+    "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=1s", "sched.queues=8",          \
     "kv.block_tokens=16", "limits.context_tokens=16384"
 /* 64 GiB of host memory, in blocks for each block of the device. */
 #define HOST(ratio) "?kv.host_ratio=" ratio

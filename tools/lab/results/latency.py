@@ -20,23 +20,21 @@ MACHINES = {
     "batch 64": ("--set", "sched.batch=64", *BIG_HOST),
     "6,500 blocks": ("--set", "kv.device_blocks=6500", "--set", "kv.host_ratio=88"),
 }
-FREE = ("--set", "sched.beta=0", "--set", "sched.wait_max=0")
+CUT = ("--set", "sched.cut_steps=yes")      # what agentix has, and the paper's systems have not
 SINGLE = ("sharegpt", "bfcl")               # one thread: atlas is plas
-SHORT = ("vllm-opt", "mlfq", "agentix", "agentix, free")
+SHORT = ("vllm-opt", "mlfq", "agentix", "mlfq, cut", "srpt")
+OTHERS = ("vllm", "vllm-opt", "mlfq", "vllm-opt, cut", "mlfq, cut")
 PAPER = {"sharegpt": {"vllm": "8", "vllm-opt": "2", "mlfq": "1.5"},
          "bfcl": {"vllm": "8", "vllm-opt": "2", "mlfq": "1.5"},
          "lats": {"vllm": "5", "vllm-opt": "2", "mlfq": "2.5"},
          "mixed": {"vllm": "15", "vllm-opt": "5", "mlfq": "5.5"}}
 
 
-def contestants(runs):
+def contestants():
     """Name, system or policy, settings."""
-    found = {"vllm": ("vllm", ()), "vllm-opt": ("vllm-opt", ()), "mlfq": ("mlfq", ()),
-             "agentix": ("agentix", ()), "agentix, free": ("agentix", FREE),
-             "plas": ("plas", ())}
-    if runs.has("sharegpt", "srpt"):
-        found["srpt"] = ("srpt", ())
-    return found
+    return {"vllm": ("vllm", ()), "vllm-opt": ("vllm-opt", ()), "mlfq": ("mlfq", ()),
+            "agentix": ("agentix", ()), "plas": ("plas", ()), "srpt": ("srpt", ()),
+            "vllm-opt, cut": ("vllm-opt", CUT), "mlfq, cut": ("mlfq", CUT)}
 
 
 def for_trace(all_of_them, trace):
@@ -51,7 +49,7 @@ def mean(result, steady):
 
 class Latency:
     def __init__(self, runs, quick):
-        self.runs, self.names = runs, contestants(runs)
+        self.runs, self.names = runs, contestants()
         self.window = 300 if quick else WINDOW_S
         self.step = 2 if quick else 1
         self.precision = 1.12 if quick else 1.04
@@ -118,18 +116,16 @@ class Latency:
         """groups: {title: found}; paper's beside ours."""
         rows = []
         for trace in RATES:
-            for other in ("vllm", "vllm-opt", "mlfq"):
-                row = [trace, other, PAPER[trace][other]]
+            for other in OTHERS:
+                row = [trace, other, PAPER[trace].get(other, "-")]
                 for found in groups.values():
-                    base = found[trace, other]
-                    row += [ratio(found[trace, name], base)
-                            for name in ("agentix", "agentix, free")]
+                    row += [ratio(found.get((trace, name), found[trace, "agentix"]),
+                                  found[trace, other]) for name in ("agentix", "plas")]
                 rows.append(row)
-            if "srpt" in self.names:
-                rows.append([trace, "(srpt over agentix)", "-"] + [
-                    ratio(found[trace, "srpt"], found[trace, name])
-                    for found in groups.values() for name in ("agentix", "agentix, free")])
-        heads = [f"{title}: {name}" for title in groups for name in ("agentix", "free")]
+            rows.append([trace, "(srpt over it)", "-"] + [
+                ratio(found[trace, "srpt"], found.get((trace, name), found[trace, "agentix"]))
+                for found in groups.values() for name in ("agentix", "plas")])
+        heads = [f"{title}: {name}" for title in groups for name in ("agentix", "plas")]
         return table(["", "over", "paper, up to", *heads], rows)
 
     def tails_table(self, rates):

@@ -11,13 +11,14 @@ LOADS = {"sharegpt, batch 64, 4 a second": ("sharegpt", 4, BATCH_64),
 SENSITIVITY = (
     ("sched.beta", ("0", "2", "8", "16", "32")),
     ("sched.wait_max", ("0", "10s", "1min", "10min")),
-    ("sched.quantum", ("100ms", "500ms", "2s", "8s")),
-    ("sched.queues", ("2", "6", "12")),
+    ("sched.quantum", ("100ms", "500ms", "1s", "2s", "8s")),
+    ("sched.queues", ("2", "4", "8", "12")),
     ("sched.steps_per_plan", ("1", "4", "8", "16")),
+    ("sched.cut_steps", ("no", "yes")),
     ("kv.block_tokens", ("16", "32", "64")),
 )
 MOVES = (
-    "as it is", "sched.beta=0",
+    "as it is", "sched.beta=0", "sched.beta=8", "sched.cut_steps=no",
     "sched.steps_per_plan=1", "sched.standby=0", "kv.retain_drop=0",
     "kv.retain_device=1min", "sched.prefetch=yes", "kv.host_ratio=0",
 )
