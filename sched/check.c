@@ -15,10 +15,12 @@ static void check_times(const struct sched *sched, const struct call *call)
     ASSERT(call->wait_us <= call->lifetime_wait_us);
     ASSERT(call->service_us <= call->lifetime_service_us);
     ASSERT(call->promotions > 0 || call->service_us == call->lifetime_service_us);
+    uint32_t level = call->promoted_from > 0 ? call->promoted_from : call->queue;
+    ASSERT(call->promoted_from == 0 || call->queue == 0);
     /* Recompute lengthens it, by no more than the service that the call has received. */
     ASSERT(call->quantum_left_us <= call->lifetime_service_us ||
            call->quantum_left_us - call->lifetime_service_us <=
-               sched->queues[call->queue].quantum_us);
+               sched->queues[level].quantum_us);
     ASSERT(call->quantum_left_us > 0 ||
            (call->queue + 1 == sched->settings.queues &&
             sched->settings.policy != SCHED_ROUND_ROBIN));

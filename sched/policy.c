@@ -18,8 +18,10 @@
  * Hazards of the ratio (docs/decisions/0002): T = 0 never promotes by division, wait_max serves
  * there; and a program whose history is above beta would be promoted again after each demotion, for
  * ever, because promotion resets only W_c and T_c. Here the program's history counts for a call's
- * first promotion; a later one must be earned by the call alone. Between two lies a full first
- * quantum of service anyway: without it there is no demotion.
+ * first promotion; a later one must be earned by the call alone. Between two lies a full quantum of
+ * its level anyway: a promotion is a turn of that length, and then the call is back at its level.
+ * Were it a new life with a first quantum, then as soon as everybody has waited too long everybody
+ * would take everybody's blocks, once in each first quantum.
  * srpt knows the future, so no option offers it: the lab gives each call its key.
  * Bounds: O(K) at arrival, else O(1); integers only.
  */
@@ -95,7 +97,10 @@ bool sched_policy_demotes(const struct sched *sched, const struct call *call)
 uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call)
 {
     ASSERT(sched_policy_demotes(sched, call));
-    return sched->settings.policy == SCHED_ROUND_ROBIN ? call->queue : call->queue + 1;
+    if (sched->settings.policy == SCHED_ROUND_ROBIN) {
+        return call->queue;
+    }
+    return call->promoted_from > 0 ? call->promoted_from : call->queue + 1;
 }
 
 bool sched_policy_demotes_to_head(const struct sched *sched)

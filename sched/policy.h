@@ -13,7 +13,7 @@ bool sched_policy_goes_before(const struct sched *sched, const struct call *call
                               const struct call *other);
 /* Has the call used up its level, and has to leave its place? (line 20) */
 bool sched_policy_demotes(const struct sched *sched, const struct call *call);
-/* The queue that it then goes to (line 21); RR: the same one. */
+/* The queue that it then goes to (line 21). RR: the same one; promoted: where it came from. */
 uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call);
 /* Does it go before those that wait there? */
 bool sched_policy_demotes_to_head(const struct sched *sched);

@@ -60,6 +60,7 @@ static void take_level(struct sched *sched, uint32_t queue_index, uint32_t call_
     ASSERT(queue_index < sched->settings.queues);
     ASSERT(call->lists == 0);
     call->queue = queue_index;
+    call->promoted_from = 0;
     call->quantum_left_us = sched->queues[queue_index].quantum_us;
     sched->queues[queue_index].count++;
 }

@@ -2,8 +2,9 @@
 /*
  * What: the anti-starvation pass, once before each plan. Whether a call has starved is policy
  * (sched_policy_promotes); here is who is looked at, and what promotion does.
- * Invariants: a promoted call stands at the tail of the first queue with its quantum; W_c and T_c
- * are zero, its lifetime figures are not touched.
+ * Invariants: a promoted call stands at the tail of the first queue with the quantum of the queue
+ * that it came from, and goes back there when that is used up; W_c and T_c are zero, its lifetime
+ * figures are not touched.
  * Bounds: per queue its head and SCHED_STARVATION_CHECKS_MAX calls; a cursor goes round, so a
  * queue of n calls is seen whole within n / SCHED_STARVATION_CHECKS_MAX + 1 plans. The
  * ratio differs from program to program, so the longest waiting call need not be the first to
@@ -18,9 +19,12 @@
 static void promote(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
-    ASSERT(call->queue > 0);
+    uint32_t from = call->queue;
+    ASSERT(from > 0);
     sched_call_accrue_wait(call, now_us);
     sched_queue_move(sched, call_index, 0, false);
+    call->quantum_left_us = sched->queues[from].quantum_us;
+    call->promoted_from = from;
     call->wait_us = 0;
     call->service_us = 0;
     call->promotions++;

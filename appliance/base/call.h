@@ -136,6 +136,7 @@ struct call {
     uint64_t service_us;            /* T_c: reset by promotion */
     uint64_t lifetime_wait_us;      /* never reset */
     uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
+    uint32_t promoted_from;         /* in queue 0 for a turn: it goes back there; 0: it is not */
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
     uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
     uint64_t walk_sequence;         /* last plan whose walk came past it */

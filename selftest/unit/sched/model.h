@@ -16,7 +16,8 @@ enum fault { FAULT_NONE, FAULT_NAN, FAULT_TOKEN, FAULT_COUNT, FAULT_SILENT };
 struct model_call {
     bool open, running, standby, paused, cancel, expired, stop_text, resident, started, lost;
     bool has_run;
-    uint32_t program, prompt, max, generated, kv, computed, cached, queue, preemptions, promotions;
+    uint32_t program, prompt, max, generated, kv, computed, cached, queue, from, preemptions;
+    uint32_t promotions;
     uint32_t stop_text_tokens;
     int64_t order;
     uint64_t key;                                   /* srpt's; else 0 */
@@ -55,6 +56,7 @@ static uint64_t model_quantum(uint32_t queue)
 static void model_enter(struct model_call *call, uint32_t queue, bool head)
 {
     call->queue = queue;
+    call->from = 0;
     call->quantum = model_quantum(queue);
     call->order = head ? --m.first_order : ++m.last_order;
 }
@@ -184,7 +186,10 @@ static void model_promote_all(void)
             model_accrue(call);
             call->wait = call->service = 0;
             call->promotions++;
+            uint32_t from = call->queue;
             model_enter(call, 0, false);
+            call->from = from;
+            call->quantum = model_quantum(from);
         }
     }
 }
@@ -539,7 +544,8 @@ static void model_settle(const struct call *real, uint64_t duration)
         bool is_last = call->queue + 1 == m.set.queues;
         bool leaves = call->quantum == 0 && (!is_last || m.set.policy == SCHED_ROUND_ROBIN);
         if (goes_on[row] && leaves) {
-            model_enter(call, is_last ? call->queue : call->queue + 1, to_head);
+            uint32_t below = is_last ? call->queue : call->queue + 1;
+            model_enter(call, call->from > 0 ? call->from : below, to_head);
         }
     }
 }

@@ -272,7 +272,7 @@ static void test_promotions_are_bounded_by_service_received(void **state)
     assert_true(bench_at(bench, call)->promotions > 1);
 }
 
-static void test_promotion_resets_level_quantum_and_ratio_but_no_lifetime(void **state)
+static void test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime(void **state)
 {
     (void)state;
     struct sched_settings settings = bench_settings(SCHED_PLAS);
@@ -288,12 +288,17 @@ static void test_promotion_resets_level_quantum_and_ratio_but_no_lifetime(void *
     sched_check(&bench->sched);
     const struct call *promoted = bench_at(bench, call);
     assert_int_equal(promoted->queue, 0);
-    assert_int_equal(promoted->quantum_left_us, BENCH_UNIT);
+    assert_int_equal(promoted->quantum_left_us, 2 * BENCH_UNIT);
     assert_int_equal(promoted->wait_us, 0);
     assert_int_equal(promoted->service_us, 0);
     assert_int_equal(promoted->lifetime_wait_us, 7 * BENCH_UNIT);
     assert_int_equal(promoted->lifetime_service_us, BENCH_UNIT);
     assert_int_equal(bench->stats.promotions, 1);
+    assert_true(bench_step(bench));
+    assert_int_equal(promoted->queue, 0);
+    assert_true(bench_step(bench));     /* the turn is over: back to where it came from */
+    assert_int_equal(promoted->queue, 1);
+    assert_int_equal(promoted->quantum_left_us, 2 * BENCH_UNIT);
 }
 
 int main(void)
@@ -311,7 +316,7 @@ int main(void)
         cmocka_unit_test(test_ratio_counts_the_program_and_compares_in_integers),
         cmocka_unit_test(test_zero_service_promotes_by_the_absolute_bound_only),
         cmocka_unit_test(test_promotions_are_bounded_by_service_received),
-        cmocka_unit_test(test_promotion_resets_level_quantum_and_ratio_but_no_lifetime),
+        cmocka_unit_test(test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
