@@ -216,7 +216,7 @@ static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
     net->again = net->again || (call->paused && !paused);
     if (paused != call->paused && call->state != CALL_FINISHED) {
         journal_note_call(net->settings.journal, now_us, net->calls, call_index,
-                          (struct event_what){.kind = paused ? EVENT_paused : EVENT_resumed});
+                          (struct event_what){.kind = paused ? EVENT_PAUSED : EVENT_RESUMED});
     }
     call->paused = paused;
 }

@@ -213,7 +213,7 @@ void sched_launched(struct sched *sched, uint64_t now_us)
     sched->step_in_flight = true;
     sched->step_submitted_us = now_us;
     journal_note(sched->settings.journal, now_us,
-                 (struct event_what){EVENT_step_begun,
+                 (struct event_what){EVENT_STEP_BEGUN,
                                      {sched->planned_active,
                                       sched->planned_count - sched->planned_active}});
 }

@@ -133,7 +133,7 @@ static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
     sched->programs_count++;
     sched->stats->programs_started++;
     journal_note_program(sched->settings.journal, now_us, index, id,
-                         (struct event_what){.kind = EVENT_program_started});
+                         (struct event_what){.kind = EVENT_PROGRAM_STARTED});
 }
 
 enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t now_us,
@@ -145,7 +145,7 @@ enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t
             if (sched->idle_head == SCHED_PROGRAM_NONE) {
                 return STATUS_BUSY_PROGRAMS;
             }
-            forget(sched, sched->idle_head, EVENT_program_forgotten, now_us);
+            forget(sched, sched->idle_head, EVENT_PROGRAM_FORGOTTEN, now_us);
             sched->stats->programs_expired++;
         }
         index = sched->program_free;
@@ -169,7 +169,7 @@ enum status sched_program_end(struct sched *sched, const uint8_t *id, uint64_t n
         return STATUS_BAD_PROGRAM_ACTIVE;
     }
     *ended = sched->programs[index];
-    forget(sched, index, EVENT_program_ended, now_us);
+    forget(sched, index, EVENT_PROGRAM_ENDED, now_us);
     sched->stats->programs_ended++;
     return STATUS_OK;
 }
@@ -246,7 +246,7 @@ void sched_program_expire(struct sched *sched, uint64_t now_us)
         if (sched_program_next_us(sched) > now_us) {
             return;
         }
-        forget(sched, sched->idle_head, EVENT_program_forgotten, now_us);
+        forget(sched, sched->idle_head, EVENT_PROGRAM_FORGOTTEN, now_us);
         sched->stats->programs_expired++;
     }
 }

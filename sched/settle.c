@@ -119,7 +119,7 @@ static void note_row(struct sched *sched, uint32_t index, uint64_t duration_us, 
 {
     const struct sched_planned *planned = &sched->planned[index];
     journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
-                      (struct event_what){EVENT_ran, {index, event_value(duration_us),
+                      (struct event_what){EVENT_RAN, {index, event_value(duration_us),
                                                       planned->tokens_count, produced}});
 }
 
@@ -136,7 +136,7 @@ static void settle_row(struct sched *sched, uint32_t index, const struct step_ou
     if (call->generated_tokens > generated_before && call->first_token_us == 0) {
         call->first_token_us = now_us;
         journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
-                          (struct event_what){.kind = EVENT_first_token});
+                          (struct event_what){.kind = EVENT_FIRST_TOKEN});
     }
     if (finish == CALL_FINISH_FAILED) {
         sched_residency_drop(sched, call_index);
@@ -223,7 +223,7 @@ static void demote_rows(struct sched *sched, uint64_t now_us)
         if (sched->settings.queues > 1) {
             sched->stats->demotions++;
             journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
-                              (struct event_what){EVENT_demoted, {queue}});
+                              (struct event_what){EVENT_DEMOTED, {queue}});
         }
     }
 }
@@ -236,7 +236,7 @@ static void settle_moves(struct sched *sched, uint64_t now_us)
     uint64_t out = sched->kv->counters.out_blocks - out_before;
     if (out > 0) {
         journal_note(sched->settings.journal, now_us,
-                     (struct event_what){EVENT_swapped_out, {event_value(out)}});
+                     (struct event_what){EVENT_SWAPPED_OUT, {event_value(out)}});
     }
 }
 
@@ -268,7 +268,7 @@ void sched_settle(struct sched *sched, uint64_t now_us)
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;
     journal_note(sched->settings.journal, now_us,
-                 (struct event_what){EVENT_step_ended, {event_value(duration_us)}});
+                 (struct event_what){EVENT_STEP_ENDED, {event_value(duration_us)}});
 }
 
 /* The lost step served nobody: its time counts as waiting. */
@@ -303,7 +303,7 @@ static void drop_everything(struct sched *sched)
 
 void sched_engine_lost(struct sched *sched, uint64_t now_us)
 {
-    journal_note(sched->settings.journal, now_us, (struct event_what){.kind = EVENT_engine_lost});
+    journal_note(sched->settings.journal, now_us, (struct event_what){.kind = EVENT_ENGINE_LOST});
     drop_everything(sched);
     if (sched->step_in_flight) {
         sched->step_in_flight = false;

@@ -14,7 +14,7 @@
 STATIC_ASSERT(sizeof(struct event) == 48, "as the text says, and without a gap");
 
 const struct event_row event_rows[EVENT_KINDS_COUNT] = {
-#define EVENT(name, a, b, c, d, help) [EVENT_##name] = {#name, {a, b, c, d}, help},
+#define EVENT(NAME, name, a, b, c, d, help) [EVENT_##NAME] = {#name, {a, b, c, d}, help},
 #include "appliance/base/events.def"
 #undef EVENT
 };

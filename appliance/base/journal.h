@@ -20,7 +20,7 @@
 #define EVENT_PROGRAM_NONE      UINT32_MAX
 
 enum event_kind {
-#define EVENT(name, a, b, c, d, help) EVENT_##name,
+#define EVENT(NAME, name, a, b, c, d, help) EVENT_##NAME,
 #include "appliance/base/events.def"
 #undef EVENT
     EVENT_KINDS_COUNT

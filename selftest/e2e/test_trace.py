@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 
@@ -31,16 +32,9 @@ def events(a):
 
 
 class Trace:
-    """Runs `agx trace` for what has just happened; the events of its file."""
+    """The events of a file that `agx trace` wrote."""
 
-    def __init__(self, a, *arguments):
-        with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
-            path = os.path.join(directory, "t.json")
-            self.run = run("agx", "trace", "--text", text_of(a), "--out", path, *arguments)
-            assert self.run.returncode == 0, self.run.stderr
-            self.read(path)
-
-    def read(self, path):
+    def __init__(self, path):
         with open(path) as file:
             self.events = json.load(file)["traceEvents"]
         check_format(self.events)
@@ -52,6 +46,15 @@ class Trace:
         return sum(e["dur"] for e in self.named(name) if e["args"]["call"] == call)
 
 
+def just_now(a):
+    """What `agx trace --seconds 0` says and draws."""
+    with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
+        path = os.path.join(directory, "t.json")
+        done = run("agx", "trace", "--text", text_of(a), "--seconds", "0", "--out", path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, Trace(path)
+
+
 def check_format(trace):
     """The trace event format, as far as we use it; nothing overlaps on a track."""
     tracks, processes = {}, set()
@@ -60,7 +63,8 @@ def check_format(trace):
         if e["ph"] == "M":
             assert e["name"] in ("process_name", "process_sort_index", "thread_name",
                                  "thread_sort_index"), e
-            processes.add(e["pid"]) if e["name"] == "process_name" else None
+            if e["name"] == "process_name":
+                processes.add(e["pid"])
         elif e["ph"] == "i":
             assert isinstance(e["ts"], int) and e["s"] == "t", e
         else:
@@ -103,10 +107,10 @@ def test_events_are_in_order_and_whole():
 
 
 def test_waits_and_runs_of_the_picture_are_those_of_the_terminal_frame():
-    with Appliance(NOISE, "sched.batch=2", "sched.quantum=1ms") as a, Client(a.tcp) as c:
+    with Appliance(NOISE, "sched.batch=2", "sched.quantum=1us") as a, Client(a.tcp) as c:
         done = serve(c, 3, 3, 60)
-        trace = Trace(a, "--seconds", "0")
-        assert " 9 calls, 3 programs; 0 events lost" in trace.run.stdout, trace.run.stdout
+        said, trace = just_now(a)
+        assert " 9 calls, 3 programs; 0 events lost" in said, said
         for call, frame in done.items():
             assert trace.sum_of("wait", call) == frame["wait_us"], frame
             assert trace.sum_of("run", call) == frame["service_us"], frame
@@ -125,17 +129,17 @@ def test_gap_between_the_calls_of_a_program():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
         for call in (1, 2, 3):
             c.generate(call, [1, 2, 3], max_tokens=4).check()
-        trace = Trace(a, "--seconds", "0")
+        _, trace = just_now(a)
         assert len(trace.named("gap")) == 2
         ends = [e["ts"] for e in trace.named("finished length", "i")]
         assert [e["ts"] for e in trace.named("gap")] == ends[:2]
 
 
 def test_preemptions_and_swaps_appear():
-    with Appliance(NOISE, "kv.block_tokens=8", "kv.device_blocks=32", "sched.quantum=1ms",
+    with Appliance(NOISE, "kv.block_tokens=8", "kv.device_blocks=32", "sched.quantum=1us",
                    "limits.context_tokens=256", "kv.sharing=off") as a, Client(a.tcp) as c:
         done = serve(c, 8, 2, 100)
-        stats, trace = a.stats(), Trace(a, "--seconds", "0")
+        stats, (_, trace) = a.stats(), just_now(a)
         assert stats["preemptions"] > 0 and stats["swap_out_blocks"] > 0, stats
         assert len(trace.named("preempted", "i")) == stats["preemptions"]
         for call, frame in done.items():
@@ -154,7 +158,8 @@ def test_a_dead_worker_is_in_the_picture():
         os.kill(a.worker, signal.SIGKILL)
         c.finish(1).check()
         wait_for(lambda: a.stats()["engine_restarts"] == 1, "the worker is back")
-        assert len(Trace(a, "--seconds", "0").named("engine_lost", "i")) == 1
+        _, trace = just_now(a)
+        assert len(trace.named("engine_lost", "i")) == 1
 
 
 def test_a_small_journal_says_what_it_forgot():
@@ -164,8 +169,8 @@ def test_a_small_journal_says_what_it_forgot():
         assert len(found) == 16 and found[0][0] > 0
         last = a.text("events 0").split("\n")[-1]
         assert "lost=%d " % found[0][0] in last, last
-        trace = Trace(a, "--seconds", "0")
-        assert ", %d forgotten before" % found[0][0] in trace.run.stdout, trace.run.stdout
+        said, _ = just_now(a)
+        assert ", %d forgotten before" % found[0][0] in said, said
 
 
 class Tracing:
@@ -203,8 +208,7 @@ def test_follows_until_interrupted_and_the_file_is_whole():
             tracing.process.send_signal(signal.SIGINT)
             out, _ = tracing.end()
             assert " 8 calls, 2 programs; 0 events lost" in out, out
-        trace = Trace.__new__(Trace)
-        trace.read(path)
+        trace = Trace(path)
         for call, frame in done.items():
             assert trace.sum_of("run", call) == frame["service_us"]
 
@@ -218,8 +222,7 @@ def test_lost_events_are_counted_and_shown():
             serve(c, 4, 4, 50)
             tracing.process.send_signal(signal.SIGINT)
             out, _ = tracing.end()
-        trace = Trace.__new__(Trace)
-        trace.read(path)
+        trace = Trace(path)
         lost = sum(e["args"]["count"] for e in trace.named("events lost", "i"))
         assert lost > 0 and "; %d events lost" % lost in out, (lost, out)
 
@@ -233,8 +236,7 @@ def test_an_appliance_that_goes_leaves_a_whole_file():
             tracing.catch_up(a)
         _, error = tracing.end(wanted=5)
         assert "closed the connection" in error, error
-        trace = Trace.__new__(Trace)
-        trace.read(path)
+        trace = Trace(path)
         assert len(trace.named("finished length", "i")) == 1
 
 
@@ -263,3 +265,20 @@ def test_the_text_port_refuses_what_is_no_number():
             answer = a.text("events %d" % number)
             assert answer.startswith("next=%d end=%d lost=0 " % (end, end)), answer
         assert a.health().startswith("ready")
+
+
+def test_a_port_that_stands_still_is_not_asked_for_ever():
+    with socket.create_server(("127.0.0.1", 0)) as listener, \
+            tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
+        path = os.path.join(directory, "t.json")
+        tracing = subprocess.Popen(
+            [os.path.join(BUILD, "agx"), "trace", "--out", path, "--text",
+             "127.0.0.1:%d" % listener.getsockname()[1]], stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, text=True)
+        peer, _ = listener.accept()
+        with peer:
+            while peer.recv(100):
+                peer.sendall(b"7 8 engine_lost\nnext=3 end=9 lost=0 now_us=9\nend\n")
+        _, error = tracing.communicate(timeout=HANG_S)
+        assert tracing.returncode == 6 and "event 3 of 9" in error, error
+        assert Trace(path).named("engine_lost", "i")

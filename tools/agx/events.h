@@ -30,7 +30,8 @@ void events_close(struct events *events);
  * a message. */
 int events_ask(struct events *events);
 /* The next event of the answer; false: that was all, and `next` and `now_us` are up to date. Kinds
- * that this program does not know are passed over, and so is what is no event. */
+ * that this program does not know are passed over (their numbers are missing then, like those of
+ * events that are lost), and so is what is no event. */
 bool events_take(struct events *events, uint64_t *number, struct event *event);
 /* Waits, and asks nothing; shorter when a signal comes. */
 void events_rest(const struct events *events, uint32_t milliseconds);

@@ -180,7 +180,7 @@ static struct picture_call *find_call(struct picture *picture, const struct even
     }
     struct picture_call *call = &picture->calls[event->call];
     bool is_other = call->client_call_id != event->client_call_id || call->program != program ||
-                    event->what.kind == EVENT_queued;
+                    event->what.kind == EVENT_QUEUED;
     if (call->is_open && is_other) {
         close_call(picture, call, since_us);
     }
@@ -251,13 +251,13 @@ static void add_call_event(struct picture *picture, const struct event *event)
         return;
     }
     snprintf(name, sizeof name, "%s", event_rows[event->what.kind].name);
-    if (event->what.kind == EVENT_finished) {
+    if (event->what.kind == EVENT_FINISHED) {
         draw_until(picture, call, event->time_us);
         snprintf(name, sizeof name, "finished %s",
                  agx_finish_text((enum agx_finish)event->what.values[0]));
     }
     draw_instant(picture, event, track_of(call), name);
-    if (event->what.kind == EVENT_finished) {
+    if (event->what.kind == EVENT_FINISHED) {
         close_call(picture, call, event->time_us);
     }
 }
@@ -277,7 +277,7 @@ static void add_program_event(struct picture *picture, const struct event *event
 
 static void end_step(struct picture *picture, const struct event *event)
 {
-    bool is_lost = event->what.kind == EVENT_engine_lost;
+    bool is_lost = event->what.kind == EVENT_ENGINE_LOST;
     uint64_t took_us = event->what.values[0];
     uint64_t from_us = event->time_us > took_us ? event->time_us - took_us : 0;
     if (is_lost) {
@@ -292,26 +292,26 @@ static void end_step(struct picture *picture, const struct event *event)
 void picture_add(struct picture *picture, const struct event *event)
 {
     switch (event->what.kind) {
-    case EVENT_step_begun:
+    case EVENT_STEP_BEGUN:
         picture->step_since_us = event->time_us;
         return;
-    case EVENT_step_ended:
+    case EVENT_STEP_ENDED:
         end_step(picture, event);
         return;
-    case EVENT_engine_lost:
+    case EVENT_ENGINE_LOST:
         end_step(picture, event);
         draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
         return;
-    case EVENT_swapped_out:
-    case EVENT_refused:         /* it never was a call of a program */
+    case EVENT_SWAPPED_OUT:
+    case EVENT_REFUSED:         /* it never was a call of a program */
         draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
         return;
-    case EVENT_ran:
+    case EVENT_RAN:
         add_run(picture, event);
         return;
-    case EVENT_program_started:
-    case EVENT_program_ended:
-    case EVENT_program_forgotten:
+    case EVENT_PROGRAM_STARTED:
+    case EVENT_PROGRAM_ENDED:
+    case EVENT_PROGRAM_FORGOTTEN:
         add_program_event(picture, event);
         return;
     default:

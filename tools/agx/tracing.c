@@ -65,13 +65,26 @@ static int take_answer(struct tracing *tracing)
     return code;
 }
 
+/* A port that has more to say and does not say it would be asked for ever. */
+static int refuse_standstill(const struct tracing *tracing)
+{
+    fprintf(stderr, "agx: %s: asked for event %" PRIu64 " of %" PRIu64 ", got nothing new\n",
+            tracing->events.address, tracing->events.next, tracing->events.end);
+    return EXIT_PROTOCOL;
+}
+
 /* Until the time is over and all that happened before has been read. */
 static int follow(struct tracing *tracing, double seconds)
 {
     uint64_t began_us = dial_now_us(), end = UINT64_MAX;
     for (;;) {
         bool is_over = interrupted || (double)(dial_now_us() - began_us) >= seconds * 1e6;
+        uint64_t asked = tracing->events.next;
         int code = take_answer(tracing);
+        if (code == EXIT_COMPLETE && tracing->events.next <= asked &&
+            tracing->events.next < tracing->events.end) {
+            code = refuse_standstill(tracing);
+        }
         if (code != EXIT_COMPLETE) {
             return code;
         }

@@ -401,7 +401,7 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
 static void note_steps(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        journal_note(&journal, 500 + journal.next, (struct event_what){EVENT_step_ended, {77}});
+        journal_note(&journal, 500 + journal.next, (struct event_what){EVENT_STEP_ENDED, {77}});
     }
 }
 
@@ -425,9 +425,9 @@ static void test_events_are_lines_with_numbers(void **state)
     memset(call->program_id, 0xa5, sizeof call->program_id);
     call->program = 2;
     journal_note_program(&journal, 11, 2, call->program_id,
-                         (struct event_what){.kind = EVENT_program_started});
-    journal_note_call(&journal, 12, &calls, slot, (struct event_what){EVENT_ran, {3, 900, 5, 8}});
-    journal_note(&journal, 13, (struct event_what){.kind = EVENT_engine_lost});
+                         (struct event_what){.kind = EVENT_PROGRAM_STARTED});
+    journal_note_call(&journal, 12, &calls, slot, (struct event_what){EVENT_RAN, {3, 900, 5, 8}});
+    journal_note(&journal, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
     assert_string_equal(ask(peer, "events\n"),
                         "0 11 program_started program=2:a5a5a5a5\n"
                         "1 12 ran call=0 id=17 program=2:a5a5a5a5 row=3 us=900 fed=5 tokens=8\n"

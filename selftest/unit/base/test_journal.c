@@ -13,7 +13,7 @@ static void note(uint32_t count)
     for (; count > 0; count--) {
         uint32_t number = (uint32_t)journal.next;
         journal_note(&journal, 1000 + number,
-                     (struct event_what){EVENT_step_ended, {number}});
+                     (struct event_what){EVENT_STEP_ENDED, {number}});
     }
 }
 
@@ -61,9 +61,9 @@ static void test_without_a_ring_nothing_is_noted(void **state)
     note(3);
     struct journal *journals[] = {&journal, NULL};
     for (size_t i = 0; i < 2; i++) {
-        journal_note(journals[i], 1, (struct event_what){.kind = EVENT_engine_lost});
-        journal_note_program(journals[i], 1, 0, id, (struct event_what){EVENT_program_ended, {0}});
-        journal_note_call(journals[i], 1, &none, 7, (struct event_what){.kind = EVENT_paused});
+        journal_note(journals[i], 1, (struct event_what){.kind = EVENT_ENGINE_LOST});
+        journal_note_program(journals[i], 1, 0, id, (struct event_what){EVENT_PROGRAM_ENDED, {0}});
+        journal_note_call(journals[i], 1, &none, 7, (struct event_what){.kind = EVENT_PAUSED});
     }
     assert_int_equal(journal.next, 0);
     assert_int_equal(journal_first(&journal), 0);
@@ -82,7 +82,7 @@ static void test_events_say_whose_they_are_and_no_whole_id(void **state)
     call->program = 3;
     memset(call->program_id, 0xab, sizeof call->program_id);
     journal_note_call(&journal, 5, &table, slot,
-                      (struct event_what){EVENT_preempted, {9, event_value(UINT64_MAX)}});
+                      (struct event_what){EVENT_PREEMPTED, {9, event_value(UINT64_MAX)}});
     const struct event *event = journal_at(&journal, 0);
     assert_int_equal(event->call, slot);
     assert_true(event->client_call_id == UINT64_MAX);
@@ -91,10 +91,10 @@ static void test_events_say_whose_they_are_and_no_whole_id(void **state)
     assert_int_equal(event->what.values[0], 9);
     assert_int_equal(event->what.values[1], UINT32_MAX);
     journal_note_program(&journal, 6, 2, call->program_id,
-                         (struct event_what){.kind = EVENT_program_ended});
+                         (struct event_what){.kind = EVENT_PROGRAM_ENDED});
     assert_int_equal(journal_at(&journal, 1)->call, CALL_NONE);
     assert_int_equal(journal_at(&journal, 1)->program, 2);
-    journal_note(&journal, 7, (struct event_what){.kind = EVENT_engine_lost});
+    journal_note(&journal, 7, (struct event_what){.kind = EVENT_ENGINE_LOST});
     assert_int_equal(journal_at(&journal, 2)->program, EVENT_PROGRAM_NONE);
     expect_assert_failure(journal_note(&journal, 8, (struct event_what){EVENT_KINDS_COUNT, {0}}));
 }

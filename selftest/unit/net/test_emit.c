@@ -186,14 +186,14 @@ static void test_resumed_call_makes_the_loop_go_on(void **state)
     uint32_t slot = f->last_call;
     assert_true(fixture_call(f, slot)->paused);
     assert_int_equal(journal.next, 3);          /* each call was paused, and once */
-    assert_int_equal(journal_at(&journal, 0)->what.kind, EVENT_paused);
+    assert_int_equal(journal_at(&journal, 0)->what.kind, EVENT_PAUSED);
     fake_client_window(&f->fake, peer, FAKE_QUEUE_BYTES);
     for (uint32_t i = 0; i < 10 && fixture_call(f, slot)->paused; i++) {
         fixture_pass(f);
     }
     assert_false(fixture_call(f, slot)->paused);
     assert_int_equal(net_next_us(&f->net, f->fake.now_us), 0);
-    assert_int_equal(journal_at(&journal, 3)->what.kind, EVENT_resumed);
+    assert_int_equal(journal_at(&journal, 3)->what.kind, EVENT_RESUMED);
 }
 
 static void test_reader_that_stops_is_dropped_at_the_write_deadline(void **state)

@@ -54,9 +54,9 @@ static void assert_kinds(const enum event_kind *kinds, uint32_t count)
 static void test_story_of_one_call(void **state)
 {
     static const enum event_kind kinds[] = {
-        EVENT_program_started, EVENT_queued,
-        EVENT_step_begun, EVENT_ran, EVENT_first_token, EVENT_step_ended,
-        EVENT_step_begun, EVENT_ran, EVENT_finished, EVENT_step_ended, EVENT_program_ended};
+        EVENT_PROGRAM_STARTED, EVENT_QUEUED,
+        EVENT_STEP_BEGUN, EVENT_RAN, EVENT_FIRST_TOKEN, EVENT_STEP_ENDED,
+        EVENT_STEP_BEGUN, EVENT_RAN, EVENT_FINISHED, EVENT_STEP_ENDED, EVENT_PROGRAM_ENDED};
     struct kvmem_settings kv = bench_kv(64);
     (void)state;
     struct bench *bench = start(bench_settings(SCHED_PLAS), &kv);
@@ -75,9 +75,9 @@ static void test_story_of_one_call(void **state)
     assert_int_equal(ran->what.values[1], BENCH_UNIT);
     assert_int_equal(ran->what.values[2], 5);
     assert_int_equal(ran->what.values[3], 1);
-    assert_int_equal(last_of(EVENT_finished)->what.values[0], CALL_FINISH_LENGTH);
-    assert_int_equal(last_of(EVENT_finished)->what.values[2], 2);
-    assert_int_equal(last_of(EVENT_step_ended)->what.values[0], BENCH_UNIT);
+    assert_int_equal(last_of(EVENT_FINISHED)->what.values[0], CALL_FINISH_LENGTH);
+    assert_int_equal(last_of(EVENT_FINISHED)->what.values[2], 2);
+    assert_int_equal(last_of(EVENT_STEP_ENDED)->what.values[0], BENCH_UNIT);
 }
 
 static void test_refused_call_and_forgotten_program(void **state)
@@ -88,16 +88,16 @@ static void test_refused_call_and_forgotten_program(void **state)
     settings.programs = 1;
     struct bench *bench = start(settings, &kv);
     (void)bench_call(bench, 1, 5, BENCH_CONTEXT);
-    assert_int_equal(last_of(EVENT_refused)->what.values[0],
+    assert_int_equal(last_of(EVENT_REFUSED)->what.values[0],
                      status_wire(STATUS_BAD_PROMPT_LENGTH));
-    assert_int_equal(count_of(EVENT_program_started), 0);
+    assert_int_equal(count_of(EVENT_PROGRAM_STARTED), 0);
     (void)bench_program(bench, COMMAND_PROGRAM_START, 1);
     (void)bench_program(bench, COMMAND_PROGRAM_START, 2);
-    assert_int_equal(count_of(EVENT_program_started), 2);
-    assert_int_equal(count_of(EVENT_program_forgotten), 1);
+    assert_int_equal(count_of(EVENT_PROGRAM_STARTED), 2);
+    assert_int_equal(count_of(EVENT_PROGRAM_FORGOTTEN), 1);
     bench->now_us += settings.program_idle_us;
     bench_intake(bench);
-    assert_int_equal(count_of(EVENT_program_forgotten), 2);
+    assert_int_equal(count_of(EVENT_PROGRAM_FORGOTTEN), 2);
 }
 
 /* Many calls in a pool that is too small for them, so that everything happens. */
@@ -136,11 +136,11 @@ static void test_events_agree_with_the_accounts_and_the_statistics(void **state)
         const uint32_t *values = event->what.values;
         assert_true(event->time_us >= before_us);
         before_us = event->time_us;
-        swapped_in += event->what.kind == EVENT_swapped_in ? values[0] : 0;
-        swapped_out += event->what.kind == EVENT_swapped_out ? values[0] : 0;
-        if (event->what.kind == EVENT_ran) {
+        swapped_in += event->what.kind == EVENT_SWAPPED_IN ? values[0] : 0;
+        swapped_out += event->what.kind == EVENT_SWAPPED_OUT ? values[0] : 0;
+        if (event->what.kind == EVENT_RAN) {
             service_us[event->call] += values[1];
-        } else if (event->what.kind == EVENT_preempted) {
+        } else if (event->what.kind == EVENT_PREEMPTED) {
             assert_true(values[0] > 0);
             preempted[event->call]++;
         }
@@ -150,14 +150,14 @@ static void test_events_agree_with_the_accounts_and_the_statistics(void **state)
     assert_true(stats->demotions > 0);
     assert_true(stats->standbys_entered > 0);
     assert_true(swapped_out > 0 && swapped_in > 0);
-    assert_int_equal(count_of(EVENT_preempted), stats->preemptions);
-    assert_int_equal(count_of(EVENT_demoted), stats->demotions);
-    assert_int_equal(count_of(EVENT_promoted), stats->promotions);
-    assert_int_equal(count_of(EVENT_finished), stats->calls_completed);
-    assert_int_equal(count_of(EVENT_queued), stats->calls_accepted);
-    assert_int_equal(count_of(EVENT_first_token), stats->calls_completed);
-    assert_int_equal(count_of(EVENT_step_begun), stats->steps);
-    assert_int_equal(count_of(EVENT_step_ended), stats->steps);
+    assert_int_equal(count_of(EVENT_PREEMPTED), stats->preemptions);
+    assert_int_equal(count_of(EVENT_DEMOTED), stats->demotions);
+    assert_int_equal(count_of(EVENT_PROMOTED), stats->promotions);
+    assert_int_equal(count_of(EVENT_FINISHED), stats->calls_completed);
+    assert_int_equal(count_of(EVENT_QUEUED), stats->calls_accepted);
+    assert_int_equal(count_of(EVENT_FIRST_TOKEN), stats->calls_completed);
+    assert_int_equal(count_of(EVENT_STEP_BEGUN), stats->steps);
+    assert_int_equal(count_of(EVENT_STEP_ENDED), stats->steps);
     assert_int_equal(swapped_in, bench->kv.counters.in_blocks);
     assert_int_equal(swapped_out, bench->kv.counters.out_blocks);
     for (uint32_t i = 0; i < 24; i++) {
@@ -175,12 +175,12 @@ static void test_lost_engine(void **state)
     assert_true(bench_launch(bench));
     bench->now_us += 99;
     bench_lose(bench);
-    assert_int_equal(last_of(EVENT_engine_lost)->time_us, bench->now_us);
-    assert_int_equal(count_of(EVENT_ran), 0);
+    assert_int_equal(last_of(EVENT_ENGINE_LOST)->time_us, bench->now_us);
+    assert_int_equal(count_of(EVENT_RAN), 0);
     while (bench_step(bench)) {
     }
-    assert_int_equal(last_of(EVENT_finished)->call, slot);
-    assert_int_equal(last_of(EVENT_finished)->what.values[3], 1);
+    assert_int_equal(last_of(EVENT_FINISHED)->call, slot);
+    assert_int_equal(last_of(EVENT_FINISHED)->what.values[3], 1);
 }
 
 int main(void)

@@ -69,7 +69,7 @@ static void test_question_and_answer(void **state)
     assert_true(events_take(&events, &number, &event));
     assert_int_equal(number, 12);
     assert_int_equal(event.time_us, 900);
-    assert_int_equal(event.what.kind, EVENT_ran);
+    assert_int_equal(event.what.kind, EVENT_RAN);
     assert_int_equal(event.call, 3);
     assert_true(event.client_call_id == UINT64_MAX);
     assert_int_equal(event.program, 1);
@@ -79,7 +79,7 @@ static void test_question_and_answer(void **state)
         assert_int_equal(event.what.values[i], values[i]);
     }
     assert_true(events_take(&events, &number, &event));
-    assert_int_equal(event.what.kind, EVENT_program_ended);
+    assert_int_equal(event.what.kind, EVENT_PROGRAM_ENDED);
     assert_int_equal(event.call, CALL_NONE);
     assert_true(events_take(&events, &number, &event));
     assert_int_equal(number, 14);

@@ -138,14 +138,14 @@ static void assert_well_formed(json_t *events)
 static void test_call_is_covered_by_waits_and_runs(void **state)
 {
     (void)state;
-    add(1000, 0, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
-    add(1100, 0, 0, (struct event_what){EVENT_ran, {0, 40, 5, 8}});     /* from 1060 */
-    add(1140, 0, 0, (struct event_what){EVENT_ran, {1, 40, 1, 8}});     /* goes on */
-    add(1150, 0, 0, (struct event_what){EVENT_preempted, {3, 13}});
-    add(1300, 0, 0, (struct event_what){EVENT_ran, {0, 50, 1, 2}});     /* from 1250 */
-    add(1300, 0, 0, (struct event_what){EVENT_finished, {2, 0, 18, 1}});
-    add(1500, 0, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
-    add(1500, 1, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
+    add(1000, 0, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
+    add(1100, 0, 0, (struct event_what){EVENT_RAN, {0, 40, 5, 8}});     /* from 1060 */
+    add(1140, 0, 0, (struct event_what){EVENT_RAN, {1, 40, 1, 8}});     /* goes on */
+    add(1150, 0, 0, (struct event_what){EVENT_PREEMPTED, {3, 13}});
+    add(1300, 0, 0, (struct event_what){EVENT_RAN, {0, 50, 1, 2}});     /* from 1250 */
+    add(1300, 0, 0, (struct event_what){EVENT_FINISHED, {2, 0, 18, 1}});
+    add(1500, 0, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
+    add(1500, 1, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
     json_t *events = finish(1600);
     assert_well_formed(events);
     assert_stretches(events, 2, "wait", 4, 60 + 110 + 100 + 100);
@@ -161,9 +161,9 @@ static void test_call_is_covered_by_waits_and_runs(void **state)
 static void test_story_that_begins_in_the_middle(void **state)
 {
     (void)state;
-    add(1100, 7, 0, (struct event_what){EVENT_ran, {0, 40, 1, 8}});
-    add(1200, 8, 1, (struct event_what){EVENT_demoted, {1}});
-    add(1300, 9, 1, (struct event_what){EVENT_finished, {5, 0, 0, 0}});
+    add(1100, 7, 0, (struct event_what){EVENT_RAN, {0, 40, 1, 8}});
+    add(1200, 8, 1, (struct event_what){EVENT_DEMOTED, {1}});
+    add(1300, 9, 1, (struct event_what){EVENT_FINISHED, {5, 0, 0, 0}});
     json_t *events = finish(1400);
     assert_well_formed(events);
     assert_stretches(events, 2, "run", 1, 40);
@@ -175,11 +175,11 @@ static void test_story_that_begins_in_the_middle(void **state)
 static void test_call_first_heard_of_beside_one_that_ends(void **state)
 {
     (void)state;
-    add(1000, 0, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
-    add(1100, 0, 0, (struct event_what){EVENT_ran, {0, 100, 5, 8}});
-    add(1100, 0, 0, (struct event_what){EVENT_finished, {1, 0, 8, 0}});
-    add(1100, 1, 0, (struct event_what){EVENT_ran, {1, 100, 1, 8}});
-    add(1200, 1, 0, (struct event_what){EVENT_ran, {1, 100, 1, 8}});
+    add(1000, 0, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
+    add(1100, 0, 0, (struct event_what){EVENT_RAN, {0, 100, 5, 8}});
+    add(1100, 0, 0, (struct event_what){EVENT_FINISHED, {1, 0, 8, 0}});
+    add(1100, 1, 0, (struct event_what){EVENT_RAN, {1, 100, 1, 8}});
+    add(1200, 1, 0, (struct event_what){EVENT_RAN, {1, 100, 1, 8}});
     json_t *events = finish(1200);
     assert_well_formed(events);
     assert_stretches(events, 2, "run", 2, 100 + 100);
@@ -189,11 +189,11 @@ static void test_call_first_heard_of_beside_one_that_ends(void **state)
 static void test_after_a_hole_nothing_goes_on(void **state)
 {
     (void)state;
-    add(1000, 0, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
-    add(1050, 0, 0, (struct event_what){EVENT_ran, {0, 40, 5, 8}});
+    add(1000, 0, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
+    add(1050, 0, 0, (struct event_what){EVENT_RAN, {0, 40, 5, 8}});
     picture_lose(&picture, 12, 1050);
-    add(5000, 0, 0, (struct event_what){EVENT_ran, {0, 10, 1, 8}});
-    add(6000, 1, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
+    add(5000, 0, 0, (struct event_what){EVENT_RAN, {0, 10, 1, 8}});
+    add(6000, 1, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
     json_t *events = finish(6000);
     assert_well_formed(events);
     assert_stretches(events, 2, "wait", 2, 10 + 1000);
@@ -206,12 +206,12 @@ static void test_steps_and_what_belongs_to_the_engine(void **state)
 {
     struct event event = {.call = CALL_NONE, .program = EVENT_PROGRAM_NONE};
     static const struct { uint64_t time_us; struct event_what what; } story[] = {
-        {1000, {EVENT_step_begun, {2, 0}}}, {1060, {EVENT_swapped_out, {4}}},
-        {1060, {EVENT_step_ended, {60}}}, {1070, {EVENT_step_begun, {2, 0}}},
-        {1100, {EVENT_engine_lost, {0}}}, {1200, {EVENT_engine_lost, {0}}},
-        {1300, {EVENT_step_begun, {1, 0}}}};
+        {1000, {EVENT_STEP_BEGUN, {2, 0}}}, {1060, {EVENT_SWAPPED_OUT, {4}}},
+        {1060, {EVENT_STEP_ENDED, {60}}}, {1070, {EVENT_STEP_BEGUN, {2, 0}}},
+        {1100, {EVENT_ENGINE_LOST, {0}}}, {1200, {EVENT_ENGINE_LOST, {0}}},
+        {1300, {EVENT_STEP_BEGUN, {1, 0}}}};
     (void)state;
-    add(900, 0, 0, (struct event_what){EVENT_queued, {0, 5, 9}});
+    add(900, 0, 0, (struct event_what){EVENT_QUEUED, {0, 5, 9}});
     for (size_t i = 0; i < sizeof story / sizeof story[0]; i++) {
         event.time_us = story[i].time_us;
         event.what = story[i].what;
@@ -230,7 +230,7 @@ static void test_steps_and_what_belongs_to_the_engine(void **state)
 static void test_a_slot_with_another_program_is_another_process(void **state)
 {
     struct event event = {.call = CALL_NONE, .program = 3,
-                          .what = {.kind = EVENT_program_started}};
+                          .what = {.kind = EVENT_PROGRAM_STARTED}};
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         event.program_tag[3] = (uint8_t)(i / 2);        /* the same id twice, then another */
@@ -256,8 +256,8 @@ static void test_events_without_sense_draw_something_well_formed(void **state)
         }
         time_us += (seed >> 10) % 30;
         /* Rows do not overlap; everything else may come in any order. */
-        what.values[1] = what.kind == EVENT_ran ? 1 : what.values[1];
-        time_us += what.kind == EVENT_ran;
+        what.values[1] = what.kind == EVENT_RAN ? 1 : what.values[1];
+        time_us += what.kind == EVENT_RAN;
         add(time_us, (seed >> 5) % 5, (seed >> 8) % 3, what);
         if (i % 500 == 499) {
             picture_lose(&picture, i, time_us);
@@ -265,9 +265,9 @@ static void test_events_without_sense_draw_something_well_formed(void **state)
     }
     static const uint32_t beyond[] = {1u << 20, UINT32_MAX - 1, UINT32_MAX};
     for (uint32_t i = 0; i < 3; i++) {
-        add(time_us, beyond[i], 0, (struct event_what){EVENT_queued, {0}});
-        add(time_us, 0, beyond[i], (struct event_what){EVENT_queued, {0}});
-        add(time_us, 0, 0, (struct event_what){EVENT_ran, {beyond[i], 1, 0, 0}});
+        add(time_us, beyond[i], 0, (struct event_what){EVENT_QUEUED, {0}});
+        add(time_us, 0, beyond[i], (struct event_what){EVENT_QUEUED, {0}});
+        add(time_us, 0, 0, (struct event_what){EVENT_RAN, {beyond[i], 1, 0, 0}});
     }
     assert_well_formed(finish(time_us));
     assert_true(picture.programs_count >= 3);
