@@ -163,6 +163,7 @@ build/docgen: tools/docgen.c $(LIB)
 docs: build/docgen  ## write the generated pages again
 	build/docgen config >docs/config.md
 	build/docgen stats >docs/stats.md
+	build/docgen events >docs/events.md
 	build/docgen sample >docs/agentix.ini
 
 # ---- benchmarks ----------------------------------------------------------------------------------

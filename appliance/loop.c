@@ -101,6 +101,7 @@ void loop_plan(struct plan *plan, const struct options *options, const struct li
     struct kvmem_settings kv;
     sched_settings_fill(&sched, options, limits);
     kvmem_settings_fill(&kv, limits);
+    journal_plan(plan, limits->events);
     call_table_plan(plan, limits->calls, limits->context_tokens);
     exchange_plan(plan, limits->commands, limits->calls);
     kvmem_plan(plan, &kv);
@@ -122,7 +123,9 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     sched_settings_fill(&sched, settings->options, limits);
     kvmem_settings_fill(&kv, limits);
     net_settings_fill(&net, settings, world);
+    sched.journal = net.journal = &loop->journal;
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
+    journal_init(&loop->journal, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
     kvmem_init(&loop->kv, &kv, arena);
@@ -285,6 +288,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         .sched = &loop->sched,
         .kv = &loop->kv,
         .calls = &loop->calls,
+        .journal = &loop->journal,
         .options = loop->settings.options,
         .limits = loop->settings.limits,
         .health = &health,

@@ -27,6 +27,7 @@ struct loop {
     struct loop_settings settings;
     const struct world *world;
     struct stats stats;
+    struct journal journal;
     struct call_table calls;
     struct exchange exchange;
     struct kvmem kv;

@@ -3,7 +3,8 @@
  * What: one function for each command of the text port, and the table that `help` is made of. To
  * add a command: write its function, add its row.
  * Invariants: no prompt, no output and no whole program id ever appears; lines have at most 512
- * bytes, those of `programs` and `calls` at most 160 (config/limits.c counts on it).
+ * bytes, those of `programs` and `calls` at most 160 (config/limits.c counts on it). A page that
+ * may be longer than the room, `events`, ends where the room does and says where to go on.
  * Bounds: O(slots of the table shown), all within one pass; no stdio, no allocation.
  */
 #include "appliance/textpage.h"
@@ -12,6 +13,7 @@
 #include <strings.h>
 
 #include "appliance/base/assert.h"
+#include "appliance/textevents.h"
 
 #define PROGRAM_ID_SHOWN_BYTES 4
 #define PROGRAM_THREADS_SHOWN  4
@@ -281,6 +283,7 @@ static const struct command_row {
     {"calls", "calls that hold a slot", show_calls},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},
+    {"events", "what happened last; events N: from number N on", NULL},  /* it takes a word */
     {"config", "every option, its value and where it came from", show_config},
     {"quit", "close the connection", show_nothing},
 };
@@ -299,16 +302,40 @@ static void show_help(struct text *page, const struct textport_view *view, uint6
     text_add(page, "Every answer ends with a line `end`. GET /health and GET /stats speak HTTP.\n");
 }
 
-bool textpage_render(struct text *page, const char *name, uint32_t name_bytes,
-                     const struct textport_view *view, uint64_t now_us)
+static bool is_blank(char byte)
 {
-    ASSERT(page->length == 0 && !page->cut);
+    return byte == ' ' || byte == '\t';
+}
+
+static const struct command_row *find_row(const char *name, uint32_t bytes)
+{
     for (size_t i = 0; i < ROWS_COUNT; i++) {
-        if (strlen(rows[i].name) == name_bytes &&
-            strncasecmp(rows[i].name, name, name_bytes) == 0) {
-            rows[i].show(page, view, now_us);
-            return true;
+        if (strlen(rows[i].name) == bytes && strncasecmp(rows[i].name, name, bytes) == 0) {
+            return &rows[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+bool textpage_render(struct text *page, const char *line, uint32_t bytes,
+                     const struct textport_view *view, uint64_t now_us)
+{
+    uint32_t name_bytes = 0;
+    ASSERT(page->length == 0 && !page->cut);
+    while (name_bytes < bytes && !is_blank(line[name_bytes])) {
+        name_bytes++;
+    }
+    uint32_t word_at = name_bytes;
+    while (word_at < bytes && is_blank(line[word_at])) {
+        word_at++;
+    }
+    const struct command_row *row = find_row(line, name_bytes);
+    if (row != NULL && row->show == NULL) {
+        return textevents_render(page, line + word_at, bytes - word_at, view, now_us);
+    }
+    if (row == NULL || word_at < bytes) {
+        return false;
+    }
+    row->show(page, view, now_us);
+    return true;
 }

@@ -4,6 +4,7 @@
 #include "appliance/base/text.h"
 #include "appliance/textport.h"
 
-/* Renders the answer to one command (any case); false: there is no such command. */
-bool textpage_render(struct text *page, const char *name, uint32_t name_bytes,
+/* Renders the answer to a line: a command (any case) and, for `events`, a number. False: there is
+ * no such command, or what stands behind it makes no sense. */
+bool textpage_render(struct text *page, const char *line, uint32_t bytes,
                      const struct textport_view *view, uint64_t now_us);

@@ -16,6 +16,7 @@
 
 #include "appliance/base/arena.h"
 #include "appliance/base/call.h"
+#include "appliance/base/journal.h"
 #include "appliance/base/stats.h"
 #include "appliance/base/world.h"
 #include "config/config.h"
@@ -48,6 +49,7 @@ struct textport_view {
     const struct sched *sched;
     const struct kvmem *kv;
     const struct call_table *calls;
+    const struct journal *journal;
     const struct options *options;
     const struct limits *limits;
     const struct health *health;

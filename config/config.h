@@ -104,6 +104,7 @@ struct limits {
     uint32_t frames_per_pass;       /* of one connection */
     uint32_t commands;              /* inbox capacity */
     uint32_t engine_threads;
+    uint32_t events;                /* that the journal keeps at least; 0: none */
     uint32_t text_slots;            /* connections of the text port */
     uint32_t text_page_bytes;       /* answer page of each */
 };

@@ -149,6 +149,7 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* one pass */
                       + limits->calls;  /* a cancel for each open call whose connection closes */
     limits->commands = smaller(commands, UINT32_MAX);
+    limits->events = smaller(options->limits_events.number, UINT32_MAX);
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */

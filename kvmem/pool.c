@@ -131,6 +131,12 @@ uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
     return kv->calls[call].count;
 }
 
+uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call)
+{
+    ASSERT(call < kv->settings.calls);
+    return kv->calls[call].pins;
+}
+
 uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions)
 {
     uint32_t needed = kvmem_blocks_ceil(positions, kv->settings.block_tokens);

@@ -208,11 +208,16 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
 /* ---- one call -------------------------------------------------------------------------------- */
 
 /* A resumed call may be planned again: the scheduler must look. */
-static void set_paused(struct net *net, struct call *call)
+static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
 {
+    struct call *call = &net->calls->calls[call_index];
     uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens;
     bool paused = unsent > net->settings.unsent_tokens;
     net->again = net->again || (call->paused && !paused);
+    if (paused != call->paused && call->state != CALL_FINISHED) {
+        journal_note_call(net->settings.journal, now_us, net->calls, call_index,
+                          (struct event_what){.kind = paused ? EVENT_PAUSED : EVENT_RESUMED});
+    }
     call->paused = paused;
 }
 
@@ -263,7 +268,7 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     /* Behind others that wait for room it waits too: they take turns. */
     connection->backlog = connection->backlog || !send_news(net, call_index, now_us);
     if (call->generation == generation) {
-        set_paused(net, call);
+        set_paused(net, call_index, now_us);
     }
 }
 
@@ -297,7 +302,7 @@ void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
             connection->calls_first = connection->unsent_bytes > unsent_bytes ? at : call_index;
         }
         if (call->generation == generation) {
-            set_paused(net, call);
+            set_paused(net, call_index, now_us);
         }
     }
 }

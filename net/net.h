@@ -17,6 +17,7 @@
 
 #include "appliance/base/arena.h"
 #include "appliance/base/exchange.h"
+#include "appliance/base/journal.h"
 #include "appliance/base/stats.h"
 #include "appliance/base/world.h"
 #include "config/config.h"
@@ -37,6 +38,7 @@ struct net_settings {
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     char model[WIRE_NAME_BYTES];
+    struct journal *journal;        /* where events are noted; NULL: nowhere */
 };
 
 enum net_state {

@@ -47,6 +47,8 @@ static void refuse(struct sched *sched, uint32_t call_index, enum status status,
     call->status = status;
     call->finished_us = now_us;
     sched->stats->calls_refused++;
+    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+                      (struct event_what){EVENT_REFUSED, {status_wire(status)}});
     exchange_emit(sched->exchange, sched->calls, call_index);
 }
 
@@ -67,6 +69,9 @@ static void commit(struct sched *sched, uint32_t call_index, uint32_t program, u
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;
+    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+                      (struct event_what){EVENT_QUEUED, {call->queue, call->prompt_tokens,
+                                                         call->max_tokens}});
     exchange_emit(sched->exchange, sched->calls, call_index);
 }
 
@@ -109,7 +114,7 @@ static void intake_program(struct sched *sched, const struct command *command, u
     };
     memcpy(answer.program_id, command->program_id, sizeof answer.program_id);
     if (command->kind == COMMAND_PROGRAM_END) {
-        answer.status = sched_program_end(sched, command->program_id, &last);
+        answer.status = sched_program_end(sched, command->program_id, now_us, &last);
     } else {
         answer.status = sched_program_start(sched, command->program_id, now_us, &program);
         if (answer.status == STATUS_OK) {

@@ -112,7 +112,7 @@ static bool plan_row(struct sched_walk *walk, uint32_t call_index, bool claimed)
         }
         return fits;
     }
-    sched_residency_take(sched, call_index, positions, claimed);
+    sched_residency_take(sched, call_index, positions, claimed, walk->now_us);
     walk->budget_tokens -= remaining == 1 ? 0 : chunk;
     sched_row_fill(walk, call_index, chunk, decode_steps);
     return true;
@@ -232,4 +232,8 @@ void sched_launched(struct sched *sched, uint64_t now_us)
     }
     sched->step_in_flight = true;
     sched->step_submitted_us = now_us;
+    journal_note(sched->settings.journal, now_us,
+                 (struct event_what){EVENT_STEP_BEGUN,
+                                     {sched->planned_active,
+                                      sched->planned_count - sched->planned_active}});
 }

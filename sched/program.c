@@ -99,11 +99,13 @@ uint32_t sched_program_find(const struct sched *sched, const uint8_t *id)
 }
 
 /* The entry must be idle. */
-static void forget(struct sched *sched, uint32_t index)
+static void forget(struct sched *sched, uint32_t index, enum event_kind why, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
     uint32_t *link = chain_of(sched, program->id);
     ASSERT(program->in_use && program->active_calls == 0);
+    journal_note_program(sched->settings.journal, now_us, index, program->id,
+                         (struct event_what){.kind = why});
     while (*link != index) {
         ASSERT(*link != SCHED_PROGRAM_NONE);
         link = &sched->programs[*link].hash_next;
@@ -130,6 +132,8 @@ static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
     idle_append(sched, index, now_us);
     sched->programs_count++;
     sched->stats->programs_started++;
+    journal_note_program(sched->settings.journal, now_us, index, id,
+                         (struct event_what){.kind = EVENT_PROGRAM_STARTED});
 }
 
 enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t now_us,
@@ -141,7 +145,7 @@ enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t
             if (sched->idle_head == SCHED_PROGRAM_NONE) {
                 return STATUS_BUSY_PROGRAMS;
             }
-            forget(sched, sched->idle_head);
+            forget(sched, sched->idle_head, EVENT_PROGRAM_FORGOTTEN, now_us);
             sched->stats->programs_expired++;
         }
         index = sched->program_free;
@@ -154,7 +158,8 @@ enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t
     return STATUS_OK;
 }
 
-enum status sched_program_end(struct sched *sched, const uint8_t *id, struct program *ended)
+enum status sched_program_end(struct sched *sched, const uint8_t *id, uint64_t now_us,
+                              struct program *ended)
 {
     uint32_t index = sched_program_find(sched, id);
     if (index == SCHED_PROGRAM_NONE) {
@@ -164,7 +169,7 @@ enum status sched_program_end(struct sched *sched, const uint8_t *id, struct pro
         return STATUS_BAD_PROGRAM_ACTIVE;
     }
     *ended = sched->programs[index];
-    forget(sched, index);
+    forget(sched, index, EVENT_PROGRAM_ENDED, now_us);
     sched->stats->programs_ended++;
     return STATUS_OK;
 }
@@ -241,7 +246,7 @@ void sched_program_expire(struct sched *sched, uint64_t now_us)
         if (sched_program_next_us(sched) > now_us) {
             return;
         }
-        forget(sched, sched->idle_head);
+        forget(sched, sched->idle_head, EVENT_PROGRAM_FORGOTTEN, now_us);
         sched->stats->programs_expired++;
     }
 }

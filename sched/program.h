@@ -12,7 +12,7 @@ uint32_t sched_program_find(const struct sched *sched, const uint8_t *id);
 MUST_CHECK enum status sched_program_start(struct sched *sched, const uint8_t *id,
                                            uint64_t now_us, uint32_t *program);
 /* BAD_PROGRAM_UNKNOWN; BAD_PROGRAM_ACTIVE: it has open calls. `ended` gets its last state. */
-MUST_CHECK enum status sched_program_end(struct sched *sched, const uint8_t *id,
+MUST_CHECK enum status sched_program_end(struct sched *sched, const uint8_t *id, uint64_t now_us,
                                          struct program *ended);
 /* Brings the program's service up to date: halved once for each whole half-life that has passed. */
 void sched_program_decay(struct sched *sched, uint32_t program, uint64_t now_us);

@@ -86,9 +86,10 @@ void sched_residency_give_back(struct sched *sched, uint32_t call_index, uint64_
 }
 
 void sched_residency_take(struct sched *sched, uint32_t call_index, uint32_t positions,
-                          bool claimed)
+                          bool claimed, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
+    uint32_t swapped_in = kvmem_call_pins(sched->kv, call_index);
     ASSERT(positions >= call->kv_tokens);
     if (claimed && call->computed_tokens == 0) {
         sched->stats->prefix_hit_tokens += call->kv_tokens;
@@ -98,6 +99,10 @@ void sched_residency_take(struct sched *sched, uint32_t call_index, uint32_t pos
     if (call->kv_tokens > call->computed_tokens) {
         call->computed_tokens = call->kv_tokens;
     }
+    if (swapped_in > 0) {
+        journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+                          (struct event_what){EVENT_SWAPPED_IN, {swapped_in}});
+    }
     sched->resident_calls += !sched_residency_has(sched, call_index);
     kvmem_reserve(sched->kv, call_index, positions);
 }
@@ -106,6 +111,10 @@ void sched_residency_preempt(struct sched *sched, uint32_t call_index, uint64_t 
 {
     struct call *call = sched_call(sched, call_index);
     ASSERT(call->state == CALL_QUEUED);
+    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+                      (struct event_what){EVENT_PREEMPTED,
+                                          {kvmem_call_blocks(sched->kv, call_index),
+                                           call->kv_tokens}});
     leave(sched, call_index);
     keep(sched, call_index, KVMEM_SAVED, now_us);
     call->preemptions++;

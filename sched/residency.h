@@ -11,7 +11,8 @@ void sched_residency_claim(struct sched *sched, uint32_t call);
 void sched_residency_give_back(struct sched *sched, uint32_t call, uint64_t now_us);
 /* Room for `positions`, on the device; kvmem_missing() <= kvmem_available(). `claimed`: since the
  * claim. */
-void sched_residency_take(struct sched *sched, uint32_t call, uint32_t positions, bool claimed);
+void sched_residency_take(struct sched *sched, uint32_t call, uint32_t positions, bool claimed,
+                          uint64_t now_us);
 /* It has to make room for another call and will be back: what it has computed is kept cached. */
 void sched_residency_preempt(struct sched *sched, uint32_t call, uint64_t now_us);
 /* The call ends: what it has computed is kept for calls with the same beginning; or, when it may

@@ -20,6 +20,7 @@
 #include "appliance/base/arena.h"
 #include "appliance/base/call.h"
 #include "appliance/base/exchange.h"
+#include "appliance/base/journal.h"
 #include "appliance/base/stats.h"
 #include "appliance/base/step.h"
 #include "kvmem/kvmem.h"
@@ -65,6 +66,7 @@ struct sched_settings {
     bool prefetch;                  /* moves in the KV of the next calls while a step computes */
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
+    struct journal *journal;        /* where events are noted; NULL: nowhere */
 };
 
 /* An entry of the process table (4.2.1). */

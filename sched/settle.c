@@ -113,6 +113,16 @@ static enum call_finish settle_out(struct sched *sched, uint32_t index,
     return finish;
 }
 
+/* The call was in the step that ends now. */
+static void note_row(struct sched *sched, uint32_t index, uint64_t duration_us, uint32_t produced,
+                     uint64_t now_us)
+{
+    const struct sched_planned *planned = &sched->planned[index];
+    journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
+                      (struct event_what){EVENT_RAN, {index, event_value(duration_us),
+                                                      planned->tokens_count, produced}});
+}
+
 static void settle_row(struct sched *sched, uint32_t index, const struct step_out *out,
                        uint64_t duration_us, uint64_t now_us)
 {
@@ -122,8 +132,11 @@ static void settle_row(struct sched *sched, uint32_t index, const struct step_ou
     uint32_t generated_before = call->generated_tokens;
     sched_call_charge(call, duration_us);
     enum call_finish finish = settle_out(sched, index, out, duration_us, &status);
+    note_row(sched, index, duration_us, call->generated_tokens - generated_before, now_us);
     if (call->generated_tokens > generated_before && call->first_token_us == 0) {
         call->first_token_us = now_us;
+        journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+                          (struct event_what){.kind = EVENT_FIRST_TOKEN});
     }
     if (finish == CALL_FINISH_FAILED) {
         sched_residency_drop(sched, call_index);
@@ -194,7 +207,7 @@ static bool is_live(const struct sched *sched, uint32_t index)
 }
 
 /* Lines 20 to 23. At the head the rows come in reverse, so that they keep their order. */
-static void demote_rows(struct sched *sched)
+static void demote_rows(struct sched *sched, uint64_t now_us)
 {
     for (uint32_t i = 0; i < sched->planned_count; i++) {
         bool to_head = sched_policy_demotes_to_head(sched);
@@ -207,7 +220,23 @@ static void demote_rows(struct sched *sched)
         }
         uint32_t queue = sched_policy_demotion_queue(sched, call);
         sched_queue_move(sched, planned->call, queue, to_head);
-        sched->stats->demotions += sched->settings.queues > 1;
+        if (sched->settings.queues > 1) {
+            sched->stats->demotions++;
+            journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
+                              (struct event_what){EVENT_DEMOTED, {queue}});
+        }
+    }
+}
+
+/* The moves of the step are done. */
+static void settle_moves(struct sched *sched, uint64_t now_us)
+{
+    uint64_t out_before = sched->kv->counters.out_blocks;
+    kvmem_moved(sched->kv);
+    uint64_t out = sched->kv->counters.out_blocks - out_before;
+    if (out > 0) {
+        journal_note(sched->settings.journal, now_us,
+                     (struct event_what){EVENT_SWAPPED_OUT, {event_value(out)}});
     }
 }
 
@@ -230,7 +259,7 @@ void sched_settle(struct sched *sched, uint64_t now_us)
     uint32_t step_rounds = read_rounds(sched);
     ASSERT(sched->step_in_flight);
     sched->step_in_flight = false;
-    kvmem_moved(sched->kv);
+    settle_moves(sched, now_us);
     for (uint32_t i = 0; i < sched->planned_count; i++) {
         struct step_out out = read_out(sched, i);
         if (!is_live(sched, i)) {
@@ -241,10 +270,12 @@ void sched_settle(struct sched *sched, uint64_t now_us)
             settle_standby(sched, i, &out, step_rounds, duration_us, now_us);
         }
     }
-    demote_rows(sched);
+    demote_rows(sched, now_us);
     sched->planned_count = sched->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;
+    journal_note(sched->settings.journal, now_us,
+                 (struct event_what){EVENT_STEP_ENDED, {event_value(duration_us)}});
 }
 
 /* The lost step served nobody: its time counts as waiting. */
@@ -279,6 +310,7 @@ static void drop_everything(struct sched *sched)
 
 void sched_engine_lost(struct sched *sched, uint64_t now_us)
 {
+    journal_note(sched->settings.journal, now_us, (struct event_what){.kind = EVENT_ENGINE_LOST});
     drop_everything(sched);
     if (sched->step_in_flight) {
         sched->step_in_flight = false;

@@ -36,7 +36,7 @@ static void consider_standby(struct sched_walk *walk, uint32_t call_index)
         kvmem_missing(sched->kv, call_index, positions) > kvmem_spare(sched->kv)) {
         return;
     }
-    sched_residency_take(sched, call_index, positions, false);
+    sched_residency_take(sched, call_index, positions, false, walk->now_us);
     sched_row_fill(walk, call_index, 1, decode_steps);
     call->walk_sequence = sched->sequence;
     sched->stats->standbys_planned++;
@@ -69,7 +69,7 @@ static void consider_prefetch(struct sched_walk *walk, uint32_t call_index)
     sched_residency_claim(sched, call_index);
     uint32_t missing = kvmem_missing(sched->kv, call_index, call->kv_tokens);
     if (missing > 0 && missing <= kvmem_free(sched->kv)) {
-        sched_residency_take(sched, call_index, call->kv_tokens, true);
+        sched_residency_take(sched, call_index, call->kv_tokens, true, walk->now_us);
         sched->stats->prefetched_calls++;
     } else {
         sched_residency_give_back(sched, call_index, walk->now_us);

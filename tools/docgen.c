@@ -5,12 +5,14 @@
  *   config  docs/config.md      from config/options.def
  *   sample  docs/agentix.ini    from config/options.def
  *   stats   docs/stats.md       from appliance/base/stats.def
+ *   events  docs/events.md      from appliance/base/events.def
  *
  * `make docs` writes them, tools/check compares them.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "appliance/base/journal.h"
 #include "config/config.h"
 
 struct stat_row {
@@ -37,6 +39,31 @@ static void write_stats(void)
     }
 }
 
+static void write_events(void)
+{
+    printf("# Events\n\n"
+           "Made from appliance/base/events.def by `make docs`; do not edit.\n\n"
+           "The core notes what happens in a journal of `limits.events` entries that forgets its "
+           "oldest. The text\nport's `events` answers the last of them, `events N` those from "
+           "number N on, one line each, at most 256:\n\n"
+           "    NUMBER TIME_US KIND [call=SLOT id=ID] [program=SLOT:TAG] [VALUE=N]...\n"
+           "    next=NUMBER end=NUMBER lost=COUNT now_us=TIME_US\n\n"
+           "ID is the client's, TAG how the program's id begins; a value that does not fit 32 bits "
+           "is 4294967295.\nAsk for `next` to go on: there is more while it is below `end`. "
+           "`lost` is how many events from N on are\nforgotten. Times are those of the "
+           "appliance's monotonic clock. `agx trace` makes a picture of them.\n\n"
+           "| kind | values | meaning |\n|---|---|---|\n");
+    for (uint32_t i = 0; i < EVENT_KINDS_COUNT; i++) {
+        const char *before = "";
+        printf("| `%s` | ", event_rows[i].name);
+        for (uint32_t j = 0; j < EVENT_VALUES_COUNT && event_rows[i].values[j][0] != '\0'; j++) {
+            printf("%s`%s`", before, event_rows[i].values[j]);
+            before = ", ";
+        }
+        printf(" | %s |\n", event_rows[i].help);
+    }
+}
+
 int main(int count, char **arguments)
 {
     const char *mode = count == 2 ? arguments[1] : "";
@@ -46,8 +73,10 @@ int main(int count, char **arguments)
         config_write_sample(stdout);
     } else if (strcmp(mode, "stats") == 0) {
         write_stats();
+    } else if (strcmp(mode, "events") == 0) {
+        write_events();
     } else {
-        fprintf(stderr, "usage: docgen config|sample|stats\n");
+        fprintf(stderr, "usage: docgen config|sample|stats|events\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "appliance/textevents.c"
 #include "appliance/textpage.c"
 #include "appliance/textport.c"
 #include "appliance/textrequest.c"
@@ -99,8 +100,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     static struct kvmem kv;
     static struct call_table calls;
     static struct health health;
+    static struct event events[64];
+    static struct journal journal = {.events = events, .capacity = 64, .next = 1000};
     const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
-                                       .calls = &calls, .options = &options, .limits = &limits,
+                                       .calls = &calls, .journal = &journal,
+                                       .options = &options, .limits = &limits,
                                        .health = &health};
     struct arena arena;
     struct textport port;

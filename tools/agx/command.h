@@ -23,3 +23,4 @@ int load_main(const char *to, int argc, char **argv);
 int replay_main(const char *to, int argc, char **argv);
 int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);
+int trace_main(const char *to, int argc, char **argv);

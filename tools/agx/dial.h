@@ -21,7 +21,8 @@ struct dial {
 /* Opens; frames of `frame_bytes` fit in both directions. The buffer is taken at the first time and
  * used again. EXIT_COMPLETE, or an exit code after a message. */
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes);
-/* Says on stderr what `result` of `what` means; its exit code. */
+/* Says on stderr what `result` of `what` means; its exit code. Without an `agx` (NULL) only for
+ * results that no frame explains. */
 int dial_fail(const struct agx *agx, enum agx_result result, const char *what);
 /* The same for a refusal; EXIT_REFUSED. */
 int dial_refused(const struct agx_fault *fault);

@@ -6,9 +6,9 @@
  *
  * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
  * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
- * sched_launched() and sched_settle(), and so of what kvmem does in them; what a whole plan costs
- * is shared by its events. Not in it: net, the binding of blocks to rows, the engine (here one that
- * says 7), and the bench's own part, writing prompts.
+ * sched_launched() and sched_settle(), and so of what kvmem and the journal do in them; what a
+ * whole plan costs is shared by its events. Not in it: net, the binding of blocks to rows, the
+ * engine (here one that says 7), and the bench's own part, writing prompts.
  *
  * The load: programs of four calls at a time, 16 tokens of prompt, 24 of output, no two equal; who
  * ends is replaced at once, so the number of live calls stays. KV for 512 calls on each tier, a
@@ -38,10 +38,12 @@
 #define BLOCKS         (512u * CONTEXT_TOKENS / BLOCK_TOKENS)
 #define CALLS_EACH     4u           /* open calls of a program */
 #define COMMANDS       256u
+#define JOURNAL_EVENTS 16384u       /* as limits.events */
 #define STEP_US        50000u
 
 struct bench {
     struct sched sched;
+    struct journal journal;
     struct call_table calls;
     struct exchange exchange;
     struct kvmem kv;
@@ -99,7 +101,7 @@ static uint64_t start(enum sched_policy policy, uint32_t live, void **memory)
         .beta_milli = 8000, .wait_max_us = 60000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
-        .programs = calls, .sharing = SCHED_SHARING_PROGRAM};
+        .programs = calls, .sharing = SCHED_SHARING_PROGRAM, .journal = &bench.journal};
     struct kvmem_settings kv = {
         .device_blocks = BLOCKS, .host_blocks = BLOCKS, .block_tokens = BLOCK_TOKENS,
         .calls = calls, .blocks_per_call = CONTEXT_TOKENS / BLOCK_TOKENS,
@@ -112,6 +114,7 @@ static uint64_t start(enum sched_policy policy, uint32_t live, void **memory)
     step_layout_init(&bench.step.layout, BATCH + STANDBYS, DECODE_STEPS,
                      PREFILL_TOKENS + BATCH + STANDBYS, kv.blocks_per_call,
                      kvmem_moves_max(BLOCKS));
+    journal_plan(&plan, JOURNAL_EVENTS);
     call_table_plan(&plan, calls, CONTEXT_TOKENS);
     exchange_plan(&plan, COMMANDS, calls);
     kvmem_plan(&plan, &kv);
@@ -120,6 +123,7 @@ static uint64_t start(enum sched_policy policy, uint32_t live, void **memory)
     uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
     *memory = map(bytes);
     arena_init(&arena, *memory, bytes);
+    journal_init(&bench.journal, JOURNAL_EVENTS, &arena);
     call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
     exchange_init(&bench.exchange, COMMANDS, calls, &arena);
     kvmem_init(&bench.kv, &kv, &arena);

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the operating system's half of the SDK: a non-blocking stream socket, and waiting for it.
- * Private to tools/sdk.
+ * Private to tools/sdk; agx talks to the text port through it too.
  */
 #include <stdint.h>
 

@@ -129,8 +129,10 @@ static struct kvmem kv;
 static struct options options;
 static struct limits limits;
 static struct health health;
+static struct journal journal;
 static const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
-                                          .calls = &calls, .options = &options,
+                                          .calls = &calls, .journal = &journal,
+                                          .options = &options,
                                           .limits = &limits, .health = &health};
 
 static int set_up(void **state)
@@ -151,6 +153,7 @@ static int set_up(void **state)
     health = (struct health){.worker_pid = 77, .last_step_age_us = 5000,
                              .last_completion_age_us = UINT64_MAX, .uptime_us = 9000000};
     config_defaults(&options);
+    journal_init(&journal, 128, arena);
     call_table_init(&calls, 3, 64, arena);
     kvmem_init(&kv, &(struct kvmem_settings){.device_blocks = 16, .host_blocks = 5,
                                              .block_tokens = 16, .calls = 3,
@@ -254,7 +257,7 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
 {
     (void)state;
     static const char *const commands[] = {"help\n", "health\r\n", "STATS\n", " programs \r\n",
-                                           "Calls\n", "queues\n", "kv\n", "config\n"};
+                                           "Calls\n", "queues\n", "kv\n", "config\n", "events\n"};
     struct peer *peer = connect_peer();
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         const char *text = ask(peer, commands[i]);
@@ -263,7 +266,7 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
             assert_true(strchr(line, '\n') - line <= 512);
         }
     }
-    assert_int_equal(stats.text_requests, 8);
+    assert_int_equal(stats.text_requests, 9);
     assert_true(peer->open);
 }
 
@@ -272,7 +275,7 @@ static void test_help_names_every_command(void **state)
     (void)state;
     const char *text = ask(connect_peer(), "help\n");
     static const char *const names[] = {"help ", "health ", "stats ", "programs ", "calls ",
-                                        "queues ", "kv ", "config ", "quit ", "`end`"};
+                                        "queues ", "kv ", "events ", "config ", "quit ", "`end`"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_contains(text, names[i]);
     }
@@ -391,6 +394,122 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
             assert_true(strchr(line, '\n') - line < 160);
         }
     }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void note_steps(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        journal_note(&journal, 500 + journal.next, (struct event_what){EVENT_STEP_ENDED, {77}});
+    }
+}
+
+static uint32_t count_lines(const char *text)
+{
+    uint32_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++) {
+        lines++;
+    }
+    return lines;
+}
+
+static void test_events_are_lines_with_numbers(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    assert_string_equal(ask(peer, "events\n"), "next=0 end=0 lost=0 now_us=1000000\nend\n");
+    uint32_t slot = call_take(&calls);
+    struct call *call = &calls.calls[slot];
+    call->client_call_id = 17;
+    memset(call->program_id, 0xa5, sizeof call->program_id);
+    call->program = 2;
+    journal_note_program(&journal, 11, 2, call->program_id,
+                         (struct event_what){.kind = EVENT_PROGRAM_STARTED});
+    journal_note_call(&journal, 12, &calls, slot, (struct event_what){EVENT_RAN, {3, 900, 5, 8}});
+    journal_note(&journal, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
+    assert_string_equal(ask(peer, "events\n"),
+                        "0 11 program_started program=2:a5a5a5a5\n"
+                        "1 12 ran call=0 id=17 program=2:a5a5a5a5 row=3 us=900 fed=5 tokens=8\n"
+                        "2 13 engine_lost\n"
+                        "next=3 end=3 lost=0 now_us=1000000\nend\n");
+    assert_string_equal(ask(peer, " EVENTS \t 2 \n"),
+                        "2 13 engine_lost\nnext=3 end=3 lost=0 now_us=1000000\nend\n");
+}
+
+static void test_events_go_on_page_by_page_and_say_what_is_lost(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    note_steps(128 + 40);
+    const char *text = ask(peer, "events 7\n");
+    uint32_t lines = count_lines(text) - 2;
+    assert_true(lines >= 15 && lines < 128);    /* the page has 16,864 bytes */
+    assert_starts(text, "40 540 step_ended us=77\n");
+    char line[64];
+    snprintf(line, sizeof line, "\nnext=%u end=168 lost=33 now_us=1000000\nend\n", 40 + lines);
+    assert_ends(text, line);
+    for (uint32_t next = 40 + lines; next < 168; next += count_lines(text) - 2) {
+        snprintf(line, sizeof line, "events %u\n", next);
+        text = ask(peer, line);
+        snprintf(line, sizeof line, "%u %u step_ended us=77\n", next, 500 + next);
+        assert_starts(text, line);
+    }
+    assert_ends(text, "\nnext=168 end=168 lost=0 now_us=1000000\nend\n");
+    /* Without a number: the last ones. */
+    text = ask(peer, "events\n");
+    assert_int_equal(count_lines(text) - 2, lines);
+    assert_contains(text, "\n167 667 step_ended us=77\nnext=168 ");
+}
+
+static void test_events_from_anywhere_are_answered_or_refused(void **state)
+{
+    static const char *const beyond[] = {"events 3\n", "events 4\n",
+                                         "events 18446744073709551615\n",
+                                         "events 000000000000000000000000000000000003\n"};
+    static const char *const wrong[] = {"events 18446744073709551616\n", "events -1\n",
+                                        "events 1 2\n", "events 0x1\n", "events 1e3\n",
+                                        "events x\n", "eventsx\n", "event\n", "stats 1\n",
+                                        "events 99999999999999999999999999999999999999\n"};
+    (void)state;
+    struct peer *peer = connect_peer();
+    note_steps(3);
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        assert_string_equal(ask(peer, beyond[i]), "next=3 end=3 lost=0 now_us=1000000\nend\n");
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_string_equal(ask(peer, wrong[i]), "error unknown command, try help\nend\n");
+    }
+    assert_true(peer->open);
+    journal = (struct journal){0};
+    assert_string_equal(ask(peer, "events 0\n"),
+                        "error no events are kept, limits.events is 0\nend\n");
+}
+
+static void test_events_of_the_longest_lines_fit_the_page(void **state)
+{
+    (void)state;
+    uint32_t slot = call_take(&calls);
+    calls.calls[slot].client_call_id = UINT64_MAX;
+    calls.calls[slot].program = UINT32_MAX - 1;
+    journal.next = UINT64_MAX - 1000;           /* numbers of 20 digits */
+    for (uint32_t i = 0; i < 128; i++) {
+        uint32_t kind = i % EVENT_KINDS_COUNT;
+        journal_note_call(&journal, UINT64_MAX, &calls, slot,
+                          (struct event_what){kind, {UINT32_MAX, UINT32_MAX, UINT32_MAX,
+                                                     UINT32_MAX}});
+    }
+    now = UINT64_MAX - 20 * TEXTPORT_IDLE_US;
+    const char *text = ask(connect_peer(), "events 0\n");
+    assert_null(strstr(text, "cut"));
+    assert_ends(text, "\nend\n");
+    assert_true(count_lines(text) > 15);
+    ptrdiff_t longest = 0;
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        ptrdiff_t bytes = strchr(line, '\n') + 1 - line;
+        longest = bytes > longest ? bytes : longest;
+    }
+    assert_true(longest == 183);
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
@@ -770,6 +889,10 @@ int main(void)
         cmocka_unit_test_setup(test_config_says_where_values_come_from, set_up),
         cmocka_unit_test_setup(test_quit_closes, set_up),
         cmocka_unit_test_setup(test_pages_as_large_as_the_tables_are_never_cut, set_up),
+        cmocka_unit_test_setup(test_events_are_lines_with_numbers, set_up),
+        cmocka_unit_test_setup(test_events_go_on_page_by_page_and_say_what_is_lost, set_up),
+        cmocka_unit_test_setup(test_events_from_anywhere_are_answered_or_refused, set_up),
+        cmocka_unit_test_setup(test_events_of_the_longest_lines_fit_the_page, set_up),
         cmocka_unit_test_setup(test_http_health_and_stats, set_up),
         cmocka_unit_test_setup(test_http_health_not_ready_is_503, set_up),
         cmocka_unit_test_setup(test_http_everything_else_is_refused_and_closed, set_up),

@@ -20,7 +20,7 @@ enum {
     CONTEXT = 32, PROMPT = 12, OUTPUT = 6, RESIDENT = 8, BLOCKS = 64, BATCH = 4,
 };
 
-enum event { EVENT_ARRIVE, EVENT_CANCEL, EVENT_PLAN, EVENT_LAUNCH, EVENT_SETTLE, EVENTS };
+enum cost_event { EVENT_ARRIVE, EVENT_CANCEL, EVENT_PLAN, EVENT_LAUNCH, EVENT_SETTLE, EVENTS };
 static const char *const event_names[EVENTS] = {"arrive", "cancel", "plan", "launch", "settle"};
 
 static struct bench bench;

@@ -57,7 +57,7 @@ static bool naive_row(struct naive *naive, uint32_t index, bool claimed)
     uint32_t positions = call->kv_tokens + chunk + (steps > 0 ? steps - 1 : 0);
     bool fits = chunk == 0 || naive_make_room(naive, index, positions);
     if (chunk > 0 && fits) {
-        sched_residency_take(&b->sched, index, positions, claimed);
+        sched_residency_take(&b->sched, index, positions, claimed, b->now_us);
         naive->walk.budget_tokens -= remaining == 1 ? 0 : chunk;
         sched_row_fill(&naive->walk, index, chunk, steps);
     } else if (claimed) {
@@ -100,7 +100,7 @@ static void naive_standbys(struct naive *naive)
             sched_residency_has(sched, index) && call->kv_tokens + 1 == known &&
             kvmem_missing(&b->kv, index, known + steps - 1) <= kvmem_spare(&b->kv)) {
             naive->seen[index] = true;
-            sched_residency_take(sched, index, known + steps - 1, false);
+            sched_residency_take(sched, index, known + steps - 1, false, b->now_us);
             sched_row_fill(&naive->walk, index, 1, steps);
             b->stats.standbys_planned++;
         }
@@ -120,7 +120,7 @@ static void naive_prefetch(struct naive *naive)
         sched_residency_claim(sched, index);
         uint32_t missing = kvmem_missing(&b->kv, index, call->kv_tokens);
         if (missing > 0 && missing <= kvmem_free(&b->kv)) {
-            sched_residency_take(sched, index, call->kv_tokens, true);
+            sched_residency_take(sched, index, call->kv_tokens, true, b->now_us);
             b->stats.prefetched_calls++;
         } else {
             sched_residency_give_back(sched, index, b->now_us);

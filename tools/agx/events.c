@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: questions and answers of the text port's `events`, and one line of them as a struct event.
+ *
+ *     12 8812345678 ran call=3 id=17 program=1:a5a50000 row=0 us=1234 fed=1 tokens=8
+ *     next=13 end=13 lost=0 now_us=8812345999
+ *     end
+ *
+ * Bounds: an answer is waited for ANSWER_MS and has at most EVENTS_PAGE_BYTES.
+ */
+#include "tools/agx/events.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/agx/dial.h"
+#include "tools/sdk/socket.h"
+
+#define ANSWER_MS 10000
+
+int events_open(struct events *events, const char *address)
+{
+    *events = (struct events){.descriptor = -1, .address = address,
+                              .page = malloc(EVENTS_PAGE_BYTES)};
+    if (events->page == NULL) {
+        fprintf(stderr, "agx: out of memory\n");
+        return EXIT_SYSTEM;
+    }
+    events->line = events->page;
+    events->page[0] = '\0';
+    enum agx_result result = agx_socket_connect(address, agx_socket_deadline(DIAL_TIMEOUT_MS),
+                                                &events->descriptor);
+    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(NULL, result, address);
+}
+
+void events_close(struct events *events)
+{
+    if (events->descriptor >= 0) {
+        close(events->descriptor);
+    }
+    free(events->page);
+    *events = (struct events){.descriptor = -1};
+}
+
+void events_rest(const struct events *events, uint32_t milliseconds)
+{
+    struct pollfd watched = {.fd = events->descriptor, .events = POLLIN};
+    (void)poll(&watched, 1, (int)milliseconds);
+}
+
+/* ---- questions and answers ------------------------------------------------------------------- */
+
+static enum agx_result send_question(const struct events *events, uint64_t deadline_ms)
+{
+    char question[40];
+    uint32_t sent = 0, moved = 0;
+    uint32_t count = (uint32_t)snprintf(question, sizeof question, "events %" PRIu64 "\n",
+                                        events->next);
+    enum agx_result result = AGX_OK;
+    while (sent < count && result == AGX_OK) {
+        result = agx_socket_wait(events->descriptor, POLLOUT, deadline_ms);
+        if (result == AGX_OK) {
+            result = agx_socket_send(events->descriptor, (const uint8_t *)question + sent,
+                                     count - sent, &moved);
+            sent += moved;
+            result = result == AGX_AGAIN ? AGX_OK : result;
+        }
+    }
+    return result;
+}
+
+/* The last line of an answer is `end`. */
+static bool is_whole(const struct events *events)
+{
+    static const char tail[] = "\nend\n";
+    uint32_t bytes = sizeof tail - 1;
+    return events->page_bytes >= bytes &&
+           memcmp(events->page + events->page_bytes - bytes, tail, bytes) == 0;
+}
+
+static enum agx_result receive_answer(struct events *events, uint64_t deadline_ms)
+{
+    events->page_bytes = 0;
+    while (!is_whole(events)) {
+        uint32_t moved = 0, room = EVENTS_PAGE_BYTES - 1 - events->page_bytes;
+        if (room == 0) {
+            return AGX_ERROR_PROTOCOL;
+        }
+        enum agx_result result = agx_socket_wait(events->descriptor, POLLIN, deadline_ms);
+        if (result == AGX_OK) {
+            result = agx_socket_receive(events->descriptor,
+                                        (uint8_t *)events->page + events->page_bytes, room,
+                                        &moved);
+            events->page_bytes += moved;
+            result = result == AGX_AGAIN ? AGX_OK : result;
+        }
+        if (result != AGX_OK) {
+            return result;
+        }
+    }
+    events->page[events->page_bytes] = '\0';
+    return AGX_OK;
+}
+
+int events_ask(struct events *events)
+{
+    uint64_t deadline_ms = agx_socket_deadline(ANSWER_MS);
+    enum agx_result result = send_question(events, deadline_ms);
+    if (result == AGX_OK) {
+        result = receive_answer(events, deadline_ms);
+    }
+    events->line = events->page;
+    if (result == AGX_ERROR_PROTOCOL) {
+        fprintf(stderr, "agx: %s: an answer without an end; is it a text port?\n",
+                events->address);
+        events->page[0] = '\0';
+        return EXIT_PROTOCOL;
+    }
+    if (result != AGX_OK) {
+        events->page[0] = '\0';
+        return dial_fail(NULL, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, events->address);
+    }
+    if (strncmp(events->page, "error", strlen("error")) == 0) {
+        fprintf(stderr, "agx: %s: %.*s\n", events->address, (int)strcspn(events->page, "\n"),
+                events->page);
+        return EXIT_REFUSED;
+    }
+    return EXIT_COMPLETE;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* Digits up to anything else; false: there are none, or they are above `max`. */
+static bool take_number(const char **at, uint64_t max, uint64_t *number)
+{
+    const char *first = *at;
+    *number = 0;
+    for (; **at >= '0' && **at <= '9'; ++*at) {
+        uint64_t digit = (uint64_t)(**at - '0');
+        if (digit > max || *number > (max - digit) / 10) {
+            return false;
+        }
+        *number = *number * 10 + digit;
+    }
+    return *at > first;
+}
+
+static bool take_word(const char **at, const char *word)
+{
+    size_t length = strlen(word);
+    bool is_there = strncmp(*at, word, length) == 0;
+    *at += is_there ? length : 0;
+    return is_there;
+}
+
+/* ` name=value`, of 32 bits. */
+static bool take_field(const char **at, const char *name, uint32_t *value)
+{
+    const char *from = *at;
+    uint64_t number = 0;
+    if (take_word(&from, " ") && take_word(&from, name) && take_word(&from, "=") &&
+        take_number(&from, UINT32_MAX, &number)) {
+        *at = from;
+        *value = (uint32_t)number;
+        return true;
+    }
+    return false;
+}
+
+/* `:a5a50000` */
+static bool take_tag(const char **at, uint8_t tag[EVENT_PROGRAM_TAG_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    if (!take_word(at, ":")) {
+        return false;
+    }
+    memset(tag, 0, EVENT_PROGRAM_TAG_BYTES);
+    for (uint32_t i = 0; i < 2 * EVENT_PROGRAM_TAG_BYTES; i++, ++*at) {
+        const char *digit = **at != '\0' ? strchr(digits, **at) : NULL;
+        if (digit == NULL) {
+            return false;
+        }
+        tag[i / 2] = (uint8_t)(tag[i / 2] << 4 | (uint32_t)(digit - digits));
+    }
+    return true;
+}
+
+static bool take_kind(const char **at, uint32_t *kind)
+{
+    size_t length = strcspn(*at, " ");
+    for (*kind = 0; *kind < EVENT_KINDS_COUNT; ++*kind) {
+        const char *name = event_rows[*kind].name;
+        if (strlen(name) == length && memcmp(name, *at, length) == 0) {
+            *at += length;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A whole line, or nothing. */
+static bool parse_event(const char *at, uint64_t *number, struct event *event)
+{
+    *event = (struct event){.call = CALL_NONE, .program = EVENT_PROGRAM_NONE};
+    if (!take_number(&at, UINT64_MAX, number) || !take_word(&at, " ") ||
+        !take_number(&at, UINT64_MAX, &event->time_us) || !take_word(&at, " ") ||
+        !take_kind(&at, &event->what.kind)) {
+        return false;
+    }
+    if (take_field(&at, "call", &event->call) &&
+        !(take_word(&at, " id=") && take_number(&at, UINT64_MAX, &event->client_call_id))) {
+        return false;
+    }
+    if (take_field(&at, "program", &event->program) && !take_tag(&at, event->program_tag)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < EVENT_VALUES_COUNT; i++) {
+        const char *name = event_rows[event->what.kind].values[i];
+        if (name[0] != '\0' && !take_field(&at, name, &event->what.values[i])) {
+            return false;
+        }
+    }
+    return *at == '\0';
+}
+
+static void take_summary(struct events *events, const char *at)
+{
+    uint64_t next = 0, end = 0, lost = 0, now_us = 0;
+    if (take_word(&at, "next=") && take_number(&at, UINT64_MAX, &next) &&
+        take_word(&at, " end=") && take_number(&at, UINT64_MAX, &end) &&
+        take_word(&at, " lost=") && take_number(&at, UINT64_MAX, &lost) &&
+        take_word(&at, " now_us=") && take_number(&at, UINT64_MAX, &now_us)) {
+        events->next = next;
+        events->end = end;
+        events->now_us = now_us;
+    }
+}
+
+bool events_take(struct events *events, uint64_t *number, struct event *event)
+{
+    char *end;
+    while ((end = strchr(events->line, '\n')) != NULL) {
+        const char *line = events->line;
+        *end = '\0';
+        events->line = end + 1;
+        if (parse_event(line, number, event)) {
+            return true;
+        }
+        take_summary(events, line);
+    }
+    return false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the journal of an appliance, read from its text port: one question at a time, each answered
+ * with a page of lines, each line an event with its number.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/base/journal.h"
+
+#define EVENTS_PAGE_BYTES (1u << 18)    /* more than an answer ever has */
+
+struct events {
+    int descriptor;
+    const char *address;
+    uint64_t next;                  /* number of the event to ask for */
+    uint64_t end;                   /* number of the next event that will happen */
+    uint64_t now_us;                /* the appliance's clock when it last answered */
+    /* private: only events.c */
+    char *page;                     /* the answer that is being read; from the heap */
+    uint32_t page_bytes;
+    char *line;                     /* the next line of it */
+};
+
+/* EXIT_COMPLETE, or an exit code after a message. */
+int events_open(struct events *events, const char *address);
+void events_close(struct events *events);
+/* Asks for what follows `next` and waits for the whole answer. EXIT_COMPLETE, or an exit code after
+ * a message. */
+int events_ask(struct events *events);
+/* The next event of the answer; false: that was all, and `next` and `now_us` are up to date. Kinds
+ * that this program does not know are passed over (their numbers are missing then, like those of
+ * events that are lost), and so is what is no event. */
+bool events_take(struct events *events, uint64_t *number, struct event *event);
+/* Waits, and asks nothing; shorter when a signal comes. */
+void events_rest(const struct events *events, uint32_t milliseconds);

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: one event at a time to stretches and instants. A call's stretches come from `ran`, which
+ * says when a step with the call in it began and ended: steps that follow each other without a
+ * pause are one `run`, what lies between is `wait`. The engine's tracks show each step.
+ * Invariants: the stretches of a call do not overlap and cover it from `queued` to `finished`, so
+ * its waits are what the appliance counts as its waiting and its runs what it is charged, but where
+ * a client did not read (`paused`) or a shutdown cut a step off. A track has one call at a time.
+ * Bounds: at most 2^20 slots of either kind, the most that an appliance has; O(1) for an event, but
+ * for the search of a free track.
+ */
+#include "tools/agx/picture.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "appliance/base/ring.h"
+#include "tools/sdk/agx.h"
+
+#define SLOTS_MAX    (1u << 20)
+#define ROWS_MAX     2048               /* sched.batch and sched.standby at their largest */
+#define PROGRAM_NONE UINT32_MAX
+
+static const struct chrome_track steps_track = {.pid = 1, .tid = 1};
+
+/* Room for `needed` elements; what is new is filled with `byte`. False: there is none. */
+static bool grow(struct picture *picture, void **array, uint32_t *room, uint32_t needed,
+                 size_t size, int byte)
+{
+    if (needed <= *room) {
+        return true;
+    }
+    uint32_t wanted = ring_capacity_ceil(needed < 64 ? 64 : needed);
+    void *grown = needed <= SLOTS_MAX ? realloc(*array, wanted * size) : NULL;
+    if (grown == NULL) {
+        picture->out_of_memory = true;
+        return false;
+    }
+    memset((uint8_t *)grown + *room * size, byte, (wanted - *room) * size);
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
+void picture_begin(struct picture *picture, struct chrome *chrome)
+{
+    *picture = (struct picture){.chrome = chrome};
+    chrome_name_process(chrome, steps_track.pid, "engine");
+    chrome_name_track(chrome, steps_track, "steps");
+}
+
+/* ---- programs and tracks --------------------------------------------------------------------- */
+
+static uint32_t make_program(struct picture *picture, const struct event *event)
+{
+    char name[48];
+    uint32_t index = picture->programs_count;
+    if (!grow(picture, (void **)&picture->programs, &picture->programs_room, index + 1,
+              sizeof *picture->programs, 0)) {
+        return PROGRAM_NONE;
+    }
+    struct picture_program *program = &picture->programs[index];
+    *program = (struct picture_program){.slot = event->program};
+    memcpy(program->tag, event->program_tag, sizeof program->tag);
+    picture->programs_count++;
+    snprintf(name, sizeof name, "program %" PRIu32 ":%02x%02x%02x%02x", event->program,
+             program->tag[0], program->tag[1], program->tag[2], program->tag[3]);
+    chrome_name_process(picture->chrome, index + 2, name);
+    return index;
+}
+
+/* A slot is the same program while the id in it begins alike. */
+static uint32_t find_program(struct picture *picture, const struct event *event)
+{
+    if (event->program >= SLOTS_MAX ||
+        !grow(picture, (void **)&picture->program_of_slot, &picture->slots_room,
+              event->program + 1, sizeof *picture->program_of_slot, 0xff)) {
+        return PROGRAM_NONE;
+    }
+    uint32_t index = picture->program_of_slot[event->program];
+    if (index == PROGRAM_NONE || memcmp(picture->programs[index].tag, event->program_tag,
+                                        sizeof event->program_tag) != 0) {
+        index = make_program(picture, event);
+        picture->program_of_slot[event->program] = index;
+    }
+    return index;
+}
+
+static struct chrome_track track_of(const struct picture_call *call)
+{
+    return (struct chrome_track){.pid = call->program + 2, .tid = call->track + 1};
+}
+
+/* The lowest track that no call of the program is on. */
+static uint32_t take_track(struct picture *picture, uint32_t index)
+{
+    struct picture_program *program = &picture->programs[index];
+    uint32_t track = 0;
+    while (track + 1 < PICTURE_TRACKS_MAX && (program->tracks[track / 64] >> track % 64 & 1) != 0) {
+        track++;
+    }
+    program->tracks[track / 64] |= UINT64_C(1) << track % 64;
+    for (; program->tracks_named <= track; program->tracks_named++) {
+        char name[32];
+        snprintf(name, sizeof name, "calls %" PRIu32, program->tracks_named);
+        chrome_name_track(picture->chrome,
+                          (struct chrome_track){index + 2, program->tracks_named + 1}, name);
+    }
+    return track;
+}
+
+static struct chrome_track track_of_row(struct picture *picture, uint32_t row)
+{
+    for (; picture->rows_named <= row; picture->rows_named++) {
+        char name[32];
+        snprintf(name, sizeof name, "slot %" PRIu32, picture->rows_named);
+        chrome_name_track(picture->chrome,
+                          (struct chrome_track){steps_track.pid, picture->rows_named + 2}, name);
+    }
+    return (struct chrome_track){steps_track.pid, row + 2};
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void draw_run(struct picture *picture, struct picture_call *call)
+{
+    if (call->is_running) {
+        chrome_stretch(picture->chrome, track_of(call), "run", call->run_since_us, call->since_us,
+                       (struct chrome_argument[]){{"call", call->client_call_id},
+                                                  {"fed", call->run_fed},
+                                                  {"tokens", call->run_tokens}, {NULL, 0}});
+        call->is_running = false;
+    }
+}
+
+static void close_call(struct picture *picture, struct picture_call *call, uint64_t now_us)
+{
+    struct picture_program *program = &picture->programs[call->program];
+    draw_run(picture, call);
+    call->is_open = false;
+    program->tracks[call->track / 64] &= ~(UINT64_C(1) << call->track % 64);
+    program->open_calls--;
+    now_us = later(now_us, call->since_us);
+    program->closed_us = later(program->closed_us, now_us);
+    program->idle_since_us = now_us;
+}
+
+/* A call that is first heard of when a step ends may have been in it beside one that has ended by
+ * now: it is drawn from there on. */
+static void open_call(struct picture *picture, struct picture_call *call,
+                      const struct event *event, uint32_t program_index, uint64_t since_us)
+{
+    struct picture_program *program = &picture->programs[program_index];
+    since_us = later(since_us, program->closed_us);
+    *call = (struct picture_call){.is_open = true, .client_call_id = event->client_call_id,
+                                  .program = program_index, .since_us = since_us,
+                                  .track = take_track(picture, program_index)};
+    if (program->open_calls++ == 0 && program->idle_since_us > 0) {
+        chrome_stretch(picture->chrome, track_of(call), "gap", program->idle_since_us, since_us,
+                       NULL);
+    }
+    picture->calls_seen++;
+}
+
+/* The call of the event; one that was not heard of is open since then. NULL: nothing to draw. */
+static struct picture_call *find_call(struct picture *picture, const struct event *event,
+                                      uint64_t since_us)
+{
+    uint32_t program = find_program(picture, event);
+    if (program == PROGRAM_NONE || event->call >= SLOTS_MAX ||
+        !grow(picture, (void **)&picture->calls, &picture->calls_room, event->call + 1,
+              sizeof *picture->calls, 0)) {
+        return NULL;
+    }
+    struct picture_call *call = &picture->calls[event->call];
+    bool is_other = call->client_call_id != event->client_call_id || call->program != program ||
+                    event->what.kind == EVENT_QUEUED;
+    if (call->is_open && is_other) {
+        close_call(picture, call, since_us);
+    }
+    if (!call->is_open) {
+        open_call(picture, call, event, program, since_us);
+    }
+    return call;
+}
+
+/* Draws what is known of the call; it waits until then, if it is not drawn so far. */
+static void draw_until(struct picture *picture, struct picture_call *call, uint64_t until_us)
+{
+    draw_run(picture, call);
+    chrome_stretch(picture->chrome, track_of(call), "wait", call->since_us, until_us,
+                   (struct chrome_argument[]){{"call", call->client_call_id}, {NULL, 0}});
+    call->since_us = later(call->since_us, until_us);
+}
+
+static void add_run(struct picture *picture, const struct event *event)
+{
+    char name[64];
+    const uint32_t *values = event->what.values;    /* row, us, fed, tokens */
+    uint64_t from_us = event->time_us > values[1] ? event->time_us - values[1] : 0;
+    struct picture_call *call = find_call(picture, event, from_us);
+    if (call == NULL || values[0] >= ROWS_MAX) {
+        return;
+    }
+    if (!call->is_running || call->since_us < from_us) {
+        draw_until(picture, call, from_us);
+        call->is_running = true;
+        call->run_since_us = call->since_us;
+        call->run_fed = call->run_tokens = 0;
+    }
+    call->run_fed += values[2];
+    call->run_tokens += values[3];
+    call->since_us = later(call->since_us, event->time_us);
+    const struct picture_program *program = &picture->programs[call->program];
+    snprintf(name, sizeof name, "%" PRIu32 ":%02x%02x%02x%02x call %" PRIu64, program->slot,
+             program->tag[0], program->tag[1], program->tag[2], program->tag[3],
+             call->client_call_id);
+    chrome_stretch(picture->chrome, track_of_row(picture, values[0]), name, from_us,
+                   event->time_us,
+                   (struct chrome_argument[]){{"fed", values[2]}, {"tokens", values[3]},
+                                              {NULL, 0}});
+}
+
+/* An instant with the event's name and values; those of a program's own go on its first track. */
+static void draw_instant(struct picture *picture, const struct event *event,
+                         struct chrome_track track, const char *name)
+{
+    struct chrome_argument arguments[EVENT_VALUES_COUNT + 2] = {{NULL, 0}};
+    const struct event_row *row = &event_rows[event->what.kind];
+    uint32_t count = 0;
+    if (event->call != CALL_NONE) {
+        arguments[count++] = (struct chrome_argument){"call", event->client_call_id};
+    }
+    for (uint32_t i = 0; i < EVENT_VALUES_COUNT && row->values[i][0] != '\0'; i++) {
+        arguments[count++] = (struct chrome_argument){row->values[i], event->what.values[i]};
+    }
+    chrome_instant(picture->chrome, track, name, event->time_us, arguments);
+}
+
+static void add_call_event(struct picture *picture, const struct event *event)
+{
+    char name[48];
+    struct picture_call *call = find_call(picture, event, event->time_us);
+    if (call == NULL) {
+        return;
+    }
+    snprintf(name, sizeof name, "%s", event_rows[event->what.kind].name);
+    if (event->what.kind == EVENT_FINISHED) {
+        draw_until(picture, call, event->time_us);
+        snprintf(name, sizeof name, "finished %s",
+                 agx_finish_text((enum agx_finish)event->what.values[0]));
+    }
+    draw_instant(picture, event, track_of(call), name);
+    if (event->what.kind == EVENT_FINISHED) {
+        close_call(picture, call, event->time_us);
+    }
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+/* Its service and its salt end with its entry, and so does its story here. */
+static void add_program_event(struct picture *picture, const struct event *event)
+{
+    uint32_t index = find_program(picture, event);
+    if (index != PROGRAM_NONE) {
+        picture->programs[index].idle_since_us = 0;
+        draw_instant(picture, event, (struct chrome_track){index + 2, 1},
+                     event_rows[event->what.kind].name);
+    }
+}
+
+static void end_step(struct picture *picture, const struct event *event)
+{
+    bool is_lost = event->what.kind == EVENT_ENGINE_LOST;
+    uint64_t took_us = event->what.values[0];
+    uint64_t from_us = event->time_us > took_us ? event->time_us - took_us : 0;
+    if (is_lost) {
+        from_us = picture->step_since_us > 0 ? picture->step_since_us : event->time_us;
+    }
+    chrome_stretch(picture->chrome, steps_track, is_lost ? "lost step" : "step",
+                   later(from_us, picture->steps_us), event->time_us, NULL);
+    picture->steps_us = event->time_us;
+    picture->step_since_us = 0;
+}
+
+void picture_add(struct picture *picture, const struct event *event)
+{
+    switch (event->what.kind) {
+    case EVENT_STEP_BEGUN:
+        picture->step_since_us = event->time_us;
+        return;
+    case EVENT_STEP_ENDED:
+        end_step(picture, event);
+        return;
+    case EVENT_ENGINE_LOST:
+        end_step(picture, event);
+        draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
+        return;
+    case EVENT_SWAPPED_OUT:
+    case EVENT_REFUSED:         /* it never was a call of a program */
+        draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
+        return;
+    case EVENT_RAN:
+        add_run(picture, event);
+        return;
+    case EVENT_PROGRAM_STARTED:
+    case EVENT_PROGRAM_ENDED:
+    case EVENT_PROGRAM_FORGOTTEN:
+        add_program_event(picture, event);
+        return;
+    default:
+        add_call_event(picture, event);
+    }
+}
+
+static void close_calls(struct picture *picture, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < picture->calls_room; i++) {
+        if (picture->calls[i].is_open) {
+            close_call(picture, &picture->calls[i], now_us);
+        }
+    }
+}
+
+void picture_lose(struct picture *picture, uint64_t count, uint64_t now_us)
+{
+    close_calls(picture, now_us);
+    for (uint32_t i = 0; i < picture->programs_count; i++) {
+        picture->programs[i].idle_since_us = 0;
+    }
+    picture->step_since_us = 0;
+    chrome_instant(picture->chrome, steps_track, "events lost", now_us,
+                   (struct chrome_argument[]){{"count", count}, {NULL, 0}});
+}
+
+/* Which calls are in the step in flight is told when it ends: no further than its beginning. */
+void picture_end(struct picture *picture, uint64_t now_us)
+{
+    uint64_t until_us = picture->step_since_us > 0 ? picture->step_since_us : now_us;
+    for (uint32_t i = 0; i < picture->calls_room; i++) {
+        if (picture->calls[i].is_open) {
+            draw_until(picture, &picture->calls[i], until_us);
+        }
+    }
+    close_calls(picture, now_us);
+    free(picture->calls);
+    free(picture->programs);
+    free(picture->program_of_slot);
+    picture->calls = NULL;
+    picture->programs = NULL;
+    picture->program_of_slot = NULL;
+}

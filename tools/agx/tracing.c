@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: `agx trace`: the appliance's journal from its text port into a file of Chrome trace events.
+ * It begins with what the journal still holds, and follows it until the time is over or ^C; then it
+ * reads up to there. So `--seconds 0` is what just happened.
+ * Bounds: a question every REST_MS, and at once while there is more to read.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "tools/agx/dial.h"
+#include "tools/agx/events.h"
+#include "tools/agx/option.h"
+#include "tools/agx/picture.h"
+
+#define DEFAULT_TEXT_ADDRESS "127.0.0.1:7412"
+#define REST_MS              50
+#define SECONDS_MAX          1e9
+
+struct tracing {
+    struct events events;
+    struct chrome chrome;
+    struct picture picture;
+    uint64_t taken;                 /* events */
+    uint64_t before;                /* of them, forgotten before the first question */
+    uint64_t lost;
+    uint64_t last_us;               /* time of the last one taken */
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+/* The second ^C ends it at once. */
+static void catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* One question and its answer. */
+static int take_answer(struct tracing *tracing)
+{
+    uint64_t number, expected = tracing->events.next;
+    struct event event;
+    int code = events_ask(&tracing->events);
+    while (code == EXIT_COMPLETE && events_take(&tracing->events, &number, &event)) {
+        if (number > expected && tracing->taken == 0) {
+            tracing->before = number;
+        } else if (number > expected) {
+            tracing->lost += number - expected;
+            picture_lose(&tracing->picture, number - expected, tracing->last_us);
+        }
+        expected = number + 1;
+        tracing->last_us = event.time_us;
+        tracing->taken++;
+        picture_add(&tracing->picture, &event);
+    }
+    return code;
+}
+
+/* A port that has more to say and does not say it would be asked for ever. */
+static int refuse_standstill(const struct tracing *tracing)
+{
+    fprintf(stderr, "agx: %s: asked for event %" PRIu64 " of %" PRIu64 ", got nothing new\n",
+            tracing->events.address, tracing->events.next, tracing->events.end);
+    return EXIT_PROTOCOL;
+}
+
+/* Until the time is over and all that happened before has been read. */
+static int follow(struct tracing *tracing, double seconds)
+{
+    uint64_t began_us = dial_now_us(), end = UINT64_MAX;
+    for (;;) {
+        bool is_over = interrupted || (double)(dial_now_us() - began_us) >= seconds * 1e6;
+        uint64_t asked = tracing->events.next;
+        int code = take_answer(tracing);
+        if (code == EXIT_COMPLETE && tracing->events.next <= asked &&
+            tracing->events.next < tracing->events.end) {
+            code = refuse_standstill(tracing);
+        }
+        if (code != EXIT_COMPLETE) {
+            return code;
+        }
+        if (is_over && end == UINT64_MAX) {
+            end = tracing->events.end;
+        }
+        if (tracing->events.next >= end) {
+            return EXIT_COMPLETE;
+        }
+        if (tracing->events.next >= tracing->events.end) {
+            events_rest(&tracing->events, REST_MS);
+        }
+    }
+}
+
+static void report(const struct tracing *tracing)
+{
+    printf("%s: %" PRIu64 " events, %" PRIu64 " calls, %" PRIu32 " programs; %" PRIu64
+           " events lost", tracing->chrome.path, tracing->taken, tracing->picture.calls_seen,
+           tracing->picture.programs_count, tracing->lost);
+    if (tracing->before > 0) {
+        printf(", %" PRIu64 " forgotten before", tracing->before);
+    }
+    printf("\n");
+    if (tracing->picture.out_of_memory) {
+        fprintf(stderr, "agx: out of memory, or slots beyond all limits: the picture lacks some\n");
+    }
+}
+
+static int trace_to(struct tracing *tracing, const char *out, double seconds)
+{
+    int code = chrome_open(&tracing->chrome, out);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    catch_interrupt();
+    picture_begin(&tracing->picture, &tracing->chrome);
+    code = follow(tracing, seconds);
+    picture_end(&tracing->picture, tracing->events.now_us);
+    int closed = chrome_close(&tracing->chrome);
+    report(tracing);
+    return code != EXIT_COMPLETE ? code : closed;
+}
+
+int trace_main(const char *to, int argc, char **argv)
+{
+    const char *text = DEFAULT_TEXT_ADDRESS, *out = "trace.json";
+    double seconds = SECONDS_MAX;
+    const struct option_row rows[] = {
+        {"--text", "ADDRESS", OPTION_TEXT, &text, 0, 0,
+         "the text port (default " DEFAULT_TEXT_ADDRESS ")"},
+        {"--seconds", "S", OPTION_F64, &seconds, 0, SECONDS_MAX,
+         "end after this; 0: what just happened (default: at ^C)"},
+        {"--out", "FILE", OPTION_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},
+    };
+    const struct option_table table = {
+        "trace [--text ADDRESS] [--seconds S] [--out FILE]",
+        "What the appliance does, from its text port into a file for ui.perfetto.dev: a track for\n"
+        "each engine slot, and for each program its calls with waits, runs, gaps, preemptions.",
+        NULL, rows, sizeof rows / sizeof rows[0], NULL};
+    struct tracing tracing = {0};
+    (void)to;                           /* the binary protocol is not spoken here */
+    int code = option_parse(&table, argc, argv);
+    if (code != OPTION_GO_ON) {
+        return code;
+    }
+    code = events_open(&tracing.events, text);
+    if (code == EXIT_COMPLETE) {
+        code = events_ask(&tracing.events);     /* no file for one that has nothing to say */
+    }
+    if (code == EXIT_COMPLETE) {
+        code = trace_to(&tracing, out, seconds);
+    }
+    events_close(&tracing.events);
+    return code;
+}
