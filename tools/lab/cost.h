@@ -6,6 +6,8 @@
  *     time = sum over rounds of ( launch + max( bytes read / bandwidth, operations / rate ) )
  *            + bytes moved / copy bandwidth + transfer overhead * bulk transfers
  *
+ * Without bulk transfers (--block-copies) each block has an overhead of its own instead.
+ *
  * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
  * of every row that still decodes. Bytes read are the weights once and the KV of every row once;
  * operations are weights * 2 for each token fed, and attention over the positions behind it.
@@ -30,6 +32,7 @@ struct cost_model {
     double flops;                   /* operations a second that really happen */
     double copy_bandwidth;          /* between the tiers, bytes a second */
     double transfer_s;              /* overhead of one bulk transfer */
+    double block_transfer_s;        /* overhead of one block that travels by itself */
     uint32_t context_tokens;        /* of the model */
     uint32_t vocab_tokens;
     const char *settings[COST_SETTINGS_MAX];    /* section.key=value, before every other one */
@@ -47,8 +50,12 @@ struct cost_row {
     uint32_t rounds;                /* >= 1: that it is in; one token in each but the first */
     bool decodes;                   /* false: a piece of a prompt that gives no token yet */
 };
-/* Seconds of the moves between the tiers that belong to one step. */
-double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers);
-/* Microseconds of the rounds of a step. O(sum of rounds). */
-uint64_t cost_rounds_us(const struct cost_model *model, const struct cost_row *rows,
-                        uint32_t count);
+/* Seconds of the moves between the tiers that belong to one step: bulk transfers, and blocks that
+ * are none of theirs. */
+double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
+                    uint32_t blocks_alone);
+/* What the rounds of a step take, all of them and the first one, in which prompts are read. */
+struct cost_time { uint64_t all_us, first_us; };
+/* O(sum of rounds). */
+struct cost_time cost_rounds(const struct cost_model *model, const struct cost_row *rows,
+                             uint32_t count);

@@ -11,7 +11,7 @@
 
 #define STEPS_MAX 64        /* sched.steps_per_plan at most */
 
-static uint32_t call_of(const struct lab *lab, const struct step_row *row)
+uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row)
 {
     const struct call *call = &lab->loop.calls.calls[row->call];
     ASSERT(call->generation == row->call_generation);
@@ -66,21 +66,54 @@ static void answer_row(struct lab *lab, uint32_t index, const struct lab_call *c
     *step_out(&lab->step, index) = (struct step_out){.result = STEP_ROW_OK, .produced = produced};
 }
 
+/* Reading a prompt takes the step as long as the row decodes nothing in it, then its first round.
+ * A standby is charged for its rounds alone, and they come behind all that. */
+static void split_time(struct lab_call *call, const struct cost_row *row, struct cost_time rounds,
+                       uint64_t copy_us)
+{
+    if (row->start_round > 0) {
+        return;
+    }
+    call->copy_us += copy_us;
+    if (!row->decodes) {
+        call->prefill_us += rounds.all_us;
+    } else if (row->tokens_count > 1) {
+        call->prefill_us += rounds.first_us;
+    }
+}
+
+static void draw(struct lab *lab, uint32_t ran, uint64_t duration_us)
+{
+    for (uint32_t i = 0; i < ran; i++) {
+        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
+        timeline_step(&lab->timeline, lab->clients.calls[index].run, index, lab->now_us,
+                      lab->now_us + duration_us);
+    }
+    for (uint32_t i = 0; i < ran; i++) {
+        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
+        const struct lab_call *call = &lab->clients.calls[index];
+        timeline_slot(&lab->timeline, call->run, index, call->number, lab->now_us,
+                      lab->now_us + duration_us);
+    }
+}
+
 uint64_t lab_engine_run(struct lab *lab)
 {
     uint32_t ran = schedule_rows(lab);
-    uint64_t duration_us = cost_rounds_us(lab->settings->cost, lab->rows, ran) +
-                           (uint64_t)(lab_memory_moves_s(lab) * 1e6 + 0.5);
+    struct cost_time rounds = cost_rounds(lab->settings->cost, lab->rows, ran);
+    uint64_t copy_us = (uint64_t)(lab_memory_moves_s(lab) * 1e6 + 0.5);
+    lab_memory_swap_ins(lab);
     for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
-        uint32_t index = call_of(lab, step_row(&lab->step, i));
-        const struct lab_call *call = &lab->clients.calls[index];
+        struct lab_call *call =
+            &lab->clients.calls[lab_engine_call(lab, step_row(&lab->step, i))];
         answer_row(lab, i, call, i < ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
         if (i < ran) {
-            timeline_step(&lab->timeline, call->run, index, lab->now_us,
-                          lab->now_us + duration_us);
+            split_time(call, &lab->rows[i], rounds, copy_us);
         }
     }
-    return duration_us;
+    draw(lab, ran, rounds.all_us + copy_us);
+    lab->result.copy_s += (double)copy_us / 1e6;
+    return rounds.all_us + copy_us;
 }
 
 void lab_engine_tell(struct lab *lab)
@@ -91,7 +124,7 @@ void lab_engine_tell(struct lab *lab)
         const struct call *call = &lab->loop.calls.calls[row->call];
         uint32_t produced = step_out(&lab->step, i)->produced;
         if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
-            lab_clients_generated(lab, call_of(lab, row));
+            lab_clients_generated(lab, lab_engine_call(lab, row));
         }
     }
     lab_clients_submit_due(lab);

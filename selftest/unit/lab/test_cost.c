@@ -11,6 +11,7 @@
 static const struct cost_model toy = {
     .name = "toy", .launch_s = 0.5, .weights_bytes = 50, .kv_token_bytes = 1, .bandwidth = 100,
     .token_flops = 1, .flops = 10, .copy_bandwidth = 20, .transfer_s = 0.25,
+    .block_transfer_s = 0.125,
 };
 
 /* Round 0 feeds 4 + 1 + 3 tokens and reads 4 + 11 + 3 positions: max(0.68, 0.8) + 0.5.
@@ -23,7 +24,9 @@ static void test_step_of_three_rows_costs_the_sum_of_its_rounds(void **state)
         {.first_position = 10, .tokens_count = 1, .rounds = 1, .decodes = true},
         {.first_position = 0, .tokens_count = 3, .rounds = 1},
     };
-    assert_int_equal(cost_rounds_us(&toy, rows, 3), 1300000 + 1050000);
+    struct cost_time time = cost_rounds(&toy, rows, 3);
+    assert_int_equal(time.all_us, 1300000 + 1050000);
+    assert_int_equal(time.first_us, 1300000);
 }
 
 /* The second row enters in round 1. Bytes: 50 + 1, then 50 + 2 + 8, then 50 + 3 + 9. */
@@ -34,7 +37,7 @@ static void test_row_that_enters_later_is_in_the_rounds_that_are_left(void **sta
         {.first_position = 0, .tokens_count = 1, .rounds = 3, .decodes = true},
         {.first_position = 7, .tokens_count = 1, .start_round = 1, .rounds = 2, .decodes = true},
     };
-    assert_int_equal(cost_rounds_us(&toy, rows, 2), 1010000 + 1100000 + 1120000);
+    assert_int_equal(cost_rounds(&toy, rows, 2).all_us, 1010000 + 1100000 + 1120000);
 }
 
 /* Attention: token 1 sees one position, token 2 two, token 3 three: 6 pairs, 2 operations each. */
@@ -44,7 +47,7 @@ static void test_attention_counts_the_positions_that_each_token_sees(void **stat
     struct cost_model model = toy;
     model.attention_flops = 2;
     const struct cost_row rows[] = {{.tokens_count = 3, .rounds = 1}};
-    assert_int_equal(cost_rounds_us(&model, rows, 1), 500000 + (3 + 12) * 100000);
+    assert_int_equal(cost_rounds(&model, rows, 1).all_us, 500000 + (3 + 12) * 100000);
 }
 
 static void test_unit_counts_decoding_rounds_and_nothing_else(void **state)
@@ -53,17 +56,18 @@ static void test_unit_counts_decoding_rounds_and_nothing_else(void **state)
     const struct cost_model *unit = cost_find("unit");
     struct cost_row rows[] = {{.tokens_count = 40, .rounds = 3, .decodes = true},
                               {.tokens_count = 1, .rounds = 1, .decodes = true}};
-    assert_int_equal(cost_rounds_us(unit, rows, 2), 3000000);
+    assert_int_equal(cost_rounds(unit, rows, 2).all_us, 3000000);
     rows[0] = (struct cost_row){.tokens_count = 40, .rounds = 1};
-    assert_int_equal(cost_rounds_us(unit, rows, 1), 0);
+    assert_int_equal(cost_rounds(unit, rows, 1).all_us, 0);
 }
 
 static void test_moves_cost_their_bytes_and_an_overhead_for_each_transfer(void **state)
 {
     (void)state;
-    assert_true(cost_moves_s(&toy, 0, 0) == 0);
-    assert_true(cost_moves_s(&toy, 30, 2) == 30 / 20.0 + 0.5);
-    assert_true(cost_moves_s(cost_find("unit"), 30, 2) == 0);
+    assert_true(cost_moves_s(&toy, 0, 0, 0) == 0);
+    assert_true(cost_moves_s(&toy, 30, 2, 0) == 30 / 20.0 + 0.5);
+    assert_true(cost_moves_s(&toy, 30, 0, 3) == 30 / 20.0 + 0.375);
+    assert_true(cost_moves_s(cost_find("unit"), 30, 2, 0) == 0);
 }
 
 /* 16.06 GB at 0.8 * 2,039 GB/s is 9.846 ms; KV of 1,000 positions, 131 MB, 0.080 ms; 1 ms. */
@@ -72,7 +76,7 @@ static void test_one_token_on_an_a100_is_bound_by_its_weights(void **state)
     (void)state;
     const struct cost_row rows[] = {
         {.first_position = 999, .tokens_count = 1, .rounds = 1, .decodes = true}};
-    uint64_t cost_us = cost_rounds_us(cost_find("a100-llama-3.1-8b"), rows, 1);
+    uint64_t cost_us = cost_rounds(cost_find("a100-llama-3.1-8b"), rows, 1).all_us;
     assert_in_range(cost_us, 10920, 10930);
 }
 
