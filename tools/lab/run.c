@@ -8,7 +8,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "appliance/base/assert.h"
@@ -148,8 +147,8 @@ static int report(struct lab *lab)
     result->steps_per_plan = lab->limits.steps_per_plan;
     result->system = lab->settings->system;
     result->cost = lab->settings->cost->name;
-    memcpy(result->policy, lab->srpt ? "srpt" : lab->options.sched_policy.text,
-           sizeof result->policy - 1);
+    snprintf(result->policy, sizeof result->policy, "%.*s", (int)sizeof result->policy - 1,
+             lab->srpt ? "srpt" : lab->options.sched_policy.text);
     lab_memory_report(lab);
     return result->refused_calls > 0 ? LAB_EXIT_REFUSED : LAB_EXIT_OK;
 }
