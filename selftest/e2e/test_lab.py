@@ -3,6 +3,7 @@
 
 Nothing here knows a right latency; unit tests of selftest/unit/lab do.
 """
+import csv
 import json
 import os
 import random
@@ -11,8 +12,9 @@ import tempfile
 
 from appliance import BUILD, HANG_S
 
-KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions swap_out_blocks
-swap_in_blocks swap_transfers recomputed_tokens prefix_hit_ratio device_blocks_peak host_blocks_peak
+KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions
+swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_back_calls copy_s
+tokens_generated recomputed_tokens prefix_hit_ratio device_blocks_peak host_blocks_peak
 refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p95 jct_s_p99 steady""".split() + [
     "token_latency_s_" + part + gaps
     for part in ("mean", "p50", "p95", "p99") for gaps in ("", "_with_gaps")]
@@ -95,14 +97,24 @@ def test_timing_is_said_only_when_asked():
     assert timed["scheduler_ns_per_event_mean"] > 0
 
 
+def events_of(path):
+    with open(path, encoding="utf-8") as file:
+        return [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+
+
+def stretches_of(events, program):
+    return sorted((program(e), e["ts"], e["dur"]) for e in events)
+
+
 def test_timeline_covers_each_call_without_overlaps():
     trace = Trace()
     result = json.loads(trace.run_json("r.json", "--cost", "cpu", "--rate", "50", "--trace-out",
                                        trace.file("timeline.json")))
-    with open(trace.file("timeline.json"), encoding="utf-8") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+    everything = events_of(trace.file("timeline.json"))
+    events = [e for e in everything if e["pid"] < result["programs"]]
+    slots = [e for e in everything if e["pid"] == result["programs"]]
     tracks = {}
-    for event in events:
+    for event in everything:
         tracks.setdefault((event["pid"], event["tid"]), []).append(
             (event["ts"], event["ts"] + event["dur"]))
     for stretches in tracks.values():
@@ -111,6 +123,29 @@ def test_timeline_covers_each_call_without_overlaps():
     waited = sum(event["dur"] for event in events if event["name"] == "wait")
     assert abs(waited / 1e6 - result["wait_s_total"]) < 1e-3
     assert {event["name"] for event in events} == {"wait", "run", "gap"}
+    # The slots hold what runs, and nobody changes slots without a pause.
+    assert stretches_of(slots, lambda e: e["args"]["program"]) == \
+        stretches_of([e for e in events if e["name"] == "run"], lambda e: e["pid"])
+
+
+def test_calls_file_has_a_line_for_each_call():
+    trace = Trace()
+    result = json.loads(trace.run_json("r.json", "--rate", "50", "--set", "kv.device_blocks=140",
+                                       "--set", "limits.context_tokens=2048", "--set",
+                                       "sched.quantum=20ms", "--set", "sched.beta=0",
+                                       "--calls-out", trace.file("calls.csv")))
+    with open(trace.file("calls.csv"), newline="", encoding="ascii") as file:
+        calls = list(csv.DictReader(file))
+    assert len({(c["program"], c["call"]) for c in calls}) == len(calls) == result["calls"]
+    for name, whole in (("wait_s", "wait_s_total"), ("output_tokens", "tokens_generated"),
+                        ("preemptions", "preemptions"), ("swap_ins", "swap_in_calls")):
+        assert abs(sum(float(c[name]) for c in calls) - result[whole]) < 1e-3, name
+    assert result["preemptions"] > 0 and result["swap_in_calls"] > 0
+    for call in calls:
+        assert float(call["prefill_s"]) + float(call["copy_s"]) <= float(call["run_s"]) + 2e-6
+    ends = [float(c["due_s"]) + float(c["wait_s"]) + float(c["run_s"]) for c in calls]
+    assert all(a <= b + 5e-6 for a, b in zip(ends, ends[1:]))
+    assert abs(ends[-1] - result["makespan_s"]) < 1e-3
 
 
 def test_compare_prints_a_column_for_each_name():

@@ -239,6 +239,7 @@ void lab_clients_done(struct lab *lab, const struct wire_done *done)
     ASSERT(call->is_over && done->finish == CALL_FINISH_LENGTH);
     ASSERT(done->generated_tokens == lab->prompts.book.out[of_trace]);
     lab->clients.done++;
+    calls_write(lab, done);
     lab->result.wait_s_total += (double)done->wait_us / 1e6;
     lab->result.prompt_tokens += done->prompt_tokens;
     lab->result.cached_tokens += done->cached_tokens;

@@ -14,6 +14,9 @@
  *   Llama 3.1 8B: 8.03e9 parameters, 32 layers, 32 heads, 8 KV heads of 128, 128,256 token ids,
  *     131,072 positions; 70B: 70.6e9, 80 layers, 64 heads, 8 KV heads of 128 (model cards)
  *
+ * A block alone: a copy for each layer, K and V apart, as vLLM 0.6.1 made them; 2.3 us each besides
+ * its bytes, which FlexKV's developers measured on an H20 (their pull request 193).
+ *
  * KV of a position: 2 (K, V) * layers * KV heads * 128 * 2 bytes. Operations: 2 for a parameter and
  * a token; attention 4 * layers * heads * 128 for a token and a position.
  * KV blocks: on the A100 26,000; on the H200 what 0.9 of its memory leaves beside the weights.
@@ -28,12 +31,13 @@
 #define TERA 1e12
 #define BANDWIDTH_SHARE 0.80
 #define FLOPS_SHARE 0.60
+#define BLOCK_ALONE_S(layers) (2.0 * (layers) * 2.3e-6)
 
 /* The parts that two presets share. */
 #define MODEL_8B                                                                                 \
     .kv_token_bytes = 2.0 * 32 * 8 * 128 * 2, .token_flops = 2 * 8.03e9,                          \
     .attention_flops = 4.0 * 32 * 32 * 128, .weights_bytes = 2 * 8.03e9,                          \
-    .context_tokens = 131072, .vocab_tokens = 128256
+    .context_tokens = 131072, .vocab_tokens = 128256, .block_transfer_s = BLOCK_ALONE_S(32)
 #define GPU_SETTINGS                                                                             \
     "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=1s", "sched.queues=8",          \
     "kv.block_tokens=16", "limits.context_tokens=16384"
@@ -68,13 +72,14 @@ static const struct cost_model models[] = {
         .kv_token_bytes = 2.0 * 80 * 8 * 128 * 2, .token_flops = 2 * 70.6e9,
         .attention_flops = 4.0 * 80 * 64 * 128, .context_tokens = 131072, .vocab_tokens = 128256,
         .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 1979 * TERA * FLOPS_SHARE,
-        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
+        .copy_bandwidth = 50 * GB, .transfer_s = 1e-3, .block_transfer_s = BLOCK_ALONE_S(80),
         .settings = {GPU_SETTINGS, "kv.device_blocks=10700", HOST("1.225")},
     },
     {
         /* The appliance's own engine: 110M parameters in F32 on two threads, 44 GB/s and 170
          * GFLOP/s as docs/performance.md measured them; 12 layers of 768, KV in F32. The copy of a
-         * tier is a copy in memory; its rate and the overheads are taken, not measured. */
+         * tier is a copy in memory; its rate and the overheads are taken, not measured, and a
+         * block alone has none. */
         .name = "cpu", .host_s = 20e-6, .launch_s = 50e-6, .weights_bytes = 440e6,
         .kv_token_bytes = 2.0 * 12 * 768 * 4, .token_flops = 2 * 110e6,
         .attention_flops = 4.0 * 12 * 768, .bandwidth = 44 * GB, .flops = 170 * GB,
@@ -101,13 +106,14 @@ const char *cost_names(void)
     return "unit, a100-llama-3.1-8b, h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu";
 }
 
-double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers)
+double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
+                    uint32_t blocks_alone)
 {
     if (tokens_moved == 0 || model->unit_s > 0) {
         return 0;
     }
     return (double)tokens_moved * model->kv_token_bytes / model->copy_bandwidth +
-           transfers * model->transfer_s;
+           transfers * model->transfer_s + blocks_alone * model->block_transfer_s;
 }
 
 /* What a round asks of the machine. */

@@ -7,6 +7,8 @@
  *                                                       operations / rate ) )
  *            + bytes moved / copy bandwidth + transfer overhead * bulk transfers
  *
+ * Without bulk transfers (--block-copies) each block has an overhead of its own instead.
+ *
  * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
  * of every row that still decodes. Bytes read are the weights once and the KV of every row once;
  * operations are weights * 2 for each token fed, and attention over the positions behind it.
@@ -33,6 +35,7 @@ struct cost_model {
     double flops;                   /* operations a second that really happen */
     double copy_bandwidth;          /* between the tiers, bytes a second */
     double transfer_s;              /* overhead of one bulk transfer */
+    double block_transfer_s;        /* overhead of one block that travels by itself */
     uint32_t context_tokens;        /* of the model */
     uint32_t vocab_tokens;
     const char *settings[COST_SETTINGS_MAX];    /* section.key=value, before every other one */
@@ -50,8 +53,10 @@ struct cost_row {
     uint32_t rounds;                /* >= 1: that it is in; one token in each but the first */
     bool decodes;                   /* false: a piece of a prompt that gives no token yet */
 };
-/* Seconds of the moves between the tiers that belong to one step. */
-double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers);
+/* Seconds of the moves between the tiers that belong to one step: bulk transfers, and blocks that
+ * are none of theirs. */
+double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
+                    uint32_t blocks_alone);
 /* Returns how many rounds a step has; ends_us[i]: microseconds from the start of the first to the
  * end of the i-th. O(sum of rounds). */
 uint32_t cost_rounds(const struct cost_model *model, const struct cost_row *rows, uint32_t count,

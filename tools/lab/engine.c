@@ -11,7 +11,7 @@
 #include "appliance/base/assert.h"
 #include "tools/lab/lab.h"
 
-static uint32_t call_of(const struct lab *lab, const struct step_row *row)
+uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row)
 {
     const struct call *call = &lab->loop.calls.calls[row->call];
     ASSERT(call->generation == row->call_generation);
@@ -90,11 +90,13 @@ void lab_engine_run(struct lab *lab)
     const struct cost_model *cost = lab->settings->cost;
     cut_rows(lab, schedule_rows(lab));
     lab->rounds = cost_rounds(cost, lab->rows, lab->rows_ran, lab->round_ends_us);
-    lab->rounds_begin_us = lab->now_us +
-        (uint64_t)((cost->host_s + lab_memory_moves_s(lab)) * 1e6 + 0.5);
+    lab->copy_us = (uint64_t)(lab_memory_moves_s(lab) * 1e6 + 0.5);
     lab->step_began_us = lab->now_us;
+    lab->rounds_begin_us = lab->now_us + lab->copy_us + (uint64_t)(cost->host_s * 1e6 + 0.5);
     lab->engine_due_us = lab->rounds_begin_us + lab->round_ends_us[lab->rounds - 1];
     lab->engine_in_flight = true;
+    lab->result.copy_s += (double)lab->copy_us / 1e6;
+    lab_memory_swap_ins(lab);
 }
 
 void lab_engine_hear(struct lab *lab)
@@ -112,31 +114,61 @@ void lab_engine_hear(struct lab *lab)
     lab->engine_due_us = lab->rounds_begin_us + lab->round_ends_us[round];
 }
 
-/* What the rows have produced, and the clients whose calls are complete with it. */
+/* Reading a prompt takes the step as long as the row decodes nothing in it, then its first round.
+ * A standby is charged for its rounds alone, and they come behind all that. */
+static void split_time(const struct lab *lab, struct lab_call *call, const struct cost_row *row)
+{
+    if (row->start_round > 0) {
+        return;
+    }
+    call->copy_us += lab->copy_us;
+    if (!row->decodes) {
+        call->prefill_us += lab->round_ends_us[lab->rounds - 1];
+    } else if (row->tokens_count > 1) {
+        call->prefill_us += lab->round_ends_us[0];
+    }
+}
+
 static void answer_rows(struct lab *lab)
 {
     step_header(&lab->step)->rounds = lab->rounds;
     for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
-        uint32_t index = call_of(lab, step_row(&lab->step, i));
-        const struct lab_call *call = &lab->clients.calls[index];
+        struct lab_call *call =
+            &lab->clients.calls[lab_engine_call(lab, step_row(&lab->step, i))];
         bool ran = i < lab->rows_ran;
         answer_row(lab, i, call, ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
         if (ran) {
-            timeline_step(&lab->timeline, call->run, index, lab->step_began_us, lab->now_us);
+            split_time(lab, call, &lab->rows[i]);
         }
+    }
+}
+
+static void draw(struct lab *lab)
+{
+    for (uint32_t i = 0; i < lab->rows_ran; i++) {
+        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
+        timeline_step(&lab->timeline, lab->clients.calls[index].run, index, lab->step_began_us,
+                      lab->now_us);
+    }
+    for (uint32_t i = 0; i < lab->rows_ran; i++) {
+        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
+        const struct lab_call *call = &lab->clients.calls[index];
+        timeline_slot(&lab->timeline, call->run, index, call->number, lab->step_began_us,
+                      lab->now_us);
     }
 }
 
 void lab_engine_tell(struct lab *lab)
 {
     answer_rows(lab);
+    draw(lab);
     uint32_t rows_count = step_header(&lab->step)->rows_count;
     for (uint32_t i = 0; i < rows_count; i++) {
         const struct step_row *row = step_row(&lab->step, i);
         const struct call *call = &lab->loop.calls.calls[row->call];
         uint32_t produced = step_out(&lab->step, i)->produced;
         if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
-            lab_clients_generated(lab, call_of(lab, row));
+            lab_clients_generated(lab, lab_engine_call(lab, row));
         }
     }
     lab_clients_submit_due(lab);

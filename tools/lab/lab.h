@@ -17,6 +17,7 @@
 #include "appliance/loop.h"
 #include "tools/agx/timer.h"
 #include "tools/agx/trace.h"
+#include "tools/lab/calls.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/prompts.h"
@@ -35,6 +36,7 @@ enum lab_exit {
 struct lab_settings {
     const char *trace_path;
     const char *timeline_path;      /* NULL: none */
+    const char *calls_path;         /* NULL: none */
     const char *system;             /* row of system.c */
     const char *policy;             /* NULL: the system's; an option's word, or srpt */
     const struct cost_model *cost;
@@ -43,7 +45,7 @@ struct lab_settings {
     uint32_t programs;              /* 0: as many as the trace has */
     double rate;                    /* programs a second; 0: the trace's */
     uint64_t seed;
-    bool offline, no_sharing, demoted_to_head;
+    bool offline, no_sharing, demoted_to_head, block_copies;
 };
 
 struct lab_result {
@@ -52,9 +54,11 @@ struct lab_result {
     uint32_t programs, calls, steps_per_plan;
     double rate;                    /* programs a second; 0: all at once */
     struct figures all, steady;
-    double makespan_s, wait_s_total, busy_s, wall_s, scheduler_ns;
+    double makespan_s, wait_s_total, busy_s, copy_s, wall_s, scheduler_ns;
     uint64_t steps, tokens_computed, tokens_generated, preemptions, recomputed_tokens;
     uint64_t swap_out_blocks, swap_in_blocks, swap_transfers;
+    uint64_t swap_in_calls;         /* times that a call got blocks back from the host ... */
+    uint64_t swap_back_calls;       /* ... after it had been preempted; the others had a history */
     uint64_t prompt_tokens, cached_tokens, cut_prompts, refused_calls, failed_programs;
     uint32_t device_blocks, device_blocks_peak, host_blocks_peak, context_tokens;
 };
@@ -63,6 +67,8 @@ struct lab_call {                   /* a traced call of one run */
     uint32_t run, number, blocked_by;
     bool is_over;
     uint64_t due_us, path_us;       /* path: response times on the longest chain before it */
+    uint64_t prefill_us, copy_us;   /* of the steps that it was in (engine.c) */
+    uint32_t swap_ins;
 };
 struct lab_run {                    /* one program */
     const struct trace_program *program;
@@ -93,12 +99,14 @@ struct lab {
     struct lab_clients clients;
     struct lab_socket socket;
     struct timeline timeline;
+    FILE *calls_file;               /* NULL: nobody looks */
     struct lab_result result;
     /* the world */
     struct world world;
     uint64_t now_us, heartbeat;
     bool engine_in_flight;
     uint64_t step_began_us, rounds_begin_us, engine_due_us;     /* of the step in flight */
+    uint64_t copy_us;               /* of it: moves between the tiers */
     uint64_t round_ends_us[COST_ROUNDS_MAX];    /* since rounds_begin_us */
     uint32_t rounds, rows_ran;      /* it will have had; rows that will have run */
     bool acted;                     /* this pass settled or launched a step */
@@ -112,6 +120,7 @@ struct lab {
     struct arena arena;
     struct step step;
     struct cost_row *rows;          /* [rows_max]: of the step in flight */
+    uint64_t *moved_in;             /* [KV blocks]: the step that last filled it from the host */
     struct loop loop;
 };
 
@@ -148,11 +157,15 @@ void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
 bool lab_submit(struct lab *lab, uint32_t call);
 /* engine.c: works out how long the step that was submitted takes. */
 void lab_engine_run(struct lab *lab);
+/* Which call of the trace the row is of. */
+uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row);
 /* Looks whether the core has become hasty. */
 void lab_engine_hear(struct lab *lab);
 /* The step is done: fills its outs, tells the clients whose calls are complete. */
 void lab_engine_tell(struct lab *lab);
-/* memory.c: what the moves of the step cost, and what the memory manager has to say. */
+/* memory.c: what the moves of the step cost, whose blocks they bring back, and what the memory
+ * manager has to say. */
 double lab_memory_moves_s(const struct lab *lab);
+void lab_memory_swap_ins(struct lab *lab);
 void lab_memory_sample(struct lab *lab);
 void lab_memory_report(struct lab *lab);

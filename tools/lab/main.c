@@ -30,14 +30,19 @@ static const char help[] =
     "                          h200-llama-3.1-70b-fp8, cpu\n"
     "  --set section.key=value an option of the appliance; may be repeated\n"
     "  --no-prefix-sharing     each call computes its whole prompt\n"
+    "  --block-copies          each KV block moves between the tiers by itself, as in\n"
+    "                          vLLM 0.6.1, not in bulk with the others of its step\n"
     "  --demoted-to-head       a demoted call goes before those that wait in its new queue\n"
     "  --json FILE             the result as one JSON object\n"
-    "  --trace-out FILE        waits, runs and gaps of each program, for Perfetto\n"
+    "  --trace-out FILE        waits, runs and gaps of each program, and the engine's slots,\n"
+    "                          for Perfetto\n"
+    "  --calls-out FILE        a line for each call, as CSV: waiting, service, tokens, swaps\n"
     "  --timing                with --json: what the scheduler took on this machine, too\n";
 
 enum { OPTION_TRACE = 1, OPTION_SYSTEM, OPTION_POLICY, OPTION_COMPARE, OPTION_SLO, OPTION_RATE,
        OPTION_OFFLINE, OPTION_PROGRAMS, OPTION_SEED, OPTION_COST, OPTION_SET, OPTION_NO_SHARING,
-       OPTION_TO_HEAD, OPTION_JSON, OPTION_TIMING, OPTION_TRACE_OUT, OPTION_HELP };
+       OPTION_TO_HEAD, OPTION_BLOCK_COPIES, OPTION_JSON, OPTION_TIMING, OPTION_TRACE_OUT,
+       OPTION_CALLS_OUT, OPTION_HELP };
 
 static const struct option words[] = {
     {"trace", required_argument, NULL, OPTION_TRACE},
@@ -53,9 +58,11 @@ static const struct option words[] = {
     {"set", required_argument, NULL, OPTION_SET},
     {"no-prefix-sharing", no_argument, NULL, OPTION_NO_SHARING},
     {"demoted-to-head", no_argument, NULL, OPTION_TO_HEAD},
+    {"block-copies", no_argument, NULL, OPTION_BLOCK_COPIES},
     {"json", required_argument, NULL, OPTION_JSON},
     {"timing", no_argument, NULL, OPTION_TIMING},
     {"trace-out", required_argument, NULL, OPTION_TRACE_OUT},
+    {"calls-out", required_argument, NULL, OPTION_CALLS_OUT},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -159,6 +166,12 @@ static int take_option(struct words *read, int option, const char *text)
     case OPTION_TRACE_OUT:
         settings->timeline_path = text;
         return LAB_EXIT_OK;
+    case OPTION_CALLS_OUT:
+        settings->calls_path = text;
+        return LAB_EXIT_OK;
+    case OPTION_BLOCK_COPIES:
+        settings->block_copies = true;
+        return LAB_EXIT_OK;
     case OPTION_TIMING:
         read->timing = true;
         return LAB_EXIT_OK;
@@ -192,8 +205,10 @@ static int parse(struct words *read, int argc, char **argv)
         fprintf(stderr, "agentix-lab: --slo goes with --compare\n");
         return LAB_EXIT_USAGE;
     }
-    if (read->compare != NULL && (read->json != NULL || read->settings.timeline_path != NULL)) {
-        fprintf(stderr, "agentix-lab: --json and --trace-out are of one run, not of --compare\n");
+    if (read->compare != NULL && (read->json != NULL || read->settings.timeline_path != NULL ||
+                                  read->settings.calls_path != NULL)) {
+        fprintf(stderr, "agentix-lab: --json, --trace-out and --calls-out are of one run, not of "
+                        "--compare\n");
         return LAB_EXIT_USAGE;
     }
     return LAB_EXIT_OK;

@@ -53,6 +53,8 @@ void report_print(const struct lab_result *result, FILE *out)
     fprintf(out, "preemptions   %" PRIu64 "; blocks out %" PRIu64 ", in %" PRIu64 ", in %" PRIu64
             " transfers\n", r->preemptions, r->swap_out_blocks, r->swap_in_blocks,
             r->swap_transfers);
+    fprintf(out, "swap-ins      %" PRIu64 " calls, %" PRIu64 " of them preempted before; copies "
+            "took %.1f s\n", r->swap_in_calls, r->swap_back_calls, r->copy_s);
     fprintf(out, "KV blocks     peak %" PRIu32 " of %" PRIu32 ", host %" PRIu32 "\n",
             r->device_blocks_peak, r->device_blocks, r->host_blocks_peak);
     if (r->cut_prompts > 0) {
@@ -155,6 +157,8 @@ static void set_counts(json_t *object, const struct lab_result *r)
     set_count(object, "swap_out_blocks", r->swap_out_blocks);
     set_count(object, "swap_in_blocks", r->swap_in_blocks);
     set_count(object, "swap_transfers", r->swap_transfers);
+    set_count(object, "swap_in_calls", r->swap_in_calls);
+    set_count(object, "swap_back_calls", r->swap_back_calls);
     set_count(object, "recomputed_tokens", r->recomputed_tokens);
     json_object_set_new(object, "prefix_hit_ratio",
                         json_real(ratio(r->cached_tokens, r->prompt_tokens)));
@@ -176,6 +180,7 @@ static json_t *build(const struct lab_result *r, bool timing)
     set_figures(root, &r->all);
     json_object_set_new(root, "makespan_s", json_real(r->makespan_s));
     json_object_set_new(root, "engine_busy_s", json_real(r->busy_s));
+    json_object_set_new(root, "copy_s", json_real(r->copy_s));
     json_object_set_new(root, "wait_s_total", json_real(r->wait_s_total));
     set_counts(root, r);
     set_count(steady, "programs", r->steady.programs);

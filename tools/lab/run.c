@@ -8,7 +8,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "appliance/base/assert.h"
@@ -46,7 +45,8 @@ static int map_memory(struct lab *lab)
 static int take_rows(struct lab *lab)
 {
     lab->rows = calloc(lab->step.layout.rows_max, sizeof *lab->rows);
-    if (lab->rows == NULL) {
+    lab->moved_in = calloc(lab->limits.kv_blocks, sizeof *lab->moved_in);
+    if (lab->rows == NULL || lab->moved_in == NULL) {
         fprintf(stderr, "agentix-lab: out of memory\n");
         return LAB_EXIT_SYSTEM;
     }
@@ -147,10 +147,26 @@ static int report(struct lab *lab)
     result->steps_per_plan = lab->limits.steps_per_plan;
     result->system = lab->settings->system;
     result->cost = lab->settings->cost->name;
-    memcpy(result->policy, lab->srpt ? "srpt" : lab->options.sched_policy.text,
-           sizeof result->policy - 1);
+    snprintf(result->policy, sizeof result->policy, "%.*s", (int)sizeof result->policy - 1,
+             lab->srpt ? "srpt" : lab->options.sched_policy.text);
     lab_memory_report(lab);
     return result->refused_calls > 0 ? LAB_EXIT_REFUSED : LAB_EXIT_OK;
+}
+
+static int open_files(struct lab *lab)
+{
+    const struct lab_settings *settings = lab->settings;
+    if (settings->calls_path != NULL) {
+        lab->calls_file = calls_open(settings->calls_path);
+        if (lab->calls_file == NULL) {
+            return LAB_EXIT_SYSTEM;
+        }
+    }
+    if (settings->timeline_path == NULL) {
+        return LAB_EXIT_OK;
+    }
+    return timeline_open(&lab->timeline, settings->timeline_path, lab->result.programs,
+                         lab->result.calls, lab->step.layout.rows_max);
 }
 
 int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct trace *trace)
@@ -168,10 +184,7 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
                                               lab->limits.vocab_tokens, settings->seed);
     code = code != LAB_EXIT_OK ? code : lab_clients_init(lab);
     code = code != LAB_EXIT_OK ? code : map_memory(lab);
-    if (code == LAB_EXIT_OK && settings->timeline_path != NULL) {
-        code = timeline_open(&lab->timeline, settings->timeline_path, lab->result.programs,
-                             lab->result.calls);
-    }
+    code = code != LAB_EXIT_OK ? code : open_files(lab);
     if (code == LAB_EXIT_OK) {
         start_loop(lab);
     }
@@ -181,12 +194,17 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
 int lab_end(struct lab *lab)
 {
     int code = timeline_close(&lab->timeline);
+    if (lab->calls_file != NULL) {
+        int closed = calls_close(lab->calls_file);
+        code = code != LAB_EXIT_OK ? code : closed;
+    }
     if (lab->arena.base != NULL) {
         munmap(lab->arena.base, lab->arena.size_bytes);
     }
     lab_clients_free(lab);
     prompts_free(&lab->prompts);
     free(lab->rows);
+    free(lab->moved_in);
     return code;
 }
 

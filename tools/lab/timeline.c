@@ -2,8 +2,10 @@
 /*
  * What: events as they become known, one object each, written at once; only stretches that are
  * still open are remembered. Steps that follow each other without a pause are one stretch.
- * Invariants: the stretches of a call do not overlap and cover it from due to over.
- * Bounds: two events for each interruption of a call. 64 tracks of a program: more share the last.
+ * Invariants: the stretches of a call do not overlap and cover it from due to over. In a slot there
+ * is one call at a time, and the slots together hold what is `run` on the programs' tracks.
+ * Bounds: three events for each interruption of a call. 64 tracks of a program: more share the
+ * last. As many slots as a step has rows.
  */
 #include "tools/lab/timeline.h"
 
@@ -12,42 +14,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "appliance/base/assert.h"
 #include "tools/lab/lab.h"
 
 #define LANES_MAX 64
 
-int timeline_open(struct timeline *timeline, const char *path, uint32_t programs, uint32_t calls)
-{
-    timeline->calls = calloc(calls, sizeof *timeline->calls);
-    timeline->lanes = calloc(programs, sizeof *timeline->lanes);
-    timeline->named = calloc(programs, sizeof *timeline->named);
-    timeline->file = fopen(path, "w");
-    if (timeline->calls == NULL || timeline->lanes == NULL || timeline->named == NULL ||
-        timeline->file == NULL) {
-        fprintf(stderr, "agentix-lab: %s: cannot be written, or out of memory\n", path);
-        return LAB_EXIT_SYSTEM;
-    }
-    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", timeline->file);
-    return LAB_EXIT_OK;
-}
-
-int timeline_close(struct timeline *timeline)
-{
-    int code = LAB_EXIT_OK;
-    if (timeline->file != NULL) {
-        fputs("\n]}\n", timeline->file);
-        bool failed = ferror(timeline->file) != 0;
-        if (fclose(timeline->file) != 0 || failed) {
-            fprintf(stderr, "agentix-lab: --trace-out: not all could be written\n");
-            code = LAB_EXIT_SYSTEM;
-        }
-    }
-    free(timeline->calls);
-    free(timeline->lanes);
-    free(timeline->named);
-    *timeline = (struct timeline){0};
-    return code;
-}
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void write_event(struct timeline *timeline, json_t *event)
 {
@@ -75,6 +47,86 @@ static void name_program(struct timeline *timeline, uint32_t run)
     write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M",
                                     "pid", (json_int_t)run, "args", "name", name));
 }
+
+static void name_engine(struct timeline *timeline)
+{
+    json_int_t engine = timeline->programs;
+    write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M",
+                                    "pid", engine, "args", "name", "engine"));
+    write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:i}}", "name", "process_sort_index",
+                                    "ph", "M", "pid", engine, "args", "sort_index", -1));
+    for (uint32_t i = 0; i < timeline->slots_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "slot %" PRIu32, i);
+        write_event(timeline, json_pack("{s:s, s:s, s:I, s:I, s:{s:s}}", "name", "thread_name",
+                                        "ph", "M", "pid", engine, "tid", (json_int_t)i,
+                                        "args", "name", name));
+    }
+}
+
+/* The stretch that ends there. */
+static void draw_slot(struct timeline *timeline, uint32_t index)
+{
+    const struct timeline_slot *slot = &timeline->slots[index];
+    char name[32];
+    if (slot->until_us <= slot->since_us) {
+        return;
+    }
+    snprintf(name, sizeof name, "program %" PRIu32, slot->run);
+    write_event(timeline,
+                json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "name", name, "ph", "X",
+                          "ts", (json_int_t)(slot->since_us - LAB_EPOCH_US),
+                          "dur", (json_int_t)(slot->until_us - slot->since_us),
+                          "pid", (json_int_t)timeline->programs, "tid", (json_int_t)index,
+                          "args", "program", (json_int_t)slot->run,
+                          "call", (json_int_t)slot->number));
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+int timeline_open(struct timeline *timeline, const char *path, uint32_t programs, uint32_t calls,
+                  uint32_t slots)
+{
+    timeline->programs = programs;
+    timeline->slots_count = slots;
+    timeline->slots = calloc(slots, sizeof *timeline->slots);
+    timeline->calls = calloc(calls, sizeof *timeline->calls);
+    timeline->lanes = calloc(programs, sizeof *timeline->lanes);
+    timeline->named = calloc(programs, sizeof *timeline->named);
+    timeline->file = fopen(path, "w");
+    if (timeline->calls == NULL || timeline->lanes == NULL || timeline->named == NULL ||
+        timeline->slots == NULL || timeline->file == NULL) {
+        fprintf(stderr, "agentix-lab: %s: cannot be written, or out of memory\n", path);
+        return LAB_EXIT_SYSTEM;
+    }
+    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", timeline->file);
+    name_engine(timeline);
+    return LAB_EXIT_OK;
+}
+
+int timeline_close(struct timeline *timeline)
+{
+    int code = LAB_EXIT_OK;
+    if (timeline->file != NULL) {
+        for (uint32_t i = 0; i < timeline->slots_count; i++) {
+            draw_slot(timeline, i);
+        }
+        fputs("\n]}\n", timeline->file);
+        bool failed = ferror(timeline->file) != 0;
+        if (fclose(timeline->file) != 0 || failed) {
+            fprintf(stderr, "agentix-lab: --trace-out: not all could be written\n");
+            code = LAB_EXIT_SYSTEM;
+        }
+    }
+    free(timeline->calls);
+    free(timeline->lanes);
+    free(timeline->named);
+    free(timeline->slots);
+    *timeline = (struct timeline){0};
+    return code;
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
 
 /* The lowest free track; the gap before a call is drawn on the call's own. */
 static void take_lane(struct timeline *timeline, uint32_t run, struct timeline_call *call)
@@ -130,6 +182,29 @@ void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint6
         at->since_us = now_us;
     }
     at->until_us = until_us;
+    struct timeline_slot *slot = &timeline->slots[at->slot];
+    if (slot->call == call && slot->until_us == now_us) {
+        slot->until_us = until_us;
+    }
+}
+
+void timeline_slot(struct timeline *timeline, uint32_t run, uint32_t call, uint32_t number,
+                   uint64_t now_us, uint64_t until_us)
+{
+    struct timeline_slot *slots = timeline->slots;
+    if (timeline->file == NULL || until_us == now_us) {
+        return;
+    }
+    uint32_t *at = &timeline->calls[call].slot;
+    if (slots[*at].call == call && slots[*at].until_us == until_us) {
+        return;
+    }
+    for (*at = 0; slots[*at].until_us > now_us; (*at)++) {
+        ASSERT(*at + 1 < timeline->slots_count);
+    }
+    draw_slot(timeline, *at);
+    slots[*at] = (struct timeline_slot){.run = run, .call = call, .number = number,
+                                        .since_us = now_us, .until_us = until_us};
 }
 
 void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)

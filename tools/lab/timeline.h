@@ -3,7 +3,8 @@
 /*
  * What: a run as a picture: Chrome trace events (Perfetto and about:tracing read them). A process
  * for each program, a track for each of its calls that are open at once, and on it what the call
- * did: `wait`, `run`; and `gap` before it, while a tool or a person was at work.
+ * did: `wait`, `run`; and `gap` before it, while a tool or a person was at work. And a process for
+ * the engine, a track for each slot: a call keeps its slot from step to step.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,18 +15,25 @@ struct timeline_call {
     uint64_t until_us;              /* end of the last step that it was in; 0: none yet */
     uint32_t lane;
     bool has_lane;
+    uint32_t slot;                  /* that it had last */
+};
+struct timeline_slot {              /* what is being drawn there */
+    uint32_t run, call, number;
+    uint64_t since_us, until_us;    /* until 0: nothing yet */
 };
 struct timeline {
     FILE *file;                     /* NULL: nobody looks */
     struct timeline_call *calls;    /* [calls] */
     uint64_t *lanes;                /* [programs]: bit n: track n is taken */
     bool *named;                    /* [programs] */
+    struct timeline_slot *slots;    /* [slots_count] */
+    uint32_t programs, slots_count;
     uint64_t events;
 };
 
 /* 0, or an exit code after a message. */
-int timeline_open(struct timeline *timeline, const char *path, uint32_t programs,
-                  uint32_t calls);
+int timeline_open(struct timeline *timeline, const char *path, uint32_t programs, uint32_t calls,
+                  uint32_t slots);
 /* 0, or an exit code after a message: not all could be written. */
 int timeline_close(struct timeline *timeline);
 /* The call (its index in all calls) of run `run` is due `gap_us` from now; it is due now; it is in
@@ -35,4 +43,8 @@ void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64
 void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);
 void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                    uint64_t until_us);
+/* After timeline_step() of all rows of a step, for each of them: its slot. Who was in the step
+ * before keeps the one it had, others take the lowest that is free. */
+void timeline_slot(struct timeline *timeline, uint32_t run, uint32_t call, uint32_t number,
+                   uint64_t now_us, uint64_t until_us);
 void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);

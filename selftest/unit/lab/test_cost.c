@@ -11,6 +11,7 @@
 static const struct cost_model toy = {
     .name = "toy", .launch_s = 0.5, .weights_bytes = 50, .kv_token_bytes = 1, .bandwidth = 100,
     .token_flops = 1, .flops = 10, .copy_bandwidth = 20, .transfer_s = 0.25,
+    .block_transfer_s = 0.125,
 };
 
 static uint64_t rounds_us(const struct cost_model *model, const struct cost_row *rows,
@@ -71,9 +72,10 @@ static void test_unit_counts_decoding_rounds_and_nothing_else(void **state)
 static void test_moves_cost_their_bytes_and_an_overhead_for_each_transfer(void **state)
 {
     (void)state;
-    assert_true(cost_moves_s(&toy, 0, 0) == 0);
-    assert_true(cost_moves_s(&toy, 30, 2) == 30 / 20.0 + 0.5);
-    assert_true(cost_moves_s(cost_find("unit"), 30, 2) == 0);
+    assert_true(cost_moves_s(&toy, 0, 0, 0) == 0);
+    assert_true(cost_moves_s(&toy, 30, 2, 0) == 30 / 20.0 + 0.5);
+    assert_true(cost_moves_s(&toy, 30, 0, 3) == 30 / 20.0 + 0.375);
+    assert_true(cost_moves_s(cost_find("unit"), 30, 2, 0) == 0);
 }
 
 /* 16.06 GB at 0.8 * 2,039 GB/s is 9.846 ms; KV of 1,000 positions, 131 MB, 0.080 ms; 1 ms. */

@@ -165,6 +165,36 @@ static void test_calls_that_lose_their_blocks_are_swapped(void **state)
     assert_int_equal(result.recomputed_tokens, 0);
     assert_true(result.swap_out_blocks >= result.swap_in_blocks && result.swap_in_blocks > 0);
     assert_true(result.swap_transfers > 0 && result.host_blocks_peak > 0);
+    assert_int_equal(result.swap_in_calls, result.preemptions);
+    assert_int_equal(result.swap_back_calls, result.preemptions);
+}
+
+/* A history that comes back from the host belongs to nobody who was preempted. q needs the whole
+ * device while p's tool is at work. A block alone costs more than its part of a bulk transfer. */
+static void test_history_that_is_swapped_in_is_no_preempted_call(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "agentix-trace 1\n"
+        "program p 0 x\ncall 0 after=- gap=0 in=u:100 out=20\n"
+        "call 1 after=0 gap=20000000 in=p:0+o:0 out=4\n"
+        "program q 5000000 x\ncall 0 after=- gap=0 in=u:100 out=20\n";
+    struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
+    traces_set(&settings, "limits.context_tokens=128");
+    traces_set(&settings, "kv.device_blocks=8");
+    traces_set(&settings, "kv.host_ratio=4");
+    struct lab_result bulk = play(&settings, text);
+    assert_int_equal(bulk.preemptions, 0);
+    assert_int_equal(bulk.swap_in_calls, 1);
+    assert_int_equal(bulk.swap_back_calls, 0);
+    settings.block_copies = true;
+    struct lab_result alone = play(&settings, text);
+    assert_int_equal(alone.swap_in_blocks, bulk.swap_in_blocks);
+    /* transfers * 1 ms less, blocks * 64 * 2.3 us more */
+    double more_s = (double)(bulk.swap_in_blocks + bulk.swap_out_blocks) * 64 * 2.3e-6;
+    double less_s = (double)bulk.swap_transfers * 1e-3;
+    assert_true(alone.copy_s - bulk.copy_s > more_s - less_s - 1e-5);
+    assert_true(alone.copy_s - bulk.copy_s < more_s - less_s + 1e-5);
 }
 
 /* N = 8, a batch of two. Step 1: p and q have 8 tokens. Step 2: r runs, p ends after 2 rounds, and
@@ -280,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_same_settings_give_the_same_run),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_recomputed),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_swapped),
+        cmocka_unit_test(test_history_that_is_swapped_in_is_no_preempted_call),
         cmocka_unit_test(test_standby_takes_the_place_of_a_row_that_ended),
         cmocka_unit_test(test_step_ends_for_who_comes_and_for_who_goes),
         cmocka_unit_test(test_calls_of_a_program_share_what_they_have_in_common),

@@ -2,6 +2,7 @@
 """What the papers show, run again in the lab: docs/results.md and docs/plots.
 
     python3 tools/lab/results [--traces DIR] [--quick] [--jobs N] [--out docs/results.md]
+                              [--only figure2,waiting]
 
 `make lab` calls it. Only build/agentix-lab computes; this asks, draws and writes."""
 import argparse
@@ -12,15 +13,22 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import breakdown    # noqa: E402
 import figure2      # noqa: E402
+import figure9      # noqa: E402
+import hits         # noqa: E402
 import latency      # noqa: E402
 import makespan     # noqa: E402
+import present      # noqa: E402
 import settings     # noqa: E402
+import swaps        # noqa: E402
+import waiting      # noqa: E402
 import workload     # noqa: E402
 from page import Page       # noqa: E402
 from runs import Runs       # noqa: E402
 
-PARTS = (workload, figure2, latency, makespan, settings)
+PARTS = (workload, figure2, figure9, present, waiting, hits, latency, makespan, breakdown, swaps,
+         settings)
 HERE = os.path.dirname(os.path.abspath(__file__))
 NEEDED = ("sharegpt", "bfcl", "lats", "mixed")
 
@@ -34,7 +42,14 @@ def arguments():
     parser.add_argument("--plots", default="docs/plots")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="fewer points, shorter windows")
-    return parser.parse_args()
+    parser.add_argument("--only", default="", help="parts, with commas: " + ", ".join(
+        part.__name__ for part in PARTS) + "; the others as they were last time")
+    chosen = parser.parse_args()
+    chosen.only = [name for name in chosen.only.split(",") if name]
+    strange = set(chosen.only) - {part.__name__ for part in PARTS}
+    if strange:
+        parser.error(f"--only: there is no {', '.join(sorted(strange))}")
+    return chosen
 
 
 def main():
@@ -50,10 +65,16 @@ def main():
     page["link.lab"] = "[lab](lab.md)"
     page["note"] = "Made with --quick: fewer points, shorter windows.\n" if chosen.quick else ""
     for part in PARTS:
+        if chosen.only and part.__name__ not in chosen.only:
+            continue
         began, before = time.monotonic(), runs.count
         part.fill(page, runs, chosen.quick)
         print(f"lab: {part.__name__}: {runs.count - before} runs, "
               f"{time.monotonic() - began:.0f} s", flush=True)
+    parts = os.path.join(chosen.kept, "parts.json")
+    if chosen.only:
+        page.recall(parts)
+    page.keep(parts)
     missing, unused = page.write()
     if missing or unused:
         print(f"lab: page.md asks for {missing} and leaves out {unused}")

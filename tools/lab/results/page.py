@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The page: words from page.md, tables and plots where it says {{name}}."""
+import json
 import os
 import re
+
+PLACE = r"\{\{([\w.-]+)\}\}"
 
 
 def table(heads, rows):
@@ -39,6 +42,22 @@ class Page:
         link = os.path.relpath(path, os.path.dirname(self.out))
         self.parts["plot." + name] = f"![{name}]({link})"
 
+    def recall(self, path):
+        """What earlier runs kept there stands for what is not run now."""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                asked = self.asked()
+                self.parts = {**{name: part for name, part in json.load(file).items()
+                                 if name in asked}, **self.parts}
+
+    def asked(self):
+        with open(self.words, encoding="utf-8") as file:
+            return set(re.findall(PLACE, file.read()))
+
+    def keep(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.parts, file, indent=1)
+
     def write(self):
         def part(match):
             if match.group(1) not in self.parts:
@@ -46,8 +65,7 @@ class Page:
             return self.parts.get(match.group(1), "(not run)")
         missing = []
         with open(self.words, encoding="utf-8") as file:
-            text = re.sub(r"\{\{([\w.-]+)\}\}", part, file.read())
+            text = re.sub(PLACE, part, file.read())
         with open(self.out, "w", encoding="utf-8") as file:
             file.write(text)
-        unused = [name for name in self.parts if "{{" + name + "}}" not in open(self.words).read()]
-        return missing, unused
+        return missing, sorted(set(self.parts) - self.asked())

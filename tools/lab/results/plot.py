@@ -123,7 +123,8 @@ def draw_panel(out, panel, styles, left, top):
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" '
                    f'stroke-width="{wide:.1f}"{dashes}/>')
-        out.extend(mark(kind, a, b, colour) for a, b in where)
+        if panel.get("dots", True):
+            out.extend(mark(kind, a, b, colour) for a, b in where)
     if bound:
         out.append(text(*bound, "start", 10, HALO))
 
@@ -150,7 +151,7 @@ def document(width, height, out):
 
 def lines(panels, columns=2):
     """Panels: title, x, y (what and in which unit), lines {name: [(x, y), ...]}; log_x, log_y,
-    x_zero and bound (value, words) are free."""
+    x_zero, dots (of each point) and bound (value, words) are free."""
     names = list(dict.fromkeys(name for panel in panels for name in panel["lines"]))
     styles = dict(STYLES)
     styles.update((name, SPARE[i % len(SPARE)]) for i, name in

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Runs of build/agentix-lab: words in, its JSON out.
+"""Runs of build/agentix-lab: words in, its JSON, calls or events out.
 
 The same words, program and trace give the same bytes, so a result is kept under build/ with a name
 made of all three; after a change of the program nothing old is found. Runs go on as many threads
 as asked for, each of which waits for one process."""
+import csv
 import hashlib
 import json
 import math
@@ -13,12 +14,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 REFUSED, USAGE = 3, 2
+FILES = {"--json": ".json", "--calls-out": ".csv", "--trace-out": ".events"}
 SYSTEMS = ("vllm", "vllm-opt", "mlfq", "agentix")
 
 
 def digest(path):
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
+
+
+def window(rate, seconds):
+    """The words for the programs that arrive in so many seconds."""
+    return "--rate", f"{rate:.6g}", "--programs", max(20, round(rate * seconds))
 
 
 class Runs:
@@ -37,26 +44,43 @@ class Runs:
         parts = [self.digests[self.program], self.digests[path], *words]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
-    def run(self, trace, system, *words):
-        """One run; None where a call was refused. A system is also a policy, for agentix's rest."""
+    def file(self, option, trace, system, words):
+        """The file that a run writes for this option. A system is also a policy, for agentix's
+        rest."""
         words = ["--system" if system in SYSTEMS else "--policy", system, *map(str, words)]
-        kept = os.path.join(self.kept, self.key(trace, words) + ".json")
+        kept = os.path.join(self.kept, self.key(trace, words) + FILES[option])
         if not os.path.exists(kept):
             self.count += 1
             fresh = f"{kept}.{threading.get_ident()}"
             done = subprocess.run([self.program, "--trace", self.trace(trace), *words,
-                                   "--json", fresh], capture_output=True, text=True)
+                                   option, fresh], capture_output=True, text=True)
             if done.returncode not in (0, REFUSED):
                 raise RuntimeError(f"{' '.join([trace, *words])}: {done.stderr.strip()}")
             os.replace(fresh, kept)
-        with open(kept, encoding="utf-8") as file:
+        return kept
+
+    def run(self, trace, system, *words):
+        """One run; None where a call was refused."""
+        with open(self.file("--json", trace, system, words), encoding="utf-8") as file:
             result = json.load(file)
         return result if result["refused_calls"] == 0 else None
 
+    def calls(self, trace, system, *words):
+        """Of one run a dictionary for each call, all values numbers."""
+        with open(self.file("--calls-out", trace, system, words), encoding="ascii") as file:
+            return [{name: float(value) for name, value in call.items()}
+                    for call in csv.DictReader(file)]
+
+    def events(self, trace, system, *words):
+        """The stretches of one run: those of programs, and those of the engine's slots."""
+        with open(self.file("--trace-out", trace, system, words), encoding="utf-8") as file:
+            stretches = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+        slots = [event for event in stretches if "args" in event]
+        return [event for event in stretches if "args" not in event], slots
+
     def window(self, trace, system, rate, seconds, *words):
         """The programs that arrive in so many seconds, repeated as often as it takes."""
-        programs = max(20, round(rate * seconds))
-        return self.run(trace, system, "--rate", f"{rate:.6g}", "--programs", programs, *words)
+        return self.run(trace, system, *window(rate, seconds), *words)
 
     def has(self, trace, policy):
         """Whether this build knows the policy."""
