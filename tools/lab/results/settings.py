@@ -10,7 +10,7 @@ LOADS = {"sharegpt, batch 64, 4 a second": ("sharegpt", 4, BATCH_64),
          "lats, 1 a second": ("lats", 1, BIG_HOST)}
 SENSITIVITY = (
     ("sched.beta", ("0", "2", "8", "16", "32")),
-    ("sched.wait_max", ("0", "10s", "1min", "10min")),
+    ("sched.wait_max", ("0", "10s", "1min", "5min", "10min")),
     ("sched.quantum", ("100ms", "500ms", "1s", "2s", "8s")),
     ("sched.queues", ("2", "4", "8", "12")),
     ("sched.steps_per_plan", ("1", "4", "8", "16")),
