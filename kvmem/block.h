@@ -51,6 +51,8 @@ struct kvmem_call {
     uint32_t count;                 /* entries of its table */
     uint32_t pins;                  /* of these on the host */
     bool claimed;
+    uint32_t kept_positions;        /* that it gave up last; 0: none */
+    uint64_t kept_before;           /* identity before the block in which they end */
 };
 
 #define KVMEM_NAME_KEYS 4           /* of the hash, besides one for each token of a block */
@@ -88,8 +90,8 @@ uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name,
 /* The same on the device, or else on the host. */
 uint32_t kvmem_name_find_any(const struct kvmem *kv, struct kvmem_name *name);
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
-/* Names the block, with the identity of a copy on the host if there is one. */
-void kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name);
+/* Names the block, with the identity of a copy on the host if there is one; returns that copy. */
+uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name);
 void kvmem_name_clear(struct kvmem *kv, uint32_t block);
 /* The content moves on: `to` takes name, rank and age of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);

@@ -133,8 +133,7 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
  * that is back, and nobody would lower it when the call ends. */
 static void name_block(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
 {
-    uint32_t copy = kvmem_name_find(kv, name, &kv->host);
-    kvmem_name_set(kv, block, name);
+    uint32_t copy = kvmem_name_set(kv, block, name);
     if (copy != KVMEM_BLOCK_NONE && kv->blocks[copy].state == KVMEM_CACHED) {
         kvmem_tier_uncache(kv, copy);
         kvmem_name_clear(kv, copy);
@@ -191,6 +190,30 @@ static void name_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens
     name_block(kv, block, &name);
 }
 
+/* What is left of the record of a call that gives up these positions: where they end. Ends are
+ * evicted before beginnings, so the end tells of all. */
+static struct kvmem_call end_of(const struct kvmem *kv, uint32_t call, uint32_t positions)
+{
+    uint32_t count = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
+    uint64_t before = count > 0 ? kv->blocks[kvmem_table_of(kv, call)[count - 1]].before : 0;
+    return (struct kvmem_call){.kept_positions = positions, .kept_before = before};
+}
+
+bool kvmem_is_kept(const struct kvmem *kv, uint32_t call, const uint32_t *tokens,
+                   uint32_t positions)
+{
+    const struct kvmem_call *record = &kv->calls[call];
+    ASSERT(record->count == 0);
+    if (positions == 0 || record->kept_positions != positions) {
+        return false;
+    }
+    uint32_t index = (positions - 1) / kv->settings.block_tokens;
+    uint32_t first = index * kv->settings.block_tokens;
+    struct kvmem_name name = {.before = record->kept_before, .index = index};
+    kvmem_name_extend(&name, tokens + first, positions - first);
+    return find_claimable(kv, &name) != KVMEM_BLOCK_NONE;
+}
+
 static void keep_block(struct kvmem *kv, uint32_t block, enum kvmem_rank rank, uint64_t now_us)
 {
     struct kvmem_block *kept = &kv->blocks[block];
@@ -218,8 +241,9 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
     }
     kvmem_settle(kv, call, tokens, positions);
     name_partial(kv, call, tokens, positions);
+    const struct kvmem_call end = end_of(kv, call, positions);
     while (record->count > 0) {
         keep_block(kv, kvmem_table_of(kv, call)[--record->count], rank, now_us);
     }
-    *record = (struct kvmem_call){0};
+    *record = end;
 }

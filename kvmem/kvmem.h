@@ -141,6 +141,11 @@ uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
  * before its first reserve: that is where its salt comes from. */
 uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint32_t *tokens,
                      uint32_t count);
+/* Would a call without blocks still find these `positions` of its tokens, which it has given up
+ * last? Looks at the content in which they end, which is no use of it; O(block_tokens).
+ * It may be wrong: only a claim knows. */
+bool kvmem_is_kept(const struct kvmem *kv, uint32_t call, const uint32_t *tokens,
+                   uint32_t positions);
 /* Device blocks that the call still lacks to hold `positions`: new ones, and one for each claimed
  * block on the host. Changes nothing. */
 uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions);

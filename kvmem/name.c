@@ -143,13 +143,14 @@ static void insert(struct kvmem *kv, uint32_t block, struct kvmem_name *name, ui
     memcpy(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t));
 }
 
-void kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
+uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
 {
     uint32_t copy = kvmem_name_find(kv, name, &kv->host);
     ASSERT(!kvmem_is_host(kv, block));
     ASSERT(kv->next_identity < UINT64_MAX);
     insert(kv, block, name,
            copy != KVMEM_BLOCK_NONE ? kv->blocks[copy].identity : kv->next_identity++);
+    return copy;
 }
 
 void kvmem_name_clear(struct kvmem *kv, uint32_t block)
