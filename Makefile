@@ -124,6 +124,11 @@ build/tools/mkmodel: tools/mkmodel.c | build/.setup
 build/model-%.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset $* --seed 1
 
+# The KV of eight billion parameters (32 layers, 8 heads of 128), and little else.
+build/model-kv8b.gguf: build/tools/mkmodel
+	build/tools/mkmodel --out $@ --preset tiny --layers 32 --dim 1024 --heads 8 --kv-heads 8 \
+	    --ffn 32 --vocab 512 --type q8_0 --seed 1
+
 $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 	@mkdir -p $(@D)
 	$(Q)$(CC) -c $< -o $@
@@ -169,14 +174,19 @@ docs: build/docgen  ## write the generated pages again
 # ---- benchmarks ----------------------------------------------------------------------------------
 $(B)/bench: tools/bench/bench.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
-$(B)/bench $(B)/bench-sched:
+$(B)/bench-moves: tools/bench/moves.c $(LIB)
+$(B)/bench $(B)/bench-sched $(B)/bench-moves:
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
 
 .PHONY: bench
-BENCH := $(B)/bench-sched $(B)/bench
-bench: all $(BENCH) build/model-15m.gguf build/model-110m.gguf  ## speed; agents right
+BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench
+BENCH_MODELS := $(patsubst %,build/model-%.gguf,15m 110m kv8b)
+bench: all $(BENCH) $(BENCH_MODELS)  ## speed; agents right
 	$(B)/bench-sched
+	$(B)/bench-moves appliance/embedded.gguf
+	$(B)/bench-moves build/model-110m.gguf
+	$(B)/bench-moves build/model-kv8b.gguf
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf
 	$(B)/bench appliance/embedded.gguf

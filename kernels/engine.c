@@ -102,6 +102,7 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     uint32_t count = 0;
     k->kv_head_floats = (uint64_t)kernels_head_lanes(s->head_dim) * t->kv_block_tokens;
     k->kv_block_floats = k->kv_head_floats * s->layers * 2 * s->kv_heads;
+    ASSERT(k->kv_block_floats % KERNELS_COPY_FLOATS == 0);
     k->scores_stride = (t->context_tokens + (uint64_t)t->kv_block_tokens - 1) / t->kv_block_tokens *
                        t->kv_block_tokens;
     k->tile_rows = (uint32_t)smaller(t->step_tokens, KERNELS_TILE_ROWS);
@@ -169,6 +170,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->ops = kernels_ops(settings->simd);
     k->heartbeat = heartbeat;
     k->phase_work_min = KERNELS_PHASE_WORK_MIN;
+    k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
     struct need needs[NEEDS_MAX];
     uint8_t *scratch = NULL;

@@ -28,6 +28,9 @@
  * thread, a few times what a barrier costs when both CPUs are free and far less than when not. */
 #define KERNELS_PHASE_WORK_MIN 100000u
 
+/* Both tiers of KV are no larger: they may lie in a cache, and moves do not go past it. */
+#define KERNELS_CACHED_BYTES_MAX (UINT64_C(64) << 20)
+
 struct kernels_feed {
     uint32_t token, position;
     uint32_t row;               /* of the step */
@@ -80,6 +83,7 @@ struct kernels {
     uint32_t standby_next;              /* row of the step that enters next */
 
     uint64_t phase_work_min;            /* KERNELS_PHASE_WORK_MIN; tests set 0: never alone */
+    uint64_t cached_bytes_max;          /* KERNELS_CACHED_BYTES_MAX; tests set 0: never cached */
     struct kernels_threads threads;
 };
 

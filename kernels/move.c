@@ -20,6 +20,7 @@
 
 #define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
 
+
 static bool is_host(const struct kernels *k, uint32_t block)
 {
     return block >= k->settings.kv_blocks;
@@ -53,6 +54,20 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
     return count;
 }
 
+/* Tiers that are small may lie in a cache as a whole; of larger ones, what a move reads has been
+ * thrown out long ago, and what it writes would be. */
+static void copy_run(const struct kernels *k, struct step_move first, uint32_t count)
+{
+    uint64_t blocks = (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks;
+    float *to = block_at(k, first.to);
+    const float *from = block_at(k, first.from);
+    if (blocks * k->kv_block_floats * sizeof(float) > k->cached_bytes_max) {
+        k->ops->copy(to, from, count * k->kv_block_floats);
+    } else {
+        memcpy(to, from, count * k->kv_block_floats * sizeof(float));
+    }
+}
+
 static uint32_t count_of_pass(const struct kernels *k, bool is_out)
 {
     uint32_t count = 0;
@@ -75,8 +90,7 @@ static void run_pass(struct kernels *k, uint32_t thread, bool is_out)
             continue;
         }
         uint32_t count = run_length(k, i, i + (share.end - at), is_out);
-        memcpy(block_at(k, moves[i].to), block_at(k, moves[i].from),
-               count * k->kv_block_floats * sizeof(float));
+        copy_run(k, moves[i], count);
         at += count;
         i += count;
         if (thread == 0) {

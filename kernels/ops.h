@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the eight kernels that a forward pass is made of, as a table: one set in plain C (ref/),
- * one for AVX2 (cpu/). Each comment is the definition of the result, to the bit: the order of every
- * sum is part of it, a product added to a sum is always one fused operation, nothing else is fused.
+ * What: the eight kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * one set in plain C (ref/), one for AVX2 (cpu/). Each comment is the definition of the result, to
+ * the bit: the order of every sum is part of it, a product added to a sum is always one fused
+ * operation, nothing else is fused.
  * The two sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work
  * into tiles.
  *
@@ -16,6 +17,7 @@
 #include "kernels/matrix.h"
 
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
+#define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c asserts */
 #define KERNELS_CHUNK        512u   /* columns of a panel that stay in the L1 cache, as floats */
 
 /* y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start; outputs of
@@ -73,6 +75,9 @@ struct kernels_ops {
     /* The index of the largest value, the first of equals; values are finite. Reads whole
      * octets. */
     uint32_t (*largest)(const float *values, uint32_t count);
+    /* to[i] = from[i], as bits, past the caches where that is faster; count is a multiple of
+     * KERNELS_COPY_FLOATS, both begin at a cache line and do not overlap. */
+    void (*copy)(float *to, const float *from, uint64_t count);
 };
 
 extern const struct kernels_ops kernels_ops_plain;

@@ -15,40 +15,55 @@
  * Name: what the content is of: fill tokens, the index of the block in its call, and the identity
  * of the content before it. An identity is a number that is never given twice; copies of the same
  * content on both tiers carry the same one. At index 0 the salt stands for the content before.
+ *
+ * The record is one cache line: a claim touches it once for each block.
  */
+#include "appliance/base/assert.h"
 #include "kvmem/kvmem.h"
 
 enum kvmem_state {
     KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_PINNED, KVMEM_LEAVING,
 };
 
+#define KVMEM_BLOCK_TOKENS_MAX UINT16_MAX
+
 struct kvmem_block {
-    uint64_t hash;                  /* of (salt, all tokens up to the block's end) */
     uint64_t identity;              /* of the content */
     uint64_t before;                /* identity of the content before it; at index 0 the salt */
     uint64_t used_us;               /* when a call gave it up last */
-    enum kvmem_state state;
-    enum kvmem_rank rank;
-    uint32_t references;            /* entries of tables */
-    uint32_t fill;                  /* tokens of the name; 0: no name */
+    enum kvmem_state state : 8;
+    enum kvmem_rank rank : 8;
+    uint32_t fill : 16;             /* tokens of the name; 0: no name */
     uint32_t index;                 /* of the block in its call */
+    uint32_t references;            /* entries of tables */
+    uint32_t hash;                  /* of the name */
     uint32_t chain_next;            /* in the hash table */
+    uint32_t after;                 /* where a claim looks first for what follows; any number: what
+                                       lies there counts only when its whole name is right */
     uint32_t next, prev;            /* in a list of the tier */
     uint32_t move;                  /* index of the move that fills it, or KVMEM_BLOCK_NONE */
     uint32_t seen;                  /* private: references that kvmem_check() has found */
 };
+STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
 
 struct kvmem_call {
     uint64_t salt;                  /* of the claim */
     uint32_t count;                 /* entries of its table */
     uint32_t pins;                  /* of these on the host */
     bool claimed;
+    uint32_t kept_positions;        /* that it gave up last; 0: none */
+    uint64_t kept_before;           /* identity before the block in which they end */
 };
 
+#define KVMEM_NAME_KEYS 4           /* of the hash, besides one for each token of a block */
+
 struct kvmem_name {
-    uint64_t hash, before;
+    uint64_t before;
     uint32_t index, fill;
     const uint32_t *tokens;         /* [fill] */
+    /* private: only name.c */
+    uint64_t sum;                   /* the hash is its upper half */
+    uint32_t summed;                /* of the tokens, how many are in the sum */
 };
 
 static inline bool kvmem_is_host(const struct kvmem *kv, uint32_t block)
@@ -60,17 +75,23 @@ static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
     return kv->table + (uint64_t)call * kv->settings.blocks_per_call;
 }
 
-/* name.c: the hash table. */
+/* name.c: the hash table. A name is hashed when it is looked for, its tokens once each. */
+void kvmem_name_init(struct kvmem *kv);
 /* The name of no token yet, behind the first `index` blocks of the call. */
 struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index);
 /* The name with the next `count` of its tokens. */
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count);
+uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name);
+/* Has the block this name? Any number may be asked about. */
+bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
 /* The block of the tier that holds this content, or KVMEM_BLOCK_NONE. */
-uint32_t kvmem_name_find(const struct kvmem *kv, const struct kvmem_name *name,
+uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name,
                          const struct kvmem_tier *tier);
+/* The same on the device, or else on the host. */
+uint32_t kvmem_name_find_any(const struct kvmem *kv, struct kvmem_name *name);
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
-/* Names the block, with the identity of a copy on the host if there is one. */
-void kvmem_name_set(struct kvmem *kv, uint32_t block, const struct kvmem_name *name);
+/* Names the block, with the identity of a copy on the host if there is one; returns that copy. */
+uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name);
 void kvmem_name_clear(struct kvmem *kv, uint32_t block);
 /* The content moves on: `to` takes name, rank and age of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);

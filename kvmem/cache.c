@@ -3,7 +3,8 @@
  * What: what calls find and what they leave behind: claim, settle, keep.
  *
  *   claim    block by block from the beginning: the device's copy, else the host's; behind the last
- *            full block the longest partial one that the call's tokens continue
+ *            full block the longest partial one that the call's tokens continue. What followed a
+ *            block last time is looked at first: whoever claims the same again needs no hash
  *   settle   a block that has become full gets its name, or gives way to an equal one
  *   keep     settle, name the partial block at the end, and let go of the blocks, last one first
  *
@@ -27,13 +28,38 @@ static bool is_claimable(const struct kvmem *kv, uint32_t block)
 }
 
 /* The best claimable block of this name, or KVMEM_BLOCK_NONE. */
-static uint32_t find_claimable(const struct kvmem *kv, const struct kvmem_name *name)
+static uint32_t find_claimable(const struct kvmem *kv, struct kvmem_name *name)
 {
-    uint32_t block = kvmem_name_find(kv, name, &kv->device);
-    if (block == KVMEM_BLOCK_NONE) {
-        block = kvmem_name_find(kv, name, &kv->host);
-    }
+    uint32_t block = kvmem_name_find_any(kv, name);
     return block != KVMEM_BLOCK_NONE && is_claimable(kv, block) ? block : KVMEM_BLOCK_NONE;
+}
+
+/* This block lies behind the one that the call has at index - 1: worth a look next time. */
+static void remember_after(struct kvmem *kv, uint32_t call, uint32_t index, uint32_t block)
+{
+    if (index > 0) {
+        kv->blocks[kvmem_table_of(kv, call)[index - 1]].after = block;
+    }
+}
+
+/* The best claimable block of the next block_tokens tokens, or KVMEM_BLOCK_NONE. The device has one
+ * block of a name at most, so the one that is remembered is the one that a search would find. */
+static uint32_t find_full(struct kvmem *kv, uint32_t call, const uint32_t *tokens)
+{
+    uint32_t index = kv->calls[call].count;
+    struct kvmem_name name = kvmem_name_begin(kv, call, index);
+    kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
+    if (index > 0) {
+        uint32_t after = kv->blocks[kvmem_table_of(kv, call)[index - 1]].after;
+        if (after < kv->device.count && kvmem_name_is_of(kv, &name, after)) {
+            return after;
+        }
+    }
+    uint32_t block = find_claimable(kv, &name);
+    if (block != KVMEM_BLOCK_NONE) {
+        remember_after(kv, call, index, block);
+    }
+    return block;
 }
 
 /* The found block becomes the next one of the call. */
@@ -89,9 +115,7 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
     record->claimed = true;
     uint32_t positions = 0;
     while (count - positions > block_tokens) {
-        struct kvmem_name name = kvmem_name_begin(kv, call, record->count);
-        kvmem_name_extend(&name, tokens + positions, block_tokens);
-        uint32_t block = find_claimable(kv, &name);
+        uint32_t block = find_full(kv, call, tokens + positions);
         if (block == KVMEM_BLOCK_NONE) {
             break;
         }
@@ -107,10 +131,9 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
 
 /* The block gets this name. A copy on the host has had its day: it would stay at the rank of a call
  * that is back, and nobody would lower it when the call ends. */
-static void name_block(struct kvmem *kv, uint32_t block, const struct kvmem_name *name)
+static void name_block(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
 {
-    uint32_t copy = kvmem_name_find(kv, name, &kv->host);
-    kvmem_name_set(kv, block, name);
+    uint32_t copy = kvmem_name_set(kv, block, name);
     if (copy != KVMEM_BLOCK_NONE && kv->blocks[copy].state == KVMEM_CACHED) {
         kvmem_tier_uncache(kv, copy);
         kvmem_name_clear(kv, copy);
@@ -142,6 +165,7 @@ void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint3
             name_block(kv, table[index], &name);
             kv->blocks[table[index]].state = KVMEM_SHARED;
         }
+        remember_after(kv, call, index, table[index]);
     }
 }
 
@@ -164,6 +188,30 @@ static void name_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens
         kvmem_tier_release(kv, equal);
     }
     name_block(kv, block, &name);
+}
+
+/* What is left of the record of a call that gives up these positions: where they end. Ends are
+ * evicted before beginnings, so the end tells of all. */
+static struct kvmem_call end_of(const struct kvmem *kv, uint32_t call, uint32_t positions)
+{
+    uint32_t count = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
+    uint64_t before = count > 0 ? kv->blocks[kvmem_table_of(kv, call)[count - 1]].before : 0;
+    return (struct kvmem_call){.kept_positions = positions, .kept_before = before};
+}
+
+bool kvmem_is_kept(const struct kvmem *kv, uint32_t call, const uint32_t *tokens,
+                   uint32_t positions)
+{
+    const struct kvmem_call *record = &kv->calls[call];
+    ASSERT(record->count == 0);
+    if (positions == 0 || record->kept_positions != positions) {
+        return false;
+    }
+    uint32_t index = (positions - 1) / kv->settings.block_tokens;
+    uint32_t first = index * kv->settings.block_tokens;
+    struct kvmem_name name = {.before = record->kept_before, .index = index};
+    kvmem_name_extend(&name, tokens + first, positions - first);
+    return find_claimable(kv, &name) != KVMEM_BLOCK_NONE;
 }
 
 static void keep_block(struct kvmem *kv, uint32_t block, enum kvmem_rank rank, uint64_t now_us)
@@ -193,8 +241,9 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
     }
     kvmem_settle(kv, call, tokens, positions);
     name_partial(kv, call, tokens, positions);
+    const struct kvmem_call end = end_of(kv, call, positions);
     while (record->count > 0) {
         keep_block(kv, kvmem_table_of(kv, call)[--record->count], rank, now_us);
     }
-    *record = (struct kvmem_call){0};
+    *record = end;
 }

@@ -20,8 +20,8 @@
  * blocks; a preempted call finds its blocks again, on the device or swapped out; a program's next
  * call finds its history (retention); what is found nowhere is recomputed from the call's tokens.
  *
- * Content: a full block is named by (salt, all tokens up to its end). A chained 64 bit hash finds
- * it; a hit counts only when its own tokens and the identity of its predecessor are equal. The salt
+ * Content: a full block is named by (salt, all tokens up to its end). A keyed hash finds it; a hit
+ * counts only when its own tokens and the identity of its predecessor are equal. The salt
  * keeps trust domains apart. A block that is not full when its call gives it up is kept too, and
  * whoever continues exactly its tokens takes it over whole. A shared block is never written: the
  * position that a call computes next always lies in a block of its own.
@@ -49,8 +49,8 @@ struct kvmem_settings {
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
-    uint64_t hash_key;              /* where every hash begins: a secret of this boot, or clients
-                                       could choose tokens that all hash alike */
+    uint64_t hash_key;              /* where the keys of the hash come from: a secret of this boot,
+                                       or clients could choose tokens that all hash alike */
     /* An ended call's contents, by their age since they were given up; device <= host <= drop. */
     uint64_t retain_device_us;      /* from this age they leave the device for the host, if any */
     uint64_t retain_host_us;        /* from this age no call waits for their move: under pressure
@@ -89,6 +89,7 @@ struct kvmem {
     uint32_t *table;                /* (calls, blocks_per_call) */
     uint32_t *hash;                 /* [hash_mask + 1] heads of chains of named blocks */
     uint32_t hash_mask;
+    uint64_t *hash_keys;            /* [KVMEM_NAME_KEYS + settings.block_tokens] */
     struct step_move *moves;        /* [moves_max]: of the step that is being planned or runs */
     uint32_t moves_count, moves_max;
     bool bound;                     /* the moves are in a step's record: they cannot be undone */
@@ -142,6 +143,11 @@ uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call);
  * before its first reserve: that is where its salt comes from. */
 uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint32_t *tokens,
                      uint32_t count);
+/* Would a call without blocks still find these `positions` of its tokens, which it has given up
+ * last? Looks at the content in which they end, which is no use of it; O(block_tokens).
+ * It may be wrong: only a claim knows. */
+bool kvmem_is_kept(const struct kvmem *kv, uint32_t call, const uint32_t *tokens,
+                   uint32_t positions);
 /* Device blocks that the call still lacks to hold `positions`: new ones, and one for each claimed
  * block on the host. Changes nothing. */
 uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions);

@@ -16,6 +16,8 @@
  * one at most, a LEAVING host block the source of exactly one and the target of none.
  * Bounds: O(1); kvmem_moved() O(moves). Two moves for each device block at most, so no list fills.
  */
+#include <string.h>
+
 #include "appliance/base/assert.h"
 #include "kvmem/block.h"
 
@@ -98,9 +100,8 @@ void kvmem_bind(struct kvmem *kv, const struct step *step)
         row->blocks_count = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
         ASSERT(row->blocks_count <= kv->calls[row->call].count);
         ASSERT(kv->calls[row->call].pins == 0);
-        for (uint32_t j = 0; j < row->blocks_count; j++) {
-            step_blocks(step, i)[j] = kvmem_table_of(kv, row->call)[j];
-        }
+        memcpy(step_blocks(step, i), kvmem_table_of(kv, row->call),
+               row->blocks_count * sizeof(uint32_t));
     }
     write_moves(kv, step);
     kv->bound = true;

@@ -2,15 +2,21 @@
 /*
  * What: names of contents, and the hash table that finds a content by its name.
  *
- * The hash of a content is chained over all tokens up to its end, from the salt on, token by token;
- * so the hashes of a block's beginnings come for free on the way to its own. It only finds: a hit
- * counts when fill, index, identity of the content before and the tokens are equal. By induction
- * over the index, two contents with the same name are of the same tokens under the same salt,
- * whatever collides.
+ * The hash of a name is the upper half of
+ *
+ *     key + key * before (two halves) + key * index + sum of key * (token + 1)
+ *
+ * modulo 2^64, each with a key of its own (multilinear hashing: Lemire and Kaser, "Strongly
+ * universal string hashing is fast", Computer Journal 57(11), 2014). The products do not wait for
+ * each other, and the hashes of a block's beginnings come for free on the way to its own. It only
+ * finds: a hit counts when fill, index, identity of the content before and the tokens are equal. By
+ * induction over the index, two contents with the same name are of the same tokens under the same
+ * salt, whatever collides.
  *
  * Invariants: at most one block of each tier has a given name; identities are never given twice.
  * Bounds: a chain has one block on average (there are as many heads as blocks, or more), whatever
- * clients send: without settings.hash_key nobody can tell which tokens meet in a chain.
+ * clients send: the keys come from settings.hash_key, and without them nobody can tell which tokens
+ * meet in a chain.
  * Why not trust the hash: tokens come from clients, and a wrong hit would show one the text of
  * another.
  */
@@ -19,15 +25,20 @@
 #include "appliance/base/assert.h"
 #include "kvmem/block.h"
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+void kvmem_name_init(struct kvmem *kv)
 {
-    uint64_t mixed = (hash ^ (value + 1)) * UINT64_C(0x9e3779b97f4a7c15);
-    return mixed ^ (mixed >> 32);
+    uint64_t state = kv->settings.hash_key;
+    for (uint32_t i = 0; i < KVMEM_NAME_KEYS + kv->settings.block_tokens; i++) {
+        state += UINT64_C(0x9e3779b97f4a7c15);      /* splitmix64 */
+        uint64_t key = (state ^ (state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
+        kv->hash_keys[i] = key ^ (key >> 31);
+    }
 }
 
-static uint32_t *head_of(const struct kvmem *kv, uint64_t hash)
+static uint32_t *head_of(const struct kvmem *kv, uint32_t hash)
 {
-    return &kv->hash[(hash ^ (hash >> 40)) & kv->hash_mask];
+    return &kv->hash[hash & kv->hash_mask];
 }
 
 static uint32_t *tokens_of(const struct kvmem *kv, uint32_t block)
@@ -38,13 +49,11 @@ static uint32_t *tokens_of(const struct kvmem *kv, uint32_t block)
 struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index)
 {
     if (index == 0) {
-        uint64_t salt = kv->calls[call].salt;
-        return (struct kvmem_name){.hash = mix(kv->settings.hash_key, salt), .before = salt};
+        return (struct kvmem_name){.before = kv->calls[call].salt};
     }
     const struct kvmem_block *before = &kv->blocks[kvmem_table_of(kv, call)[index - 1]];
     ASSERT(before->fill == kv->settings.block_tokens && before->index == index - 1);
-    return (struct kvmem_name){
-        .hash = before->hash, .before = before->identity, .index = index};
+    return (struct kvmem_name){.before = before->identity, .index = index};
 }
 
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count)
@@ -53,44 +62,78 @@ void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t
         name->tokens = tokens;
     }
     ASSERT(tokens == name->tokens + name->fill);
-    for (uint32_t i = 0; i < count; i++) {
-        name->hash = mix(name->hash, tokens[i]);
-    }
     name->fill += count;
 }
 
-uint32_t kvmem_name_find(const struct kvmem *kv, const struct kvmem_name *name,
+uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
+{
+    const uint64_t *keys = kv->hash_keys;
+    ASSERT(name->fill > 0 && name->fill <= kv->settings.block_tokens);
+    if (name->summed == 0) {
+        name->sum = keys[0] + keys[1] * (uint32_t)name->before +
+                    keys[2] * (name->before >> 32) + keys[3] * name->index;
+    }
+    STATIC_ASSERT(KVMEM_NAME_KEYS == 4, "one for each term but those of tokens");
+    for (; name->summed < name->fill; name->summed++) {
+        name->sum += keys[KVMEM_NAME_KEYS + name->summed] *
+                     (name->tokens[name->summed] + UINT64_C(1));
+    }
+    return (uint32_t)(name->sum >> 32);
+}
+
+bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)
+{
+    if (block >= kv->blocks_count) {
+        return false;
+    }
+    const struct kvmem_block *named = &kv->blocks[block];
+    return named->before == name->before && named->index == name->index &&
+           named->fill == name->fill &&
+           memcmp(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t)) == 0;
+}
+
+uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name,
                          const struct kvmem_tier *tier)
 {
-    ASSERT(name->fill > 0);
-    uint32_t block = *head_of(kv, name->hash);
+    uint32_t block = *head_of(kv, kvmem_name_hash(kv, name));
+    while (block != KVMEM_BLOCK_NONE &&
+           !(block - tier->first < tier->count && kvmem_name_is_of(kv, name, block))) {
+        block = kv->blocks[block].chain_next;
+    }
+    return block;
+}
+
+uint32_t kvmem_name_find_any(const struct kvmem *kv, struct kvmem_name *name)
+{
+    uint32_t block = *head_of(kv, kvmem_name_hash(kv, name));
+    uint32_t best = KVMEM_BLOCK_NONE;
     for (; block != KVMEM_BLOCK_NONE; block = kv->blocks[block].chain_next) {
-        const struct kvmem_block *found = &kv->blocks[block];
-        if (block - tier->first < tier->count && found->before == name->before &&
-            found->index == name->index && found->fill == name->fill &&
-            memcmp(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t)) == 0) {
-            return block;
+        if (kvmem_name_is_of(kv, name, block)) {
+            best = block;
+            if (!kvmem_is_host(kv, block)) {
+                return block;
+            }
         }
     }
-    return KVMEM_BLOCK_NONE;
+    return best;
 }
 
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block)
 {
     const struct kvmem_block *named = &kv->blocks[block];
     ASSERT(named->fill > 0);
-    return (struct kvmem_name){.hash = named->hash, .before = named->before,
-                               .index = named->index, .fill = named->fill,
-                               .tokens = tokens_of(kv, block)};
+    return (struct kvmem_name){.before = named->before, .index = named->index,
+                               .fill = named->fill, .tokens = tokens_of(kv, block),
+                               .sum = (uint64_t)named->hash << 32, .summed = named->fill};
 }
 
-static void insert(struct kvmem *kv, uint32_t block, const struct kvmem_name *name,
-                   uint64_t identity)
+static void insert(struct kvmem *kv, uint32_t block, struct kvmem_name *name, uint64_t identity)
 {
     struct kvmem_block *named = &kv->blocks[block];
-    uint32_t *head = head_of(kv, name->hash);
+    uint32_t hash = kvmem_name_hash(kv, name);
+    uint32_t *head = head_of(kv, hash);
     ASSERT(named->fill == 0);
-    named->hash = name->hash;
+    named->hash = hash;
     named->before = name->before;
     named->index = name->index;
     named->fill = name->fill;
@@ -100,13 +143,14 @@ static void insert(struct kvmem *kv, uint32_t block, const struct kvmem_name *na
     memcpy(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t));
 }
 
-void kvmem_name_set(struct kvmem *kv, uint32_t block, const struct kvmem_name *name)
+uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
 {
     uint32_t copy = kvmem_name_find(kv, name, &kv->host);
     ASSERT(!kvmem_is_host(kv, block));
     ASSERT(kv->next_identity < UINT64_MAX);
     insert(kv, block, name,
            copy != KVMEM_BLOCK_NONE ? kv->blocks[copy].identity : kv->next_identity++);
+    return copy;
 }
 
 void kvmem_name_clear(struct kvmem *kv, uint32_t block)

@@ -43,6 +43,8 @@ void kvmem_plan(struct plan *plan, const struct kvmem_settings *settings)
     plan_add(plan, TIER_CORE, "kv block tokens", blocks,
              (uint64_t)settings->block_tokens * sizeof(uint32_t));
     plan_add(plan, TIER_CORE, "kv block hash", hash_heads(blocks), sizeof(uint32_t));
+    plan_add(plan, TIER_CORE, "kv hash keys", KVMEM_NAME_KEYS + (uint64_t)settings->block_tokens,
+             sizeof(uint64_t));
     plan_add(plan, TIER_CORE, "kv moves", kvmem_moves_max(settings->device_blocks),
              sizeof(struct step_move));
     plan_add(plan, TIER_CORE, "kv calls", settings->calls, sizeof(struct kvmem_call));
@@ -70,8 +72,8 @@ static void reset(struct kvmem *kv)
     }
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         kv->blocks[i] = (struct kvmem_block){
-            .state = KVMEM_PRIVATE, .chain_next = KVMEM_BLOCK_NONE, .next = KVMEM_BLOCK_NONE,
-            .prev = KVMEM_BLOCK_NONE, .move = KVMEM_BLOCK_NONE};
+            .state = KVMEM_PRIVATE, .chain_next = KVMEM_BLOCK_NONE, .after = KVMEM_BLOCK_NONE,
+            .next = KVMEM_BLOCK_NONE, .prev = KVMEM_BLOCK_NONE, .move = KVMEM_BLOCK_NONE};
     }
     kv->host.first = kv->settings.device_blocks;    /* kvmem_is_host() */
     reset_tier(kv, &kv->device, 0, kv->settings.device_blocks);
@@ -83,7 +85,7 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
     uint32_t blocks = total_blocks(settings);
     uint32_t heads = hash_heads(blocks);
     uint32_t moves_max = kvmem_moves_max(settings->device_blocks);
-    ASSERT(settings->block_tokens > 0);
+    ASSERT(settings->block_tokens > 0 && settings->block_tokens <= KVMEM_BLOCK_TOKENS_MAX);
     ASSERT(settings->calls > 0 && settings->blocks_per_call > 0);
     ASSERT(settings->retain_device_us <= settings->retain_host_us);
     ASSERT(settings->retain_host_us <= settings->retain_drop_us);
@@ -94,6 +96,8 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
         .tokens = arena_take(arena, blocks, (uint64_t)settings->block_tokens * sizeof(uint32_t)),
         .hash = arena_take(arena, heads, sizeof(uint32_t)),
         .hash_mask = heads - 1,
+        .hash_keys = arena_take(arena, KVMEM_NAME_KEYS + (uint64_t)settings->block_tokens,
+                                sizeof(uint64_t)),
         .moves = arena_take(arena, moves_max, sizeof(struct step_move)),
         .moves_max = moves_max,
         .calls = arena_take(arena, settings->calls, sizeof(struct kvmem_call)),
@@ -101,6 +105,7 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
                             (uint64_t)settings->blocks_per_call * sizeof(uint32_t)),
         .next_identity = 1,
     };
+    kvmem_name_init(kv);
     reset(kv);
 }
 

@@ -9,8 +9,8 @@
  *   budget   prefill_tokens over all rows, in order. A row with one token to feed needs none; a
  *            call that finds the budget spent is passed over, and decoding calls behind it still
  *            run. From then on the walk comes past such calls only as may need no budget: those
- *            that have had blocks once, until batch_calls claims were made in vain, and then those
- *            that have blocks.
+ *            that have had blocks once, until batch_calls of them were looked at in vain, and then
+ *            those that have blocks.
  *   blocks   first what is cached of the call's tokens, on the device or on the host; then room
  *            for every position that the row will write. Cached contents make room for it, and when
  *            they do not suffice, resident calls that come later in the order, the last one first;
@@ -25,8 +25,9 @@
  * Bounds: O(rows + resident calls + paused calls that have run before), however many calls wait:
  * nobody looks at a call that only waits, but for those that get a row. The search for victims goes
  * from the tail of the last queue, and never twice past the same call. A claim costs O(its blocks);
- * once the budget is spent, at most as many claims as a batch has rows are made in vain. A paused
- * call that the walk does not come past goes on waiting in its account until one does.
+ * once the budget is spent, as many calls as a batch has rows are looked at, which is O(1), and
+ * claim when they find something. A paused call that the walk does not come past goes on waiting in
+ * its account until one does.
  */
 #include "sched/plan.h"
 
@@ -79,17 +80,20 @@ static bool make_room(struct sched_walk *walk, uint32_t call_index, uint32_t pos
     return true;
 }
 
-/* Claims what is cached. False when the call would find no budget anyway: one that has run before
- * may turn out to need none, a new one with more than one token is not worth the look. */
+/* Claims what is cached. False when the call would find no budget anyway: one that has lost its
+ * blocks needs none if they are still there to the last one, which is a look at that one. */
 static bool find_blocks(struct sched_walk *walk, uint32_t call_index)
 {
     const struct call *call = sched_call(walk->sched, call_index);
     uint32_t known = call->prompt_tokens + call->generated_tokens;
     if (walk->budget_tokens == 0 && known > 1) {
-        if (call->computed_tokens == 0 || walk->vain_claims_left == 0) {
+        if (call->computed_tokens == 0 || walk->vain_looks_left == 0) {
             return false;
         }
-        walk->vain_claims_left--;
+        walk->vain_looks_left--;
+        if (!sched_residency_is_kept(walk->sched, call_index)) {
+            return false;
+        }
     }
     sched_residency_claim(walk->sched, call_index);
     return true;
@@ -143,7 +147,7 @@ static enum call_list list_of(const struct sched_walk *walk)
     if (walk->budget_tokens > 0) {
         return CALL_LIST_ALL;
     }
-    return walk->vain_claims_left > 0 ? CALL_LIST_STARTED : CALL_LIST_RESIDENT;
+    return walk->vain_looks_left > 0 ? CALL_LIST_STARTED : CALL_LIST_RESIDENT;
 }
 
 static void walk_queues(struct sched_walk *walk)
@@ -188,7 +192,7 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
         .sched = sched,
         .now_us = now_us,
         .budget_tokens = sched->settings.prefill_tokens,
-        .vain_claims_left = sched->settings.batch_calls,
+        .vain_looks_left = sched->settings.batch_calls,
         .cursor = sched_cursor_start(),
         .victim_queue = sched->settings.queues,
         .victim = CALL_NONE,

@@ -8,7 +8,7 @@ struct sched_walk {
     uint64_t now_us;
     uint32_t tokens_count;          /* of all rows */
     uint32_t budget_tokens;         /* prefill tokens that are left */
-    uint32_t vain_claims_left;      /* claims for which there may be no budget */
+    uint32_t vain_looks_left;       /* at calls for which there may be no budget */
     struct sched_cursor cursor;     /* before the call at which the walk ended */
     bool at_end;                    /* there was no such call */
     uint32_t victim_queue;          /* where the search for victims goes on, among residents */

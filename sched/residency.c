@@ -69,6 +69,13 @@ static void keep(struct sched *sched, uint32_t call_index, enum kvmem_rank rank,
     call->kv_tokens = 0;
 }
 
+bool sched_residency_is_kept(const struct sched *sched, uint32_t call_index)
+{
+    const struct call *call = sched_call(sched, call_index);
+    return kvmem_is_kept(sched->kv, call_index, call->tokens,
+                         call->prompt_tokens + call->generated_tokens - 1);
+}
+
 void sched_residency_claim(struct sched *sched, uint32_t call_index)
 {
     claim(sched, call_index);

@@ -5,6 +5,9 @@
 
 /* Does it own blocks, or has it claimed some? */
 bool sched_residency_has(const struct sched *sched, uint32_t call);
+/* A call without blocks: would it find all of its known tokens but the last one? O(1); it may be
+ * wrong. */
+bool sched_residency_is_kept(const struct sched *sched, uint32_t call);
 /* A call without blocks takes what is cached of its tokens; kv_tokens says how much that is. Then
  * either take or give_back, in the same plan. */
 void sched_residency_claim(struct sched *sched, uint32_t call);

@@ -17,6 +17,7 @@ void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t d
 void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count);
 bool kernels_is_finite_avx2(const float *values, uint32_t count);
 uint32_t kernels_largest_avx2(const float *values, uint32_t count);
+void kernels_copy_avx2(float *to, const float *from, uint64_t count);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 

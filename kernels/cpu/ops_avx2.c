@@ -13,6 +13,7 @@ const struct kernels_ops kernels_ops_avx2 = {
     .swiglu = kernels_swiglu_avx2,
     .is_finite = kernels_is_finite_avx2,
     .largest = kernels_largest_avx2,
+    .copy = kernels_copy_avx2,
 };
 
 static float octets_max(const float *values, uint32_t count)

@@ -18,6 +18,7 @@ const struct kernels_ops kernels_ops_plain = {
     .swiglu = kernels_swiglu_plain,
     .is_finite = kernels_is_finite_plain,
     .largest = kernels_largest_plain,
+    .copy = kernels_copy_plain,
 };
 
 /* Adds the upper half of the lanes to the lower, until one is left. */
@@ -90,4 +91,10 @@ uint32_t kernels_largest_plain(const float *values, uint32_t count)
         }
     }
     return best;
+}
+
+void kernels_copy_plain(float *to, const float *from, uint64_t count)
+{
+    ASSERT(count % KERNELS_COPY_FLOATS == 0);
+    memcpy(to, from, count * sizeof *to);
 }

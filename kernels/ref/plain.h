@@ -12,3 +12,4 @@ void kernels_norm_plain(float *y, const float *x, const float *weight, uint32_t 
 void kernels_swiglu_plain(float *gate, const float *up, uint32_t count);
 bool kernels_is_finite_plain(const float *values, uint32_t count);
 uint32_t kernels_largest_plain(const float *values, uint32_t count);
+void kernels_copy_plain(float *to, const float *from, uint64_t count);

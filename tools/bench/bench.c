@@ -18,10 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "kernels/kernels.h"
+#include "tools/bench/model.h"
 
 #define CALLS_MAX      32u
 #define STEPS          8u           /* decode steps of a plan */
@@ -33,8 +32,7 @@
 #define THREADS_MAX    64u
 
 struct bench {
-    struct gguf gguf;
-    struct kernels_weights *weights;
+    struct bench_model model;
     struct kernels *kernels;
     struct kernels_settings settings;
     struct step step;
@@ -42,46 +40,6 @@ struct bench {
     uint32_t runs;
 };
 static struct bench bench;
-
-static _Noreturn void fail(const char *text)
-{
-    fprintf(stderr, "bench: %s\n", text);
-    exit(1);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void arena_reserve(struct arena *arena, const struct plan *plan, enum tier tier)
-{
-    if (arena_map(arena, plan_tier_bytes(plan, tier), false) != STATUS_OK) {
-        fail("no memory");
-    }
-}
-
-static void model_load(const char *path)
-{
-    static struct arena arena;
-    struct gguf_source source;
-    struct config_error error;
-    struct plan plan = {0};
-    uint64_t digest;
-    if (gguf_source_open(&source, path, &error) != STATUS_OK ||
-        gguf_scan(&bench.gguf, &source, 1u << 30, &error) != STATUS_OK) {
-        fail(error.text);
-    }
-    kernels_weights_plan(&plan, &bench.gguf);
-    arena_reserve(&arena, &plan, TIER_WEIGHTS);
-    if (kernels_weights_load(&bench.weights, &bench.gguf, &source, &arena, NULL, &digest, &error) !=
-        STATUS_OK) {
-        fail(error.text);
-    }
-    gguf_source_close(&source);
-}
 
 static void engine_start(enum kernels_simd simd, uint32_t threads, uint32_t context)
 {
@@ -93,10 +51,10 @@ static void engine_start(enum kernels_simd simd, uint32_t threads, uint32_t cont
         .step_tokens = PREFILL_TOKENS + CALLS_MAX * PROMPT_TOKENS, .context_tokens = context,
         .kv_block_tokens = 16, .kv_blocks = CALLS_MAX * blocks, .blocks_per_call = blocks,
     };
-    kernels_plan(&plan, &bench.settings, &bench.gguf.shape);
+    kernels_plan(&plan, &bench.settings, &bench.model.gguf.shape);
     arena_reserve(&arena, &plan, TIER_ENGINE);
-    if (kernels_init(&bench.kernels, &bench.settings, bench.weights, &arena, &bench.heartbeat) !=
-        STATUS_OK) {
+    if (kernels_init(&bench.kernels, &bench.settings, bench.model.weights, &arena,
+                     &bench.heartbeat) != STATUS_OK) {
         fail("the engine does not start");
     }
     step_layout_init(&bench.step.layout, CALLS_MAX, STEPS, bench.settings.step_tokens, blocks, 0);
@@ -136,7 +94,7 @@ static uint32_t *step_add(uint32_t tokens, uint32_t position, uint32_t decode_st
 
 static uint32_t some_token(uint32_t i)
 {
-    return (i * 7919u + 13u) % bench.gguf.shape.vocab_tokens;
+    return (i * 7919u + 13u) % bench.model.gguf.shape.vocab_tokens;
 }
 
 /* Seconds that `calls` calls take for DECODE_TOKENS each, prompts aside. */
@@ -184,10 +142,10 @@ static double prefill_run(void)
 /* Bytes of all products, and weights of those in layers and of the output matrix. */
 static void model_count(double *bytes, double *layer_weights, double *output_weights)
 {
-    const char *output = bench.gguf.shape.tied_output ? "token_embd.weight" : "output.weight";
+    const char *output = bench.model.gguf.shape.tied_output ? "token_embd.weight" : "output.weight";
     *bytes = *layer_weights = *output_weights = 0;
-    for (uint32_t i = 0; i < bench.gguf.tensors_count; i++) {
-        const struct gguf_tensor *tensor = &bench.gguf.tensors[i];
+    for (uint32_t i = 0; i < bench.model.gguf.tensors_count; i++) {
+        const struct gguf_tensor *tensor = &bench.model.gguf.tensors[i];
         double weights = (double)tensor->dims[0] * (double)tensor->dims[1];
         if (strncmp(tensor->name, "blk.", 4) == 0) {
             *layer_weights += weights;      /* norms are too small to count */
@@ -201,20 +159,8 @@ static void model_count(double *bytes, double *layer_weights, double *output_wei
 
 static double kv_bytes(uint32_t tokens)
 {
-    const struct model_shape *shape = &bench.gguf.shape;
+    const struct model_shape *shape = &bench.model.gguf.shape;
     return 2.0 * sizeof(float) * shape->layers * shape->kv_heads * shape->head_dim * tokens;
-}
-
-static void sort(double *values, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        double value = values[i];
-        uint32_t at = i;
-        for (; at > 0 && values[at - 1] > value; at--) {
-            values[at] = values[at - 1];
-        }
-        values[at] = value;
-    }
 }
 
 static void report(const char *what, uint32_t calls, uint32_t tokens, double *times)
@@ -237,8 +183,8 @@ static void measure(void)
 {
     static const uint32_t calls[] = {1, 4, 16, 32};
     double times[RUNS_MAX];
-    printf("%s, %u threads, %s, %u runs; tokens/s\n", bench.gguf.model_name, bench.settings.threads,
-           kernels_simd_name(bench.settings.simd), bench.runs);
+    printf("%s, %u threads, %s, %u runs; tokens/s\n", bench.model.gguf.model_name,
+           bench.settings.threads, kernels_simd_name(bench.settings.simd), bench.runs);
     printf("what       n       best    median     worst\n");
     for (uint32_t i = 0; i < 4; i++) {
         decode_run(calls[i]);
@@ -276,16 +222,6 @@ static void greedy(uint32_t count)
     fprintf(stderr, "achieved tok/s: %f\n", timed / (seconds() - start));
 }
 
-static uint32_t number(const char *text, uint32_t max)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end != 0 || end == text || value == 0 || value > max) {
-        fail("a number is out of range");
-    }
-    return (uint32_t)value;
-}
-
 int main(int count, char **words)
 {
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), ids = 0;
@@ -307,7 +243,7 @@ int main(int count, char **words)
             fail("an unknown option");
         }
     }
-    model_load(words[1]);
+    model_load(&bench.model, words[1]);
     uint32_t least = PREFILL_TOKENS + STEPS;
     engine_start(simd, threads, ids > least ? ids : least);
     if (ids > 0) {

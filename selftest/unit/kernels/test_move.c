@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: a step's moves copy what they say, all of those off the device before the others, in runs
- * or one by one, on any number of threads; and a call whose KV went to the host and came back into
- * other blocks says the same tokens with the same logits.
- * Method: blocks filled with their own number and random lists of moves against a plain copy in two
- * passes; then the tiny model.
+ * or one by one, past the caches or not, on any number of threads; and a call whose KV went to the
+ * host and came back into other blocks says the same tokens with the same logits.
+ * Method: blocks filled with numbers of their own and random lists of moves against a plain copy in
+ * two passes; then the tiny model.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -37,21 +37,28 @@ static float *block_at(const struct rig *rig, uint32_t block)
                           : k->kv_host + (block - device) * k->kv_block_floats;
 }
 
-/* First and last float of each block say which content it has. */
+/* Every float of a block says which content it has, and where in it it stands. */
+static float content_at(uint32_t content, uint64_t at)
+{
+    return (float)(content * 8191 + at);
+}
+
 static void contents_write(const struct rig *rig, uint32_t *contents, uint32_t blocks)
 {
     for (uint32_t i = 0; i < blocks; i++) {
         contents[i] = i;
-        block_at(rig, i)[0] = (float)i;
-        block_at(rig, i)[rig->kernels->kv_block_floats - 1] = (float)i;
+        for (uint64_t at = 0; at < rig->kernels->kv_block_floats; at++) {
+            block_at(rig, i)[at] = content_at(i, at);
+        }
     }
 }
 
 static void assert_contents(const struct rig *rig, const uint32_t *contents, uint32_t blocks)
 {
     for (uint32_t i = 0; i < blocks; i++) {
-        assert_true(block_at(rig, i)[0] == (float)contents[i]);
-        assert_true(block_at(rig, i)[rig->kernels->kv_block_floats - 1] == (float)contents[i]);
+        for (uint64_t at = 0; at < rig->kernels->kv_block_floats; at++) {
+            assert_true(block_at(rig, i)[at] == content_at(contents[i], at));
+        }
     }
 }
 
@@ -106,6 +113,7 @@ static void test_moves_copy_out_before_in(void **state)
         for (uint32_t round = 0; round < 100; round++) {
             rig_clear(&rig);
             rig.kernels->phase_work_min = round % 2 ? 0 : UINT64_MAX;
+            rig.kernels->cached_bytes_max = round % 4 < 2 ? 0 : UINT64_MAX;
             add_random_moves(&rig, contents, &random);
             uint64_t heartbeat = rig.heartbeat;
             kernels_run(rig.kernels, &rig.step);
@@ -165,7 +173,8 @@ static void finish(struct rig *rig, uint32_t first, uint32_t *tokens, float *log
 static void test_swapped_call_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t threads = 1; threads <= 2; threads++) {
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        uint32_t threads = 1 + turn % 2;
         struct rig rig;
         uint32_t prompt[TOKENS], expected[DECODED], tokens[DECODED];
         float expected_logits[75], logits[75];
@@ -173,6 +182,7 @@ static void test_swapped_call_says_the_same_bits(void **state)
             prompt[i] = (i * 11 + 5) % 75;
         }
         start(&rig, threads);
+        rig.kernels->cached_bytes_max = turn < 2 ? 0 : UINT64_MAX;
         rig_row(&rig, prompt, TOKENS, 0, 0);
         rig_blocks(&rig, 0, 4, 1);
         kernels_run(rig.kernels, &rig.step);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: attention, softmax, norm and SwiGLU of both sets agree to the bit, and are right.
+ * Goal: attention, softmax, norm, SwiGLU and the copy of both sets agree to the bit, and are right.
  * Method: odd sizes of everything, scrambled blocks, lanes that do not exist filled with NaN; the
  * exponential against libm's in double (relative error below 3e-7).
  */
@@ -149,6 +149,31 @@ static void test_largest_first_of_equals(void **state)
     }
 }
 
+/* ---- copy ---- */
+
+/* Every bit arrives, also of numbers that are none, and nothing is written beside them. */
+static void test_copy_every_bit_and_no_more(void **state)
+{
+    (void)state;
+    enum { COUNT_MAX = 9 * KERNELS_COPY_FLOATS, BESIDE = 16 };
+    static _Alignas(64) uint32_t from[COUNT_MAX], to[BESIDE + COUNT_MAX + BESIDE];
+    for (uint32_t i = 0; i < COUNT_MAX; i++) {
+        from[i] = (i + 1) * UINT32_C(2654435761);
+    }
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t count = 0; count <= COUNT_MAX; count += KERNELS_COPY_FLOATS) {
+            memset(to, 0, sizeof to);
+            both[s]->copy((float *)(void *)(to + BESIDE), (const float *)(const void *)from,
+                          count);
+            assert_memory_equal(to + BESIDE, from, count * sizeof *from);
+            for (uint32_t j = 0; j < BESIDE; j++) {
+                assert_int_equal(to[j], 0);
+                assert_int_equal(to[BESIDE + count + j], 0);
+            }
+        }
+    }
+}
+
 /* ---- attention ---- */
 
 #define POOL_BLOCKS 12
@@ -242,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_swiglu_equal_bits),
         cmocka_unit_test(test_is_finite_each_bad_number_found),
         cmocka_unit_test(test_largest_first_of_equals),
+        cmocka_unit_test(test_copy_every_bit_and_no_more),
         cmocka_unit_test(test_attention_odd_shapes_equal_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

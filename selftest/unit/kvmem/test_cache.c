@@ -270,6 +270,73 @@ static void test_collisions_are_compared_in_full(void **state)
     assert_int_equal(rig_claim(rig, 3, rig_tokens(49), 13), 0);
 }
 
+/* A claim looks first where it has found what follows: whatever lies there now. */
+static void test_what_followed_last_time_is_compared_in_full(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    uint32_t other[24];
+    memcpy(other, rig_tokens(1), sizeof other);
+    other[5]++;                                     /* the second block differs */
+    rig_run(rig, 0, rig_tokens(1), 12);
+    assert_int_equal(rig_claim(rig, 1, other, 13), 4);
+    assert_int_equal(rig_claim(rig, 2, rig_tokens(1), 13), 12);
+    for (uint32_t call = 1; call <= 2; call++) {
+        rig_drop(rig, call);
+    }
+    for (uint32_t after = 0; after <= DEVICE + HOST; after++) {
+        rig->kv.blocks[rig_block(rig, 0, 0)].after = after;
+        assert_int_equal(rig_claim(rig, 1, other, 13), 4);
+        assert_int_equal(rig_claim(rig, 2, rig_tokens(1), 13), 12);
+        assert_int_equal(rig_block(rig, 2, 1), rig_block(rig, 0, 1));
+        rig_drop(rig, 1);
+        rig_drop(rig, 2);
+    }
+}
+
+static void test_a_look_tells_whether_the_end_is_kept(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    for (uint32_t positions = 7; positions <= 8; positions++) {     /* a partial block; full ones */
+        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions));
+        rig_run(rig, 0, tokens, positions);
+        rig_keep(rig, 0, tokens, positions, KVMEM_SAVED, 1);
+        assert_true(kvmem_is_kept(&rig->kv, 0, tokens, positions));
+        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions - 1));
+        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions + 1));
+        assert_false(kvmem_is_kept(&rig->kv, 0, rig_tokens(2), positions));
+        assert_false(kvmem_is_kept(&rig->kv, 1, tokens, positions));
+        assert_int_equal(rig_claim(rig, 0, tokens, positions + 1), positions);
+        rig_drop(rig, 0);
+        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions));
+    }
+}
+
+static void test_a_look_sees_what_a_claim_may_take(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_run(rig, 0, tokens, 8);
+    rig_keep(rig, 0, tokens, 8, KVMEM_SAVED, 1);
+    rig_claim(rig, 1, rig_tokens(50), 24);
+    rig_reserve(rig, 1, 24);
+    rig_claim(rig, 2, rig_tokens(90), 24);
+    rig_reserve(rig, 2, 16);                /* the whole device: both blocks go to the host */
+    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 8));
+    rig_step(rig);
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 8));
+    rig_drop(rig, 1);
+    rig_drop(rig, 2);
+    for (uint32_t first = 200; first < 400; first += 100) {     /* younger, SAVED: no room for it */
+        rig_leave(rig, first, 24, KVMEM_SAVED, first);
+    }
+    rig_leave(rig, 500, 24, KVMEM_SAVED, 500);
+    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 8));
+}
+
 static void test_check_sees_what_is_wrong(void **state)
 {
     (void)state;
@@ -325,7 +392,7 @@ static void test_tokens_that_meet_under_one_key_part_under_another(void **state)
         }
         struct kvmem_name name = kvmem_name_begin(&rig->kv, 0, 0);
         kvmem_name_extend(&name, tokens[i], BLOCK_TOKENS);
-        i += ((name.hash ^ (name.hash >> 40)) & rig->kv.hash_mask) == 7;
+        i += (kvmem_name_hash(&rig->kv, &name) & rig->kv.hash_mask) == 7;
     }
     assert_int_equal(longest_chain(0, tokens, 16), 16);
     assert_true(longest_chain(UINT64_C(0x5eed5eed5eed5eed), tokens, 16) <= 4);
@@ -353,6 +420,9 @@ int main(void)
         cmocka_unit_test(test_recomputed_content_leaves_no_copy_on_the_host),
         cmocka_unit_test(test_collisions_are_compared_in_full),
         cmocka_unit_test(test_tokens_that_meet_under_one_key_part_under_another),
+        cmocka_unit_test(test_what_followed_last_time_is_compared_in_full),
+        cmocka_unit_test(test_a_look_tells_whether_the_end_is_kept),
+        cmocka_unit_test(test_a_look_sees_what_a_claim_may_take),
         cmocka_unit_test(test_check_sees_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

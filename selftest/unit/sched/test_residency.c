@@ -379,31 +379,54 @@ static void test_idle_scheduler_forgets_in_time_and_moves_nothing(void **state)
     assert_int_equal(kvmem_host_used(&bench->kv), 0);
 }
 
-/* The budget is spent by the first call; the second has run before, was swapped out, and needs none
- * of it. */
-static void test_swapped_call_that_only_decodes_needs_no_budget(void **state)
+/* The first call, of 44 tokens, will spend the budget of the next plan; the second had computed all
+ * but its last token when a third took its blocks. */
+static struct bench *about_to_spend_the_budget(uint32_t host_blocks, uint32_t *second)
 {
-    (void)state;
     struct sched_settings settings = bench_settings(SCHED_FCFS);
     settings.prefill_tokens = 20;
     struct kvmem_settings kv = bench_kv(14);
-    kv.host_blocks = 16;
+    kv.host_blocks = host_blocks;
     struct bench *bench = bench_start_kv(&settings, &kv);
     uint32_t first = call_of(bench, 1, 44, 9, 1);
-    uint32_t second = call_of(bench, 2, 8, 9, 2);
+    *second = call_of(bench, 2, 8, 9, 2);
     bench_at(bench, first)->paused = true;
     assert_true(bench_step(bench));
-    bench_at(bench, second)->paused = true;
+    bench_at(bench, *second)->paused = true;
     call_of(bench, 3, 45, 9, 3);
     run_all(bench);
-    assert_int_equal(bench_at(bench, second)->preemptions, 1);
-    bench_at(bench, first)->paused = bench_at(bench, second)->paused = false;
+    assert_int_equal(bench_at(bench, *second)->preemptions, 1);
+    bench_at(bench, first)->paused = bench_at(bench, *second)->paused = false;
+    return bench;
+}
+
+static void test_swapped_call_that_only_decodes_needs_no_budget(void **state)
+{
+    (void)state;
+    uint32_t second = CALL_NONE;
+    struct bench *bench = about_to_spend_the_budget(16, &second);
     assert_true(bench_launch(bench));
     assert_int_equal(step_header(&bench->step)->rows_count, 2);
     assert_int_equal(step_row(&bench->step, 0)->tokens_count, 20);
     assert_int_equal(step_row(&bench->step, 1)->call, second);
     assert_int_equal(step_row(&bench->step, 1)->tokens_count, 1);
     assert_true(step_header(&bench->step)->moves_count > 0);
+}
+
+static void test_call_that_has_lost_its_end_claims_nothing_without_budget(void **state)
+{
+    (void)state;
+    uint32_t second = CALL_NONE;
+    struct bench *bench = about_to_spend_the_budget(0, &second);
+    uint64_t asked_tokens = bench->kv.counters.asked_tokens;
+    assert_true(bench_launch(bench));
+    assert_int_equal(step_header(&bench->step)->rows_count, 1);
+    assert_int_equal(bench_at(bench, second)->walk_sequence, bench->sched.sequence);
+    assert_int_equal(bench->kv.counters.asked_tokens - asked_tokens, 44);   /* the first call's */
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+    run_all(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, second)));
 }
 
 int main(void)
@@ -426,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),
         cmocka_unit_test(test_swapped_call_that_only_decodes_needs_no_budget),
+        cmocka_unit_test(test_call_that_has_lost_its_end_claims_nothing_without_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
  * a random load everything is copied; the naive walk plans, the copy comes back, sched_plan()
  * plans. What the two leave behind must be equal to the byte: the step record with its moves, every
  * call, every block. Not compared: the links, and when a paused call has been looked at. Prompts
- * have two tokens or more; with one, a call that comes behind batch_calls vain claims waits now.
+ * have two tokens or more; with one, a call that comes behind batch_calls vain looks waits now.
  */
 #define TEST_ARENA_BYTES (160u << 10)
 #include "selftest/unit/sched/bench.h"
@@ -75,10 +75,13 @@ static bool naive_visit(struct naive *naive, uint32_t index)
         return true;
     }
     if (claims && naive->walk.budget_tokens == 0) {
-        if (call->computed_tokens == 0 || naive->walk.vain_claims_left == 0) {
+        if (call->computed_tokens == 0 || naive->walk.vain_looks_left == 0) {
             return true;
         }
-        naive->walk.vain_claims_left--;
+        naive->walk.vain_looks_left--;
+        if (!sched_residency_is_kept(&b->sched, index)) {
+            return true;
+        }
     }
     if (claims) {
         sched_residency_claim(&b->sched, index);
@@ -137,7 +140,7 @@ static void naive_plan(void)
     sched->planned_count = 0;
     naive = (struct naive){.walk = {.sched = sched, .now_us = b->now_us,
                                     .budget_tokens = sched->settings.prefill_tokens,
-                                    .vain_claims_left = sched->settings.batch_calls}};
+                                    .vain_looks_left = sched->settings.batch_calls}};
     for (uint32_t queue = 0; queue < sched->settings.queues; queue++) {
         for (uint32_t i = bench_first(b, queue); i != CALL_NONE; i = bench_next(b, i)) {
             naive.order[naive.count++] = i;

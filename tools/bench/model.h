@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what the benchmarks of the engine have in common: a model in memory, an arena, a clock.
+ * Each benchmark is a program of one file.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "kernels/kernels.h"
+
+struct bench_model {
+    struct gguf gguf;
+    struct kernels_weights *weights;
+};
+
+static inline _Noreturn void fail(const char *text)
+{
+    fprintf(stderr, "bench: %s\n", text);
+    exit(1);
+}
+
+static inline double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static inline void arena_reserve(struct arena *arena, const struct plan *plan, enum tier tier)
+{
+    if (arena_map(arena, plan_tier_bytes(plan, tier), false) != STATUS_OK) {
+        fail("no memory");
+    }
+}
+
+static inline void model_load(struct bench_model *model, const char *path)
+{
+    static struct arena arena;
+    struct gguf_source source;
+    struct config_error error;
+    struct plan plan = {0};
+    uint64_t digest;
+    if (gguf_source_open(&source, path, &error) != STATUS_OK ||
+        gguf_scan(&model->gguf, &source, 1u << 30, &error) != STATUS_OK) {
+        fail(error.text);
+    }
+    kernels_weights_plan(&plan, &model->gguf);
+    arena_reserve(&arena, &plan, TIER_WEIGHTS);
+    if (kernels_weights_load(&model->weights, &model->gguf, &source, &arena, NULL, &digest,
+                             &error) != STATUS_OK) {
+        fail(error.text);
+    }
+    gguf_source_close(&source);
+}
+
+static inline void sort(double *values, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        double value = values[i];
+        uint32_t at = i;
+        for (; at > 0 && values[at - 1] > value; at--) {
+            values[at] = values[at - 1];
+        }
+        values[at] = value;
+    }
+}
+
+static inline uint32_t number(const char *text, uint32_t max)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*end != 0 || end == text || value == 0 || value > max) {
+        fail("a number is out of range");
+    }
+    return (uint32_t)value;
+}
