@@ -3,6 +3,8 @@
 /* What: the state of the walk that makes one plan. Private to sched/. */
 #include "sched/queue.h"
 
+#define SCHED_STANDBY_LOOKS 2           /* at resident calls, times the rows of a step */
+
 struct sched_walk {
     struct sched *sched;
     uint64_t now_us;

@@ -11,8 +11,8 @@
  *              the next one at once. They get no row.
  *
  * Invariants: neither takes anything from a call that the walk has chosen, nor makes a victim.
- * Bounds: the search for standbys comes past resident calls only; the one for prefetch looks at
- * batch_calls calls.
+ * Bounds: the search for standbys comes past resident calls only, SCHED_STANDBY_LOOKS times
+ * as many as a step has rows; the one for prefetch looks at batch_calls calls.
  */
 #include "sched/plan.h"
 
@@ -47,10 +47,12 @@ void sched_standby_rows(struct sched_walk *walk)
     struct sched *sched = walk->sched;
     uint32_t rows_max = sched->planned_active + sched->settings.standby_calls;
     struct sched_cursor cursor = walk->cursor;
+    uint32_t looks = SCHED_STANDBY_LOOKS *
+                     (sched->settings.batch_calls + sched->settings.standby_calls);
     if (walk->at_end || sched->settings.steps_per_plan == 1) {
         return;
     }
-    while (sched->planned_count < rows_max) {
+    for (; sched->planned_count < rows_max && looks > 0; looks--) {
         uint32_t call_index = sched_cursor_next(sched, &cursor, CALL_LIST_RESIDENT);
         if (call_index == CALL_NONE) {
             return;

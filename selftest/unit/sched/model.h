@@ -9,6 +9,8 @@
  */
 #include "selftest/unit/sched/bench.h"
 
+#include "sched/plan.h"
+
 enum { MODEL_PROGRAMS = 6 };
 
 enum fault { FAULT_NONE, FAULT_NAN, FAULT_TOKEN, FAULT_COUNT, FAULT_SILENT };
@@ -349,8 +351,13 @@ static void model_standbys(const struct bench *bench, const uint32_t *sorted, ui
                            uint32_t at)
 {
     uint32_t rows = step_header(&bench->step)->rows_count;
+    uint32_t looks = SCHED_STANDBY_LOOKS * (m.set.batch_calls + m.set.standby_calls);
     for (; at < count && m.set.steps_per_plan > 1 && m.rows_active > 0; at++) {
         struct model_call *call = &m.calls[sorted[at]];
+        if (!call->resident || looks == 0) {
+            continue;
+        }
+        looks--;
         uint32_t known = call->prompt + call->generated;
         uint32_t decode = call->max - call->generated;
         decode = decode < m.set.steps_per_plan - 1 ? decode : m.set.steps_per_plan - 1;

@@ -93,14 +93,20 @@ static void naive_standbys(struct naive *naive)
 {
     struct sched *sched = &b->sched;
     uint32_t rows_max = sched->planned_active + sched->settings.standby_calls;
+    uint32_t looks = SCHED_STANDBY_LOOKS *
+                     (sched->settings.batch_calls + sched->settings.standby_calls);
     for (uint32_t i = naive->at; i < naive->count && sched->settings.steps_per_plan > 1; i++) {
         uint32_t index = naive->order[i];
         struct call *call = bench_at(b, index);
+        if (!sched_residency_has(sched, index) || looks == 0) {
+            continue;
+        }
+        looks--;
         uint32_t known = call->prompt_tokens + call->generated_tokens;
         uint32_t steps = lesser(call->max_tokens - call->generated_tokens,
                                 sched->settings.steps_per_plan - 1);
         if (sched->planned_count < rows_max && !naive->seen[index] && !sched_walk_skips(call) &&
-            sched_residency_has(sched, index) && call->kv_tokens + 1 == known &&
+            call->kv_tokens + 1 == known &&
             kvmem_missing(&b->kv, index, known + steps - 1) <= kvmem_spare(&b->kv)) {
             naive->seen[index] = true;
             sched_residency_take(sched, index, known + steps - 1, false, b->now_us);
