@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Offline: all programs at once, and when the last one ends (Fig. 16)."""
 import plot
-from latency import BIG_HOST, FREE
+from latency import BIG_HOST
 from page import table
 
+FREE = ("--set", "sched.beta=0", "--set", "sched.wait_max=0")
 PROGRAMS = (1000, 2000, 3000, 4000)
 MACHINES = {"host 1.2 TB": BIG_HOST, "host 64 GiB": ()}
 NAMES = {"vllm": ("vllm", ()), "vllm-opt": ("vllm-opt", ()), "mlfq": ("mlfq", ()),

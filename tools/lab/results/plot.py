@@ -14,6 +14,8 @@ STYLES = {                      # colour, mark, dash
     "plas": ("#009e73", "circle", "6 3"),
     "agentix, free": ("#cc79a7", "diamond", "7 3"),
     "mlfq, free": ("#b8860b", "triangle", "7 3"),
+    "vllm-opt, cut": ("#0072b2", "square", "2 3"),
+    "mlfq, cut": ("#e69f00", "triangle", "2 3"),
     "srpt": ("#000000", "square", "2 3"),
 }
 SPARE = [("#0072b2", "circle", ""), ("#d55e00", "diamond", ""), ("#009e73", "triangle", ""),

@@ -8,9 +8,11 @@ MACHINE = ("--set", "kv.device_blocks=6500", "--set", "kv.host_ratio=88", "--set
            "sched.batch=128")
 BLOCK_BYTES = 16 * 131072                   # of Llama 3.1 8B: 16 positions
 STEPS = {"decides at every step": ("sched.steps_per_plan=1", "sched.standby=0", "kv.retain_drop=0"),
-         "+ multi-step: every 8": ("sched.standby=0", "kv.retain_drop=0"),
-         "+ over-provisioning": ("kv.retain_drop=0",), "+ retention": ()}
-ONLY = {"every step, but retention": ("sched.steps_per_plan=1", "sched.standby=0")}
+         "+ multi-step: every 8": ("sched.cut_steps=no", "sched.standby=0", "kv.retain_drop=0"),
+         "+ over-provisioning": ("sched.cut_steps=no", "kv.retain_drop=0"),
+         "+ retention": ("sched.cut_steps=no",)}
+ONLY = {"every step, but retention": ("sched.steps_per_plan=1", "sched.standby=0"),
+        "as shipped: steps may end early": ()}
 RATES = (2.5, 3, 3.25, 3.5, 3.75, 4)
 RATE = 3.5
 TURNS = ("--set", "sched.quantum=1us")
