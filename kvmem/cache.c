@@ -113,6 +113,7 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
     ASSERT(count <= kv->settings.blocks_per_call * (uint64_t)block_tokens);
     record->salt = salt;
     record->claimed = true;
+    record->kept_positions = 0;         /* what it finds now is the truth */
     uint32_t positions = 0;
     while (count - positions > block_tokens) {
         uint32_t block = find_full(kv, call, tokens + positions);

@@ -337,6 +337,25 @@ static void test_a_look_sees_what_a_claim_may_take(void **state)
     assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 8));
 }
 
+/* The end outlived what comes before it: the look is wrong once, and not in every plan. */
+static void test_a_claim_in_vain_ends_what_a_look_believes(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, 0);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_run(rig, 0, tokens, 11);
+    rig_keep(rig, 0, tokens, 11, KVMEM_SAVED, 1);
+    assert_int_equal(rig_claim(rig, 1, tokens, 9), 8);
+    rig_keep(rig, 1, tokens, 8, KVMEM_RETAINED, 2);     /* all but the end, at a lower rank */
+    rig_claim(rig, 1, rig_tokens(100), 24);
+    rig_reserve(rig, 1, 24);
+    rig_claim(rig, 2, rig_tokens(200), 12);
+    rig_reserve(rig, 2, 12);                            /* room for all but the end */
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+    assert_int_equal(rig_claim(rig, 0, tokens, 12), 0);
+    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+}
+
 static void test_check_sees_what_is_wrong(void **state)
 {
     (void)state;
@@ -423,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_what_followed_last_time_is_compared_in_full),
         cmocka_unit_test(test_a_look_tells_whether_the_end_is_kept),
         cmocka_unit_test(test_a_look_sees_what_a_claim_may_take),
+        cmocka_unit_test(test_a_claim_in_vain_ends_what_a_look_believes),
         cmocka_unit_test(test_check_sees_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
