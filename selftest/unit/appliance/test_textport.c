@@ -456,6 +456,13 @@ static void test_events_go_on_page_by_page_and_say_what_is_lost(void **state)
         assert_starts(text, line);
     }
     assert_ends(text, "\nnext=168 end=168 lost=0 now_us=1000000\nend\n");
+    /* From the oldest that is kept, and from the one before it. */
+    for (uint32_t lost = 0; lost <= 1; lost++) {
+        snprintf(line, sizeof line, "events %u\n", 40 - lost);
+        text = ask(peer, line);
+        assert_starts(text, "40 540 step_ended us=77\n");
+        assert_contains(text, lost == 0 ? " lost=0 " : " lost=1 ");
+    }
     /* Without a number: the last ones. */
     text = ask(peer, "events\n");
     assert_int_equal(count_lines(text) - 2, lines);
