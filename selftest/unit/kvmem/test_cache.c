@@ -378,6 +378,27 @@ static void test_a_claim_in_vain_ends_what_a_look_believes(void **state)
     assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 11));
 }
 
+/* The beginning is on its way to the host: the claim comes too early, and the look stays right. */
+static void test_a_claim_that_comes_too_early_may_come_again(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_run(rig, 0, tokens, 11);
+    rig_keep(rig, 0, tokens, 11, KVMEM_SAVED, 1);
+    rig_claim(rig, 1, rig_tokens(100), 24);
+    rig_reserve(rig, 1, 24);
+    rig_claim(rig, 2, rig_tokens(200), 16);
+    rig_reserve(rig, 2, 8);
+    assert_int_equal(rig_step(rig), 1);                 /* the end goes before the rest */
+    rig_reserve(rig, 2, 16);
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+    assert_int_equal(rig_claim(rig, 0, tokens, 12), 0);
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+    assert_int_equal(rig_step(rig), 2);
+    assert_int_equal(rig_claim(rig, 0, tokens, 12), 11);
+}
+
 static void test_check_sees_what_is_wrong(void **state)
 {
     (void)state;
@@ -466,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_a_look_tells_whether_the_end_is_kept),
         cmocka_unit_test(test_a_look_sees_what_a_claim_may_take),
         cmocka_unit_test(test_a_claim_in_vain_ends_what_a_look_believes),
+        cmocka_unit_test(test_a_claim_that_comes_too_early_may_come_again),
         cmocka_unit_test(test_check_sees_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
