@@ -13,7 +13,7 @@
 #include "appliance/base/assert.h"
 
 #define EVENTS_PER_ANSWER_MAX 256
-#define LINE_BYTES_MAX        192       /* 183 with every number at its longest */
+#define LINE_BYTES_MAX        192       /* `finished` with every number at its longest */
 #define LAST_LINE_BYTES_MAX   128       /* 105 with every number at its longest */
 
 /* Digits alone, and no more than 64 bits of them. */

@@ -20,7 +20,6 @@
 
 #define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
 
-
 static bool is_host(const struct kernels *k, uint32_t block)
 {
     return block >= k->settings.kv_blocks;

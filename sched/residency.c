@@ -17,7 +17,8 @@
  * leaves it here.
  *
  * Invariants: kv_tokens is what the call's blocks hold; it is 0 without blocks. A call that ends
- * leaves nothing SAVED behind: contents that nobody will be back for must not outrank others.
+ * leaves nothing SAVED behind that it still finds: contents that nobody will be back for must not
+ * outrank others (docs/caveats.md names those that it does not find).
  * Bounds: O(blocks of the call).
  */
 #include "sched/residency.h"

@@ -84,6 +84,7 @@ void journal_note_call(struct journal *journal, uint64_t now_us, const struct ca
     memcpy(event.program_tag, call->program_id, EVENT_PROGRAM_TAG_BYTES);
     keep(journal, &event);
 }
+
 STATIC_ASSERT(EVENT_PROGRAM_NONE == CALL_NONE, "a call without a program says CALL_NONE");
 
 uint64_t journal_first(const struct journal *journal)

@@ -32,6 +32,10 @@ int chrome_close(struct chrome *chrome)
     return EXIT_COMPLETE;
 }
 
+/* Many a reader keeps numbers as doubles, and some refuse those of 64 bits; ids of calls are the
+ * clients' choice. */
+#define INTEGER_MAX ((UINT64_C(1) << 53) - 1)
+
 /* Up to the fields that the kind of event has of its own. */
 static void begin_event(struct chrome *chrome, struct chrome_track track, const char *name,
                         char phase)
@@ -45,7 +49,9 @@ static void end_event(struct chrome *chrome, const struct chrome_argument *argum
     if (arguments != NULL && arguments->name != NULL) {
         const char *before = ",\"args\":{";
         for (; arguments->name != NULL; arguments++) {
-            fprintf(chrome->file, "%s\"%s\":%" PRIu64, before, arguments->name, arguments->value);
+            const char *quote = arguments->value > INTEGER_MAX ? "\"" : "";
+            fprintf(chrome->file, "%s\"%s\":%s%" PRIu64 "%s", before, arguments->name, quote,
+                    arguments->value, quote);
             before = ",";
         }
         fputs("}", chrome->file);

@@ -16,7 +16,8 @@ struct chrome {
 struct chrome_track {
     uint32_t pid, tid;              /* from 1 on: 0 means something else to Perfetto */
 };
-struct chrome_argument {            /* a list of them ends with a name that is NULL */
+/* A list of them ends with a name that is NULL. A value beyond 53 bits is written as a string. */
+struct chrome_argument {
     const char *name;
     uint64_t value;
 };

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tools/agx/dial.h"
+#include "tools/agx/printable.h"
 #include "tools/sdk/socket.h"
 
 #define ANSWER_MS 10000
@@ -125,8 +126,10 @@ int events_ask(struct events *events)
         return dial_fail(NULL, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, events->address);
     }
     if (strncmp(events->page, "error", strlen("error")) == 0) {
-        fprintf(stderr, "agx: %s: %.*s\n", events->address, (int)strcspn(events->page, "\n"),
-                events->page);
+        events->page[strcspn(events->page, "\n")] = '\0';
+        fprintf(stderr, "agx: %s: ", events->address);
+        printable_write(events->page, stderr);      /* whoever it is that answers there */
+        fputc('\n', stderr);
         return EXIT_REFUSED;
     }
     return EXIT_COMPLETE;

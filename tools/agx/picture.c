@@ -24,15 +24,15 @@
 
 static const struct chrome_track steps_track = {.pid = 1, .tid = 1};
 
-/* Room for `needed` elements; what is new is filled with `byte`. False: there is none. */
-static bool grow(struct picture *picture, void **array, uint32_t *room, uint32_t needed,
+/* Room for the element `index`; what is new is filled with `byte`. False: there is none. */
+static bool grow(struct picture *picture, void **array, uint32_t *room, uint32_t index,
                  size_t size, int byte)
 {
-    if (needed <= *room) {
+    if (index < *room) {
         return true;
     }
-    uint32_t wanted = ring_capacity_ceil(needed < 64 ? 64 : needed);
-    void *grown = needed <= SLOTS_MAX ? realloc(*array, wanted * size) : NULL;
+    uint32_t wanted = index < SLOTS_MAX ? ring_capacity_ceil(index < 64 ? 64 : index + 1) : 0;
+    void *grown = wanted > 0 ? realloc(*array, wanted * size) : NULL;
     if (grown == NULL) {
         picture->out_of_memory = true;
         return false;
@@ -56,7 +56,7 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
 {
     char name[48];
     uint32_t index = picture->programs_count;
-    if (!grow(picture, (void **)&picture->programs, &picture->programs_room, index + 1,
+    if (!grow(picture, (void **)&picture->programs, &picture->programs_room, index,
               sizeof *picture->programs, 0)) {
         return PROGRAM_NONE;
     }
@@ -73,9 +73,8 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
 /* A slot is the same program while the id in it begins alike. */
 static uint32_t find_program(struct picture *picture, const struct event *event)
 {
-    if (event->program >= SLOTS_MAX ||
-        !grow(picture, (void **)&picture->program_of_slot, &picture->slots_room,
-              event->program + 1, sizeof *picture->program_of_slot, 0xff)) {
+    if (!grow(picture, (void **)&picture->program_of_slot, &picture->slots_room,
+              event->program, sizeof *picture->program_of_slot, 0xff)) {
         return PROGRAM_NONE;
     }
     uint32_t index = picture->program_of_slot[event->program];
@@ -173,8 +172,8 @@ static struct picture_call *find_call(struct picture *picture, const struct even
                                       uint64_t since_us)
 {
     uint32_t program = find_program(picture, event);
-    if (program == PROGRAM_NONE || event->call >= SLOTS_MAX ||
-        !grow(picture, (void **)&picture->calls, &picture->calls_room, event->call + 1,
+    if (program == PROGRAM_NONE ||
+        !grow(picture, (void **)&picture->calls, &picture->calls_room, event->call,
               sizeof *picture->calls, 0)) {
         return NULL;
     }

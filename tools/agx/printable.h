@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what a model says, made fit for a terminal: anything may come out of a model, also bytes
- * that would move the cursor. Line ends stay in printable_write(); every other control, and what is
- * no UTF-8, becomes a '.'.
+ * What: what a model or a peer says, made fit for a terminal: anything may come out of it, also
+ * bytes that would move the cursor. Line ends stay in printable_write(); every other control, and
+ * what is no UTF-8, becomes a '.'.
  */
 #include <stddef.h>
 #include <stdio.h>

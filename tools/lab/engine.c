@@ -3,8 +3,6 @@
  * What: the engine of the lab: reads the step record as a worker would, and answers with tokens
  * that are a hash of (call, position). Every row decodes all its steps, unless the step ends early:
  * a trace names lengths, and no call has a stop token.
- * that are a hash of (call, position). Every row decodes all its steps: a trace names lengths, and
- * no call has a stop token.
  * Invariants: the n-th token of a call is the same however its steps were cut, and later prompts
  * contain it. Nothing here looks at blocks: whether KV is right is for selftest/fake to say.
  */

@@ -346,7 +346,6 @@ static void test_run_standby_gets_the_place_of_a_failed_row(void **state)
     kernels_stop(rig.kernels);
 }
 
-/* A row that samples by chance: feeds tokens[first ..] up to `known`, as the core would plan it. */
 /* ---- haste ---- */
 
 /* Three places; the row of the second one wants three tokens, the standby two. */
@@ -389,6 +388,7 @@ static void test_run_ends_early_when_the_core_is_in_haste(void **state)
 
 /* ---- sampling ---- */
 
+/* A row that samples by chance: feeds tokens[first ..] up to `known`, as the core would plan it. */
 static void add_sampled_row(struct rig *rig, const uint32_t *tokens, uint32_t first, uint32_t known,
                             uint32_t decode_steps)
 {

@@ -294,6 +294,28 @@ static void test_what_followed_last_time_is_compared_in_full(void **state)
     }
 }
 
+/* What followed last time may be on the host, where only one call at a time can have it. */
+static void test_what_followed_last_time_may_be_pinned(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_run(rig, 0, tokens, 8);
+    rig_keep(rig, 0, tokens, 8, KVMEM_SAVED, 1);
+    assert_int_equal(rig_claim(rig, 1, tokens, 5), 4);  /* the first block stays on the device */
+    rig_claim(rig, 2, rig_tokens(100), 24);
+    rig_reserve(rig, 2, 24);
+    rig_claim(rig, 3, rig_tokens(200), 12);
+    rig_reserve(rig, 3, 12);                            /* the second one goes to the host */
+    assert_int_equal(rig_step(rig), 1);
+    assert_int_equal(rig_claim(rig, 4, tokens, 13), 8);
+    assert_int_equal(kvmem_call_pins(&rig->kv, 4), 1);
+    assert_int_equal(rig_claim(rig, 0, tokens, 13), 4);
+    rig_drop(rig, 4);
+    rig_drop(rig, 0);
+    assert_int_equal(rig_claim(rig, 0, tokens, 13), 8);
+}
+
 static void test_a_look_tells_whether_the_end_is_kept(void **state)
 {
     (void)state;
@@ -335,6 +357,46 @@ static void test_a_look_sees_what_a_claim_may_take(void **state)
     }
     rig_leave(rig, 500, 24, KVMEM_SAVED, 500);
     assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 8));
+}
+
+/* The end outlived what comes before it: the look is wrong once, and not in every plan. */
+static void test_a_claim_in_vain_ends_what_a_look_believes(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, 0);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_run(rig, 0, tokens, 11);
+    rig_keep(rig, 0, tokens, 11, KVMEM_SAVED, 1);
+    assert_int_equal(rig_claim(rig, 1, tokens, 9), 8);
+    rig_keep(rig, 1, tokens, 8, KVMEM_RETAINED, 2);     /* all but the end, at a lower rank */
+    rig_claim(rig, 1, rig_tokens(100), 24);
+    rig_reserve(rig, 1, 24);
+    rig_claim(rig, 2, rig_tokens(200), 12);
+    rig_reserve(rig, 2, 12);                            /* room for all but the end */
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+    assert_int_equal(rig_claim(rig, 0, tokens, 12), 0);
+    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+}
+
+/* The beginning is on its way to the host: the claim comes too early, and the look stays right. */
+static void test_a_claim_that_comes_too_early_may_come_again(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = rig_tokens(1);
+    rig_run(rig, 0, tokens, 11);
+    rig_keep(rig, 0, tokens, 11, KVMEM_SAVED, 1);
+    rig_claim(rig, 1, rig_tokens(100), 24);
+    rig_reserve(rig, 1, 24);
+    rig_claim(rig, 2, rig_tokens(200), 16);
+    rig_reserve(rig, 2, 8);
+    assert_int_equal(rig_step(rig), 1);                 /* the end goes before the rest */
+    rig_reserve(rig, 2, 16);
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+    assert_int_equal(rig_claim(rig, 0, tokens, 12), 0);
+    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
+    assert_int_equal(rig_step(rig), 2);
+    assert_int_equal(rig_claim(rig, 0, tokens, 12), 11);
 }
 
 static void test_check_sees_what_is_wrong(void **state)
@@ -421,8 +483,11 @@ int main(void)
         cmocka_unit_test(test_collisions_are_compared_in_full),
         cmocka_unit_test(test_tokens_that_meet_under_one_key_part_under_another),
         cmocka_unit_test(test_what_followed_last_time_is_compared_in_full),
+        cmocka_unit_test(test_what_followed_last_time_may_be_pinned),
         cmocka_unit_test(test_a_look_tells_whether_the_end_is_kept),
         cmocka_unit_test(test_a_look_sees_what_a_claim_may_take),
+        cmocka_unit_test(test_a_claim_in_vain_ends_what_a_look_believes),
+        cmocka_unit_test(test_a_claim_that_comes_too_early_may_come_again),
         cmocka_unit_test(test_check_sees_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,13 +121,42 @@ static void test_lines_that_are_no_event_are_passed_over(void **state)
     assert_int_equal(take_all(&event), 0);
 }
 
+/* Asks, and returns what went to stderr meanwhile. */
+static const char *ask_and_hear(int expected)
+{
+    static char heard[512];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    assert_non_null(file);
+    assert_int_equal(dup2(fileno(file), STDERR_FILENO), STDERR_FILENO);
+    int code = events_ask(&events);
+    assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+    rewind(file);
+    heard[fread(heard, 1, sizeof heard - 1, file)] = '\0';
+    fclose(file);
+    close(before);
+    assert_int_equal(code, expected);
+    return heard;
+}
+
 static void test_refusal_is_told(void **state)
 {
     struct event event;
     (void)state;
     answer("error no events are kept, limits.events is 0\nend\n");
-    assert_int_equal(events_ask(&events), EXIT_REFUSED);
+    assert_string_equal(ask_and_hear(EXIT_REFUSED),
+                        "agx: test: error no events are kept, limits.events is 0\n");
     assert_int_equal(take_all(&event), 0);
+}
+
+static void test_refusal_does_not_move_the_cursor(void **state)
+{
+    struct event event;
+    (void)state;
+    answer("error \x1b[2J\r\xc2\x9b" "1m\xff\nnext=9 end=9 lost=0 now_us=1\nend\n");
+    assert_string_equal(ask_and_hear(EXIT_REFUSED), "agx: test: error .[2J..1m.\n");
+    assert_int_equal(take_all(&event), 0);
+    assert_int_equal(events.next, 0);
 }
 
 static void test_peer_that_leaves_in_the_middle(void **state)
@@ -162,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lines_that_are_no_event_are_passed_over, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_refusal_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refusal_does_not_move_the_cursor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_peer_that_leaves_in_the_middle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endless_answer_is_a_protocol_error, set_up,
                                         tear_down),

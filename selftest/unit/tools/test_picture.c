@@ -243,6 +243,49 @@ static void test_a_slot_with_another_program_is_another_process(void **state)
     assert_int_equal(count_of(events, 3, "program_started"), 1);
 }
 
+/* A client may choose any id; readers that take numbers for doubles must still tell them apart. */
+static void test_ids_of_64_bits_are_read_to_the_last_digit(void **state)
+{
+    static const struct { uint64_t id; const char *text; } cases[] = {
+        {(UINT64_C(1) << 53) - 1, NULL}, {UINT64_C(1) << 53, "9007199254740992"},
+        {UINT64_MAX, "18446744073709551615"}};
+    size_t index, found = 0;
+    json_t *drawn;
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct event event = {.time_us = 10, .client_call_id = cases[i].id, .call = i,
+                              .what = {.kind = EVENT_PREEMPTED}};
+        picture_add(&picture, &event);
+    }
+    json_t *events = finish(20);
+    json_array_foreach(events, index, drawn) {
+        const json_t *call = json_object_get(json_object_get(drawn, "args"), "call");
+        if (!is_named(drawn, "preempted")) {
+            continue;
+        }
+        if (cases[found].text == NULL) {
+            assert_true(json_integer_value(call) == (json_int_t)cases[found].id);
+        } else {
+            assert_string_equal(json_string_value(call), cases[found].text);
+        }
+        found++;
+    }
+    assert_int_equal(found, 3);
+}
+
+static void test_slots_beyond_all_limits_are_told(void **state)
+{
+    (void)state;
+    add(1, (1u << 20) - 1, (1u << 20) - 1, (struct event_what){EVENT_QUEUED, {0}});
+    assert_false(picture.out_of_memory);
+    add(2, 1u << 20, 0, (struct event_what){EVENT_QUEUED, {0}});
+    assert_true(picture.out_of_memory);
+    picture.out_of_memory = false;
+    add(3, 0, 1u << 20, (struct event_what){EVENT_QUEUED, {0}});
+    assert_true(picture.out_of_memory);
+    assert_well_formed(finish(4));
+}
+
 static void test_events_without_sense_draw_something_well_formed(void **state)
 {
     uint32_t seed = 7;
@@ -285,6 +328,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_slot_with_another_program_is_another_process,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_of_64_bits_are_read_to_the_last_digit, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_slots_beyond_all_limits_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_events_without_sense_draw_something_well_formed,
                                         set_up, tear_down),
     };
