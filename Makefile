@@ -43,7 +43,8 @@ MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 # The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
-LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools/agx/timer.c
+LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools/agx/timer.c \
+            tools/agx/chrome.c
 LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
 LAB_LIB  := $(O)/liblab.a
 LIB := $(O)/libcore.a
@@ -99,7 +100,7 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -l:libjansson.a -lm
 
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 	@echo "  AR    $@"

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * What: a file of Chrome trace events, one JSON object each, which Perfetto and about:tracing read:
- * processes with tracks, stretches and instants on them. Names and values are ours: no character in
- * them needs an escape.
+ * processes with tracks, stretches and instants on them.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -12,6 +12,7 @@ struct chrome {
     FILE *file;
     const char *path;
     uint64_t events;
+    bool failed;                    /* one of them could not be made */
 };
 struct chrome_track {
     uint32_t pid, tid;              /* from 1 on: 0 means something else to Perfetto */
@@ -22,10 +23,10 @@ struct chrome_argument {
     uint64_t value;
 };
 
-/* EXIT_COMPLETE, or an exit code after a message. */
-int chrome_open(struct chrome *chrome, const char *path);
-/* The file is complete, whatever has been written; EXIT_SYSTEM after a message when it is not. */
-int chrome_close(struct chrome *chrome);
+/* False: the file cannot be written. */
+bool chrome_open(struct chrome *chrome, const char *path);
+/* Completes the file, whatever has been written. False: not all of it could be. */
+bool chrome_close(struct chrome *chrome);
 /* Processes are shown in the order of their pids. */
 void chrome_name_process(struct chrome *chrome, uint32_t pid, const char *name);
 void chrome_name_track(struct chrome *chrome, struct chrome_track track, const char *name);

@@ -116,17 +116,21 @@ static void report(const struct tracing *tracing)
 
 static int trace_to(struct tracing *tracing, const char *out, double seconds)
 {
-    int code = chrome_open(&tracing->chrome, out);
-    if (code != EXIT_COMPLETE) {
-        return code;
+    if (!chrome_open(&tracing->chrome, out)) {
+        fprintf(stderr, "agx: %s: cannot be written\n", out);
+        return EXIT_SYSTEM;
     }
     catch_interrupt();
     picture_begin(&tracing->picture, &tracing->chrome);
-    code = follow(tracing, seconds);
+    int code = follow(tracing, seconds);
     picture_end(&tracing->picture, tracing->events.now_us);
-    int closed = chrome_close(&tracing->chrome);
+    bool closed = chrome_close(&tracing->chrome);
     report(tracing);
-    return code != EXIT_COMPLETE ? code : closed;
+    if (!closed) {
+        fprintf(stderr, "agx: %s: not all could be written\n", out);
+        return EXIT_SYSTEM;
+    }
+    return code;
 }
 
 int trace_main(const char *to, int argc, char **argv)

@@ -10,7 +10,6 @@
 #include "tools/lab/timeline.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -21,46 +20,34 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void write_event(struct timeline *timeline, json_t *event)
+#define ENGINE_PID 1                /* programs have those behind it, in order */
+
+static struct chrome_track track_of(uint32_t run, uint32_t lane)
 {
-    fputs(timeline->events++ == 0 ? "\n" : ",\n", timeline->file);
-    (void)json_dumpf(event, timeline->file, JSON_COMPACT);  /* ferror() tells at the end */
-    json_decref(event);
+    return (struct chrome_track){.pid = ENGINE_PID + 1 + run, .tid = lane + 1};
 }
 
 static void draw_stretch(struct timeline *timeline, const char *name, uint32_t run, uint32_t lane,
                          uint64_t from_us, uint64_t to_us)
 {
-    if (to_us <= from_us) {
-        return;
-    }
-    write_event(timeline, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "name", name, "ph", "X",
-                                    "ts", (json_int_t)(from_us - LAB_EPOCH_US),
-                                    "dur", (json_int_t)(to_us - from_us),
-                                    "pid", (json_int_t)run, "tid", (json_int_t)lane));
+    chrome_stretch(&timeline->chrome, track_of(run, lane), name, from_us - LAB_EPOCH_US,
+                   to_us - LAB_EPOCH_US, NULL);
 }
 
 static void name_program(struct timeline *timeline, uint32_t run)
 {
     char name[32];
     snprintf(name, sizeof name, "program %" PRIu32, run);
-    write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M",
-                                    "pid", (json_int_t)run, "args", "name", name));
+    chrome_name_process(&timeline->chrome, track_of(run, 0).pid, name);
 }
 
 static void name_engine(struct timeline *timeline)
 {
-    json_int_t engine = timeline->programs;
-    write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M",
-                                    "pid", engine, "args", "name", "engine"));
-    write_event(timeline, json_pack("{s:s, s:s, s:I, s:{s:i}}", "name", "process_sort_index",
-                                    "ph", "M", "pid", engine, "args", "sort_index", -1));
+    chrome_name_process(&timeline->chrome, ENGINE_PID, "engine");
     for (uint32_t i = 0; i < timeline->slots_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "slot %" PRIu32, i);
-        write_event(timeline, json_pack("{s:s, s:s, s:I, s:I, s:{s:s}}", "name", "thread_name",
-                                        "ph", "M", "pid", engine, "tid", (json_int_t)i,
-                                        "args", "name", name));
+        chrome_name_track(&timeline->chrome, (struct chrome_track){ENGINE_PID, i + 1}, name);
     }
 }
 
@@ -69,17 +56,13 @@ static void draw_slot(struct timeline *timeline, uint32_t index)
 {
     const struct timeline_slot *slot = &timeline->slots[index];
     char name[32];
-    if (slot->until_us <= slot->since_us) {
-        return;
+    if (slot->until_us > slot->since_us) {
+        snprintf(name, sizeof name, "program %" PRIu32, slot->run);
+        chrome_stretch(&timeline->chrome, (struct chrome_track){ENGINE_PID, index + 1}, name,
+                       slot->since_us - LAB_EPOCH_US, slot->until_us - LAB_EPOCH_US,
+                       (struct chrome_argument[]){{"program", slot->run}, {"call", slot->number},
+                                                  {NULL, 0}});
     }
-    snprintf(name, sizeof name, "program %" PRIu32, slot->run);
-    write_event(timeline,
-                json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}}", "name", name, "ph", "X",
-                          "ts", (json_int_t)(slot->since_us - LAB_EPOCH_US),
-                          "dur", (json_int_t)(slot->until_us - slot->since_us),
-                          "pid", (json_int_t)timeline->programs, "tid", (json_int_t)index,
-                          "args", "program", (json_int_t)slot->run,
-                          "call", (json_int_t)slot->number));
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -87,19 +70,17 @@ static void draw_slot(struct timeline *timeline, uint32_t index)
 int timeline_open(struct timeline *timeline, const char *path, uint32_t programs, uint32_t calls,
                   uint32_t slots)
 {
-    timeline->programs = programs;
     timeline->slots_count = slots;
     timeline->slots = calloc(slots, sizeof *timeline->slots);
     timeline->calls = calloc(calls, sizeof *timeline->calls);
     timeline->lanes = calloc(programs, sizeof *timeline->lanes);
     timeline->named = calloc(programs, sizeof *timeline->named);
-    timeline->file = fopen(path, "w");
+    timeline->is_open = chrome_open(&timeline->chrome, path);
     if (timeline->calls == NULL || timeline->lanes == NULL || timeline->named == NULL ||
-        timeline->slots == NULL || timeline->file == NULL) {
+        timeline->slots == NULL || !timeline->is_open) {
         fprintf(stderr, "agentix-lab: %s: cannot be written, or out of memory\n", path);
         return LAB_EXIT_SYSTEM;
     }
-    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", timeline->file);
     name_engine(timeline);
     return LAB_EXIT_OK;
 }
@@ -107,13 +88,11 @@ int timeline_open(struct timeline *timeline, const char *path, uint32_t programs
 int timeline_close(struct timeline *timeline)
 {
     int code = LAB_EXIT_OK;
-    if (timeline->file != NULL) {
+    if (timeline->is_open) {
         for (uint32_t i = 0; i < timeline->slots_count; i++) {
             draw_slot(timeline, i);
         }
-        fputs("\n]}\n", timeline->file);
-        bool failed = ferror(timeline->file) != 0;
-        if (fclose(timeline->file) != 0 || failed) {
+        if (!chrome_close(&timeline->chrome)) {
             fprintf(stderr, "agentix-lab: --trace-out: not all could be written\n");
             code = LAB_EXIT_SYSTEM;
         }
@@ -143,7 +122,7 @@ static void take_lane(struct timeline *timeline, uint32_t run, struct timeline_c
 void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                   uint64_t gap_us)
 {
-    if (timeline->file == NULL || gap_us == 0) {
+    if (!timeline->is_open || gap_us == 0) {
         return;
     }
     take_lane(timeline, run, &timeline->calls[call]);
@@ -152,7 +131,7 @@ void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64
 
 void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)
 {
-    if (timeline->file == NULL) {
+    if (!timeline->is_open) {
         return;
     }
     if (!timeline->named[run]) {
@@ -169,7 +148,7 @@ void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64
 void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                    uint64_t until_us)
 {
-    if (timeline->file == NULL) {
+    if (!timeline->is_open) {
         return;
     }
     struct timeline_call *at = &timeline->calls[call];
@@ -192,7 +171,7 @@ void timeline_slot(struct timeline *timeline, uint32_t run, uint32_t call, uint3
                    uint64_t now_us, uint64_t until_us)
 {
     struct timeline_slot *slots = timeline->slots;
-    if (timeline->file == NULL || until_us == now_us) {
+    if (!timeline->is_open || until_us == now_us) {
         return;
     }
     uint32_t *at = &timeline->calls[call].slot;
@@ -209,7 +188,7 @@ void timeline_slot(struct timeline *timeline, uint32_t run, uint32_t call, uint3
 
 void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)
 {
-    if (timeline->file == NULL) {
+    if (!timeline->is_open) {
         return;
     }
     const struct timeline_call *at = &timeline->calls[call];

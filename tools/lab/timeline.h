@@ -8,7 +8,8 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
+
+#include "tools/agx/chrome.h"
 
 struct timeline_call {
     uint64_t since_us;              /* where the stretch that is being drawn begins */
@@ -22,13 +23,13 @@ struct timeline_slot {              /* what is being drawn there */
     uint64_t since_us, until_us;    /* until 0: nothing yet */
 };
 struct timeline {
-    FILE *file;                     /* NULL: nobody looks */
+    struct chrome chrome;
+    bool is_open;                   /* false: nobody looks */
     struct timeline_call *calls;    /* [calls] */
     uint64_t *lanes;                /* [programs]: bit n: track n is taken */
     bool *named;                    /* [programs] */
     struct timeline_slot *slots;    /* [slots_count] */
-    uint32_t programs, slots_count;
-    uint64_t events;
+    uint32_t slots_count;
 };
 
 /* 0, or an exit code after a message. */

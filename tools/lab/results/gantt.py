@@ -14,7 +14,7 @@ def box(x, y, wide, high, colour):
 
 
 def draw_panel(out, title, slots, units, names, top):
-    rows = 1 + max(event["tid"] for event in slots)
+    rows = max(event["tid"] for event in slots)
     floor = top + TOP + rows * (ROW + GAP)
     x = Axis([0, units / 1.04], LEFT, LEFT + units * UNIT, False, True)
     out.append(text(LEFT, top + 18, title, "start", 13, ' font-weight="bold"'))
@@ -29,7 +29,7 @@ def draw_panel(out, title, slots, units, names, top):
     for event in slots:
         program, call = event["args"]["program"], event["args"]["call"]
         left, right = x.at(event["ts"] / 1e6), x.at((event["ts"] + event["dur"]) / 1e6)
-        y = top + TOP + event["tid"] * (ROW + GAP) + GAP / 2
+        y = top + TOP + (event["tid"] - 1) * (ROW + GAP) + GAP / 2
         out.append(box(left, y, right - left, ROW, COLOURS[program % len(COLOURS)]))
         out.append(text((left + right) / 2, y + 17, names[program] + str(call + 1), size=12))
     return floor + BOTTOM
