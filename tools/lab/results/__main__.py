@@ -19,6 +19,7 @@ import figure9      # noqa: E402
 import hits         # noqa: E402
 import latency      # noqa: E402
 import makespan     # noqa: E402
+import others       # noqa: E402
 import present      # noqa: E402
 import settings     # noqa: E402
 import swaps        # noqa: E402
@@ -27,10 +28,10 @@ import workload     # noqa: E402
 from page import Page       # noqa: E402
 from runs import Runs       # noqa: E402
 
-PARTS = (workload, figure2, figure9, present, waiting, hits, latency, makespan, breakdown, swaps,
-         settings)
+PARTS = (workload, figure2, figure9, present, waiting, hits, latency, others, makespan, breakdown,
+         swaps, settings)
 HERE = os.path.dirname(os.path.abspath(__file__))
-NEEDED = ("sharegpt", "bfcl", "lats", "mixed")
+NEEDED = ("sharegpt", "bfcl", "lats", "mixed", "agents", "coding", "taskpar", "tenants")
 
 
 def arguments():
