@@ -42,7 +42,7 @@
     "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=1s", "sched.queues=8",          \
     "kv.block_tokens=16", "limits.context_tokens=16384"
 /* 64 GiB of host memory, in blocks for each block of the device. */
-#define HOST(ratio) "?kv.host_ratio=" ratio
+#define HOST(ratio) "kv.host_ratio=" ratio
 
 static const struct cost_model models[] = {
     {

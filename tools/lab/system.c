@@ -9,8 +9,7 @@
  *   agentix    program-level queues: ATLAS, which for a program of one thread is PLAS; steps that
  *              end when somebody can make use of it
  *
- * All have the same largest batch; who shares shares with everybody, as in one trust domain. A
- * setting with a leading `?` names an option that a build may lack; it is passed over there.
+ * All have the same largest batch; who shares shares with everybody, as in one trust domain.
  *
  * srpt is a policy of the scheduler that no option offers, for it knows the future: the lab takes
  * fcfs, which has one queue as well, and tells the scheduler itself (run.c).
@@ -30,10 +29,10 @@ static const struct system_row {
     const char *sets[SYSTEM_SETS_MAX];
 } systems[] = {
     {"vllm", {"sched.policy=fcfs", "sched.steps_per_plan=1", "sched.prefill_tokens=16384",
-              "?kv.sharing=off", "?sched.standby=0"}},
-    {"vllm-opt", {"sched.policy=fcfs", "?kv.sharing=all", "?sched.cut_steps=no"}},
-    {"mlfq", {"sched.policy=mlfq", "?kv.sharing=all", "?sched.cut_steps=no"}},
-    {"agentix", {"sched.policy=atlas", "?kv.sharing=all"}},
+              "kv.sharing=off", "sched.standby=0"}},
+    {"vllm-opt", {"sched.policy=fcfs", "kv.sharing=all", "sched.cut_steps=no"}},
+    {"mlfq", {"sched.policy=mlfq", "kv.sharing=all", "sched.cut_steps=no"}},
+    {"agentix", {"sched.policy=atlas", "kv.sharing=all"}},
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
 
@@ -83,11 +82,10 @@ const char *lab_systems(void)
 static int set(struct lab *lab, const char *assignment)
 {
     struct config_error error = {.text = "unknown"};
-    bool optional = assignment[0] == '?';
-    if (strncmp(assignment + optional, POLICY_KEY, strlen(POLICY_KEY)) == 0) {
+    if (strncmp(assignment, POLICY_KEY, strlen(POLICY_KEY)) == 0) {
         lab->srpt = false;              /* later words win */
     }
-    if (config_set(&lab->options, assignment + optional, &error) == STATUS_OK || optional) {
+    if (config_set(&lab->options, assignment, &error) == STATUS_OK) {
         return LAB_EXIT_OK;
     }
     fprintf(stderr, "agentix-lab: %s\n", error.text);
@@ -141,7 +139,7 @@ int lab_configure(struct lab *lab)
     code = code != LAB_EXIT_OK ? code : set_all(lab, system->sets, SYSTEM_SETS_MAX);
     code = code != LAB_EXIT_OK ? code : set_policy(lab);
     if (code == LAB_EXIT_OK && settings->no_sharing) {
-        code = set(lab, "?kv.sharing=off");
+        code = set(lab, "kv.sharing=off");
     }
     code = code != LAB_EXIT_OK ? code : set_all(lab, settings->sets, settings->sets_count);
     return code != LAB_EXIT_OK ? code : derive(lab);

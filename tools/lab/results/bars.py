@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Stacked bars as SVG: panels of groups of bars, a colour for each part of a bar."""
-from plot import Axis, BOTTOM, HEIGHT, LEFT, LEGEND, RIGHT, TOP, document, number, text
+from plot import Axis, BOTTOM, HEIGHT, LEFT, LEGEND, RIGHT, TOP, document, draw_frame, text
 
 COLOURS = {"waiting": "#d55e00", "execution": "#0072b2", "prompts": "#e69f00",
            "decoding": "#0072b2", "copies": "#009e73"}
@@ -15,21 +15,6 @@ def draw_legend(out, names, width):
         out.append(f'<rect x="{x:.1f}" y="10" width="14" height="14" fill="{COLOURS[name]}"/>')
         out.append(text(x + 20, 21, name, "start", 12))
         x += wide
-
-
-def draw_scale(out, panel, y, left, right):
-    out.append(f'<rect x="{left:.1f}" y="{y.end:.1f}" width="{right - left:.1f}" '
-               f'height="{y.start - y.end:.1f}" fill="none" stroke="#444"/>')
-    for tick in y.ticks:
-        at = y.at(tick)
-        out.append(f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{at:.1f}" y2="{at:.1f}" '
-                   'stroke="#ddd"/>')
-        out.append(text(left - 6, at + 4, number(tick), "end"))
-    middle, at = (y.start + y.end) / 2, left - LEFT + 13
-    out.append(text((left + right) / 2, y.end - 9, panel["title"], size=13,
-                    extra=' font-weight="bold"'))
-    out.append(text(at, middle, panel["y"],
-                    extra=f' transform="rotate(-90 {at:.1f} {middle:.1f})"'))
 
 
 def draw_bar(out, parts, y, left, wide):
@@ -51,7 +36,7 @@ def draw_panel(out, panel, left, top, names):
     start, end = left + LEFT, left + WIDTH - RIGHT
     highest = max(sum(parts.values()) for _, bars in panel["groups"] for _, parts in bars)
     y = Axis([0, highest], top + HEIGHT - BOTTOM, top + TOP, False, True)
-    draw_scale(out, panel, y, start, end)
+    draw_frame(out, panel, y, start, end)
     room = (end - start) / len(panel["groups"])
     for i, (title, bars) in enumerate(panel["groups"]):
         first, wide = start + room * (i + 0.08), room * 0.84 / len(bars)

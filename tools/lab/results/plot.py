@@ -82,26 +82,30 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
 
-def draw_axes(out, x, y, panel):
-    out.append(f'<rect x="{x.start:.1f}" y="{y.end:.1f}" width="{x.end - x.start:.1f}" '
+def draw_frame(out, panel, y, left, right):
+    """A panel's box, title and scale on the left."""
+    out.append(f'<rect x="{left:.1f}" y="{y.end:.1f}" width="{right - left:.1f}" '
                f'height="{y.start - y.end:.1f}" fill="none" stroke="#444"/>')
     for tick in y.ticks:
         at = y.at(tick)
-        out.append(f'<line x1="{x.start:.1f}" x2="{x.end:.1f}" y1="{at:.1f}" y2="{at:.1f}" '
+        out.append(f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{at:.1f}" y2="{at:.1f}" '
                    'stroke="#ddd"/>')
-        out.append(text(x.start - 6, at + 4, number(tick), "end"))
+        out.append(text(left - 6, at + 4, number(tick), "end"))
+    middle, at = (y.start + y.end) / 2, left - LEFT + 13
+    out.append(text((left + right) / 2, y.end - 9, panel["title"], size=13,
+                    extra=' font-weight="bold"'))
+    out.append(text(at, middle, panel["y"],
+                    extra=f' transform="rotate(-90 {at:.1f} {middle:.1f})"'))
+
+
+def draw_axes(out, x, y, panel):
+    draw_frame(out, panel, y, x.start, x.end)
     for tick in x.ticks:
         at = x.at(tick)
         out.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y.start:.1f}" y2="{y.start + 4:.1f}" '
                    'stroke="#444"/>')
         out.append(text(at, y.start + 16, number(tick)))
-    middle = (y.start + y.end) / 2
-    left = x.start - LEFT + 13
-    out.append(text((x.start + x.end) / 2, y.end - 9, panel["title"], size=13,
-                    extra=' font-weight="bold"'))
     out.append(text((x.start + x.end) / 2, y.start + 34, panel["x"]))
-    out.append(text(left, middle, panel["y"],
-                    extra=f' transform="rotate(-90 {left:.1f} {middle:.1f})"'))
 
 
 def draw_panel(out, panel, styles, left, top):

@@ -13,7 +13,7 @@ import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-REFUSED, USAGE = 3, 2
+REFUSED = 3
 FILES = {"--json": ".json", "--calls-out": ".csv", "--trace-out": ".events"}
 SYSTEMS = ("vllm", "vllm-opt", "mlfq", "agentix")
 
@@ -81,12 +81,6 @@ class Runs:
     def window(self, trace, system, rate, seconds, *words):
         """The programs that arrive in so many seconds, repeated as often as it takes."""
         return self.run(trace, system, *window(rate, seconds), *words)
-
-    def has(self, trace, policy):
-        """Whether this build knows the policy."""
-        done = subprocess.run([self.program, "--trace", self.trace(trace), "--policy", policy,
-                               "--programs", "1"], capture_output=True, text=True)
-        return done.returncode != USAGE
 
     def each(self, function, items):
         """function(*item) for each item; the items side by side."""
