@@ -131,7 +131,7 @@ static void turn_away(struct net *net, int32_t handle)
     memcpy(error.text, text, strnlen(text, sizeof error.text - 1));
     uint32_t count = wire_error_encode(&error, bytes, sizeof bytes);
     int64_t sent = net->world->send(net->world->self, handle, bytes, count);
-    (void)sent;     /* it is gone either way */
+    net->stats->bytes_sent += sent > 0 ? (uint64_t)sent : 0;    /* it is gone either way */
     net->world->close(net->world->self, handle);
     net->stats->connections_refused++;
 }

@@ -64,7 +64,9 @@ static void test_connection_beyond_the_table_is_turned_away(void **state)
     for (int i = 0; i < 4; i++) {
         peers[i] = open_client(f);
     }
+    uint64_t bytes_before = f->stats.bytes_sent;
     uint32_t fifth = fixture_connect(f);
+    assert_int_equal(f->stats.bytes_sent - bytes_before, f->fake.peers[fifth].to_client.count);
     expect_error(f, fifth, STATUS_BUSY_CONNECTIONS, WIRE_FIELD_CONNECTION, true);
     assert_int_equal(f->stats.connections_refused, 1);
     for (int i = 0; i < 4; i++) {
