@@ -40,8 +40,8 @@ bool fake_engine_round(struct fake_engine *engine);
 void fake_engine_run(void *context);
 /* A worker that died takes its KV along. */
 void fake_engine_forget(struct fake_engine *engine);
-/* What an undisturbed engine says in its first row: `tokens` holds `prompt` tokens and gets up to `max` more. Ends
- * behind a stop id. Returns how many were produced. */
+/* What an undisturbed engine says in its first row: `tokens` holds `prompt` tokens and gets up to
+ * `max` more. Ends behind a stop id. Returns how many were produced. */
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling);
 bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token);
