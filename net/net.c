@@ -237,7 +237,8 @@ void net_emit(struct net *net, uint64_t now_us)
 
 uint64_t net_next_us(const struct net *net, uint64_t now_us)
 {
-    if (net->again) {
+    /* A send that found nobody, or a stop string, has asked for a call's end after intake. */
+    if (net->again || !ring_is_empty(&net->exchange->inbox_ring)) {
         return 0;
     }
     bool waits = !net->accepting && !net->draining && has_listener(net);
