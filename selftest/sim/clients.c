@@ -180,7 +180,8 @@ static void start_call(struct sim *sim, uint32_t index)
     }
     struct agx_call frame = {
         .call_id = call->call_id, .max_tokens = call->max_tokens, .seed = call->sampling.seed,
-        .deadline_us = call->deadline_us, .stop_ids = call->sampling.stop_ids,
+        .deadline_us = call->deadline_us, .repeat_penalty = sim_choose(sim, 2) == 0 ? 1.0f : 1.5f,
+        .stop_ids = call->sampling.stop_ids,
         .stop_ids_count = call->sampling.stop_ids_count, .prompt_ids = call->tokens,
         .prompt_ids_count = call->prompt_tokens};
     sim_program_id(call->program, frame.program_id);

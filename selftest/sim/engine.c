@@ -74,6 +74,19 @@ static void check_history(struct sim *sim, uint32_t index)
     }
 }
 
+/* The tokens that the repetition penalty looks back at. */
+static void check_penalty(struct sim *sim, const struct step_row *row, const struct call *call)
+{
+    uint32_t end = row->first_position + row->tokens_count;
+    uint32_t wanted = end < CALL_REPEAT_TOKENS ? end : CALL_REPEAT_TOKENS;
+    bool is_off = row->decode_steps == 0 || row->sampling.repeat_penalty == 1.0f;
+    wanted = is_off ? 0 : wanted;
+    SIM_REQUIRE(sim, row->history_count == wanted &&
+                         memcmp(row->history, call->tokens + end - wanted,
+                                wanted * sizeof *row->history) == 0,
+                INVARIANT_TOKENS, "row of call %u: its history is not the call's", row->call);
+}
+
 static void check_rows(struct sim *sim)
 {
     const struct step_header *header = step_header(&sim->step);
@@ -83,6 +96,7 @@ static void check_rows(struct sim *sim)
         sim_mix(sim, (uint64_t)row->call << 32 | row->first_position);
         sim_mix(sim, (uint64_t)row->tokens_count << 32 | row->decode_steps);
         sim->engine.fake.salts[i] = sim_salt(sim, call->program_id);
+        check_penalty(sim, row, call);
     }
 }
 

@@ -22,6 +22,8 @@ static void check_statistics(struct sim *sim);
 static void check_deadlines(struct sim *sim);
 static void check_contents(struct sim *sim);
 static void check_starvation(struct sim *sim);
+static void check_orphans(struct sim *sim);
+static void check_news(struct sim *sim);
 
 enum when { WHEN_IT_HAPPENS, EACH_PASS, NOW_AND_THEN };
 
@@ -73,6 +75,9 @@ static const struct invariant_row {
     [INVARIANT_DETERMINISM] = {"the same tape gives the same run (main.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_CRASH] = {"no signal (run.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_HANG] = {"every pass ends (run.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_ORPHANS] = {"a call whose client has gone is gone, or leaves with its step",
+                           EACH_PASS, check_orphans},
+    [INVARIANT_NEWS] = {"a pass tells everything that there is room for", EACH_PASS, check_news},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -214,6 +219,49 @@ static bool can_run(const struct call *call)
     return call->state == CALL_QUEUED && !call->paused && !call->cancel;
 }
 
+/* Who has lost its client is in the step in flight, or gone; or it was lost only as this pass sent
+ * something, and then the next one comes at once. */
+static void check_orphans(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    if (!ring_is_empty(&loop->exchange.inbox_ring)) {
+        SIM_REQUIRE(sim, net_next_us(&loop->net, loop->now_us) == 0, INVARIANT_ORPHANS,
+                    "commands wait for a pass that does not come");
+        return;
+    }
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        bool is_running = call->state == CALL_RUNNING && call->cancel;
+        SIM_REQUIRE(sim, call->state == CALL_FREE || call->connection != CALL_NONE || is_running,
+                    INVARIANT_ORPHANS, "call %u has no client, and is in state %d", i, call->state);
+    }
+}
+
+static bool has_been_told(const struct sim *sim, const struct call *call)
+{
+    const struct net_connection *connection = &sim->loop.net.connections[call->connection];
+    bool all = call->emit.accept_sent && call->emit.sent_tokens == call->generated_tokens;
+    return connection->backlog || (all && call->state != CALL_FINISHED);
+}
+
+/* What there is room for is on its way in the same pass. */
+static void check_news(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        bool has_client = call->state != CALL_FREE && call->connection != CALL_NONE;
+        SIM_REQUIRE(sim, !has_client || call->cancel || has_been_told(sim, call), INVARIANT_NEWS,
+                    "call %u has %u tokens, its client %u, and there is room", i,
+                    call->generated_tokens, call->emit.sent_tokens);
+    }
+    for (uint32_t i = 0; i < loop->net.open_count; i++) {
+        uint32_t count = loop->net.connections[loop->net.order[i]].calls_count;
+        SIM_REQUIRE(sim, count <= sim->limits.calls_per_connection, INVARIANT_CALLS,
+                    "%u calls of one connection", count);
+    }
+}
+
 /* At the end of a pass. Who may run again only since this pass has told its client something has
  * asked for another pass at once. */
 static void check_progress(struct sim *sim)
@@ -252,6 +300,10 @@ static void check_starvation(struct sim *sim)
 static void check_deadlines(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
+    SIM_REQUIRE(sim, loop->now_us == sim->now_us - sim->skipped_us, INVARIANT_DEADLINES,
+                "the stages' clock is at %llu us, not at %llu us",
+                (unsigned long long)loop->now_us,
+                (unsigned long long)(sim->now_us - sim->skipped_us));
     for (uint32_t i = 0; i < loop->calls.count; i++) {
         const struct call *call = &loop->calls.calls[i];
         SIM_REQUIRE(sim, call->state != CALL_QUEUED || call->deadline_us > loop->now_us,
@@ -313,6 +365,7 @@ void invariants_check_quiet(struct sim *sim)
     require_pool(sim, "connections", loop->net.open_count, 0);
     require_pool(sim, "free device blocks", kvmem_free(&loop->kv), loop->kv.device.count);
     require_pool(sim, "host blocks in use", kvmem_host_used(&loop->kv), 0);
+    require_pool(sim, "open handles", sim_handles_open(sim), 0);
     require_pool(sim, "commands", ring_count(&loop->exchange.inbox_ring), 0);
     require_pool(sim, "answers", ring_count(&loop->exchange.outbox_ring), 0);
     require_pool(sim, "news", ring_count(&loop->exchange.emit_ring), 0);

@@ -145,7 +145,7 @@ struct sim {
     jmp_buf escape;
     /* the world */
     struct world world;
-    uint64_t now_us;
+    uint64_t now_us, skipped_us;    /* skipped: in which the process was stopped */
     struct sim_watch watches[SIM_HANDLES];
     struct sim_counts counts;
     uint32_t peers_seen;
@@ -205,6 +205,8 @@ void sim_reset(struct sim *sim, uint32_t peer);
 void sim_finish(struct sim *sim, uint32_t peer);
 /* The server has closed it and nothing is left to read. */
 bool sim_is_over(const struct sim *sim, uint32_t peer);
+/* Of the server. */
+uint32_t sim_handles_open(const struct sim *sim);
 uint32_t sim_socket_ready(const struct sim *sim, uint32_t handle);
 int32_t sim_accept(void *self, int32_t listener);
 int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max);

@@ -14,7 +14,8 @@
 
 #include "selftest/sim/sim.h"
 
-#define AGAIN_MAX 20
+#define AGAIN_MAX   20
+#define ACCEPTS_MAX (NET_LISTENERS_MAX * NET_ACCEPTS_PER_PASS + TEXTPORT_ACCEPTS_PER_PASS_MAX)
 
 /* ---- rings ----------------------------------------------------------------------------------- */
 
@@ -62,7 +63,7 @@ static struct sim_peer *peer_of(struct sim *sim, int32_t handle)
     return peer;
 }
 
-static uint32_t descriptors_open(const struct sim *sim)
+uint32_t sim_handles_open(const struct sim *sim)
 {
     uint32_t open = 0;
     for (uint32_t i = 0; i < sim->peers_seen; i++) {
@@ -86,11 +87,12 @@ int32_t sim_accept(void *self, int32_t listener)
 {
     struct sim *sim = self;
     uint32_t peer = find_pending(sim, (uint32_t)listener);
-    SIM_REQUIRE(sim, ++sim->counts.pass_accepts <= 64, INVARIANT_BOUNDED, "accepts of one pass");
+    SIM_REQUIRE(sim, ++sim->counts.pass_accepts <= ACCEPTS_MAX, INVARIANT_BOUNDED,
+                "more than %u accepts in a pass", ACCEPTS_MAX);
     if (peer == SIM_NONE || sim_fault(sim, SIM_FAULT_ABORTED)) {
         return WORLD_EAGAIN;
     }
-    if (descriptors_open(sim) >= sim->swarm.descriptors || sim_fault(sim, SIM_FAULT_FULL)) {
+    if (sim_handles_open(sim) >= sim->swarm.descriptors || sim_fault(sim, SIM_FAULT_FULL)) {
         return WORLD_EFULL;
     }
     sim->peers[peer].accepted = true;
