@@ -33,7 +33,7 @@ static void naive_accrue(struct naive *m, struct naive_call *call)
     call->since = m->now;
 }
 
-static void naive_decay(struct naive *m, uint32_t program)
+void naive_decay(struct naive *m, uint32_t program)
 {
     uint64_t half_life = m->set.half_life_us;
     if (!m->known[program]) {

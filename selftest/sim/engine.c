@@ -156,6 +156,7 @@ void sim_engine_submit(void *self)
     struct sim_engine *engine = &sim->engine;
     SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
                 "a step for a worker that has one");
+    sim_lockstep_plan(sim);
     check_rows(sim);
     fake_engine_begin(&engine->fake);
     for (uint32_t i = 0; i < step_header(&sim->step)->rows_count; i++) {
@@ -268,11 +269,9 @@ uint64_t sim_engine_next_us(const struct sim *sim)
     return waits ? UINT64_MAX : sim->engine.due_us;
 }
 
-enum world_engine sim_engine_poll(void *self)
+static enum world_engine poll(struct sim *sim)
 {
-    struct sim *sim = self;
     struct sim_engine *engine = &sim->engine;
-    sim_mix(sim, (uint64_t)engine->worker);
     switch (engine->worker) {
     case SIM_WORKER_STARTS:
         return WORLD_ENGINE_DOWN;
@@ -296,7 +295,17 @@ enum world_engine sim_engine_poll(void *self)
     return WORLD_ENGINE_LOST;
 }
 
+enum world_engine sim_engine_poll(void *self)
+{
+    struct sim *sim = self;
+    enum world_engine result = poll(sim);
+    sim_mix(sim, (uint64_t)result);
+    sim_lockstep_poll(sim, result);
+    return result;
+}
+
 uint64_t sim_engine_heartbeat(void *self)
 {
+    sim_lockstep_compare(self);
     return ((struct sim *)self)->engine.heartbeat;
 }

@@ -56,7 +56,7 @@ _Noreturn void assert_failed(const char *condition, const char *file, int line)
         fprintf(stderr, "agentix-sim: %s:%d: %s\n", file, line, condition);
         abort();
     }
-    sim_fail(running, INVARIANT_ASSERTION, "%s:%d: %s", file, line, condition);
+    sim_fail(running, running->asserting, "%s:%d: %s", file, line, condition);
 }
 
 static void on_signal(int number)
@@ -205,6 +205,7 @@ static void boot(struct sim *sim)
     sim->memory.arena_bytes = sim->arena.used_bytes;
     sim_engine_init(sim);
     sim_clients_init(sim);
+    sim_lockstep_init(sim);
     sim->orders.load_permille = 1000;
 }
 
@@ -304,6 +305,7 @@ enum sim_outcome sim_run(struct sim *sim, struct tape *tape)
 {
     clear(sim);
     sim->tape = tape;
+    sim->asserting = INVARIANT_ASSERTION;
     running = sim;
     set_alarm(PASS_CPU_S_MAX);
     if (setjmp(sim->escape) == 0) {

@@ -22,6 +22,7 @@
 #include "appliance/loop.h"
 #include "config/gguf.h"
 #include "selftest/fake/fake_engine.h"
+#include "selftest/fake/naive_sched.h"
 #include "selftest/sim/invariants.h"
 #include "selftest/sim/swarm.h"
 #include "selftest/sim/tape.h"
@@ -91,6 +92,19 @@ struct sim_engine {
     uint64_t kv[SIM_BLOCKS_MAX * SIM_BLOCK_TOKENS];
 };
 
+/* ---- lockstep.c ------------------------------------------------------------------------------ */
+
+#define SIM_COMMANDS_MAX 1024
+
+struct sim_lockstep {
+    struct naive naive;
+    bool is_on, has_taken_in;       /* of this pass: its commands */
+    uint32_t commands_count;
+    struct command commands[SIM_COMMANDS_MAX];
+    bool is_doomed[SIM_COMMANDS_MAX];   /* a CALL that nobody waits for any more */
+    uint64_t salts[SIM_PROGRAMS_MAX];   /* of the programs that it knows */
+};
+
 /* ---- clients.c, oracle.c --------------------------------------------------------------------- */
 
 enum sim_client_kind { SIM_CLIENT_MODEL, SIM_CLIENT_SLOPPY, SIM_CLIENT_HOSTILE };
@@ -142,6 +156,7 @@ struct sim {
     uint64_t pass, hash;
     uint64_t faults[SIM_FAULTS];    /* how many of each there were */
     struct sim_failure failure;
+    enum invariant asserting;       /* what it means when an assertion fails now */
     jmp_buf escape;
     /* the world */
     struct world world;
@@ -167,6 +182,7 @@ struct sim {
     struct sim_peer peers[SIM_PEERS_MAX];       /* [peers_seen]: beyond, none was ever used */
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_call calls[SIM_CALLS_MAX];
+    struct sim_lockstep lockstep;
     struct sim_engine engine;
 };
 
@@ -222,6 +238,12 @@ uint64_t sim_engine_heartbeat(void *self);
 bool sim_engine_advance(struct sim *sim);
 uint64_t sim_engine_next_us(const struct sim *sim);
 uint64_t sim_salt(const struct sim *sim, const uint8_t *program_id);
+
+/* lockstep.c */
+void sim_lockstep_init(struct sim *sim);
+void sim_lockstep_poll(struct sim *sim, enum world_engine result);
+void sim_lockstep_plan(struct sim *sim);
+void sim_lockstep_compare(struct sim *sim);
 
 /* clients.c */
 void sim_clients_init(struct sim *sim);
