@@ -69,7 +69,7 @@ struct naive {
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked);
 /* A call that was cancelled ends by that, or by its stop string, whatever `finish` says. */
 void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish);
-/* The program's service is brought up to date: as the real one does where a program is asked for. */
+/* The program's service is brought up to date, as the real one does where one is asked for. */
 void naive_decay(struct naive *m, uint32_t program);
 void naive_promote_all(struct naive *m);
 /* Time has come to `now`, and the queues are as they were when the plan began. */

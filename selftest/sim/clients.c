@@ -27,7 +27,7 @@ static struct sim_client *client_at(struct sim *sim, uint32_t index)
     return &sim->clients[index];
 }
 
-static uint8_t *session_buffer(uint32_t index)
+uint8_t *sim_session_buffer(uint32_t index)
 {
     static _Alignas(8) uint8_t bytes[SIM_CLIENTS_MAX][AGX_BUFFER_BYTES_MIN];
     return bytes[index];
@@ -40,6 +40,7 @@ void sim_clients_init(struct sim *sim)
         memset(client, 0, sizeof *client);
         client->peer = SIM_NONE;
         client->next_us = UINT64_MAX;
+        client->is_hostile = i < sim->swarm.hostiles;
         if (i < sim->swarm.clients) {
             client->next_us = sim->now_us + sim_time(sim, sim->swarm.think_us_max);
         }
@@ -65,10 +66,17 @@ static void connect(struct sim *sim, uint32_t index)
     client->connects++;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
-    (void)agx_session_init(&client->agx, session_buffer(index), AGX_BUFFER_BYTES_MIN);
+    sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one" : "");
+    if (client->is_hostile) {
+        sim_hostile_begin(index);
+        if (sim_choose(sim, 4) < 3) {
+            sim_hostile_greet(index);
+        }
+        return;
+    }
+    (void)agx_session_init(&client->agx, sim_session_buffer(index), AGX_BUFFER_BYTES_MIN);
     enum agx_result result = agx_session_hello(&client->agx);
     SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_WORLD, "no room for HELLO");
-    sim_say(sim, "client %u connects", index);
 }
 
 static void part(struct sim *sim, uint32_t index)
@@ -171,6 +179,26 @@ static bool read_bytes(struct sim *sim, uint32_t index)
 
 /* ---- what a client does ---------------------------------------------------------------------- */
 
+static struct agx_call frame_of(struct sim *sim, const struct sim_call *call)
+{
+    struct agx_call frame = {
+        .call_id = call->call_id, .max_tokens = call->max_tokens, .seed = call->sampling.seed,
+        .deadline_us = call->deadline_us, .repeat_penalty = sim_choose(sim, 2) == 0 ? 1.0f : 1.5f,
+        .stop_ids = call->sampling.stop_ids, .stop_ids_count = call->sampling.stop_ids_count,
+        .want_text = call->wants_text, .ignore_eos = call->ignores_eos,
+        .stop_texts_count = call->stops_count};
+    memcpy(frame.stop_texts, call->stops, sizeof frame.stop_texts);
+    sim_program_id(call->program, frame.program_id);
+    if (call->is_text) {
+        frame.prompt_text = call->prompt_text;
+        frame.prompt_text_bytes = call->prompt_text_bytes;
+    } else {
+        frame.prompt_ids = call->tokens;
+        frame.prompt_ids_count = call->prompt_tokens;
+    }
+    return frame;
+}
+
 static void start_call(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
@@ -178,13 +206,7 @@ static void start_call(struct sim *sim, uint32_t index)
     if (call == NULL || client->calls_open >= AGX_CALLS_MAX) {
         return;
     }
-    struct agx_call frame = {
-        .call_id = call->call_id, .max_tokens = call->max_tokens, .seed = call->sampling.seed,
-        .deadline_us = call->deadline_us, .repeat_penalty = sim_choose(sim, 2) == 0 ? 1.0f : 1.5f,
-        .stop_ids = call->sampling.stop_ids,
-        .stop_ids_count = call->sampling.stop_ids_count, .prompt_ids = call->tokens,
-        .prompt_ids_count = call->prompt_tokens};
-    sim_program_id(call->program, frame.program_id);
+    struct agx_call frame = frame_of(sim, call);
     enum agx_result result = agx_session_call(&client->agx, &frame);
     SIM_REQUIRE(sim, result == AGX_OK || result == AGX_AGAIN, INVARIANT_WORLD, "SDK: %s",
                 agx_result_text(result));
@@ -323,6 +345,24 @@ static bool may_act(const struct sim *sim, const struct sim_client *client)
            client->answers_due + client->pongs_due < UNANSWERED_MAX;
 }
 
+/* In the calm phase they have gone. */
+static void take_hostile_turn(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (sim->calm) {
+        part(sim, index);
+        return;
+    }
+    if (sim->now_us >= client->stalled_until_us) {
+        sim_hostile_read(sim, index);
+    }
+    if (sim_is_over(sim, client->peer)) {
+        part(sim, index);
+    } else if (misbehave(sim, index) && !sim->peers[client->peer].finished) {
+        sim_hostile_act(sim, index);
+    }
+}
+
 static void take_turn(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
@@ -330,6 +370,10 @@ static void take_turn(struct sim *sim, uint32_t index)
         if (!sim->calm && sim->now_us >= client->stalled_until_us) {
             connect(sim, index);
         }
+        return;
+    }
+    if (client->is_hostile) {
+        take_hostile_turn(sim, index);
         return;
     }
     write_bytes(sim, index);
@@ -390,7 +434,8 @@ bool sim_clients_are_done(const struct sim *sim)
     for (uint32_t i = 0; i < sim->swarm.clients; i++) {
         const struct sim_client *client = &sim->clients[i];
         if (client->calls_open > 0 || client->answers_due > 0 || client->pongs_due > 0 ||
-            (client->state != SIM_AWAY && client->agx.out_bytes > 0)) {
+            (client->state != SIM_AWAY &&
+             (client->is_hostile || client->agx.out_bytes > 0))) {
             return false;
         }
     }

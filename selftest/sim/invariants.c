@@ -77,6 +77,8 @@ static const struct invariant_row {
     [INVARIANT_HANG] = {"every pass ends (run.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_ORPHANS] = {"a call whose client has gone is gone, or leaves with its step",
                            EACH_PASS, check_orphans},
+    [INVARIANT_TEXT] = {"the text is that of the tokens, up to the first stop string (words.c)",
+                        WHEN_IT_HAPPENS, NULL},
     [INVARIANT_NEWS] = {"a pass tells everything that there is room for", EACH_PASS, check_news},
 };
 

@@ -9,8 +9,8 @@
  *   engine_heartbeat()  behind the launch: both are compared
  *
  * From where the real one gives all calls up (the engine is given up) it begins again with no
- * calls; from the drain on it rests. Which entry of the process table a program has, and whether the
- * table was full, it takes over.
+ * calls; from the drain on it rests. Which entry of the process table a program has, and whether
+ * the table was full, it takes over.
  */
 #include <string.h>
 

@@ -15,9 +15,9 @@
 #define STEPS_DEFAULT 2000
 
 struct request {
-    uint64_t first, last, steps, minutes;
+    uint64_t first, last, steps, seconds;
     const char *replay, *out;
-    bool twice, reads_along, shrinks;
+    bool twice, reads_along, shrinks, stops;
 };
 
 struct tally {
@@ -25,23 +25,24 @@ struct tally {
 };
 
 static const char usage[] =
-    "usage: agentix-sim [--seed S | --seeds A-B | --minutes M | --replay TAPE]\n"
-    "                   [--steps N] [--twice] [--script] [--no-shrink] [--out FOLDER]\n"
+    "usage: agentix-sim [--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE]\n"
+    "                   [--steps N] [--twice] [--script] [--no-shrink] [--stop] [--out FOLDER]\n"
     "  --seed S       one run\n"
     "  --seeds A-B    a run for each\n"
-    "  --minutes M    runs of seeds that were not run before, for so long; 0: for ever\n"
+    "  --minutes M    runs of seeds that were not run before, for so much CPU time; 0: for ever\n"
+    "  --seconds S    runs of the seeds from 1 on, for so much CPU time\n"
     "  --replay TAPE  the run that a failure has left\n"
     "  --steps N      passes of a run before the faults cease (2000)\n"
     "  --twice        each run a second time, from its tape: both must be the same\n"
     "  --script       say what happens\n"
     "  --no-shrink    leave the tape of a failure as it is\n"
+    "  --stop         the first failure is the last\n"
     "  --out FOLDER   where failures are left (.)\n";
 
-static double seconds_now(void)
+/* Of this process: a busy machine makes no run shorter. */
+static double cpu_seconds(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)clock() / CLOCKS_PER_SEC;
 }
 
 static void count(struct tally *tally, const struct sim *sim)
@@ -142,13 +143,19 @@ static void run_replay(struct sim *sim, struct tape *tape, const struct request 
     count(tally, sim);
 }
 
-static void run_minutes(struct sim *sim, struct tape *tape, const struct request *request,
-                        struct tally *tally)
+static bool goes_on(const struct request *request, const struct tally *tally)
 {
-    double end_s = seconds_now() + 60.0 * (double)request->minutes;
-    uint64_t seed = (uint64_t)time(NULL) << 20;
-    while (request->minutes == 0 || seconds_now() < end_s) {
-        run_seed(sim, tape, request, tally, ++seed);
+    return !request->stops || tally->failures == 0;
+}
+
+static void run_seeds(struct sim *sim, struct tape *tape, const struct request *request,
+                      struct tally *tally)
+{
+    for (uint64_t seed = request->first; seed <= request->last && goes_on(request, tally); seed++) {
+        if (request->seconds > 0 && cpu_seconds() >= (double)request->seconds) {
+            return;
+        }
+        run_seed(sim, tape, request, tally, seed);
     }
 }
 
@@ -157,8 +164,9 @@ static bool parse_word(struct request *request, const char *word)
     request->twice = request->twice || strcmp(word, "--twice") == 0;
     request->reads_along = request->reads_along || strcmp(word, "--script") == 0;
     request->shrinks = request->shrinks && strcmp(word, "--no-shrink") != 0;
+    request->stops = request->stops || strcmp(word, "--stop") == 0;
     return strcmp(word, "--twice") == 0 || strcmp(word, "--script") == 0 ||
-           strcmp(word, "--no-shrink") == 0;
+           strcmp(word, "--no-shrink") == 0 || strcmp(word, "--stop") == 0;
 }
 
 static bool parse_pair(struct request *request, const char *word, const char *value)
@@ -167,7 +175,6 @@ static bool parse_pair(struct request *request, const char *word, const char *va
     uint64_t number = strtoull(value, &end, 10);
     if (strcmp(word, "--replay") == 0) {
         request->replay = value;
-        request->last = 0;
     } else if (strcmp(word, "--out") == 0) {
         request->out = value;
     } else if (strcmp(word, "--seeds") == 0 && *end == '-') {
@@ -178,8 +185,12 @@ static bool parse_pair(struct request *request, const char *word, const char *va
     } else if (strcmp(word, "--steps") == 0) {
         request->steps = number;
     } else if (strcmp(word, "--minutes") == 0) {
-        request->minutes = number;
-        request->last = 0;
+        request->seconds = 60 * number;
+        request->first = (uint64_t)time(NULL) << 20;
+        request->last = UINT64_MAX;
+    } else if (strcmp(word, "--seconds") == 0) {
+        request->seconds = number;
+        request->last = UINT64_MAX;
     } else {
         return false;
     }
@@ -202,13 +213,13 @@ static bool parse(struct request *request, int count, char **words)
 
 static void print_tally(const struct tally *tally)
 {
+    double cpu_s = cpu_seconds();
     printf("%llu runs, %llu failed: %llu passes, %llu steps, %llu tokens, %llu faults, "
-           "%.1f virtual hours; %.0f passes in a second of CPU time\n",
+           "%.1f virtual hours; %.1f s of CPU, %.0f passes in each\n",
            (unsigned long long)tally->seeds, (unsigned long long)tally->failures,
            (unsigned long long)tally->passes, (unsigned long long)tally->engine_steps,
            (unsigned long long)tally->tokens, (unsigned long long)tally->faults,
-           (double)tally->virtual_us / 3.6e9,
-           (double)tally->passes / ((double)clock() / CLOCKS_PER_SEC));
+           (double)tally->virtual_us / 3.6e9, cpu_s, (double)tally->passes / cpu_s);
 }
 
 int main(int count, char **words)
@@ -226,11 +237,8 @@ int main(int count, char **words)
     sim->script = request.reads_along ? stdout : NULL;
     if (request.replay != NULL) {
         run_replay(sim, &tape, &request, &tally);
-    } else if (request.last == 0) {
-        run_minutes(sim, &tape, &request, &tally);
-    }
-    for (uint64_t seed = request.first; seed <= request.last; seed++) {
-        run_seed(sim, &tape, &request, &tally, seed);
+    } else {
+        run_seeds(sim, &tape, &request, &tally);
     }
     print_tally(&tally);
     return tally.failures > 0 ? 1 : 0;

@@ -63,18 +63,47 @@ static uint32_t draw_prompt(struct sim *sim, uint32_t program, uint32_t *tokens)
     return count;
 }
 
+/* The call's last token ends it: is that EOS, or an id that its client has named? */
+static enum agx_finish finish_of(const struct sim *sim, const struct sim_call *call, uint32_t last)
+{
+    bool is_named = call->sampling.stop_ids_count > 0 && call->sampling.stop_ids[0] == last;
+    if (is_named) {
+        return AGX_FINISH_STOP_ID;
+    }
+    bool has_eos = sim->swarm.has_words && !call->ignores_eos;
+    return has_eos && last == sim_words()->info.eos_id ? AGX_FINISH_EOS : AGX_FINISH_LENGTH;
+}
+
+/* What an undisturbed engine says, and where it ends. */
 static void judge(struct sim *sim, struct sim_call *call)
 {
     static struct fake_engine engine;
     uint8_t id[CALL_PROGRAM_ID_BYTES];
+    struct call_sampling sampling = call->sampling;
     sim_program_id(call->program, id);
     engine.vocab_tokens = sim->limits.vocab_tokens;
     engine.salts[0] = sim_salt(sim, id);
+    if (sim->swarm.has_words && !call->ignores_eos) {
+        sampling.stop_ids[sampling.stop_ids_count++] = sim_words()->info.eos_id;
+    }
     call->expected = fake_engine_oracle(&engine, call->tokens, call->prompt_tokens,
-                                        call->max_tokens, &call->sampling);
-    uint32_t last = call->tokens[call->prompt_tokens + call->expected - 1];
-    call->finish = fake_engine_is_stop(&call->sampling, last) ? AGX_FINISH_STOP_ID
-                                                              : AGX_FINISH_LENGTH;
+                                        call->max_tokens, &sampling);
+    call->finish = finish_of(sim, call, call->tokens[call->prompt_tokens + call->expected - 1]);
+    uint32_t stop_tokens = sim_words_stop_tokens(call);
+    if (stop_tokens > 0) {
+        call->expected = stop_tokens;
+        call->finish = AGX_FINISH_STOP_TEXT;
+    }
+}
+
+static void draw_words(struct sim *sim, struct sim_call *call)
+{
+    call->wants_text = sim_choose(sim, 2) == 1;
+    call->ignores_eos = sim_choose(sim, 2) == 1;
+    sim_words_stops(sim, call);
+    if (sim_choose(sim, 4) == 3) {
+        sim_words_prompt(sim, call);
+    }
 }
 
 struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
@@ -87,7 +116,12 @@ struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
     call->client = client;
     call->call_id = draw_call_id(sim, client);
     call->program = sim_choose(sim, sim->swarm.programs);
-    call->prompt_tokens = draw_prompt(sim, call->program, call->tokens);
+    if (sim->swarm.has_words) {
+        draw_words(sim, call);
+    }
+    if (!call->is_text) {
+        call->prompt_tokens = draw_prompt(sim, call->program, call->tokens);
+    }
     call->max_tokens = sim_between(sim, 1, sim->limits.context_tokens - call->prompt_tokens);
     call->sampling.seed = ++sim->calls_number;
     if (sim_choose(sim, 3) == 2) {
@@ -157,6 +191,10 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
                     (unsigned long long)call->sampling.seed, index, event->tokens[i],
                     call->tokens[call->prompt_tokens + index]);
     }
+    SIM_REQUIRE(sim, call->text_bytes + event->text_bytes <= SIM_TEXT_BYTES, INVARIANT_TEXT,
+                "call %llu: too much text", (unsigned long long)call->sampling.seed);
+    memcpy(call->text + call->text_bytes, event->text, event->text_bytes);
+    call->text_bytes += event->text_bytes;
     SIM_REQUIRE(sim, event->queue < sim->loop.sched.settings.queues, INVARIANT_ANSWER,
                 "queue %u", event->queue);
 }
@@ -193,6 +231,17 @@ static void check_end(struct sim *sim, const struct sim_call *call, const struct
     }
 }
 
+/* However it ended, its text is that of its tokens. */
+static void check_text(struct sim *sim, const struct sim_call *call)
+{
+    char wanted[SIM_TEXT_BYTES];
+    uint32_t bytes = call->wants_text ? sim_words_text(call, wanted) : 0;
+    SIM_REQUIRE(sim, bytes == call->text_bytes && memcmp(wanted, call->text, bytes) == 0,
+                INVARIANT_TEXT, "call %llu: its text is '%.*s', not '%.*s'",
+                (unsigned long long)call->sampling.seed, (int)call->text_bytes, call->text,
+                (int)bytes, wanted);
+}
+
 static void remember(struct sim *sim, const struct sim_call *call)
 {
     struct sim_program *past = &sim->programs[call->program];
@@ -215,6 +264,7 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
                 (unsigned long long)call->sampling.seed, (unsigned long long)event->wait_us,
                 (unsigned long long)event->service_us, (unsigned long long)event->total_us);
     check_end(sim, call, event);
+    check_text(sim, call);
     if (event->finish == AGX_FINISH_FAILED) {
         discourage(sim, client);
     }
@@ -228,7 +278,7 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
            (code == status_wire(STATUS_BUSY_CALLS_OF_CONN) &&
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&
-            sim->swarm.programs > sim->limits.programs) ||
+            (sim->swarm.programs > sim->limits.programs || sim->swarm.hostiles > 0)) ||
            (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain);
 }
 

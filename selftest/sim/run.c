@@ -188,13 +188,14 @@ static void boot(struct sim *sim)
 {
     swarm_draw(sim);
     take_memory(sim);
-    sim->vocab.info.tokens = sim->limits.vocab_tokens;
-    sim->vocab.info.bos_id = sim->vocab.info.eos_id = GGUF_NO_TOKEN;
-    sim->vocab.info.unk_id = sim->vocab.info.eot_id = GGUF_NO_TOKEN;
+    sim->wordless.info = (struct gguf_vocab_info){
+        .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
+        .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
     sim_world_init(sim);
     sim_sockets_init(sim);
     const struct loop_settings settings = {
-        .options = &sim->options, .limits = &sim->limits, .vocab = &sim->vocab,
+        .options = &sim->options, .limits = &sim->limits,
+        .vocab = sim->swarm.has_words ? sim_words() : &sim->wordless,
         .model_name = "simulated", .step = sim->step,
         .drain_us = sim->options.limits_drain.number,
     };

@@ -34,6 +34,8 @@
 #define SIM_RING_BYTES      (64u << 10)
 #define SIM_CALLS_MAX       64
 #define SIM_CONTEXT_MAX     192
+#define SIM_PROMPT_BYTES    64
+#define SIM_TEXT_BYTES      2048        /* of a call's tokens, replacements included */
 #define SIM_PROGRAMS_MAX    16
 #define SIM_BLOCKS_MAX      4096
 #define SIM_BLOCK_TOKENS    32
@@ -107,11 +109,10 @@ struct sim_lockstep {
 
 /* ---- clients.c, oracle.c --------------------------------------------------------------------- */
 
-enum sim_client_kind { SIM_CLIENT_MODEL, SIM_CLIENT_SLOPPY, SIM_CLIENT_HOSTILE };
 enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
 
 struct sim_client {
-    enum sim_client_kind kind;
+    bool is_hostile;                /* hostile.c */
     enum sim_client_state state;
     uint32_t peer;
     struct agx agx;
@@ -137,7 +138,13 @@ struct sim_call {
     uint32_t prompt_tokens, max_tokens, received, expected;
     enum agx_finish finish;         /* that the oracle expects */
     struct call_sampling sampling;
+    bool wants_text, is_text;       /* is_text: the prompt */
+    bool ignores_eos;
+    uint32_t stops_count, prompt_text_bytes, text_bytes;
+    const char *stops[CALL_STOP_TEXTS_MAX];
     uint32_t tokens[SIM_CONTEXT_MAX];   /* the prompt, then what must come */
+    char prompt_text[SIM_PROMPT_BYTES];
+    char text[SIM_TEXT_BYTES];      /* that has come */
 };
 
 struct sim_program {                /* what its last call leaves for the next one's prompt */
@@ -173,7 +180,7 @@ struct sim {
     /* the appliance */
     struct options options;
     struct limits limits;
-    struct vocab vocab;
+    struct vocab wordless;          /* a vocabulary without texts; else it is words.c's */
     struct arena arena;
     struct step step;
     struct loop loop;
@@ -255,6 +262,14 @@ void sim_clients_wake(struct sim *sim, uint32_t client);
 bool sim_clients_are_done(const struct sim *sim);
 void sim_clients_leave(struct sim *sim);
 
+uint8_t *sim_session_buffer(uint32_t client);   /* [AGX_BUFFER_BYTES_MIN] */
+
+/* hostile.c */
+void sim_hostile_begin(uint32_t client);
+void sim_hostile_greet(uint32_t client);
+void sim_hostile_act(struct sim *sim, uint32_t client);
+void sim_hostile_read(struct sim *sim, uint32_t client);
+
 /* oracle.c */
 void sim_program_id(uint32_t program, uint8_t *id);
 /* A new call of the client, filled and judged; NULL: no room. */
@@ -265,6 +280,15 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
 void sim_oracle_lost(struct sim *sim, uint32_t client);
 /* The engine has spoilt the row of this call. */
 void sim_oracle_excuse(struct sim *sim, uint64_t seed, enum status status);
+
+/* words.c */
+const struct vocab *sim_words(void);
+void sim_words_prompt(struct sim *sim, struct sim_call *call);
+void sim_words_stops(struct sim *sim, struct sim_call *call);
+/* How many tokens make the first stop string complete; 0: none does. */
+uint32_t sim_words_stop_tokens(const struct sim_call *call);
+/* What the tokens that were received say; returns its bytes. */
+uint32_t sim_words_text(const struct sim_call *call, char *text);
 
 /* run.c */
 enum sim_outcome { SIM_CLEAN, SIM_FAILED };

@@ -141,6 +141,7 @@ static void draw_world(struct sim *sim)
     struct swarm *swarm = &sim->swarm;
     uint32_t most = sim->limits.connections + 4;
     swarm->clients = sim_between(sim, 1, most < SIM_CLIENTS_MAX ? most : SIM_CLIENTS_MAX);
+    swarm->hostiles = sim_choose(sim, 3) == 2 ? sim_between(sim, 1, swarm->clients) : 0;
     swarm->programs = sim_between(sim, 1, SIM_PROGRAMS_MAX);
     swarm->excuses_all = swarm->excuses_all || swarm->rate[SIM_FAULT_LATE] > 0 ||
                          swarm->rate[SIM_FAULT_AGAIN] > 0;
@@ -153,8 +154,9 @@ static void draw_world(struct sim *sim)
         swarm->action_weights[i] = (i == 0) + sim_choose(sim, i == 0 ? 32 : 4);
     }
     swarm->appetite = small(sim, 1, 12);
-    sim_say(sim, "%u clients, %u programs, sockets of %u bytes, rounds up to %llu us, "
-                 "clients think up to %llu us", swarm->clients, swarm->programs,
+    sim_say(sim, "%u clients, %u of them hostile, %u programs", swarm->clients, swarm->hostiles,
+            swarm->programs);
+    sim_say(sim, "sockets of %u bytes, rounds up to %llu us, clients think up to %llu us",
             swarm->ring_bytes, (unsigned long long)swarm->round_us_max,
             (unsigned long long)swarm->think_us_max);
 }
@@ -163,7 +165,9 @@ void swarm_draw(struct sim *sim)
 {
     struct config_error error;
     config_defaults(&sim->options);
-    sim->swarm.vocab_tokens = sim_between(sim, 6, 200);
+    sim->swarm.has_words = sim_choose(sim, 2) == 1;
+    sim->swarm.vocab_tokens =
+        sim->swarm.has_words ? sim_words()->info.tokens : sim_between(sim, 6, 200);
     uint32_t context_tokens = draw_limits(sim);
     draw_sched(sim);
     draw_kv(sim, context_tokens);

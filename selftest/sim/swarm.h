@@ -17,7 +17,9 @@ enum sim_fault {
 
 struct swarm {
     uint32_t rate[SIM_FAULTS];      /* one time in so many; 0: never */
+    uint32_t hostiles;              /* so many of the clients */
     uint32_t clients, programs, descriptors, ring_bytes;
+    bool has_words;
     uint32_t vocab_tokens;
     uint64_t round_us_max, think_us_max;
     bool ends_by_drain;
