@@ -48,7 +48,8 @@ LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools
 LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
 LAB_LIB  := $(O)/liblab.a
 # Nor has the simulator.
-SIM_SRC  := $(wildcard selftest/sim/*.c) $(addprefix selftest/fake/,fake_engine.c naive_sched.c gguf_file.c)
+SIM_SRC  := $(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c selftest/fake/naive_sched.c \
+            selftest/fake/gguf_file.c
 SIM_OBJ  := $(SIM_SRC:%.c=$(O)/%.o)
 LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.

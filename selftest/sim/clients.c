@@ -52,7 +52,7 @@ void sim_clients_init(struct sim *sim)
 
 /* ---- a connection ---------------------------------------------------------------------------- */
 
-static void connect(struct sim *sim, uint32_t index)
+void sim_client_connect(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     uint32_t peer = sim_connect(sim, sim_choose(sim, 2) == 0 ? SIM_LISTENER_UNIX
@@ -79,7 +79,7 @@ static void connect(struct sim *sim, uint32_t index)
     SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_WORLD, "no room for HELLO");
 }
 
-static void part(struct sim *sim, uint32_t index)
+void sim_client_part(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     sim_oracle_lost(sim, index);
@@ -102,7 +102,7 @@ static void broken(struct sim *sim, uint32_t index, enum agx_result why)
                 "client %u: %s", index, agx_result_text(why));
     SIM_REQUIRE(sim, is_refusal || is_deadline, INVARIANT_ANSWER, "client %u: %s: %s", index,
                 agx_result_text(why), agx_fault(&client->agx)->text);
-    part(sim, index);
+    sim_client_part(sim, index);
 }
 
 static void gone(struct sim *sim, uint32_t index)
@@ -111,7 +111,7 @@ static void gone(struct sim *sim, uint32_t index)
     sim_say(sim, "client %u: the connection is gone", index);
     SIM_REQUIRE(sim, client->excused || client->state == SIM_GREETING || sim->orders.drain,
                 INVARIANT_CLOSE, "client %u, which did nothing wrong, was disconnected", index);
-    part(sim, index);
+    sim_client_part(sim, index);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -199,13 +199,9 @@ static struct agx_call frame_of(struct sim *sim, const struct sim_call *call)
     return frame;
 }
 
-static void start_call(struct sim *sim, uint32_t index)
+void sim_client_call(struct sim *sim, struct sim_call *call)
 {
-    struct sim_client *client = client_at(sim, index);
-    struct sim_call *call = sim_call_begin(sim, index);
-    if (call == NULL || client->calls_open >= AGX_CALLS_MAX) {
-        return;
-    }
+    struct sim_client *client = client_at(sim, call->client);
     struct agx_call frame = frame_of(sim, call);
     enum agx_result result = agx_session_call(&client->agx, &frame);
     SIM_REQUIRE(sim, result == AGX_OK || result == AGX_AGAIN, INVARIANT_WORLD, "SDK: %s",
@@ -213,9 +209,17 @@ static void start_call(struct sim *sim, uint32_t index)
     call->in_use = result == AGX_OK;
     client->calls_open += call->in_use;
     sim_say(sim, "client %u: call %llu of program %u: %u prompt tokens, %u expected of %u, "
-                 "deadline %llu us", index, (unsigned long long)call->sampling.seed, call->program,
-            call->prompt_tokens, call->expected, call->max_tokens,
+                 "deadline %llu us", call->client, (unsigned long long)call->sampling.seed,
+            call->program, call->prompt_tokens, call->expected, call->max_tokens,
             (unsigned long long)call->deadline_us);
+}
+
+static void start_call(struct sim *sim, uint32_t index)
+{
+    struct sim_call *call = sim_call_begin(sim, index);
+    if (call != NULL && client_at(sim, index)->calls_open < AGX_CALLS_MAX) {
+        sim_client_call(sim, call);
+    }
 }
 
 static void start_calls(struct sim *sim, uint32_t index, uint32_t count)
@@ -227,7 +231,7 @@ static void start_calls(struct sim *sim, uint32_t index, uint32_t count)
     }
 }
 
-static void cancel_call(struct sim *sim, uint32_t index)
+void sim_client_cancel(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     uint32_t first = sim_choose(sim, SIM_CALLS_MAX);
@@ -292,7 +296,7 @@ static void act(struct sim *sim, uint32_t index)
         start_calls(sim, index, sim_choose(sim, 12));
         break;
     case ACTION_CANCEL:
-        cancel_call(sim, index);
+        sim_client_cancel(sim, index);
         break;
     case ACTION_PING:
         ping(sim, index);
@@ -315,13 +319,13 @@ static bool misbehave(struct sim *sim, uint32_t index)
     struct sim_client *client = client_at(sim, index);
     if (sim_fault(sim, SIM_FAULT_LEAVE)) {
         sim_say(sim, "client %u leaves with %u calls open", index, client->calls_open);
-        part(sim, index);
+        sim_client_part(sim, index);
         return false;
     }
     if (sim_fault(sim, SIM_FAULT_RESET)) {
         sim_say(sim, "client %u: its connection is reset", index);
         sim_reset(sim, client->peer);
-        part(sim, index);
+        sim_client_part(sim, index);
         return false;
     }
     if (!sim->peers[client->peer].finished && sim_fault(sim, SIM_FAULT_FINISH)) {
@@ -338,6 +342,13 @@ static bool misbehave(struct sim *sim, uint32_t index)
     return true;
 }
 
+bool sim_client_exchange(struct sim *sim, uint32_t index)
+{
+    write_bytes(sim, index);
+    bool reads = sim->calm || sim->now_us >= client_at(sim, index)->stalled_until_us;
+    return !reads || read_bytes(sim, index);
+}
+
 /* Who has said that it will send no more does not, and nobody asks much more than is answered. */
 static bool may_act(const struct sim *sim, const struct sim_client *client)
 {
@@ -350,14 +361,14 @@ static void take_hostile_turn(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     if (sim->calm) {
-        part(sim, index);
+        sim_client_part(sim, index);
         return;
     }
     if (sim->now_us >= client->stalled_until_us) {
         sim_hostile_read(sim, index);
     }
     if (sim_is_over(sim, client->peer)) {
-        part(sim, index);
+        sim_client_part(sim, index);
     } else if (misbehave(sim, index) && !sim->peers[client->peer].finished) {
         sim_hostile_act(sim, index);
     }
@@ -368,7 +379,7 @@ static void take_turn(struct sim *sim, uint32_t index)
     struct sim_client *client = client_at(sim, index);
     if (client->state == SIM_AWAY) {
         if (!sim->calm && sim->now_us >= client->stalled_until_us) {
-            connect(sim, index);
+            sim_client_connect(sim, index);
         }
         return;
     }
@@ -376,9 +387,7 @@ static void take_turn(struct sim *sim, uint32_t index)
         take_hostile_turn(sim, index);
         return;
     }
-    write_bytes(sim, index);
-    bool reads = sim->calm || sim->now_us >= client->stalled_until_us;
-    if (reads && !read_bytes(sim, index)) {
+    if (!sim_client_exchange(sim, index)) {
         return;
     }
     if (sim->calm || !misbehave(sim, index) || !may_act(sim, client)) {
@@ -446,7 +455,7 @@ void sim_clients_leave(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->swarm.clients; i++) {
         if (sim->clients[i].state != SIM_AWAY) {
-            part(sim, i);
+            sim_client_part(sim, i);
         }
     }
 }

@@ -15,6 +15,7 @@
 #define START_US_MAX    (2 * SIM_SECOND_US)     /* a new worker reads nothing: weights are there */
 #define KILLED_US_MAX   (30 * SIM_SECOND_US)    /* until somebody ends a worker that hangs */
 #define SLOW_FACTOR     100
+#define NEVER_US        (UINT64_MAX / 4)
 #define POISON          UINT64_C(0xdead4b1dead4b1de)
 
 static uint64_t *kv_of(struct sim *sim, uint32_t block)
@@ -50,6 +51,7 @@ void sim_engine_init(struct sim *sim)
         .blocks = sim->limits.kv_blocks + sim->limits.kv_host_blocks,
         .block_tokens = sim->limits.kv_block_tokens, .vocab_tokens = sim->limits.vocab_tokens};
     engine->heartbeat = 0;
+    engine->by_hand = false;
     start(sim);
 }
 
@@ -87,9 +89,20 @@ static void check_penalty(struct sim *sim, const struct step_row *row, const str
                 INVARIANT_TOKENS, "row of call %u: its history is not the call's", row->call);
 }
 
+/* A move fills what somebody wants filled. */
+static void check_moves(struct sim *sim)
+{
+    for (uint32_t i = 0; i < step_header(&sim->step)->moves_count; i++) {
+        const struct step_move *move = &step_moves(&sim->step)[i];
+        SIM_REQUIRE(sim, sim->loop.kv.blocks[move->to].state != KVMEM_FREE, INVARIANT_KV,
+                    "a move fills block %u, which is free", move->to);
+    }
+}
+
 static void check_rows(struct sim *sim)
 {
     const struct step_header *header = step_header(&sim->step);
+    check_moves(sim);
     for (uint32_t i = 0; i < header->rows_count; i++) {
         const struct step_row *row = step_row(&sim->step, i);
         const struct call *call = &sim->loop.calls.calls[row->call];
@@ -146,6 +159,9 @@ static uint64_t hash_record(const struct sim *sim)
 
 static uint64_t draw_round_us(struct sim *sim)
 {
+    if (sim->engine.by_hand) {
+        return NEVER_US;
+    }
     uint64_t round_us = 1 + sim_time(sim, sim->swarm.round_us_max);
     return sim_fault(sim, SIM_FAULT_SLOW) ? round_us * SLOW_FACTOR : round_us;
 }
@@ -267,6 +283,27 @@ uint64_t sim_engine_next_us(const struct sim *sim)
     bool waits = worker == SIM_WORKER_IDLE || worker == SIM_WORKER_DONE ||
                  worker == SIM_WORKER_DIED;
     return waits ? UINT64_MAX : sim->engine.due_us;
+}
+
+void sim_engine_by_hand(struct sim *sim, bool by_hand)
+{
+    sim->engine.by_hand = by_hand;
+    if (!by_hand) {
+        sim->engine.round_us = 1;
+        sim_engine_round(sim);
+    }
+}
+
+void sim_engine_round(struct sim *sim)
+{
+    if (sim->engine.worker == SIM_WORKER_RUNS) {
+        sim->engine.due_us = sim->now_us;
+    }
+}
+
+void sim_engine_kill(struct sim *sim)
+{
+    die(sim);
 }
 
 static enum world_engine poll(struct sim *sim)

@@ -12,6 +12,8 @@
 #include "kvmem/block.h"
 #include "selftest/sim/sim.h"
 
+#define SILENCE_US_MAX (2 * SIM_SECOND_US)
+
 static void check_blocks(struct sim *sim);
 static void check_isolation(struct sim *sim);
 static void check_calls(struct sim *sim);
@@ -24,6 +26,7 @@ static void check_contents(struct sim *sim);
 static void check_starvation(struct sim *sim);
 static void check_orphans(struct sim *sim);
 static void check_news(struct sim *sim);
+static void check_health(struct sim *sim);
 
 enum when { WHEN_IT_HAPPENS, EACH_PASS, NOW_AND_THEN };
 
@@ -71,7 +74,8 @@ static const struct invariant_row {
                          NULL},
     [INVARIANT_ANSWER] = {"every answer was asked for, and says what is so (oracle.c)",
                           WHEN_IT_HAPPENS, NULL},
-    [INVARIANT_HEALTH] = {"who makes no progress is not ready (health.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_HEALTH] = {"the appliance is not ready when its worker has been silent for two "
+                          "seconds, or is away", EACH_PASS, check_health},
     [INVARIANT_DETERMINISM] = {"the same tape gives the same run (main.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_CRASH] = {"no signal (run.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_HANG] = {"every pass ends (run.c)", WHEN_IT_HAPPENS, NULL},
@@ -314,6 +318,26 @@ static void check_deadlines(struct sim *sim)
     }
 }
 
+/* ---- health ---------------------------------------------------------------------------------- */
+
+static void check_health(struct sim *sim)
+{
+    struct health health;
+    struct invariants_memory *memory = &sim->memory;
+    uint64_t now_us = sim->loop.now_us;
+    if (memory->heartbeat != sim->engine.heartbeat || !sim->loop.serving) {
+        memory->heartbeat = sim->engine.heartbeat;
+        memory->beat_us = now_us;
+    }
+    bool is_away = sim->loop.engine == WORLD_ENGINE_DOWN;
+    if (!is_away && now_us - memory->beat_us <= SILENCE_US_MAX) {
+        return;
+    }
+    loop_health(&sim->loop, &sim->orders, &health);
+    SIM_REQUIRE(sim, health.state != HEALTH_READY, INVARIANT_HEALTH,
+                "ready, and the worker %s", is_away ? "is away" : "is silent");
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static void check_bounded(struct sim *sim)
@@ -356,19 +380,25 @@ static void require_pool(struct sim *sim, const char *name, uint64_t now, uint64
                 (unsigned long long)now, (unsigned long long)at_boot);
 }
 
-void invariants_check_quiet(struct sim *sim)
+void invariants_check_done(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
     require_pool(sim, "free call slots", loop->calls.free_count, loop->calls.count);
     require_pool(sim, "open calls", loop->sched.open_calls, 0);
     require_pool(sim, "calls with blocks", loop->sched.resident_calls, 0);
+    require_pool(sim, "device blocks of calls", kvmem_owned(&loop->kv), 0);
     require_pool(sim, "calls with a deadline", loop->sched.deadlines_count, 0);
-    require_pool(sim, "programs", loop->sched.programs_count, 0);
     require_pool(sim, "connections", loop->net.open_count, 0);
-    require_pool(sim, "free device blocks", kvmem_free(&loop->kv), loop->kv.device.count);
-    require_pool(sim, "host blocks in use", kvmem_host_used(&loop->kv), 0);
     require_pool(sim, "open handles", sim_handles_open(sim), 0);
     require_pool(sim, "commands", ring_count(&loop->exchange.inbox_ring), 0);
     require_pool(sim, "answers", ring_count(&loop->exchange.outbox_ring), 0);
     require_pool(sim, "news", ring_count(&loop->exchange.emit_ring), 0);
+}
+
+void invariants_check_quiet(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    require_pool(sim, "programs", loop->sched.programs_count, 0);
+    require_pool(sim, "free device blocks", kvmem_free(&loop->kv), loop->kv.device.count);
+    require_pool(sim, "host blocks in use", kvmem_host_used(&loop->kv), 0);
 }

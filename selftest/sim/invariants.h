@@ -28,6 +28,7 @@ struct sim_failure {
 
 struct invariants_memory {          /* what the last look saw */
     uint64_t arena_bytes;
+    uint64_t heartbeat, beat_us;    /* the worker's last sign of life, and when */
 };
 
 const char *invariant_text(enum invariant invariant);
@@ -37,5 +38,7 @@ struct sim;
 void invariants_check(struct sim *sim);
 /* Now and then; O(everything). */
 void invariants_audit(struct sim *sim);
-/* When everything has come to its end: every pool is as it was at boot. */
+/* When everybody has left: nothing is open any more. */
+void invariants_check_done(struct sim *sim);
+/* And when there is nothing left to be remembered: every pool is as it was at boot. */
 void invariants_check_quiet(struct sim *sim);

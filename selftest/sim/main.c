@@ -12,10 +12,11 @@
 
 #include "selftest/sim/sim.h"
 
-#define STEPS_DEFAULT 2000
+#define STEPS_DEFAULT     2000
+#define OPPORTUNITIES_MAX 24            /* of a fault in a scenario that are tried */
 
 struct request {
-    uint64_t first, last, steps, seconds;
+    uint64_t first, last, steps, seconds, depth, scenarios;
     const char *replay, *out;
     bool twice, reads_along, shrinks, stops;
 };
@@ -25,13 +26,16 @@ struct tally {
 };
 
 static const char usage[] =
-    "usage: agentix-sim [--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE]\n"
+    "usage: agentix-sim [--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
+    "                    | --exhaust D | --nth-fault S]\n"
     "                   [--steps N] [--twice] [--script] [--no-shrink] [--stop] [--out FOLDER]\n"
     "  --seed S       one run\n"
     "  --seeds A-B    a run for each\n"
     "  --minutes M    runs of seeds that were not run before, for so much CPU time; 0: for ever\n"
     "  --seconds S    runs of the seeds from 1 on, for so much CPU time\n"
     "  --replay TAPE  the run that a failure has left\n"
+    "  --exhaust D    every order of D events, in small worlds\n"
+    "  --nth-fault S  each fault at each of its first opportunities, in S scenarios\n"
     "  --steps N      passes of a run before the faults cease (2000)\n"
     "  --twice        each run a second time, from its tape: both must be the same\n"
     "  --script       say what happens\n"
@@ -143,6 +147,27 @@ static void run_replay(struct sim *sim, struct tape *tape, const struct request 
     count(tally, sim);
 }
 
+static void run_exhaust(struct sim *sim, struct tape *tape, const struct request *request,
+                        struct tally *tally)
+{
+    uint32_t depth = request->depth < TAPE_DIGITS_MAX ? (uint32_t)request->depth : TAPE_DIGITS_MAX;
+    tally->seeds = sim_exhaust(sim, tape, depth);
+    if (tally->seeds == 0) {
+        tally->failures++;
+        tell(sim, "small world", 0);
+    }
+}
+
+static void run_nth_faults(struct sim *sim, struct tape *tape, const struct request *request,
+                           struct tally *tally)
+{
+    tally->seeds = sim_nth_faults(sim, tape, (uint32_t)request->scenarios, OPPORTUNITIES_MAX);
+    if (tally->seeds == 0) {
+        tally->failures++;
+        tell(sim, "scenario", 0);
+    }
+}
+
 static bool goes_on(const struct request *request, const struct tally *tally)
 {
     return !request->stops || tally->failures == 0;
@@ -182,6 +207,10 @@ static bool parse_pair(struct request *request, const char *word, const char *va
         request->last = strtoull(end + 1, &end, 10);
     } else if (strcmp(word, "--seed") == 0) {
         request->first = request->last = number;
+    } else if (strcmp(word, "--nth-fault") == 0) {
+        request->scenarios = number;
+    } else if (strcmp(word, "--exhaust") == 0) {
+        request->depth = number;
     } else if (strcmp(word, "--steps") == 0) {
         request->steps = number;
     } else if (strcmp(word, "--minutes") == 0) {
@@ -237,6 +266,10 @@ int main(int count, char **words)
     sim->script = request.reads_along ? stdout : NULL;
     if (request.replay != NULL) {
         run_replay(sim, &tape, &request, &tally);
+    } else if (request.scenarios > 0) {
+        run_nth_faults(sim, &tape, &request, &tally);
+    } else if (request.depth > 0) {
+        run_exhaust(sim, &tape, &request, &tally);
     } else {
         run_seeds(sim, &tape, &request, &tally);
     }

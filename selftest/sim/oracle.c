@@ -41,6 +41,11 @@ static uint64_t draw_call_id(struct sim *sim, uint32_t client)
     return id;
 }
 
+static uint32_t theme_token(const struct sim *sim, uint32_t theme, uint32_t index)
+{
+    return (theme * 7 + index * (index + theme)) % sim->limits.vocab_tokens;
+}
+
 /* Prompts begin alike: with one of a few themes, or with what the program's last call said. */
 static uint32_t draw_prompt(struct sim *sim, uint32_t program, uint32_t *tokens)
 {
@@ -58,7 +63,7 @@ static uint32_t draw_prompt(struct sim *sim, uint32_t program, uint32_t *tokens)
     uint32_t theme = sim_choose(sim, THEMES);
     count = sim_between(sim, 1, most);
     for (uint32_t i = 0; i < count; i++) {
-        tokens[i] = (theme * 7 + i * (i + theme)) % sim->limits.vocab_tokens;
+        tokens[i] = theme_token(sim, theme, i);
     }
     return count;
 }
@@ -106,15 +111,43 @@ static void draw_words(struct sim *sim, struct sim_call *call)
     }
 }
 
-struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
+/* A blank one. */
+static struct sim_call *begin(struct sim *sim, uint32_t client)
 {
     struct sim_call *call = take(sim);
+    if (call != NULL) {
+        memset(call, 0, offsetof(struct sim_call, tokens));
+        call->client = client;
+        call->call_id = draw_call_id(sim, client);
+        call->sampling.seed = ++sim->calls_number;
+        call->sent_us = sim->loop.now_us;
+        call->others = sim->clients[client].calls_open;
+    }
+    return call;
+}
+
+struct sim_call *sim_call_plain(struct sim *sim, uint32_t client, const struct sim_call *like)
+{
+    struct sim_call *call = begin(sim, client);
+    if (call != NULL) {
+        call->program = like->program;
+        call->prompt_tokens = like->prompt_tokens;
+        call->max_tokens = like->max_tokens;
+        call->deadline_us = like->deadline_us;
+        for (uint32_t i = 0; i < call->prompt_tokens; i++) {
+            call->tokens[i] = theme_token(sim, 0, i);
+        }
+        judge(sim, call);
+    }
+    return call;
+}
+
+struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
+{
+    struct sim_call *call = begin(sim, client);
     if (call == NULL) {
         return NULL;
     }
-    memset(call, 0, offsetof(struct sim_call, tokens));
-    call->client = client;
-    call->call_id = draw_call_id(sim, client);
     call->program = sim_choose(sim, sim->swarm.programs);
     if (sim->swarm.has_words) {
         draw_words(sim, call);
@@ -123,14 +156,11 @@ struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
         call->prompt_tokens = draw_prompt(sim, call->program, call->tokens);
     }
     call->max_tokens = sim_between(sim, 1, sim->limits.context_tokens - call->prompt_tokens);
-    call->sampling.seed = ++sim->calls_number;
     if (sim_choose(sim, 3) == 2) {
         call->sampling.stop_ids_count = 1;
         call->sampling.stop_ids[0] = sim_choose(sim, sim->limits.vocab_tokens);
     }
     call->deadline_us = sim_choose(sim, 8) == 7 ? 1 + sim_time(sim, DEADLINE_US_MAX) : 0;
-    call->sent_us = sim->loop.now_us;
-    call->others = sim->clients[client].calls_open;
     judge(sim, call);
     return call;
 }

@@ -25,6 +25,7 @@
 #define CALM_PASSES_MAX  2000000
 #define CALM_US_MAX      (20000 * SIM_SECOND_US)
 #define QUIET_US_MAX     (4000 * SIM_SECOND_US)
+#define QUIET_PASSES_MAX 100000     /* five times what the loop's ticks need for that */
 #define PASS_CPU_S_MAX   20
 
 static struct sim *running;
@@ -98,7 +99,7 @@ static void set_alarm(long seconds)
 
 uint32_t sim_choose(struct sim *sim, uint32_t bound)
 {
-    return tape_choose(sim->tape, bound);
+    return sim->tape->mode == TAPE_COUNT ? 0 : tape_choose(sim->tape, bound);
 }
 
 uint32_t sim_between(struct sim *sim, uint32_t low, uint32_t high)
@@ -115,9 +116,23 @@ uint64_t sim_time(struct sim *sim, uint64_t bound_us)
     return time_us < bound_us ? time_us : bound_us;
 }
 
+static bool is_the_nth(struct sim *sim, enum sim_fault fault)
+{
+    struct sim_nth *nth = &sim->nth;
+    if (sim->calm || fault != nth->fault) {
+        return false;
+    }
+    nth->seen++;
+    return nth->seen == nth->at || (nth->for_ever && nth->seen > nth->at);
+}
+
+/* In a world that is exhausted (exhaust.c) nothing is chosen but by its driver. */
 bool sim_fault(struct sim *sim, enum sim_fault fault)
 {
     uint32_t rate = sim->swarm.rate[fault];
+    if (sim->nth.is_on) {
+        return is_the_nth(sim, fault);
+    }
     if (sim->calm || rate == 0 || sim_choose(sim, rate) != rate - 1 ||
         (sim->tape->faults_masked >> fault & 1) != 0) {
         return false;
@@ -161,9 +176,11 @@ static void clear(struct sim *sim)
 {
     uint8_t *base = sim->arena.base;
     FILE *script = sim->script;
+    struct sim_nth nth = sim->nth;
     memset(sim, 0, offsetof(struct sim, peers));
     sim->arena.base = base;
     sim->script = script;
+    sim->nth = nth;
 }
 
 /* Zeroed pages, whatever the run before has touched. */
@@ -184,9 +201,8 @@ static void take_memory(struct sim *sim)
     sim->step.base = arena_take(&sim->arena, 1, sim->step.layout.total_bytes);
 }
 
-static void boot(struct sim *sim)
+void sim_boot(struct sim *sim)
 {
-    swarm_draw(sim);
     take_memory(sim);
     sim->wordless.info = (struct gguf_vocab_info){
         .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
@@ -212,8 +228,7 @@ static void boot(struct sim *sim)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* False when the loop has ended. */
-static bool pass(struct sim *sim)
+bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     if (!sim->orders.engine_failed && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
@@ -236,19 +251,19 @@ static bool pass(struct sim *sim)
 static void run_wild(struct sim *sim)
 {
     while (sim->pass < sim->tape->steps) {
-        bool goes_on = pass(sim);
+        bool goes_on = sim_pass(sim);
         SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
     }
 }
 
-static void run_calm(struct sim *sim)
+void sim_run_calm(struct sim *sim)
 {
     uint64_t last_pass = sim->pass + CALM_PASSES_MAX, last_us = sim->now_us + CALM_US_MAX;
     sim_say(sim, "from here on there are no faults");
     sim->calm = true;
     sim->given_up_until_us = 0;
     while (!sim_clients_are_done(sim)) {
-        bool goes_on = pass(sim);
+        bool goes_on = sim_pass(sim);
         SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
         SIM_REQUIRE(sim, sim->pass < last_pass && sim->now_us < last_us, INVARIANT_QUIESCENCE,
                     "without faults some clients still wait after %llu s",
@@ -265,13 +280,14 @@ static bool is_quiet(const struct sim *sim)
 
 static void run_quiet(struct sim *sim)
 {
-    uint64_t last_us = sim->now_us + QUIET_US_MAX;
+    uint64_t last_us = sim->now_us + QUIET_US_MAX, last_pass = sim->pass + QUIET_PASSES_MAX;
     sim_say(sim, "everybody leaves");
     sim_clients_leave(sim);
-    while (!is_quiet(sim) && sim->now_us < last_us) {
-        (void)pass(sim);
+    while (!is_quiet(sim) && sim->now_us < last_us && sim->pass < last_pass) {
+        (void)sim_pass(sim);
     }
     invariants_audit(sim);
+    invariants_check_done(sim);
     invariants_check_quiet(sim);
 }
 
@@ -282,7 +298,7 @@ static void run_drain(struct sim *sim)
     sim->calm = true;
     sim->given_up_until_us = 0;
     sim->orders.drain = true;
-    while (pass(sim)) {
+    while (sim_pass(sim)) {
         SIM_REQUIRE(sim, sim->now_us < last_us, INVARIANT_QUIESCENCE, "the drain does not end");
     }
     invariants_audit(sim);
@@ -292,17 +308,18 @@ static void run_drain(struct sim *sim)
 
 static void run_all(struct sim *sim)
 {
-    boot(sim);
+    swarm_draw(sim);
+    sim_boot(sim);
     run_wild(sim);
     if (sim->swarm.ends_by_drain) {
         run_drain(sim);
     } else {
-        run_calm(sim);
+        sim_run_calm(sim);
         run_quiet(sim);
     }
 }
 
-enum sim_outcome sim_run(struct sim *sim, struct tape *tape)
+enum sim_outcome sim_run_body(struct sim *sim, struct tape *tape, void (*body)(struct sim *sim))
 {
     clear(sim);
     sim->tape = tape;
@@ -310,9 +327,14 @@ enum sim_outcome sim_run(struct sim *sim, struct tape *tape)
     running = sim;
     set_alarm(PASS_CPU_S_MAX);
     if (setjmp(sim->escape) == 0) {
-        run_all(sim);
+        body(sim);
     }
     set_alarm(0);
     running = NULL;
     return sim->failure.invariant == INVARIANT_NONE ? SIM_CLEAN : SIM_FAILED;
+}
+
+enum sim_outcome sim_run(struct sim *sim, struct tape *tape)
+{
+    return sim_run_body(sim, tape, run_all);
 }

@@ -87,6 +87,7 @@ struct sim_engine {
     enum sim_worker worker;
     uint64_t due_us;                /* of what comes next by itself */
     uint64_t round_us;
+    bool by_hand;                   /* rounds end by sim_engine_round() alone */
     uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
     uint64_t heartbeat;
     uint64_t record;                /* hash of what the core has written for the step in flight */
@@ -154,9 +155,16 @@ struct sim_program {                /* what its last call leaves for the next on
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+struct sim_nth {                    /* nth.c: one fault, in place of the swarm's */
+    bool is_on, for_ever;
+    enum sim_fault fault;
+    uint64_t at, seen;              /* opportunities: which one, and so far */
+};
+
 struct sim {
     struct tape *tape;
     FILE *script;                   /* NULL: nobody reads along */
+    struct sim_nth nth;
     /* the run */
     struct swarm swarm;
     bool calm;
@@ -244,6 +252,9 @@ uint64_t sim_engine_heartbeat(void *self);
 /* Lets what is due happen; true when the core is to be woken. */
 bool sim_engine_advance(struct sim *sim);
 uint64_t sim_engine_next_us(const struct sim *sim);
+void sim_engine_by_hand(struct sim *sim, bool by_hand);
+void sim_engine_round(struct sim *sim);
+void sim_engine_kill(struct sim *sim);
 uint64_t sim_salt(const struct sim *sim, const uint8_t *program_id);
 
 /* lockstep.c */
@@ -262,6 +273,13 @@ void sim_clients_wake(struct sim *sim, uint32_t client);
 bool sim_clients_are_done(const struct sim *sim);
 void sim_clients_leave(struct sim *sim);
 
+/* One thing that a client does, for whoever decides in its stead. */
+void sim_client_connect(struct sim *sim, uint32_t client);
+void sim_client_part(struct sim *sim, uint32_t client);
+void sim_client_call(struct sim *sim, struct sim_call *call);
+void sim_client_cancel(struct sim *sim, uint32_t client);
+/* Sends and reads; false when the connection has ended. */
+bool sim_client_exchange(struct sim *sim, uint32_t client);
 uint8_t *sim_session_buffer(uint32_t client);   /* [AGX_BUFFER_BYTES_MIN] */
 
 /* hostile.c */
@@ -274,6 +292,8 @@ void sim_hostile_read(struct sim *sim, uint32_t client);
 void sim_program_id(uint32_t program, uint8_t *id);
 /* A new call of the client, filled and judged; NULL: no room. */
 struct sim_call *sim_call_begin(struct sim *sim, uint32_t client);
+/* One with the program, counts and deadline of this one, and no other features. */
+struct sim_call *sim_call_plain(struct sim *sim, uint32_t client, const struct sim_call *like);
 struct sim_call *sim_call_find(struct sim *sim, uint32_t client, uint64_t call_id);
 void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *event);
 /* The connection is gone, and with it all calls of the client. */
@@ -295,6 +315,20 @@ enum sim_outcome { SIM_CLEAN, SIM_FAILED };
 struct sim *sim_new(void);
 /* One run from the beginning of the tape: tape->steps passes of phase 1. */
 enum sim_outcome sim_run(struct sim *sim, struct tape *tape);
+/* The same in parts, for exhaust.c: a run that does what `body` does, ... */
+enum sim_outcome sim_run_body(struct sim *sim, struct tape *tape, void (*body)(struct sim *sim));
+/* ... which sets options and limits, boots, makes passes (false: the loop has ended), ... */
+void sim_boot(struct sim *sim);
+bool sim_pass(struct sim *sim);
+/* ... and waits until nobody is owed anything. */
+void sim_run_calm(struct sim *sim);
+
+/* nth.c: each fault at each of its first opportunities, or `most` of them, in so many scenarios; how
+ * many runs, 0 after a failure. */
+uint64_t sim_nth_faults(struct sim *sim, struct tape *tape, uint32_t scenarios, uint32_t most);
+/* exhaust.c: every order of events up to this depth, in each of a few small worlds; how many runs,
+ * 0 after a failure, which is in sim->failure. */
+uint64_t sim_exhaust(struct sim *sim, struct tape *tape, uint32_t depth);
 
 /* shrink.c: the tape becomes the smallest one found that fails by the same invariant. */
 void sim_shrink(struct sim *sim, struct tape *tape);

@@ -20,19 +20,24 @@ const char *sim_fault_name(enum sim_fault fault)
     return names[fault];
 }
 
-__attribute__((format(printf, 2, 3)))
-static void set(struct sim *sim, const char *format, ...)
+void swarm_set(struct sim *sim, const char *assignment)
 {
-    char assignment[128];
     struct config_error error;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(assignment, sizeof assignment, format, arguments);
-    va_end(arguments);
     sim_say(sim, "set %s", assignment);
     if (config_set(&sim->options, assignment, &error) != STATUS_OK) {
         sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
     }
+}
+
+__attribute__((format(printf, 2, 3)))
+static void set(struct sim *sim, const char *format, ...)
+{
+    char assignment[128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(assignment, sizeof assignment, format, arguments);
+    va_end(arguments);
+    swarm_set(sim, assignment);
 }
 
 /* Small values are likelier: it is where pools end. */
@@ -143,7 +148,7 @@ static void draw_world(struct sim *sim)
     swarm->clients = sim_between(sim, 1, most < SIM_CLIENTS_MAX ? most : SIM_CLIENTS_MAX);
     swarm->hostiles = sim_choose(sim, 3) == 2 ? sim_between(sim, 1, swarm->clients) : 0;
     swarm->programs = sim_between(sim, 1, SIM_PROGRAMS_MAX);
-    swarm->excuses_all = swarm->excuses_all || swarm->rate[SIM_FAULT_LATE] > 0 ||
+    swarm->excuses_all = swarm->excuses_all || sim->nth.is_on || swarm->rate[SIM_FAULT_LATE] > 0 ||
                          swarm->rate[SIM_FAULT_AGAIN] > 0;
     swarm->descriptors = SIM_PEERS_MAX;
     swarm->ring_bytes = sim_choose(sim, 2) == 0 ? SIM_RING_BYTES : sim_between(sim, 64, 2048);
@@ -161,9 +166,19 @@ static void draw_world(struct sim *sim)
             (unsigned long long)swarm->think_us_max);
 }
 
-void swarm_draw(struct sim *sim)
+void swarm_derive(struct sim *sim)
 {
     struct config_error error;
+    const struct model_shape shape = {.context_tokens = SIM_CONTEXT_MAX,
+                                      .vocab_tokens = sim->swarm.vocab_tokens};
+    if (config_check(&sim->options, &error) != STATUS_OK ||
+        config_limits(&sim->limits, &sim->options, &shape, 1, &error) != STATUS_OK) {
+        sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
+    }
+}
+
+void swarm_draw(struct sim *sim)
+{
     config_defaults(&sim->options);
     sim->swarm.has_words = sim_choose(sim, 2) == 1;
     sim->swarm.vocab_tokens =
@@ -172,12 +187,7 @@ void swarm_draw(struct sim *sim)
     draw_sched(sim);
     draw_kv(sim, context_tokens);
     draw_net(sim);
-    const struct model_shape shape = {.context_tokens = SIM_CONTEXT_MAX,
-                                      .vocab_tokens = sim->swarm.vocab_tokens};
-    if (config_check(&sim->options, &error) != STATUS_OK ||
-        config_limits(&sim->limits, &sim->options, &shape, 1, &error) != STATUS_OK) {
-        sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
-    }
+    swarm_derive(sim);
     draw_faults(sim);
     draw_world(sim);
 }

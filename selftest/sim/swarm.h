@@ -33,3 +33,6 @@ const char *sim_fault_name(enum sim_fault fault);
 struct sim;
 /* Draws all of it; fills options and limits. */
 void swarm_draw(struct sim *sim);
+/* One option, as --set would; and limits from the options, once they are set. */
+void swarm_set(struct sim *sim, const char *assignment);
+void swarm_derive(struct sim *sim);
