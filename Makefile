@@ -171,6 +171,8 @@ check: all build/docgen  ## rules of the house: includes, sizes, bans, generated
 # Fixed seeds: the same runs each time.
 sim-short: $(B)/agentix-sim
 	$(B)/agentix-sim --seeds 1-200 --twice --out build
+	$(B)/agentix-sim --nth-fault 2
+	$(B)/agentix-sim --exhaust 4
 sim: $(B)/agentix-sim  ## simulate new seeds, for ever or for MINUTES
 	$(B)/agentix-sim --minutes $(or $(MINUTES),0) --steps $(or $(STEPS),4000) --out build
 

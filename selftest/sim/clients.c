@@ -41,6 +41,7 @@ void sim_clients_init(struct sim *sim)
         client->peer = SIM_NONE;
         client->next_us = UINT64_MAX;
         client->is_hostile = i < sim->swarm.hostiles;
+        client->is_operator = !client->is_hostile && i < sim->swarm.hostiles + sim->swarm.operators;
         if (i < sim->swarm.clients) {
             client->next_us = sim->now_us + sim_time(sim, sim->swarm.think_us_max);
         }
@@ -55,8 +56,8 @@ void sim_clients_init(struct sim *sim)
 void sim_client_connect(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
-    uint32_t peer = sim_connect(sim, sim_choose(sim, 2) == 0 ? SIM_LISTENER_UNIX
-                                                             : SIM_LISTENER_TCP, index);
+    uint32_t listener = sim_choose(sim, 2) == 0 ? SIM_LISTENER_UNIX : SIM_LISTENER_TCP;
+    uint32_t peer = sim_connect(sim, client->is_operator ? SIM_LISTENER_TEXT : listener, index);
     if (peer == SIM_NONE) {
         return;
     }
@@ -66,7 +67,11 @@ void sim_client_connect(struct sim *sim, uint32_t index)
     client->connects++;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
-    sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one" : "");
+    sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one"
+            : client->is_operator ? ", an operator" : "");
+    if (client->is_operator) {
+        return;
+    }
     if (client->is_hostile) {
         sim_hostile_begin(index);
         if (sim_choose(sim, 4) < 3) {
@@ -356,8 +361,13 @@ static bool may_act(const struct sim *sim, const struct sim_client *client)
            client->answers_due + client->pongs_due < UNANSWERED_MAX;
 }
 
-/* In the calm phase they have gone. */
-static void take_hostile_turn(struct sim *sim, uint32_t index)
+static bool speaks_for_itself(const struct sim_client *client)
+{
+    return client->is_hostile || client->is_operator;
+}
+
+/* Who does not speak through the SDK. In the calm phase they have gone. */
+static void take_own_turn(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     if (sim->calm) {
@@ -365,12 +375,12 @@ static void take_hostile_turn(struct sim *sim, uint32_t index)
         return;
     }
     if (sim->now_us >= client->stalled_until_us) {
-        sim_hostile_read(sim, index);
+        (client->is_hostile ? sim_hostile_read : sim_operator_read)(sim, index);
     }
     if (sim_is_over(sim, client->peer)) {
         sim_client_part(sim, index);
     } else if (misbehave(sim, index) && !sim->peers[client->peer].finished) {
-        sim_hostile_act(sim, index);
+        (client->is_hostile ? sim_hostile_act : sim_operator_act)(sim, index);
     }
 }
 
@@ -383,8 +393,8 @@ static void take_turn(struct sim *sim, uint32_t index)
         }
         return;
     }
-    if (client->is_hostile) {
-        take_hostile_turn(sim, index);
+    if (speaks_for_itself(client)) {
+        take_own_turn(sim, index);
         return;
     }
     if (!sim_client_exchange(sim, index)) {
@@ -444,7 +454,7 @@ bool sim_clients_are_done(const struct sim *sim)
         const struct sim_client *client = &sim->clients[i];
         if (client->calls_open > 0 || client->answers_due > 0 || client->pongs_due > 0 ||
             (client->state != SIM_AWAY &&
-             (client->is_hostile || client->agx.out_bytes > 0))) {
+             (speaks_for_itself(client) || client->agx.out_bytes > 0))) {
             return false;
         }
     }

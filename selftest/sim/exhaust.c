@@ -11,8 +11,8 @@
 
 #include "selftest/sim/sim.h"
 
-enum small_event { SMALL_TIME, SMALL_ROUND, SMALL_CALL, SMALL_OTHER_CALL, SMALL_CANCEL, SMALL_COME_AND_GO,
-             SMALL_DEATH, SMALL_STALL, SMALL_EVENTS };
+enum small_event { SMALL_TIME, SMALL_ROUND, SMALL_CALL, SMALL_OTHER_CALL, SMALL_CANCEL,
+                   SMALL_COME_AND_GO, SMALL_DEATH, SMALL_STALL, SMALL_EVENTS };
 
 #define SETTINGS_MAX 12
 
@@ -115,10 +115,9 @@ static void happen(struct sim *sim, enum small_event event)
     static const struct sim_call long_one = {.program = 0, .prompt_tokens = 17, .max_tokens = 7};
     static const struct sim_call short_one = {.program = 1, .prompt_tokens = 9, .max_tokens = 3,
                                               .deadline_us = 300000};
-    static const char *const names[SMALL_EVENTS] = {"time goes on", "a round ends", "the first calls",
-                                              "the second calls", "the first cancels",
-                                              "the second goes, or comes", "the worker dies",
-                                              "the first stops reading, or begins again"};
+    static const char *const names[SMALL_EVENTS] = {
+        "time goes on", "a round ends", "the first calls", "the second calls", "the first cancels",
+        "the second goes, or comes", "the worker dies", "the first stops reading, or begins again"};
     sim_say(sim, "event: %s", names[event]);
     switch (event) {
     case SMALL_TIME: case SMALL_EVENTS: break;

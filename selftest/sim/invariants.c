@@ -109,6 +109,7 @@ void invariants_check(struct sim *sim)
 void invariants_audit(struct sim *sim)
 {
     loop_check(&sim->loop);
+    textport_check(&sim->loop.textport);
     look(sim, NOW_AND_THEN);
 }
 
@@ -342,7 +343,7 @@ static void check_health(struct sim *sim)
 
 static void check_bounded(struct sim *sim)
 {
-    uint64_t receives_max = sim->limits.connections + sim->limits.text_slots;
+    uint64_t receives_max = sim->limits.connections;
     SIM_REQUIRE(sim, sim->counts.pass_receives <= receives_max, INVARIANT_BOUNDED,
                 "%llu receives in a pass", (unsigned long long)sim->counts.pass_receives);
 }

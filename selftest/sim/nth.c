@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the n-th fault. A few seeds without faults are the scenarios; then each kind of fault happens
- * in each of them at its first opportunity, its second, and so on, once, and for ever from there on
- * (until the calm phase). What random faults meet by luck this meets in order.
+ * What: the n-th fault. A few seeds without faults are the scenarios; then each kind of fault
+ * happens in each of them at its first opportunity, its second, and so on, once, and for ever from
+ * there on (until the calm phase). What random faults meet by luck this meets in order.
  */
 #include "selftest/sim/sim.h"
 

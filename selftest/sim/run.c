@@ -220,6 +220,7 @@ void sim_boot(struct sim *sim)
                 "the loop takes less than it has planned");
     arena_seal(&sim->arena);
     sim->memory.arena_bytes = sim->arena.used_bytes;
+    loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
     sim_engine_init(sim);
     sim_clients_init(sim);
     sim_lockstep_init(sim);
@@ -274,7 +275,7 @@ void sim_run_calm(struct sim *sim)
 static bool is_quiet(const struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
-    return loop->net.open_count == 0 && loop->sched.programs_count == 0 &&
+    return sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
            kvmem_free(&loop->kv) == loop->kv.device.count && kvmem_host_used(&loop->kv) == 0;
 }
 

@@ -113,7 +113,7 @@ struct sim_lockstep {
 enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
 
 struct sim_client {
-    bool is_hostile;                /* hostile.c */
+    bool is_hostile, is_operator;   /* hostile.c, operator.c */
     enum sim_client_state state;
     uint32_t peer;
     struct agx agx;
@@ -288,6 +288,10 @@ void sim_hostile_greet(uint32_t client);
 void sim_hostile_act(struct sim *sim, uint32_t client);
 void sim_hostile_read(struct sim *sim, uint32_t client);
 
+/* operator.c */
+void sim_operator_act(struct sim *sim, uint32_t client);
+void sim_operator_read(struct sim *sim, uint32_t client);
+
 /* oracle.c */
 void sim_program_id(uint32_t program, uint8_t *id);
 /* A new call of the client, filled and judged; NULL: no room. */
@@ -323,8 +327,8 @@ bool sim_pass(struct sim *sim);
 /* ... and waits until nobody is owed anything. */
 void sim_run_calm(struct sim *sim);
 
-/* nth.c: each fault at each of its first opportunities, or `most` of them, in so many scenarios; how
- * many runs, 0 after a failure. */
+/* nth.c: each fault at each of its opportunities, or `most` of them, in so many scenarios; how many
+ * runs, 0 after a failure. */
 uint64_t sim_nth_faults(struct sim *sim, struct tape *tape, uint32_t scenarios, uint32_t most);
 /* exhaust.c: every order of events up to this depth, in each of a few small worlds; how many runs,
  * 0 after a failure, which is in sim->failure. */

@@ -51,6 +51,12 @@ static uint32_t get(struct sim_ring *ring, uint8_t *bytes, uint32_t max)
     return count;
 }
 
+/* What stats count is the binary protocol's. */
+static bool is_counted(const struct sim_peer *peer)
+{
+    return peer->listener != SIM_LISTENER_TEXT;
+}
+
 /* ---- the server's side ----------------------------------------------------------------------- */
 
 static struct sim_peer *peer_of(struct sim *sim, int32_t handle)
@@ -96,7 +102,7 @@ int32_t sim_accept(void *self, int32_t listener)
         return WORLD_EFULL;
     }
     sim->peers[peer].accepted = true;
-    sim->counts.accepts++;
+    sim->counts.accepts += is_counted(&sim->peers[peer]);
     return (int32_t)(SIM_LISTENERS + peer);
 }
 
@@ -125,7 +131,7 @@ int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max)
     struct sim *sim = self;
     struct sim_peer *peer = peer_of(sim, handle);
     SIM_REQUIRE(sim, max > 0, INVARIANT_WORLD, "recv of nothing");
-    sim->counts.pass_receives++;
+    sim->counts.pass_receives += is_counted(peer);
     if (peer->reset) {
         return WORLD_ECLOSED;
     }
@@ -137,7 +143,7 @@ int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max)
         return WORLD_EAGAIN;
     }
     uint32_t count = get(&peer->to_server, bytes, limit);
-    sim->counts.bytes_received += count;
+    sim->counts.bytes_received += is_counted(peer) ? count : 0;
     sim_mix(sim, (uint64_t)handle << 32 | count);
     return count;
 }
@@ -159,7 +165,7 @@ int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t 
     for (uint32_t i = 0; i < limit; i++) {
         sim_mix(sim, ((const uint8_t *)bytes)[i]);
     }
-    sim->counts.bytes_sent += limit;
+    sim->counts.bytes_sent += is_counted(peer) ? limit : 0;
     sim_clients_wake(sim, peer->client);
     return limit;
 }
@@ -240,7 +246,7 @@ uint32_t sim_send(struct sim *sim, uint32_t peer, const void *bytes, uint32_t co
     struct sim_peer *own = &sim->peers[peer];
     ASSERT(own->in_use && !own->closed);
     if (own->reset || own->finished || own->server_closed) {
-        return count;                   /* into the void */
+        return 0;                       /* nobody takes it any more */
     }
     sim->stirred = true;
     return put(&own->to_server, bytes, count);

@@ -147,6 +147,7 @@ static void draw_world(struct sim *sim)
     uint32_t most = sim->limits.connections + 4;
     swarm->clients = sim_between(sim, 1, most < SIM_CLIENTS_MAX ? most : SIM_CLIENTS_MAX);
     swarm->hostiles = sim_choose(sim, 3) == 2 ? sim_between(sim, 1, swarm->clients) : 0;
+    swarm->operators = sim_choose(sim, 4) == 3 ? sim_between(sim, 1, 12) : 0;
     swarm->programs = sim_between(sim, 1, SIM_PROGRAMS_MAX);
     swarm->excuses_all = swarm->excuses_all || sim->nth.is_on || swarm->rate[SIM_FAULT_LATE] > 0 ||
                          swarm->rate[SIM_FAULT_AGAIN] > 0;
@@ -159,8 +160,8 @@ static void draw_world(struct sim *sim)
         swarm->action_weights[i] = (i == 0) + sim_choose(sim, i == 0 ? 32 : 4);
     }
     swarm->appetite = small(sim, 1, 12);
-    sim_say(sim, "%u clients, %u of them hostile, %u programs", swarm->clients, swarm->hostiles,
-            swarm->programs);
+    sim_say(sim, "%u clients, %u of them hostile, %u operators, %u programs", swarm->clients,
+            swarm->hostiles, swarm->operators, swarm->programs);
     sim_say(sim, "sockets of %u bytes, rounds up to %llu us, clients think up to %llu us",
             swarm->ring_bytes, (unsigned long long)swarm->round_us_max,
             (unsigned long long)swarm->think_us_max);

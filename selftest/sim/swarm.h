@@ -17,7 +17,7 @@ enum sim_fault {
 
 struct swarm {
     uint32_t rate[SIM_FAULTS];      /* one time in so many; 0: never */
-    uint32_t hostiles;              /* so many of the clients */
+    uint32_t hostiles, operators;   /* so many of the clients */
     uint32_t clients, programs, descriptors, ring_bytes;
     bool has_words;
     uint32_t vocab_tokens;
