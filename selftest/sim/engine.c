@@ -234,7 +234,10 @@ static void end_step(struct sim *sim)
 
 static void die(struct sim *sim)
 {
+    enum sim_worker worker = sim->engine.worker;
     sim_say(sim, "worker dies");
+    sim->counts.steps_lost += worker == SIM_WORKER_RUNS || worker == SIM_WORKER_HANGS ||
+                              worker == SIM_WORKER_DONE;
     sim->engine.worker = SIM_WORKER_DIED;
 }
 

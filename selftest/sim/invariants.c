@@ -370,6 +370,9 @@ static void check_statistics(struct sim *sim)
     require_count(sim, "connections_accepted", stats->connections_accepted +
                                                    stats->connections_refused, seen->accepts);
     require_count(sim, "steps", stats->steps, seen->steps);
+    if (sim->engine.worker != SIM_WORKER_DIED) {
+        require_count(sim, "steps_lost", stats->steps_lost, seen->steps_lost);
+    }
     require_count(sim, "engine_restarts", stats->engine_restarts, seen->losses);
     require_count(sim, "allocations_sealed", stats->allocations_sealed, 0);
 }

@@ -243,12 +243,16 @@ static bool parse(struct request *request, int count, char **words)
 static void print_tally(const struct tally *tally)
 {
     double cpu_s = cpu_seconds();
-    printf("%llu runs, %llu failed: %llu passes, %llu steps, %llu tokens, %llu faults, "
-           "%.1f virtual hours; %.1f s of CPU, %.0f passes in each\n",
-           (unsigned long long)tally->seeds, (unsigned long long)tally->failures,
-           (unsigned long long)tally->passes, (unsigned long long)tally->engine_steps,
-           (unsigned long long)tally->tokens, (unsigned long long)tally->faults,
-           (double)tally->virtual_us / 3.6e9, cpu_s, (double)tally->passes / cpu_s);
+    printf("%llu runs, %llu failed, %.1f s of CPU", (unsigned long long)tally->seeds,
+           (unsigned long long)tally->failures, cpu_s);
+    if (tally->passes > 0) {
+        printf(": %llu passes, %llu steps, %llu tokens, %llu faults, %.1f virtual hours; "
+               "%.0f passes a second", (unsigned long long)tally->passes,
+               (unsigned long long)tally->engine_steps, (unsigned long long)tally->tokens,
+               (unsigned long long)tally->faults, (double)tally->virtual_us / 3.6e9,
+               (double)tally->passes / cpu_s);
+    }
+    printf("\n");
 }
 
 int main(int count, char **words)

@@ -309,7 +309,9 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&
             (sim->swarm.programs > sim->limits.programs || sim->swarm.hostiles > 0)) ||
-           (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain);
+           (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain) ||
+           /* Somebody hostile has a call open by this name. */
+           (code == status_wire(STATUS_BAD_CALL_OPEN) && sim->swarm.hostiles > 0);
 }
 
 static void take_refusal(struct sim *sim, uint32_t client, const struct agx_event *event)

@@ -39,7 +39,6 @@
 #define SIM_PROGRAMS_MAX    16
 #define SIM_BLOCKS_MAX      4096
 #define SIM_BLOCK_TOKENS    32
-#define SIM_ROWS_MAX        64
 #define SIM_NONE            UINT32_MAX
 #define SIM_EPOCH_US        UINT64_C(1000000)
 #define SIM_SECOND_US       UINT64_C(1000000)
@@ -56,7 +55,7 @@ struct sim_peer {                   /* both ends of one connection */
     bool closed;                    /* the client is gone */
     bool reset;                     /* RST: both directions are dead */
     uint32_t client, listener;
-    uint32_t again;               /* transfers that say EAGAIN whatever there is */
+    uint32_t again;                 /* transfers that say EAGAIN whatever there is */
     struct sim_ring to_server, to_client;
 };
 

@@ -10,14 +10,17 @@
 
 #include "selftest/sim/sim.h"
 
-const char *sim_fault_name(enum sim_fault fault)
-{
-    static const char *const names[SIM_FAULTS] = {
-#define FAULT(name, text) #name,
+static const struct fault_row {
+    const char *name, *text;
+} fault_rows[SIM_FAULTS] = {
+#define FAULT(name, text) {#name, text},
 #include "selftest/sim/faults.def"
 #undef FAULT
-    };
-    return names[fault];
+};
+
+const char *sim_fault_name(enum sim_fault fault)
+{
+    return fault_rows[fault].name;
 }
 
 void swarm_set(struct sim *sim, const char *assignment)
@@ -135,8 +138,8 @@ static void draw_faults(struct sim *sim)
         uint32_t rate = 2u << sim_choose(sim, 8);
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 5 : 0) : 0;
         if (is_on) {
-            sim_say(sim, "fault %s one time in %u", sim_fault_name((enum sim_fault)i),
-                    sim->swarm.rate[i]);
+            sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],
+                    fault_rows[i].text);
         }
     }
 }
