@@ -170,11 +170,11 @@ check: all build/docgen  ## rules of the house: includes, sizes, bans, generated
 
 # Fixed seeds: the same runs each time.
 sim-short: $(B)/agentix-sim
-	$(B)/agentix-sim --seeds 1-200 --twice --out build
+	$(B)/agentix-sim --seeds 1-200 --twice
 	$(B)/agentix-sim --nth-fault 2
 	$(B)/agentix-sim --exhaust 4
 sim: $(B)/agentix-sim  ## simulate new seeds, for ever or for MINUTES
-	$(B)/agentix-sim --minutes $(or $(MINUTES),0) --steps $(or $(STEPS),4000) --out build
+	$(B)/agentix-sim --minutes $(or $(MINUTES),0) --steps $(or $(STEPS),4000)
 
 demo: all  ## start the appliance with the embedded model and watch four agents
 	sh tools/demo

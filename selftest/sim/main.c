@@ -41,7 +41,7 @@ static const char usage[] =
     "  --script       say what happens\n"
     "  --no-shrink    leave the tape of a failure as it is\n"
     "  --stop         the first failure is the last\n"
-    "  --out FOLDER   where failures are left (.)\n";
+    "  --out FOLDER   where failures are left (build)\n";
 
 /* Of this process: a busy machine makes no run shorter. */
 static double cpu_seconds(void)
@@ -259,7 +259,7 @@ int main(int count, char **words)
 {
     static struct tape tape;
     struct tally tally = {0};
-    struct request request = {.first = 1, .last = 100, .steps = STEPS_DEFAULT, .out = ".",
+    struct request request = {.first = 1, .last = 100, .steps = STEPS_DEFAULT, .out = "build",
                               .shrinks = true};
     if (!parse(&request, count, words)) {
         fputs(usage, stderr);
