@@ -11,7 +11,7 @@
 #define POST_WHERE_BYTES 120u
 
 struct post_fault {
-    char where[POST_WHERE_BYTES];   /* "own address, word 17"; the sentence */
+    char where[POST_WHERE_BYTES];   /* "word 17 of the area"; the sentence */
     const uint64_t *word;           /* NULL: a sentence */
     uint64_t expected, found;
 };

@@ -107,12 +107,12 @@ const struct post_check post_sockets = {NULL, NULL, run_sockets};
 
 void post_file_compare(const char *path, uint32_t forbidden, struct post_faults *faults)
 {
-    struct stat stat;
-    if (lstat(path, &stat) != 0) {
+    struct stat file;
+    if (stat(path, &file) != 0) {
         post_fault_say(faults, "%.80s: %s", path, strerror(errno));
-    } else if (S_ISREG(stat.st_mode) && (stat.st_mode & forbidden) != 0) {
+    } else if (S_ISREG(file.st_mode) && (file.st_mode & forbidden) != 0) {
         post_fault_say(faults, "%.80s: mode %04o, need %04o or less", path,
-                       (unsigned)stat.st_mode & 07777, 0777 & ~forbidden);
+                       (unsigned)file.st_mode & 07777, 0777 & ~forbidden);
     }
 }
 

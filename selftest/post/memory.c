@@ -16,11 +16,6 @@
 #define WALKING_ROUNDS   8u         /* of full; soak has all 64 */
 #define WALKING_STRIDE   9u         /* odd: 64 rounds are 64 shifts; 8 reach each bit of a byte */
 
-struct pattern {
-    const char *name;
-    void (*fill)(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round);
-};
-
 static void fill_own_address(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
 {
     for (uint64_t i = 0; i < PIECE_WORDS; i++) {
@@ -54,12 +49,13 @@ static void fill_random(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t
     }
 }
 
-static const struct pattern patterns[POST_PATTERNS] = {
-    [POST_OWN_ADDRESS] = {"own address", fill_own_address},
-    [POST_SOLID] = {"solid", fill_solid},
-    [POST_CHECKERBOARD] = {"checkerboard", fill_checkerboard},
-    [POST_WALKING_BIT] = {"walking bit", fill_walking_bit},
-    [POST_RANDOM] = {"random", fill_random},
+static void (*const fills[POST_PATTERNS])(uint64_t *piece, uint64_t first, uint64_t seed,
+                                          uint64_t round) = {
+    [POST_OWN_ADDRESS] = fill_own_address,
+    [POST_SOLID] = fill_solid,
+    [POST_CHECKERBOARD] = fill_checkerboard,
+    [POST_WALKING_BIT] = fill_walking_bit,
+    [POST_RANDOM] = fill_random,
 };
 
 static void invert(uint64_t *piece)
@@ -74,8 +70,7 @@ static void compare(const struct post_area *area, uint64_t first, uint64_t count
 {
     struct post_pair pair = {.found = area->words + first, .expected = piece, .count = count};
     while (post_pair_differs(&pair)) {
-        post_fault_word(faults, &pair, "%s, word %llu of the area",
-                        patterns[area->pass.pattern].name,
+        post_fault_word(faults, &pair, "word %llu of the area",
                         (unsigned long long)(first + post_pair_at(&pair)));
     }
 }
@@ -86,7 +81,7 @@ static void run_piece(const struct post_area *area, uint64_t first, uint64_t end
     uint64_t piece[PIECE_WORDS];
     uint64_t count = end - first < PIECE_WORDS ? end - first : PIECE_WORDS;
     enum post_step step = area->pass.step;
-    patterns[area->pass.pattern].fill(piece, first, area->seed, area->pass.round);
+    fills[area->pass.pattern](piece, first, area->seed, area->pass.round);
     if (step == POST_STEP_DOWN) {
         invert(piece);
     }

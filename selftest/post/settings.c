@@ -8,6 +8,8 @@
 
 #define FLIPS_DEFAULT   10000u
 #define MINUTES_DEFAULT 60u
+#define MINUTES_MAX     (60u * 24 * 365)
+#define MEMORY_MAX      (UINT64_C(1) << 48)     /* what a process can map at all */
 
 struct level_word {
     const char *word;
@@ -39,13 +41,11 @@ static bool is_level(struct post_settings *settings, const char *word)
 }
 
 /* By the same grammar as options. */
-static const char *read_number(const char *text, enum option_type type, uint64_t max,
-                               uint64_t *number)
+static const char *read_number(const char *text, const struct option_row *row, uint64_t *number)
 {
-    const struct option_row row = {.type = type, .min = 0, .max = max};
     struct option_value value = {.number = 0};
     const char *problem = NULL;
-    if (config_value_parse(&row, text, &value, &problem) != STATUS_OK) {
+    if (config_value_parse(row, text, &value, &problem) != STATUS_OK) {
         return problem;
     }
     *number = value.number;
@@ -56,15 +56,16 @@ bool post_settings_take(struct post_settings *settings, int argc, char **argv, i
                         const char **problem)
 {
     static const char inject[] = "--selftest-inject=";
+    static const struct option_row flips = {.type = OPTION_COUNT, .min = 1, .max = UINT32_MAX};
     const struct {
-        const char *word;
-        enum option_type type;
-        uint64_t max;
+        struct option_row row;
         uint64_t *number;
     } numbers[] = {
-        {"--selftest-memory", OPTION_BYTES, UINT64_MAX, &settings->memory_bytes},
-        {"--selftest-minutes", OPTION_COUNT, 60u * 24 * 365, &settings->minutes},
-        {"--seed", OPTION_COUNT, UINT64_MAX, &settings->seed},
+        {{.key = "--selftest-memory", .type = OPTION_BYTES, .min = 4096, .max = MEMORY_MAX},
+         &settings->memory_bytes},
+        {{.key = "--selftest-minutes", .type = OPTION_COUNT, .max = MINUTES_MAX},
+         &settings->minutes},
+        {{.key = "--seed", .type = OPTION_COUNT, .max = UINT64_MAX}, &settings->seed},
     };
     const char *word = argv[*at];
     *problem = NULL;
@@ -73,14 +74,13 @@ bool post_settings_take(struct post_settings *settings, int argc, char **argv, i
     }
     if (strncmp(word, inject, sizeof inject - 1) == 0) {
         settings->level = POST_INJECT;
-        *problem = read_number(word + sizeof inject - 1, OPTION_COUNT, UINT32_MAX,
-                               &settings->flips);
+        *problem = read_number(word + sizeof inject - 1, &flips, &settings->flips);
         return true;
     }
     for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (strcmp(word, numbers[i].word) == 0) {
+        if (strcmp(word, numbers[i].row.key) == 0) {
             const char *text = *at + 1 < argc ? argv[++*at] : "";
-            *problem = read_number(text, numbers[i].type, numbers[i].max, numbers[i].number);
+            *problem = read_number(text, &numbers[i].row, numbers[i].number);
             return true;
         }
     }

@@ -58,6 +58,8 @@ static void test_values_follow_or_are_refused(void **state)
     assert_int_equal(settings.level, POST_INJECT);
     static const char *const bad[][2] = {
         {"--selftest-memory", "3 MiB"},         {"--selftest-memory", NULL},
+        {"--selftest-memory", "4095"},          {"--selftest-inject=0", NULL},
+        {"--selftest-memory", "1000000GiB"},
         {"--selftest-minutes", "99999999"},     {"--seed", "-1"},
         {"--selftest-inject=4294967296", NULL}, {"--selftest-inject=", NULL},
     };
