@@ -5,8 +5,8 @@ has accepted a call, and beside it Redis and memcached until they answer anythin
 
     tools/bench/start.py [--runs 100]
 
-Each is started by posix_spawn with its smallest sensible configuration, listens on a unix socket in a
-new folder, and is asked as soon as the socket is there, every 0.1 ms. They take turns, so that
+Each is started by posix_spawn with its smallest sensible configuration, listens on a unix socket in
+a new folder, and is asked as soon as the socket is there, every 0.1 ms. They take turns, so that
 whatever else the machine does meets all of them."""
 import argparse
 import os
