@@ -222,7 +222,8 @@ cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do no
 	tools/coverage build/obj/cov
 
 soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, tokens must not either
-	KILLS=1000 SOAK_CALLS=10000000 SOAK_VISITS=1000000 SOAK_LEAVERS=100000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
+	KILLS=1000 SOAK_CALLS=10000000 SOAK_VISITS=1000000 SOAK_LEAVERS=100000 \
+	    AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
 	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
 build/.setup: tools/setup

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Nothing grows: memory map, resident set and page faults of the roles are the same before and after
-many calls (SOAK_CALLS), many visits (SOAK_VISITS) and many that leave in mid-call (SOAK_LEAVERS)."""
+"""Nothing grows: memory maps, resident sets and page faults of the roles are the same before and
+after many calls (SOAK_CALLS), many visits (SOAK_VISITS) and many of them that leave in mid-call
+(SOAK_LEAVERS)."""
 import os
 import socket
 import time
@@ -97,7 +98,7 @@ def drip(peers, words):
 
 
 def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
-    """Each byte comes in time, the frame never does: of HELLO, and of a CALL behind a good HELLO."""
+    """Each byte comes in time, the frame never does: a HELLO, and a CALL behind a good HELLO."""
     half_call = protocol.call(1, list(range(3, 60)))[:-8]
     with Appliance(NOISE, "limits.connections=1024", "net.handshake=1s",
                    "net.frame_deadline=1s") as a, protocol.Client(a.tcp) as honest:

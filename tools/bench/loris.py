@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What 500 connections that send half a frame, a byte a second, do to an honest client and to memory,
-and what becomes of them: build/agentix, and beside it Redis and memcached with their defaults.
+"""What 500 connections that send half a frame, a byte a second, do to an honest client and to
+memory, and what becomes of them: build/agentix, and beside it Redis and memcached as they come.
 
     tools/bench/loris.py [--peers 500] [--seconds 30] [--phases 5]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long from exec to the first answer that counts: build/agentix with a model of 0.6 MiB until it
-has accepted a call, and beside it Redis and memcached until they answer anything at all.
+"""How long from exec to the first answer that counts: build/agentix with a model of 0.6 MiB until
+it has accepted a call, and beside it Redis and memcached until they answer anything at all.
 
     tools/bench/start.py [--runs 100]
 
