@@ -125,6 +125,8 @@ static void test_wrong_digest_or_early_end_is_found(void **state)
     assert_int_equal(faults.count, 1);
     say_done(2, 0, WIRE_DIGEST_START);
     assert_int_equal(faults.count, 2);
+    say_done(3, asked_tokens(3), WIRE_DIGEST_START);        /* of tokens that never came */
+    assert_int_equal(faults.count, 3);
 }
 
 static void test_frames_of_nobodys_are_found(void **state)
@@ -139,9 +141,12 @@ static void test_frames_of_nobodys_are_found(void **state)
     assert_int_equal(faults.count, 3);
     post_client_take(&client, WIRE_ERROR, NULL, 0);
     assert_int_equal(faults.count, 4);
-    answer(4, 1);
-    client.asked[4].done = true;
-    say_done(4, 1, 1);
+    for (uint32_t i = 0; i < asked_tokens(4); i++) {
+        say_tokens(4, i, tokens, 1);
+    }
+    say_done(4, asked_tokens(4), client.asked[4].digest);
+    assert_int_equal(faults.count, 4);
+    say_done(4, asked_tokens(4), client.asked[4].digest);   /* right, and once too often */
     assert_int_equal(faults.count, 5);
 }
 
