@@ -47,9 +47,9 @@ enum post_pattern {
     POST_OWN_ADDRESS, POST_SOLID, POST_CHECKERBOARD, POST_WALKING_BIT, POST_RANDOM, POST_PATTERNS
 };
 
-/* Each stands in the file of its name. */
-extern const struct post_check post_cpu, post_clock, post_sockets, post_files;  /* machine.c */
-extern const struct post_check post_lock, post_memory, post_fade, post_weights, post_kernels;
+/* The first five stand in machine.c, the others in the file of their name; fade in memory.c. */
+extern const struct post_check post_cpu, post_clock, post_sockets, post_files, post_lock;
+extern const struct post_check post_memory, post_fade, post_weights, post_kernels;
 extern const struct post_check post_product, post_swap, post_call, post_inject;
 
 /* Numbers without order, always the same ones: entry `at` of list `seed`. */
