@@ -2,7 +2,7 @@
 /*
  * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has
  * drained.
- * Invariant: after heap_seal() and arena_seal() nothing in this process allocates.
+ * Invariant: after seal_process() this process allocates, opens and starts nothing.
  * Owner: one thread; the keeper speaks to it through the control page only.
  */
 #include "appliance/core.h"
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
-#include "appliance/heap.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
+#include "appliance/seal.h"
 #include "appliance/world_linux.h"
 
 static void read_orders(const struct control *control, struct loop_orders *orders)
@@ -54,11 +54,10 @@ _Noreturn void core_run(const struct boot *boot)
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     build(&loop, &world, boot);
-    enum boot_exit locked = boot_lock_memory(boot);
-    if (locked != BOOT_EXIT_OK) {
-        _exit(locked);
+    enum boot_exit sealed = seal_process(SEAL_CORE, boot, world.epoll);
+    if (sealed != BOOT_EXIT_OK) {
+        _exit(sealed);
     }
-    heap_seal();
     loop_listen_text(&loop, boot->listeners[BOOT_LISTENER_TEXT]);
     const int32_t listeners[NET_LISTENERS_MAX] = {boot->listeners[BOOT_LISTENER_UNIX],
                                                   boot->listeners[BOOT_LISTENER_TCP]};

@@ -26,6 +26,7 @@
 #include "appliance/core.h"
 #include "appliance/listen.h"
 #include "appliance/log.h"
+#include "appliance/seal.h"
 #include "appliance/worker.h"
 
 #define START_FAILURES_MAX 5
@@ -251,6 +252,7 @@ enum boot_exit keeper_run(struct boot *boot)
         return exit_status;
     }
     log_role("keeper");
+    seal_privileges();
     block_signals(&keeper);
     exit_status = fork_core(&keeper);
     listen_forget(boot);

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Nothing grows: memory map and resident set of all three roles are the same before and after many
-calls (SOAK_CALLS)."""
+"""Nothing grows: memory map, resident set and page faults of all three roles are the same before
+and after many calls (SOAK_CALLS)."""
 import os
 
 from appliance import HANG_S, NOISE, Appliance, run
+from skip import inside
 
 CALLS = int(os.environ.get("SOAK_CALLS", "1000000"))
 
 
 def memory(pid):
-    """What the kernel says about a process: its mappings and, in KiB, its sizes."""
-    maps = open("/proc/%d/maps" % pid).read()
-    rollup = dict(line.split()[:2] for line in open("/proc/%d/smaps_rollup" % pid)
+    """What the kernel says about a process: its mappings, its sizes in KiB, its page faults."""
+    maps = open(inside(pid, "maps")).read()
+    rollup = dict(line.split()[:2] for line in open(inside(pid, "smaps_rollup"))
                   if line.split()[0] in ("Rss:", "Anonymous:", "Locked:"))
     status = dict(line.split()[:2] for line in open("/proc/%d/status" % pid)
                   if line.split()[0] in ("VmPeak:", "VmSize:", "VmData:"))
-    return maps, rollup, status
+    fields = open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()
+    faults = {"minor": fields[7], "major": fields[9]}
+    return maps, rollup, status, faults
 
 
 def load(a, calls):
@@ -37,4 +40,4 @@ def test_many_calls_leave_memory_as_it_was():
         stats = a.stats()
         assert stats["calls_completed"] == CALLS + 500
         assert stats["allocations_sealed"] == 0 and stats["kv_blocks_used"] == 0
-        print("  %d calls: %s" % (CALLS, after["core"][1]))
+        print("  %d calls: %s, page faults %s" % (CALLS, after["core"][1], after["core"][3]))
