@@ -28,6 +28,8 @@ CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-saniti
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
            -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
+# What each function takes of the stack and calls, beside each object: tools/stack reads it.
+CALLGRAPH := $(if $(findstring clang,$(CC)),,-fcallgraph-info=su)
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
 
@@ -69,7 +71,7 @@ $(O)/kernels/ref/%.o: CFLAGS += -O2
 $(O)/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
 	@echo "  AR    $@"
@@ -164,6 +166,7 @@ e2e: all  ## end-to-end tests against the real binary; T=module or module.test r
 
 check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
+	@python3 tools/stack $(filter-out $(O)/selftest/%,$(CORE_OBJ) $(MAIN_SRC:%.c=$(O)/%.o))
 
 demo: all  ## start the appliance with the embedded model and watch four agents
 	sh tools/demo

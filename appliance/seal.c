@@ -33,7 +33,7 @@
 #include "appliance/heap.h"
 #include "appliance/log.h"
 
-#define STACK_BYTES     (128u << 10)    /* tools/stack knows that both roles need less */
+#define STACK_BYTES     (64u << 10)     /* tools/stack: each role takes less than half */
 #define CHECKS_MAX      3
 #define PROGRAM_MAX     256
 
