@@ -30,6 +30,16 @@ static void read_orders(const struct control *control, struct loop_orders *order
     };
 }
 
+/* What the keeper can tell a service manager. */
+static void report(const struct loop *loop, const struct loop_orders *orders,
+                   struct control *control)
+{
+    struct health health;
+    loop_health(loop, orders, &health);
+    atomic_store(&control->health, health.state);
+    atomic_fetch_add(&control->progress, health.moves ? 1 : 0);
+}
+
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
 {
     struct arena arena;
@@ -62,8 +72,11 @@ _Noreturn void core_run(const struct boot *boot)
     const int32_t listeners[NET_LISTENERS_MAX] = {boot->listeners[BOOT_LISTENER_UNIX],
                                                   boot->listeners[BOOT_LISTENER_TCP]};
     struct loop_orders orders;
-    do {
+    bool goes_on = true;
+    while (goes_on) {
         read_orders(boot->shared.control, &orders);
-    } while (loop_pass(&loop, &orders, listeners));
+        goes_on = loop_pass(&loop, &orders, listeners);
+        report(&loop, &orders, boot->shared.control);
+    }
     _exit(BOOT_EXIT_OK);
 }
