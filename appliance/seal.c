@@ -69,7 +69,7 @@ static const struct rule core_rules[] = {
     {SYS_futex, {IS(1, FUTEX_WAKE)}},
     {SYS_read, {ON(ENGINE_BELL)}},
     {SYS_read, {ON(CONTROL_BELL)}},
-    {SYS_clock_gettime, {{CHECK_NONE}}},            /* where the clock is no page of the kernel's */
+    {.call = SYS_clock_gettime},                    /* where the clock is no page of the kernel's */
     {SYS_epoll_ctl, {ON(EPOLL), IS(1, EPOLL_CTL_MOD)}},
     {SYS_epoll_ctl, {ON(EPOLL), IS(1, EPOLL_CTL_ADD)}},
     {SYS_accept4, {ON(LISTENER_UNIX), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)}},
@@ -83,11 +83,11 @@ static const struct rule core_rules[] = {
     {SYS_setsockopt, {IS(1, IPPROTO_TCP), IS(2, TCP_KEEPINTVL)}},
     {SYS_setsockopt, {IS(1, IPPROTO_TCP), IS(2, TCP_KEEPCNT)}},
     {SYS_getsockopt, {IS(1, SOL_SOCKET), IS(2, SO_PEERCRED)}},
-    {SYS_close, {{CHECK_NONE}}},
+    {.call = SYS_close},
     {SYS_getrandom, {IS(2, 0)}},
     {SYS_poll, {IS(1, 1), IS(2, 0)}},               /* of standard error: base/say.c */
     {SYS_write, {IS(0, STDERR_FILENO)}},
-    {SYS_exit_group, {{CHECK_NONE}}},
+    {.call = SYS_exit_group},
 };
 
 static const struct rule worker_rules[] = {
@@ -95,11 +95,11 @@ static const struct rule worker_rules[] = {
     {SYS_futex, {IS(1, FUTEX_WAIT_PRIVATE)}},
     {SYS_futex, {IS(1, FUTEX_WAIT)}},               /* for the next step */
     {SYS_write, {ON(ENGINE_BELL)}},
-    {SYS_clock_gettime, {{CHECK_NONE}}},
-    {SYS_restart_syscall, {{CHECK_NONE}}},          /* a wait goes on after SIGCONT */
-    {SYS_poll, {IS(1, 1), IS(2, 0)}},
     {SYS_write, {IS(0, STDERR_FILENO)}},
-    {SYS_exit_group, {{CHECK_NONE}}},
+    {SYS_poll, {IS(1, 1), IS(2, 0)}},
+    {.call = SYS_clock_gettime},
+    {.call = SYS_restart_syscall},                  /* a wait goes on after SIGCONT */
+    {.call = SYS_exit_group},
 };
 
 struct profile {
