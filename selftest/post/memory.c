@@ -151,10 +151,11 @@ void post_area_pass(struct post_area *area, const struct post_pass *pass,
 
 /* ---- the check of one pattern ---- */
 
+/* Quick is quick, unless it was told how much. */
 static uint64_t bytes_of(const struct post *post)
 {
-    bool quick = post->settings.level == POST_QUICK && post->memory_bytes > QUICK_BYTES_MAX;
-    return quick ? QUICK_BYTES_MAX : post->memory_bytes;
+    bool asked = post->settings.level != POST_QUICK || post->settings.memory_bytes != 0;
+    return asked || post->memory_bytes < QUICK_BYTES_MAX ? post->memory_bytes : QUICK_BYTES_MAX;
 }
 
 static void plan_memory(const struct post *post, struct plan *plan)
