@@ -150,6 +150,10 @@ static void derive_buffers(struct limits *limits, const struct options *options)
                       + limits->calls;  /* a cancel for each open call whose connection closes */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
+    limits->outcomes = smaller(options->limits_outcomes.number, UINT32_MAX);
+    limits->outcome_tokens = smaller(larger(options->limits_outcome_tokens.number,
+                                            limits->context_tokens), /* any answer fits */
+                                     limits->outcomes > 0 ? UINT32_MAX : 0);
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */

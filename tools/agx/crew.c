@@ -12,7 +12,8 @@
  * What: the loop of a crew; no threads: start what is due, wait, take what has come.
  *
  * Invariants: a call is in one state (enum crew_state); a turn ends when all of its calls are DONE.
- * The id of a call tells its seat and its place in the turn. What a call has said is forgotten when
+ * The id of a call tells its turn, its seat and its place in the turn, so a program never uses one
+ * twice. What a call has said is forgotten when
  * it is sent again: the same tokens come again.
  * Bounds: a pass looks at every call of every seat, 2^14 at most; an agent whose call the appliance
  * refuses or fails is over, and the others go on.
@@ -33,7 +34,7 @@ static void take_task(struct crew *crew, struct crew_seat *seat)
     seat->in_turn = seat->is_over = seat->has_failed = seat->is_unseen = false;
     seat->next = AGENT_GO_ON;
     seat->next_us = 0;
-    seat->calls_done = seat->tokens = seat->queue = 0;
+    seat->calls_done = seat->tokens = seat->queue = seat->turns = 0;
     seat->wait_us = seat->service_us = 0;
     dial_unique_id(task->name, seat->program_id);
     agent_begin(&seat->agent, task, crew->seed);
@@ -42,6 +43,7 @@ static void take_task(struct crew *crew, struct crew_seat *seat)
 static void begin_turn(struct crew *crew, struct crew_seat *seat)
 {
     seat->in_turn = true;
+    seat->turns++;
     agent_begin_turn(&seat->agent);
     ASSERT(seat->agent.calls_count > 0 && seat->agent.calls_count <= AGENT_CALLS_MAX);
     for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
@@ -122,12 +124,17 @@ static void fail_call(struct crew *crew, struct crew_seat *seat, uint32_t index,
 
 /* ---- a call's way ---------------------------------------------------------------------------- */
 
+static uint64_t call_id(const struct crew_seat *seat, uint32_t index)
+{
+    return ((uint64_t)seat->turns * CREW_SEATS_MAX + seat->number) * AGENT_CALLS_MAX + index;
+}
+
 static enum agx_result start_call(struct crew *crew, const struct crew_seat *seat, uint32_t index,
                                   uint32_t lane)
 {
     const struct agent_call *call = &seat->agent.calls[index];
     struct agx_call request = {
-        .call_id = (uint64_t)seat->number * AGENT_CALLS_MAX + index + 1, .thread = index,
+        .call_id = call_id(seat, index), .thread = index,
         .max_tokens = seat->calls[index].max_tokens, .temperature = call->temperature,
         .seed = call->seed, .want_text = 1, .prompt_text = call->prompt,
         .prompt_text_bytes = call->prompt_bytes};
@@ -222,10 +229,10 @@ static void on_event(struct crew *crew, uint32_t lane, const struct agx_event *e
         crew->ends_open -= crew->ends_open > 0;
         return;
     }
-    uint64_t place = event->call_id - 1;
-    ASSERT(place < (uint64_t)crew->seats_count * AGENT_CALLS_MAX);  /* it is an open call's id */
-    struct crew_seat *seat = &crew->seats[place / AGENT_CALLS_MAX];
-    uint32_t index = (uint32_t)(place % AGENT_CALLS_MAX);
+    uint32_t index = (uint32_t)(event->call_id % AGENT_CALLS_MAX);
+    uint32_t number = (uint32_t)(event->call_id / AGENT_CALLS_MAX % CREW_SEATS_MAX);
+    ASSERT(number < crew->seats_count);                             /* it is an open call's id */
+    struct crew_seat *seat = &crew->seats[number];
     if (event->kind == AGX_TOKENS) {
         hear(crew, seat, index, event);
     } else if (event->kind == AGX_DONE) {

@@ -30,6 +30,7 @@ struct crew_seat {
     struct crew_call calls[AGENT_CALLS_MAX];    /* of agent.calls */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t number;                /* of the seat, from 0 */
+    uint32_t turns;                 /* of this agent so far */
     bool is_taken, in_turn, is_over;
     bool has_failed;                /* the appliance did not serve a call */
     enum agent_next next;           /* between turns: what happens there */

@@ -33,6 +33,15 @@ void dial_unique_id(const char *name, uint8_t id[AGX_ID_BYTES])
     agx_program_id(text, id);
 }
 
+uint64_t dial_unique_call(void)
+{
+    uint8_t id[AGX_ID_BYTES];
+    uint64_t call_id;
+    dial_unique_id("call", id);
+    memcpy(&call_id, id, sizeof call_id);
+    return call_id;
+}
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
 static void print_bound(const struct agx_fault *fault, uint64_t value)

@@ -33,5 +33,7 @@ int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 /* A program id that no other run has: from `name`, the process and the time. */
 void dial_unique_id(const char *name, uint8_t id[AGX_ID_BYTES]);
+/* A call id that no other run has. */
+uint64_t dial_unique_call(void);
 /* Monotonic. */
 uint64_t dial_now_us(void);

@@ -71,7 +71,7 @@ static int parse(struct generate *g, int argc, char **argv)
 static int fill_call(struct generate *g)
 {
     struct agx_call *call = &g->call;
-    call->call_id = 1;
+    call->call_id = dial_unique_call();         /* a named program knows ids of earlier runs */
     call->want_text = !g->print_ids;
     call->prompt_ids = g->ids.ids;
     call->prompt_ids_count = g->ids.count;
