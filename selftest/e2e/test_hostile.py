@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 
-from appliance import BUILD, HANG_S, NOISE, Appliance, run, wait_for
+from appliance import BUILD, HANG_S, NOISE, Appliance, is_alive, run, wait_for
 from protocol import (FAILED, PING, PROGRAM_END, Client, Closed, Outcome, call, cancel, frame,
                       hello)
 from skip import Skip
@@ -39,14 +39,6 @@ def child(pid, name):
     def find():
         return next((p for p, known in children(pid).items() if known == name), None)
     return wait_for(find, "a process named " + name)
-
-
-def is_alive(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def descriptors(pid):

@@ -13,15 +13,13 @@
  *
  * Invariants: a call is in one state (enum crew_state); a turn ends when all of its calls are DONE.
  * The id of a call tells its turn, its seat and its place in the turn, so a program never uses one
- * twice. What a call has said is forgotten when
- * it is sent again: the same tokens come again.
+ * twice. A lane that breaks goes on when the appliance is back, and its calls where they were.
  * Bounds: a pass looks at every call of every seat, 2^14 at most; an agent whose call the appliance
  * refuses or fails is over, and the others go on.
  */
 
 #define LOOK_US           40000     /* the longest wait between two looks */
 #define ROOM_WAIT_US      5000      /* when every lane is full */
-#define CLOSED_TRIES_MAX  5         /* a call is sent again this often over broken connections */
 #define SILENCE_US        60000000  /* without any event: something is wrong */
 #define ENDS_WAIT_US      1000000
 
@@ -129,17 +127,18 @@ static uint64_t call_id(const struct crew_seat *seat, uint32_t index)
     return ((uint64_t)seat->turns * CREW_SEATS_MAX + seat->number) * AGENT_CALLS_MAX + index;
 }
 
-static enum agx_result start_call(struct crew *crew, const struct crew_seat *seat, uint32_t index,
+static enum agx_result start_call(struct crew *crew, struct crew_seat *seat, uint32_t index,
                                   uint32_t lane)
 {
     const struct agent_call *call = &seat->agent.calls[index];
-    struct agx_call request = {
+    struct agx_call *request = &seat->calls[index].request;
+    *request = (struct agx_call){
         .call_id = call_id(seat, index), .thread = index,
         .max_tokens = seat->calls[index].max_tokens, .temperature = call->temperature,
         .seed = call->seed, .want_text = 1, .prompt_text = call->prompt,
         .prompt_text_bytes = call->prompt_bytes};
-    memcpy(request.program_id, seat->program_id, AGX_ID_BYTES);
-    return agx_call_start(&crew->lanes.lane[lane].dial.agx, &request);
+    memcpy(request->program_id, seat->program_id, AGX_ID_BYTES);
+    return agx_call_start(&crew->lanes.lane[lane].dial.agx, request);
 }
 
 static void send_call(struct crew *crew, struct crew_seat *seat, uint32_t index, uint64_t now_us)
@@ -242,28 +241,33 @@ static void on_event(struct crew *crew, uint32_t lane, const struct agx_event *e
     }
 }
 
-/* The appliance went away: what was open there is sent again. */
-static void on_closed(struct crew *crew, uint32_t lane)
+/* The lane breaks every time: perhaps a call of it is to blame. All of them have failed. */
+static void give_up(struct crew *crew, uint32_t lane)
 {
+    lanes_close(&crew->lanes, lane);
     for (uint32_t i = 0; i < crew->seats_count; i++) {
         struct crew_seat *seat = &crew->seats[i];
         for (uint32_t k = 0; seat->in_turn && k < seat->agent.calls_count; k++) {
-            struct crew_call *call = &seat->calls[k];
-            if (call->lane != lane || call->state == CREW_DUE || call->state == CREW_DONE) {
-                continue;
-            }
-            if (seat->has_failed || call->closed_tries++ == CLOSED_TRIES_MAX) {
+            const struct crew_call *call = &seat->calls[k];
+            if (call->lane == lane && call->state != CREW_DUE && call->state != CREW_DONE) {
                 fail_call(crew, seat, k, agx_result_text(AGX_ERROR_CLOSED), EXIT_INCOMPLETE);
-                continue;
             }
-            agent_unhear(&seat->agent.calls[k]);
-            if (crew->view.unsaid != NULL) {
-                crew->view.unsaid(crew->view.context, seat, k);
-            }
-            call->state = CREW_DUE;
-            call->due_us = dial_now_us() + lanes_retry_us(call->closed_tries);
         }
     }
+}
+
+/* The appliance went away: what is open there goes on when it is back. */
+static enum agx_result on_closed(struct crew *crew, uint32_t lane)
+{
+    if (!crew->lanes.lane[lane].is_open) {
+        return AGX_AGAIN;               /* nothing was open there */
+    }
+    enum agx_result result = lanes_resume(&crew->lanes, lane);
+    if (result == AGX_ERROR_CLOSED) {
+        give_up(crew, lane);
+        return AGX_AGAIN;
+    }
+    return result;
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -297,7 +301,8 @@ static uint64_t advance(struct crew *crew, struct crew_seat *seat, uint64_t now_
 static void read_lane(struct crew *crew, uint32_t index)
 {
     struct agx_event event;
-    enum agx_result result = AGX_OK;
+    const struct agx *agx = &crew->lanes.lane[index].dial.agx;
+    enum agx_result result = agx_is_open(agx) ? AGX_OK : AGX_ERROR_CLOSED;
     while (result == AGX_OK && crew->code == EXIT_COMPLETE) {
         result = lanes_next(&crew->lanes, index, &event);
         if (result == AGX_OK) {
@@ -305,9 +310,10 @@ static void read_lane(struct crew *crew, uint32_t index)
         }
     }
     if (result == AGX_ERROR_CLOSED) {
-        on_closed(crew, index);
-    } else if (result != AGX_OK && result != AGX_AGAIN) {
-        crew->code = dial_fail(&crew->lanes.lane[index].dial.agx, result, "agents");
+        result = on_closed(crew, index);
+    }
+    if (result != AGX_OK && result != AGX_AGAIN) {
+        crew->code = dial_fail(agx, result, "agents");
     }
 }
 

@@ -23,7 +23,8 @@ struct crew_call {
     enum crew_state state;
     uint64_t due_us;                /* DUE: not before */
     uint64_t sent_us, first_us;     /* of the last try: sent, first token; 0: not yet */
-    uint32_t max_tokens, lane, busy_tries, closed_tries;
+    uint32_t max_tokens, lane, busy_tries;
+    struct agx_call request;        /* what was sent; the library keeps only where it lies */
 };
 struct crew_seat {
     struct agent agent;
@@ -48,8 +49,6 @@ struct crew_view {
     void (*said)(void *context, const struct crew_seat *seat, uint32_t call, const char *text,
                  uint32_t bytes);
     void (*ended)(void *context, const struct crew_seat *seat, uint32_t call);
-    /* What the call has said is void: the connection broke, and it is sent again. */
-    void (*unsaid)(void *context, const struct crew_seat *seat, uint32_t call);
     /* The tool has answered; the next turn begins. */
     void (*used_tool)(void *context, const struct crew_seat *seat);
     void (*over)(void *context, const struct crew_seat *seat);

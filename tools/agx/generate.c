@@ -163,7 +163,7 @@ static int stream(struct generate *g)
     if (result != AGX_OK) {
         return dial_fail(&g->dial.agx, result, "call");
     }
-    while ((result = agx_next(&g->dial.agx, &event, -1)) == AGX_OK) {
+    while ((result = dial_next(&g->dial, &event, -1)) == AGX_OK) {
         if (event.kind == AGX_TOKENS) {
             print_tokens(g, &event);
         } else if (event.kind == AGX_REFUSED) {
