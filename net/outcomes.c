@@ -135,7 +135,7 @@ static void forget_oldest(struct net *net)
     *link = CALL_NONE;
 }
 
-/* Neither ring has room for one more record with `tokens` tokens. */
+/* One of the rings has no room for one more record, with `tokens` tokens. */
 static bool is_full(const struct net *net, uint32_t tokens)
 {
     const struct net_outcomes *outcomes = &net->outcomes;

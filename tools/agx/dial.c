@@ -134,6 +134,7 @@ enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
         dial->buffer_bytes = wanted < AGX_BUFFER_BYTES_MAX ? wanted : AGX_BUFFER_BYTES_MAX;
         dial->buffer = malloc(dial->buffer_bytes);
         if (dial->buffer == NULL) {
+            fprintf(stderr, "agx: out of memory\n");
             return AGX_ERROR_SPACE;
         }
     }

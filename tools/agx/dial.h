@@ -25,7 +25,7 @@ struct dial {
 /* Opens; frames of `frame_bytes` fit in both directions. The buffer is taken at the first time and
  * used again. EXIT_COMPLETE, or an exit code after a message. */
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes);
-/* The same without a message, as the library says it. */
+/* The same, as the library says it: without a message, but for want of memory. */
 enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes);
 /* After AGX_ERROR_CLOSED: agx_resume(). AGX_ERROR_CLOSED: it breaks again and again. */
 enum agx_result dial_resume(struct dial *dial, int timeout_ms);
