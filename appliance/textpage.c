@@ -236,6 +236,7 @@ static void show_kv(struct text *page, const struct textport_view *view, uint64_
     add_pair(page, "out_steps", kv->counters.out_moves);
     add_pair(page, "in_blocks", kv->counters.in_blocks);
     add_pair(page, "in_steps", kv->counters.in_moves);
+    add_pair(page, "copied_blocks", kv->counters.copied_blocks);
     add_pair(page, "dropped_blocks", kv->counters.dropped_blocks);
     add_pair(page, "calls_with_blocks", calls);
     add_pair(page, "largest_call_blocks", largest);
