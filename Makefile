@@ -30,6 +30,7 @@ CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
+LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests and the lab (later a simulator).
@@ -96,11 +97,12 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	@echo "  GATE  tools/symbols"
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -l:libjansson.a -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) \
+	    -l:libjansson.a $(LDLIBS_core)
 
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 	@echo "  AR    $@"
@@ -110,7 +112,7 @@ $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lm -lpthread
+	    -l:libjansson.a $(LDLIBS_core)
 
 # The demo's tasks are in the program.
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
@@ -141,7 +143,7 @@ $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
 	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka -lm -lpthread
+	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests
@@ -163,7 +165,7 @@ demo: all  ## start the appliance with the embedded model and watch four agents
 # ---- generated documents -------------------------------------------------------------------------
 build/docgen: tools/docgen.c $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 .PHONY: docs
 docs: build/docgen  ## write the generated pages again
@@ -178,7 +180,7 @@ $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
 $(B)/bench $(B)/bench-sched $(B)/bench-moves:
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
 .PHONY: bench
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench
@@ -213,7 +215,7 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
-	    $(LDLIBS_inih) -lm -lpthread
+	    $(LDLIBS_inih) $(LDLIBS_core)
 
 soak: all  ## 10^7 calls and 1000 kills: memory must not change, tokens must not either
 	KILLS=1000 SOAK_CALLS=10000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
