@@ -31,8 +31,8 @@ struct frame_row {
 };
 
 static const struct frame_row frames[] = {
-    {WIRE_HELLO, "HELLO", 68, 68},
-    {WIRE_AUTH, "AUTH", 96, 96},
+    {WIRE_HELLO, "HELLO", WIRE_HELLO_BYTES, WIRE_HELLO_BYTES},
+    {WIRE_AUTH, "AUTH", WIRE_AUTH_BYTES, WIRE_AUTH_BYTES},
     {WIRE_PROGRAM_START, "PROGRAM_START", 16, 16},
     {WIRE_PROGRAM_END, "PROGRAM_END", 16, 16},
     {WIRE_CALL, "CALL", WIRE_CALL_BYTES_MIN, 0},

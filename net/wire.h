@@ -32,6 +32,8 @@
 #define WIRE_NONCE_BYTES    32
 #define WIRE_MAC_BYTES      32          /* HMAC-SHA256 */
 #define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server but TOKENS, whole */
+#define WIRE_HELLO_BYTES    68
+#define WIRE_AUTH_BYTES     96
 #define WIRE_CALL_BYTES_MIN 80          /* the fixed part of CALL */
 #define WIRE_TOKENS_BYTES_MIN 24        /* the fixed part of TOKENS */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
