@@ -203,7 +203,7 @@ lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--qu
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: fuzz fuzzers soak
-FUZZ := ini gguf vocab wire frame sdk text
+FUZZ := ini keys gguf vocab wire frame sdk text
 FUZZ_RUNS ?= 100000
 fuzz:  ## fuzz targets, FUZZ_RUNS each, under ASan and UBSan (clang, libclang-rt)
 	$(MAKE) MODE=fuzz CC=clang fuzzers

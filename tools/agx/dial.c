@@ -59,6 +59,9 @@ static void print_fault(const struct agx_fault *fault)
         print_bound(fault, fault->max);
         fprintf(stderr, ")");
     }
+    if (fault->retry_ms != 0) {
+        fprintf(stderr, "; try again in %" PRIu32 " ms", fault->retry_ms);
+    }
     fprintf(stderr, "\n");
 }
 
@@ -80,6 +83,7 @@ static int exit_code_of(enum agx_result result)
         return EXIT_CONNECT;
     case AGX_ERROR_REFUSED:
     case AGX_ERROR_BUSY:
+    case AGX_ERROR_KEY:
         return EXIT_REFUSED;
     case AGX_ERROR_CLOSED:
         return EXIT_INCOMPLETE;
@@ -117,6 +121,23 @@ int dial_finished(const struct agx_event *done)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+/* One for the whole process, so that no command has to hand a secret on. */
+static const struct agx_key *process_key;
+
+void dial_use_key(const struct agx_key *key)
+{
+    process_key = key;
+}
+
+/* On a unix socket the kernel says who we are. */
+static enum agx_result authenticate(struct agx *agx, const char *to)
+{
+    if (process_key == NULL || strncmp(to, "unix:", 5) == 0) {
+        return agx->welcome.needs_key ? AGX_ERROR_KEY : AGX_OK;
+    }
+    return agx_authenticate(agx, process_key, DIAL_TIMEOUT_MS);
+}
+
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
 {
     if (dial->buffer == NULL) {
@@ -131,7 +152,15 @@ int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
     }
     enum agx_result result = agx_open(&dial->agx, to, dial->buffer, dial->buffer_bytes,
                                       DIAL_TIMEOUT_MS);
-    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial->agx, result, to);
+    if (result != AGX_OK) {
+        return dial_fail(&dial->agx, result, to);
+    }
+    result = authenticate(&dial->agx, to);
+    if (result != AGX_OK) {
+        agx_close(&dial->agx);
+        return dial_fail(&dial->agx, result, to);
+    }
+    return EXIT_COMPLETE;
 }
 
 static int await_program(struct dial *dial)

@@ -32,6 +32,8 @@ const char *agx_result_text(enum agx_result result)
         [AGX_ERROR_CLOSED] = "the appliance closed the connection",
         [AGX_ERROR_PROTOCOL] = "what was received is not protocol version 1",
         [AGX_ERROR_VERSION] = "no common protocol version",
+        [AGX_ERROR_KEY] = "the appliance asks for a key, or does not accept this one or this user",
+        [AGX_ERROR_IMPOSTOR] = "the appliance does not prove that it has the key",
         [AGX_ERROR_REFUSED] = "refused by the appliance",
         [AGX_ERROR_BUSY] = "the appliance is busy",
         [AGX_ERROR_INDEX] = "tokens are missing, doubled or out of order",
@@ -133,12 +135,12 @@ enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_m
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+/* Moves bytes until `take` has found its frame among them. */
+static enum agx_result await(struct agx *agx, enum agx_result (*take)(struct agx *agx),
+                             uint64_t deadline_ms)
 {
-    enum agx_result result = agx_session_hello(agx);
-    ASSERT(result == AGX_OK);           /* the buffer is empty */
     for (int turn = 0;; turn++) {
-        result = agx_session_welcome(agx);
+        enum agx_result result = take(agx);
         if (result != AGX_AGAIN) {
             return result;
         }
@@ -150,6 +152,31 @@ static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
             return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
         }
     }
+}
+
+static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+{
+    enum agx_result result = agx_session_hello(agx);
+    ASSERT(result == AGX_OK);           /* the buffer is empty */
+    return await(agx, agx_session_welcome, deadline_ms);
+}
+
+enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms)
+{
+    uint8_t nonce[WIRE_NONCE_BYTES];
+    if (agx == NULL || key == NULL || agx->descriptor < 0 ||
+        memchr(key->id, '\0', sizeof key->id) == NULL ||
+        (agx->welcome.needs_key && agx->is_admitted)) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    enum agx_result result = agx_socket_entropy(nonce, sizeof nonce);
+    if (result == AGX_OK) {
+        result = agx_session_auth(agx, key, nonce);
+    }
+    if (result == AGX_OK) {
+        result = await(agx, agx_session_admitted, agx_socket_deadline(timeout_ms));
+    }
+    return result == AGX_OK ? result : agx_session_break(agx, result);
 }
 
 /* `agx` is initialised and owns the descriptor from here on. */
@@ -212,7 +239,7 @@ static enum agx_result may_ask(const struct agx *agx, const void *argument)
     if (agx == NULL || argument == NULL || agx->descriptor < 0) {
         return AGX_ERROR_ARGUMENT;
     }
-    return agx->broken;
+    return agx->broken != AGX_OK ? agx->broken : agx->is_admitted ? AGX_OK : AGX_ERROR_KEY;
 }
 
 /* After a request was queued. */
