@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no file of keys makes the parser read or write where it may not, and what it takes is sound.
+ * Goal: no file of keys makes the parser read or write where it may not; what it takes is sound.
  * Method: libFuzzer; the bytes lie on the heap, so that one too far is seen.
  * Run: `make fuzz`.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx [--to ADDRESS] [--key-file FILE] COMMAND ...`: finds the command and hands it the rest of the line. To
- * add a command: one file, one prototype in command.h, one row in the table below.
+ * What: `agx [--to ADDRESS] [--key-file FILE] COMMAND ...`: finds the command and hands it the rest
+ * of the line. To add a command: one file, one prototype in command.h, one row in the table below.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -37,9 +37,10 @@ static const struct {
 
 static void print_help(FILE *out)
 {
-    fprintf(out, "usage: agx [--to unix:PATH|HOST:PORT] [--key-file FILE] COMMAND [OPTION]...\n\n"
+    fprintf(out, "usage: agx [--to unix:PATH|HOST:PORT] [--key-file FILE] COMMAND [OPTION]..."
+                 "\n\n"
                  "  --to ADDRESS     where it is; HOST is numeric (default " DEFAULT_ADDRESS ")\n"
-                 "  --key-file FILE  the key for TCP, as a line `ID SECRET`, mode 0600; without it\n"
+                 "  --key-file FILE  the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
                  "                   the same line in the variable " KEY_VARIABLE "\n\n");
     for (uint32_t i = 0; i < COMMANDS_COUNT; i++) {
         fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].help);

@@ -4,7 +4,8 @@
  * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no
  * global state: an `agx` and its buffer belong to the caller and to one thread at a time.
  *
- * Blocking use:      agx_open(), agx_authenticate() with a key, agx_program_start(), agx_call_start(), agx_next() until AGX_DONE
+ * Blocking use:      agx_open(), agx_authenticate() with a key; then agx_program_start(),
+ *                    agx_call_start(), agx_next() until AGX_DONE
  * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
  *
@@ -158,8 +159,8 @@ enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, siz
 enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
                            int timeout_ms);
 /* Proves to have the key and checks that the appliance has it too; blocks up to the timeout. Once,
- * after agx_open() or agx_attach(); an appliance that did not ask for a key is an impostor. `key` is
- * not needed any more afterwards. An error ends the connection. */
+ * after agx_open() or agx_attach(); an appliance that did not ask for a key is an impostor. `key`
+ * is not needed any more afterwards. An error ends the connection. */
 enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms);
 void agx_close(struct agx *agx);
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */

@@ -164,6 +164,15 @@ static void test_scheduler_sees_thread_and_absolute_deadline(void **state)
     call.deadline_us = 5000;
     slot = fixture_call(f, start_call(f, peer, &call));
     assert_true(slot->deadline_us == f->fake.now_us + 5000);
+    f->net.settings.call_deadline_us = 4000;        /* the appliance's own bound */
+    static const uint64_t asked_us[] = {0, 5000, 3000}, expected_us[] = {4000, 4000, 3000};
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
+        fixture_passes(f, 2);
+        call.deadline_us = asked_us[i];
+        slot = fixture_call(f, start_call(f, peer, &call));
+        assert_true(slot->deadline_us == f->fake.now_us + expected_us[i]);
+    }
 }
 
 static void test_eos_is_added_last_unless_ignored(void **state)

@@ -282,6 +282,50 @@ static void test_burst_is_worked_off_in_shares(void **state)
     assert_int_not_equal(net_next_us(&f->net, f->fake.now_us), 0);
 }
 
+static void test_bytes_of_a_pass_are_limited(void **state)
+{
+    struct fixture *f = *state;
+    f->limits.bytes_per_pass = 100;
+    uint32_t peer = open_client(f), other = open_client(f);
+    for (uint32_t i = 0; i < 20; i++) {
+        fixture_send_ping(f, peer, i);
+    }
+    uint64_t before = f->stats.bytes_received;
+    fixture_pass(f);
+    assert_int_equal(f->stats.bytes_received - before, 100);
+    expect_alive(f, other);
+    fixture_passes(f, 20);
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_true(fixture_receive(f, peer, &got));
+        assert_true(got.pong.nonce == i);
+    }
+}
+
+/* A frame that is under way at the agreed rate has all the time that it needs. */
+static void test_long_frame_at_the_least_rate_arrives(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t bytes[8192];
+    f->net.settings.frame_rate = 16;
+    struct wire_call call = fixture_wire_call(1);
+    uint32_t peer = open_client(f), count = wire_call_encode(&call, bytes, sizeof bytes), sent = 0;
+    while (sent + 16 < count) {
+        fixture_send(f, peer, bytes + sent, 16);
+        sent += 16;
+        fixture_sleep(f, 2 * 1000000);              /* half the rate: five seconds last ten */
+        if (fake_client_is_closed(&f->fake, peer)) {
+            break;
+        }
+    }
+    assert_in_range(sent, 5 * 16, count - 16);
+    peer = open_client(f);
+    for (sent = 0; sent < count; sent += 16) {
+        fixture_sleep(f, 1000000);
+        fixture_send(f, peer, bytes + sent, count - sent < 16 ? count - sent : 16);
+    }
+    fixture_passes(f, 2);
+    assert_int_equal(f->commands[COMMAND_CALL], 1);
+}
 
 /* ---- programs, cancel ------------------------------------------------------------------------ */
 
@@ -378,6 +422,8 @@ int main(void)
         T(test_time_of_a_frame_begins_with_its_own_first_byte),
         T(test_time_of_a_frame_stands_still_while_nothing_is_read),
         T(test_burst_is_worked_off_in_shares),
+        T(test_bytes_of_a_pass_are_limited),
+        T(test_long_frame_at_the_least_rate_arrives),
         T(test_program_frames_are_answered_in_order),
         T(test_program_refusal_is_an_error),
         T(test_answer_for_a_connection_that_is_gone_is_dropped),
