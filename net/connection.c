@@ -246,8 +246,8 @@ void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us)
 void net_connection_watch(struct net *net, uint32_t index)
 {
     struct net_connection *connection = connection_at(net, index);
-    bool reads = net_connection_reads(connection) &&
-                 !connection->pending && net_connection_may_reply(net, connection);
+    bool reads = net_connection_reads(connection) && !connection->pending &&
+                 net_connection_may_reply(net, connection);
     uint32_t interest = (reads ? WORLD_READABLE : 0u) |
                         (connection->unsent_bytes > 0 ? WORLD_WRITABLE : 0u);
     if (interest != connection->interest) {

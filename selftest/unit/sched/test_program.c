@@ -99,6 +99,18 @@ static void test_same_id_in_two_domains_is_two_programs(void **state)
     assert_true(own.service_us > 0);
 }
 
+/* Whoever meets in a chain: eight domains in eight chains. */
+static void test_same_id_in_as_many_domains_as_there_are_chains(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    for (uint64_t domain = 0; domain < TABLE; domain++) {
+        assert_status(STATUS_OK,
+                      bench_program_in(bench, COMMAND_PROGRAM_START, domain, 1).status);
+        assert_int_equal(bench->sched.programs_count, domain + 1);
+    }
+}
+
 static void test_calls_of_a_program_are_limited(void **state)
 {
     (void)state;
@@ -264,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_end_answers_totals_and_forgets),
         cmocka_unit_test(test_end_with_open_calls_is_refused),
         cmocka_unit_test(test_same_id_in_two_domains_is_two_programs),
+        cmocka_unit_test(test_same_id_in_as_many_domains_as_there_are_chains),
         cmocka_unit_test(test_calls_of_a_program_are_limited),
         cmocka_unit_test(test_full_table_evicts_the_longest_idle),
         cmocka_unit_test(test_table_full_of_busy_programs_refuses),
