@@ -269,6 +269,12 @@ static void test_refusal_of_the_scheduler_becomes_an_error(void **state)
     f->refuse_with = STATUS_BUSY_PROGRAMS;
     struct wire_call call = fixture_wire_call(9);
     refuse_call(f, peer, &call, STATUS_BUSY_PROGRAMS, WIRE_FIELD_PROGRAM_ID);
+    f->limits.calls_per_program = 5;
+    f->refuse_with = STATUS_BUSY_CALLS_OF_PROG;
+    refuse_call(f, peer, &call, STATUS_BUSY_CALLS_OF_PROG, WIRE_FIELD_PROGRAM_ID);
+    assert_int_equal(got.error.fault.found, 5);
+    assert_int_equal(got.error.fault.max, 5);
+    assert_int_equal(got.error.retry_ms, 100);
     f->refuse_with = STATUS_BAD_PROMPT_LENGTH;
     refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
     assert_int_equal(got.error.fault.found, call.prompt_count + call.max_tokens);
