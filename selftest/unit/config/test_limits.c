@@ -40,7 +40,7 @@ static void assert_refused_with(const char *expected)
     }
 }
 
-/* What cannot be more than something else is no more than it; keys take room where they are used. */
+/* What cannot be more than something else is not; keys take room where they are used. */
 static void test_limits_of_admission_fit_the_tables(void **state)
 {
     (void)state;
