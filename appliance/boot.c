@@ -164,7 +164,7 @@ void boot_print_plan(const struct boot *boot)
     }
     printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
     if (boot->access.tcp_needs_key) {
-        printf("\n%u keys in %u trust domains\n", boot->keys->count, boot->keys->domains_count);
+        printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
     }
 }
 
