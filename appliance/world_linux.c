@@ -2,7 +2,8 @@
 /*
  * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
  * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt,
- * getsockopt, getrandom, clock_gettime, futex, and read of the bells are called.
+ * getsockopt, getrandom, clock_gettime, futex, and read of the bells are called; seal.c holds it to
+ * that.
  * Owner: the core's one thread.
  */
 #include "appliance/world_linux.h"
@@ -113,7 +114,12 @@ static void identify_local(int handle, struct world_peer *peer)
     bool known = getsockopt(handle, SOL_SOCKET, SO_PEERCRED, &process, &bytes) == 0;
     peer->kind = WORLD_PEER_LOCAL;
     peer->uid = known ? process.uid : UINT32_MAX;       /* nobody: no list can hold it */
-    peer->gid = known ? process.gid : UINT32_MAX;
+    peer->gids[0] = known ? process.gid : UINT32_MAX;
+    peer->gids_count = 1;
+    bytes = sizeof peer->gids - sizeof peer->gids[0];
+    if (known && getsockopt(handle, SOL_SOCKET, SO_PEERGROUPS, peer->gids + 1, &bytes) == 0) {
+        peer->gids_count += bytes / (uint32_t)sizeof peer->gids[0];
+    }
 }
 
 static void identify(int handle, const struct sockaddr_storage *from, struct world_peer *peer)

@@ -75,8 +75,13 @@ static bool is_in(uint32_t id, const uint32_t *ids, uint32_t count)
     return false;
 }
 
-bool config_access_allows(const struct config_access *access, uint32_t uid, uint32_t gid)
+bool config_access_allows(const struct config_access *access, uint32_t uid, const uint32_t *gids,
+                          uint32_t gids_count)
 {
-    return uid == 0 || uid == access->own_uid || is_in(uid, access->uids, access->uids_count) ||
-           is_in(gid, access->gids, access->gids_count);
+    bool allowed =
+        uid == 0 || uid == access->own_uid || is_in(uid, access->uids, access->uids_count);
+    for (uint32_t i = 0; i < gids_count && !allowed; i++) {
+        allowed = is_in(gids[i], access->gids, access->gids_count);
+    }
+    return allowed;
 }

@@ -19,4 +19,6 @@ struct config_access {
 MUST_CHECK enum status config_access_fill(struct config_access *access,
                                           const struct options *options, uint32_t own_uid,
                                           struct config_error *error);
-bool config_access_allows(const struct config_access *access, uint32_t uid, uint32_t gid);
+/* Of a process: its user, and all its groups. */
+bool config_access_allows(const struct config_access *access, uint32_t uid, const uint32_t *gids,
+                          uint32_t gids_count);

@@ -86,8 +86,8 @@ static uint32_t first_from(const struct net *net, uint64_t address, uint32_t *co
     *count = 0;
     for (uint32_t at = net->strangers_first; at != NET_CONNECTION_NONE;
          at = net->connections[at].stranger_next) {
-        const struct world_peer *peer = &net->connections[at].peer;
-        if (peer->kind == WORLD_PEER_REMOTE && peer->address == address) {
+        const struct net_connection *connection = &net->connections[at];
+        if (connection->peer_kind == WORLD_PEER_REMOTE && connection->address == address) {
             first = *count == 0 ? at : first;
             ++*count;
         }

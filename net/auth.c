@@ -45,15 +45,16 @@ void net_auth_init(struct net *net, const struct config_keys *keys, struct arena
     net->world->entropy(net->world->self, net->nobodys_secret, sizeof net->nobodys_secret);
 }
 
-bool net_auth_asks(const struct net *net, const struct world_peer *peer)
+bool net_auth_asks(const struct net *net, enum world_peer_kind kind)
 {
-    return net->settings.access.tcp_needs_key && peer->kind != WORLD_PEER_LOCAL;
+    return net->settings.access.tcp_needs_key && kind != WORLD_PEER_LOCAL;
 }
 
 bool net_auth_allows(const struct net *net, const struct world_peer *peer)
 {
     return peer->kind != WORLD_PEER_LOCAL ||
-           config_access_allows(&net->settings.access, peer->uid, peer->gid);
+           config_access_allows(&net->settings.access, peer->uid, peer->gids,
+                                peer->gids_count);
 }
 
 uint64_t net_auth_domain(const struct world_peer *peer)

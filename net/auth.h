@@ -6,8 +6,8 @@
 void net_auth_plan(struct plan *plan, const struct limits *limits);
 /* Copies the keys; the caller wipes its own. */
 void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena);
-/* Must a peer on TCP prove that it has a key? */
-bool net_auth_asks(const struct net *net, const struct world_peer *peer);
+/* Must such a peer prove that it has a key? */
+bool net_auth_asks(const struct net *net, enum world_peer_kind kind);
 /* May this peer come in, as far as the operating system can say? */
 bool net_auth_allows(const struct net *net, const struct world_peer *peer);
 /* The trust domain of a peer without a key. */

@@ -60,7 +60,7 @@ static void check_anteroom(const struct net *net)
          at = net->connections[at].stranger_next) {
         const struct net_connection *connection = &net->connections[at];
         ASSERT(connection->is_stranger && connection->state != NET_CLOSED);
-        ASSERT(connection->peer.kind != WORLD_PEER_LOCAL);
+        ASSERT(connection->peer_kind != WORLD_PEER_LOCAL);
         ASSERT(connection->stranger_prev == previous && ++count <= net->strangers_count);
         ASSERT(previous == NET_CONNECTION_NONE ||
                net->connections[previous].accepted_us <= connection->accepted_us);

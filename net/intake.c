@@ -69,7 +69,7 @@ static enum status handle_hello(struct net_frame *frame)
         return STATUS_BAD_VERSION;
     }
     fill_welcome(net, &welcome);
-    if (net_auth_asks(net, &connection->peer)) {
+    if (net_auth_asks(net, connection->peer_kind)) {
         net->world->entropy(net->world->self, connection->nonce, sizeof connection->nonce);
         memcpy(welcome.nonce, connection->nonce, sizeof welcome.nonce);
         welcome.auth = WIRE_AUTH_KEY;

@@ -61,7 +61,8 @@ struct net_connection {
     enum net_state state;
     uint32_t generation;
     int32_t handle;
-    struct world_peer peer;
+    enum world_peer_kind peer_kind;
+    uint64_t address;               /* of a REMOTE peer */
     uint64_t domain;                /* trust domain, once it is open */
     uint32_t key;                   /* that it has proved to have, or NET_KEY_NONE */
     uint8_t nonce[WIRE_NONCE_BYTES];    /* of ours, while CHALLENGED */

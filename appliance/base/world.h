@@ -14,6 +14,7 @@
 #include "appliance/base/status.h"
 
 #define WORLD_EVENTS_MAX 64
+#define WORLD_PEER_GIDS_MAX 64
 
 enum {
     WORLD_EAGAIN = -1,      /* nothing now; a readiness event will come */
@@ -43,7 +44,10 @@ struct world_peer {
         WORLD_PEER_LOOPBACK,        /* somebody on this machine */
         WORLD_PEER_REMOTE,
     } kind;
-    uint32_t uid, gid;              /* LOCAL: of the process that connected */
+    uint32_t uid;                   /* LOCAL: of the process that connected ... */
+    uint32_t gids_count;            /* ... and its groups, the effective one first; no others where
+                                       it has more than fit */
+    uint32_t gids[WORLD_PEER_GIDS_MAX];
     uint64_t address;               /* REMOTE: an IPv4 address, or the first half of an IPv6 one,
                                        which is what one host or household has to itself */
 };

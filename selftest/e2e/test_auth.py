@@ -196,7 +196,7 @@ def test_only_the_core_keeps_the_keys():
 
 SAY_HELLO = """
 import os, socket, sys
-os.setgroups([])
+os.setgroups([int(word) for word in sys.argv[5:]])
 os.setgid(int(sys.argv[2]))
 os.setuid(int(sys.argv[1]))
 s = socket.socket(socket.AF_UNIX)
@@ -216,10 +216,11 @@ sys.stdout.buffer.write(got)
 """
 
 
-def visit(path, uid, gid):
+def visit(path, uid, gid, *groups):
     """What a process of this user is answered: the type of the frame, and the code of an ERROR."""
     done = subprocess.run(
-        [sys.executable, "-c", SAY_HELLO, str(uid), str(gid), path, hello().hex()],
+        [sys.executable, "-c", SAY_HELLO, str(uid), str(gid), path, hello().hex(),
+         *map(str, groups)],
         capture_output=True, timeout=HANG_S)
     assert len(done.stdout) >= 18, done
     return done.stdout[4], struct.unpack("<H", done.stdout[16:18])[0]
@@ -236,7 +237,8 @@ def test_users_on_the_unix_socket_are_let_in_by_number():
         assert visit(a.unix, 0, 0)[0] == welcome
         assert visit(a.unix, 4001, 9)[0] == welcome
         assert visit(a.unix, 4002, 4100)[0] == welcome
-        assert visit(a.unix, 4002, 4001) == (refusal, BAD_AUTH)
+        assert visit(a.unix, 4002, 9, 4099, 4100)[0] == welcome
+        assert visit(a.unix, 4002, 4001, 4099) == (refusal, BAD_AUTH)
         assert visit(a.unix, 65534, 65534) == (refusal, BAD_AUTH)
         assert a.stats()["auth_refused"] == 2
 

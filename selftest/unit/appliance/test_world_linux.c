@@ -29,7 +29,7 @@ static int setup(void **state)
 static struct world_peer visit(struct sockaddr *address, socklen_t bytes, struct sockaddr *to,
                                socklen_t to_bytes)
 {
-    struct world_peer peer = {.uid = 1, .gid = 1, .address = 1};
+    struct world_peer peer = {.uid = 1, .gids_count = 1, .address = 1};
     int listener = socket(address->sa_family, SOCK_STREAM, 0);
     int client = socket(to->sa_family, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, address, bytes), 0);
@@ -57,7 +57,13 @@ static void test_accept_on_a_unix_socket_names_the_user(void **state)
     unlink(address.sun_path);
     assert_int_equal(peer.kind, WORLD_PEER_LOCAL);
     assert_int_equal(peer.uid, geteuid());
-    assert_int_equal(peer.gid, getegid());
+    gid_t groups[WORLD_PEER_GIDS_MAX];
+    int count = getgroups(WORLD_PEER_GIDS_MAX - 1, groups);
+    assert_int_equal(peer.gids_count, 1 + count);
+    assert_int_equal(peer.gids[0], getegid());
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(peer.gids[1 + i], groups[i]);
+    }
 }
 
 static void test_accept_on_ipv4_tells_loopback(void **state)
@@ -68,7 +74,7 @@ static void test_accept_on_ipv4_tells_loopback(void **state)
     struct world_peer peer = visit((struct sockaddr *)&address, sizeof address,
                                    (struct sockaddr *)&to, sizeof to);
     assert_int_equal(peer.kind, WORLD_PEER_LOOPBACK);
-    assert_int_equal(peer.uid, 0);      /* nothing of what stood there before */
+    assert_int_equal(peer.uid + peer.gids_count, 0);    /* nothing of what stood there before */
 }
 
 static bool has_ipv6(void)

@@ -295,7 +295,9 @@ static uint32_t connect_as(struct fixture *f, uint32_t uid, uint32_t gid)
 {
     uint32_t peer = fake_client_connect(&f->fake, NET_LISTENER_LOCAL);
     f->fake.peers[peer].who.uid = uid;
-    f->fake.peers[peer].who.gid = gid;
+    f->fake.peers[peer].who.gids_count = 2;
+    f->fake.peers[peer].who.gids[0] = 12345;
+    f->fake.peers[peer].who.gids[1] = gid;
     fixture_pass(f);
     return peer;
 }
