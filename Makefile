@@ -107,7 +107,7 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -Wl,--wrap=loop_pass,--wrap=control_await -o $@ \
-	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
