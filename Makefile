@@ -33,6 +33,7 @@ CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
 CALLGRAPH := $(if $(findstring clang,$(CC)),,-fcallgraph-info=su)
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
+LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests and the lab (later a simulator).
@@ -100,17 +101,18 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	@echo "  GATE  tools/symbols"
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 # The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
 $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -Wl,--wrap=loop_pass,--wrap=control_await -o $@ \
-	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -l:libjansson.a -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) \
+	    -l:libjansson.a $(LDLIBS_core)
 
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 	@echo "  AR    $@"
@@ -120,7 +122,7 @@ $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lm -lpthread
+	    -l:libjansson.a $(LDLIBS_core)
 
 # The demo's tasks are in the program.
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
@@ -151,7 +153,7 @@ $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
 	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka -lm -lpthread
+	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e  ## everything that proves it: check, unit and end-to-end tests
@@ -175,7 +177,7 @@ demo: all  ## start the appliance with the embedded model and watch four agents
 # ---- generated documents -------------------------------------------------------------------------
 build/docgen: tools/docgen.c $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 .PHONY: docs
 docs: build/docgen  ## write the generated pages again
@@ -190,7 +192,7 @@ $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
 $(B)/bench $(B)/bench-sched $(B)/bench-moves:
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
 .PHONY: bench
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench
@@ -213,7 +215,7 @@ lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--qu
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: fuzz fuzzers soak cov
-FUZZ := ini gguf vocab wire frame sdk text
+FUZZ := ini keys gguf vocab wire frame sdk text
 FUZZ_RUNS ?= 100000
 fuzz:  ## fuzz targets, FUZZ_RUNS each, under ASan and UBSan (clang, libclang-rt)
 	$(MAKE) MODE=fuzz CC=clang fuzzers
@@ -225,7 +227,7 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
-	    $(LDLIBS_inih) -lm -lpthread
+	    $(LDLIBS_inih) $(LDLIBS_core)
 
 cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
 	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true

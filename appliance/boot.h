@@ -11,8 +11,10 @@
 #include "appliance/base/arena.h"
 #include "appliance/base/step.h"
 #include "appliance/control.h"
+#include "config/access.h"
 #include "config/config.h"
 #include "config/gguf.h"
+#include "config/keys.h"
 #include "config/vocab.h"
 #include "kernels/kernels.h"
 
@@ -35,6 +37,8 @@ enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, 
 struct boot {
     struct options options;
     struct limits limits;
+    struct config_access access;
+    struct config_keys *keys;       /* the core's copy is all that is left of them (core.c) */
     struct gguf_source source;
     struct gguf *gguf;
     struct vocab vocab;

@@ -49,7 +49,7 @@ static enum status admit_id(struct net_frame *frame, const struct wire_call *wir
         }
         at = net->calls->calls[at].emit.conn_next;
     }
-    return net_open_find(net, wire->program_id, wire->call_id) == CALL_NONE
+    return net_open_find(net, connection->domain, wire->program_id, wire->call_id) == CALL_NONE
                ? STATUS_OK
                : fault_at(frame, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
 }
@@ -66,6 +66,12 @@ static enum status admit_limits(struct net_frame *frame, const struct wire_call 
     if (connection->calls_count >= limits->calls_per_connection) {
         return fault_at(frame, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION,
                         connection->calls_count, limits->calls_per_connection);
+    }
+    if (connection->key != NET_KEY_NONE &&
+        net->keys[connection->key].calls_open >= net->keys[connection->key].calls_max) {
+        return fault_at(frame, STATUS_BUSY_CALLS_OF_KEY, WIRE_FIELD_KEY_ID,
+                        net->keys[connection->key].calls_open,
+                        net->keys[connection->key].calls_max);
     }
     if (net->calls->free_count == 0) {
         return fault_at(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,
@@ -164,17 +170,28 @@ static void fill_stops(const struct net *net, struct call *call, const struct wi
     net_stop_text_prepare(call);
 }
 
+/* What the client asks for, but no later than the appliance allows; 0 stands for never. */
+static uint64_t deadline_us(const struct net *net, const struct wire_call *wire, uint64_t now_us)
+{
+    uint64_t asked_us = wire->deadline_us != 0 ? wire->deadline_us : UINT64_MAX;
+    uint64_t limit_us =
+        net->settings.call_deadline_us != 0 ? net->settings.call_deadline_us : UINT64_MAX;
+    uint64_t least_us = asked_us < limit_us ? asked_us : limit_us;
+    return least_us != UINT64_MAX ? now_us + least_us : UINT64_MAX;
+}
+
 static void fill(const struct net_frame *frame, struct call *call, const struct wire_call *wire)
 {
-    uint64_t now_us = frame->now_us;
+    const struct net *net = frame->net;
+    call->domain = net->connections[frame->connection].domain;
     call->client_call_id = wire->call_id;
     memcpy(call->program_id, wire->program_id, sizeof call->program_id);
     call->thread = wire->thread;
     call->sampling = wire->sampling;
     call->max_tokens = wire->max_tokens;
     call->want_text = (wire->flags & WIRE_CALL_WANT_TEXT) != 0;
-    call->deadline_us = wire->deadline_us != 0 ? now_us + wire->deadline_us : UINT64_MAX;
-    call->arrived_us = now_us;
+    call->deadline_us = deadline_us(net, wire, frame->now_us);
+    call->arrived_us = frame->now_us;
     call->emit.digest = WIRE_DIGEST_START;
     call->emit.request = net_outcome_request(frame->payload, frame->payload_bytes);
     fill_stops(frame->net, call, wire);
@@ -227,7 +244,7 @@ static enum status fill_prompt(struct net_frame *frame, struct call *call,
 static enum status find_outcome(struct net_frame *frame, const struct call *call,
                                 const struct net_outcome **outcome)
 {
-    *outcome = net_outcome_find(frame->net, call->program_id, call->client_call_id);
+    *outcome = net_outcome_find(frame->net, call->domain, call->program_id, call->client_call_id);
     bool is_other = *outcome != NULL && ((*outcome)->request != call->emit.request ||
                                          (*outcome)->done.prompt_tokens != call->prompt_tokens);
     return is_other ? fault_at(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,

@@ -85,6 +85,9 @@ static bool send_refusal(struct net *net, struct call *call, uint64_t now_us)
     } else if (call->status == STATUS_BUSY_PROGRAMS) {
         fault.field = WIRE_FIELD_PROGRAM_ID;
         fault.found = fault.max = net->settings.limits->programs;
+    } else if (call->status == STATUS_BUSY_CALLS_OF_PROG) {
+        fault.field = WIRE_FIELD_PROGRAM_ID;
+        fault.found = fault.max = net->settings.limits->calls_per_program;
     }
     net_connection_error(net, connection, &fault, false, now_us);
     return true;

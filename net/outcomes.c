@@ -10,7 +10,7 @@
  *
  * Invariants: a pair of ids is in the record once, because a second CALL with it is answered from
  * here or refused; every answer fits the ring of tokens (limits.outcome_tokens >= context_tokens).
- * Who may find a record is decided in two places: what net_open_hash() hashes, and is_of().
+ * A record is found in its own trust domain only.
  *
  * Bounds: one copy of the tokens; records leave once, so O(1) amortised; a chain is as short as
  * those of open calls.
@@ -56,28 +56,31 @@ uint64_t net_outcome_request(const uint8_t *payload, uint32_t payload_bytes)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static uint32_t *head_of(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+static uint32_t *head_of(const struct net *net, uint64_t domain, const uint8_t *program_id,
+                         uint64_t call_id)
 {
     const struct net_outcomes *outcomes = &net->outcomes;
-    return &outcomes->heads[net_open_hash(net, program_id, call_id) & (outcomes->heads_count - 1)];
+    return &outcomes->heads[net_open_hash(net, domain, program_id, call_id) &
+                            (outcomes->heads_count - 1)];
 }
 
-static bool is_of(const struct net_outcome *outcome, const uint8_t *program_id, uint64_t call_id)
+static bool is_of(const struct net_outcome *outcome, uint64_t domain, const uint8_t *program_id,
+                  uint64_t call_id)
 {
-    return outcome->done.call_id == call_id &&
+    return outcome->done.call_id == call_id && outcome->domain == domain &&
            memcmp(outcome->program_id, program_id, CALL_PROGRAM_ID_BYTES) == 0;
 }
 
-const struct net_outcome *net_outcome_find(const struct net *net, const uint8_t *program_id,
-                                           uint64_t call_id)
+const struct net_outcome *net_outcome_find(const struct net *net, uint64_t domain,
+                                           const uint8_t *program_id, uint64_t call_id)
 {
     if (net->settings.limits->outcomes == 0) {
         return NULL;
     }
-    uint32_t at = *head_of(net, program_id, call_id);
+    uint32_t at = *head_of(net, domain, program_id, call_id);
     while (at != CALL_NONE) {
         const struct net_outcome *outcome = &net->outcomes.records[at];
-        if (is_of(outcome, program_id, call_id)) {
+        if (is_of(outcome, domain, program_id, call_id)) {
             return outcome;
         }
         at = outcome->chain_next;
@@ -126,7 +129,7 @@ static void forget_oldest(struct net *net)
     struct net_outcomes *outcomes = &net->outcomes;
     uint32_t place = place_of(net, outcomes->records_first++);
     const struct net_outcome *outcome = &outcomes->records[place];
-    uint32_t *link = head_of(net, outcome->program_id, outcome->done.call_id);
+    uint32_t *link = head_of(net, outcome->domain, outcome->program_id, outcome->done.call_id);
     while (*link != place) {
         ASSERT(*link != CALL_NONE);
         link = &outcomes->records[*link].chain_next;
@@ -155,15 +158,16 @@ void net_outcome_keep(struct net *net, const struct call *call, const struct wir
     if (net->settings.limits->outcomes == 0 || done->finish == CALL_FINISH_FAILED) {
         return;
     }
-    ASSERT(net_outcome_find(net, call->program_id, done->call_id) == NULL);
+    ASSERT(net_outcome_find(net, call->domain, call->program_id, done->call_id) == NULL);
     while (is_full(net, done->generated_tokens)) {
         forget_oldest(net);
     }
     uint32_t place = place_of(net, outcomes->records_next++);
-    uint32_t *head = head_of(net, call->program_id, done->call_id);
+    uint32_t *head = head_of(net, call->domain, call->program_id, done->call_id);
     struct net_outcome *outcome = &outcomes->records[place];
-    *outcome = (struct net_outcome){.request = call->emit.request, .done = *done,
-                                    .tokens_first = outcomes->tokens_next, .chain_next = *head};
+    *outcome = (struct net_outcome){
+        .domain = call->domain, .request = call->emit.request, .done = *done,
+        .tokens_first = outcomes->tokens_next, .chain_next = *head};
     memcpy(outcome->program_id, call->program_id, sizeof outcome->program_id);
     write_tokens(net, call->tokens + call->prompt_tokens, done->generated_tokens);
     *head = place;
@@ -181,7 +185,8 @@ void net_outcomes_check(const struct net *net)
         tokens -= outcome->done.generated_tokens;
         ASSERT(outcome->tokens_first == tokens);
         ASSERT(outcomes->tokens_next - tokens <= limits->outcome_tokens);
-        ASSERT(net_outcome_find(net, outcome->program_id, outcome->done.call_id) == outcome);
+        ASSERT(net_outcome_find(net, outcome->domain, outcome->program_id,
+                                outcome->done.call_id) == outcome);
     }
     ASSERT(outcomes->records_next - outcomes->records_first <= limits->outcomes);
 }

@@ -109,6 +109,7 @@ struct call {
     /* Identity (net, at intake). */
     uint64_t client_call_id;
     uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
+    uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     uint32_t thread;                /* the client's thread of the program; for statistics */
 

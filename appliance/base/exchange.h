@@ -27,6 +27,7 @@ struct command {
     uint32_t call_generation;   /* CANCEL: dropped when it no longer matches */
     uint32_t connection;        /* PROGRAM_*: who asked */
     uint32_t connection_generation;
+    uint64_t domain;            /* PROGRAM_*: of the program */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
 };
 

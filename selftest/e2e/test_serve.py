@@ -67,16 +67,16 @@ def test_tokens_do_not_depend_on_tiers_sharing_or_standbys():
     with Appliance(NOISE, "kv.sharing=off", "kv.host_ratio=0", "sched.standby=0") as a:
         alone = serve_all(a, asked, 1, max_tokens=24)
         assert a.stats()["swap_out_blocks"] == a.stats()["prefix_hit_tokens"] == 0
-    for more in (("kv.sharing=all", "sched.prefetch=yes", "kv.retain_device=1ms"),
+    for more in (("kv.sharing=domain", "sched.prefetch=yes", "kv.retain_device=1ms"),
                  ("kv.host_ratio=3", "sched.standby=16"), ("kv.host_ratio=0",),
-                 ("kv.sharing=off", "kv.host_ratio=2"), ("sched.policy=rr", "kv.sharing=all")):
+                 ("kv.sharing=off", "kv.host_ratio=2"), ("sched.policy=rr", "kv.sharing=domain")):
         with Appliance(NOISE, *small, *more) as a:
             assert serve_all(a, asked, 24, max_tokens=24) == alone, more
             stats = a.stats()
             assert stats["preemptions"] > 0 and stats["kv_blocks_used"] == 0, stats
             if "kv.host_ratio=0" not in more:
                 assert stats["swap_out_blocks"] >= stats["swap_in_blocks"] > 0, stats
-            if "kv.sharing=all" in more:
+            if "kv.sharing=domain" in more:
                 assert stats["prefix_hit_tokens"] > 0, stats
 
 

@@ -10,6 +10,9 @@
  *                                   kind 128..253, 255: the bytes as they are
  *                                   kind 254: the connection breaks, and the client resumes
  *
+ * A first byte of 255 gives the rest to a client that waits for WELCOME, 254 as the payload of an
+ * AUTH_REPLY to one that has sent AUTH.
+ *
  * Model: the indices of each call are counted again here, from the events alone.
  * Run: `make fuzz`.
  */
@@ -127,6 +130,23 @@ static void resume(struct agx *agx)
     }
 }
 
+/* Nobody proves what he does not know. */
+static void answer_auth(struct agx *agx, const uint8_t *bytes, uint32_t count)
+{
+    static const struct agx_key key = {.id = "k", .secret = "fuzz"};
+    static const uint8_t nonce[WIRE_NONCE_BYTES];
+    uint8_t frame[WIRE_REPLY_BYTES_MAX];
+    struct wire_welcome welcome = {.version = 1, .auth = WIRE_AUTH_KEY, .frame_bytes_max = 60000,
+                                   .vocab_tokens = 300, .context_tokens_max = 64};
+    feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
+    must(agx_session_welcome(agx) == AGX_OK);
+    must(agx_session_auth(agx, &key, nonce) == AGX_OK);
+    count = count < WIRE_MAC_BYTES ? count : WIRE_MAC_BYTES;
+    memcpy(frame + WIRE_HEADER_BYTES, bytes, count);
+    feed(agx, frame, seal(frame, WIRE_AUTH_REPLY, count));
+    must(agx_session_admitted(agx) != AGX_OK && !agx->is_admitted);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -137,6 +157,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0 && data[0] == 255) {
         feed(&agx, data + 1, (uint32_t)(size < 4096 ? size - 1 : 4095));
         (void)agx_session_welcome(&agx);        /* a stranger greets */
+        return 0;
+    }
+    if (size > 0 && data[0] == 254) {
+        answer_auth(&agx, data + 1, (uint32_t)(size - 1 < 4096 ? size - 1 : 4096));
         return 0;
     }
     greet(&agx);

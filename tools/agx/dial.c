@@ -68,6 +68,9 @@ static void print_fault(const struct agx_fault *fault)
         print_bound(fault, fault->max);
         fprintf(stderr, ")");
     }
+    if (fault->retry_ms != 0) {
+        fprintf(stderr, "; try again in %" PRIu32 " ms", fault->retry_ms);
+    }
     fprintf(stderr, "\n");
 }
 
@@ -89,6 +92,7 @@ static int exit_code_of(enum agx_result result)
         return EXIT_CONNECT;
     case AGX_ERROR_REFUSED:
     case AGX_ERROR_BUSY:
+    case AGX_ERROR_KEY:
         return EXIT_REFUSED;
     case AGX_ERROR_CLOSED:
         return EXIT_INCOMPLETE;
@@ -126,6 +130,28 @@ int dial_finished(const struct agx_event *done)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+/* One for the whole process, so that no command has to hand a secret on. */
+static const struct agx_key *process_key;
+
+void dial_use_key(const struct agx_key *key)
+{
+    process_key = key;
+}
+
+/* On a unix socket the kernel says who we are. */
+static const struct agx_key *key_for(const char *to)
+{
+    return strncmp(to, "unix:", 5) == 0 ? NULL : process_key;
+}
+
+static enum agx_result authenticate(struct agx *agx, const char *to)
+{
+    if (key_for(to) == NULL) {
+        return agx->welcome.needs_key ? AGX_ERROR_KEY : AGX_OK;
+    }
+    return agx_authenticate(agx, key_for(to), DIAL_TIMEOUT_MS);
+}
+
 enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
 {
     if (dial->buffer == NULL) {
@@ -140,7 +166,15 @@ enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
     }
     dial->to = to;
     dial->breaks = 0;
-    return agx_open(&dial->agx, to, dial->buffer, dial->buffer_bytes, DIAL_TIMEOUT_MS);
+    enum agx_result result = agx_open(&dial->agx, to, dial->buffer, dial->buffer_bytes,
+                                      DIAL_TIMEOUT_MS);
+    if (result == AGX_OK) {
+        result = authenticate(&dial->agx, to);
+        if (result != AGX_OK) {
+            agx_close(&dial->agx);
+        }
+    }
+    return result;
 }
 
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
@@ -154,7 +188,7 @@ enum agx_result dial_resume(struct dial *dial, int timeout_ms)
     if (dial->breaks == DIAL_BREAKS_MAX) {
         return AGX_ERROR_CLOSED;
     }
-    enum agx_result result = agx_resume(&dial->agx, dial->to, timeout_ms);
+    enum agx_result result = agx_resume(&dial->agx, dial->to, key_for(dial->to), timeout_ms);
     dial->breaks += result == AGX_OK;
     return result == AGX_ERROR_CLOSED ? AGX_ERROR_CONNECT : result;     /* it went without a word */
 }

@@ -22,6 +22,8 @@ struct dial {
     uint32_t breaks;                /* since the last event */
 };
 
+/* From now on connections over TCP prove to have this key, which stays the caller's; NULL: none. */
+void dial_use_key(const struct agx_key *key);
 /* Opens; frames of `frame_bytes` fit in both directions. The buffer is taken at the first time and
  * used again. EXIT_COMPLETE, or an exit code after a message. */
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes);

@@ -36,6 +36,8 @@ const char *agx_result_text(enum agx_result result)
         [AGX_ERROR_CLOSED] = "the appliance closed the connection",
         [AGX_ERROR_PROTOCOL] = "what was received is not protocol version 1",
         [AGX_ERROR_VERSION] = "no common protocol version",
+        [AGX_ERROR_KEY] = "the appliance asks for a key, or does not accept this one or this user",
+        [AGX_ERROR_IMPOSTOR] = "the appliance does not prove that it has the key",
         [AGX_ERROR_REFUSED] = "refused by the appliance",
         [AGX_ERROR_BUSY] = "the appliance is busy",
         [AGX_ERROR_INDEX] = "tokens are missing, doubled or out of order",
@@ -169,12 +171,12 @@ enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_m
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+/* Moves bytes until `take` has found its frame among them. */
+static enum agx_result await(struct agx *agx, enum agx_result (*take)(struct agx *agx),
+                             uint64_t deadline_ms)
 {
-    enum agx_result result = agx_session_hello(agx);
-    ASSERT(result == AGX_OK);           /* the buffer is empty */
     for (int turn = 0;; turn++) {
-        result = agx_session_welcome(agx);
+        enum agx_result result = take(agx);
         if (result != AGX_AGAIN) {
             return result;
         }
@@ -186,6 +188,41 @@ static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
             return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
         }
     }
+}
+
+static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+{
+    enum agx_result result = agx_session_hello(agx);
+    ASSERT(result == AGX_OK);           /* the buffer is empty */
+    return await(agx, agx_session_welcome, deadline_ms);
+}
+
+static enum agx_result authenticate(struct agx *agx, const struct agx_key *key,
+                                    uint64_t deadline_ms)
+{
+    uint8_t nonce[WIRE_NONCE_BYTES];
+    enum agx_result result = agx_socket_entropy(nonce, sizeof nonce);
+    if (result == AGX_OK) {
+        result = agx_session_auth(agx, key, nonce);
+    }
+    if (result == AGX_OK) {
+        result = await(agx, agx_session_admitted, deadline_ms);
+    }
+    return result == AGX_OK ? result : agx_session_break(agx, result);
+}
+
+static bool is_key(const struct agx_key *key)
+{
+    return key != NULL && memchr(key->id, '\0', sizeof key->id) != NULL;
+}
+
+enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms)
+{
+    if (agx == NULL || !is_key(key) || agx->descriptor < 0 ||
+        (agx->welcome.needs_key && agx->is_admitted)) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    return authenticate(agx, key, agx_socket_deadline(timeout_ms));
 }
 
 /* `agx` is initialised and owns the descriptor from here on. */
@@ -242,7 +279,8 @@ void agx_close(struct agx *agx)
 
 /* ---- resuming -------------------------------------------------------------------------------- */
 
-static enum agx_result resume_once(struct agx *agx, const char *address, uint64_t deadline_ms)
+static enum agx_result resume_once(struct agx *agx, const char *address, const struct agx_key *key,
+                                   uint64_t deadline_ms)
 {
     int descriptor = -1;
     agx_close(agx);
@@ -251,8 +289,14 @@ static enum agx_result resume_once(struct agx *agx, const char *address, uint64_
     if (result == AGX_OK) {
         result = attach(agx, descriptor, deadline_ms);
     }
+    if (result == AGX_OK && key != NULL) {
+        result = authenticate(agx, key, deadline_ms);
+    }
     if (result != AGX_OK) {
         return result;
+    }
+    if (!agx->is_admitted) {
+        return agx_session_break(agx, AGX_ERROR_KEY);
     }
     agx_session_resume(agx);
     return flush(agx);
@@ -264,9 +308,10 @@ static bool is_of_a_restart(enum agx_result result)
     return result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED || result == AGX_ERROR_BUSY;
 }
 
-enum agx_result agx_resume(struct agx *agx, const char *address, int timeout_ms)
+enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
+                           int timeout_ms)
 {
-    if (agx == NULL || address == NULL || agx->in == NULL) {
+    if (agx == NULL || address == NULL || agx->in == NULL || (key != NULL && !is_key(key))) {
         return AGX_ERROR_ARGUMENT;
     }
     if (agx->broken != AGX_OK && agx->broken != AGX_ERROR_CLOSED) {
@@ -274,7 +319,7 @@ enum agx_result agx_resume(struct agx *agx, const char *address, int timeout_ms)
     }
     uint64_t deadline_ms = agx_socket_deadline(timeout_ms);
     for (uint32_t tries = 0;; tries++) {
-        enum agx_result result = resume_once(agx, address, deadline_ms);
+        enum agx_result result = resume_once(agx, address, key, deadline_ms);
         if (!is_of_a_restart(result)) {
             return result;
         }
@@ -295,7 +340,7 @@ static enum agx_result may_ask(const struct agx *agx, const void *argument)
     if (agx == NULL || argument == NULL || agx->descriptor < 0) {
         return AGX_ERROR_ARGUMENT;
     }
-    return agx->broken;
+    return agx->broken != AGX_OK ? agx->broken : agx->is_admitted ? AGX_OK : AGX_ERROR_KEY;
 }
 
 /* After a request was queued. */

@@ -4,7 +4,8 @@
  * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no
  * global state: an `agx` and its buffer belong to the caller and to one thread at a time.
  *
- * Blocking use:      agx_open(), agx_program_start(), agx_call_start(), agx_next() until AGX_DONE
+ * Blocking use:      agx_open(), agx_authenticate() with a key; then agx_program_start(),
+ *                    agx_call_start(), agx_next() until AGX_DONE
  * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
  *
@@ -38,7 +39,9 @@ enum agx_result {
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
     AGX_ERROR_CLOSED,       /* the appliance closed the connection: agx_resume() goes on */
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
-    AGX_ERROR_VERSION,      /* no common version, or it asks for authentication */
+    AGX_ERROR_VERSION,      /* no common version */
+    AGX_ERROR_KEY,          /* the appliance asks for a key, or does not accept who we are */
+    AGX_ERROR_IMPOSTOR,     /* it does not prove that it has the key: not the one that we mean */
     AGX_ERROR_REFUSED,      /* the appliance refused a frame: see agx_fault() */
     AGX_ERROR_BUSY,         /* the same, for a limit: try again later */
     AGX_ERROR_INDEX,        /* a token is missing, doubled or out of order */
@@ -62,6 +65,14 @@ struct agx_welcome {        /* what the appliance said of itself */
     uint32_t calls_per_connection_max, programs_max;
     uint32_t bos_id, eos_id;                /* UINT32_MAX: none */
     char model[65];
+    int needs_key;          /* agx_authenticate() must come next */
+};
+
+#define AGX_KEY_ID_BYTES 32
+#define AGX_SECRET_BYTES 32
+struct agx_key {            /* that the appliance has in its file of keys */
+    char id[AGX_KEY_ID_BYTES];              /* zero-terminated */
+    uint8_t secret[AGX_SECRET_BYTES];
 };
 
 struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY or _ARGUMENT */
@@ -70,6 +81,7 @@ struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY
     int in_thousandths;     /* `field` is a fraction: found, min and max are int64_t, thousandths */
     uint64_t call_id;       /* 0 where none was named */
     uint64_t found, min, max;
+    uint32_t retry_ms;      /* is_busy: after which it is worth to try again; 0: nothing is known */
     const char *frame;      /* "CALL" */
     const char *field;      /* "top_p" */
     const char *text;       /* "field out of range" */
@@ -148,6 +160,8 @@ struct agx {
     uint32_t calls_due, busy_tries;         /* calls to be sent again; refusals in a row */
     int is_busy;                            /* one was refused since we looked */
     uint64_t resend_ms;                     /* not before */
+    int is_admitted;                        /* requests make sense */
+    uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
 };
 
@@ -161,13 +175,18 @@ enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, siz
 /* The same over a connected stream socket, which belongs to `agx` from then on, also on error. */
 enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
                            int timeout_ms);
+/* Proves to have the key and checks that the appliance has it too; blocks up to the timeout. Once,
+ * after agx_open() or agx_attach(); an appliance that did not ask for a key is an impostor. `key`
+ * is not needed any more afterwards. An error ends the connection. */
+enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms);
 void agx_close(struct agx *agx);
 /* After AGX_ERROR_CLOSED: connects again, trying until `timeout_ms` is over, and sends every open
  * call again under its ids. A call that has ended in the meantime is answered from the appliance's
  * record; any other, and all after a restart (then welcome.boot_id is a new one), are computed
  * again, with the same tokens. The caller gets what it has not got yet: tokens and text go on where
  * they stopped. What comes a second time is counted and hashed; AGX_ERROR_DIFFERENT, and the end of
- * the session, if it is not what came before.
+ * the session, if it is not what came before. `key`: as for agx_authenticate(); NULL: none is asked
+ * for.
  *
  * Needs: each struct agx_call of an open call, and what it points to, where it was and unchanged.
  * Costs: no memory; the time of what is computed again; a hash over each text that is received.
@@ -178,7 +197,8 @@ void agx_close(struct agx *agx);
  * are still open: it may be called again. Every other error is final.
  * A call that the appliance gives up when it shuts down has no AGX_DONE; AGX_ERROR_CLOSED follows,
  * and agx_resume() goes on with it too. */
-enum agx_result agx_resume(struct agx *agx, const char *address, int timeout_ms);
+enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
+                           int timeout_ms);
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
 /* A request is queued and sent as far as possible without blocking; its answer is an event. What

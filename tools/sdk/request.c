@@ -17,6 +17,8 @@
 /* The prompt's ids are sent from the caller's array as they lie in memory. */
 STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 STATIC_ASSERT(AGX_ID_BYTES == CALL_PROGRAM_ID_BYTES, "one size of program ids");
+STATIC_ASSERT(AGX_KEY_ID_BYTES == WIRE_KEY_ID_BYTES, "one size of key ids");
+STATIC_ASSERT(AGX_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
 STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
@@ -68,6 +70,29 @@ enum agx_result agx_session_hello(struct agx *agx)
     uint32_t room;
     uint8_t *out = output_room(agx, &room);
     return queue(agx, wire_hello_encode(&hello, out, room));
+}
+
+/* What the appliance must answer is known now, so the secret need not be kept. */
+enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
+                                 const uint8_t nonce[WIRE_NONCE_BYTES])
+{
+    struct wire_auth auth;
+    struct wire_proof proof;
+    uint32_t room;
+    if (agx->broken != AGX_OK || !agx->welcome.needs_key) {
+        return agx->broken != AGX_OK ? agx->broken : AGX_ERROR_IMPOSTOR;
+    }
+    memset(&auth, 0, sizeof auth);
+    memcpy(auth.key_id, key->id, strnlen(key->id, sizeof auth.key_id - 1));
+    memcpy(auth.nonce, nonce, sizeof auth.nonce);
+    memcpy(proof.key_id, auth.key_id, sizeof proof.key_id);
+    memcpy(proof.boot_id, agx->welcome.boot_id, sizeof proof.boot_id);
+    memcpy(proof.server_nonce, agx->server_nonce, sizeof proof.server_nonce);
+    memcpy(proof.client_nonce, nonce, sizeof proof.client_nonce);
+    wire_proof_mac(&proof, WIRE_CLIENT, key->secret, auth.mac);
+    wire_proof_mac(&proof, WIRE_SERVER, key->secret, agx->expected_mac);
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_auth_encode(&auth, out, room));
 }
 
 enum agx_result agx_session_program(struct agx *agx, enum wire_type type,

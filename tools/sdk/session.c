@@ -155,8 +155,10 @@ static enum agx_result take_error(struct agx *agx, const struct frame *frame,
         return AGX_ERROR_PROTOCOL;
     }
     agx_session_fault(agx, &error.fault);
+    agx->fault.retry_ms = error.retry_ms;
     if (error.closes) {
         return error.fault.status == STATUS_BAD_VERSION ? AGX_ERROR_VERSION
+               : error.fault.status == STATUS_BAD_AUTH  ? AGX_ERROR_KEY
                : agx->fault.is_busy                     ? AGX_ERROR_BUSY
                                                         : AGX_ERROR_REFUSED;
     }
@@ -400,25 +402,31 @@ static bool token_is_sound(uint32_t token, uint32_t vocab_tokens)
     return token == UINT32_MAX || token < vocab_tokens;
 }
 
+/* The one frame that is due, or the ERROR that ends the connection instead. */
+static enum agx_result take_due(struct agx *agx, uint8_t type, struct frame *frame)
+{
+    struct agx_event refusal;
+    enum agx_result result = take_frame(agx, frame);
+    if (result != AGX_OK || frame->header.type == type) {
+        return result;
+    }
+    result = frame->header.type == WIRE_ERROR ? take_error(agx, frame, &refusal) : AGX_OK;
+    return result == AGX_OK ? AGX_ERROR_PROTOCOL : result;
+}
+
 static enum agx_result take_welcome(struct agx *agx)
 {
     struct frame frame;
-    struct agx_event refusal;
     struct wire_fault fault;
     struct wire_welcome got;
-    enum agx_result result = take_frame(agx, &frame);
+    enum agx_result result = take_due(agx, WIRE_WELCOME, &frame);
     if (result != AGX_OK) {
         return result;
     }
-    if (frame.header.type == WIRE_ERROR) {
-        result = take_error(agx, &frame, &refusal);
-        return result == AGX_OK ? AGX_ERROR_PROTOCOL : result;
-    }
-    if (frame.header.type != WIRE_WELCOME ||
-        wire_welcome_decode(frame.payload, frame.header.length_bytes, &got, &fault) != STATUS_OK) {
+    if (wire_welcome_decode(frame.payload, frame.header.length_bytes, &got, &fault) != STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (got.version != WIRE_VERSION || got.auth != 0) {
+    if (got.version != WIRE_VERSION || got.auth > WIRE_AUTH_KEY) {
         return AGX_ERROR_VERSION;
     }
     if (got.frame_bytes_max < WIRE_REPLY_BYTES_MAX || got.context_tokens_max == 0 ||
@@ -436,6 +444,9 @@ static enum agx_result take_welcome(struct agx *agx)
     welcome->bos_id = got.bos_id;
     welcome->eos_id = got.eos_id;
     memcpy(welcome->model, got.model, WIRE_NAME_BYTES);
+    welcome->needs_key = got.auth == WIRE_AUTH_KEY;
+    agx->is_admitted = !welcome->needs_key;
+    memcpy(agx->server_nonce, got.nonce, sizeof agx->server_nonce);
     return AGX_OK;
 }
 
@@ -446,5 +457,34 @@ enum agx_result agx_session_welcome(struct agx *agx)
         return agx->broken;
     }
     enum agx_result result = take_welcome(agx);
+    return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
+}
+
+static enum agx_result take_auth_reply(struct agx *agx)
+{
+    struct frame frame;
+    struct wire_fault fault;
+    struct wire_auth_reply reply;
+    enum agx_result result = take_due(agx, WIRE_AUTH_REPLY, &frame);
+    if (result != AGX_OK) {
+        return result;
+    }
+    if (wire_auth_reply_decode(frame.payload, frame.header.length_bytes, &reply, &fault) !=
+        STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    if (!wire_mac_is_equal(reply.mac, agx->expected_mac)) {
+        return AGX_ERROR_IMPOSTOR;
+    }
+    agx->is_admitted = 1;
+    return AGX_OK;
+}
+
+enum agx_result agx_session_admitted(struct agx *agx)
+{
+    if (agx->broken != AGX_OK) {
+        return agx->broken;
+    }
+    enum agx_result result = take_auth_reply(agx);
     return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
 }

@@ -23,6 +23,8 @@ void agx_session_sent(struct agx *agx, uint32_t bytes);
 
 /* AGX_OK: the session is open and agx->welcome is valid; AGX_AGAIN: not enough bytes yet. */
 enum agx_result agx_session_welcome(struct agx *agx);
+/* The answer to agx_session_auth(): AGX_OK: it has our key as well; AGX_AGAIN as above. */
+enum agx_result agx_session_admitted(struct agx *agx);
 /* One event of what was received; AGX_AGAIN: not enough bytes yet. Linear in the frame. */
 enum agx_result agx_session_next(struct agx *agx, struct agx_event *event);
 /* A new connection begins: nothing is received and nothing unsent; open calls stay in the table. */
@@ -37,6 +39,9 @@ enum agx_result agx_session_break(struct agx *agx, enum agx_result why);
 /* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can
  * never fit; nothing has changed then. */
 enum agx_result agx_session_hello(struct agx *agx);
+/* Right after the welcome, which must have asked for it. `nonce` is random. */
+enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
+                                 const uint8_t nonce[WIRE_NONCE_BYTES]);
 enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
                                     const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call);

@@ -164,6 +164,16 @@ static void test_scheduler_sees_thread_and_absolute_deadline(void **state)
     call.deadline_us = 5000;
     slot = fixture_call(f, start_call(f, peer, &call));
     assert_true(slot->deadline_us == f->fake.now_us + 5000);
+    f->net.settings.call_deadline_us = 4000;        /* the appliance's own bound */
+    static const uint64_t asked_us[] = {0, 5000, 3000}, expected_us[] = {4000, 4000, 3000};
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
+        fixture_passes(f, 2);
+        call.call_id++;
+        call.deadline_us = asked_us[i];
+        slot = fixture_call(f, start_call(f, peer, &call));
+        assert_true(slot->deadline_us == f->fake.now_us + expected_us[i]);
+    }
 }
 
 static void test_eos_is_added_last_unless_ignored(void **state)
@@ -256,6 +266,12 @@ static void test_refusal_of_the_scheduler_becomes_an_error(void **state)
     f->refuse_with = STATUS_BUSY_PROGRAMS;
     struct wire_call call = fixture_wire_call(9);
     refuse_call(f, peer, &call, STATUS_BUSY_PROGRAMS, WIRE_FIELD_PROGRAM_ID);
+    f->limits.calls_per_program = 5;
+    f->refuse_with = STATUS_BUSY_CALLS_OF_PROG;
+    refuse_call(f, peer, &call, STATUS_BUSY_CALLS_OF_PROG, WIRE_FIELD_PROGRAM_ID);
+    assert_int_equal(got.error.fault.found, 5);
+    assert_int_equal(got.error.fault.max, 5);
+    assert_int_equal(got.error.retry_ms, 100);
     f->refuse_with = STATUS_BAD_PROMPT_LENGTH;
     refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
     assert_int_equal(got.error.fault.found, call.prompt_count + call.max_tokens);

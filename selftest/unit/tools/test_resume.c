@@ -350,7 +350,7 @@ static void expect_different(struct agx *agx)
 {
     struct agx_event last;
     assert_int_equal(take_all(agx, &last), AGX_ERROR_DIFFERENT);
-    assert_int_equal(agx_resume(agx, "unix:/nowhere", 0), AGX_ERROR_DIFFERENT);
+    assert_int_equal(agx_resume(agx, "unix:/nowhere", NULL, 0), AGX_ERROR_DIFFERENT);
 }
 
 static void resume_and_accept(struct agx *agx, const struct agx_call *call, uint32_t tokens,
@@ -598,7 +598,7 @@ static void test_resume_survives_a_restart(void **state)
     while (event.kind != AGX_DONE) {
         result = agx_next(&agx, &event, 10000);
         if (result == AGX_ERROR_CLOSED) {
-            assert_int_equal(agx_resume(&agx, server.address, 10000), AGX_OK);
+            assert_int_equal(agx_resume(&agx, server.address, NULL, 10000), AGX_OK);
             assert_int_equal(agx.welcome.boot_id[0], 2);
             resumed++;
             continue;
@@ -661,22 +661,23 @@ static void test_resume_without_an_appliance_may_be_tried_again(void **state)
     assert_int_equal(agx_call_start(&agx, &call), AGX_OK);
     assert_int_equal(agx_next(&agx, &event, 10000), AGX_ERROR_CLOSED);
     pthread_join(server.thread, NULL);
-    assert_int_equal(agx_resume(&agx, server.address, 0), AGX_ERROR_CONNECT);
-    assert_int_equal(agx_resume(&agx, server.address, 30), AGX_ERROR_CONNECT);
+    assert_int_equal(agx_resume(&agx, server.address, NULL, 0), AGX_ERROR_CONNECT);
+    assert_int_equal(agx_resume(&agx, server.address, NULL, 30), AGX_ERROR_CONNECT);
     assert_false(agx_is_open(&agx));
     assert_int_equal(agx_next(&agx, &event, 0), AGX_ERROR_ARGUMENT);
-    assert_int_equal(agx_resume(&agx, "nonsense", 30), AGX_ERROR_ADDRESS);
+    assert_int_equal(agx_resume(&agx, "nonsense", NULL, 30), AGX_ERROR_ADDRESS);
     listen_again();
-    assert_int_equal(agx_resume(&agx, server.address, 0), AGX_ERROR_TIMEOUT);    /* it is silent */
+    /* It is silent. */
+    assert_int_equal(agx_resume(&agx, server.address, NULL, 0), AGX_ERROR_TIMEOUT);
     assert_int_equal(pthread_create(&server.thread, NULL, play_full, NULL), 0);
-    enum agx_result result = agx_resume(&agx, server.address, 1000);
+    enum agx_result result = agx_resume(&agx, server.address, NULL, 1000);
     assert_true(result == AGX_ERROR_BUSY || result == AGX_ERROR_TIMEOUT);
     shutdown(server.listener, SHUT_RDWR);
     pthread_join(server.thread, NULL);
     close(server.listener);
     listen_again();
     assert_int_equal(pthread_create(&server.thread, NULL, play_busy, NULL), 0);
-    assert_int_equal(agx_resume(&agx, server.address, 10000), AGX_OK);
+    assert_int_equal(agx_resume(&agx, server.address, NULL, 10000), AGX_OK);
     while (agx_wait_ms(&agx) < 0) {             /* until the busy answer is there: no event */
         assert_int_equal(agx_next(&agx, &event, 1), AGX_AGAIN);
     }
@@ -690,10 +691,10 @@ static void test_resume_without_an_appliance_may_be_tried_again(void **state)
 static void test_resume_bad_arguments(void **state)
 {
     struct agx agx = {.descriptor = -1};
-    assert_int_equal(agx_resume(NULL, "unix:/nowhere", 0), AGX_ERROR_ARGUMENT);
-    assert_int_equal(agx_resume(&agx, "unix:/nowhere", 0), AGX_ERROR_ARGUMENT);
+    assert_int_equal(agx_resume(NULL, "unix:/nowhere", NULL, 0), AGX_ERROR_ARGUMENT);
+    assert_int_equal(agx_resume(&agx, "unix:/nowhere", NULL, 0), AGX_ERROR_ARGUMENT);
     assert_int_equal(agx_session_init(&agx, buffer, sizeof buffer), AGX_OK);
-    assert_int_equal(agx_resume(&agx, NULL, 0), AGX_ERROR_ARGUMENT);
+    assert_int_equal(agx_resume(&agx, NULL, NULL, 0), AGX_ERROR_ARGUMENT);
 }
 
 int main(void)
