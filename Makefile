@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # One Makefile, no configure step. `make help` lists the targets.
 #
-# MODE: release (default) | debug | asan | hard     objects lie in build/obj/MODE, programs of the
-# release mode directly in build/, of the others in build/MODE.
+# MODE: release (default) | debug | asan | hard | cov     objects lie in build/obj/MODE, programs of
+# the release mode directly in build/, of the others in build/MODE.
 
 MODE ?= release
 CC ?= gcc
@@ -23,13 +23,17 @@ CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY \
                   -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
+CFLAGS_cov     := -O0 -g --coverage -fprofile-update=atomic -DAGENTIX_NO_TRAP
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
                   -DAGENTIX_NO_TRAP
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
            -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
+# What each function takes of the stack and calls, beside each object: tools/stack reads it.
+CALLGRAPH := $(if $(findstring clang,$(CC)),,-fcallgraph-info=su)
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
+LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
@@ -40,6 +44,7 @@ SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/bas
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
+MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 # The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
@@ -73,7 +78,7 @@ $(O)/kernels/ref/%.o: CFLAGS += -O2
 $(O)/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
 	@echo "  AR    $@"
@@ -101,11 +106,18 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	@echo "  GATE  tools/symbols"
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
+
+# The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
+$(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -Wl,--wrap=loop_pass,--wrap=control_await -o $@ \
+	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -l:libjansson.a -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) \
+	    -l:libjansson.a $(LDLIBS_core)
 
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 	@echo "  AR    $@"
@@ -115,13 +127,13 @@ $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lm -lpthread
+	    -l:libjansson.a $(LDLIBS_core)
 
 $(B)/agentix-sim: $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) \
-	    $(LDLIBS_inih) -lm -lpthread
+	    $(LDLIBS_inih) $(LDLIBS_core)
 
 # The demo's tasks are in the program.
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
@@ -152,7 +164,7 @@ $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
 	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka -lm -lpthread
+	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e  ## everything: rules, unit tests, simulated and real runs
@@ -162,11 +174,13 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	    echo "== $$t"; $$t; done
 
 e2e soak: build/model-tiny.gguf
+e2e: $(B)/agentix-misbehave
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
 check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
+	@python3 tools/stack $(filter-out $(O)/selftest/%,$(CORE_OBJ) $(MAIN_SRC:%.c=$(O)/%.o))
 
 # Fixed seeds: the same runs each time.
 sim-short: $(B)/agentix-sim
@@ -182,7 +196,7 @@ demo: all  ## start the appliance with the embedded model and watch four agents
 # ---- generated documents -------------------------------------------------------------------------
 build/docgen: tools/docgen.c $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 .PHONY: docs
 docs: build/docgen  ## write the generated pages again
@@ -197,7 +211,7 @@ $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
 $(B)/bench $(B)/bench-sched $(B)/bench-moves:
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
 .PHONY: bench
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench
@@ -219,8 +233,8 @@ lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--qu
 	PYTHONDONTWRITEBYTECODE=1 python3 tools/lab/results --traces $(TRACES) $(LAB)
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
-.PHONY: fuzz fuzzers soak
-FUZZ := ini gguf vocab wire frame sdk text
+.PHONY: fuzz fuzzers soak cov
+FUZZ := ini keys gguf vocab wire frame sdk text
 FUZZ_RUNS ?= 100000
 fuzz:  ## fuzz targets, FUZZ_RUNS each, under ASan and UBSan (clang, libclang-rt)
 	$(MAKE) MODE=fuzz CC=clang fuzzers
@@ -232,10 +246,16 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
-	    $(LDLIBS_inih) -lm -lpthread
+	    $(LDLIBS_inih) $(LDLIBS_core)
 
-soak: all  ## 10^7 calls and 1000 kills: memory must not change, tokens must not either
-	KILLS=1000 SOAK_CALLS=10000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
+cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
+	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true
+	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }
+	tools/coverage build/obj/cov
+
+soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, tokens must not either
+	KILLS=1000 SOAK_CALLS=10000000 SOAK_VISITS=1000000 SOAK_LEAVERS=100000 \
+	    AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
 	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
 build/.setup: tools/setup

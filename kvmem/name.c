@@ -14,7 +14,7 @@
  * salt, whatever collides.
  *
  * Invariants: at most one block of each tier has a given name; identities are never given twice.
- * Bounds: a chain has one block on average (there are as many heads as blocks, or more), whatever
+ * Bounds: a chain has a quarter of a block on average (there are four heads for each), whatever
  * clients send: the keys come from settings.hash_key, and without them nobody can tell which tokens
  * meet in a chain.
  * Why not trust the hash: tokens come from clients, and a wrong hit would show one the text of
@@ -79,6 +79,21 @@ uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
                      (name->tokens[name->summed] + UINT64_C(1));
     }
     return (uint32_t)(name->sum >> 32);
+}
+
+uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)
+{
+    const struct kvmem_block *other = &kv->blocks[block];
+    uint32_t known = other->state == KVMEM_PRIVATE ? other->begun : other->fill;
+    uint32_t common = 0;
+    if (other->before != name->before || other->index != name->index) {
+        return 0;
+    }
+    while (common < known && common < name->fill &&
+           tokens_of(kv, block)[common] == name->tokens[common]) {
+        common++;
+    }
+    return common;
 }
 
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)

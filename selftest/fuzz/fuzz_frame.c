@@ -6,6 +6,9 @@
  *   0 connect       1 raw bytes        2 a frame: type and payload; header and checksum are made
  *   3 FIN or RST    4 reader's window  5 time passes        6 the scheduler's mood    7 passes
  *   8 a valid CALL whose number `operand` (wire_call_ranges) is overwritten
+ *   9 AUTH with the right proof, or with one byte of it changed
+ *
+ * The last two clients come over TCP, one from afar, and must prove a key; the others are local.
  *
  * Oracle: no sanitizer report, no assertion; net_check() after every pass; everything the server
  * sends is well formed, token indices are consecutive; when all clients have gone, every call slot
@@ -14,7 +17,7 @@
  * Build:  clang -g -O1 -std=gnu11 -I. -D_GNU_SOURCE -DAGENTIX_VERIFY \
  *             -fsanitize=fuzzer,address,undefined selftest/fuzz/fuzz_frame.c \
  *             selftest/fake/fake_world.c net/[a-z]*.c \
- *             appliance/base/{arena,assert,call,exchange,status}.c
+ *             appliance/base/{arena,assert,call,exchange,status}.c -l:libbearssl.a
  * Run:    ./a.out -max_len=2048 selftest/fuzz/corpus/frame
  */
 #include <stddef.h>
@@ -22,11 +25,16 @@
 #include "selftest/unit/net/net_fixture.h"
 
 #define CLIENTS 5
+#define CLIENTS_LOCAL 3
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[1u << 20];
 static struct fixture fixture;
 static struct received got;
 static uint32_t peers[CLIENTS];
+static struct wire_welcome welcomes[CLIENTS];
+
+static const struct config_keys keys = {
+    .count = 1, .domains_count = 1, .domains = {"d"}, .keys = {{.id = "k", .secret = "fuzz"}}};
 
 struct script {
     const uint8_t *bytes;
@@ -101,10 +109,31 @@ static void connect_client(struct fixture *f, uint32_t client, bool hello)
     if (peers[client] != FAKE_NONE) {
         return;
     }
-    peers[client] = fixture_connect(f);
+    peers[client] = fake_client_connect(
+        &f->fake, client < CLIENTS_LOCAL ? NET_LISTENER_LOCAL : NET_LISTENER_TCP);
+    ASSERT(peers[client] != FAKE_NONE);
+    if (client == CLIENTS - 1) {
+        f->fake.peers[peers[client]].who =
+            (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = 1};
+    }
+    fixture_pass(f);
     if (hello) {
         fixture_hello(f, peers[client]);
     }
+}
+
+static void send_auth(struct fixture *f, uint32_t client, struct script *script)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_auth auth = {.key_id = "k"};
+    struct wire_proof proof = {.key_id = "k"};
+    memcpy(proof.boot_id, welcomes[client].boot_id, sizeof proof.boot_id);
+    memcpy(proof.server_nonce, welcomes[client].nonce, sizeof proof.server_nonce);
+    wire_proof_mac(&proof, WIRE_CLIENT, keys.keys[0].secret, auth.mac);
+    ((uint8_t *)&auth)[next(script) % sizeof auth] ^= next(script) % 4 == 0 ? 1 : 0;
+    auth.key_id[WIRE_KEY_ID_BYTES - 1] = 0;
+    uint32_t count = wire_auth_encode(&auth, bytes, sizeof bytes);
+    fake_client_send(&f->fake, peers[client], bytes, count);
 }
 
 /* The client reads whole frames; fixture_receive() asserts that they are well formed. */
@@ -116,7 +145,9 @@ static void read_frames(struct fixture *f, uint32_t client)
         return;
     }
     while (fixture_receive(f, peers[client], &got)) {
-        if (got.type == WIRE_ACCEPT) {
+        if (got.type == WIRE_WELCOME) {
+            welcomes[client] = got.welcome;
+        } else if (got.type == WIRE_ACCEPT) {
             next_index[client][got.accept.call_id % 16] = 0;
         } else if (got.type == WIRE_TOKENS) {
             uint32_t *index = &next_index[client][got.tokens.call_id % 16];
@@ -167,6 +198,7 @@ static void do_step(struct fixture *f, struct script *script)
         f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
         break;
     case 8: send_call(f, client, script); break;
+    case 9: send_auth(f, client, script); break;
     default: fixture_passes(f, 1 + next(script) % 8); break;
     }
     fixture_pass(f);
@@ -184,7 +216,7 @@ static void end_all(struct fixture *f)
     }
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
-    ASSERT(f->net.open_count == 0);
+    ASSERT(f->net.open_count == 0 && f->net.strangers_count == 0);
     ASSERT(net_is_flushed(&f->net));
 }
 
@@ -194,8 +226,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct script script = {data, size};
     struct arena arena;
     arena_init(&arena, memory, sizeof memory);
-    fixture_init(&fixture, &arena, &fixture_limits);
+    fixture_init_keyed(&fixture, &arena, &fixture_limits, &keys);
     fixture_token_texts[0] = "a token of text \xC3\xA9 and half \xE2\x82";
+    memset(welcomes, 0, sizeof welcomes);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         peers[i] = FAKE_NONE;
     }

@@ -7,7 +7,11 @@
  *
  *     kind u8, length u8, bytes     kind 0..127: a frame of type 128 + kind with this payload and
  *                                   a right header, because no fuzzer guesses checksums
- *                                   kind 128..: the bytes as they are
+ *                                   kind 128..253, 255: the bytes as they are
+ *                                   kind 254: the connection breaks, and the client resumes
+ *
+ * A first byte of 255 gives the rest to a client that waits for WELCOME, 254 as the payload of an
+ * AUTH_REPLY to one that has sent AUTH.
  *
  * Model: the indices of each call are counted again here, from the events alone.
  * Run: `make fuzz`.
@@ -99,15 +103,48 @@ static void greet(struct agx *agx)
     uint8_t frame[WIRE_REPLY_BYTES_MAX];
     struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 60000, .vocab_tokens = 300,
                                    .context_tokens_max = 64, .bos_id = 1, .eos_id = 2};
-    uint32_t prompt = 1;
     must(agx_session_hello(agx) == AGX_OK);
     feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
     must(agx_session_welcome(agx) == AGX_OK);
+}
+
+static void start_calls(struct agx *agx)
+{
+    static struct agx_call calls[CALLS];        /* they lie still: resuming looks at them */
+    static const uint32_t prompt = 1;
     for (uint64_t id = 0; id < CALLS; id++) {
-        struct agx_call call = {.call_id = id, .max_tokens = 16, .prompt_ids = &prompt,
-                                .prompt_ids_count = 1};
-        must(agx_session_call(agx, &call) == AGX_OK);
+        calls[id] = (struct agx_call){.call_id = id, .max_tokens = 16, .prompt_ids = &prompt,
+                                      .prompt_ids_count = 1};
+        must(agx_session_call(agx, &calls[id]) == AGX_OK);
     }
+}
+
+/* What agx_resume() does, but for the socket: nothing but a break is resumed from. */
+static void resume(struct agx *agx)
+{
+    if (agx_session_break(agx, AGX_ERROR_CLOSED) == AGX_ERROR_CLOSED) {
+        agx_session_reset(agx);
+        greet(agx);
+        agx_session_resume(agx);
+        must(agx_session_resend(agx) == AGX_OK && agx->calls_due == 0);
+    }
+}
+
+/* Nobody proves what he does not know. */
+static void answer_auth(struct agx *agx, const uint8_t *bytes, uint32_t count)
+{
+    static const struct agx_key key = {.id = "k", .secret = "fuzz"};
+    static const uint8_t nonce[WIRE_NONCE_BYTES];
+    uint8_t frame[WIRE_REPLY_BYTES_MAX];
+    struct wire_welcome welcome = {.version = 1, .auth = WIRE_AUTH_KEY, .frame_bytes_max = 60000,
+                                   .vocab_tokens = 300, .context_tokens_max = 64};
+    feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
+    must(agx_session_welcome(agx) == AGX_OK);
+    must(agx_session_auth(agx, &key, nonce) == AGX_OK);
+    count = count < WIRE_MAC_BYTES ? count : WIRE_MAC_BYTES;
+    memcpy(frame + WIRE_HEADER_BYTES, bytes, count);
+    feed(agx, frame, seal(frame, WIRE_AUTH_REPLY, count));
+    must(agx_session_admitted(agx) != AGX_OK && !agx->is_admitted);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -122,7 +159,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)agx_session_welcome(&agx);        /* a stranger greets */
         return 0;
     }
+    if (size > 0 && data[0] == 254) {
+        answer_auth(&agx, data + 1, (uint32_t)(size - 1 < 4096 ? size - 1 : 4096));
+        return 0;
+    }
     greet(&agx);
+    start_calls(&agx);
     for (size_t at = 0; at + 2 <= size;) {
         uint32_t count = data[at + 1];
         uint8_t kind = data[at];
@@ -131,6 +173,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (kind < 128) {
             memcpy(frame + WIRE_HEADER_BYTES, data + at, count);
             feed(&agx, frame, seal(frame, (uint8_t)(128 + kind), count));
+        } else if (kind == 254) {
+            resume(&agx);
         } else {
             feed(&agx, data + at, count);
         }

@@ -26,10 +26,10 @@ static struct {
     bool accepted, open;
 } peer;
 
-static int32_t accept_once(void *self, int32_t listener)
+static int32_t accept_once(void *self, int32_t listener, struct world_peer *who)
 {
     bool first = !peer.accepted;
-    (void)self, (void)listener;
+    (void)self, (void)listener, (void)who;
     peer.accepted = peer.open = true;
     return first ? 1 : WORLD_EAGAIN;
 }

@@ -7,7 +7,8 @@
  * one); what was decoded, encoded and decoded again is the same.
  *
  * Build:  clang -g -O2 -std=gnu11 -I. -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
- *             selftest/fuzz/fuzz_wire.c net/wire*.c appliance/base/{status,assert}.c
+ *             selftest/fuzz/fuzz_wire.c net/wire*.c appliance/base/{status,assert}.c \
+ *             -l:libbearssl.a
  * Run:    ./a.out -max_len=512 selftest/fuzz/corpus/wire
  */
 #include <stdlib.h>
@@ -47,6 +48,8 @@ static uint32_t decode_and_encode(uint8_t type, const uint8_t *payload, uint32_t
     switch (type) {
     case WIRE_HELLO: ROUND_TRIP(hello,); break;
     case WIRE_WELCOME: ROUND_TRIP(welcome,); break;
+    case WIRE_AUTH: ROUND_TRIP(auth,); break;
+    case WIRE_AUTH_REPLY: ROUND_TRIP(auth_reply,); break;
     case WIRE_PROGRAM_START: ROUND_TRIP(program, WIRE_PROGRAM_START,); break;
     case WIRE_PROGRAM_END: ROUND_TRIP(program, WIRE_PROGRAM_END,); break;
     case WIRE_PROGRAM_OK: ROUND_TRIP(program_ok,); break;

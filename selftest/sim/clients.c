@@ -16,6 +16,7 @@
 #define STALL_US_MAX    (30 * SIM_SECOND_US)
 #define ACTIONS_MAX     3           /* of a turn */
 #define UNANSWERED_MAX  64
+#define RESEND_US_MAX   (SIM_SECOND_US / 10)
 #define IDLE_DOUBLINGS_MAX 12
 #define AWAY_US_MIN     1000        /* before a client that was sent away tries again */
 
@@ -40,8 +41,11 @@ void sim_clients_init(struct sim *sim)
         memset(client, 0, sizeof *client);
         client->peer = SIM_NONE;
         client->next_us = UINT64_MAX;
+        client->listener = i % 3 == 0 ? SIM_LISTENER_TCP : SIM_LISTENER_UNIX;
+        client->uid = i % 3 == 1 ? USER : 0;
         client->is_hostile = i < sim->swarm.hostiles;
         client->is_operator = !client->is_hostile && i < sim->swarm.hostiles + sim->swarm.operators;
+        client->listener = client->is_operator ? SIM_LISTENER_TEXT : client->listener;
         if (i < sim->swarm.clients) {
             client->next_us = sim->now_us + sim_time(sim, sim->swarm.think_us_max);
         }
@@ -53,41 +57,59 @@ void sim_clients_init(struct sim *sim)
 
 /* ---- a connection ---------------------------------------------------------------------------- */
 
+uint64_t sim_client_domain(const struct sim *sim, uint32_t index)
+{
+    const struct sim_client *client = &sim->clients[index];
+    return client->listener == SIM_LISTENER_UNIX ? 1 + client->uid : 0;
+}
+
+/* The SDK's: a new one, or the one that lost its connection, with its open calls. */
+static void begin_session(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (client->has_session) {
+        agx_session_reset(&client->agx);
+        sim_oracle_resent(sim, index);
+    } else {
+        (void)agx_session_init(&client->agx, sim_session_buffer(index), AGX_BUFFER_BYTES_MIN);
+    }
+    enum agx_result result = agx_session_hello(&client->agx);
+    SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_WORLD, "no room for HELLO");
+}
+
 void sim_client_connect(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
-    uint32_t listener = sim_choose(sim, 2) == 0 ? SIM_LISTENER_UNIX : SIM_LISTENER_TCP;
-    uint32_t peer = sim_connect(sim, client->is_operator ? SIM_LISTENER_TEXT : listener, index);
+    uint32_t peer = sim_connect(sim, index);
     if (peer == SIM_NONE) {
         return;
     }
     client->peer = peer;
     client->state = SIM_GREETING;
     client->excused = sim->swarm.excuses_all;
-    client->connects++;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
     sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one"
-            : client->is_operator ? ", an operator" : "");
-    if (client->is_operator) {
-        return;
-    }
+            : client->is_operator ? ", an operator"
+            : client->has_session ? ", and goes on" : "");
     if (client->is_hostile) {
         sim_hostile_begin(index);
         if (sim_choose(sim, 4) < 3) {
             sim_hostile_greet(index);
         }
-        return;
+    } else if (!client->is_operator) {
+        begin_session(sim, index);
     }
-    (void)agx_session_init(&client->agx, sim_session_buffer(index), AGX_BUFFER_BYTES_MIN);
-    enum agx_result result = agx_session_hello(&client->agx);
-    SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_WORLD, "no room for HELLO");
 }
 
+/* It may come back and go on with its calls, or give them up. */
 void sim_client_part(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
-    sim_oracle_lost(sim, index);
+    client->has_session = client->calls_open > 0 && sim_choose(sim, 2) == 1;
+    if (!client->has_session) {
+        sim_oracle_lost(sim, index);
+    }
     sim_close(sim, client->peer);
     client->peer = SIM_NONE;
     client->state = SIM_AWAY;
@@ -144,8 +166,32 @@ static enum agx_result next_event(struct sim *sim, uint32_t index, struct agx_ev
         return agx_session_next(&client->agx, event);
     }
     enum agx_result result = agx_session_welcome(&client->agx);
-    client->state = result == AGX_OK ? SIM_OPEN : client->state;
+    if (result == AGX_OK) {
+        client->state = SIM_OPEN;
+        if (client->has_session) {
+            agx_session_resume(&client->agx);
+        }
+        client->has_session = false;
+    }
     return result;
+}
+
+/* As agx.c does it by the real clock. */
+static void resend(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (client->state != SIM_OPEN || client->agx.calls_due == 0) {
+        return;
+    }
+    if (client->agx.is_busy) {
+        client->agx.is_busy = 0;
+        client->resend_us = sim->now_us + sim_time(sim, RESEND_US_MAX);
+    }
+    if (sim->now_us >= client->resend_us) {
+        enum agx_result result = agx_session_resend(&client->agx);
+        SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_ANSWER, "client %u: a call cannot be sent "
+                    "again: %s", index, agx_result_text(result));
+    }
 }
 
 /* Everything that is there; false when the connection has ended. */
@@ -207,8 +253,8 @@ static struct agx_call frame_of(struct sim *sim, const struct sim_call *call)
 void sim_client_call(struct sim *sim, struct sim_call *call)
 {
     struct sim_client *client = client_at(sim, call->client);
-    struct agx_call frame = frame_of(sim, call);
-    enum agx_result result = agx_session_call(&client->agx, &frame);
+    call->frame = frame_of(sim, call);
+    enum agx_result result = agx_session_call(&client->agx, &call->frame);
     SIM_REQUIRE(sim, result == AGX_OK || result == AGX_AGAIN, INVARIANT_WORLD, "SDK: %s",
                 agx_result_text(result));
     call->in_use = result == AGX_OK;
@@ -349,6 +395,7 @@ static bool misbehave(struct sim *sim, uint32_t index)
 
 bool sim_client_exchange(struct sim *sim, uint32_t index)
 {
+    resend(sim, index);
     write_bytes(sim, index);
     bool reads = sim->calm || sim->now_us >= client_at(sim, index)->stalled_until_us;
     return !reads || read_bytes(sim, index);
@@ -388,7 +435,8 @@ static void take_turn(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     if (client->state == SIM_AWAY) {
-        if (!sim->calm && sim->now_us >= client->stalled_until_us) {
+        bool comes = !sim->calm || client->has_session;
+        if (comes && sim->now_us >= client->stalled_until_us) {
             sim_client_connect(sim, index);
         }
         return;
@@ -433,7 +481,7 @@ void sim_clients_act(struct sim *sim)
         if (client->next_us <= sim->now_us) {
             uint64_t moved = client->moved;
             take_turn(sim, i);
-            bool rests = sim->calm && client->state == SIM_AWAY;
+            bool rests = sim->calm && client->state == SIM_AWAY && !client->has_session;
             client->next_us = rests ? UINT64_MAX : next_turn_us(sim, client, moved);
         }
     }

@@ -23,10 +23,11 @@ static uint64_t *kv_of(struct sim *sim, uint32_t block)
     return sim->engine.kv + (uint64_t)block * sim->limits.kv_block_tokens;
 }
 
-uint64_t sim_salt(const struct sim *sim, const uint8_t *program_id)
+uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program_id)
 {
-    return sim->loop.sched.settings.sharing == SCHED_SHARING_ALL
-               ? 0 : fnv_add(FNV_START, program_id, CALL_PROGRAM_ID_BYTES);
+    uint64_t salt = fnv_add(FNV_START, &domain, sizeof domain);
+    return sim->loop.sched.settings.sharing == SCHED_SHARING_DOMAIN
+               ? salt : fnv_add(salt, program_id, CALL_PROGRAM_ID_BYTES);
 }
 
 static void start(struct sim *sim)
@@ -47,7 +48,7 @@ void sim_engine_init(struct sim *sim)
     ASSERT(sim->limits.kv_blocks + sim->limits.kv_host_blocks <= SIM_BLOCKS_MAX);
     ASSERT(sim->limits.kv_block_tokens <= SIM_BLOCK_TOKENS);
     engine->fake = (struct fake_engine){
-        .step = sim->step, .kv = engine->kv,
+        .step = sim->step, .kv = engine->kv, .device_blocks = sim->limits.kv_blocks,
         .blocks = sim->limits.kv_blocks + sim->limits.kv_host_blocks,
         .block_tokens = sim->limits.kv_block_tokens, .vocab_tokens = sim->limits.vocab_tokens};
     engine->heartbeat = 0;
@@ -108,7 +109,8 @@ static void check_rows(struct sim *sim)
         const struct call *call = &sim->loop.calls.calls[row->call];
         sim_mix(sim, (uint64_t)row->call << 32 | row->first_position);
         sim_mix(sim, (uint64_t)row->tokens_count << 32 | row->decode_steps);
-        sim->engine.fake.salts[i] = sim_salt(sim, call->program_id);
+        sim->engine.fake.salts[i] = sim_salt(sim, sim->slot_domains[row->call],
+                                                 call->program_id);
         check_penalty(sim, row, call);
     }
 }

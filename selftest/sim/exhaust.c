@@ -20,7 +20,7 @@ enum small_event { SMALL_TIME, SMALL_ROUND, SMALL_CALL, SMALL_OTHER_CALL, SMALL_
 static const char *const common[] = {
     "limits.connections=2", "limits.calls=3", "limits.programs=2", "limits.context_tokens=24",
     "sched.queues=2", "sched.quantum=1us", "kv.block_tokens=8", "kv.device_blocks=4",
-    "sched.prefill_tokens=16", "net.unsent_tokens=1",
+    "sched.prefill_tokens=16", "net.unsent_tokens=1", "auth.uids=1000",
 };
 static const struct small_world {
     const char *name;
@@ -31,7 +31,7 @@ static const struct small_world {
                     "kv.retain_drop=0", "kv.retain_device=0", "kv.retain_host=0"}},
     {"prefetches", {"sched.batch=1", "sched.steps_per_plan=3", "sched.standby=1",
                     "sched.prefetch=yes", "kv.host_ratio=1.0", "sched.policy=rr"}},
-    {"shares all", {"sched.batch=2", "sched.steps_per_plan=2", "kv.sharing=all",
+    {"shares", {"sched.batch=2", "sched.steps_per_plan=2", "kv.sharing=domain",
                     "sched.cut_steps=no", "kv.host_ratio=0.5", "kv.retain_device=0"}},
 };
 enum { WORLDS = sizeof worlds / sizeof worlds[0] };

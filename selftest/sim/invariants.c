@@ -151,14 +151,18 @@ static void check_blocks(struct sim *sim)
 }
 
 /* May these two calls know of each other's tokens? */
-static bool share_a_domain(const struct sim *sim, const struct call *a, const struct call *b)
+static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
 {
+    const struct call *calls = sim->loop.calls.calls;
+    if (sim->slot_domains[a] != sim->slot_domains[b]) {
+        return false;
+    }
     switch (sim->loop.sched.settings.sharing) {
     case SCHED_SHARING_OFF:
         return false;
     case SCHED_SHARING_PROGRAM:
-        return memcmp(a->program_id, b->program_id, CALL_PROGRAM_ID_BYTES) == 0;
-    case SCHED_SHARING_ALL:
+        return memcmp(calls[a].program_id, calls[b].program_id, CALL_PROGRAM_ID_BYTES) == 0;
+    case SCHED_SHARING_DOMAIN:
         break;
     }
     return true;
@@ -168,7 +172,6 @@ static void check_isolation(struct sim *sim)
 {
     static uint32_t holder[SIM_BLOCKS_MAX];
     const struct kvmem *kv = &sim->loop.kv;
-    const struct call *calls = sim->loop.calls.calls;
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         holder[i] = CALL_NONE;
     }
@@ -176,7 +179,7 @@ static void check_isolation(struct sim *sim)
         for (uint32_t i = 0; i < kv->calls[call].count; i++) {
             uint32_t block = kvmem_table_of(kv, call)[i];
             uint32_t other = holder[block];
-            SIM_REQUIRE(sim, other == CALL_NONE || share_a_domain(sim, &calls[call], &calls[other]),
+            SIM_REQUIRE(sim, other == CALL_NONE || share_a_domain(sim, call, other),
                         INVARIANT_ISOLATION, "calls %u and %u share block %u", call, other, block);
             holder[block] = call;
         }

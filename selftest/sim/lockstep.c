@@ -27,7 +27,8 @@ static uint32_t oracle(void *context, const struct call *call, uint32_t known, u
     static struct fake_engine engine;
     const struct sim *sim = context;
     engine.vocab_tokens = sim->limits.vocab_tokens;
-    engine.salts[0] = sim_salt(sim, call->program_id);
+    engine.salts[0] = sim_salt(sim, sim->slot_domains[call - sim->loop.calls.calls],
+                               call->program_id);
     memcpy(tokens, call->tokens, known * sizeof *tokens);
     return fake_engine_oracle(&engine, tokens, known, max, &call->sampling);
 }
@@ -67,6 +68,17 @@ static bool is_doomed(const struct sim *sim, uint32_t index)
     return call->cancel || call->connection == CALL_NONE;
 }
 
+/* Whose call it is, by our own account of who is at the other end. */
+static void note_domain(struct sim *sim, const struct command *command)
+{
+    const struct call *call = &sim->loop.calls.calls[command->call];
+    if (command->kind == COMMAND_CALL && call->connection != CALL_NONE) {
+        int32_t handle = sim->loop.net.connections[call->connection].handle;
+        uint32_t client = sim->peers[handle - SIM_LISTENERS].client;
+        sim->slot_domains[command->call] = sim_client_domain(sim, client);
+    }
+}
+
 static void take_commands(struct sim *sim)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
@@ -78,6 +90,7 @@ static void take_commands(struct sim *sim)
         const struct command *command = &exchange->inbox[at];
         lockstep->commands[i] = *command;
         lockstep->is_doomed[i] = command->kind == COMMAND_CALL && is_doomed(sim, command->call);
+        note_domain(sim, command);
     }
     lockstep->commands_count = count;
 }
@@ -115,6 +128,7 @@ static void settle(struct sim *sim)
 void sim_lockstep_poll(struct sim *sim, enum world_engine result)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
+    take_commands(sim);
     lockstep->is_on = lockstep->is_on && !sim->orders.drain;
     if (!lockstep->is_on) {
         return;
@@ -123,7 +137,6 @@ void sim_lockstep_poll(struct sim *sim, enum world_engine result)
     lockstep->naive.now = sim->loop.now_us;
     lockstep->has_taken_in = false;
     take_flags(sim);
-    take_commands(sim);
     if (result == WORLD_ENGINE_DONE) {
         settle(sim);
     } else if (result == WORLD_ENGINE_LOST) {
@@ -163,11 +176,12 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
 }
 
 /* Behind all commands, when it is certain which entry a program has. */
-static void start_program(struct sim *sim, const uint8_t *id)
+static void start_program(struct sim *sim, uint64_t domain, const uint8_t *id)
 {
     for (uint32_t i = 0; i < sim->limits.programs; i++) {
         const struct program *program = &sim->loop.sched.programs[i];
-        if (program->in_use && memcmp(program->id, id, CALL_PROGRAM_ID_BYTES) == 0) {
+        if (program->in_use && program->domain == domain &&
+            memcmp(program->id, id, CALL_PROGRAM_ID_BYTES) == 0) {
             meet_program(sim, i);
             naive_decay(&lockstep_of(sim)->naive, i);
         }
@@ -218,9 +232,10 @@ static void take_in(struct sim *sim)
     for (uint32_t i = 0; i < lockstep->commands_count; i++) {
         const struct command *command = &lockstep->commands[i];
         if (command->kind == COMMAND_PROGRAM_START) {
-            start_program(sim, command->program_id);
+            start_program(sim, command->domain, command->program_id);
         } else if (lockstep->is_doomed[i]) {
-            start_program(sim, sim->loop.calls.calls[command->call].program_id);
+            const struct call *call = &sim->loop.calls.calls[command->call];
+            start_program(sim, call->domain, call->program_id);
         }
     }
     if (sim->orders.engine_failed) {

@@ -11,6 +11,7 @@
 #define DEADLINE_US_MAX (5 * SIM_SECOND_US)
 #define PATIENCE_US_MAX (SIM_SECOND_US / 2)
 #define THEMES          3
+#define DOMAINS         3               /* clients.c: two users, and all on TCP */
 
 void sim_program_id(uint32_t program, uint8_t *id)
 {
@@ -28,17 +29,6 @@ static struct sim_call *take(struct sim *sim)
         }
     }
     return NULL;
-}
-
-/* Ids of a connection are used again as soon as they may be; never those of another connection. */
-static uint64_t draw_call_id(struct sim *sim, uint32_t client)
-{
-    const struct sim_client *own = &sim->clients[client];
-    uint64_t id = (uint64_t)client << 40 | (uint64_t)own->connects << 8;
-    while (sim_call_find(sim, client, id) != NULL) {
-        id++;
-    }
-    return id;
 }
 
 static uint32_t theme_token(const struct sim *sim, uint32_t theme, uint32_t index)
@@ -87,7 +77,7 @@ static void judge(struct sim *sim, struct sim_call *call)
     struct call_sampling sampling = call->sampling;
     sim_program_id(call->program, id);
     engine.vocab_tokens = sim->limits.vocab_tokens;
-    engine.salts[0] = sim_salt(sim, id);
+    engine.salts[0] = sim_salt(sim, sim_client_domain(sim, call->client), id);
     if (sim->swarm.has_words && !call->ignores_eos) {
         sampling.stop_ids[sampling.stop_ids_count++] = sim_words()->info.eos_id;
     }
@@ -118,7 +108,7 @@ static struct sim_call *begin(struct sim *sim, uint32_t client)
     if (call != NULL) {
         memset(call, 0, offsetof(struct sim_call, tokens));
         call->client = client;
-        call->call_id = draw_call_id(sim, client);
+        call->call_id = (uint64_t)client << 40 | ++sim->clients[client].calls_number;
         call->sampling.seed = ++sim->calls_number;
         call->sent_us = sim->loop.now_us;
         call->others = sim->clients[client].calls_open;
@@ -236,6 +226,14 @@ static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
 
+/* The shorter of what its client and what the operator allows. */
+static uint64_t deadline_of(const struct sim *sim, const struct sim_call *call)
+{
+    uint64_t most_us = sim->options.limits_call_deadline.number;
+    uint64_t own_us = call->deadline_us > 0 ? call->deadline_us : UINT64_MAX / 2;
+    return most_us > 0 && most_us < own_us ? most_us : own_us;
+}
+
 static void check_end(struct sim *sim, const struct sim_call *call, const struct agx_event *event)
 {
     unsigned long long number = call->sampling.seed;
@@ -245,8 +243,7 @@ static void check_end(struct sim *sim, const struct sim_call *call, const struct
                     "call %llu was cancelled, and not by its client", number);
         return;
     case AGX_FINISH_DEADLINE:
-        SIM_REQUIRE(sim, call->deadline_us > 0 &&
-                             sim->loop.now_us >= call->sent_us + call->deadline_us,
+        SIM_REQUIRE(sim, sim->loop.now_us >= call->sent_us + deadline_of(sim, call),
                     INVARIANT_DEADLINES, "call %llu: its deadline has not passed", number);
         return;
     case AGX_FINISH_FAILED:
@@ -266,6 +263,9 @@ static void check_text(struct sim *sim, const struct sim_call *call)
 {
     char wanted[SIM_TEXT_BYTES];
     uint32_t bytes = call->wants_text ? sim_words_text(call, wanted) : 0;
+    if (call->is_resent && call->text_bytes < bytes) {
+        bytes = call->text_bytes;       /* an end that came sooner this time says no more */
+    }
     SIM_REQUIRE(sim, bytes == call->text_bytes && memcmp(wanted, call->text, bytes) == 0,
                 INVARIANT_TEXT, "call %llu: its text is '%.*s', not '%.*s'",
                 (unsigned long long)call->sampling.seed, (int)call->text_bytes, call->text,
@@ -289,6 +289,9 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
                          event->cached_tokens <= call->prompt_tokens &&
                          event->generated_tokens == call->received,
                 INVARIANT_ANSWER, "DONE has other counts than the call");
+    SIM_REQUIRE(sim, call->is_resent || !event->is_replayed, INVARIANT_ANSWER,
+                "call %llu was made once, and is answered from the record",
+                (unsigned long long)call->sampling.seed);
     SIM_REQUIRE(sim, event->wait_us + event->service_us <= event->total_us, INVARIANT_ANSWER,
                 "call %llu: %llu us of waiting and %llu us of service in %llu us",
                 (unsigned long long)call->sampling.seed, (unsigned long long)event->wait_us,
@@ -308,10 +311,14 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
            (code == status_wire(STATUS_BUSY_CALLS_OF_CONN) &&
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&
-            (sim->swarm.programs > sim->limits.programs || sim->swarm.hostiles > 0)) ||
+            (sim->swarm.programs * DOMAINS > sim->limits.programs || sim->swarm.hostiles > 0)) ||
+           (code == status_wire(STATUS_BUSY_CALLS_OF_PROG) &&
+            sim->limits.calls_per_program < sim->limits.calls) ||
            (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain) ||
-           /* Somebody hostile has a call open by this name. */
-           (code == status_wire(STATUS_BAD_CALL_OPEN) && sim->swarm.hostiles > 0);
+           /* Somebody hostile has a call by this name, or has had one. */
+           (sim->swarm.hostiles > 0 && (code == status_wire(STATUS_BAD_CALL_OPEN) ||
+                                        code == status_wire(STATUS_BUSY_CALL_OPEN) ||
+                                        code == status_wire(STATUS_BAD_CALL_REUSED)));
 }
 
 static void take_refusal(struct sim *sim, uint32_t client, const struct agx_event *event)
@@ -360,6 +367,15 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
     case AGX_PROGRAM:
         SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer that nobody awaits");
         own->answers_due--;
+    }
+}
+
+void sim_oracle_resent(struct sim *sim, uint32_t client)
+{
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        if (sim->calls[i].in_use && sim->calls[i].client == client) {
+            sim->calls[i].is_resent = true;
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 
+#include "config/access.h"
 #include "selftest/sim/sim.h"
 
 #define ARENA_BYTES_MAX  (UINT64_C(512) << 20)      /* mapped, not populated */
@@ -209,12 +210,15 @@ void sim_boot(struct sim *sim)
         .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
     sim_world_init(sim);
     sim_sockets_init(sim);
-    const struct loop_settings settings = {
+    struct config_error error;
+    struct loop_settings settings = {
         .options = &sim->options, .limits = &sim->limits,
         .vocab = sim->swarm.has_words ? sim_words() : &sim->wordless,
         .model_name = "simulated", .step = sim->step,
         .drain_us = sim->options.limits_drain.number,
     };
+    SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
+                INVARIANT_WORLD, "%s", error.text);
     loop_init(&sim->loop, &settings, &sim->world, &sim->arena);
     SIM_REQUIRE(sim, sim->arena.used_bytes == sim->arena.size_bytes, INVARIANT_MEMORY,
                 "the loop takes less than it has planned");

@@ -55,6 +55,7 @@ struct sim_peer {                   /* both ends of one connection */
     bool closed;                    /* the client is gone */
     bool reset;                     /* RST: both directions are dead */
     uint32_t client, listener;
+    struct world_peer who;
     uint32_t again;                 /* transfers that say EAGAIN whatever there is */
     struct sim_ring to_server, to_client;
 };
@@ -114,6 +115,7 @@ enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
 struct sim_client {
     bool is_hostile, is_operator;   /* hostile.c, operator.c */
     enum sim_client_state state;
+    uint32_t listener, uid;         /* who it is, each time: its trust domain */
     uint32_t peer;
     struct agx agx;
     uint64_t next_us;               /* when it acts again */
@@ -123,6 +125,9 @@ struct sim_client {
     uint32_t idle_turns;            /* since it has moved some */
     bool excused;                   /* the server may close the connection for what it did */
     uint32_t connects;              /* so far */
+    bool has_session;               /* with calls that go on over the next connection */
+    uint64_t resend_us;             /* calls are not sent again before */
+    uint64_t calls_number;
     uint32_t calls_open, answers_due, pongs_due, cancels_sent;
     uint64_t ping_next, pong_next;
 };
@@ -130,6 +135,7 @@ struct sim_client {
 /* A call as its client knows it. */
 struct sim_call {
     bool in_use, accepted, cancelled;
+    bool is_resent;                 /* over another connection than it began */
     uint32_t client, program;
     uint64_t call_id;
     uint64_t sent_us, deadline_us;  /* 0: none */
@@ -138,6 +144,7 @@ struct sim_call {
     uint32_t prompt_tokens, max_tokens, received, expected;
     enum agx_finish finish;         /* that the oracle expects */
     struct call_sampling sampling;
+    struct agx_call frame;          /* as the SDK has it: it may want to send it again */
     bool wants_text, is_text;       /* is_text: the prompt */
     bool ignores_eos;
     uint32_t stops_count, prompt_text_bytes, text_bytes;
@@ -192,6 +199,7 @@ struct sim {
     struct step step;
     struct loop loop;
     struct invariants_memory memory;
+    uint64_t slot_domains[SIM_CALLS_MAX];   /* trust domain of who made the call in this slot */
     /* large, and cleared piece by piece */
     struct sim_peer peers[SIM_PEERS_MAX];       /* [peers_seen]: beyond, none was ever used */
     struct sim_client clients[SIM_CLIENTS_MAX];
@@ -227,7 +235,7 @@ void sim_world_init(struct sim *sim);
 
 /* sockets.c: the server's side is in sim->world; here is the client's. */
 void sim_sockets_init(struct sim *sim);
-uint32_t sim_connect(struct sim *sim, uint32_t listener, uint32_t client);  /* SIM_NONE: full */
+uint32_t sim_connect(struct sim *sim, uint32_t client);     /* SIM_NONE: full */
 uint32_t sim_send(struct sim *sim, uint32_t peer, const void *bytes, uint32_t count);
 uint32_t sim_receive(struct sim *sim, uint32_t peer, void *bytes, uint32_t max);
 void sim_close(struct sim *sim, uint32_t peer);
@@ -238,7 +246,7 @@ bool sim_is_over(const struct sim *sim, uint32_t peer);
 /* Of the server. */
 uint32_t sim_handles_open(const struct sim *sim);
 uint32_t sim_socket_ready(const struct sim *sim, uint32_t handle);
-int32_t sim_accept(void *self, int32_t listener);
+int32_t sim_accept(void *self, int32_t listener, struct world_peer *who);
 int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max);
 int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t count);
 void sim_socket_close(void *self, int32_t handle);
@@ -254,7 +262,8 @@ uint64_t sim_engine_next_us(const struct sim *sim);
 void sim_engine_by_hand(struct sim *sim, bool by_hand);
 void sim_engine_round(struct sim *sim);
 void sim_engine_kill(struct sim *sim);
-uint64_t sim_salt(const struct sim *sim, const uint8_t *program_id);
+/* What the KV of a call begins with, whoever may share it. */
+uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program_id);
 
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);
@@ -277,6 +286,8 @@ void sim_client_connect(struct sim *sim, uint32_t client);
 void sim_client_part(struct sim *sim, uint32_t client);
 void sim_client_call(struct sim *sim, struct sim_call *call);
 void sim_client_cancel(struct sim *sim, uint32_t client);
+/* Our own number of its trust domain. */
+uint64_t sim_client_domain(const struct sim *sim, uint32_t client);
 /* Sends and reads; false when the connection has ended. */
 bool sim_client_exchange(struct sim *sim, uint32_t client);
 uint8_t *sim_session_buffer(uint32_t client);   /* [AGX_BUFFER_BYTES_MIN] */
@@ -299,6 +310,8 @@ struct sim_call *sim_call_begin(struct sim *sim, uint32_t client);
 struct sim_call *sim_call_plain(struct sim *sim, uint32_t client, const struct sim_call *like);
 struct sim_call *sim_call_find(struct sim *sim, uint32_t client, uint64_t call_id);
 void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *event);
+/* Its open calls are sent again. */
+void sim_oracle_resent(struct sim *sim, uint32_t client);
 /* The connection is gone, and with it all calls of the client. */
 void sim_oracle_lost(struct sim *sim, uint32_t client);
 /* The engine has spoilt the row of this call. */

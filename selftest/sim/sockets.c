@@ -89,7 +89,7 @@ static uint32_t find_pending(const struct sim *sim, uint32_t listener)
     return SIM_NONE;
 }
 
-int32_t sim_accept(void *self, int32_t listener)
+int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
 {
     struct sim *sim = self;
     uint32_t peer = find_pending(sim, (uint32_t)listener);
@@ -102,6 +102,7 @@ int32_t sim_accept(void *self, int32_t listener)
         return WORLD_EFULL;
     }
     sim->peers[peer].accepted = true;
+    *who = sim->peers[peer].who;
     sim->counts.accepts += is_counted(&sim->peers[peer]);
     return (int32_t)(SIM_LISTENERS + peer);
 }
@@ -222,7 +223,7 @@ void sim_sockets_init(struct sim *sim)
     }
 }
 
-uint32_t sim_connect(struct sim *sim, uint32_t listener, uint32_t client)
+uint32_t sim_connect(struct sim *sim, uint32_t client)
 {
     for (uint32_t i = 0; i < SIM_PEERS_MAX; i++) {
         struct sim_peer *peer = &sim->peers[i];
@@ -231,8 +232,13 @@ uint32_t sim_connect(struct sim *sim, uint32_t listener, uint32_t client)
                                    .capacity = sim->swarm.ring_bytes};
             struct sim_ring in = {.bytes = peer->to_client.bytes,
                                   .capacity = sim->swarm.ring_bytes};
-            *peer = (struct sim_peer){.in_use = true, .client = client,
-                                      .listener = listener, .to_server = out, .to_client = in};
+            const struct sim_client *who = &sim->clients[client];
+            bool is_local = who->listener == SIM_LISTENER_UNIX;
+            *peer = (struct sim_peer){
+                .in_use = true, .client = client, .listener = who->listener,
+                .who = {.kind = is_local ? WORLD_PEER_LOCAL : WORLD_PEER_LOOPBACK,
+                        .uid = who->uid, .gids_count = 1, .gids = {who->uid}},
+                .to_server = out, .to_client = in};
             sim->stirred = true;
             sim->peers_seen = sim->peers_seen > i ? sim->peers_seen : i + 1;
             return i;

@@ -10,6 +10,8 @@
 
 #include "selftest/sim/sim.h"
 
+#define SEND_BYTES_MIN 4096         /* options.def */
+
 static const struct fault_row {
     const char *name, *text;
 } fault_rows[SIM_FAULTS] = {
@@ -82,7 +84,7 @@ static void draw_sched(struct sim *sim)
 
 static void draw_kv(struct sim *sim, uint32_t context_tokens)
 {
-    static const char *const sharing[] = {"program", "off", "all"};
+    static const char *const sharing[] = {"program", "off", "domain"};
     uint32_t block_tokens = 8 * sim_between(sim, 1, SIM_BLOCK_TOKENS / 8);
     uint32_t least = (context_tokens + block_tokens - 1) / block_tokens;
     uint64_t retain_us = sim_choose(sim, 2) * sim_time(sim, 20 * SIM_SECOND_US);
@@ -104,6 +106,11 @@ static uint32_t draw_limits(struct sim *sim)
     set(sim, "limits.connections=%u", small(sim, 1, SIM_CONNECTIONS_MAX));
     set(sim, "limits.calls=%u", calls);
     set(sim, "limits.calls_per_connection=%u", sim_between(sim, 1, calls));
+    set(sim, "limits.calls_per_program=%u", sim_choose(sim, 2) * small(sim, 1, calls));
+    set(sim, "limits.outcomes=%u", sim_choose(sim, 4) * small(sim, 1, 16));
+    set(sim, "limits.outcome_tokens=%u", small(sim, 1, 1024));
+    set(sim, "limits.call_deadline=%lluus",
+        (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US)));
     set(sim, "limits.programs=%u", small(sim, 1, SIM_PROGRAMS_MAX));
     set(sim, "limits.context_tokens=%u", context_tokens);
     set(sim, "limits.program_idle=%lluus",
@@ -123,7 +130,15 @@ static void draw_net(struct sim *sim)
                 1000 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US));
         }
     }
-    set(sim, "net.send_bytes=%u", sim_choose(sim, 2) == 0 ? 65536 : sim_between(sim, 4096, 8192));
+    uint32_t frames = sim_choose(sim, 2) == 0 ? 8 : small(sim, 1, 64);
+    uint32_t needed = CONFIG_TOKEN_FRAME_BYTES + CONFIG_REPLY_BYTES * frames;
+    uint32_t least = needed > SEND_BYTES_MIN ? needed : SEND_BYTES_MIN;
+    set(sim, "net.frames_per_pass=%u", frames);
+    set(sim, "net.send_bytes=%u", sim_choose(sim, 2) == 0 ? 65536
+                                                          : sim_between(sim, least, least + 4096));
+    set(sim, "net.bytes_per_pass=%u", sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
+    set(sim, "net.anteroom=%u", small(sim, 1, 16));
+    set(sim, "auth.uids=%u", USER);
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
 }
 

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define USER 1000                   /* may use the unix socket, besides root */
+
 enum sim_fault {
 #define FAULT(name, text) SIM_FAULT_##name,
 #include "selftest/sim/faults.def"

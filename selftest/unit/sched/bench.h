@@ -66,6 +66,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,
                                         .blocks = BENCH_BLOCKS_MAX,
+                                        .device_blocks = kv->device_blocks,
                                         .block_tokens = BENCH_BLOCK_TOKENS,
                                         .vocab_tokens = BENCH_VOCAB,
                                         .steps_per_plan = settings->steps_per_plan};
@@ -153,14 +154,21 @@ static inline void bench_cancel(struct bench *bench, uint32_t call)
                                        .call_generation = bench_at(bench, call)->generation});
 }
 
-static inline struct answer bench_program(struct bench *bench, enum command_kind kind,
-                                          uint32_t program)
+static inline struct answer bench_program_in(struct bench *bench, enum command_kind kind,
+                                             uint64_t domain, uint32_t program)
 {
-    struct command command = {.kind = kind, .connection = 3, .connection_generation = 9};
+    struct command command = {.kind = kind, .connection = 3, .connection_generation = 9,
+                              .domain = domain};
     bench_program_id(program, command.program_id);
     exchange_command(&bench->exchange, &command);
     bench_intake(bench);
     return bench->exchange.outbox[ring_pop(&bench->exchange.outbox_ring)];
+}
+
+static inline struct answer bench_program(struct bench *bench, enum command_kind kind,
+                                          uint32_t program)
+{
+    return bench_program_in(bench, kind, 0, program);
 }
 
 /* Plans and submits. False: nothing to run. */
