@@ -150,7 +150,8 @@ struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
         call->sampling.stop_ids_count = 1;
         call->sampling.stop_ids[0] = sim_choose(sim, sim->limits.vocab_tokens);
     }
-    call->deadline_us = sim_choose(sim, sim->swarm.deadline_rate) == 1 ? 1 + sim_time(sim, DEADLINE_US_MAX) : 0;
+    bool has_deadline = sim_choose(sim, sim->swarm.deadline_rate) == 1;
+    call->deadline_us = has_deadline ? 1 + sim_time(sim, DEADLINE_US_MAX) : 0;
     judge(sim, call);
     return call;
 }
