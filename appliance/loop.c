@@ -223,7 +223,7 @@ static void launch_step(struct loop *loop)
     if (loop->engine != WORLD_ENGINE_IDLE || !sched_plan(&loop->sched, loop->now_us)) {
         return;
     }
-    kvmem_bind(&loop->kv, &loop->settings.step);
+    kvmem_bind(&loop->kv, &loop->settings.step, loop->sched.planned, loop->sched.planned_count);
     loop->world->engine_submit(loop->world->self);
     loop->engine = WORLD_ENGINE_BUSY;
     sched_launched(&loop->sched, loop->now_us);

@@ -178,7 +178,8 @@ void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
 uint64_t kvmem_next_us(const struct kvmem *kv);
 /* Stage 3 of the pipeline: writes the moves, and the block ids of each row and how many the row
  * needs, into the step record. From here to kvmem_moved() nothing may reserve or expire. */
-void kvmem_bind(struct kvmem *kv, const struct step *step);
+void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
+                uint32_t rows_count);
 /* The step that was bound is done, and so are its moves. Free when none was bound. */
 void kvmem_moved(struct kvmem *kv);
 /* The engine is lost and with it all bytes of both tiers: forgets every content, ends every move.

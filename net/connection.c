@@ -171,7 +171,8 @@ void net_connection_error(struct net *net, struct net_connection *connection,
                                        net_connection_room(net, connection));
     ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
     net_connection_push(net, connection, count, now_us);
-    net->stats->frames_bad++;
+    /* Silence is no frame. */
+    net->stats->frames_bad += fault->status != STATUS_GONE_DEADLINE ? 1 : 0;
 }
 
 void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
@@ -273,9 +274,11 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
+    /* One that is closing was counted when it was told so. */
+    uint32_t counts = connection->state != NET_CLOSING ? 1 : 0;
+    net->stats->connections_expired += counts;
     if (silent) {
-        /* One that is closing was counted when it was told so. */
-        net->stats->connections_dropped += connection->state != NET_CLOSING ? 1 : 0;
+        net->stats->connections_dropped += counts;
         net_connection_close(net, index);
         return;
     }

@@ -110,3 +110,14 @@ void sched_call_end_cancelled(struct sched *sched, uint32_t call_index, uint64_t
     call->generated_tokens = call->stop_text_tokens;
     sched_call_end(sched, call_index, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
 }
+
+bool sched_call_end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    const struct call *call = sched_call(sched, call_index);
+    if (call->cancel) {
+        sched_call_end_cancelled(sched, call_index, now_us);
+    } else if (call->expired) {
+        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    }
+    return call->state == CALL_FINISHED;
+}

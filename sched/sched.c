@@ -18,7 +18,7 @@ void sched_plan_memory(struct plan *plan, const struct sched_settings *settings)
     sched_program_plan(plan, settings->programs);
     plan_add(plan, TIER_CORE, "sched planned rows",
              (uint64_t)settings->batch_calls + settings->standby_calls,
-             sizeof(struct sched_planned));
+             sizeof(struct step_planned));
 }
 
 void sched_init(struct sched *sched, const struct sched_settings *settings,
@@ -38,7 +38,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
         .stats = stats,
     };
     sched_program_init(sched, arena);
-    sched->planned = arena_take(arena, rows, sizeof(struct sched_planned));
+    sched->planned = arena_take(arena, rows, sizeof(struct step_planned));
     sched_policy_init(sched);
 }
 
@@ -70,7 +70,9 @@ void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
             } else if (call->state == CALL_RUNNING) {
                 sched_call_charge(call, duration_us);
             }
-            sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
+            if (!sched_call_end_if_asked(sched, call_index, now_us)) {
+                sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
+            }
         }
     }
     ASSERT(sched_is_idle(sched));

@@ -99,13 +99,6 @@ struct sched_queue {                /* first-come first-served */
     uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */
 };
 
-/* What the core remembers of a row that it submitted: the record itself lies in memory that the
- * worker can write. */
-struct sched_planned {
-    uint32_t call, call_generation;
-    uint32_t first_position, tokens_count, decode_steps;
-};
-
 struct sched {
     struct sched_settings settings;
     struct call_table *calls;
@@ -118,6 +111,9 @@ struct sched {
     bool draining;
     uint32_t open_calls;            /* calls in the queues */
     uint32_t resident_calls;        /* calls that own blocks, or have claimed some */
+    struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
+                                       kvmem_bind(); they are of the step in flight */
+    uint32_t planned_count;
     bool step_in_flight;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
@@ -125,8 +121,6 @@ struct sched {
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
     uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
-    struct sched_planned *planned;  /* [batch_calls + standby_calls]: rows of the step in flight */
-    uint32_t planned_count;
     uint32_t planned_active;        /* the rows from here on are standbys */
     bool has_room;                  /* the last plan had a row left for one more call */
     uint64_t sequence;              /* of the last plan */

@@ -62,7 +62,7 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
 
 /* Quantum, high-water mark and statistics of the positions that the row has computed. */
 static void count_positions(struct sched *sched, struct call *call,
-                            const struct sched_planned *planned, uint32_t produced,
+                            const struct step_planned *planned, uint32_t produced,
                             uint64_t duration_us)
 {
     uint32_t fed = planned->tokens_count + (produced > 0 ? produced - 1 : 0);
@@ -91,7 +91,7 @@ static enum call_finish settle_out(struct sched *sched, uint32_t index,
                                    const struct step_out *out, uint64_t duration_us,
                                    enum status *status)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     struct call *call = sched_call(sched, planned->call);
     if (out->result == STEP_ROW_NOT_FINITE) {
         *status = STATUS_DEVICE_NUMERIC;
@@ -117,7 +117,7 @@ static enum call_finish settle_out(struct sched *sched, uint32_t index,
 static void note_row(struct sched *sched, uint32_t index, uint64_t duration_us, uint32_t produced,
                      uint64_t now_us)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
                       (struct event_what){EVENT_RAN, {index, event_value(duration_us),
                                                       planned->tokens_count, produced}});
@@ -156,18 +156,6 @@ static void settle_row(struct sched *sched, uint32_t index, const struct step_ou
     }
 }
 
-/* QUEUED again after a step that did not serve it: net may have asked for its end meanwhile. */
-static void end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
-{
-    const struct call *call = sched_call(sched, call_index);
-    ASSERT(call->state == CALL_QUEUED);
-    if (call->cancel) {
-        sched_call_end_cancelled(sched, call_index, now_us);
-    } else if (call->expired) {
-        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
-    }
-}
-
 /* Its share of the step, had it entered `produced` rounds before the end; no more than a standby
  * can have, whatever the worker wrote. */
 static uint64_t standby_share_us(const struct sched *sched, uint32_t index, uint32_t produced,
@@ -182,14 +170,14 @@ static uint64_t standby_share_us(const struct sched *sched, uint32_t index, uint
 static void settle_standby(struct sched *sched, uint32_t index, const struct step_out *out,
                            uint32_t step_rounds, uint64_t duration_us, uint64_t now_us)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     struct call *call = sched_call(sched, planned->call);
     uint64_t share_us = standby_share_us(sched, index, out->produced, step_rounds, duration_us);
     ASSERT(share_us < duration_us || duration_us == 0);
     call->standby = false;
     call->state = CALL_QUEUED;
     if (out->result == STEP_ROW_OK && out->produced == 0) {
-        end_if_asked(sched, planned->call, now_us);
+        sched_call_end_if_asked(sched, planned->call, now_us);
         return;
     }
     sched->stats->standbys_entered++;
@@ -201,7 +189,7 @@ static void settle_standby(struct sched *sched, uint32_t index, const struct ste
 /* Still the call that was planned? After sched_fail_all() it need not be. */
 static bool is_live(const struct sched *sched, uint32_t index)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     const struct call *call = sched_call(sched, planned->call);
     return call->generation == planned->call_generation && call->state == CALL_RUNNING;
 }
@@ -211,7 +199,7 @@ static void demote_rows(struct sched *sched, uint64_t now_us)
 {
     for (uint32_t i = 0; i < sched->planned_count; i++) {
         bool to_head = sched_policy_demotes_to_head(sched);
-        const struct sched_planned *planned =
+        const struct step_planned *planned =
             &sched->planned[to_head ? sched->planned_count - 1 - i : i];
         const struct call *call = sched_call(sched, planned->call);
         if (call->generation != planned->call_generation || call->state != CALL_QUEUED ||
@@ -289,7 +277,7 @@ static void requeue(struct sched *sched, uint32_t index, uint64_t now_us)
         call->waiting_since_us = sched->step_submitted_us;
     }
     call->standby = false;
-    end_if_asked(sched, call_index, now_us);
+    sched_call_end_if_asked(sched, call_index, now_us);
 }
 
 /* Before a call ends: there must be nothing left to keep. */
@@ -315,6 +303,7 @@ void sched_engine_lost(struct sched *sched, uint64_t now_us)
     if (sched->step_in_flight) {
         sched->step_in_flight = false;
         sched->stats->steps_lost++;
+        sched->stats->engine_busy_us += sched_elapsed_us(sched->step_submitted_us, now_us);
         for (uint32_t i = 0; i < sched->planned_count; i++) {
             if (is_live(sched, i)) {
                 requeue(sched, i, now_us);

@@ -79,6 +79,13 @@ struct step_header {
     uint32_t rounds;                /* written by the worker: that the step had */
 };
 
+/* What the core remembers of a row that it has written: the record itself lies in memory that the
+ * worker can write, so the core reads nothing back from it but outs and rounds. */
+struct step_planned {
+    uint32_t call, call_generation;
+    uint32_t first_position, tokens_count, decode_steps;
+};
+
 /* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
 struct step_layout {
     uint32_t rows_max;              /* calls in one batch, and standbys */

@@ -208,7 +208,7 @@ static void turn(uint32_t live, uint32_t *arriving)
         fail("nothing to plan");
     }
     bench.ns += spent_ns() - begun_ns;
-    kvmem_bind(&bench.kv, &bench.step);
+    kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
     compute();
     begun_ns = spent_ns();
     sched_launched(&bench.sched, bench.now_us);

@@ -172,7 +172,7 @@ static inline bool bench_launch(struct bench *bench)
     if (!planned) {
         return false;
     }
-    kvmem_bind(&bench->kv, &bench->step);
+    kvmem_bind(&bench->kv, &bench->step, bench->sched.planned, bench->sched.planned_count);
     sched_launched(&bench->sched, bench->now_us);
     sched_check(&bench->sched);
     bench->busy = true;

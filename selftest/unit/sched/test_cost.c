@@ -112,7 +112,7 @@ static void release_finished(void)
 static void quiet_step(void)
 {
     if (sched_plan(&bench.sched, bench.now_us)) {
-        kvmem_bind(&bench.kv, &bench.step);
+        kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
         sched_launched(&bench.sched, bench.now_us);
         fake_engine_run(&bench.engine);
         bench.now_us += BENCH_UNIT;
@@ -159,7 +159,7 @@ static void round_of_events(uint32_t round, uint32_t *most)
     bool planned = sched_plan(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_PLAN]);
     assert_true(planned);
-    kvmem_bind(&bench.kv, &bench.step);
+    kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
     close_memory();
     sched_launched(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_LAUNCH]);

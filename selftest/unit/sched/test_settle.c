@@ -212,6 +212,7 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     assert_int_equal(bench_at(bench, first)->kv_tokens, 0);
     assert_int_equal(kvmem_owned(&bench->kv), 0);
     assert_int_equal(bench->stats.steps_lost, 1);
+    assert_int_equal(bench->stats.engine_busy_us, BENCH_UNIT + 700);
     while (bench_step(bench)) {
     }
     assert_true(bench_tokens_are_right(bench_at(bench, first)));
@@ -219,6 +220,46 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     assert_int_equal(bench_at(bench, first)->lifetime_wait_us, 700);
     assert_int_equal(bench->stats.calls_completed, 2);
     assert_int_equal(bench->stats.recomputed_tokens, 2 * 7);
+}
+
+/* All that a call has received and where that has brought it. */
+struct attained {
+    uint64_t service_us, lifetime_us, quantum_left_us, priority_us;
+    uint32_t queue, computed;
+};
+
+static struct attained attained_by(const struct call *call)
+{
+    return (struct attained){
+        .service_us = call->service_us, .lifetime_us = call->lifetime_service_us,
+        .quantum_left_us = call->quantum_left_us, .priority_us = call->priority_us,
+        .queue = call->queue, .computed = call->computed_tokens};
+}
+
+static void test_lost_worker_takes_no_attained_service(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t call = bench_call(bench, 1, 3, 9);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    const struct attained before = attained_by(bench_at(bench, call));
+    assert_int_equal(before.queue, 1);                  /* demoted, and into its next quantum */
+    assert_int_equal(before.lifetime_us, 3 * BENCH_UNIT);
+    for (uint32_t deaths = 0; deaths < 3; deaths++) {
+        assert_true(bench_launch(bench));
+        bench->now_us += 700;
+        bench_lose(bench);
+        const struct attained after = attained_by(bench_at(bench, call));
+        assert_memory_equal(&after, &before, sizeof after);
+    }
+    while (bench_step(bench)) {
+    }
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    uint32_t program = bench_at(bench, call)->program;
+    assert_int_equal(bench->sched.programs[program].service_us,
+                     bench_at(bench, call)->lifetime_service_us);
 }
 
 static void test_lost_worker_ends_calls_that_were_cancelled(void **state)
@@ -306,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_finished_call_is_not_demoted_as_well),
         cmocka_unit_test(test_demotion_stops_at_the_last_queue),
         cmocka_unit_test(test_lost_worker_costs_a_recompute_and_no_place_in_the_queue),
+        cmocka_unit_test(test_lost_worker_takes_no_attained_service),
         cmocka_unit_test(test_lost_worker_ends_calls_that_were_cancelled),
         cmocka_unit_test(test_lost_worker_ends_calls_whose_deadline_passed_in_the_step),
         cmocka_unit_test(test_recomputed_tokens_are_counted_once_over_chunks),
