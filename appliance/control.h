@@ -5,6 +5,7 @@
  *
  *   core    fills the step record, then control_submit(): submitted_epoch, submitted, futex wake
  *   worker  runs it when submitted_epoch is its own, then control_done(): done, bell
+ *   core    names the epoch of a worker that computes wrongly; the keeper kills it
  *   keeper  counts worker_epoch up when a worker dies: everything that the old one knew is gone
  *
  * A step that was submitted to a worker that is dead is never run by its successor: the epochs
@@ -15,11 +16,13 @@
 #include <stdint.h>
 
 enum control_phase { CONTROL_LOADING, CONTROL_SERVING, CONTROL_ENGINE_FAILED };
+enum control_failure { CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG };
 enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
 
 struct control {
     /* keeper */
     _Atomic uint32_t phase;             /* enum control_phase */
+    _Atomic uint32_t failure;           /* enum control_failure: the last, once ENGINE_FAILED */
     _Atomic uint32_t stop;              /* enum control_stop */
     _Atomic uint32_t worker_epoch;      /* 0: none yet; grows with each worker */
     _Atomic uint32_t worker_pid;
@@ -27,6 +30,7 @@ struct control {
     /* core */
     _Alignas(64) _Atomic uint32_t submitted;    /* sequence of newest step; worker's futex */
     _Atomic uint32_t submitted_epoch;
+    _Atomic uint32_t condemned;         /* the epoch of a worker that has to go; 0: of none */
     /* worker */
     _Alignas(64) _Atomic uint32_t done;         /* sequence of the newest finished step */
     _Atomic uint32_t worker_ready;              /* the epoch of the worker that can take steps */

@@ -203,14 +203,30 @@ static void sample_progress(struct loop *loop)
     }
 }
 
+/* The step stays in flight until the worker is gone. */
+static void condemn_engine(struct loop *loop)
+{
+    loop->stats.engine_wrong++;
+    journal_note(&loop->journal, loop->now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
+    loop->world->engine_condemn(loop->world->self);
+    loop->engine = WORLD_ENGINE_DOWN;
+}
+
+static void settle_step(struct loop *loop)
+{
+    loop->engine = WORLD_ENGINE_IDLE;
+    loop->step_done_us = loop->now_us;
+    if (sched_settle(&loop->sched, loop->now_us) == SCHED_REFUTED) {
+        condemn_engine(loop);
+    }
+}
+
 /* Stage 2, first half: what the engine has to say. */
 static void settle_engine(struct loop *loop)
 {
     loop->engine = loop->world->engine_poll(loop->world->self);
     if (loop->engine == WORLD_ENGINE_DONE) {
-        sched_settle(&loop->sched, loop->now_us);
-        loop->step_done_us = loop->now_us;
-        loop->engine = WORLD_ENGINE_IDLE;
+        settle_step(loop);
     } else if (loop->engine == WORLD_ENGINE_LOST) {
         sched_engine_lost(&loop->sched, loop->now_us);
         loop->stats.engine_restarts++;
@@ -223,7 +239,8 @@ static void launch_step(struct loop *loop)
     if (loop->engine != WORLD_ENGINE_IDLE || !sched_plan(&loop->sched, loop->now_us)) {
         return;
     }
-    kvmem_bind(&loop->kv, &loop->settings.step, loop->sched.planned, loop->sched.planned_count);
+    kvmem_bind(&loop->kv, &loop->settings.step, loop->sched.planned,
+               loop->sched.planned_count);
     loop->world->engine_submit(loop->world->self);
     loop->engine = WORLD_ENGINE_BUSY;
     sched_launched(&loop->sched, loop->now_us);
@@ -261,9 +278,9 @@ void loop_health(const struct loop *loop, const struct loop_orders *orders, stru
         .worker_pid = orders->worker_pid,
         .worker_restarts = (uint32_t)loop->stats.engine_restarts,
     };
-    if (orders->engine_failed) {
+    if (orders->engine_failure != NULL) {
         health->state = HEALTH_FAILED;
-        health->reason = "engine does not start";
+        health->reason = orders->engine_failure;
     } else if (!loop->serving) {
         health->state = HEALTH_STARTING;
         health->reason = orders->load_permille < 1000 ? "loading model" : "starting engine";
@@ -300,7 +317,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
 static void start_serving(struct loop *loop, const struct loop_orders *orders,
                           const int32_t *listeners)
 {
-    if (loop->serving || (loop->engine == WORLD_ENGINE_DOWN && !orders->engine_failed)) {
+    if (loop->serving || (loop->engine == WORLD_ENGINE_DOWN && orders->engine_failure == NULL)) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
@@ -346,10 +363,10 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     }
     net_poll(&loop->net, loop->now_us);
     settle_engine(loop);
-    sched_intake(&loop->sched, loop->now_us);
-    if (orders->engine_failed) {
-        sched_fail_all(&loop->sched, STATUS_DEVICE_FAILED, loop->now_us);
+    if (orders->engine_failure != NULL) {
+        sched_give_up(&loop->sched, loop->now_us);
     }
+    sched_intake(&loop->sched, loop->now_us);
     launch_step(loop);
     net_emit(&loop->net, loop->now_us);
     sample_progress(loop);

@@ -42,7 +42,6 @@ struct loop {
     uint64_t step_done_us, call_done_us;
     uint64_t calls_done;
     enum world_engine engine;
-    uint32_t engine_losses;
     bool serving;                   /* listeners are open */
     bool draining;
     uint64_t drain_until_us;
@@ -50,7 +49,7 @@ struct loop {
 
 /* What the keeper tells the loop, besides the engine. */
 struct loop_orders {
-    bool engine_failed;             /* the keeper has given up on the worker */
+    const char *engine_failure;     /* why the keeper has given it up; NULL: it has not */
     bool drain, stop_now;
     uint32_t load_permille;
     uint32_t worker_pid;

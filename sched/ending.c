@@ -111,7 +111,7 @@ void sched_call_end_cancelled(struct sched *sched, uint32_t call_index, uint64_t
     sched_call_end(sched, call_index, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
 }
 
-bool sched_call_end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
+void sched_call_end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
     const struct call *call = sched_call(sched, call_index);
     if (call->cancel) {
@@ -119,5 +119,16 @@ bool sched_call_end_if_asked(struct sched *sched, uint32_t call_index, uint64_t 
     } else if (call->expired) {
         sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
     }
-    return call->state == CALL_FINISHED;
+}
+
+void sched_call_fail(struct sched *sched, uint32_t call_index, enum status status, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    if (call->standby) {
+        call->state = CALL_QUEUED;      /* nobody will tell whether it entered */
+    }
+    sched_call_end_if_asked(sched, call_index, now_us);
+    if (call->state != CALL_FINISHED) {
+        sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
+    }
 }

@@ -116,7 +116,7 @@ static void quiet_step(void)
         sched_launched(&bench.sched, bench.now_us);
         fake_engine_run(&bench.engine);
         bench.now_us += BENCH_UNIT;
-        sched_settle(&bench.sched, bench.now_us);
+        assert_int_equal(sched_settle(&bench.sched, bench.now_us), SCHED_BELIEVED);
     }
     release_finished();
 }
@@ -166,8 +166,9 @@ static void round_of_events(uint32_t round, uint32_t *most)
     fake_engine_run(&bench.engine);
     bench.now_us += BENCH_UNIT;
     close_memory();
-    sched_settle(&bench.sched, bench.now_us);
+    enum sched_verdict verdict = sched_settle(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_SETTLE]);
+    assert_int_equal(verdict, SCHED_BELIEVED);
     release_finished();
 }
 

@@ -202,6 +202,14 @@ static void break_rows(bool faults)
     }
 }
 
+static void event_lost(void)
+{
+    m.now += below(BENCH_UNIT);
+    b->now_us = m.now;
+    bench_lose(b);
+    model_lost();
+}
+
 static void event_step(bool faults)
 {
     static struct call before[BENCH_CALLS];
@@ -221,16 +229,13 @@ static void event_step(bool faults)
     m.now = m.submitted + duration > m.now ? m.submitted + duration : m.now;
     b->now_us = m.now;
     memcpy(before, b->calls.calls, sizeof before);
-    bench_settle(b, 0);
-    model_settle(before, m.now - m.submitted);
-}
-
-static void event_lost(void)
-{
-    m.now += below(BENCH_UNIT);
-    b->now_us = m.now;
-    bench_lose(b);
-    model_lost();
+    bool is_refuted = model_refute();
+    assert_int_equal(bench_hear(b, 0) == SCHED_REFUTED, is_refuted);
+    if (is_refuted) {
+        event_lost();
+    } else {
+        model_settle(before, m.now - m.submitted);
+    }
 }
 
 static void random_memory(void)
