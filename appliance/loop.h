@@ -9,6 +9,7 @@
  * The loop composes and decides nothing. It runs unchanged over any struct world.
  */
 #include "appliance/base/world.h"
+#include "appliance/canary.h"
 #include "appliance/textport.h"
 #include "kvmem/kvmem.h"
 #include "net/net.h"
@@ -33,6 +34,7 @@ struct loop {
     struct kvmem kv;
     struct sched sched;
     struct net net;
+    struct canary canary;
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;

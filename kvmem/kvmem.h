@@ -6,7 +6,8 @@
  * memory; here it is a number. The bytes are the engine's.
  *
  *   0 .. device_blocks - 1                  the device tier: the engine computes in these
- *   device_blocks .. blocks_count - 1       the host tier: keeps KV, is never computed in
+ *   the next aside_blocks                   set aside: not ours
+ *   the next host_blocks                    the host tier: keeps KV, is never computed in
  *
  *             reserve               settle: a full block gets its content's name
  *     FREE ------------> PRIVATE ------------------------------> SHARED (references >= 1)
@@ -46,6 +47,8 @@
 
 struct kvmem_settings {
     uint32_t device_blocks;
+    uint32_t aside_blocks;          /* of the device behind these, for somebody else: never handed
+                                       out, no tier has them */
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;

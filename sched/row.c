@@ -44,6 +44,7 @@ void sched_row_fill(struct sched_walk *walk, uint32_t call_index, uint32_t chunk
     row->tokens_first = walk->tokens_count;
     row->decode_steps = planned.decode_steps;
     row->blocks_count = 0;
+    row->wants_digest = false;
     row->sampling = call->sampling;
     fill_history(row, call, &planned);
     memcpy(step_tokens(&sched->step) + walk->tokens_count, call->tokens + call->kv_tokens,

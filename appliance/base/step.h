@@ -24,6 +24,7 @@
  * haste: what its rows have produced until then counts, and they go on in the next step. Haste is
  * the one word that the core may write while the worker runs, and it only grows.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "appliance/base/arena.h"
@@ -40,6 +41,7 @@ struct step_row {
     uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
                                        first_position + tokens_count, newest last; 0: no penalty */
     uint32_t history[CALL_REPEAT_TOKENS];
+    bool wants_digest;              /* of its logits: the canary's row does */
     struct call_sampling sampling;
 };
 
@@ -52,6 +54,7 @@ struct step_out {
     uint32_t result;                /* enum step_row_result */
     uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id, or
                                        when the step ended early: then at least one */
+    uint64_t digest;                /* FNV-1a of the logits of each, where the row wants it */
 };
 
 enum step_haste {
@@ -74,7 +77,7 @@ struct step_header {
     uint32_t rows_active;           /* rows that run from the start; the others are standbys */
     uint32_t tokens_count;
     uint32_t moves_count;
-    uint64_t sequence;              /* grows by one per step */
+    uint64_t sequence;              /* grows by one per plan; 0: of no plan, the canary */
     uint32_t haste;                 /* enum step_haste; by step_hasten() while the step runs */
     uint32_t rounds;                /* written by the worker: that the step had */
 };
