@@ -25,7 +25,8 @@ void guard_begin(struct guard *guard)
 bool guard_tick(struct guard *guard, uint64_t heartbeat, bool is_ready)
 {
     uint32_t patience = is_ready ? 1 : GUARD_START_PATIENCE;
-    guard->silent_ticks = heartbeat == guard->heartbeat ? guard->silent_ticks + 1 : 0;
+    bool is_silent = !is_ready || heartbeat == guard->heartbeat;
+    guard->silent_ticks = is_silent ? guard->silent_ticks + 1 : 0;
     guard->heartbeat = heartbeat;
     return guard->silent_ticks >= guard->hang_ticks * patience;
 }

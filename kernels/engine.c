@@ -379,5 +379,5 @@ void kernels_run(struct kernels *kernels, const struct step *step)
     kernels->step = step;
     round_first(kernels);
     kernels_threads_run(&kernels->threads, is_small(kernels));
-    step_header(step)->rounds = kernels->round;
+    *step_rounds(step) = kernels->round;
 }

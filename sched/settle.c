@@ -244,7 +244,7 @@ static void settle_moves(struct sched *sched, uint64_t now_us)
 
 static uint32_t read_rounds(const struct sched *sched)
 {
-    uint32_t rounds = *(const volatile uint32_t *)&step_header(&sched->step)->rounds;
+    uint32_t rounds = *(const volatile uint32_t *)step_rounds(&sched->step);
     return rounds < sched->settings.steps_per_plan ? rounds : sched->settings.steps_per_plan;
 }
 

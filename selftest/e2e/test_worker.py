@@ -81,6 +81,50 @@ def test_workers_that_die_too_often_end_the_engine_and_health_says_so():
         assert a.stats()["calls_open"] == a.stats()["kv_blocks_used"] == 0
 
 
+# ---- shared memory ------------------------------------------------------------------------------
+
+def shared_parts(pid):
+    """[first, end, permissions] of the memory that core and worker share, by address."""
+    parts = []
+    for line in open("/proc/%d/maps" % pid):
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (...s) \S+ \S+ \S+ +/dev/zero \(deleted\)", line)
+        if match:
+            parts.append([int(match.group(1), 16), int(match.group(2), 16), match.group(3)])
+    return parts
+
+
+def poke(pid, at, data):
+    try:
+        with open("/proc/%d/mem" % pid, "r+b", buffering=0) as memory:
+            memory.seek(at)
+            memory.write(data)
+    except PermissionError as error:
+        raise Skip("memory of another process cannot be written here: %s" % error)
+
+
+def test_a_worker_can_write_only_what_is_its_own():
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        c.generate(1, PROMPT).check()
+        assert [part[2] for part in shared_parts(a.core)] == ["rw-s"]
+        # Control page: keeper's and core's, its own. Step: what it is told, what it says.
+        assert [part[2] for part in shared_parts(a.worker)] == ["r--s", "rw-s", "r--s", "rw-s"]
+
+
+def test_results_that_are_scribbled_on_cost_workers_and_not_the_core():
+    alone = undisturbed(8)
+    with Appliance(NOISE, "engine.failures=0", "engine.canary=0") as a, Client(a.tcp) as c:
+        first, end, _ = shared_parts(a.worker)[3]
+        start_calls(c, 8)
+        core = a.core
+        while a.stats()["engine_restarts"] < 10 and a.stats()["calls_open"] > 0:
+            poke(core, first, b"\xff" * (end - first))
+        for call_id in range(1, 9):
+            outcome = c.finish(call_id).check()
+            assert outcome.done["finish"] == FAILED or outcome.tokens == alone[call_id - 1]
+        assert a.core == core and a.stats()["engine_restarts"] > 0
+        assert c.generate(9, PROMPT + [1], max_tokens=300).check().tokens == alone[0]
+
+
 # ---- silent corruption --------------------------------------------------------------------------
 
 def weights_of(pid):
@@ -100,13 +144,12 @@ def flip_weight(pid):
     first, size = weights_of(pid)
     at = first + size // 2 // 4 * 4 + 2
     try:
-        with open("/proc/%d/mem" % pid, "r+b", buffering=0) as memory:
+        with open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
             memory.seek(at)
             byte = memory.read(1)[0]
-            memory.seek(at)
-            memory.write(bytes([byte ^ 0x40]))
-    except OSError as error:
-        raise Skip("memory of another process cannot be written here: %s" % error)
+    except PermissionError as error:
+        raise Skip("memory of another process cannot be read here: %s" % error)
+    poke(pid, at, bytes([byte ^ 0x40]))
 
 
 def test_a_flipped_bit_in_the_worker_costs_the_worker():

@@ -139,7 +139,7 @@ void fake_engine_run(void *context)
         for (uint32_t i = 0; i < count; i++) {
             run_round(engine, rows[i]);
         }
-        step_header(&engine->step)->rounds = round + 1;
+        *step_rounds(&engine->step) = round + 1;
         count = round + 1 < rounds ? next_rows(engine, rows, count, &standby) : 0;
     }
 }

@@ -55,6 +55,17 @@ static void test_tick_of_a_worker_that_starts_is_more_patient(void **state)
     assert_int_equal(ticks_to_hang(&guard, 0, true, 1000), TICKS);
 }
 
+/* It says no more that it is ready, whatever it does. */
+static void test_tick_of_a_worker_that_is_never_ready_ends_the_patience(void **state)
+{
+    struct guard guard = fresh();
+    uint32_t ticks = 1;
+    while (!guard_tick(&guard, ticks, false)) {
+        ticks++;
+    }
+    assert_int_equal(ticks, TICKS * GUARD_START_PATIENCE);
+}
+
 static void test_hang_is_rounded_up_to_whole_ticks(void **state)
 {
     struct guard guard;
@@ -111,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_tick_with_a_still_heart_for_long_enough_is_a_hang),
         cmocka_unit_test(test_tick_with_a_beating_heart_is_no_hang),
         cmocka_unit_test(test_tick_of_a_worker_that_starts_is_more_patient),
+        cmocka_unit_test(test_tick_of_a_worker_that_is_never_ready_ends_the_patience),
         cmocka_unit_test(test_hang_is_rounded_up_to_whole_ticks),
         cmocka_unit_test(test_fail_too_often_within_the_window_gives_up),
         cmocka_unit_test(test_fail_now_and_then_never_gives_up),

@@ -396,7 +396,7 @@ static void check_haste(struct rig *rig, enum step_haste haste, uint32_t standby
             }
             memcpy(whole[i], step_out_tokens(&rig->step, i), sizeof whole[i]);
         }
-        assert_int_equal(step_header(&rig->step)->rounds, hasty ? rounds : DECODED);
+        assert_int_equal(*step_rounds(&rig->step), hasty ? rounds : DECODED);
     }
 }
 

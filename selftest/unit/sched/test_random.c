@@ -182,9 +182,9 @@ static void event_pause(void)
 
 static void break_rows(bool faults)
 {
-    struct step_header *header = step_header(&b->step);
-    header->rounds = faults && below(60) == 0 ? below(100) : header->rounds;
-    m.rounds = header->rounds < m.set.steps_per_plan ? header->rounds : m.set.steps_per_plan;
+    uint32_t *rounds = step_rounds(&b->step);
+    *rounds = faults && below(60) == 0 ? below(100) : *rounds;
+    m.rounds = *rounds < m.set.steps_per_plan ? *rounds : m.set.steps_per_plan;
     for (uint32_t i = 0; i < m.rows_count; i++) {
         m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : FAULT_NONE;
         struct step_out *out = step_out(&b->step, i);
