@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # One Makefile, no configure step. `make help` lists the targets.
 #
-# MODE: release (default) | debug | asan | hard     objects lie in build/obj/MODE, programs of the
-# release mode directly in build/, of the others in build/MODE.
+# MODE: release (default) | debug | asan | hard | cov     objects lie in build/obj/MODE, programs of
+# the release mode directly in build/, of the others in build/MODE.
 
 MODE ?= release
 CC ?= gcc
@@ -23,6 +23,7 @@ CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY \
                   -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
+CFLAGS_cov     := -O0 -g --coverage -fprofile-update=atomic -DAGENTIX_NO_TRAP
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
                   -DAGENTIX_NO_TRAP
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
@@ -200,7 +201,7 @@ lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--qu
 	PYTHONDONTWRITEBYTECODE=1 python3 tools/lab/results --traces $(TRACES) $(LAB)
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
-.PHONY: fuzz fuzzers soak
+.PHONY: fuzz fuzzers soak cov
 FUZZ := ini gguf vocab wire frame sdk text
 FUZZ_RUNS ?= 100000
 fuzz:  ## fuzz targets, FUZZ_RUNS each, under ASan and UBSan (clang, libclang-rt)
@@ -215,8 +216,14 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
 	    $(LDLIBS_inih) -lm -lpthread
 
-soak: all  ## 10^7 calls and 1000 kills: memory must not change, tokens must not either
-	KILLS=1000 SOAK_CALLS=10000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
+cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
+	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true
+	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }
+	tools/coverage build/obj/cov
+
+soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, tokens must not either
+	KILLS=1000 SOAK_CALLS=10000000 SOAK_VISITS=1000000 SOAK_LEAVERS=100000 \
+	    AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
 	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
 build/.setup: tools/setup

@@ -14,7 +14,7 @@
  * salt, whatever collides.
  *
  * Invariants: at most one block of each tier has a given name; identities are never given twice.
- * Bounds: a chain has one block on average (there are as many heads as blocks, or more), whatever
+ * Bounds: a chain has a quarter of a block on average (there are four heads for each), whatever
  * clients send: the keys come from settings.hash_key, and without them nobody can tell which tokens
  * meet in a chain.
  * Why not trust the hash: tokens come from clients, and a wrong hit would show one the text of

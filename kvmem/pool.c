@@ -22,16 +22,17 @@
 static uint32_t total_blocks(const struct kvmem_settings *settings)
 {
     ASSERT(settings->device_blocks > 0);
-    ASSERT(settings->host_blocks < UINT32_MAX / 4 && settings->device_blocks < UINT32_MAX / 4);
-    ASSERT(settings->aside_blocks < UINT32_MAX / 4);
+    ASSERT(settings->host_blocks < UINT32_MAX / 16 && settings->device_blocks < UINT32_MAX / 16);
+    ASSERT(settings->aside_blocks < UINT32_MAX / 16);
     return settings->device_blocks + settings->aside_blocks + settings->host_blocks;
 }
 
-/* A power of two, one head for each block or more. */
+/* A power of two, four heads for each block or more: a claim asks for the fills of a partial block
+ * one by one, most of them in vain, and an empty chain costs no look at a block. */
 static uint32_t hash_heads(uint32_t blocks)
 {
-    uint32_t heads = 1;
-    while (heads < blocks) {
+    uint32_t heads = 4;
+    while (heads / 4 < blocks) {
         heads *= 2;
     }
     return heads;
