@@ -26,7 +26,7 @@ enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
 struct control {
     /* keeper */
     _Atomic uint32_t phase;             /* enum control_phase */
-    _Atomic uint32_t failure;           /* enum control_failure: the last, once ENGINE_FAILED */
+    _Atomic uint32_t failure;           /* enum control_failure: why ENGINE_FAILED */
     _Atomic uint32_t stop;              /* enum control_stop */
     _Atomic uint32_t worker_epoch;      /* 0: none yet; grows with each worker */
     _Atomic uint32_t worker_pid;

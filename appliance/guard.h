@@ -21,7 +21,8 @@ struct guard {
     uint64_t window_us;
     /* private: only guard.c */
     uint64_t heartbeat;
-    uint32_t silent_ticks;
+    bool is_ready;
+    uint32_t silent_ticks;              /* in this state, of being ready or not */
     uint32_t failures;                  /* since boot */
     uint64_t failed_us[GUARD_FAILURES_MAX];     /* of the last ones */
 };

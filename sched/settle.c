@@ -97,8 +97,8 @@ static void count_positions(struct sched *sched, struct call *call,
     }
 }
 
-/* Its first fault: it is computed again. Its second: true. */
-static bool has_failed(struct sched *sched, uint32_t call_index, uint64_t now_us)
+/* After its first fault a call is computed again. True: this is the one that ends it. */
+static bool add_fault(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
     call->faults++;
@@ -113,7 +113,7 @@ static enum call_finish settle_not_finite(struct sched *sched, uint32_t call_ind
     sched->stats->rows_not_finite++;
     sched_call(sched, call_index)->preemptions++;
     sched_residency_drop(sched, call_index);
-    return has_failed(sched, call_index, now_us) ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+    return add_fault(sched, call_index, now_us) ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
 }
 
 /* What the row means for its call: NONE when the call goes on. */
@@ -283,8 +283,8 @@ static bool is_possible(const struct sched *sched, uint32_t index)
     return true;
 }
 
-/* The step is not believed: whose row was impossible has a fault. */
-static bool is_refuted(struct sched *sched, uint64_t now_us)
+/* Whose row is impossible has a fault. True: there is one, and the step is not believed. */
+static bool find_impossible(struct sched *sched, uint64_t now_us)
 {
     uint32_t impossible = 0;
     for (uint32_t i = 0; i < sched->planned_count; i++) {
@@ -292,7 +292,7 @@ static bool is_refuted(struct sched *sched, uint64_t now_us)
             continue;
         }
         impossible++;
-        if (is_live(sched, i) && has_failed(sched, sched->planned[i].call, now_us)) {
+        if (is_live(sched, i) && add_fault(sched, sched->planned[i].call, now_us)) {
             sched_call_fail(sched, sched->planned[i].call, STATUS_DEVICE_FAILED, now_us);
         }
     }
@@ -319,7 +319,7 @@ enum sched_verdict sched_settle(struct sched *sched, uint64_t now_us)
     uint64_t not_finite_before = sched->stats->rows_not_finite;
     ASSERT(sched->step_in_flight);
     read_outs(sched);
-    if (is_refuted(sched, now_us)) {
+    if (find_impossible(sched, now_us)) {
         return SCHED_REFUTED;
     }
     sched->step_in_flight = false;

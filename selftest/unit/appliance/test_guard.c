@@ -52,7 +52,15 @@ static void test_tick_of_a_worker_that_starts_is_more_patient(void **state)
     struct guard guard = fresh();
     assert_int_equal(ticks_to_hang(&guard, 0, false, 1000), TICKS * GUARD_START_PATIENCE);
     guard_begin(&guard);
-    assert_int_equal(ticks_to_hang(&guard, 0, true, 1000), TICKS);
+    assert_int_equal(ticks_to_hang(&guard, 0, true, 1000), 1 + TICKS);
+}
+
+/* It has had its time to start; from now on it has its time between two heartbeats. */
+static void test_tick_of_a_worker_that_was_slow_to_start_begins_anew(void **state)
+{
+    struct guard guard = fresh();
+    assert_int_equal(ticks_to_hang(&guard, 0, false, 3 * TICKS), 0);
+    assert_int_equal(ticks_to_hang(&guard, 0, true, 1000), 1 + TICKS);
 }
 
 /* It says no more that it is ready, whatever it does. */
@@ -70,6 +78,7 @@ static void test_hang_is_rounded_up_to_whole_ticks(void **state)
 {
     struct guard guard;
     guard_init(&guard, GUARD_TICK_US + 1, 0, 1);
+    assert_false(guard_tick(&guard, 0, true));
     assert_int_equal(ticks_to_hang(&guard, 0, true, 100), 2);
 }
 
@@ -122,6 +131,7 @@ int main(void)
         cmocka_unit_test(test_tick_with_a_still_heart_for_long_enough_is_a_hang),
         cmocka_unit_test(test_tick_with_a_beating_heart_is_no_hang),
         cmocka_unit_test(test_tick_of_a_worker_that_starts_is_more_patient),
+        cmocka_unit_test(test_tick_of_a_worker_that_was_slow_to_start_begins_anew),
         cmocka_unit_test(test_tick_of_a_worker_that_is_never_ready_ends_the_patience),
         cmocka_unit_test(test_hang_is_rounded_up_to_whole_ticks),
         cmocka_unit_test(test_fail_too_often_within_the_window_gives_up),
