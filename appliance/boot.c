@@ -147,6 +147,9 @@ void boot_print_plan(const struct boot *boot)
                (double)row->count * (double)row->size_bytes / (1 << 20), tier_name(row->tier));
     }
     for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
+        if (tier == TIER_SELFTEST && plan_tier_bytes(plan, tier) == 0) {
+            continue;
+        }
         printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(plan_tier_bytes(plan, tier)),
                tier_name(tier));
     }

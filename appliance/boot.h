@@ -20,6 +20,7 @@
 enum boot_exit {
     BOOT_EXIT_OK = 0,
     BOOT_EXIT_USAGE = 1,
+    BOOT_EXIT_SELFTEST = 1,         /* a check has failed */
     BOOT_EXIT_CONFIG = 2,
     BOOT_EXIT_MODEL = 3,
     BOOT_EXIT_MEMORY = 4,
@@ -27,7 +28,6 @@ enum boot_exit {
     BOOT_EXIT_ENGINE = 6,
     BOOT_EXIT_SYSTEM = 7,
     BOOT_EXIT_CORE = 8,             /* the core ended unexpectedly */
-    BOOT_EXIT_SELFTEST = 16,        /* + the number of the part that failed, from 0 */
 };
 
 enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, BOOT_LISTENERS };

@@ -31,6 +31,8 @@
 #include "appliance/guard.h"
 #include "appliance/listen.h"
 #include "appliance/log.h"
+#include "appliance/notify.h"
+#include "appliance/seal.h"
 #include "appliance/worker.h"
 
 #define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */
@@ -41,6 +43,7 @@ struct keeper {
     struct guard guard;
     enum control_failure failure;   /* why the worker dies, if it does */
     uint32_t waited_ticks;          /* for either of these */
+    struct notify notify;
     sigset_t signals;
 };
 
@@ -79,6 +82,7 @@ static enum boot_exit fork_core(struct keeper *keeper)
     }
     if (keeper->core == 0) {
         follow_parent(parent, &keeper->signals);
+        notify_close(&keeper->notify);
         gguf_source_close(&keeper->boot->source);
         core_run(keeper->boot);
     }
@@ -96,6 +100,7 @@ static void fork_worker(struct keeper *keeper)
     keeper->worker = fork();
     if (keeper->worker == 0) {
         follow_parent(parent, &keeper->signals);
+        notify_close(&keeper->notify);
         worker_run(keeper->boot, epoch);
     }
     if (keeper->worker < 0) {
@@ -235,6 +240,7 @@ static enum boot_exit watch(struct keeper *keeper)
         } else if (number < 0 && errno == EAGAIN) {
             act_on_tick(keeper);
         }
+        notify_tick(&keeper->notify, keeper->boot->shared.control);
     }
     end_child(keeper->worker);
     return exit_status;
@@ -257,6 +263,7 @@ static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load
     enum boot_exit exit_status = boot_load_begin(keeper->boot, load);
     while (exit_status == BOOT_EXIT_OK && !boot_load_is_done(load) && !end_is_wanted(keeper)) {
         exit_status = boot_load_next(load, permille);
+        notify_loading(&keeper->notify, *permille);
     }
     return exit_status;
 }
@@ -293,6 +300,8 @@ enum boot_exit keeper_run(struct boot *boot)
         return exit_status;
     }
     log_role("keeper");
+    seal_privileges();
+    notify_open(&keeper.notify);
     block_signals(&keeper);
     exit_status = fork_core(&keeper);
     listen_forget(boot);

@@ -306,6 +306,7 @@ void loop_health(const struct loop *loop, const struct loop_orders *orders, stru
     const char *failure = engine_failure(loop, orders);
     *health = (struct health){
         .state = HEALTH_READY,
+        .moves = reason == NULL && failure == NULL,
         .progress_permille = orders->load_permille,
         .last_step_age_us = loop->now_us - loop->step_done_us,
         .last_completion_age_us = loop->now_us - loop->call_done_us,

@@ -12,7 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, Appliance, run, wait_for
 from protocol import IGNORE_EOS, Client
-from skip import Skip
+from skip import Skip, inside
 
 OFF = ("--set", "net.tcp=", "--set", "text.listen=")
 
@@ -139,7 +139,7 @@ def test_a_model_that_is_cut_and_removed_while_it_serves_costs_nothing():
             os.truncate(path, 100)
             os.unlink(path)
             for pid in [a.process.pid] + list(a.children().values()):
-                assert "model.gguf" not in open("/proc/%d/maps" % pid).read()
+                assert "model.gguf" not in open(inside(pid, "maps")).read()
             worker = a.worker
             os.kill(worker, signal.SIGKILL)
             wait_for(lambda: a.children().get("agentix-worker") not in (None, worker), "a worker")
@@ -200,12 +200,6 @@ def test_the_embedded_model_serves_when_none_is_named():
     with Appliance() as a, Client(a.tcp) as c:
         assert c.welcome["model"].rstrip(b"\0") == b"agentix-agent"
         assert (c.welcome["vocab"], c.welcome["context"]) == (1024, 1024)
-
-
-def test_selftest_passes():
-    done = run("agentix", "--selftest", timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("passed") == 4, done.stdout
 
 
 def test_serves_in_an_empty_chroot():

@@ -27,6 +27,14 @@ def undisturbed(count):
         return [c.finish(call_id).check().tokens for call_id in range(1, count + 1)]
 
 
+def open_of(pid, name, mode):
+    """A file of /proc/PID: not everybody may look into other processes, nor into these."""
+    try:
+        return open("/proc/%d/%s" % (pid, name), mode, buffering=0 if "b" in mode else -1)
+    except PermissionError as error:
+        raise Skip("the memory of another process is closed here: %s" % error)
+
+
 def said(a, text):
     return sum(text in line for line in a.lines)
 
@@ -86,7 +94,7 @@ def test_workers_that_die_too_often_end_the_engine_and_health_says_so():
 def shared_parts(pid):
     """[first, end, permissions] of the memory that core and worker share, by address."""
     parts = []
-    for line in open("/proc/%d/maps" % pid):
+    for line in open_of(pid, "maps", "r"):
         match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (...s) \S+ \S+ \S+ +/dev/zero \(deleted\)", line)
         if match:
             parts.append([int(match.group(1), 16), int(match.group(2), 16), match.group(3)])
@@ -94,12 +102,9 @@ def shared_parts(pid):
 
 
 def poke(pid, at, data):
-    try:
-        with open("/proc/%d/mem" % pid, "r+b", buffering=0) as memory:
-            memory.seek(at)
-            memory.write(data)
-    except PermissionError as error:
-        raise Skip("memory of another process cannot be written here: %s" % error)
+    with open_of(pid, "mem", "r+b") as memory:
+        memory.seek(at)
+        memory.write(data)
 
 
 def test_a_worker_can_write_only_what_is_its_own():
@@ -130,7 +135,7 @@ def test_results_that_are_scribbled_on_cost_workers_and_not_the_core():
 def weights_of(pid):
     """First address and size of the packed weights: the largest anonymous read-only part."""
     parts = []
-    for line in open("/proc/%d/maps" % pid):
+    for line in open_of(pid, "maps", "r"):
         match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r--p 00000000 00:00 0\s*$", line)
         if match:
             first, end = (int(number, 16) for number in match.groups())
@@ -143,12 +148,9 @@ def flip_weight(pid):
     """One bit of one weight in the middle of the layers."""
     first, size = weights_of(pid)
     at = first + size // 2 // 4 * 4 + 2
-    try:
-        with open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
-            memory.seek(at)
-            byte = memory.read(1)[0]
-    except PermissionError as error:
-        raise Skip("memory of another process cannot be read here: %s" % error)
+    with open_of(pid, "mem", "rb") as memory:
+        memory.seek(at)
+        byte = memory.read(1)[0]
     poke(pid, at, bytes([byte ^ 0x40]))
 
 

@@ -90,6 +90,7 @@ static inline void start(uint64_t seed)
     step.base = arena_take(arena, 1, step.layout.total_bytes);
     rig.engine = (struct fake_engine){.step = step,
                                       .blocks = BLOCKS + CANARY_BLOCKS + HOST_BLOCKS,
+                                      .device_blocks = BLOCKS + CANARY_BLOCKS,
                                       .block_tokens = BLOCK_TOKENS, .vocab_tokens = VOCAB};
     rig.engine.kv = arena_take(arena, (uint64_t)rig.engine.blocks * BLOCK_TOKENS,
                                sizeof(uint64_t));

@@ -126,6 +126,7 @@ static void test_health_is_ready_while_there_is_nothing_to_do(void **state)
     start(3);
     wait_us(5000000, &health);
     assert_int_equal(health.state, HEALTH_READY);
+    assert_true(health.moves);
 }
 
 static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **state)
@@ -142,6 +143,7 @@ static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **st
     wait_us(5000000, &health);
     assert_int_equal(health.state, HEALTH_DEGRADED);
     assert_string_equal(health.reason, "no progress");
+    assert_false(health.moves);
 }
 
 static void test_health_leaves_ready_when_the_heart_stops(void **state)
@@ -154,6 +156,7 @@ static void test_health_leaves_ready_when_the_heart_stops(void **state)
     wait_us(2000000, &health);
     assert_int_equal(health.state, HEALTH_DEGRADED);
     assert_string_equal(health.reason, "engine silent");
+    assert_false(health.moves);
 }
 
 int main(void)

@@ -150,7 +150,7 @@ static int set_up(void **state)
                                            .quantum_us = 100000};
     memset(programs, 0, sizeof programs);
     limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
-    health = (struct health){.worker_pid = 77, .last_step_age_us = 5000,
+    health = (struct health){.state = HEALTH_READY, .worker_pid = 77, .last_step_age_us = 5000,
                              .last_completion_age_us = UINT64_MAX, .uptime_us = 9000000};
     config_defaults(&options);
     journal_init(&journal, 128, arena);
@@ -298,8 +298,8 @@ static void test_health_every_state(void **state)
     assert_starts(ask(peer, "health\n"), "draining last_step_ms=");
     health = (struct health){.state = HEALTH_DEGRADED, .reason = "engine silent"};
     assert_starts(ask(peer, "health\n"), "degraded(engine silent) ");
-    health = (struct health){.state = HEALTH_FAILED, .reason = "engine does not start"};
-    assert_starts(ask(peer, "health\n"), "failed(engine does not start) ");
+    health = (struct health){.state = HEALTH_FAILED, .reason = "engine died"};
+    assert_starts(ask(peer, "health\n"), "failed(engine died) ");
 }
 
 static void test_programs_and_calls_show_slots_and_no_contents(void **state)
