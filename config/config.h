@@ -107,6 +107,8 @@ struct limits {
     uint32_t commands;              /* inbox capacity */
     uint32_t engine_threads;
     uint32_t events;                /* that the journal keeps at least; 0: none */
+    uint32_t outcomes;              /* ended calls that net remembers; 0: none */
+    uint32_t outcome_tokens;        /* of all of them together */
     uint32_t text_slots;            /* connections of the text port */
     uint32_t text_page_bytes;       /* answer page of each */
 };

@@ -167,6 +167,9 @@ static void derive_buffers(struct limits *limits, const struct options *options)
                       + limits->calls;  /* a cancel for each open call whose connection closes */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
+    limits->outcomes = smaller(options->limits_outcomes.number, UINT32_MAX);
+    uint64_t outcome_tokens = larger(options->limits_outcome_tokens.number, limits->context_tokens);
+    limits->outcome_tokens = limits->outcomes > 0 ? smaller(outcome_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: every invariant of the stage, for tests and for builds that verify.
- * Bounds: O(connections + calls).
+ * Bounds: O(connections + calls + outcomes).
  */
-#include "net/net.h"
+#include "net/outcomes.h"
 
 static void check_order(const struct net *net)
 {
@@ -83,4 +83,5 @@ void net_check(const struct net *net)
     }
     ASSERT(with_client == calls);
     ASSERT(net->stats->connections_open == net->open_count);
+    net_outcomes_check(net);
 }

@@ -23,6 +23,7 @@
 #include "net/emit.h"
 #include "net/intake.h"
 #include "net/open_calls.h"
+#include "net/outcomes.h"
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
 
@@ -39,6 +40,7 @@ void net_plan(struct plan *plan, const struct limits *limits)
     plan_add(plan, TIER_CORE, "net text of a frame", 1, limits->send_bytes);
     plan_add(plan, TIER_CORE, "net tokenizer scratch", 1, vocab_scratch_bytes(limits->frame_bytes));
     net_open_plan(plan, limits);
+    net_outcomes_plan(plan, limits);
 }
 
 static void init_connections(struct net *net, struct arena *arena)
@@ -87,6 +89,7 @@ void net_init(struct net *net, const struct net_settings *settings, const struct
     void *scratch = arena_take(arena, 1, vocab_scratch_bytes(limits->frame_bytes));
     vocab_scratch_init(&net->scratch, scratch, limits->frame_bytes);
     net_open_init(net, arena);
+    net_outcomes_init(net, arena);
 }
 
 /* ---- listeners ------------------------------------------------------------------------------- */

@@ -68,6 +68,16 @@ struct net_connection {
     bool backlog;                   /* some call has news that found no room */
 };
 
+struct net_outcome;
+struct net_outcomes {               /* how the last calls ended (net/outcomes.c) */
+    struct net_outcome *records;    /* [limits.outcomes] */
+    uint64_t records_first, records_next;   /* counted since boot: kept are those in between */
+    uint32_t *tokens;               /* [limits.outcome_tokens] */
+    uint64_t tokens_next;
+    uint32_t *heads;                /* (program id, call id) -> place of a record */
+    uint32_t heads_count;
+};
+
 struct net {
     struct net_settings settings;
     const struct world *world;
@@ -87,6 +97,7 @@ struct net {
     uint32_t *open_heads;           /* table of open calls: (program id, call id) -> slot */
     uint32_t open_mask;
     uint64_t open_seed[2];
+    struct net_outcomes outcomes;
     struct vocab_scratch scratch;   /* of the tokenizer, for one frame of text */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };

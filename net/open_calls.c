@@ -41,14 +41,18 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t *head_of(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+uint64_t net_open_hash(const struct net *net, const uint8_t *program_id, uint64_t call_id)
 {
     uint64_t id[2];
     STATIC_ASSERT(sizeof id == CALL_PROGRAM_ID_BYTES, "a program id is two words");
     memcpy(id, program_id, sizeof id);
     uint64_t hash = mix(id[0] ^ net->open_seed[0], id[1] ^ net->open_seed[1]);
-    hash = mix(hash ^ net->open_seed[1], call_id ^ net->open_seed[0]);
-    return &net->open_heads[hash & net->open_mask];
+    return mix(hash ^ net->open_seed[1], call_id ^ net->open_seed[0]);
+}
+
+static uint32_t *head_of(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+{
+    return &net->open_heads[net_open_hash(net, program_id, call_id) & net->open_mask];
 }
 
 uint32_t net_open_find(const struct net *net, const uint8_t *program_id, uint64_t call_id)

@@ -242,7 +242,7 @@ static void layout_accept(struct bytes *bytes, struct wire_accept *frame)
 {
     bytes_u64(bytes, &frame->call_id);
     bytes_u32(bytes, &frame->prompt_tokens);
-    bytes_zero(bytes, 4);
+    bytes_u32(bytes, &frame->flags);
 }
 
 /* The fixed part of TOKENS; the token ids and the text follow. */
@@ -326,6 +326,14 @@ static enum status check_program_ok(const struct wire_program_ok *frame, struct 
     return STATUS_OK;
 }
 
+static enum status check_accept(const struct wire_accept *frame, struct wire_fault *fault)
+{
+    fault->call_id = frame->call_id;
+    return frame->flags <= WIRE_ACCEPT_FLAGS_ALL
+               ? STATUS_OK
+               : wire_refuse_range(fault, WIRE_FIELD_FLAGS, frame->flags, 0, WIRE_ACCEPT_FLAGS_ALL);
+}
+
 static enum status check_queue(uint32_t queue, struct wire_fault *fault)
 {
     return queue < WIRE_QUEUES_MAX
@@ -366,7 +374,7 @@ DECODE_FIXED(program, WIRE_PROGRAM_START, STATUS_OK)
 DECODE_FIXED(program_ok, WIRE_PROGRAM_OK, check_program_ok(&got, fault))
 DECODE_FIXED(cancel, WIRE_CANCEL, STATUS_OK)
 DECODE_FIXED(ping, WIRE_PING, STATUS_OK)
-DECODE_FIXED(accept, WIRE_ACCEPT, STATUS_OK)
+DECODE_FIXED(accept, WIRE_ACCEPT, check_accept(&got, fault))
 DECODE_FIXED(done, WIRE_DONE, check_done(&got, fault))
 DECODE_FIXED(error, WIRE_ERROR, STATUS_OK)
 

@@ -128,7 +128,11 @@ extern const uint32_t wire_call_ranges_count;
 
 struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */
-struct wire_accept { uint64_t call_id; uint32_t prompt_tokens; };
+enum {                              /* flags of ACCEPT */
+    WIRE_ACCEPT_REPLAYED = 1u,      /* it ended before: what follows is what happened then */
+    WIRE_ACCEPT_FLAGS_ALL = 1u,
+};
+struct wire_accept { uint64_t call_id; uint32_t prompt_tokens, flags; };
 struct wire_tokens {
     uint64_t call_id;
     uint32_t first_index;           /* of tokens[0] in the output; consecutive over frames */

@@ -6,6 +6,7 @@
  *   FREE --net--> INTAKE --sched admits--> QUEUED <==plan/settle==> RUNNING --sched--> FINISHED
  *                   |                        |  ^                     |                   ^
  *                   +---- sched refuses -----+--+------ cancel, deadline, failure --------+
+ *                   +---- net answers from its record of ended calls ----------------------+
  *
  * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it
  * is pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel`
@@ -94,6 +95,8 @@ struct call_emit {
     uint32_t held_bytes;            /* its end that waits: half a character or half a stop string */
     char held[CALL_HELD_BYTES];
     struct call_scan scan;
+    uint64_t request;               /* digest of its CALL, for the record of ended calls */
+    bool is_replayed;               /* answered from that record; the scheduler never saw it */
     bool accept_sent;
     bool eot_is_eos;                /* the end-of-turn token was added by us: it ends like EOS */
     bool queued;                    /* in the emit ring */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Protocol version 1 from docs/protocol.md, written a second time, so that the codec in net/wire.c
 is not checked against itself. One connection, blocking, no cleverness."""
+import itertools
 import socket
 import struct
 
@@ -10,6 +11,7 @@ MAGIC = 0x31584741
 HELLO, AUTH, PROGRAM_START, PROGRAM_END, CALL, CANCEL, PING = 1, 2, 3, 4, 5, 6, 7
 WELCOME, PROGRAM_OK, ACCEPT, TOKENS, DONE, PONG, ERROR = (0x81, 0x83, 0x85, 0x86, 0x87, 0x88,
                                                           0x8f)
+REPLAYED = 1                                # flag of ACCEPT
 TEXT_PROMPT, WANT_TEXT, IGNORE_EOS, ADD_BOS, PARSE_SPECIAL = 1, 2, 4, 8, 16
 LENGTH, EOS, STOP_ID, STOP_TEXT, CANCELLED, DEADLINE, FAILED = 1, 2, 3, 4, 5, 6, 7
 PROGRAM = b"e2e-program-0001"
@@ -81,9 +83,11 @@ class Closed(Exception):
 
 
 class Outcome:
-    """What came back for one call."""
+    """What came back for one call. `again`: it has ended before, and is to be answered from the
+    record; any other call is to be executed."""
 
-    def __init__(self):
+    def __init__(self, again=False):
+        self.again = again
         self.accepted = False
         self.tokens, self.text = [], b""
         self.queues = []            # of each TOKENS frame
@@ -99,8 +103,12 @@ class Outcome:
 
 
 class Client:
+    numbers = itertools.count()
+
     def __init__(self, address, greet=True, receive_bytes=None):
         """`receive_bytes` bounds what the kernel buffers for a client that does not read."""
+        # Its own, because the appliance remembers the call ids of a program.
+        self.program = b"e2e-client-%05d" % next(Client.numbers)
         self.socket = socket.socket(socket.AF_UNIX if isinstance(address, str)
                                     else socket.AF_INET)
         self.socket.settimeout(HANG_S)
@@ -152,18 +160,22 @@ class Client:
         self.buffer = self.buffer[16 + length:]
         return kind, payload
 
-    def start(self, call_id, prompt, **options):
-        self.calls[call_id] = Outcome()
-        self.send(call(call_id, prompt, **options))
+    def start(self, call_id, prompt, again=False, **options):
+        self.calls[call_id] = Outcome(again)
+        self.send(call(call_id, prompt, **{"program": self.program, **options}))
         return self.calls[call_id]
+
+    def cancel(self, call_id):
+        self.send(cancel(call_id, self.program))
 
     def step(self):
         """Takes one frame and files it under its call."""
         kind, payload = self.receive()
         if kind == ACCEPT:
-            call_id, _, _ = struct.unpack("<QII", payload)
+            call_id, _, flags = struct.unpack("<QII", payload)
             outcome = self.calls[call_id]
-            assert not outcome.accepted
+            assert not outcome.accepted and flags < 2
+            assert (flags == REPLAYED) == outcome.again, "executed or not, as was meant"
             outcome.accepted = True
         elif kind == TOKENS:
             call_id, first, count, text_bytes, queue = struct.unpack("<QIIII", payload[:24])

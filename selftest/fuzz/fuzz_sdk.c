@@ -7,7 +7,8 @@
  *
  *     kind u8, length u8, bytes     kind 0..127: a frame of type 128 + kind with this payload and
  *                                   a right header, because no fuzzer guesses checksums
- *                                   kind 128..: the bytes as they are
+ *                                   kind 128..253, 255: the bytes as they are
+ *                                   kind 254: the connection breaks, and the client resumes
  *
  * Model: the indices of each call are counted again here, from the events alone.
  * Run: `make fuzz`.
@@ -99,14 +100,30 @@ static void greet(struct agx *agx)
     uint8_t frame[WIRE_REPLY_BYTES_MAX];
     struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 60000, .vocab_tokens = 300,
                                    .context_tokens_max = 64, .bos_id = 1, .eos_id = 2};
-    uint32_t prompt = 1;
     must(agx_session_hello(agx) == AGX_OK);
     feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
     must(agx_session_welcome(agx) == AGX_OK);
+}
+
+static void start_calls(struct agx *agx)
+{
+    static struct agx_call calls[CALLS];        /* they lie still: resuming looks at them */
+    static const uint32_t prompt = 1;
     for (uint64_t id = 0; id < CALLS; id++) {
-        struct agx_call call = {.call_id = id, .max_tokens = 16, .prompt_ids = &prompt,
-                                .prompt_ids_count = 1};
-        must(agx_session_call(agx, &call) == AGX_OK);
+        calls[id] = (struct agx_call){.call_id = id, .max_tokens = 16, .prompt_ids = &prompt,
+                                      .prompt_ids_count = 1};
+        must(agx_session_call(agx, &calls[id]) == AGX_OK);
+    }
+}
+
+/* What agx_resume() does, but for the socket: nothing but a break is resumed from. */
+static void resume(struct agx *agx)
+{
+    if (agx_session_break(agx, AGX_ERROR_CLOSED) == AGX_ERROR_CLOSED) {
+        agx_session_reset(agx);
+        greet(agx);
+        agx_session_resume(agx);
+        must(agx_session_resend(agx) == AGX_OK && agx->calls_due == 0);
     }
 }
 
@@ -123,6 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     greet(&agx);
+    start_calls(&agx);
     for (size_t at = 0; at + 2 <= size;) {
         uint32_t count = data[at + 1];
         uint8_t kind = data[at];
@@ -131,6 +149,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (kind < 128) {
             memcpy(frame + WIRE_HEADER_BYTES, data + at, count);
             feed(&agx, frame, seal(frame, (uint8_t)(128 + kind), count));
+        } else if (kind == 254) {
+            resume(&agx);
         } else {
             feed(&agx, data + at, count);
         }

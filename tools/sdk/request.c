@@ -186,16 +186,6 @@ static enum agx_result fill_call(struct agx *agx, const struct agx_call *call,
     return result == AGX_OK ? fill_prompt(agx, call, frame) : result;
 }
 
-static struct agx_open_call *free_slot(struct agx *agx)
-{
-    for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
-        if (agx->calls[i].state == AGX_CALL_FREE) {
-            return &agx->calls[i];
-        }
-    }
-    return NULL;
-}
-
 /* The appliance's own decoder judges the frame that stands in the buffer. */
 static enum agx_result judge(struct agx *agx, const uint8_t *frame, uint32_t bytes)
 {
@@ -211,16 +201,9 @@ static enum agx_result judge(struct agx *agx, const uint8_t *frame, uint32_t byt
     return AGX_ERROR_ARGUMENT;
 }
 
-enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
+enum agx_result agx_session_put_call(struct agx *agx, const struct agx_call *call)
 {
     struct wire_call frame;
-    struct agx_open_call *slot = free_slot(agx);
-    if (slot == NULL) {
-        return AGX_ERROR_SPACE;
-    }
-    if (agx_session_find(agx, call->call_id) != NULL) {
-        return refuse_argument(agx, WIRE_FIELD_CALL_ID, call->call_id, 0);
-    }
     enum agx_result result = fill_call(agx, call, &frame);
     if (result != AGX_OK) {
         return result;
@@ -230,14 +213,24 @@ enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
     uint32_t bytes = wire_call_encode(&frame, out, room);
     if (bytes != 0) {
         result = judge(agx, out, bytes);
-        if (result != AGX_OK) {
-            return result;
-        }
     }
-    result = queue(agx, bytes);
+    return result == AGX_OK ? queue(agx, bytes) : result;
+}
+
+enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
+{
+    struct agx_open_call *slot = agx_calls_free(agx);
+    if (slot == NULL) {
+        return AGX_ERROR_SPACE;
+    }
+    if (agx_calls_find(agx, call->call_id) != NULL) {
+        return refuse_argument(agx, WIRE_FIELD_CALL_ID, call->call_id, 0);
+    }
+    enum agx_result result = agx_session_put_call(agx, call);
     if (result == AGX_OK) {
-        *slot = (struct agx_open_call){.call_id = call->call_id, .digest = WIRE_DIGEST_START,
-                                       .tokens_max = call->max_tokens, .state = AGX_CALL_SENT};
+        *slot = (struct agx_open_call){.call_id = call->call_id, .request = call,
+                                       .tokens_max = call->max_tokens, .state = AGX_CALL_SENT,
+                                       .told = AGX_PROGRESS_NONE, .seen = AGX_PROGRESS_NONE};
     }
     return result;
 }

@@ -70,6 +70,14 @@ enum agx_result agx_socket_wait(int descriptor, short events, uint64_t deadline_
     }
 }
 
+void agx_socket_pause(uint64_t until_ms)
+{
+    int timeout;
+    while ((timeout = left_ms(until_ms)) > 0) {
+        poll(NULL, 0, timeout);
+    }
+}
+
 /* ---- connecting ------------------------------------------------------------------------------ */
 
 struct target {

@@ -13,6 +13,8 @@ uint64_t agx_socket_deadline(int timeout_ms);
 /* Waits until the descriptor is ready for `events` of poll(): AGX_OK, also on errors that the next
  * call will show; AGX_AGAIN at the deadline; AGX_ERROR_SYSTEM. */
 enum agx_result agx_socket_wait(int descriptor, short events, uint64_t deadline_ms);
+/* Sleeps until then. */
+void agx_socket_pause(uint64_t until_ms);
 /* A connected, non-blocking descriptor; ADDRESS, CONNECT (also at the deadline) or SYSTEM. */
 enum agx_result agx_socket_connect(const char *address, uint64_t deadline_ms, int *descriptor);
 /* Makes a descriptor from elsewhere non-blocking. */

@@ -59,8 +59,19 @@ static void test_limits_defaults(void **state)
     assert_int_equal(limits.send_bytes, 65536);
     assert_int_equal(limits.commands, 256 * 8 + 256);
     assert_int_equal(limits.engine_threads, 4);
+    assert_int_equal(limits.outcomes, 1024);
+    assert_int_equal(limits.outcome_tokens, 262144);
     assert_int_equal(limits.text_slots, 8);
     assert_int_equal(limits.text_page_bytes, 1024 * 160 + 16384);
+}
+
+static void test_limits_any_answer_fits_the_outcomes_unless_there_are_none(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("limits.outcome_tokens=1"));
+    assert_int_equal(limits.outcome_tokens, 4096);
+    assert_status(STATUS_OK, DERIVE("limits.outcomes=0"));
+    assert_int_equal(limits.outcome_tokens, 0);
 }
 
 static void test_limits_context_zero_is_the_models_up_to_8192(void **state)
@@ -233,6 +244,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_limits_defaults, set_up),
+        cmocka_unit_test_setup(test_limits_any_answer_fits_the_outcomes_unless_there_are_none,
+                               set_up),
         cmocka_unit_test_setup(test_limits_context_zero_is_the_models_up_to_8192, set_up),
         cmocka_unit_test_setup(test_limits_context_above_the_model_is_refused, set_up),
         cmocka_unit_test_setup(test_limits_call_that_never_fits_is_refused, set_up),

@@ -105,6 +105,8 @@ static const struct limits fixture_limits = {
     .send_bytes = 4096,
     .frames_per_pass = 8,
     .commands = 4 * 8 + 8,
+    .outcomes = 4,
+    .outcome_tokens = 100,
 };
 
 static inline void fixture_init(struct fixture *f, struct arena *arena, const struct limits *limits)

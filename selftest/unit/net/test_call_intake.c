@@ -200,7 +200,8 @@ static void test_call_id_that_is_open_is_refused_everywhere(void **state)
     fixture_pass(f);
     assert_true(fixture_receive(f, one, &got));
     refuse_call(f, one, &call, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID);
-    refuse_call(f, other, &call, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID);
+    /* Elsewhere it may be what is left of a connection that has broken: busy, not wrong. */
+    refuse_call(f, other, &call, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID);
     /* Another program may use the id, on another connection. */
     memcpy(call.program_id, fixture_program_id("second"), sizeof call.program_id);
     refuse_call(f, one, &call, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID);
@@ -210,23 +211,18 @@ static void test_call_id_that_is_open_is_refused_everywhere(void **state)
     assert_int_equal(got.type, WIRE_ACCEPT);
 }
 
-static void test_call_id_is_free_after_the_terminal_frame_or_the_connection(void **state)
+static void test_call_id_is_free_after_the_connection(void **state)
 {
     struct fixture *f = *state;
     uint32_t one = open_client(f), other = open_client(f);
     struct wire_call call = fixture_wire_call(5);
     fixture_send_call(f, one, &call);
     fixture_pass(f);
-    fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
-    fixture_pass(f);
-    fixture_send_call(f, one, &call);
-    fixture_pass(f);
-    assert_int_equal(f->commands[COMMAND_CALL], 2);
     fake_client_finish(&f->fake, one);
     fixture_pass(f);
     fixture_send_call(f, other, &call);
     fixture_pass(f);
-    assert_int_equal(f->commands[COMMAND_CALL], 3);
+    assert_int_equal(f->commands[COMMAND_CALL], 2);
     assert_true(fixture_receive(f, other, &got));
     assert_int_equal(got.type, WIRE_ACCEPT);
 }
@@ -308,7 +304,7 @@ int main(void)
         T(test_scheduler_sees_thread_and_absolute_deadline),
         T(test_eos_is_added_last_unless_ignored),
         T(test_call_id_that_is_open_is_refused_everywhere),
-        T(test_call_id_is_free_after_the_terminal_frame_or_the_connection),
+        T(test_call_id_is_free_after_the_connection),
         T(test_calls_of_a_connection_and_of_all_are_limited),
         T(test_refusal_of_the_scheduler_becomes_an_error),
         T(test_draining_refuses_new_work_and_lets_open_calls_end),

@@ -143,6 +143,7 @@ static const struct field_row {
     FIELD("CANCEL", cancel, call_id, U64), FIELD("CANCEL", cancel, program_id, HEX),
     FIELD("PING", ping, nonce, U64), FIELD("PONG", ping, nonce, U64),
     FIELD("ACCEPT", accept, call_id, U64), FIELD("ACCEPT", accept, prompt_tokens, U32),
+    FIELD("ACCEPT", accept, flags, U32),
     FIELD("TOKENS", tokens, call_id, U64), FIELD("TOKENS", tokens, first_index, U32),
     FIELD("TOKENS", tokens, tokens_count, U32), FIELD("TOKENS", tokens, text_bytes, U32),
     FIELD("TOKENS", tokens, queue, U32), FIELD("TOKENS", tokens, tokens, POINTER),
