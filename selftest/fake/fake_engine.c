@@ -61,6 +61,7 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
                     step_tokens(&engine->step)[row->tokens_first + i]);
     }
     if (row->decode_steps > 0) {
+        out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
         sampled[out->produced++] = sample(engine, hash);
     }
 }
@@ -137,7 +138,7 @@ void fake_engine_run(void *context)
         for (uint32_t i = 0; i < count; i++) {
             run_round(engine, rows[i]);
         }
-        step_header(&engine->step)->rounds = round + 1;
+        *step_rounds(&engine->step) = round + 1;
         count = round + 1 < rounds ? next_rows(engine, rows, count, &standby) : 0;
     }
 }

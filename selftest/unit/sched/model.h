@@ -19,7 +19,7 @@ struct model_call {
     bool open, running, standby, paused, cancel, expired, stop_text, resident, started, lost;
     bool has_run;
     uint32_t program, prompt, max, generated, kv, computed, cached, queue, from, preemptions;
-    uint32_t promotions;
+    uint32_t promotions, faults;
     uint32_t stop_text_tokens;
     int64_t order;
     uint64_t key;                                   /* srpt's; else 0 */
@@ -238,7 +238,8 @@ static void model_found(const struct bench *bench, struct model_call *call, uint
                         uint32_t found)
 {
     assert_true(found < call->prompt + call->generated);
-    assert_true(m.set.sharing != SCHED_SHARING_OFF || found <= call->computed);
+    bool is_alone = m.set.sharing == SCHED_SHARING_OFF || call->faults > 0;
+    assert_true(!is_alone || found <= call->computed);
     assert_true(kvmem_call_blocks(&bench->kv, index) > 0);
     call->resident = call->started = true;
     call->kv = found;
@@ -511,10 +512,14 @@ static bool model_settle_row(uint32_t row, uint64_t duration, const struct call 
         }
         return call->open;
     }
-    enum call_finish finish = m.fault[row] != FAULT_NONE ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+    enum call_finish finish = CALL_FINISH_NONE;
     call->service += duration;
     call->all_service += duration;
-    if (finish == CALL_FINISH_NONE) {
+    if (m.fault[row] == FAULT_NAN) {
+        model_drop(call);
+        call->preemptions++;
+        finish = ++call->faults == 2 ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+    } else {
         call->kv += m.chunk[row];
         finish = model_take(call, real, model_decoded(row));
         if (call->kv > call->computed) {
@@ -557,6 +562,29 @@ static void model_settle(const struct call *real, uint64_t duration)
     }
 }
 
+static bool model_is_impossible(uint32_t row)
+{
+    return m.fault[row] != FAULT_NONE && m.fault[row] != FAULT_NAN;
+}
+
+/* Of such a step nothing counts but who is to blame. */
+static bool model_refute(void)
+{
+    bool is_refuted = false;
+    for (uint32_t i = 0; i < m.rows_count; i++) {
+        struct model_call *call = &m.calls[m.rows[i]];
+        if (model_is_impossible(i)) {
+            is_refuted = true;
+            call->faults++;
+        }
+        if (model_is_impossible(i) && call->faults == 2) {
+            call->running = call->running && !call->standby;
+            model_end(call, call->expired ? CALL_FINISH_DEADLINE : CALL_FINISH_FAILED);
+        }
+    }
+    return is_refuted;
+}
+
 static void model_lost(void)
 {
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
@@ -567,6 +595,9 @@ static void model_lost(void)
     }
     for (uint32_t i = 0; i < m.rows_count && m.busy; i++) {
         struct model_call *call = &m.calls[m.rows[i]];
+        if (!call->open) {
+            continue;
+        }
         call->since = call->standby ? call->since : m.submitted;
         call->running = call->standby = false;
         if (call->cancel || call->expired) {
