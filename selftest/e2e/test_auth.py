@@ -283,6 +283,8 @@ def test_a_foreign_program_of_the_same_id_shares_nothing():
         with KeyFile() as path, keyed(path, "kv.sharing=" + sharing, unix=True) as a, \
                 Client(a.tcp, key=ALICE) as alice, Client(a.tcp, key=BOB) as bob, \
                 Client(a.tcp, key=CAROL) as carol, Client(a.unix) as root:
+            for client in (alice, bob, carol, root):
+                client.program = PROGRAM
             tokens = alice.generate(1, PROMPT).check().tokens
             for foreign in (bob, root):
                 assert end_program(foreign) == BAD_PROGRAM_UNKNOWN

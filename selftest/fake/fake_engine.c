@@ -73,6 +73,7 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
                     step_tokens(&engine->step)[row->tokens_first + i]);
     }
     if (row->decode_steps > 0) {
+        out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
         sampled[out->produced++] = sample(engine, hash, &row->sampling);
     }
 }
@@ -153,7 +154,7 @@ bool fake_engine_round(struct fake_engine *engine)
     for (uint32_t i = 0; i < engine->rows_count; i++) {
         run_round(engine, engine->rows[i]);
     }
-    step_header(&engine->step)->rounds = ++engine->round;
+    *step_rounds(&engine->step) = ++engine->round;
     if (engine->round == engine->rounds || step_haste(&engine->step) == STEP_ROUND_ENDS) {
         engine->rows_count = 0;
     } else {

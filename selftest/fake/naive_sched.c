@@ -202,7 +202,8 @@ static uint32_t naive_chunk(const struct naive_call *call, uint32_t budget)
 static void naive_found(struct naive *m, struct naive_call *call, uint32_t index, uint32_t found)
 {
     ASSERT(found < call->prompt + call->generated);
-    ASSERT(m->set.sharing != SCHED_SHARING_OFF || found <= call->computed);
+    bool is_alone = m->set.sharing == SCHED_SHARING_OFF || call->faults > 0;
+    ASSERT(!is_alone || found <= call->computed);
     ASSERT(kvmem_call_blocks(m->sched->kv, index) > 0);
     call->resident = call->started = true;
     call->kv = found;
@@ -473,11 +474,14 @@ static bool naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         }
         return call->open;
     }
-    enum call_finish finish =
-        m->fault[row] != NAIVE_FAULT_NONE ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+    enum call_finish finish = CALL_FINISH_NONE;
     call->service += duration;
     call->all_service += duration;
-    if (finish == CALL_FINISH_NONE) {
+    if (m->fault[row] == NAIVE_FAULT_NAN) {
+        naive_drop(call);
+        call->preemptions++;
+        finish = ++call->faults == 2 ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+    } else {
         call->kv += m->chunk[row];
         finish = naive_take(m, call, real, naive_decoded(m, row));
         if (call->kv > call->computed) {
@@ -520,6 +524,28 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
     }
 }
 
+static bool naive_is_impossible(const struct naive *m, uint32_t row)
+{
+    return m->fault[row] != NAIVE_FAULT_NONE && m->fault[row] != NAIVE_FAULT_NAN;
+}
+
+bool naive_refute(struct naive *m)
+{
+    bool is_refuted = false;
+    for (uint32_t i = 0; i < m->rows_count; i++) {
+        struct naive_call *call = &m->calls[m->rows[i]];
+        if (naive_is_impossible(m, i)) {
+            is_refuted = true;
+            call->faults++;
+        }
+        if (naive_is_impossible(m, i) && call->faults == 2) {
+            call->running = call->running && !call->standby;
+            naive_end(m, call, call->expired ? CALL_FINISH_DEADLINE : CALL_FINISH_FAILED);
+        }
+    }
+    return is_refuted;
+}
+
 void naive_lost(struct naive *m)
 {
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
@@ -530,6 +556,9 @@ void naive_lost(struct naive *m)
     }
     for (uint32_t i = 0; i < m->rows_count && m->busy; i++) {
         struct naive_call *call = &m->calls[m->rows[i]];
+        if (!call->running) {
+            continue;               /* it has ended, and its slot may be another's */
+        }
         call->since = call->standby ? call->since : m->submitted;
         call->running = call->standby = false;
         if (call->cancel || call->expired) {

@@ -38,6 +38,7 @@ struct naive_call {
     /* What became of it. */
     bool open, running, standby, expired, resident, started, lost, has_run;
     uint32_t generated, kv, computed, cached, queue, from, preemptions, promotions;
+    uint32_t faults;
     int64_t order;
     enum call_finish finish;
     uint64_t quantum, wait, service, all_wait, all_service, since, priority;
@@ -75,6 +76,9 @@ void naive_promote_all(struct naive *m);
 /* Time has come to `now`, and the queues are as they were when the plan began. */
 void naive_follow_plan(struct naive *m, bool planned);
 void naive_launch(struct naive *m);
+/* Before naive_settle(): is the step refuted? Then nothing of it counts but who is to blame, and
+ * naive_lost() is to come. */
+bool naive_refute(struct naive *m);
 /* `real`: the call table as it is before the real one settles. */
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration);
 void naive_lost(struct naive *m);

@@ -172,6 +172,7 @@ void sim_oracle_excuse(struct sim *sim, uint64_t seed, enum status status)
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
         if (sim->calls[i].in_use && sim->calls[i].sampling.seed == seed) {
             sim->calls[i].excuse = status;
+            sim->calls[i].spoilt++;
         }
     }
 }
@@ -222,8 +223,8 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
 
 static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
-    return (call->excuse != STATUS_OK && code == status_wire(call->excuse)) ||
-           (sim->has_given_up && code == status_wire(STATUS_DEVICE_FAILED)) ||
+    return (call->spoilt >= CALL_FAULTS_MAX && code == status_wire(call->excuse)) ||
+           (sim->loop.sched.engine_failed && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
 
@@ -311,6 +312,7 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
 static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
     return code == status_wire(STATUS_BUSY_CALLS) ||
+           (sim->loop.sched.engine_failed && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (code == status_wire(STATUS_BUSY_CALLS_OF_CONN) &&
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&

@@ -159,5 +159,6 @@ void sim_world_init(struct sim *sim)
         .engine_submit = sim_engine_submit,
         .engine_poll = sim_engine_poll,
         .engine_heartbeat = sim_engine_heartbeat,
+        .engine_condemn = sim_engine_condemn,
     };
 }

@@ -157,9 +157,9 @@ static void event_pause(void)
 
 static void break_rows(bool faults)
 {
-    struct step_header *header = step_header(&b->step);
-    header->rounds = faults && below(60) == 0 ? below(100) : header->rounds;
-    m.rounds = header->rounds < m.set.steps_per_plan ? header->rounds : m.set.steps_per_plan;
+    uint32_t *rounds = step_rounds(&b->step);
+    *rounds = faults && below(60) == 0 ? below(100) : *rounds;
+    m.rounds = *rounds < m.set.steps_per_plan ? *rounds : m.set.steps_per_plan;
     for (uint32_t i = 0; i < m.rows_count; i++) {
         m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : NAIVE_FAULT_NONE;
         struct step_out *out = step_out(&b->step, i);
@@ -175,6 +175,14 @@ static void break_rows(bool faults)
         }
         m.produced[i] = out->produced;
     }
+}
+
+static void event_lost(void)
+{
+    m.now += below(BENCH_UNIT);
+    b->now_us = m.now;
+    bench_lose(b);
+    naive_lost(&m);
 }
 
 static void event_step(bool faults)
@@ -196,16 +204,13 @@ static void event_step(bool faults)
     m.now = m.submitted + duration > m.now ? m.submitted + duration : m.now;
     b->now_us = m.now;
     memcpy(before, b->calls.calls, sizeof before);
-    bench_settle(b, 0);
-    naive_settle(&m, before, m.now - m.submitted);
-}
-
-static void event_lost(void)
-{
-    m.now += below(BENCH_UNIT);
-    b->now_us = m.now;
-    bench_lose(b);
-    naive_lost(&m);
+    bool is_refuted = naive_refute(&m);
+    assert_int_equal(bench_hear(b, 0) == SCHED_REFUTED, is_refuted);
+    if (is_refuted) {
+        event_lost();
+    } else {
+        naive_settle(&m, before, m.now - m.submitted);
+    }
 }
 
 static void random_memory(void)
