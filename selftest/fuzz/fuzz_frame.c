@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: hostile clients against the whole net stage, in the world in memory.
- *
- * Input: a script. Each step is one byte of operation and client, then its operand:
- *   0 connect       1 raw bytes        2 a frame: type and payload; header and checksum are made
- *   3 FIN or RST    4 reader's window  5 time passes        6 the scheduler's mood    7 passes
- *   8 a valid CALL whose number `operand` (wire_call_ranges) is overwritten
- *
- * Oracle: no sanitizer report, no assertion; net_check() after every pass; everything the server
- * sends is well formed, token indices are consecutive; when all clients have gone, every call slot
- * and every connection is free.
- *
- * Build:  clang -g -O1 -std=gnu11 -I. -D_GNU_SOURCE -DAGENTIX_VERIFY \
- *             -fsanitize=fuzzer,address,undefined selftest/fuzz/fuzz_frame.c \
- *             selftest/fake/fake_world.c net/[a-z]*.c \
- *             appliance/base/{arena,assert,call,exchange,status}.c
- * Run:    ./a.out -max_len=2048 selftest/fuzz/corpus/frame
+ * Goal: no clients, whatever they send, read and leave out, break the net stage: net_check() after
+ * every pass; everything that the server sends is well formed, token indices are consecutive; when
+ * all clients have gone, every call slot and every connection is free.
+ * Method: the world in memory. The input is a script; each step is one byte of operation (enum
+ * step) and client, then its operand.
  */
-#include <stddef.h>
-
+#include "selftest/fuzz/wire_words.h"
 #include "selftest/unit/net/net_fixture.h"
 
-#define CLIENTS 5
+#define CLIENTS      5
+#define MEMORY_BYTES (96u << 10)        /* cleared for each input */
 
-static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[1u << 20];
+static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[MEMORY_BYTES];
 static struct fixture fixture;
 static struct received got;
 static uint32_t peers[CLIENTS];
+
+enum step {
+    STEP_CONNECT,
+    STEP_BYTES,                     /* raw */
+    STEP_FRAME,                     /* type and payload; header and checksum are made */
+    STEP_END,                       /* FIN or RST */
+    STEP_WINDOW,                    /* how much the client's side buffers */
+    STEP_SLEEP,
+    STEP_MOOD,                      /* what the scheduler says, how sockets move */
+    STEP_PASSES,
+    STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
+    STEPS = 16                      /* the rest are passes, too */
+};
 
 struct script {
     const uint8_t *bytes;
@@ -62,7 +64,7 @@ static void send_frame(struct fixture *f, uint32_t client, struct script *script
     static uint8_t bytes[WIRE_HEADER_BYTES + 4096 + 16];
     memset(bytes, 0, WIRE_HEADER_BYTES);
     memcpy(bytes, "AGX1", 4);
-    bytes[4] = next(script) & 0x0f;
+    bytes[4] = next(script);
     uint32_t count =
         next_bytes(script, bytes + WIRE_HEADER_BYTES, sizeof bytes - WIRE_HEADER_BYTES);
     memcpy(bytes + 8, &count, 4);
@@ -126,47 +128,59 @@ static void read_frames(struct fixture *f, uint32_t client)
     }
 }
 
-static void do_step(struct fixture *f, struct script *script)
+static void set_mood(struct fixture *f, struct script *script)
+{
+    f->generates = next(script) % 4 != 0;
+    f->refuse_with = next(script) % 8 == 0 ? STATUS_BUSY_PROGRAMS : STATUS_OK;
+    f->program_status = next(script) % 4 == 0 ? STATUS_BAD_PROGRAM_ACTIVE : STATUS_OK;
+    f->fake.transfer_max = next(script);
+    f->fake.again_every = (next(script) % 4) * 2;   /* never 1: then nothing would ever move */
+    f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
+}
+
+static void send_bytes(struct fixture *f, uint32_t client, struct script *script)
 {
     static uint8_t bytes[4200];
+    uint32_t count = next_bytes(script, bytes, sizeof bytes);
+    fake_client_send(&f->fake, peers[client], bytes, count);
+}
+
+static void end_client(struct fixture *f, uint32_t client, bool reset)
+{
+    if (reset) {
+        fake_client_reset(&f->fake, peers[client]);
+    } else {
+        fake_client_finish(&f->fake, peers[client]);
+    }
+}
+
+static void set_window(struct fixture *f, uint32_t client, struct script *script)
+{
+    uint32_t bytes = next(script) % 2 != 0 ? FAKE_QUEUE_BYTES : next(script);
+    fake_client_window(&f->fake, peers[client], bytes);
+}
+
+static void do_step(struct fixture *f, struct script *script)
+{
     uint8_t what = next(script);
     uint32_t client = (what >> 4) % CLIENTS;
-    if (what % 16 == 0) {
-        connect_client(f, client, (what & 0x80) == 0);
+    bool variant = (what & 0x80) != 0;
+    if (what % STEPS == STEP_CONNECT) {
+        connect_client(f, client, !variant);
         return;
     }
     if (!is_alive(f, client)) {
         fixture_pass(f);
         return;
     }
-    uint32_t count = 0;
-    switch (what % 16) {
-    case 1:
-        count = next_bytes(script, bytes, sizeof bytes);
-        fake_client_send(&f->fake, peers[client], bytes, count);
-        break;
-    case 2: send_frame(f, client, script); break;
-    case 3:
-        if ((what & 0x80) != 0) {
-            fake_client_reset(&f->fake, peers[client]);
-        } else {
-            fake_client_finish(&f->fake, peers[client]);
-        }
-        break;
-    case 4:
-        fake_client_window(&f->fake, peers[client],
-                           next(script) % 2 != 0 ? FAKE_QUEUE_BYTES : next(script));
-        break;
-    case 5: fixture_sleep(f, (uint64_t)(next(script) + 1) * 100000); break;
-    case 6:
-        f->generates = next(script) % 4 != 0;
-        f->refuse_with = next(script) % 8 == 0 ? STATUS_BUSY_PROGRAMS : STATUS_OK;
-        f->program_status = next(script) % 4 == 0 ? STATUS_BAD_PROGRAM_ACTIVE : STATUS_OK;
-        f->fake.transfer_max = next(script);
-        f->fake.again_every = (next(script) % 4) * 2;   /* never 1: then nothing would ever move */
-        f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
-        break;
-    case 8: send_call(f, client, script); break;
+    switch (what % STEPS) {
+    case STEP_BYTES: send_bytes(f, client, script); break;
+    case STEP_FRAME: send_frame(f, client, script); break;
+    case STEP_END: end_client(f, client, variant); break;
+    case STEP_WINDOW: set_window(f, client, script); break;
+    case STEP_SLEEP: fixture_sleep(f, (uint64_t)(next(script) + 1) * 100000); break;
+    case STEP_MOOD: set_mood(f, script); break;
+    case STEP_CALL: send_call(f, client, script); break;
     default: fixture_passes(f, 1 + next(script) % 8); break;
     }
     fixture_pass(f);
@@ -188,7 +202,6 @@ static void end_all(struct fixture *f)
     ASSERT(net_is_flushed(&f->net));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct script script = {data, size};
@@ -204,4 +217,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     end_all(&fixture);
     return 0;
+}
+
+/* A step that sends a frame of each type; bounds of the numbers of CALL. */
+void dictionary_write(void)
+{
+    for (uint32_t type = 0; type < 256; type++) {
+        if (wire_words_is_type(type)) {
+            dictionary_number(STEP_FRAME | type << 8, 2);
+        }
+    }
+    wire_words_write();
 }

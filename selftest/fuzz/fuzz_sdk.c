@@ -2,46 +2,55 @@
 /*
  * Goal: no bytes of an appliance make the client library read or write where it may not, stand
  * still, hand out a token that was not sent in order, or change its mind about a connection that
- * has ended.
- * Method: libFuzzer drives the pure session (tools/sdk/session.h). The input is a list of records:
+ * has ended; whatever the client asks for meanwhile.
+ * Method: libFuzzer drives the pure session (tools/sdk/session.h). It has greeted and has CALLS
+ * calls under way; the input is a list of records:
  *
- *     kind u8, length u8, bytes     kind 0..127: a frame of type 128 + kind with this payload and
- *                                   a right header, because no fuzzer guesses checksums
- *                                   kind 128..: the bytes as they are
+ *     kind u8, length u8, bytes     0..63     a frame of type 128 + kind with this payload and a
+ *                                             right header, because no fuzzer guesses checksums
+ *                                   64..95    a frame of type 128 + kind - 64; where it is DONE,
+ *                                             count and digest of its tokens are put right, too
+ *                                   96..127   a request of the client: enum request
+ *                                   128..     the bytes as they are
  *
- * Model: the indices of each call are counted again here, from the events alone.
- * Run: `make fuzz`.
+ * An input that begins with 255 is a frame that a stranger sends instead: its type and payload; one
+ * that begins with 254, any bytes.
+ * Model: tokens and digest of each call are counted again here, from the events alone.
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "net/wire.h"
+#include "selftest/fuzz/wire_words.h"
 #include "tools/sdk/session.h"
 
-#define CALLS 3
+#define CALLS      3
+#define TOKENS_MAX 16
+#define VOCAB      300
+
+enum { KIND_FRAME = 0, KIND_FRAME_RIGHT = 64, KIND_REQUEST = 96, KIND_BYTES = 128 };
+enum { STRANGER_BYTES = 254, STRANGER_FRAME = 255 };   /* as the first byte of all */
+enum request { REQUEST_CALL, REQUEST_CANCEL, REQUEST_PING, REQUEST_PROGRAM, REQUEST_SENT,
+               REQUESTS_COUNT };
+enum { DONE_GENERATED_AT = 24, DONE_DIGEST_AT = 56 };  /* docs/protocol.md */
+
+struct model {
+    uint32_t tokens[CALLS];
+    uint64_t digests[CALLS];
+};
+
+struct record {
+    uint8_t kind;
+    const uint8_t *bytes;
+    uint32_t count;
+};
 
 static uint8_t buffer[AGX_BUFFER_BYTES_MIN];
-
-static void must(int condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
 
 /* A header as the appliance would write it, in front of `count` bytes of payload. */
 static uint32_t seal(uint8_t *frame, uint8_t type, uint32_t count)
 {
     const uint8_t start[8] = {0x41, 0x47, 0x58, 0x31, type};
     memcpy(frame, start, sizeof start);
-    for (uint32_t i = 0; i < 4; i++) {
-        frame[8 + i] = (uint8_t)(count >> (8 * i));
-    }
+    memcpy(frame + 8, &count, sizeof count);
     uint32_t checksum = wire_checksum(frame, frame + WIRE_HEADER_BYTES, count);
-    for (uint32_t i = 0; i < 4; i++) {
-        frame[12 + i] = (uint8_t)(checksum >> (8 * i));
-    }
+    memcpy(frame + 12, &checksum, sizeof checksum);
     return WIRE_HEADER_BYTES + count;
 }
 
@@ -49,93 +58,232 @@ static void feed(struct agx *agx, const uint8_t *bytes, uint32_t count)
 {
     uint32_t room;
     uint8_t *at = agx_session_room(agx, &room);
-    must(room > 0 || agx->broken != AGX_OK);
+    ASSERT(room > 0 || agx->broken != AGX_OK);
     count = count < room ? count : room;
     memcpy(at, bytes, count);
     agx_session_received(agx, count);
 }
 
-static void check_event(const struct agx *agx, const struct agx_event *event, uint32_t *counts)
+/* ---- what the client is told ----------------------------------------------------------------- */
+
+static void check_tokens(const struct agx *agx, const struct agx_event *event, struct model *model)
 {
-    uint32_t sum = 0;
-    if (event->kind == AGX_TOKENS) {
-        must(event->call_id < CALLS);
-        must(event->first_index == counts[event->call_id]);
-        counts[event->call_id] += event->tokens_count;
-        must(counts[event->call_id] <= 16);
-        for (uint32_t i = 0; i < event->tokens_count; i++) {
-            must(event->tokens[i] < agx->welcome.vocab_tokens);
-        }
-        for (uint32_t i = 0; i < event->text_bytes; i++) {
-            sum += (uint8_t)event->text[i];     /* every byte can be read */
-        }
-        must(sum < UINT32_MAX);
+    uint32_t *tokens = &model->tokens[event->call_id], sum = 0;
+    ASSERT(event->first_index == *tokens);
+    *tokens += event->tokens_count;
+    ASSERT(*tokens <= TOKENS_MAX);
+    for (uint32_t i = 0; i < event->tokens_count; i++) {
+        ASSERT(event->tokens[i] < agx->welcome.vocab_tokens);
     }
-    if (event->kind == AGX_DONE) {
-        must(event->generated_tokens == counts[event->call_id]);
+    for (uint32_t i = 0; i < event->text_bytes; i++) {
+        sum += (uint8_t)event->text[i];     /* every byte can be read */
     }
-    if (event->kind == AGX_TOKENS || event->kind == AGX_DONE) {
-        must(event->queue < WIRE_QUEUES_MAX);
-    }
-    if (event->kind == AGX_REFUSED) {
-        must(agx->fault.field != NULL && agx->fault.frame != NULL && agx->fault.text != NULL);
+    ASSERT(sum < UINT32_MAX);
+    uint64_t *digest = &model->digests[event->call_id];
+    *digest = wire_digest(*digest, event->tokens, event->tokens_count);
+}
+
+static void begin_call(struct model *model, uint64_t call_id)
+{
+    model->tokens[call_id] = 0;
+    model->digests[call_id] = WIRE_DIGEST_START;
+}
+
+static void check_event(const struct agx *agx, const struct agx_event *event, struct model *model)
+{
+    switch (event->kind) {
+    case AGX_TOKENS:
+        ASSERT(event->call_id < CALLS && event->queue < WIRE_QUEUES_MAX);
+        check_tokens(agx, event, model);
+        break;
+    case AGX_DONE:
+        ASSERT(event->call_id < CALLS && event->queue < WIRE_QUEUES_MAX);
+        ASSERT(event->generated_tokens == model->tokens[event->call_id]);
+        ASSERT(event->digest == model->digests[event->call_id]);
+        ASSERT(event->finish >= AGX_FINISH_LENGTH && event->finish <= AGX_FINISH_FAILED);
+        break;
+    case AGX_ACCEPTED:
+        ASSERT(event->call_id < CALLS && model->tokens[event->call_id] == 0);
+        break;
+    case AGX_REFUSED:
+        ASSERT(agx->fault.field != NULL && agx->fault.frame != NULL && agx->fault.text != NULL);
+        break;
+    case AGX_PONG:
+    case AGX_PROGRAM:
+        break;
     }
 }
 
-static void drain(struct agx *agx, uint32_t *counts)
+static void drain(struct agx *agx, struct model *model)
 {
     struct agx_event event;
     enum agx_result result;
     while ((result = agx_session_next(agx, &event)) == AGX_OK) {
-        check_event(agx, &event, counts);
+        check_event(agx, &event, model);
     }
     if (result != AGX_AGAIN) {
-        must(agx_session_next(agx, &event) == result);
+        ASSERT(agx_session_next(agx, &event) == result);
+        ASSERT(agx_session_welcome(agx) == result);
     }
 }
 
-static void greet(struct agx *agx)
+/* ---- what the client asks for ---------------------------------------------------------------- */
+
+static void start_call(struct agx *agx, uint64_t call_id, struct model *model)
+{
+    static const uint32_t prompt = 1;
+    struct agx_call call = {.call_id = call_id, .max_tokens = TOKENS_MAX, .prompt_ids = &prompt,
+                            .prompt_ids_count = 1};
+    if (agx_session_call(agx, &call) == AGX_OK) {
+        begin_call(model, call_id);
+    }
+}
+
+static void send_some(struct agx *agx, uint32_t wanted)
+{
+    uint32_t count;
+    const uint8_t *bytes = agx_session_unsent(agx, &count);
+    if (count > 0) {
+        ASSERT(bytes >= buffer && bytes + count <= buffer + sizeof buffer);
+        agx_session_sent(agx, wanted < count ? wanted : count);
+    }
+}
+
+static void ask(struct agx *agx, const struct record *record, struct model *model)
+{
+    static const uint8_t program[AGX_ID_BYTES];
+    uint8_t value = record->count > 0 ? record->bytes[0] : 0;
+    switch (record->kind % REQUESTS_COUNT) {
+    case REQUEST_CALL: start_call(agx, value % CALLS, model); break;
+    case REQUEST_CANCEL: (void)agx_session_cancel(agx, program, value % CALLS); break;
+    case REQUEST_PING: (void)agx_session_ping(agx, value); break;
+    case REQUEST_PROGRAM:
+        (void)agx_session_program(agx, value % 2 == 0 ? WIRE_PROGRAM_START : WIRE_PROGRAM_END,
+                                  program);
+        break;
+    default: send_some(agx, value); break;
+    }
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void put_done_right(uint8_t *payload, const struct model *model)
+{
+    uint64_t call_id = 0;
+    memcpy(&call_id, payload, sizeof call_id);
+    if (call_id < CALLS) {
+        memcpy(payload + DONE_GENERATED_AT, &model->tokens[call_id], sizeof(uint32_t));
+        memcpy(payload + DONE_DIGEST_AT, &model->digests[call_id], sizeof(uint64_t));
+    }
+}
+
+static void take_record(struct agx *agx, const struct record *record, struct model *model)
+{
+    uint8_t frame[WIRE_HEADER_BYTES + UINT8_MAX];
+    uint8_t *payload = frame + WIRE_HEADER_BYTES;
+    uint8_t type = (uint8_t)(128 + record->kind % KIND_FRAME_RIGHT);
+    if (record->kind >= KIND_BYTES) {
+        feed(agx, record->bytes, record->count);
+        return;
+    }
+    if (record->kind >= KIND_REQUEST) {
+        ask(agx, record, model);
+        return;
+    }
+    memcpy(payload, record->bytes, record->count);
+    if (record->kind >= KIND_FRAME_RIGHT && type == WIRE_DONE &&
+        record->count >= DONE_DIGEST_AT + sizeof(uint64_t)) {
+        put_done_right(payload, model);
+    }
+    feed(agx, frame, seal(frame, type, record->count));
+}
+
+static void greet(struct agx *agx, struct model *model)
 {
     uint8_t frame[WIRE_REPLY_BYTES_MAX];
-    struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 60000, .vocab_tokens = 300,
+    struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 60000, .vocab_tokens = VOCAB,
                                    .context_tokens_max = 64, .bos_id = 1, .eos_id = 2};
-    uint32_t prompt = 1;
-    must(agx_session_hello(agx) == AGX_OK);
+    ASSERT(agx_session_init(agx, buffer, sizeof buffer) == AGX_OK);
+    ASSERT(agx_session_hello(agx) == AGX_OK);
     feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
-    must(agx_session_welcome(agx) == AGX_OK);
+    ASSERT(agx_session_welcome(agx) == AGX_OK);
     for (uint64_t id = 0; id < CALLS; id++) {
-        struct agx_call call = {.call_id = id, .max_tokens = 16, .prompt_ids = &prompt,
-                                .prompt_ids_count = 1};
-        must(agx_session_call(agx, &call) == AGX_OK);
+        start_call(agx, id, model);
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check_welcome(const struct agx_welcome *welcome)
 {
+    ASSERT(welcome->vocab_tokens > 0 && welcome->context_tokens_max > 0);
+    ASSERT(welcome->bos_id < welcome->vocab_tokens || welcome->bos_id == UINT32_MAX);
+    ASSERT(welcome->eos_id < welcome->vocab_tokens || welcome->eos_id == UINT32_MAX);
+    ASSERT(strnlen(welcome->model, sizeof welcome->model) < sizeof welcome->model);
+}
+
+static void meet_stranger(const struct record *record)
+{
+    uint8_t frame[WIRE_HEADER_BYTES + UINT8_MAX];
     struct agx agx;
-    uint32_t counts[CALLS] = {0};
-    uint8_t frame[WIRE_HEADER_BYTES + 255];
-    must(agx_session_init(&agx, buffer, sizeof buffer) == AGX_OK);
-    if (size > 0 && data[0] == 255) {
-        feed(&agx, data + 1, (uint32_t)(size < 4096 ? size - 1 : 4095));
-        (void)agx_session_welcome(&agx);        /* a stranger greets */
-        return 0;
+    ASSERT(agx_session_init(&agx, buffer, sizeof buffer) == AGX_OK);
+    if (record->kind == STRANGER_FRAME && record->count > 0) {
+        memcpy(frame + WIRE_HEADER_BYTES, record->bytes + 1, record->count - 1);
+        feed(&agx, frame, seal(frame, record->bytes[0], record->count - 1));
+    } else {
+        feed(&agx, record->bytes, record->count);
     }
-    greet(&agx);
-    for (size_t at = 0; at + 2 <= size;) {
-        uint32_t count = data[at + 1];
-        uint8_t kind = data[at];
+    enum agx_result result = agx_session_welcome(&agx);
+    if (result == AGX_OK) {
+        check_welcome(&agx.welcome);
+    } else if (result != AGX_AGAIN) {
+        ASSERT(agx_session_welcome(&agx) == result);
+    }
+}
+
+static void talk(const uint8_t *bytes, size_t count)
+{
+    static struct agx greeted;      /* once: every input goes on from here */
+    static struct model greeted_model;
+    if (greeted.in == NULL) {
+        greet(&greeted, &greeted_model);
+    }
+    struct agx agx = greeted;
+    struct model model = greeted_model;
+    for (size_t at = 0; at + 2 <= count;) {
+        struct record record = {.kind = bytes[at], .bytes = bytes + at + 2,
+                                .count = bytes[at + 1]};
         at += 2;
-        count = count < size - at ? count : (uint32_t)(size - at);
-        if (kind < 128) {
-            memcpy(frame + WIRE_HEADER_BYTES, data + at, count);
-            feed(&agx, frame, seal(frame, (uint8_t)(128 + kind), count));
-        } else {
-            feed(&agx, data + at, count);
-        }
-        at += count;
-        drain(&agx, counts);
+        record.count = record.count < count - at ? record.count : (uint32_t)(count - at);
+        at += record.count;
+        take_record(&agx, &record, &model);
+        drain(&agx, &model);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    if (count > 0 && bytes[0] >= STRANGER_BYTES) {
+        struct record record = {.kind = bytes[0], .bytes = bytes + 1,
+                                .count = (uint32_t)(count - 1 < UINT8_MAX ? count - 1
+                                                                         : UINT8_MAX)};
+        meet_stranger(&record);
+    } else {
+        talk(bytes, count);
     }
     return 0;
+}
+
+/* A record of each frame of an appliance, as it stands and put right. */
+void dictionary_write(void)
+{
+    for (uint32_t type = 128; type < 128 + KIND_FRAME_RIGHT; type++) {
+        if (wire_words_is_type(type)) {
+            dictionary_number(type - 128 + KIND_FRAME, 1);
+            dictionary_number(type - 128 + KIND_FRAME_RIGHT, 1);
+        }
+    }
+    for (uint32_t request = 0; request < REQUESTS_COUNT; request++) {
+        dictionary_number(KIND_REQUEST + request, 1);
+    }
+    dictionary_number(STRANGER_FRAME | WIRE_WELCOME << 8, 2);
+    wire_words_write();
 }

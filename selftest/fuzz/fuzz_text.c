@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes and no timing of a peer break the text port: no assertion, every answer bounded,
- * the slot free in the end.
+ * Goal: no bytes and no timing of a peer break the text port: no assertion, every answer lines of
+ * printable ASCII, a body of HTTP no longer than its head says, the slot free in the end.
  * Method: the first byte says how much one recv or send moves, the second how much time passes with
- * each pass; the rest is what the peer sends. The port is part of the program, so its sources are
- * included.
+ * each pass; the rest is what the peer sends. The journal holds events of every kind with every
+ * number at its longest. The port is part of the program, so its sources are included.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +13,22 @@
 #include "appliance/textpage.c"
 #include "appliance/textport.c"
 #include "appliance/textrequest.c"
+#include "selftest/fuzz/dictionary.h"
 
 #define PAGE_BYTES 20480
 #define PASSES     64
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+#define EVENTS     32
 
 static struct {
     const uint8_t *bytes;
     size_t count;
     uint32_t chunk, interest;
     bool accepted, open;
+    /* the answer as far as it was read */
+    char line[TEXTPORT_LINE_BYTES_MAX + 1];
+    uint32_t line_bytes;
+    bool in_body;
+    uint64_t body_bytes;            /* that are still to come */
 } peer;
 
 static int32_t accept_once(void *self, int32_t listener)
@@ -53,15 +58,40 @@ static int64_t receive(void *self, int32_t handle, void *to, uint32_t max)
     return moved;                       /* 0: the end */
 }
 
+static void read_line(void)
+{
+    static const char length[] = "Content-Length: ";
+    peer.line[peer.line_bytes] = '\0';
+    if (strncmp(peer.line, length, sizeof length - 1) == 0) {
+        peer.body_bytes = strtoull(peer.line + sizeof length - 1, NULL, 10);
+    }
+    peer.in_body = peer.body_bytes > 0 && strcmp(peer.line, "\r") == 0;
+    peer.line_bytes = 0;
+}
+
+static void read_byte(char byte)
+{
+    ASSERT((byte >= ' ' && byte <= '~') || byte == '\n' || byte == '\r');
+    if (peer.in_body) {
+        ASSERT(peer.body_bytes > 0);
+        peer.body_bytes--;
+    } else if (byte == '\n') {
+        read_line();
+    } else {
+        ASSERT(peer.line_bytes < TEXTPORT_LINE_BYTES_MAX);
+        peer.line[peer.line_bytes++] = byte;
+    }
+}
+
 static int64_t transmit(void *self, int32_t handle, const void *from, uint32_t wanted)
 {
-    const uint8_t *at = from;
-    volatile uint8_t seen = 0;
+    const char *at = from;
     uint32_t moved = wanted < peer.chunk * 64 ? wanted : peer.chunk * 64;
     (void)self, (void)handle;
     ASSERT(peer.open && wanted > 0 && wanted <= PAGE_BYTES);
-    seen = at[wanted - 1];              /* all of it can be read */
-    (void)seen;
+    for (uint32_t i = 0; i < moved; i++) {
+        read_byte(at[i]);
+    }
     return moved;
 }
 
@@ -75,11 +105,10 @@ static void close_peer(void *self, int32_t handle)
 static void run(struct textport *port, const struct textport_view *view, uint32_t pace_us)
 {
     uint64_t now_us = 1;
-    for (uint32_t pass = 0; pass < PASSES; pass++, now_us += pace_us) {
+    textport_poll(port, view, now_us);
+    for (uint32_t pass = 0; pass < PASSES && peer.open; pass++, now_us += pace_us) {
         struct world_event event = {.source = WORLD_SOURCE_TEXT, .ready = peer.interest};
-        if (peer.open) {
-            textport_event(port, &event);
-        }
+        textport_event(port, &event);
         textport_poll(port, view, now_us);
         textport_check(port);
         (void)textport_next_us(port, now_us);
@@ -88,9 +117,31 @@ static void run(struct textport *port, const struct textport_view *view, uint32_
     ASSERT(!peer.open);
 }
 
+STATIC_ASSERT(EVENTS >= EVENT_KINDS_COUNT, "one event of each kind");
+
+static void fill_journal(struct journal *journal)
+{
+    static struct event events[EVENTS];
+    *journal = (struct journal){.events = events, .capacity = EVENTS, .next = UINT64_MAX - 1};
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        struct event *event = &events[i];
+        memset(event, 0xff, sizeof *event);
+        event->call = event->program = UINT32_MAX - 1;     /* the greatest that is a slot */
+        event->what.kind = i % EVENT_KINDS_COUNT;
+    }
+}
+
+static void connect_peer(const uint8_t *bytes, size_t count)
+{
+    memset(&peer, 0, sizeof peer);
+    peer.chunk = (uint32_t)bytes[0] + 1;
+    peer.bytes = bytes + 2;
+    peer.count = count - 2;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[2 * PAGE_BYTES];
+    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[PAGE_BYTES + 1024];
     static const struct world world = {.accept = accept_once, .watch = watch, .recv = receive,
                                        .send = transmit, .close = close_peer};
     static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
@@ -100,8 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     static struct kvmem kv;
     static struct call_table calls;
     static struct health health;
-    static struct event events[64];
-    static struct journal journal = {.events = events, .capacity = 64, .next = 1000};
+    static struct journal journal;
     const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
                                        .calls = &calls, .journal = &journal,
                                        .options = &options, .limits = &limits,
@@ -111,15 +161,41 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (count < 2) {
         return 0;
     }
-    config_defaults(&options);
-    arena_init(&arena, memory, sizeof memory);
+    if (journal.capacity == 0) {
+        config_defaults(&options);
+        fill_journal(&journal);
+    }
+    arena = (struct arena){.base = memory, .size_bytes = sizeof memory};
     textport_init(&port, &limits, &world, &stats, &arena);
     textport_listen(&port, 0);
-    memset(&peer, 0, sizeof peer);
-    peer.bytes = bytes + 2;
-    peer.count = count - 2;
-    peer.chunk = (uint32_t)bytes[0] + 1;
+    connect_peer(bytes, count);
     port.accept_ready = true;
     run(&port, &view, (uint32_t)bytes[1] * 1000);
     return 0;
+}
+
+static void write_request(const char *before, const char *name, const char *after)
+{
+    char bytes[DICTIONARY_WORD_BYTES_MAX];
+    struct text text;
+    text_init(&text, bytes, sizeof bytes);
+    text_add(&text, before);
+    text_add(&text, name);
+    text_add(&text, after);
+    ASSERT(!text.cut);
+    dictionary_word(bytes, text.length);
+}
+
+void dictionary_write(void)
+{
+    for (size_t i = 0; i < ROWS_COUNT; i++) {
+        write_request("", rows[i].name, "\n");
+        write_request("GET /", rows[i].name, " HTTP/1.0\r\n\r\n");
+        if (rows[i].show == NULL) {
+            write_request("", rows[i].name, " 18446744073709551500\n");
+        }
+    }
+    for (uint32_t command = 240; command < 256; command++) {
+        dictionary_number(255u | command << 8, 2);      /* telnet's IAC and what follows it */
+    }
 }
