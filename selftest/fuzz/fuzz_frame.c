@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: no clients, whatever they send, read and leave out, break the net stage: net_check() after
- * every pass; everything that the server sends is well formed, token indices are consecutive; when
- * all clients have gone, every call slot and every connection is free.
+ * every pass; everything that the server sends is well formed, and tells of each call what the
+ * protocol promises: ACCEPT, all tokens in order, one DONE with their number and digest; when all
+ * clients have gone, every call slot and every connection is free.
  * Method: the world in memory. The input is a script; each step is one byte of operation (enum
  * step) and client, then its operand.
  */
+#include "net/utf8.h"
 #include "selftest/fuzz/wire_words.h"
 #include "selftest/unit/net/net_fixture.h"
 
 #define CLIENTS      5
+#define CALLS        16
 #define MEMORY_BYTES (96u << 10)        /* cleared for each input */
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[MEMORY_BYTES];
 static struct fixture fixture;
 static struct received got;
 static uint32_t peers[CLIENTS];
+
+/* What a client has read of a call; only small ids are followed. */
+struct open_call {
+    bool accepted;
+    uint32_t tokens;
+    uint64_t digest;
+};
+static struct open_call open_calls[CLIENTS][CALLS];
 
 enum step {
     STEP_CONNECT,
@@ -27,6 +38,7 @@ enum step {
     STEP_MOOD,                      /* what the scheduler says, how sockets move */
     STEP_PASSES,
     STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
+    STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
     STEPS = 16                      /* the rest are passes, too */
 };
 
@@ -76,7 +88,7 @@ static void send_frame(struct fixture *f, uint32_t client, struct script *script
 static void send_call(struct fixture *f, uint32_t client, struct script *script)
 {
     static uint8_t bytes[512];
-    struct wire_call call = fixture_wire_call(next(script) % 16);
+    struct wire_call call = fixture_wire_call(next(script) % CALLS);
     uint8_t which = next(script);
     call.max_tokens = 1 + next(script) % 62;
     call.flags = next(script) & WIRE_CALL_FLAGS_ALL;
@@ -98,6 +110,15 @@ static void send_call(struct fixture *f, uint32_t client, struct script *script)
     fake_client_send(&f->fake, peers[client], bytes, count);
 }
 
+static void send_cancel(struct fixture *f, uint32_t client, struct script *script)
+{
+    uint8_t bytes[64];
+    struct wire_cancel cancel = {.call_id = next(script) % CALLS};
+    memcpy(cancel.program_id, fixture_program_id("program"), sizeof cancel.program_id);
+    uint32_t count = wire_cancel_encode(&cancel, bytes, sizeof bytes);
+    fake_client_send(&f->fake, peers[client], bytes, count);
+}
+
 static void connect_client(struct fixture *f, uint32_t client, bool hello)
 {
     if (peers[client] != FAKE_NONE) {
@@ -109,22 +130,47 @@ static void connect_client(struct fixture *f, uint32_t client, bool hello)
     }
 }
 
+static void take_tokens(struct open_call *call)
+{
+    uint32_t tokens[FAKE_QUEUE_BYTES / sizeof(uint32_t)];
+    ASSERT(call->accepted && got.tokens.first_index == call->tokens);
+    memcpy(tokens, got.tokens.tokens, got.tokens.tokens_count * sizeof tokens[0]);
+    call->tokens += got.tokens.tokens_count;
+    call->digest = wire_digest(call->digest, tokens, got.tokens.tokens_count);
+    ASSERT(utf8_is_valid((const char *)got.tokens.text, got.tokens.text_bytes));
+}
+
+static void take_frame(uint32_t client)
+{
+    uint64_t call_id = got.type == WIRE_ACCEPT   ? got.accept.call_id
+                       : got.type == WIRE_TOKENS ? got.tokens.call_id
+                       : got.type == WIRE_DONE   ? got.done.call_id
+                                                 : CALLS;
+    if (call_id >= CALLS) {
+        return;
+    }
+    struct open_call *call = &open_calls[client][call_id];
+    if (got.type == WIRE_ACCEPT) {
+        ASSERT(!call->accepted);
+        *call = (struct open_call){.accepted = true, .digest = WIRE_DIGEST_START};
+    } else if (got.type == WIRE_TOKENS) {
+        take_tokens(call);
+    } else {
+        ASSERT(call->accepted && got.done.generated_tokens == call->tokens);
+        ASSERT(got.done.digest == call->digest);
+        call->accepted = false;
+    }
+}
+
 /* The client reads whole frames; fixture_receive() asserts that they are well formed. */
 static void read_frames(struct fixture *f, uint32_t client)
 {
-    static uint32_t next_index[CLIENTS][16];
     if (peers[client] == FAKE_NONE || f->fake.peers[peers[client]].to_client.capacity == 0 ||
         !is_alive(f, client) || fake_client_is_closed(&f->fake, peers[client])) {
         return;
     }
     while (fixture_receive(f, peers[client], &got)) {
-        if (got.type == WIRE_ACCEPT) {
-            next_index[client][got.accept.call_id % 16] = 0;
-        } else if (got.type == WIRE_TOKENS) {
-            uint32_t *index = &next_index[client][got.tokens.call_id % 16];
-            ASSERT(got.tokens.call_id >= 16 || got.tokens.first_index == *index);
-            *index += got.tokens.tokens_count;
-        }
+        take_frame(client);
     }
 }
 
@@ -181,6 +227,7 @@ static void do_step(struct fixture *f, struct script *script)
     case STEP_SLEEP: fixture_sleep(f, (uint64_t)(next(script) + 1) * 100000); break;
     case STEP_MOOD: set_mood(f, script); break;
     case STEP_CALL: send_call(f, client, script); break;
+    case STEP_CANCEL: send_cancel(f, client, script); break;
     default: fixture_passes(f, 1 + next(script) % 8); break;
     }
     fixture_pass(f);
@@ -209,6 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&arena, memory, sizeof memory);
     fixture_init(&fixture, &arena, &fixture_limits);
     fixture_token_texts[0] = "a token of text \xC3\xA9 and half \xE2\x82";
+    memset(open_calls, 0, sizeof open_calls);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         peers[i] = FAKE_NONE;
     }

@@ -143,10 +143,11 @@ static void send_some(struct agx *agx, uint32_t wanted)
 {
     uint32_t count;
     const uint8_t *bytes = agx_session_unsent(agx, &count);
-    if (count > 0) {
-        ASSERT(bytes >= buffer && bytes + count <= buffer + sizeof buffer);
-        agx_session_sent(agx, wanted < count ? wanted : count);
-    }
+    uint32_t sent = wanted < count ? wanted : count, left;
+    ASSERT(bytes >= buffer && bytes + count <= buffer + sizeof buffer);
+    agx_session_sent(agx, sent);
+    (void)agx_session_unsent(agx, &left);
+    ASSERT(left == count - sent);
 }
 
 static void ask(struct agx *agx, const struct record *record, struct model *model)
@@ -285,5 +286,7 @@ void dictionary_write(void)
         dictionary_number(KIND_REQUEST + request, 1);
     }
     dictionary_number(STRANGER_FRAME | WIRE_WELCOME << 8, 2);
+    dictionary_number(VOCAB, 4);
+    dictionary_number(TOKENS_MAX, 4);
     wire_words_write();
 }
