@@ -31,7 +31,7 @@ static struct open_call open_calls[CLIENTS][CALLS];
 enum step {
     STEP_CONNECT,
     STEP_BYTES,                     /* raw */
-    STEP_FRAME,                     /* type and payload; header and checksum are made */
+    STEP_FRAME,                     /* type and payload; header and checksum are made, or nearly */
     STEP_END,                       /* FIN or RST */
     STEP_WINDOW,                    /* how much the client's side buffers */
     STEP_SLEEP,
@@ -39,6 +39,7 @@ enum step {
     STEP_PASSES,
     STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
     STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
+    STEP_SCARCE,                    /* few descriptors, or no new calls any more */
     STEPS = 16                      /* the rest are passes, too */
 };
 
@@ -71,7 +72,7 @@ static bool is_alive(const struct fixture *f, uint32_t client)
            !f->fake.peers[peers[client]].reset;
 }
 
-static void send_frame(struct fixture *f, uint32_t client, struct script *script)
+static void send_frame(struct fixture *f, uint32_t client, bool right, struct script *script)
 {
     static uint8_t bytes[WIRE_HEADER_BYTES + 4096 + 16];
     memset(bytes, 0, WIRE_HEADER_BYTES);
@@ -80,7 +81,7 @@ static void send_frame(struct fixture *f, uint32_t client, struct script *script
     uint32_t count =
         next_bytes(script, bytes + WIRE_HEADER_BYTES, sizeof bytes - WIRE_HEADER_BYTES);
     memcpy(bytes + 8, &count, 4);
-    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count);
+    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count) + !right;
     memcpy(bytes + 12, &sum, 4);
     fake_client_send(&f->fake, peers[client], bytes, WIRE_HEADER_BYTES + count);
 }
@@ -184,6 +185,14 @@ static void set_mood(struct fixture *f, struct script *script)
     f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
 }
 
+static void make_scarce(struct fixture *f, bool drain, struct script *script)
+{
+    f->fake.descriptors = next(script) % CLIENTS;
+    if (drain) {
+        net_drain(&f->net);
+    }
+}
+
 static void send_bytes(struct fixture *f, uint32_t client, struct script *script)
 {
     static uint8_t bytes[4200];
@@ -206,6 +215,12 @@ static void set_window(struct fixture *f, uint32_t client, struct script *script
     fake_client_window(&f->fake, peers[client], bytes);
 }
 
+/* Up to half a minute, or to the better part of an hour. */
+static void sleep_long(struct fixture *f, bool long_time, struct script *script)
+{
+    fixture_sleep(f, (uint64_t)(next(script) + 1) * (long_time ? 10000000 : 100000));
+}
+
 static void do_step(struct fixture *f, struct script *script)
 {
     uint8_t what = next(script);
@@ -221,13 +236,14 @@ static void do_step(struct fixture *f, struct script *script)
     }
     switch (what % STEPS) {
     case STEP_BYTES: send_bytes(f, client, script); break;
-    case STEP_FRAME: send_frame(f, client, script); break;
+    case STEP_FRAME: send_frame(f, client, !variant, script); break;
     case STEP_END: end_client(f, client, variant); break;
     case STEP_WINDOW: set_window(f, client, script); break;
-    case STEP_SLEEP: fixture_sleep(f, (uint64_t)(next(script) + 1) * 100000); break;
+    case STEP_SLEEP: sleep_long(f, variant, script); break;
     case STEP_MOOD: set_mood(f, script); break;
     case STEP_CALL: send_call(f, client, script); break;
     case STEP_CANCEL: send_cancel(f, client, script); break;
+    case STEP_SCARCE: make_scarce(f, variant, script); break;
     default: fixture_passes(f, 1 + next(script) % 8); break;
     }
     fixture_pass(f);
@@ -238,11 +254,13 @@ static void end_all(struct fixture *f)
 {
     f->fake.again_every = 0;
     f->fake.transfer_max = 0;
+    f->fake.descriptors = FAKE_PEERS_MAX;
     for (uint32_t i = 0; i < CLIENTS; i++) {
         if (peers[i] != FAKE_NONE) {
             fake_client_reset(&f->fake, peers[i]);
         }
     }
+    fixture_sleep(f, 2000000);      /* who was not accepted for want of descriptors is now */
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
     ASSERT(f->net.open_count == 0);

@@ -6,12 +6,9 @@
  * Method: libFuzzer drives the pure session (tools/sdk/session.h). It has greeted and has CALLS
  * calls under way; the input is a list of records:
  *
- *     kind u8, length u8, bytes     0..63     a frame of type 128 + kind with this payload and a
- *                                             right header, because no fuzzer guesses checksums
- *                                   64..95    a frame of type 128 + kind - 64; where it is DONE,
- *                                             count and digest of its tokens are put right, too
- *                                   96..127   a request of the client: enum request
- *                                   128..     the bytes as they are
+ *     kind u8, length u8, bytes     a frame of type 128 + kind % 16 with this payload and a right
+ *                                   header, because no fuzzer guesses checksums; enum way says how
+ *                                   it comes. Or a request of the client, or the bytes as they are
  *
  * An input that begins with 255 is a frame that a stranger sends instead: its type and payload; one
  * that begins with 254, any bytes.
@@ -24,11 +21,18 @@
 #define TOKENS_MAX 16
 #define VOCAB      300
 
-enum { KIND_FRAME = 0, KIND_FRAME_RIGHT = 64, KIND_REQUEST = 96, KIND_BYTES = 128 };
+enum way {                          /* kind / 16 */
+    WAY_WHOLE,
+    WAY_RIGHT,                      /* with the count and digest of a DONE put right, too */
+    WAY_HALVES,                     /* cut somewhere, with a look in between */
+    WAY_WRONG,                      /* one bit of it is wrong */
+    WAY_REQUEST,                    /* kind % 16: enum request */
+    WAYS                            /* the bytes as they are */
+};
 enum { STRANGER_BYTES = 254, STRANGER_FRAME = 255 };   /* as the first byte of all */
 enum request { REQUEST_CALL, REQUEST_CANCEL, REQUEST_PING, REQUEST_PROGRAM, REQUEST_SENT,
-               REQUESTS_COUNT };
-enum { DONE_GENERATED_AT = 24, DONE_DIGEST_AT = 56 };  /* docs/protocol.md */
+               REQUEST_CALL_OF_TEXT, REQUESTS_COUNT };
+enum { DONE_GENERATED_AT = 24, DONE_DIGEST_AT = 56, DONE_BYTES = 64 };     /* docs/protocol.md */
 
 struct model {
     uint32_t tokens[CALLS];
@@ -129,14 +133,31 @@ static void drain(struct agx *agx, struct model *model)
 
 /* ---- what the client asks for ---------------------------------------------------------------- */
 
-static void start_call(struct agx *agx, uint64_t call_id, struct model *model)
+static void start_call(struct agx *agx, struct agx_call *call, struct model *model)
+{
+    call->max_tokens = TOKENS_MAX;
+    if (agx_session_call(agx, call) == AGX_OK) {
+        begin_call(model, call->call_id);
+    }
+}
+
+static void start_call_of_ids(struct agx *agx, uint64_t call_id, struct model *model)
 {
     static const uint32_t prompt = 1;
-    struct agx_call call = {.call_id = call_id, .max_tokens = TOKENS_MAX, .prompt_ids = &prompt,
-                            .prompt_ids_count = 1};
-    if (agx_session_call(agx, &call) == AGX_OK) {
-        begin_call(model, call_id);
-    }
+    struct agx_call call = {.call_id = call_id, .prompt_ids = &prompt, .prompt_ids_count = 1};
+    start_call(agx, &call, model);
+}
+
+/* The same bytes are prompt and stop text. */
+static void start_call_of_text(struct agx *agx, const struct record *record, struct model *model)
+{
+    char text[UINT8_MAX + 1];
+    memcpy(text, record->bytes + 1, record->count - 1);
+    text[record->count - 1] = '\0';
+    struct agx_call call = {.call_id = record->bytes[0] % CALLS, .stop_texts = {text},
+                            .stop_texts_count = record->bytes[0] / 128, .prompt_text = text,
+                            .prompt_text_bytes = record->count - 1};
+    start_call(agx, &call, model);
 }
 
 static void send_some(struct agx *agx, uint32_t wanted)
@@ -153,10 +174,14 @@ static void send_some(struct agx *agx, uint32_t wanted)
 static void ask(struct agx *agx, const struct record *record, struct model *model)
 {
     static const uint8_t program[AGX_ID_BYTES];
-    uint8_t value = record->count > 0 ? record->bytes[0] : 0;
-    switch (record->kind % REQUESTS_COUNT) {
-    case REQUEST_CALL: start_call(agx, value % CALLS, model); break;
+    if (record->count == 0) {
+        return;
+    }
+    uint8_t value = record->bytes[0];
+    switch (record->kind % 16 % REQUESTS_COUNT) {
+    case REQUEST_CALL: start_call_of_ids(agx, value % CALLS, model); break;
     case REQUEST_CANCEL: (void)agx_session_cancel(agx, program, value % CALLS); break;
+    case REQUEST_CALL_OF_TEXT: start_call_of_text(agx, record, model); break;
     case REQUEST_PING: (void)agx_session_ping(agx, value); break;
     case REQUEST_PROGRAM:
         (void)agx_session_program(agx, value % 2 == 0 ? WIRE_PROGRAM_START : WIRE_PROGRAM_END,
@@ -178,25 +203,37 @@ static void put_done_right(uint8_t *payload, const struct model *model)
     }
 }
 
-static void take_record(struct agx *agx, const struct record *record, struct model *model)
+static void take_frame(struct agx *agx, const struct record *record, struct model *model)
 {
     uint8_t frame[WIRE_HEADER_BYTES + UINT8_MAX];
     uint8_t *payload = frame + WIRE_HEADER_BYTES;
-    uint8_t type = (uint8_t)(128 + record->kind % KIND_FRAME_RIGHT);
-    if (record->kind >= KIND_BYTES) {
-        feed(agx, record->bytes, record->count);
-        return;
-    }
-    if (record->kind >= KIND_REQUEST) {
-        ask(agx, record, model);
-        return;
-    }
+    uint8_t type = (uint8_t)(128 + record->kind % 16), cut = 0;
     memcpy(payload, record->bytes, record->count);
-    if (record->kind >= KIND_FRAME_RIGHT && type == WIRE_DONE &&
-        record->count >= DONE_DIGEST_AT + sizeof(uint64_t)) {
+    enum way way = record->kind / 16;
+    if (way == WAY_RIGHT && type == WIRE_DONE && record->count == DONE_BYTES) {
         put_done_right(payload, model);
     }
-    feed(agx, frame, seal(frame, type, record->count));
+    uint32_t count = seal(frame, type, record->count);
+    if (way == WAY_HALVES) {
+        cut = (uint8_t)(record->count * 37 % count);
+        feed(agx, frame, cut);
+        drain(agx, model);
+    } else if (way == WAY_WRONG) {
+        frame[record->count * 37 % count] ^= 1;
+    }
+    feed(agx, frame + cut, count - cut);
+}
+
+static void take_record(struct agx *agx, const struct record *record, struct model *model)
+{
+    if (record->kind / 16 < WAY_REQUEST) {
+        take_frame(agx, record, model);
+    } else if (record->kind / 16 == WAY_REQUEST) {
+        ask(agx, record, model);
+    } else {
+        feed(agx, record->bytes, record->count);
+    }
+    drain(agx, model);
 }
 
 static void greet(struct agx *agx, struct model *model)
@@ -209,7 +246,7 @@ static void greet(struct agx *agx, struct model *model)
     feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
     ASSERT(agx_session_welcome(agx) == AGX_OK);
     for (uint64_t id = 0; id < CALLS; id++) {
-        start_call(agx, id, model);
+        start_call_of_ids(agx, id, model);
     }
 }
 
@@ -256,7 +293,6 @@ static void talk(const uint8_t *bytes, size_t count)
         record.count = record.count < count - at ? record.count : (uint32_t)(count - at);
         at += record.count;
         take_record(&agx, &record, &model);
-        drain(&agx, &model);
     }
 }
 
@@ -273,19 +309,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-/* A record of each frame of an appliance, as it stands and put right. */
+/* The kinds of records; what a stranger begins with. */
 void dictionary_write(void)
 {
-    for (uint32_t type = 128; type < 128 + KIND_FRAME_RIGHT; type++) {
-        if (wire_words_is_type(type)) {
-            dictionary_number(type - 128 + KIND_FRAME, 1);
-            dictionary_number(type - 128 + KIND_FRAME_RIGHT, 1);
+    for (uint32_t way = WAY_WHOLE; way < WAY_REQUEST; way++) {
+        for (uint32_t type = 128; type < 144; type++) {
+            if (wire_words_is_type(type)) {
+                dictionary_number(16 * way + type - 128, 1);
+            }
         }
     }
     for (uint32_t request = 0; request < REQUESTS_COUNT; request++) {
-        dictionary_number(KIND_REQUEST + request, 1);
+        dictionary_number(16 * WAY_REQUEST + request, 1);
     }
     dictionary_number(STRANGER_FRAME | WIRE_WELCOME << 8, 2);
+    dictionary_number(STRANGER_FRAME | WIRE_ERROR << 8, 2);
     dictionary_number(VOCAB, 4);
     dictionary_number(TOKENS_MAX, 4);
     wire_words_write();

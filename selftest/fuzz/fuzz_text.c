@@ -2,9 +2,10 @@
 /*
  * Goal: no bytes and no timing of a peer break the text port: no assertion, every answer lines of
  * printable ASCII, a body of HTTP no longer than its head says, the slot free in the end.
- * Method: the first byte says how much one recv or send moves, the second how much time passes with
- * each pass; the rest is what the peer sends. The journal holds events of every kind with every
- * number at its longest. The port is part of the program, so its sources are included.
+ * Method: the first byte says how much one recv or send moves, how the peer ends and how healthy
+ * the appliance is, the second how much time passes with each pass; the rest is what the peer
+ * sends. What the pages show has every number at its longest. The port is part of the program, so
+ * its sources are included.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,15 @@
 #define PAGE_BYTES 20480
 #define PASSES     64
 #define EVENTS     32
+#define KV_BYTES   16384
 
 static struct {
     const uint8_t *bytes;
     size_t count;
     uint32_t chunk, interest;
     bool accepted, open;
+    bool resets;                    /* at its end; else it closes its half */
+    bool stutters, again;           /* every other recv and send says EAGAIN */
     /* the answer as far as it was read */
     char line[TEXTPORT_LINE_BYTES_MAX + 1];
     uint32_t line_bytes;
@@ -46,16 +50,28 @@ static void watch(void *self, int32_t handle, enum world_source source, uint32_t
     peer.interest = handle == 1 ? interest : peer.interest;
 }
 
+static bool says_again(void)
+{
+    peer.again = peer.stutters && !peer.again;
+    return peer.again;
+}
+
 static int64_t receive(void *self, int32_t handle, void *to, uint32_t max)
 {
     uint32_t moved = max < peer.chunk ? max : peer.chunk;
     (void)self, (void)handle;
     ASSERT(peer.open && max > 0);
+    if (says_again()) {
+        return WORLD_EAGAIN;
+    }
+    if (peer.count == 0) {
+        return peer.resets ? WORLD_ECLOSED : 0;
+    }
     moved = moved < peer.count ? moved : (uint32_t)peer.count;
     memcpy(to, peer.bytes, moved);
     peer.bytes += moved;
     peer.count -= moved;
-    return moved;                       /* 0: the end */
+    return moved;
 }
 
 static void read_line(void)
@@ -89,6 +105,9 @@ static int64_t transmit(void *self, int32_t handle, const void *from, uint32_t w
     uint32_t moved = wanted < peer.chunk * 64 ? wanted : peer.chunk * 64;
     (void)self, (void)handle;
     ASSERT(peer.open && wanted > 0 && wanted <= PAGE_BYTES);
+    if (says_again()) {
+        return WORLD_EAGAIN;
+    }
     for (uint32_t i = 0; i < moved; i++) {
         read_byte(at[i]);
     }
@@ -117,24 +136,85 @@ static void run(struct textport *port, const struct textport_view *view, uint32_
     ASSERT(!peer.open);
 }
 
+/* ---- what the pages show --------------------------------------------------------------------- */
+
+static struct stats stats;
+static struct options options;
+static struct sched sched;
+static struct kvmem kv;
+static struct call_table calls;
+static struct health health;
+static struct journal journal;
+static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
+
 STATIC_ASSERT(EVENTS >= EVENT_KINDS_COUNT, "one event of each kind");
 
-static void fill_journal(struct journal *journal)
+static void fill_journal(void)
 {
     static struct event events[EVENTS];
-    *journal = (struct journal){.events = events, .capacity = EVENTS, .next = UINT64_MAX - 1};
+    memset(events, 0xff, sizeof events);
     for (uint32_t i = 0; i < EVENTS; i++) {
-        struct event *event = &events[i];
-        memset(event, 0xff, sizeof *event);
-        event->call = event->program = UINT32_MAX - 1;     /* the greatest that is a slot */
-        event->what.kind = i % EVENT_KINDS_COUNT;
+        events[i].call = events[i].program = UINT32_MAX - 1;    /* the greatest that is a slot */
+        events[i].what.kind = i % EVENT_KINDS_COUNT;
     }
+    journal = (struct journal){.events = events, .capacity = EVENTS, .next = UINT64_MAX - 1};
+}
+
+/* A call in each state; all of one program. */
+static void fill_calls(void)
+{
+    static struct call slots[CALL_FINISHED + 1];
+    memset(slots, 0xff, sizeof slots);
+    for (uint32_t i = 0; i <= CALL_FINISHED; i++) {
+        slots[i].state = (enum call_state)i;
+        slots[i].standby = slots[i].paused = slots[i].cancel = false;
+        slots[i].arrived_us = 0;
+        slots[i].program_next = i < CALL_FINISHED ? i + 1 : CALL_NONE;
+    }
+    calls = (struct call_table){.calls = slots, .count = CALL_FINISHED + 1};
+}
+
+static void fill_kv(void)
+{
+    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[KV_BYTES];
+    const struct kvmem_settings settings = {.calls = CALL_FINISHED + 1, .block_tokens = 16,
+                                            .device_blocks = 4, .host_blocks = 4,
+                                            .blocks_per_call = 2};
+    struct arena arena;
+    arena_init(&arena, memory, sizeof memory);
+    kvmem_init(&kv, &settings, &arena);
+    memset(&kv.counters, 0xff, sizeof kv.counters);
+}
+
+static void fill_sched(void)
+{
+    static struct program programs[2];
+    memset(&programs[0], 0xff, sizeof programs[0]);
+    programs[0].in_use = true;
+    programs[0].first_call = 0;
+    sched.programs = programs;
+    sched.settings.programs = 2;
+    sched.settings.queues = 1;
+    sched.queues[0].service_high_us = UINT64_MAX;
+}
+
+static void fill_all(void)
+{
+    config_defaults(&options);
+    memset(&stats, 0xff, sizeof stats);
+    fill_journal();
+    fill_calls();
+    fill_kv();
+    fill_sched();
+    health = (struct health){.reason = "fuzz", .last_step_age_us = UINT64_MAX};
 }
 
 static void connect_peer(const uint8_t *bytes, size_t count)
 {
     memset(&peer, 0, sizeof peer);
     peer.chunk = (uint32_t)bytes[0] + 1;
+    peer.resets = bytes[0] % 4 == 3;
+    peer.stutters = bytes[0] % 8 == 5;
     peer.bytes = bytes + 2;
     peer.count = count - 2;
 }
@@ -144,28 +224,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[PAGE_BYTES + 1024];
     static const struct world world = {.accept = accept_once, .watch = watch, .recv = receive,
                                        .send = transmit, .close = close_peer};
-    static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
-    static struct options options;
-    static struct stats stats;
-    static struct sched sched;
-    static struct kvmem kv;
-    static struct call_table calls;
-    static struct health health;
-    static struct journal journal;
-    const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
-                                       .calls = &calls, .journal = &journal,
-                                       .options = &options, .limits = &limits,
-                                       .health = &health};
-    struct arena arena;
+    static const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
+                                              .calls = &calls, .journal = &journal,
+                                              .options = &options, .limits = &limits,
+                                              .health = &health};
+    struct arena arena = {.base = memory, .size_bytes = sizeof memory};
     struct textport port;
     if (count < 2) {
         return 0;
     }
     if (journal.capacity == 0) {
-        config_defaults(&options);
-        fill_journal(&journal);
+        fill_all();
     }
-    arena = (struct arena){.base = memory, .size_bytes = sizeof memory};
+    health.state = (enum health_state)(bytes[0] % (HEALTH_FAILED + 1));
     textport_init(&port, &limits, &world, &stats, &arena);
     textport_listen(&port, 0);
     connect_peer(bytes, count);
