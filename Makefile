@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # One Makefile, no configure step. `make help` lists the targets.
 #
-# MODE: release (default) | debug | asan | hard     objects lie in build/obj/MODE, programs of the
-# release mode directly in build/, of the others in build/MODE.
+# MODE: release (default) | debug | asan | hard | cov     objects lie in build/obj/MODE, programs of
+# the release mode directly in build/, of the others in build/MODE.
 
 MODE ?= release
 CC ?= gcc
@@ -23,10 +23,11 @@ CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY \
                   -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
+CFLAGS_cov     := -O0 -g --coverage -fprofile-update=atomic -DAGENTIX_NO_TRAP
 # Comparisons are not traced: the sanitizers' own would be, too, for two thirds of the time. The
 # dictionaries say what the fuzzer would learn from them.
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
-                  -fno-sanitize-coverage=trace-cmp -DAGENTIX_NO_TRAP
+                  -fno-sanitize-coverage=trace-cmp -DAGENTIX_VERIFY -DAGENTIX_NO_TRAP
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
            -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
@@ -226,9 +227,15 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(LIB) $(FAK
 	    $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB) $(LDLIBS_inih) -lm -lpthread
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
-.PHONY: soak
-soak: all  ## 10^7 calls and 1000 kills: memory must not change, tokens must not either
-	KILLS=1000 SOAK_CALLS=10000000 AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
+.PHONY: soak cov
+cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
+	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true
+	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }
+	tools/coverage build/obj/cov
+
+soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, tokens must not either
+	KILLS=1000 SOAK_CALLS=10000000 SOAK_VISITS=1000000 SOAK_LEAVERS=100000 \
+	    AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
 	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
 build/.setup: tools/setup

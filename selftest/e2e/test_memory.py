@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Nothing grows: memory map and resident set of all three roles are the same before and after many
-calls (SOAK_CALLS)."""
+"""Nothing grows: memory maps, resident sets and page faults of the roles are the same before and
+after many calls (SOAK_CALLS), many visits (SOAK_VISITS) and many of them that leave in mid-call
+(SOAK_LEAVERS)."""
 import os
+import socket
+import time
 
-from appliance import HANG_S, NOISE, Appliance, run
+import protocol
+from appliance import HANG_S, NOISE, Appliance, run, wait_for
 
 CALLS = int(os.environ.get("SOAK_CALLS", "1000000"))
+VISITS = int(os.environ.get("SOAK_VISITS", "10000"))
+LEAVERS = int(os.environ.get("SOAK_LEAVERS", "1000"))
+
+
+def faults(pid):
+    """Page faults of all threads so far, minor and major."""
+    fields = open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()
+    return int(fields[7]), int(fields[9])
 
 
 def memory(pid):
@@ -23,6 +35,89 @@ def load(a, calls):
                "--max-tokens", "4", timeout=HANG_S * 20)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def visit(a, last_words, answer):
+    """Comes, says HELLO and these words, waits for the beginning of the answer, and goes."""
+    with socket.create_connection(a.tcp, timeout=HANG_S) as peer:
+        peer.sendall(HELLO + last_words)
+        received = b""
+        while len(received) < answer:
+            got = peer.recv(65536)
+            assert got, received
+            received += got
+
+
+HELLO = protocol.hello()
+WELCOME_BYTES, ACCEPT_BYTES, TOKENS_BYTES = 16 + 112, 16 + 16, 16 + 24 + 4
+
+
+def test_many_visits_leave_memory_as_it_was():
+    """One visit in ten of the leavers goes while its prompt is computed, the others in decoding."""
+    endless = [protocol.call(call_id, list(range(3, 40)), max_tokens=200) for call_id in range(10)]
+    decoding = WELCOME_BYTES + ACCEPT_BYTES + TOKENS_BYTES
+    with Appliance(NOISE) as a:
+        for _ in range(100):
+            visit(a, endless[1], decoding)
+        wait_for(lambda: a.stats()["calls_running"] == 0, "the first leavers' calls have ended")
+        pids = {"core": a.core, "worker": a.worker}
+        before = {role: memory(pid) for role, pid in pids.items()}
+        faulted = {role: faults(pid) for role, pid in pids.items()}
+        for _ in range(VISITS):
+            visit(a, b"", WELCOME_BYTES)
+        for i in range(LEAVERS):
+            visit(a, endless[i % 10], WELCOME_BYTES + ACCEPT_BYTES if i % 10 == 0 else decoding)
+        wait_for(lambda: a.stats()["calls_running"] == 0, "the leavers' calls have ended")
+        for role, pid in pids.items():
+            assert before[role] == memory(pid), (role, before[role][1:], memory(pid)[1:])
+            assert faulted[role] == faults(pid), (role, faulted[role], faults(pid))
+        stats = a.stats()
+        assert stats["connections_accepted"] == 100 + VISITS + LEAVERS, stats
+        assert stats["connections_open"] == 0 and stats["calls_open"] == 0, stats
+        print("  %d visits, %d left in mid-call" % (VISITS + LEAVERS, LEAVERS))
+
+
+def drip(peers, words):
+    """The next byte of the words to each peer that is still there; returns these."""
+    there = []
+    for peer, sent in peers:
+        try:
+            if sent < len(words):
+                peer.send(words[sent:sent + 1])
+            peer.setblocking(False)
+            closed = peer.recv(1 << 16) == b""
+        except BlockingIOError:
+            closed = False
+        except (ConnectionResetError, BrokenPipeError):
+            closed = True
+        if closed:
+            peer.close()
+        else:
+            there.append((peer, sent + 1))
+    return there
+
+
+def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
+    """Each byte comes in time, the frame never does: a HELLO, and a CALL behind a good HELLO."""
+    half_call = protocol.call(1, list(range(3, 60)))[:-8]
+    with Appliance(NOISE, "limits.connections=1024", "net.handshake=1s",
+                   "net.frame_deadline=1s") as a, protocol.Client(a.tcp) as honest:
+        honest.generate(1, [5, 6, 7], max_tokens=4).check()
+        before = memory(a.core)
+        strangers = [(socket.create_connection(a.tcp), 0) for _ in range(250)]
+        members = [(socket.create_connection(a.tcp), 0) for _ in range(250)]
+        for peer, _ in members:
+            peer.sendall(HELLO)
+        rounds = 0
+        while strangers or members:
+            rounds += 1
+            strangers = drip(strangers, HELLO[:-1])
+            members = drip(members, half_call)
+            honest.generate(1 + rounds, [5, 6, 7], max_tokens=4).check()
+            time.sleep(0.05)
+        assert before == memory(a.core)
+        stats = a.stats()
+        assert stats["connections_open"] == 1 and stats["calls_accepted"] == 1 + rounds, stats
 
 
 def test_many_calls_leave_memory_as_it_was():

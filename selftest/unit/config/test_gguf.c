@@ -62,6 +62,25 @@ static void model_with(const char *key, uint32_t value)
     set_u32(gguf_file_after_key(&file, key) + 4, value);
 }
 
+static struct gguf_file with_more;
+
+/* Where keys are written that a good model is to have besides its own. */
+static struct gguf_file *more_keys(void)
+{
+    gguf_file_model(&file);
+    gguf_file_begin(&with_more);
+    with_more.keys = file.keys;
+    with_more.tensors = file.tensors;
+    return &with_more;
+}
+
+static void model_with_more_keys(void)
+{
+    gguf_file_raw(&with_more, file.bytes + 24, file.count - 24);
+    gguf_file_end(&with_more, 64);
+    file = with_more;
+}
+
 /* A good model with 1 to 3 of these in a tensor's description changed. */
 static void model_with_tensor(const char *name, uint64_t columns, uint64_t rows, uint32_t type)
 {
@@ -281,6 +300,9 @@ static void test_scan_wrong_types_are_refused(void **state)
     gguf_file_model(&file);
     set_u32(gguf_file_after_key(&file, "general.name"), 13);
     assert_refused("general.name has type 13");
+    gguf_file_model(&file);
+    set_u32(gguf_file_after_key(&file, "general.name"), 4);
+    assert_refused("general.name is u32, expected a text");
     model_with("llama.block_count", 0xffffffff);
     set_u32(gguf_file_after_key(&file, "llama.block_count"), 5);
     assert_refused("llama.block_count is out of range");
@@ -361,21 +383,41 @@ static void test_scan_what_the_engine_cannot_run_is_refused_by_name(void **state
         {"llama.attention.key_length", NULL, 6, "tensor blk.0.attn_q.weight is 8 x 8"},
     };
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        static struct gguf_file with;
-        gguf_file_model(&file);
-        gguf_file_begin(&with);
-        with.keys = 18;
-        with.tensors = 12;
+        struct gguf_file *keys = more_keys();
         if (rows[i].text != NULL) {
-            gguf_file_text(&with, rows[i].key, rows[i].text);
+            gguf_file_text(keys, rows[i].key, rows[i].text);
         } else {
-            gguf_file_u32(&with, rows[i].key, rows[i].number);
+            gguf_file_u32(keys, rows[i].key, rows[i].number);
         }
-        gguf_file_raw(&with, file.bytes + 24, file.count - 24);
-        gguf_file_end(&with, 64);
-        file = with;
+        model_with_more_keys();
         assert_refused(rows[i].words);
     }
+}
+
+static void test_scan_scaled_rope_is_refused(void **state)
+{
+    static const char *const keys[] = {"llama.rope.scaling.factor", "llama.rope.scale_linear"};
+    for (uint32_t i = 0; i < 2; i++) {
+        gguf_file_f32(more_keys(), keys[i], 2.0f);
+        model_with_more_keys();
+        assert_refused("rope is scaled by 2, expected no scaling");
+        gguf_file_f32(more_keys(), keys[i], 1.0f);
+        model_with_more_keys();
+        assert_status(STATUS_OK, scan_and_load());
+    }
+}
+
+static void test_scan_flags_are_bools(void **state)
+{
+    static const char key[] = "tokenizer.ggml.add_space_prefix";
+    gguf_file_u32(more_keys(), key, 1);
+    model_with_more_keys();
+    assert_refused("tokenizer.ggml.add_space_prefix is u32, expected a bool");
+    gguf_file_flag(more_keys(), key, true);
+    model_with_more_keys();
+    assert_status(STATUS_OK, scan_and_load());
+    gguf_file_after_key(&file, key)[4] = 2;
+    assert_refused("tokenizer.ggml.add_space_prefix is the byte 2, expected 0 or 1");
 }
 
 static void test_scan_other_architecture_is_refused(void **state)
@@ -415,6 +457,8 @@ static void test_scan_other_tensor_types_are_refused_by_name(void **state)
     assert_refused("has type unknown (4294967280)");
     model_with_tensor("output.weight", 8, 6, GGUF_Q8_0);
     assert_refused("8 values of type Q8_0, expected a multiple of 32");
+    model_with_tensor("output.weight", 32, 6, GGUF_Q8_0);       /* 204 bytes, 192 are its own */
+    assert_refused("tensors output.weight and blk.0.attn_norm.weight overlap");
     model_with_tensor("output.weight", 8, 6, GGUF_F16);
     assert_status(STATUS_OK, scan());
 }
@@ -516,7 +560,7 @@ static void test_load_arrays_of_other_lengths_are_refused(void **state)
     assert_refused("tokenizer.ggml.scores has 1 elements, expected one for each of the 2 tokens");
 }
 
-static void bpe_with(const char *merge, const char *pre)
+static void bpe_with_merges(const char *const *merges, uint32_t count, const char *pre)
 {
     const char *const tokens[] = {"a", "b", "ab", "<|end|>"};
     const int32_t types[] = {1, 1, 1, 3};
@@ -525,8 +569,15 @@ static void bpe_with(const char *merge, const char *pre)
     gguf_file_text(&file, "tokenizer.ggml.pre", pre);
     gguf_file_texts(&file, "tokenizer.ggml.tokens", tokens, 4);
     gguf_file_i32s(&file, "tokenizer.ggml.token_type", types, 4);
-    gguf_file_texts(&file, "tokenizer.ggml.merges", &merge, 1);
+    if (merges != NULL) {
+        gguf_file_texts(&file, "tokenizer.ggml.merges", merges, count);
+    }
     gguf_file_end(&file, 0);
+}
+
+static void bpe_with(const char *merge, const char *pre)
+{
+    bpe_with_merges(&merge, 1, pre);
 }
 
 static void test_load_bad_merges_are_refused(void **state)
@@ -537,8 +588,28 @@ static void test_load_bad_merges_are_refused(void **state)
         bpe_with(merges[i], "gpt-2");
         assert_refused("tokenizer.ggml.merges[0]");
     }
+    bpe_with_merges(NULL, 0, "gpt-2");
+    assert_refused("tokenizer.ggml.merges is missing, expected an array of texts");
     bpe_with("a b", "gpt-2");
     assert_status(STATUS_OK, scan_and_load());
+    bpe_with_merges((const char *const[]){"a b", "a b"}, 2, "gpt-2");
+    assert_status(STATUS_OK, scan_and_load());
+}
+
+/* Between the scan, which plans the memory, and the load, which fills it. */
+static void test_load_file_that_changed_is_refused(void **state)
+{
+    static const char *const keys[] = {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gguf_source source;
+        bpe_with("a b", "gpt-2");
+        gguf_source_memory(&source, file.bytes, file.count, "test");
+        assert_status(STATUS_OK, gguf_scan(&gguf, &source, 1 << 20, &error));
+        set_u64(gguf_file_after_key(&file, keys[i]) + 16, UINT64_MAX);
+        assert_status(STATUS_CONFIG_MODEL,
+                      vocab_load(&vocab, &gguf, &source, test_arena(), &error));
+        assert_non_null(strstr(error.text, "has changed since the file was checked"));
+    }
 }
 
 static void test_scan_other_tokenizers_are_refused_by_name(void **state)
@@ -613,6 +684,8 @@ int main(void)
         cmocka_unit_test(test_scan_bad_alignment_is_refused),
         cmocka_unit_test(test_scan_bad_relations_are_refused),
         cmocka_unit_test(test_scan_what_the_engine_cannot_run_is_refused_by_name),
+        cmocka_unit_test(test_scan_scaled_rope_is_refused),
+        cmocka_unit_test(test_scan_flags_are_bools),
         cmocka_unit_test(test_scan_other_architecture_is_refused),
         cmocka_unit_test(test_scan_bad_dimensions_are_refused),
         cmocka_unit_test(test_scan_other_tensor_types_are_refused_by_name),
@@ -622,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_load_scores_that_are_no_numbers_are_refused),
         cmocka_unit_test(test_load_arrays_of_other_lengths_are_refused),
         cmocka_unit_test(test_load_bad_merges_are_refused),
+        cmocka_unit_test(test_load_file_that_changed_is_refused),
         cmocka_unit_test(test_scan_other_tokenizers_are_refused_by_name),
         cmocka_unit_test(test_open_what_is_no_file_is_refused),
         cmocka_unit_test(test_read_file_that_shrank_is_refused),
