@@ -212,7 +212,7 @@ fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECOND
 fuzz-short:  ## a minute of fuzzing from the checked-in corpus (part of test)
 	@if $(FUZZ_RUN) can; then $(MAKE) MODE=fuzz CC=clang fuzzers && $(FUZZ_RUN) short $(F); \
 	    else echo "fuzz-short: SKIPPED: no clang with libFuzzer here (clang, libclang-rt-dev)"; fi
-fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that nothing there reaches
+fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that it does not soon lead to
 	$(MAKE) MODE=fuzz CC=clang fuzzers
 	$(FUZZ_RUN) corpus $(F)
 fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md

@@ -7,7 +7,8 @@ usage: run.py can               is there a clang that can build them? The exit s
        run.py long [TARGET..]   FUZZ_RUNS executions or FUZZ_SECONDS each, whatever comes first;
                                 the corpus grows in build/fuzz/corpus; what was executed clean is
                                 noted in build/fuzz/ledger, at least every SLICE_SECONDS
-       run.py corpus [TARGET..] adds to the checked-in corpus what covers an edge that it does not
+       run.py corpus [TARGET..] adds to the checked-in corpus what reaches an edge that a run of
+                                SECONDS_EASY from it does not
        run.py ledger            adds build/fuzz/ledger to docs/testing.md, and empties it
 
 The first finding ends it; the input then lies in build/fuzz/found, and `build/fuzz/fuzz_x FILE`
@@ -29,6 +30,7 @@ BUILD = "build/fuzz"
 LEDGER = BUILD + "/ledger"
 PAGE = "docs/testing.md"
 SECONDS_SHORT = 7
+SECONDS_EASY = 20
 SLICE_SECONDS = 300
 INTERRUPTED = 72                # libFuzzer's exit status
 TINY = "#include <stdint.h>\nint LLVMFuzzerTestOneInput(void) { return 0; }\n"
@@ -136,15 +138,21 @@ def merge(target, grown):
     os.rename(fresh, grown)
 
 
-def grow_corpus(targets):
-    """By edges alone: how often one is passed is found again soon, and is most of a corpus."""
+def grow_corpus(stop, targets):
+    """Only what a short run does not find again, by edges alone: so the corpus stays small."""
     for target in targets:
-        kept = "%s/%s" % (HERE, target)
-        before = len(os.listdir(kept))
-        subprocess.run(command(target, "-merge=1", "-use_counters=0", kept,
+        kept, easy = "%s/%s" % (HERE, target), "%s/easy/%s" % (BUILD, target)
+        shutil.rmtree(easy, ignore_errors=True)
+        shutil.copytree(kept, easy)
+        execute(stop, target, "-seed=1", "-max_total_time=%d" % SECONDS_EASY, easy)
+        found = set(os.listdir(easy))
+        subprocess.run(command(target, "-set_cover_merge=1", "-use_counters=0", easy,
                                "%s/corpus/%s" % (BUILD, target)), check=True,
                        stderr=subprocess.DEVNULL)
-        print("fuzz_%-6s %3d inputs, then %3d" % (target, before, len(os.listdir(kept))))
+        hard = set(os.listdir(easy)) - found
+        for name in hard:
+            shutil.copy("%s/%s" % (easy, name), kept)
+        print("fuzz_%-6s %3d inputs more" % (target, len(hard)), flush=True)
 
 
 def settle_ledger():
@@ -174,7 +182,7 @@ def main():
     elif what == "long":
         run_long(Stop(), targets)
     elif what == "corpus":
-        grow_corpus(targets)
+        grow_corpus(Stop(), targets)
     elif what == "ledger":
         settle_ledger()
     else:
