@@ -24,8 +24,7 @@ CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all 
                   -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
 CFLAGS_cov     := -O0 -g --coverage -fprofile-update=atomic -DAGENTIX_NO_TRAP
-# Comparisons are not traced: the sanitizers' own would be, too, for two thirds of the time. The
-# dictionaries say what the fuzzer would learn from them.
+# Comparisons are not traced: docs/decisions/0029-fuzzers-do-not-trace-comparisons.md.
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
                   -fno-sanitize-coverage=trace-cmp -DAGENTIX_VERIFY -DAGENTIX_NO_TRAP
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \

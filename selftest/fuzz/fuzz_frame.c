@@ -133,7 +133,7 @@ static void connect_client(struct fixture *f, uint32_t client, bool hello)
 
 static void take_tokens(struct open_call *call)
 {
-    uint32_t tokens[FAKE_QUEUE_BYTES / sizeof(uint32_t)];
+    static uint32_t tokens[FAKE_QUEUE_BYTES / sizeof(uint32_t)];
     ASSERT(call->accepted && got.tokens.first_index == call->tokens);
     memcpy(tokens, got.tokens.tokens, got.tokens.tokens_count * sizeof tokens[0]);
     call->tokens += got.tokens.tokens_count;

@@ -207,21 +207,22 @@ static void take_frame(struct agx *agx, const struct record *record, struct mode
 {
     uint8_t frame[WIRE_HEADER_BYTES + UINT8_MAX];
     uint8_t *payload = frame + WIRE_HEADER_BYTES;
-    uint8_t type = (uint8_t)(128 + record->kind % 16), cut = 0;
+    uint8_t type = (uint8_t)(128 + record->kind % 16);
     memcpy(payload, record->bytes, record->count);
     enum way way = record->kind / 16;
     if (way == WAY_RIGHT && type == WIRE_DONE && record->count == DONE_BYTES) {
         put_done_right(payload, model);
     }
     uint32_t count = seal(frame, type, record->count);
+    uint32_t somewhere = record->count * 37 % count;        /* in header or payload */
     if (way == WAY_HALVES) {
-        cut = (uint8_t)(record->count * 37 % count);
-        feed(agx, frame, cut);
+        feed(agx, frame, somewhere);
         drain(agx, model);
-    } else if (way == WAY_WRONG) {
-        frame[record->count * 37 % count] ^= 1;
+        feed(agx, frame + somewhere, count - somewhere);
+        return;
     }
-    feed(agx, frame + cut, count - cut);
+    frame[somewhere] ^= way == WAY_WRONG;
+    feed(agx, frame, count);
 }
 
 static void take_record(struct agx *agx, const struct record *record, struct model *model)
