@@ -30,6 +30,8 @@ CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-saniti
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
            -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
+# What each function takes of the stack and calls, beside each object: tools/stack reads it.
+CALLGRAPH := $(if $(findstring clang,$(CC)),,-fcallgraph-info=su)
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
 
@@ -42,6 +44,7 @@ SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/bas
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
+MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 # The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
@@ -70,7 +73,7 @@ $(O)/kernels/ref/%.o: CFLAGS += -O2
 $(O)/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
 	@echo "  AR    $@"
@@ -99,6 +102,12 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+
+# The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
+$(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -Wl,--wrap=loop_pass,--wrap=control_await -o $@ \
+	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
@@ -153,11 +162,13 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	    echo "== $$t"; $$t; done
 
 e2e soak: build/model-tiny.gguf
+e2e: $(B)/agentix-misbehave
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
 check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
+	@python3 tools/stack $(filter-out $(O)/selftest/%,$(CORE_OBJ) $(MAIN_SRC:%.c=$(O)/%.o))
 
 demo: all  ## start the appliance with the embedded model and watch four agents
 	sh tools/demo

@@ -27,6 +27,8 @@ struct control {
     /* core */
     _Alignas(64) _Atomic uint32_t submitted;    /* sequence of newest step; worker's futex */
     _Atomic uint32_t submitted_epoch;
+    _Atomic uint32_t health;            /* enum health_state, of its last pass */
+    _Atomic uint32_t progress;          /* passes in which the engine moved or had nothing to do */
     /* worker */
     _Alignas(64) _Atomic uint32_t done;         /* sequence of the newest finished step */
     _Atomic uint32_t worker_ready;              /* the epoch of the worker that can take steps */

@@ -2,7 +2,7 @@
 /*
  * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has
  * drained.
- * Invariant: after heap_seal() and arena_seal() nothing in this process allocates.
+ * Invariant: after seal_process() this process allocates, opens and starts nothing.
  * Owner: one thread; the keeper speaks to it through the control page only.
  */
 #include "appliance/core.h"
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
-#include "appliance/heap.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
+#include "appliance/seal.h"
 #include "appliance/world_linux.h"
 
 static void read_orders(const struct control *control, struct loop_orders *orders)
@@ -28,6 +28,16 @@ static void read_orders(const struct control *control, struct loop_orders *order
         .load_permille = control->load_permille,
         .worker_pid = atomic_load(&control->worker_pid),
     };
+}
+
+/* What the keeper can tell a service manager. */
+static void report(const struct loop *loop, const struct loop_orders *orders,
+                   struct control *control)
+{
+    struct health health;
+    loop_health(loop, orders, &health);
+    atomic_store(&control->health, health.state);
+    atomic_fetch_add(&control->progress, health.moves ? 1 : 0);
 }
 
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
@@ -54,17 +64,19 @@ _Noreturn void core_run(const struct boot *boot)
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     build(&loop, &world, boot);
-    enum boot_exit locked = boot_lock_memory(boot);
-    if (locked != BOOT_EXIT_OK) {
-        _exit(locked);
+    enum boot_exit sealed = seal_process(SEAL_CORE, boot, world.epoll);
+    if (sealed != BOOT_EXIT_OK) {
+        _exit(sealed);
     }
-    heap_seal();
     loop_listen_text(&loop, boot->listeners[BOOT_LISTENER_TEXT]);
     const int32_t listeners[NET_LISTENERS_MAX] = {boot->listeners[BOOT_LISTENER_UNIX],
                                                   boot->listeners[BOOT_LISTENER_TCP]};
     struct loop_orders orders;
-    do {
+    bool goes_on = true;
+    while (goes_on) {
         read_orders(boot->shared.control, &orders);
-    } while (loop_pass(&loop, &orders, listeners));
+        goes_on = loop_pass(&loop, &orders, listeners);
+        report(&loop, &orders, boot->shared.control);
+    }
     _exit(BOOT_EXIT_OK);
 }

@@ -62,7 +62,7 @@ static _Noreturn void trap(const char *function, size_t size_bytes)
     say("(");
     say(digits + at);
     say(")\n");
-    abort();
+    __builtin_trap();       /* as in assert_failed() */
 }
 
 static void *take(const char *function, size_t align_bytes, size_t size_bytes)

@@ -7,6 +7,7 @@
  */
 #include <stdint.h>
 
-/* From here on any allocator call prints "allocation after the seal: NAME(bytes)" and aborts. */
+/* From here on any allocator call prints "allocation after the seal: NAME(bytes)" and ends the
+ * process by SIGILL. */
 void heap_seal(void);
 uint64_t heap_used_bytes(void);

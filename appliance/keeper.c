@@ -26,15 +26,19 @@
 #include "appliance/core.h"
 #include "appliance/listen.h"
 #include "appliance/log.h"
+#include "appliance/notify.h"
+#include "appliance/seal.h"
 #include "appliance/worker.h"
 
 #define START_FAILURES_MAX 5
 #define WAIT_S             1        /* before a fork is tried again; for a core told to end now */
+#define TICK_NS            100000000    /* between two looks for the service manager */
 
 struct keeper {
     struct boot *boot;
     pid_t core, worker;
     uint32_t start_failures;
+    struct notify notify;
     sigset_t signals;
 };
 
@@ -73,6 +77,7 @@ static enum boot_exit fork_core(struct keeper *keeper)
     }
     if (keeper->core == 0) {
         follow_parent(parent, &keeper->signals);
+        notify_close(&keeper->notify);
         gguf_source_close(&keeper->boot->source);
         core_run(keeper->boot);
     }
@@ -88,6 +93,7 @@ static void fork_worker(struct keeper *keeper)
     keeper->worker = fork();
     if (keeper->worker == 0) {
         follow_parent(parent, &keeper->signals);
+        notify_close(&keeper->notify);
         worker_run(keeper->boot, epoch);
     }
     if (keeper->worker < 0) {
@@ -182,7 +188,8 @@ static void act_on_time(struct keeper *keeper, bool stop_now)
 
 static enum boot_exit watch(struct keeper *keeper)
 {
-    static const struct timespec wait = {.tv_sec = WAIT_S};
+    static const struct timespec wait = {.tv_sec = WAIT_S}, tick = {.tv_nsec = TICK_NS};
+    const struct timespec *tick_or_none = notify_is_wanted(&keeper->notify) ? &tick : NULL;
     const struct control *control = keeper->boot->shared.control;
     enum boot_exit exit_status = BOOT_EXIT_OK;
     while (!reap(keeper, &exit_status)) {
@@ -190,12 +197,13 @@ static enum boot_exit watch(struct keeper *keeper)
         bool misses_worker =
             keeper->worker < 0 && atomic_load(&control->phase) == CONTROL_SERVING;
         int number = sigtimedwait(&keeper->signals, NULL,
-                                  stop_now || misses_worker ? &wait : NULL);
+                                  stop_now || misses_worker ? &wait : tick_or_none);
         if (number == SIGTERM || number == SIGINT) {
             pass_stop(keeper);
-        } else if (number < 0 && errno == EAGAIN) {
+        } else if (number < 0 && errno == EAGAIN && (stop_now || misses_worker)) {
             act_on_time(keeper, stop_now);
         }
+        notify_tick(&keeper->notify, control);
     }
     end_child(keeper->worker);
     return exit_status;
@@ -218,6 +226,7 @@ static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load
     enum boot_exit exit_status = boot_load_begin(keeper->boot, load);
     while (exit_status == BOOT_EXIT_OK && !boot_load_is_done(load) && !end_is_wanted(keeper)) {
         exit_status = boot_load_next(load, permille);
+        notify_loading(&keeper->notify, *permille);
     }
     return exit_status;
 }
@@ -251,6 +260,8 @@ enum boot_exit keeper_run(struct boot *boot)
         return exit_status;
     }
     log_role("keeper");
+    seal_privileges();
+    notify_open(&keeper.notify);
     block_signals(&keeper);
     exit_status = fork_core(&keeper);
     listen_forget(boot);

@@ -253,6 +253,7 @@ void loop_health(const struct loop *loop, const struct loop_orders *orders, stru
     const char *reason = degraded_reason(loop);
     *health = (struct health){
         .state = HEALTH_READY,
+        .moves = reason == NULL && !orders->engine_failed,
         .progress_permille = orders->load_permille,
         .last_step_age_us = loop->now_us - loop->step_done_us,
         .last_completion_age_us = loop->now_us - loop->call_done_us,

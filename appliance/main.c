@@ -116,11 +116,13 @@ static enum boot_exit run(struct boot *boot, enum mode mode)
     return mode == MODE_SELFTEST ? post_run(boot) : keeper_run(boot);
 }
 
-/* A descriptor of ours that became 0, 1 or 2 would be written to by the log. "/" is there even in
- * an empty chroot, and refuses both reading and writing. */
+/* What was inherited by mistake is not ours, and would take the places of connections. A
+ * descriptor of ours that became 0, 1 or 2 would be written to by the log. "/" is there even in an
+ * empty chroot, and refuses both reading and writing. */
 static void hold_standard_descriptors(void)
 {
     int handle = 0;
+    close_range(STDERR_FILENO + 1, ~0u, 0);
     do {
         handle = open("/", O_PATH | O_DIRECTORY);
     } while (handle >= 0 && handle <= STDERR_FILENO);

@@ -47,13 +47,18 @@ static void add_age_ms(struct text *page, const char *name, uint64_t age_us)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-static void add_health_state(struct text *page, const struct health *health)
+const char *health_name(enum health_state state)
 {
     static const char *const names[] = {
-        [HEALTH_READY] = "ready", [HEALTH_STARTING] = "starting", [HEALTH_DRAINING] = "draining",
+        [HEALTH_STARTING] = "starting", [HEALTH_READY] = "ready", [HEALTH_DRAINING] = "draining",
         [HEALTH_DEGRADED] = "degraded", [HEALTH_FAILED] = "failed"};
-    ASSERT(health->state <= HEALTH_FAILED);
-    text_add(page, names[health->state]);
+    ASSERT(state <= HEALTH_FAILED);
+    return names[state];
+}
+
+static void add_health_state(struct text *page, const struct health *health)
+{
+    text_add(page, health_name(health->state));
     if (health->reason == NULL) {
         return;
     }
@@ -236,6 +241,7 @@ static void show_kv(struct text *page, const struct textport_view *view, uint64_
     add_pair(page, "out_steps", kv->counters.out_moves);
     add_pair(page, "in_blocks", kv->counters.in_blocks);
     add_pair(page, "in_steps", kv->counters.in_moves);
+    add_pair(page, "copied_blocks", kv->counters.copied_blocks);
     add_pair(page, "dropped_blocks", kv->counters.dropped_blocks);
     add_pair(page, "calls_with_blocks", calls);
     add_pair(page, "largest_call_blocks", largest);

@@ -31,12 +31,15 @@
 #define TEXTPORT_ACCEPTS_PER_PASS_MAX 8
 
 enum health_state {
-    HEALTH_READY, HEALTH_STARTING, HEALTH_DRAINING, HEALTH_DEGRADED, HEALTH_FAILED
+    HEALTH_STARTING, HEALTH_READY, HEALTH_DRAINING, HEALTH_DEGRADED, HEALTH_FAILED
 };
+/* The word that `health` begins with. */
+const char *health_name(enum health_state state);
 
 struct health {
     enum health_state state;
     const char *reason;             /* "engine silent"; NULL: none */
+    bool moves;                     /* the engine does, or has nothing to do */
     uint32_t progress_permille;     /* of loading; shown while STARTING and below 1000 */
     uint64_t last_step_age_us, last_completion_age_us, heartbeat_age_us;    /* UINT64_MAX: never */
     uint64_t uptime_us;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
-#include "appliance/heap.h"
 #include "appliance/log.h"
+#include "appliance/seal.h"
 
 #define IDLE_MS 100
 
@@ -45,11 +45,10 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
     /* A step that was submitted to this epoch before we looked cannot exist: the core submits only
      * after worker_ready says this epoch. */
     struct kernels *kernels = start_engine(boot);
-    enum boot_exit locked = boot_lock_memory(boot);
-    if (locked != BOOT_EXIT_OK) {
-        _exit(locked);
+    enum boot_exit sealed = seal_process(SEAL_WORKER, boot, -1);
+    if (sealed != BOOT_EXIT_OK) {
+        _exit(sealed);
     }
-    heap_seal();
     atomic_store(&control->worker_ready, epoch);
     control_ring(boot->shared.engine_bell);
     for (;;) {

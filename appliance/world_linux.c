@@ -2,7 +2,7 @@
 /*
  * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
  * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt,
- * getrandom, clock_gettime, futex, and read of the bells are called.
+ * getrandom, clock_gettime, futex, and read of the bells are called; seal.c holds it to that.
  * Owner: the core's one thread.
  */
 #include "appliance/world_linux.h"

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the moves of a step: KV blocks copied between the device's array and the host's before any
- * row runs.
+ * What: the moves of a step: KV blocks copied between the device's array and the host's, and within
+ * the device's, before any row runs; the passes are those of step.h.
  *
- *   pass 1   off the device       (a block that one move leaves may be filled by another)
- *   pass 2   onto the device
+ * Between the tiers each thread takes a share of each pass (of the list as a whole it would be idle
+ * in one of them: the core writes all that leave before all that come); in it, moves whose blocks
+ * lie side by side on both tiers are one copy. Within the device each thread takes a share of every
+ * block and keeps the order of the list, so no share waits for another. Nobody begins a pass before
+ * everybody has ended the one before.
  *
- * Each thread takes a share of each pass (of the list as a whole it would be idle in one of them:
- * the core writes all that leave before all that come); in it, moves whose blocks lie side by side
- * on both tiers are one copy. Nobody begins a pass before everybody has ended the one before.
- *
- * Invariants: a copy never crosses from one array into the other; within a pass no block is read
- * and written, so the shares may run in any order.
- * Bounds: RUN_BYTES_MAX between two signs of life.
+ * Invariants: a copy never crosses from one array into the other; between the tiers no block of a
+ * pass is read and written, so its shares may run in any order.
+ * Bounds: RUN_BYTES_MAX, or a block, between two signs of life.
  */
 #include <string.h>
 
 #include "kernels/engine.h"
 
 #define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
+#define LINE_FLOATS   16u                   /* of a cache line: no two threads write one */
 
 static bool is_host(const struct kernels *k, uint32_t block)
 {
@@ -32,14 +32,15 @@ static float *block_at(const struct kernels *k, uint32_t block)
                              : k->kv + block * k->kv_block_floats;
 }
 
-static bool is_of_pass(const struct kernels *k, const struct step_move *move, bool is_out)
+static bool is_of_pass(const struct kernels *k, const struct step_move *move, enum step_pass pass)
 {
-    ASSERT(is_host(k, move->from) != is_host(k, move->to));
-    return is_host(k, move->to) == is_out;
+    ASSERT(!is_host(k, move->from) || !is_host(k, move->to));
+    return step_move_pass(move, k->settings.kv_blocks) == pass;
 }
 
 /* How many of the moves from `first` on are one copy; all of the same pass. */
-static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end, bool is_out)
+static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end,
+                           enum step_pass pass)
 {
     const struct step_move *moves = step_moves(k->step);
     uint64_t block_bytes = k->kv_block_floats * sizeof(float);
@@ -47,7 +48,7 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
     while (first + count < end && (count + 1) * block_bytes <= RUN_BYTES_MAX &&
            moves[first + count].from == moves[first].from + count &&
            moves[first + count].to == moves[first].to + count &&
-           is_of_pass(k, &moves[first + count], is_out)) {
+           is_of_pass(k, &moves[first + count], pass)) {
         count++;
     }
     return count;
@@ -67,38 +68,57 @@ static void copy_run(const struct kernels *k, struct step_move first, uint32_t c
     }
 }
 
-static uint32_t count_of_pass(const struct kernels *k, bool is_out)
+static uint32_t count_of_pass(const struct kernels *k, enum step_pass pass)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
-        count += is_of_pass(k, &step_moves(k->step)[i], is_out);
+        count += is_of_pass(k, &step_moves(k->step)[i], pass);
     }
     return count;
 }
 
-static void run_pass(struct kernels *k, uint32_t thread, bool is_out)
+/* Signs of life are the first thread's. */
+static void beat(struct kernels *k, uint32_t thread)
+{
+    if (thread == 0) {
+        *k->heartbeat += 1;
+    }
+}
+
+static void run_between(struct kernels *k, uint32_t thread, enum step_pass pass)
 {
     const struct step_move *moves = step_moves(k->step);
     struct kernels_share share =
-        kernels_share(count_of_pass(k, is_out), thread, k->threads.crew);
+        kernels_share(count_of_pass(k, pass), thread, k->threads.crew);
     uint32_t at = 0;                /* moves of this pass before moves[i] */
     for (uint32_t i = 0; at < share.end;) {
-        if (at < share.first || !is_of_pass(k, &moves[i], is_out)) {
-            at += is_of_pass(k, &moves[i], is_out);
+        if (at < share.first || !is_of_pass(k, &moves[i], pass)) {
+            at += is_of_pass(k, &moves[i], pass);
             i++;
             continue;
         }
-        uint32_t count = run_length(k, i, i + (share.end - at), is_out);
+        uint32_t count = run_length(k, i, i + (share.end - at), pass);
         copy_run(k, moves[i], count);
         at += count;
         i += count;
-        if (thread == 0) {
-            *k->heartbeat += 1;
-        }
+        beat(k, thread);
     }
-    kernels_threads_wait(&k->threads);
-    if (thread == 0) {
-        *k->heartbeat += 1;
+}
+
+/* Through the caches: the rows read it next. */
+static void run_within(struct kernels *k, uint32_t thread)
+{
+    uint32_t lines = (uint32_t)(k->kv_block_floats / LINE_FLOATS);
+    struct kernels_share share = kernels_share(lines, thread, k->threads.crew);
+    uint64_t first = (uint64_t)share.first * LINE_FLOATS;
+    uint64_t count = (uint64_t)(share.end - share.first) * LINE_FLOATS;
+    for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
+        const struct step_move *move = &step_moves(k->step)[i];
+        if (is_of_pass(k, move, STEP_PASS_WITHIN)) {
+            memcpy(block_at(k, move->to) + first, block_at(k, move->from) + first,
+                   count * sizeof(float));
+            beat(k, thread);
+        }
     }
 }
 
@@ -107,6 +127,13 @@ void kernels_moves(struct kernels *kernels, uint32_t thread)
     if (step_header(kernels->step)->moves_count == 0) {
         return;
     }
-    run_pass(kernels, thread, true);
-    run_pass(kernels, thread, false);
+    for (uint32_t pass = 0; pass < STEP_PASSES; pass++) {
+        if (pass == STEP_PASS_WITHIN) {
+            run_within(kernels, thread);
+        } else {
+            run_between(kernels, thread, (enum step_pass)pass);
+        }
+        kernels_threads_wait(&kernels->threads);
+        beat(kernels, thread);
+    }
 }

@@ -90,6 +90,7 @@ static void *thread_main(void *argument)
     const struct birth *birth = argument;
     struct kernels_threads *threads = birth->threads;
     uint32_t thread = birth->thread;
+    atomic_fetch_add(&threads->born, 1);
     for (uint32_t seen = 0;; seen++) {
         gate_wait(&threads->start, seen, threads->spins);
         if (threads->stopping) {
@@ -179,6 +180,9 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
         threads->count += error == 0 ? 1 : 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    while (atomic_load(&threads->born) + 1 != threads->count) {
+        sched_yield();
+    }
     if (error != 0) {
         kernels_threads_stop(threads);
         return STATUS_CONFIG_ENGINE;

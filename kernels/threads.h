@@ -36,6 +36,7 @@ struct kernels_threads {
     uint32_t spins;
     void (*work)(void *context, uint32_t thread);
     void *context;
+    _Atomic uint32_t born;          /* threads that are past what the C library does first */
     struct kernels_gate start;      /* a run begins, or the end of all */
     struct kernels_gate barrier;
     _Alignas(ARENA_ALIGN_BYTES) _Atomic uint32_t arrived;
@@ -44,8 +45,9 @@ struct kernels_threads {
 };
 
 void kernels_threads_plan(struct plan *plan, uint32_t count);
-/* BOOT_ONLY. Starts count - 1 threads, all signals blocked, stacks from the arena. CONFIG_ENGINE:
- * the system refused one; those already started are ended. */
+/* BOOT_ONLY. Starts count - 1 threads, all signals blocked, stacks from the arena, and waits until
+ * each needs nothing more of the system than to wait and to wake. CONFIG_ENGINE: it refused one;
+ * those already started are ended. */
 MUST_CHECK enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count,
                                             void (*work)(void *context, uint32_t thread),
                                             void *context, struct arena *arena);

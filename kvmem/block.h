@@ -25,23 +25,26 @@ enum kvmem_state {
     KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_PINNED, KVMEM_LEAVING,
 };
 
-#define KVMEM_BLOCK_TOKENS_MAX UINT16_MAX
+#define KVMEM_BLOCK_TOKENS_MAX 4095u
 
 struct kvmem_block {
     uint64_t identity;              /* of the content */
     uint64_t before;                /* identity of the content before it; at index 0 the salt */
     uint64_t used_us;               /* when a call gave it up last */
-    enum kvmem_state state : 8;
-    enum kvmem_rank rank : 8;
-    uint32_t fill : 16;             /* tokens of the name; 0: no name */
+    enum kvmem_state state : 4;
+    enum kvmem_rank rank : 4;
+    uint32_t fill : 12;             /* tokens of the name; 0: no name */
+    uint32_t begun : 12;            /* PRIVATE: tokens of the name that it had when its call took
+                                       it over; it still begins with these */
     uint32_t index;                 /* of the block in its call */
     uint32_t references;            /* entries of tables */
     uint32_t hash;                  /* of the name */
     uint32_t chain_next;            /* in the hash table */
     uint32_t after;                 /* where a claim looks first for what follows; any number: what
-                                       lies there counts only when its whole name is right */
+                                       lies there counts only when its whole name is right, and for
+                                       a loan as far as it is */
     uint32_t next, prev;            /* in a list of the tier */
-    uint32_t move;                  /* index of the move that fills it, or KVMEM_BLOCK_NONE */
+    uint32_t move;                  /* number of the move that fills it, or KVMEM_BLOCK_NONE */
     uint32_t seen;                  /* private: references that kvmem_check() has found */
 };
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
@@ -82,6 +85,8 @@ struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32
 /* The name with the next `count` of its tokens. */
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count);
 uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name);
+/* Of how many tokens of this name has the block the KV, at its beginning? */
+uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
 /* Has the block this name? Any number may be asked about. */
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
 /* The block of the tier that holds this content, or KVMEM_BLOCK_NONE. */
@@ -111,9 +116,23 @@ void kvmem_tier_evict(struct kvmem *kv, uint32_t block);
 /* A device block without content, in no list. There is one: kvmem_available() > 0. */
 uint32_t kvmem_tier_take(struct kvmem *kv);
 
+/* loan.c: the beginning of a block that is another's. */
+/* What a claim that ends here finds of its next `count` tokens; returns positions. */
+uint32_t kvmem_loan_find(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t count);
+/* The call, if it has a loan, gets it in this block of its own. */
+void kvmem_loan_use(struct kvmem *kv, uint32_t call, uint32_t to);
+/* The call will not use its loan, if it has one. Returns the positions that it does not have. */
+uint32_t kvmem_loan_return(struct kvmem *kv, uint32_t call);
+
 /* move.c: the moves of the step. */
+/* Between the tiers. */
 void kvmem_move_add(struct kvmem *kv, uint32_t from, uint32_t to);
+/* On the device. There is room for it: copies_count < settings.calls. */
+void kvmem_move_copy(struct kvmem *kv, uint32_t from, uint32_t to);
+/* The move of this number (block.move). */
+const struct step_move *kvmem_move_at(const struct kvmem *kv, uint32_t number);
 /* The move that fills this block is not needed: its block's content is gone. */
 void kvmem_move_cancel(struct kvmem *kv, uint32_t to);
-/* Content on the device that a move of this step is to bring from the host stays there. */
-void kvmem_move_undo_in(struct kvmem *kv, uint32_t block);
+/* Content on the device that is not there yet: what is to come from the host stays there, what is
+ * to be copied is forgotten. */
+void kvmem_move_undo(struct kvmem *kv, uint32_t block);

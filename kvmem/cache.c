@@ -3,8 +3,9 @@
  * What: what calls find and what they leave behind: claim, settle, keep.
  *
  *   claim    block by block from the beginning: the device's copy, else the host's; behind the last
- *            full block the longest partial one that the call's tokens continue. What followed a
- *            block last time is looked at first: whoever claims the same again needs no hash
+ *            full block the longest partial one that the call's tokens continue, or else the
+ *            beginning of another (loan.c). What followed a block last time is looked at first:
+ *            whoever claims the same again needs no hash
  *   settle   a block that has become full gets its name, or gives way to an equal one
  *   keep     settle, name the partial block at the end, and let go of the blocks, last one first
  *
@@ -77,6 +78,7 @@ static void take(struct kvmem *kv, uint32_t call, uint32_t block)
         kvmem_tier_share(kv, block);
     } else {
         kvmem_tier_uncache(kv, block);
+        taken->begun = taken->fill;
         kvmem_name_clear(kv, block);
         taken->state = KVMEM_PRIVATE;
         taken->references = 1;
@@ -135,7 +137,11 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
         take(kv, call, block);
         positions += block_tokens;
     }
-    positions += claim_partial(kv, call, tokens + positions, count - positions);
+    uint32_t behind = claim_partial(kv, call, tokens + positions, count - positions);
+    if (behind == 0) {
+        behind = kvmem_loan_find(kv, call, tokens + positions, count - positions);
+    }
+    positions += behind;
     if (positions == 0 && record->kept_positions > 0 && is_begin_gone(kv, call, tokens, count)) {
         record->kept_positions = 0;     /* or it would claim in vain in every plan */
     }
@@ -204,6 +210,7 @@ static void name_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens
         kvmem_tier_release(kv, equal);
     }
     name_block(kv, block, &name);
+    remember_after(kv, call, index, block);
 }
 
 /* What is left of the record of a call that gives up these positions: where they end. Ends are
@@ -255,6 +262,7 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
         kvmem_forget(kv, call);
         return;
     }
+    positions -= kvmem_loan_return(kv, call);
     kvmem_settle(kv, call, tokens, positions);
     name_partial(kv, call, tokens, positions);
     const struct kvmem_call end = end_of(kv, call, positions);

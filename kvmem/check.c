@@ -14,8 +14,9 @@ static void check_block(const struct kvmem *kv, uint32_t index)
     bool is_host = kvmem_is_host(kv, index);
     bool is_full = block->fill == kv->settings.block_tokens;
     ASSERT(block->fill <= kv->settings.block_tokens);
-    ASSERT(block->move == KVMEM_BLOCK_NONE || block->move < kv->moves_count);
-    ASSERT(block->move == KVMEM_BLOCK_NONE || kv->moves[block->move].to == index);
+    ASSERT(block->move == KVMEM_BLOCK_NONE || block->move < kv->moves_count ||
+           block->move - kv->moves_max < kv->copies_count);
+    ASSERT(block->move == KVMEM_BLOCK_NONE || kvmem_move_at(kv, block->move)->to == index);
     switch (block->state) {
     case KVMEM_FREE:
         ASSERT(block->fill == 0 && block->references == 0);
@@ -119,6 +120,8 @@ static void check_call(const struct kvmem *kv, uint32_t call)
             ASSERT(record->claimed && !is_behind);
             ASSERT(block->index == i && block->before == before);
             before = block->identity;
+        } else if (block->begun > 0) {
+            ASSERT(block->index == i && block->before == before);
         }
         is_behind = is_behind || block->fill < kv->settings.block_tokens;
     }
@@ -139,10 +142,23 @@ static void check_moves(const struct kvmem *kv)
         ASSERT(!kvmem_is_host(kv, move->from) ||
                kv->blocks[move->from].state == KVMEM_LEAVING);
     }
+    ASSERT(kv->copies_count <= kv->settings.calls);
+    for (uint32_t i = 0; i < kv->copies_count; i++) {
+        ASSERT(kv->copies[i].from != kv->copies[i].to);
+        ASSERT(step_move_pass(&kv->copies[i], kv->device.count) == STEP_PASS_WITHIN);
+    }
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         leaving += kv->blocks[i].state == KVMEM_LEAVING;
     }
     ASSERT(leaving == sources);
+}
+
+static void check_loan(const struct kvmem *kv)
+{
+    const struct kvmem_loan *loan = &kv->loan;
+    ASSERT(loan->positions < kv->settings.block_tokens);
+    ASSERT(loan->positions == 0 || loan->from < kv->device.count);
+    ASSERT(loan->positions == 0 || kv->calls[loan->call].count > 0);
 }
 
 void kvmem_check(const struct kvmem *kv)
@@ -153,6 +169,7 @@ void kvmem_check(const struct kvmem *kv)
     check_tier(kv, &kv->host);
     check_hash(kv);
     check_moves(kv);
+    check_loan(kv);
     for (uint32_t call = 0; call < kv->settings.calls; call++) {
         check_call(kv, call);
     }

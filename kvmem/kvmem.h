@@ -24,12 +24,13 @@
  * counts only when its own tokens and the identity of its predecessor are equal. The salt
  * keeps trust domains apart. A block that is not full when its call gives it up is kept too, and
  * whoever continues exactly its tokens takes it over whole. A shared block is never written: the
- * position that a call computes next always lies in a block of its own.
+ * position that a call computes next always lies in a block of its own. Where a call parts from a
+ * block in the middle, it gets one of its own, with a copy of what they have in common (loan.c).
  *
  * Invariants (kvmem_check): each block is in exactly one state and named accordingly; references
  * equal the tables that hold it; a host block is in no table but pinned by a claim; no block is the
  * target of two moves of one step, and no host block source and target. Nothing that was computed
- * in a step counts before that step is settled.
+ * in a step counts before that step is settled, and what is on loan is copied by the next step.
  * Cost: claim O(blocks found + block_tokens * blocks compared), everything else O(blocks touched).
  */
 #include <stdbool.h>
@@ -70,6 +71,7 @@ struct kvmem_counters {             /* since boot */
     uint64_t asked_tokens;          /* positions that claims asked for */
     uint64_t out_blocks, in_blocks; /* moved device -> host, host -> device */
     uint64_t out_moves, in_moves;   /* steps with at least one such move: bulk transfers */
+    uint64_t copied_blocks;         /* device -> device: for beginnings of blocks */
     uint64_t dropped_blocks;        /* contents lost for want of room or time */
 };
 
@@ -92,6 +94,12 @@ struct kvmem {
     uint64_t *hash_keys;            /* [KVMEM_NAME_KEYS + settings.block_tokens] */
     struct step_move *moves;        /* [moves_max]: of the step that is being planned or runs */
     uint32_t moves_count, moves_max;
+    struct step_move *copies;       /* [settings.calls]: of the same step, within the device */
+    uint32_t copies_count;
+    struct kvmem_loan {             /* of a claim that nobody has reserved for yet */
+        uint32_t call, from;
+        uint32_t positions;         /* that block `from` begins with; 0: nothing is on loan */
+    } loan;
     bool bound;                     /* the moves are in a step's record: they cannot be undone */
     uint64_t next_identity;
     uint64_t now_us;                /* the newest time that was told */
@@ -139,8 +147,10 @@ uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call);
  * salt, and returns how many positions that is: always fewer than `count`, so that the last one is
  * computed and gives logits. What lies on the device is the call's from now on; what lies on the
  * host is pinned until reserve moves it, or keep or drop let it go. The claim ends before a host
- * block that another call has pinned, and before one that this step only fills. Every call claims
- * before its first reserve: that is where its salt comes from. */
+ * block that another call has pinned, and before one that this step only fills. It may end within a
+ * block, whose beginning is then on loan: the call's reserve, keep or drop has to come before
+ * another call's reserve, and before the step. Every call claims before its first reserve: that is
+ * where its salt comes from. */
 uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint32_t *tokens,
                      uint32_t count);
 /* Would a call without blocks still find these `positions` of its tokens, which it has given up

@@ -3,18 +3,23 @@
  * What: the moves of the step that is being planned: which KV block is copied where before its rows
  * run. A content's name is moved at once, its bytes travel with the step.
  *
- *   out   device -> host    the device block is handed out again in the same plan: copied first
- *   in    host -> device    the host block is LEAVING, nobody's, until kvmem_moved()
+ *   out      device -> host      the device block is handed out again in the same plan: read first
+ *   within   device -> device    a call's own copy of what it has on loan (loan.c): read next
+ *   in       host -> device      the host block is LEAVING, nobody's, until kvmem_moved()
  *
  * Until the step is bound the plan may change its mind:
  *
  *   the content is dropped            the move is void; it goes when its target is handed out
  *   evict what is to come in          stays on the host, no move
+ *   evict what is to be copied        is forgotten, no move
  *   claim what is to go out           refused: its block has been handed out
  *
- * Invariants: a block is the target of one move at most (block.move), a device block the source of
- * one at most, a LEAVING host block the source of exactly one and the target of none.
- * Bounds: O(1); kvmem_moved() O(moves). Two moves for each device block at most, so no list fills.
+ * Invariants: a block is the target of one move at most (block.move), a device block goes to the
+ * host once at most, a LEAVING host block is the source of exactly one move and the target of none.
+ * Moves have numbers: those between the tiers from 0 on, copies from moves_max on. Copies keep
+ * their order: one that is taken back stays listed, and its target does not know it any more.
+ * Bounds: O(1); kvmem_moved() O(moves). Each device block leaves once and is filled once at most,
+ * so neither the list of moves nor the step's record fills; of copies there are settings.calls.
  */
 #include <string.h>
 
@@ -31,13 +36,33 @@ void kvmem_move_add(struct kvmem *kv, uint32_t from, uint32_t to)
     kv->moves[kv->moves_count++] = (struct step_move){.from = from, .to = to};
 }
 
-/* Takes the move that fills `to` off the list; returns where it was to come from. */
+void kvmem_move_copy(struct kvmem *kv, uint32_t from, uint32_t to)
+{
+    ASSERT(!kv->bound);
+    ASSERT(kv->copies_count < kv->settings.calls);
+    ASSERT(!kvmem_is_host(kv, from) && !kvmem_is_host(kv, to) && from != to);
+    ASSERT(kv->blocks[to].move == KVMEM_BLOCK_NONE);
+    kv->blocks[to].move = kv->moves_max + kv->copies_count;
+    kv->copies[kv->copies_count++] = (struct step_move){.from = from, .to = to};
+}
+
+const struct step_move *kvmem_move_at(const struct kvmem *kv, uint32_t number)
+{
+    return number < kv->moves_max ? &kv->moves[number] : &kv->copies[number - kv->moves_max];
+}
+
+/* The move that fills `to` will not be made; returns where it was to come from. */
 static uint32_t take_off(struct kvmem *kv, uint32_t to)
 {
     uint32_t index = kv->blocks[to].move;
+    uint32_t from = kvmem_move_at(kv, index)->from;
     ASSERT(!kv->bound);
-    ASSERT(index < kv->moves_count && kv->moves[index].to == to);
-    uint32_t from = kv->moves[index].from;
+    ASSERT(kvmem_move_at(kv, index)->to == to);
+    if (index >= kv->moves_max) {
+        kv->blocks[to].move = KVMEM_BLOCK_NONE;
+        return from;
+    }
+    ASSERT(index < kv->moves_count);
     struct step_move last = kv->moves[--kv->moves_count];
     kv->moves[index] = last;
     kv->blocks[last.to].move = index;
@@ -55,40 +80,44 @@ void kvmem_move_cancel(struct kvmem *kv, uint32_t to)
     }
 }
 
-void kvmem_move_undo_in(struct kvmem *kv, uint32_t block)
+void kvmem_move_undo(struct kvmem *kv, uint32_t block)
 {
     uint32_t from = take_off(kv, block);
+    if (!kvmem_is_host(kv, from)) {
+        kvmem_name_clear(kv, block);
+        kv->counters.dropped_blocks++;
+        return;
+    }
     ASSERT(kv->blocks[from].state == KVMEM_LEAVING);
     kvmem_name_pass(kv, block, from);
     kvmem_tier_cache(kv, from);
 }
 
-/* Void: nobody wants the content any more. */
-static bool is_void(const struct kvmem *kv, const struct step_move *move)
+/* Void: nobody wants the content any more, or its target is filled otherwise. */
+static bool is_void(const struct kvmem *kv, uint32_t number)
 {
-    return kv->blocks[move->to].state == KVMEM_FREE;
+    const struct kvmem_block *target = &kv->blocks[kvmem_move_at(kv, number)->to];
+    return target->move != number || target->state == KVMEM_FREE;
 }
 
-/* Those off the device first: they have to be done before the others. */
-static void write_moves(const struct kvmem *kv, const struct step *step)
+/* The moves from number `first` on that belong to this pass go to the end of the step's list. */
+static void write_moves(const struct kvmem *kv, const struct step *step, enum step_pass pass,
+                        uint32_t first, uint32_t count)
 {
-    uint32_t count = 0;
-    ASSERT(kv->moves_count <= step->layout.moves_max);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < kv->moves_count; i++) {
-            bool is_out = kvmem_is_host(kv, kv->moves[i].to);
-            if (is_out == (pass == 0) && !is_void(kv, &kv->moves[i])) {
-                step_moves(step)[count++] = kv->moves[i];
-            }
+    struct step_header *header = step_header(step);
+    for (uint32_t number = first; number < first + count; number++) {
+        const struct step_move *move = kvmem_move_at(kv, number);
+        if (step_move_pass(move, kv->device.count) == pass && !is_void(kv, number)) {
+            ASSERT(header->moves_count < step->layout.moves_max);
+            step_moves(step)[header->moves_count++] = *move;
         }
     }
-    step_header(step)->moves_count = count;
 }
 
 void kvmem_bind(struct kvmem *kv, const struct step *step)
 {
     uint32_t rows_count = step_header(step)->rows_count;
-    ASSERT(!kv->bound);
+    ASSERT(!kv->bound && kv->loan.positions == 0);
     ASSERT(rows_count <= step->layout.rows_max);
     ASSERT(kv->settings.blocks_per_call <= step->layout.blocks_per_call);
     for (uint32_t i = 0; i < rows_count; i++) {
@@ -103,7 +132,10 @@ void kvmem_bind(struct kvmem *kv, const struct step *step)
         memcpy(step_blocks(step, i), kvmem_table_of(kv, row->call),
                row->blocks_count * sizeof(uint32_t));
     }
-    write_moves(kv, step);
+    step_header(step)->moves_count = 0;
+    write_moves(kv, step, STEP_PASS_OUT, 0, kv->moves_count);
+    write_moves(kv, step, STEP_PASS_WITHIN, kv->moves_max, kv->copies_count);
+    write_moves(kv, step, STEP_PASS_IN, 0, kv->moves_count);
     kv->bound = true;
 }
 
@@ -122,10 +154,18 @@ void kvmem_moved(struct kvmem *kv)
             kvmem_tier_release(kv, move->from);
         }
     }
+    for (uint32_t i = 0; i < kv->copies_count; i++) {
+        struct kvmem_block *target = &kv->blocks[kv->copies[i].to];
+        if (target->move == kv->moves_max + i) {
+            target->move = KVMEM_BLOCK_NONE;
+            kv->counters.copied_blocks++;
+        }
+    }
     kv->counters.out_blocks += out;
     kv->counters.in_blocks += in;
     kv->counters.out_moves += out > 0;
     kv->counters.in_moves += in > 0;
     kv->moves_count = 0;
+    kv->copies_count = 0;
     kv->bound = false;
 }

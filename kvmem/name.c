@@ -81,6 +81,21 @@ uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
     return (uint32_t)(name->sum >> 32);
 }
 
+uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)
+{
+    const struct kvmem_block *other = &kv->blocks[block];
+    uint32_t known = other->state == KVMEM_PRIVATE ? other->begun : other->fill;
+    uint32_t common = 0;
+    if (other->before != name->before || other->index != name->index) {
+        return 0;
+    }
+    while (common < known && common < name->fill &&
+           tokens_of(kv, block)[common] == name->tokens[common]) {
+        common++;
+    }
+    return common;
+}
+
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)
 {
     if (block >= kv->blocks_count) {

@@ -48,6 +48,7 @@ void kvmem_plan(struct plan *plan, const struct kvmem_settings *settings)
              sizeof(uint64_t));
     plan_add(plan, TIER_CORE, "kv moves", kvmem_moves_max(settings->device_blocks),
              sizeof(struct step_move));
+    plan_add(plan, TIER_CORE, "kv copies", settings->calls, sizeof(struct step_move));
     plan_add(plan, TIER_CORE, "kv calls", settings->calls, sizeof(struct kvmem_call));
     plan_add(plan, TIER_CORE, "kv block tables", settings->calls,
              (uint64_t)settings->blocks_per_call * sizeof(uint32_t));
@@ -67,6 +68,8 @@ static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first
 static void reset(struct kvmem *kv)
 {
     kv->moves_count = 0;
+    kv->copies_count = 0;
+    kv->loan = (struct kvmem_loan){0};
     kv->bound = false;
     for (uint32_t i = 0; i <= kv->hash_mask; i++) {
         kv->hash[i] = KVMEM_BLOCK_NONE;
@@ -101,6 +104,7 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
                                 sizeof(uint64_t)),
         .moves = arena_take(arena, moves_max, sizeof(struct step_move)),
         .moves_max = moves_max,
+        .copies = arena_take(arena, settings->calls, sizeof(struct step_move)),
         .calls = arena_take(arena, settings->calls, sizeof(struct kvmem_call)),
         .table = arena_take(arena, settings->calls,
                             (uint64_t)settings->blocks_per_call * sizeof(uint32_t)),
@@ -150,6 +154,16 @@ uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions
     return kv->calls[call].pins + (needed > held ? needed - held : 0);
 }
 
+/* A device block that is one call's alone, whatever it holds. */
+static uint32_t take_private(struct kvmem *kv)
+{
+    uint32_t block = kvmem_tier_take(kv);
+    kv->blocks[block].state = KVMEM_PRIVATE;
+    kv->blocks[block].references = 1;
+    kv->blocks[block].begun = 0;
+    return block;
+}
+
 /* The pinned block's content goes to the device; the call's table names that block from now on. */
 static void bring_in(struct kvmem *kv, uint32_t *entry)
 {
@@ -166,13 +180,13 @@ static void bring_in(struct kvmem *kv, uint32_t *entry)
         *entry = copy;
         return;
     }
-    uint32_t to = kvmem_tier_take(kv);
+    uint32_t to = take_private(kv);
     kvmem_name_pass(kv, from, to);
-    if (!is_full) {
+    if (is_full) {
+        kv->blocks[to].state = KVMEM_SHARED;
+    } else {
         kvmem_name_clear(kv, to);       /* the call goes on writing in it */
     }
-    kv->blocks[to].state = is_full ? KVMEM_SHARED : KVMEM_PRIVATE;
-    kv->blocks[to].references = 1;
     source->state = KVMEM_LEAVING;
     kvmem_move_add(kv, from, to);
     *entry = to;
@@ -195,11 +209,10 @@ void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t positions)
         }
     }
     while (record->count < needed) {
-        uint32_t block = kvmem_tier_take(kv);
-        kv->blocks[block].state = KVMEM_PRIVATE;
-        kv->blocks[block].references = 1;
-        table[record->count++] = block;
+        table[record->count] = take_private(kv);
+        kvmem_loan_use(kv, call, table[record->count++]);
     }
+    ASSERT(kv->loan.positions == 0);        /* neither this call's nor another's */
 }
 
 static void drop_block(struct kvmem *kv, uint32_t block)
@@ -225,6 +238,7 @@ void kvmem_drop(struct kvmem *kv, uint32_t call)
     ASSERT(call < kv->settings.calls);
     struct kvmem_call *record = &kv->calls[call];
     uint32_t *table = kvmem_table_of(kv, call);
+    kvmem_loan_return(kv, call);
     while (record->count > 0) {
         uint32_t index = --record->count;
         drop_block(kv, table[index]);

@@ -163,7 +163,7 @@ void kvmem_tier_evict(struct kvmem *kv, uint32_t block)
     ASSERT(!kvmem_is_host(kv, block));
     kvmem_tier_uncache(kv, block);
     if (evicted->move != KVMEM_BLOCK_NONE) {
-        kvmem_move_undo_in(kv, block);      /* it is not here yet */
+        kvmem_move_undo(kv, block);      /* it is not here yet */
         return;
     }
     uint32_t copy = kvmem_name_find(kv, &name, &kv->host);

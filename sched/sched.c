@@ -88,6 +88,7 @@ static void report_kv(const struct kvmem *kv, struct stats *stats)
     stats->swap_out_blocks = kv->counters.out_blocks;
     stats->swap_in_blocks = kv->counters.in_blocks;
     stats->swap_transfers = kv->counters.out_moves + kv->counters.in_moves;
+    stats->kv_copied_blocks = kv->counters.copied_blocks;
     stats->kv_dropped_blocks = kv->counters.dropped_blocks;
 }
 

@@ -69,8 +69,8 @@ static void consider_prefetch(struct sched_walk *walk, uint32_t call_index)
     struct sched *sched = walk->sched;
     const struct call *call = sched_call(sched, call_index);
     sched_residency_claim(sched, call_index);
-    uint32_t missing = kvmem_missing(sched->kv, call_index, call->kv_tokens);
-    if (missing > 0 && missing <= kvmem_free(sched->kv)) {
+    if (kvmem_call_pins(sched->kv, call_index) > 0 &&
+        kvmem_missing(sched->kv, call_index, call->kv_tokens) <= kvmem_free(sched->kv)) {
         sched_residency_take(sched, call_index, call->kv_tokens, true, walk->now_us);
         sched->stats->prefetched_calls++;
     } else {

@@ -20,6 +20,6 @@
 #define VERIFY(condition) ((void)0)
 #endif
 
-/* Writes "file:line: assertion failed: condition" to descriptor 2 and ends the process by SIGABRT.
+/* Writes "file:line: assertion failed: condition" to descriptor 2 and ends the process by SIGILL.
  * Unit tests replace it (selftest/unit/test.h) so that refusals by assertion are tested too. */
 _Noreturn void assert_failed(const char *condition, const char *file, int line);

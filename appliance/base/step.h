@@ -62,12 +62,25 @@ enum step_haste {
 };
 
 /* One KV block to copy before the rows run. Tiers are told by the block number (kvmem/kvmem.h).
- * All moves off the device are done before all others; otherwise any order, and in bulk. No block
- * is the target of two moves, no host block source and target; a device block may be left by one
- * move and filled by another or by a row. */
+ * No block is the target of two moves, no host block source and target; a device block may be left
+ * by one move and filled by another or by a row. So the passes are done one after the other:
+ *
+ *   out      device -> host      in any order, and in bulk
+ *   within   device -> device    as in the order of the list: what one reads a later one may fill
+ *   in       host -> device      in any order, and in bulk
+ */
 struct step_move {
     uint32_t from, to;
 };
+
+enum step_pass { STEP_PASS_OUT, STEP_PASS_WITHIN, STEP_PASS_IN, STEP_PASSES };
+
+static inline enum step_pass step_move_pass(const struct step_move *move, uint32_t device_blocks)
+{
+    return move->to >= device_blocks     ? STEP_PASS_OUT
+           : move->from >= device_blocks ? STEP_PASS_IN
+                                         : STEP_PASS_WITHIN;
+}
 
 struct step_header {
     uint32_t rows_count;            /* rows_max at most */

@@ -37,7 +37,7 @@ def wait_for(condition, what, limit_s=HANG_S):
 class Appliance:
     """`with Appliance("sched.queues=2") as a:` serves on a.tcp and answers a.text("health")."""
 
-    def __init__(self, *settings, unix=False, wait=True, binary="agentix"):
+    def __init__(self, *settings, unix=False, wait=True, binary="agentix", environment=()):
         self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
         self.unix = os.path.join(self.directory.name, "s") if unix else None
         arguments = [os.path.join(BUILD, binary)]
@@ -47,7 +47,8 @@ class Appliance:
             arguments += ["--set", "net.unix=" + self.unix]
         self.lines = []
         self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True,
-                                        stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+                                        stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                                        env=dict(os.environ, **dict(environment)))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.tcp = self._listening("net.tcp")
@@ -63,12 +64,14 @@ class Appliance:
         pattern = re.compile("listening " + re.escape(key) + r"=(.*):(\d+)$")
 
         def find():
+            ended = self.process.poll() is not None
+            if ended:
+                self.reader.join(1)
             for line in list(self.lines):
                 match = pattern.search(line)
                 if match:
                     return match.group(1).strip("[]"), int(match.group(2))
-            if self.process.poll() is not None:
-                self.reader.join(1)
+            if ended:
                 raise AssertionError("ended: %d\n%s" % (self.process.returncode,
                                                         "\n".join(self.lines)))
             return None

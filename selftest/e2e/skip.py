@@ -14,3 +14,10 @@ def shared(path):
     if not os.path.exists(full):
         raise Skip("no shared test data: " + path)
     return full
+
+
+def inside(pid, entry):
+    """/proc/PID/ENTRY, which the appliance shows to root only, or Skip."""
+    if os.geteuid() != 0:
+        raise Skip("looking into the appliance needs root")
+    return "/proc/%d/%s" % (pid, entry)

@@ -12,7 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, Appliance, run, wait_for
 from protocol import IGNORE_EOS, Client
-from skip import Skip
+from skip import Skip, inside
 
 OFF = ("--set", "net.tcp=", "--set", "text.listen=")
 
@@ -139,7 +139,7 @@ def test_a_model_that_is_cut_and_removed_while_it_serves_costs_nothing():
             os.truncate(path, 100)
             os.unlink(path)
             for pid in [a.process.pid] + list(a.children().values()):
-                assert "model.gguf" not in open("/proc/%d/maps" % pid).read()
+                assert "model.gguf" not in open(inside(pid, "maps")).read()
             worker = a.worker
             os.kill(worker, signal.SIGKILL)
             wait_for(lambda: a.children().get("agentix-worker") not in (None, worker), "a worker")

@@ -14,7 +14,7 @@ import threading
 from appliance import BUILD, HANG_S, NOISE, Appliance, run, wait_for
 from protocol import (FAILED, PING, PROGRAM, PROGRAM_END, Client, Closed, call, cancel, frame,
                       hello)
-from skip import Skip
+from skip import Skip, inside
 
 AGENTIX = os.path.join(BUILD, "agentix")
 OFF = ("--set", "net.tcp=", "--set", "text.listen=")
@@ -50,7 +50,7 @@ def is_alive(pid):
 
 
 def descriptors(pid):
-    return len(os.listdir("/proc/%d/fd" % pid))
+    return len(os.listdir(inside(pid, "fd")))
 
 
 def undisturbed(max_tokens):
@@ -239,7 +239,7 @@ def test_closed_standard_descriptors_are_not_given_to_sockets():
         c.generate(1, PROMPT).check()
         core = child(a.process.pid, "agentix-core")
         for descriptor in (0, 1, 2):
-            target = os.readlink("/proc/%d/fd/%d" % (core, descriptor))
+            target = os.readlink(inside(core, "fd/%d" % descriptor))
             assert target == "/", target
         a.process.send_signal(signal.SIGTERM)
         assert a.process.wait(HANG_S) == 0
@@ -248,8 +248,8 @@ def test_closed_standard_descriptors_are_not_given_to_sockets():
 def test_no_role_keeps_the_model_open():
     with Appliance(NOISE) as a:
         for pid in (a.process.pid, a.core, a.worker):
-            for descriptor in os.listdir("/proc/%d/fd" % pid):
-                assert "gguf" not in os.readlink("/proc/%d/fd/%s" % (pid, descriptor))
+            for descriptor in os.listdir(inside(pid, "fd")):
+                assert "gguf" not in os.readlink(inside(pid, "fd/" + descriptor))
 
 
 def test_spent_descriptors_come_back_and_those_inside_do_not_notice():

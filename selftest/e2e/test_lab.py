@@ -13,7 +13,7 @@ import tempfile
 from appliance import BUILD, HANG_S
 
 KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions
-swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_back_calls copy_s
+copied_blocks swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_back_calls copy_s
 tokens_generated recomputed_tokens prefix_hit_ratio device_blocks_peak host_blocks_peak
 refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p95 jct_s_p99 steady""".split() + [
     "token_latency_s_" + part + gaps

@@ -95,6 +95,29 @@ def test_next_call_of_a_program_finds_its_history_and_nobody_else_does():
         assert theirs.done["cached"] == 0
 
 
+def test_branches_of_a_history_begin_with_a_copy_and_say_the_same():
+    # Six calls at once part behind the history, and six more before its last token: in the middle
+    # of a block.
+    program, ends = struct.pack("<QQ", 1, 2), prompts(12, 500, seed=11)
+    history = prompts(1, 500, seed=12)[0] + [7] * 37
+
+    def branches(*settings):
+        with Appliance(NOISE, "sched.prefill_tokens=64", *settings) as a, Client(a.tcp) as c:
+            known = history + c.generate(99, history, program=program, max_tokens=20).tokens
+            asked = [known[:len(known) - i // 6] + end for i, end in enumerate(ends)]
+            for i, prompt in enumerate(asked):
+                c.start(i, prompt, program=program, max_tokens=20)
+            return [c.finish(i).check() for i in range(12)], len(known), a.stats()
+
+    alone, _, stats = branches("kv.sharing=off")
+    assert stats["kv_copied_blocks"] == 0
+    shared_kv, known, stats = branches("kv.sharing=program")
+    assert [call.tokens for call in shared_kv] == [call.tokens for call in alone]
+    # The last token of the history had been sampled and not fed, but by a branch that came sooner.
+    assert all(call.done["cached"] in (known - 1, known) for call in shared_kv)
+    assert stats["kv_copied_blocks"] == 11, stats
+
+
 def test_sampled_tokens_are_reproducible_too():
     asked = prompts(40, 500, seed=2)
     options = {"max_tokens": 16, "temperature": 0.9, "top_k": 50, "top_p": 0.95, "min_p": 0.01,

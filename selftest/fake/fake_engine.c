@@ -75,19 +75,18 @@ static bool goes_on(const struct fake_engine *engine, uint32_t index)
                                 step_out_tokens(&engine->step, index)[produced - 1]);
 }
 
-/* Moves off the device first; the others then come from the host. In each pass from the last one
- * to the first, since nobody may rely on an order. */
+/* Between the tiers from the last one to the first, since nobody may rely on an order there. */
 static void run_moves(const struct fake_engine *engine)
 {
     const struct step_move *moves = step_moves(&engine->step);
     uint32_t count = step_header(&engine->step)->moves_count;
     ASSERT(count <= engine->step.layout.moves_max);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = count; i > 0; i--) {
-            const struct step_move *move = &moves[i - 1];
+    for (uint32_t pass = 0; pass < STEP_PASSES; pass++) {
+        for (uint32_t i = 0; i < count; i++) {
+            const struct step_move *move =
+                &moves[pass == STEP_PASS_WITHIN ? i : count - 1 - i];
             ASSERT(move->from < engine->blocks && move->to < engine->blocks);
-            /* The host's blocks have the higher numbers. */
-            if ((move->to > move->from) == (pass == 0)) {
+            if (step_move_pass(move, engine->device_blocks) == pass) {
                 memcpy(engine->kv + (uint64_t)move->to * engine->block_tokens,
                        engine->kv + (uint64_t)move->from * engine->block_tokens,
                        engine->block_tokens * sizeof *engine->kv);

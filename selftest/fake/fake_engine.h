@@ -17,6 +17,7 @@ struct fake_engine {
     struct step step;
     uint64_t *kv;                   /* (blocks, block_tokens); of both tiers */
     uint32_t blocks, block_tokens, vocab_tokens;
+    uint32_t device_blocks;         /* of the blocks, the first ones */
     uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */
 };
 

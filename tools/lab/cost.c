@@ -116,6 +116,12 @@ double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint3
            transfers * model->transfer_s + blocks_alone * model->block_transfer_s;
 }
 
+double cost_copies_s(const struct cost_model *model, uint64_t tokens_copied)
+{
+    return model->unit_s > 0 ? 0
+                             : 2 * (double)tokens_copied * model->kv_token_bytes / model->bandwidth;
+}
+
 /* What a round asks of the machine. */
 struct work {
     double tokens, positions;       /* fed; KV positions that are read */

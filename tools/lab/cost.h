@@ -57,6 +57,8 @@ struct cost_row {
  * are none of theirs. */
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
                     uint32_t blocks_alone);
+/* Seconds of the copies within the device that belong to one step: read once, written once. */
+double cost_copies_s(const struct cost_model *model, uint64_t tokens_copied);
 /* Returns how many rounds a step has; ends_us[i]: microseconds from the start of the first to the
  * end of the i-th. O(sum of rounds). */
 uint32_t cost_rounds(const struct cost_model *model, const struct cost_row *rows, uint32_t count,

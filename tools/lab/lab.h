@@ -56,7 +56,7 @@ struct lab_result {
     struct figures all, steady;
     double makespan_s, wait_s_total, busy_s, copy_s, wall_s, scheduler_ns;
     uint64_t steps, tokens_computed, tokens_generated, preemptions, recomputed_tokens;
-    uint64_t swap_out_blocks, swap_in_blocks, swap_transfers;
+    uint64_t swap_out_blocks, swap_in_blocks, swap_transfers, copied_blocks;
     uint64_t swap_in_calls;         /* times that a call got blocks back from the host ... */
     uint64_t swap_back_calls;       /* ... after it had been preempted; the others had a history */
     uint64_t prompt_tokens, cached_tokens, cut_prompts, refused_calls, failed_programs;

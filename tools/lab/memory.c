@@ -13,16 +13,17 @@
 
 double lab_memory_moves_s(const struct lab *lab)
 {
-    uint32_t device_blocks = lab->loop.kv.settings.device_blocks;
-    uint32_t moves_count = step_header(&lab->step)->moves_count, outwards = 0, inwards = 0;
+    const struct kvmem_settings *kv = &lab->loop.kv.settings;
+    uint32_t moves_count = step_header(&lab->step)->moves_count, of_pass[STEP_PASSES] = {0};
     for (uint32_t i = 0; i < moves_count; i++) {
-        const struct step_move *move = &step_moves(&lab->step)[i];
-        outwards += move->to >= device_blocks;
-        inwards += move->from >= device_blocks;
+        of_pass[step_move_pass(&step_moves(&lab->step)[i], kv->device_blocks)]++;
     }
-    uint64_t tokens = (uint64_t)(outwards + inwards) * lab->loop.kv.settings.block_tokens;
+    uint32_t outwards = of_pass[STEP_PASS_OUT], inwards = of_pass[STEP_PASS_IN];
+    uint64_t tokens = (uint64_t)(outwards + inwards) * kv->block_tokens;
     bool alone = lab->settings->block_copies;
-    return cost_moves_s(lab->settings->cost, tokens, alone ? 0 : (outwards > 0) + (inwards > 0),
+    return cost_copies_s(lab->settings->cost,
+                         (uint64_t)of_pass[STEP_PASS_WITHIN] * kv->block_tokens) +
+           cost_moves_s(lab->settings->cost, tokens, alone ? 0 : (outwards > 0) + (inwards > 0),
                         alone ? outwards + inwards : 0);
 }
 
@@ -80,6 +81,7 @@ void lab_memory_report(struct lab *lab)
     lab->result.device_blocks = kv->settings.device_blocks;
     lab->result.swap_out_blocks = kv->counters.out_blocks;
     lab->result.swap_in_blocks = kv->counters.in_blocks;
+    lab->result.copied_blocks = kv->counters.copied_blocks;
     lab->result.swap_transfers = kv->counters.out_moves + kv->counters.in_moves;
     lab->result.swap_in_calls += lab->loop.stats.prefetched_calls;
 }

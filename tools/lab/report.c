@@ -50,6 +50,7 @@ void report_print(const struct lab_result *result, FILE *out)
             r->tokens_computed, r->tokens_generated, r->recomputed_tokens);
     fprintf(out, "prefix hits   %.3f of %" PRIu64 " prompt tokens\n",
             ratio(r->cached_tokens, r->prompt_tokens), r->prompt_tokens);
+    fprintf(out, "blocks copied %" PRIu64 " on the device\n", r->copied_blocks);
     fprintf(out, "preemptions   %" PRIu64 "; blocks out %" PRIu64 ", in %" PRIu64 ", in %" PRIu64
             " transfers\n", r->preemptions, r->swap_out_blocks, r->swap_in_blocks,
             r->swap_transfers);
@@ -154,6 +155,7 @@ static void set_counts(json_t *object, const struct lab_result *r)
     set_count(object, "tokens_computed", r->tokens_computed);
     set_count(object, "tokens_generated", r->tokens_generated);
     set_count(object, "preemptions", r->preemptions);
+    set_count(object, "copied_blocks", r->copied_blocks);
     set_count(object, "swap_out_blocks", r->swap_out_blocks);
     set_count(object, "swap_in_blocks", r->swap_in_blocks);
     set_count(object, "swap_transfers", r->swap_transfers);

@@ -88,6 +88,7 @@ static void start(uint64_t seed)
                      kvmem_moves_max(BLOCKS));
     step.base = arena_take(arena, 1, step.layout.total_bytes);
     rig.engine = (struct fake_engine){.step = step, .blocks = BLOCKS + HOST_BLOCKS,
+                                      .device_blocks = BLOCKS,
                                       .block_tokens = BLOCK_TOKENS, .vocab_tokens = VOCAB};
     rig.engine.kv = arena_take(arena, (uint64_t)rig.engine.blocks * BLOCK_TOKENS,
                                sizeof(uint64_t));
@@ -362,6 +363,7 @@ static void test_health_is_ready_while_there_is_nothing_to_do(void **state)
     start(3);
     wait_us(5000000, &health);
     assert_int_equal(health.state, HEALTH_READY);
+    assert_true(health.moves);
 }
 
 static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **state)
@@ -378,6 +380,7 @@ static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **st
     wait_us(5000000, &health);
     assert_int_equal(health.state, HEALTH_DEGRADED);
     assert_string_equal(health.reason, "no progress");
+    assert_false(health.moves);
 }
 
 static void test_health_leaves_ready_when_the_heart_stops(void **state)
@@ -390,6 +393,7 @@ static void test_health_leaves_ready_when_the_heart_stops(void **state)
     wait_us(2000000, &health);
     assert_int_equal(health.state, HEALTH_DEGRADED);
     assert_string_equal(health.reason, "engine silent");
+    assert_false(health.moves);
 }
 
 int main(void)

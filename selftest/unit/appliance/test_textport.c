@@ -150,7 +150,7 @@ static int set_up(void **state)
                                            .quantum_us = 100000};
     memset(programs, 0, sizeof programs);
     limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
-    health = (struct health){.worker_pid = 77, .last_step_age_us = 5000,
+    health = (struct health){.state = HEALTH_READY, .worker_pid = 77, .last_step_age_us = 5000,
                              .last_completion_age_us = UINT64_MAX, .uptime_us = 9000000};
     config_defaults(&options);
     journal_init(&journal, 128, arena);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a step's moves copy what they say, all of those off the device before the others, in runs
- * or one by one, past the caches or not, on any number of threads; and a call whose KV went to the
- * host and came back into other blocks says the same tokens with the same logits.
+ * Goal: a step's moves copy what they say, pass by pass and within the device one after the other,
+ * in runs or one by one, past the caches or not, on any number of threads; and a call whose KV went
+ * to the host and came back into other blocks, or begins with a copy of another's, says the same
+ * tokens with the same logits.
  * Method: blocks filled with numbers of their own and random lists of moves against a plain copy in
- * two passes; then the tiny model.
+ * three passes; then the tiny model.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -62,18 +63,42 @@ static void assert_contents(const struct rig *rig, const uint32_t *contents, uin
     }
 }
 
-/* A list as kvmem would write it, in any order: no target twice, no host block on both sides.
- * Runs come about by strides of one. */
+enum { DEVICE = 128, HOST = 40 };
+
+/* Within the device; nothing else fills the targets, which are the blocks in front of `to`, and
+ * most of which are read before they are filled. */
+static void add_random_copies(struct rig *rig, uint32_t to, uint64_t *random)
+{
+    uint32_t count = tiny_random(random) % 12;
+    for (uint32_t i = 1; i <= count; i++) {
+        uint32_t distance = 1 + tiny_random(random) % 3;
+        move(rig, (to + 2 * DEVICE - i - distance) % DEVICE, (to + DEVICE - i) % DEVICE);
+    }
+}
+
+/* What the blocks hold after the moves of the list. */
+static void apply_moves(const struct rig *rig, uint32_t *contents)
+{
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        for (uint32_t i = 0; i < step_header(&rig->step)->moves_count; i++) {
+            const struct step_move *move = &step_moves(&rig->step)[i];
+            if (pass == (move->to >= DEVICE ? 0 : move->from >= DEVICE ? 2 : 1)) {
+                contents[move->to] = contents[move->from];
+            }
+        }
+    }
+}
+
+/* A list as kvmem would write it, in any order of the passes: no target twice, no host block on
+ * both sides. Runs come about by strides of one. */
 static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *random)
 {
-    enum { DEVICE = 128, HOST = 40 };
     uint32_t out_first = DEVICE + tiny_random(random) % (HOST / 2);
     uint32_t in_first = DEVICE + HOST / 2 + tiny_random(random) % (HOST / 4);
     uint32_t out_count = tiny_random(random) % (DEVICE + HOST / 2 - out_first + 1);
     uint32_t in_count = tiny_random(random) % (HOST / 4 + 1);
     uint32_t from = tiny_random(random) % DEVICE, to = tiny_random(random) % DEVICE;
     uint32_t stride = tiny_random(random) % 2 ? 1 : 3;
-    uint32_t before[DEVICE + HOST];
     for (uint32_t i = 0; i < out_count || i < in_count; i++) {
         if (i < in_count) {
             move(rig, in_first + i, (to + i * stride) % DEVICE);
@@ -81,26 +106,24 @@ static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *rand
         if (i < out_count) {
             move(rig, (from + i * stride) % DEVICE, out_first + i);
         }
+        if (i == 2) {
+            add_random_copies(rig, to, random);
+        }
     }
     if (tiny_random(random) % 2) {      /* as kvmem writes them: runs lie together */
         step_header(&rig->step)->moves_count = 0;
         for (uint32_t i = 0; i < out_count; i++) {
             move(rig, (from + i * stride) % DEVICE, out_first + i);
         }
+        add_random_copies(rig, to, random);
         for (uint32_t i = 0; i < in_count; i++) {
             move(rig, in_first + i, (to + i * stride) % DEVICE);
         }
     }
-    memcpy(before, contents, sizeof before);
-    for (uint32_t i = 0; i < out_count; i++) {
-        contents[out_first + i] = before[(from + i * stride) % DEVICE];
-    }
-    for (uint32_t i = 0; i < in_count; i++) {
-        contents[(to + i * stride) % DEVICE] = before[in_first + i];
-    }
+    apply_moves(rig, contents);
 }
 
-static void test_moves_copy_out_before_in(void **state)
+static void test_moves_copy_pass_by_pass(void **state)
 {
     (void)state;
     for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -125,8 +148,8 @@ static void test_moves_copy_out_before_in(void **state)
     }
 }
 
-/* As the core writes them: all that leave, then all that come. Only the first thread shows life. */
-static void test_each_thread_has_a_share_of_both_passes(void **state)
+/* As the core writes them: pass by pass. Only the first thread shows life. */
+static void test_each_thread_has_a_share_of_every_pass(void **state)
 {
     (void)state;
     struct rig rig;
@@ -134,22 +157,25 @@ static void test_each_thread_has_a_share_of_both_passes(void **state)
     for (uint32_t i = 0; i < 8; i++) {
         move(&rig, i * 2, 128 + i * 2);             /* no two are one copy */
     }
+    for (uint32_t i = 0; i < 3; i++) {
+        move(&rig, 60 + i, 64 + i);                 /* of these everybody copies a part */
+    }
     for (uint32_t i = 0; i < 8; i++) {
         move(&rig, 128 + 16 + i * 2, 32 + i * 2);
     }
     rig.kernels->phase_work_min = 0;
     uint64_t heartbeat = rig.heartbeat;
     kernels_run(rig.kernels, &rig.step);
-    assert_int_equal(rig.heartbeat - heartbeat, 8 / 2 + 1 + 8 / 2 + 1);
+    assert_int_equal(rig.heartbeat - heartbeat, 8 / 2 + 1 + 3 + 1 + 8 / 2 + 1);
     kernels_stop(rig.kernels);
 }
 
-static void test_moves_within_a_tier_are_our_bug(void **state)
+static void test_moves_within_the_host_are_our_bug(void **state)
 {
     (void)state;
     struct rig rig;
     start(&rig, 1);
-    move(&rig, 1, 2);
+    move(&rig, 128, 129);
     expect_assert_failure(kernels_run(rig.kernels, &rig.step));
     rig_clear(&rig);
     move(&rig, 1, 128 + 40);
@@ -210,13 +236,49 @@ static void test_swapped_call_says_the_same_bits(void **state)
     }
 }
 
+/* The prompt's last block comes from a call that parts from it at position 21. */
+static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        struct rig rig;
+        uint32_t other[24], prompt[24], expected[DECODED];
+        float expected_logits[75];
+        for (uint32_t i = 0; i < 24; i++) {
+            prompt[i] = (i * 11 + 5) % 75;
+            other[i] = i < 21 ? prompt[i] : prompt[i] + 1;
+        }
+        start(&rig, threads);
+        rig_row(&rig, prompt, 24, 0, DECODED);
+        rig_blocks(&rig, 0, 50, 1);
+        kernels_run(rig.kernels, &rig.step);
+        memcpy(expected, step_out_tokens(&rig.step, 0), sizeof expected);
+        memcpy(expected_logits, kernels_logits(rig.kernels), sizeof expected_logits);
+        rig_clear(&rig);
+        rig_row(&rig, other, 24, 0, 1);
+        rig_blocks(&rig, 0, 4, 1);
+        kernels_run(rig.kernels, &rig.step);
+        rig_clear(&rig);
+        move(&rig, 6, 9);                           /* the first two blocks are shared */
+        rig_row(&rig, prompt + 21, 3, 21, DECODED);
+        uint32_t *blocks = step_blocks(&rig.step, 0);
+        rig_blocks(&rig, 0, 4, 1);
+        blocks[2] = 9;
+        kernels_run(rig.kernels, &rig.step);
+        assert_memory_equal(step_out_tokens(&rig.step, 0), expected, sizeof expected);
+        assert_memory_equal(kernels_logits(rig.kernels), expected_logits, sizeof expected_logits);
+        kernels_stop(rig.kernels);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moves_copy_out_before_in),
-        cmocka_unit_test(test_each_thread_has_a_share_of_both_passes),
-        cmocka_unit_test(test_moves_within_a_tier_are_our_bug),
+        cmocka_unit_test(test_moves_copy_pass_by_pass),
+        cmocka_unit_test(test_each_thread_has_a_share_of_every_pass),
+        cmocka_unit_test(test_moves_within_the_host_are_our_bug),
         cmocka_unit_test(test_swapped_call_says_the_same_bits),
+        cmocka_unit_test(test_call_that_begins_with_a_copy_says_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static struct model {
     uint32_t past_count;
     uint64_t now_us;
     uint64_t random;
-    uint64_t found, moved;          /* so that the test knows that it tests something */
+    uint64_t found, moved, copied;  /* so that the test knows that it tests something */
 } m;
 
 static uint32_t below(uint32_t bound)
@@ -108,6 +108,16 @@ static void arrive(uint32_t index)
     }
 }
 
+/* Another call is preempted. */
+static void make_room(uint32_t index)
+{
+    uint32_t victim = (index + 1 + below(CALLS - 1)) % CALLS;
+    if (m.calls[victim].reserved > 0) {
+        give_up(victim, KVMEM_SAVED);
+        kvmem_check(&m.kv);
+    }
+}
+
 /* Claims, and reserves if there is room. */
 static void visit(uint32_t index)
 {
@@ -118,6 +128,9 @@ static void visit(uint32_t index)
         assert_true(call->positions < call->known);
         m.found += call->positions;
         kvmem_check(&m.kv);
+    }
+    if (below(4) == 0) {
+        make_room(index);
     }
     uint32_t wanted = call->positions + 1 + below(call->known - call->positions);
     if (below(10) > 0 && kvmem_missing(&m.kv, index, wanted) <= kvmem_available(&m.kv)) {
@@ -155,9 +168,26 @@ static void plan_operation(void)
 
 /* ---- step ----------------------------------------------------------------------------------- */
 
-static bool is_out(const struct step_move *move)
+static uint32_t pass_of(const struct step_move *move)
 {
-    return move->to >= m.kv.settings.device_blocks;
+    bool is_out = move->to >= m.kv.settings.device_blocks;
+    bool is_in = move->from >= m.kv.settings.device_blocks;
+    assert_false(is_out && is_in);
+    return is_out ? 0 : is_in ? 2 : 1;
+}
+
+/* In any order, but for those within the device. */
+static void carry_out_pass(uint32_t pass)
+{
+    uint32_t count = step_header(&m.step)->moves_count;
+    bool is_backward = pass != 1 && below(2);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct step_move *move = &step_moves(&m.step)[is_backward ? count - 1 - i : i];
+        if (pass_of(move) == pass) {
+            memcpy(m.content[move->to], m.content[move->from], sizeof m.content[0]);
+            m.copied += pass == 1;
+        }
+    }
 }
 
 static void carry_out_moves(void)
@@ -166,21 +196,14 @@ static void carry_out_moves(void)
     uint32_t count = step_header(&m.step)->moves_count;
     const struct step_move *moves = step_moves(&m.step);
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(is_out(&moves[i]) != (moves[i].from >= m.kv.settings.device_blocks));
         assert_false(target[moves[i].to]);
         target[moves[i].to] = true;
     }
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(is_out(&moves[i]) || !target[moves[i].from]);
+        assert_true(pass_of(&moves[i]) != 2 || !target[moves[i].from]);
     }
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        bool is_backward = below(2);
-        for (uint32_t i = 0; i < count; i++) {
-            const struct step_move *move = &moves[is_backward ? count - 1 - i : i];
-            if (is_out(move) == (pass == 0)) {
-                memcpy(m.content[move->to], m.content[move->from], sizeof m.content[0]);
-            }
-        }
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        carry_out_pass(pass);
     }
     m.moved += count;
 }
@@ -326,7 +349,7 @@ static void start(uint64_t seed)
 
 static void run(uint32_t operations, uint32_t hash_mask)
 {
-    uint64_t found = 0, moved = 0;
+    uint64_t found = 0, moved = 0, copied = 0;
     for (uint32_t done = 0, seed = 1; done < operations; seed++) {
         start(seed);
         m.kv.hash_mask &= hash_mask;
@@ -335,9 +358,11 @@ static void run(uint32_t operations, uint32_t hash_mask)
         }
         found += m.found;
         moved += m.moved;
+        copied += m.copied;
     }
     assert_true(found > operations / 10);
     assert_true(moved > operations / 100);
+    assert_true(copied > operations / 100);
 }
 
 static void test_random_operations_keep_every_call_its_own_kv(void **state)

@@ -76,6 +76,8 @@ static void test_moves_cost_their_bytes_and_an_overhead_for_each_transfer(void *
     assert_true(cost_moves_s(&toy, 30, 2, 0) == 30 / 20.0 + 0.5);
     assert_true(cost_moves_s(&toy, 30, 0, 3) == 30 / 20.0 + 0.375);
     assert_true(cost_moves_s(cost_find("unit"), 30, 2, 0) == 0);
+    assert_true(cost_copies_s(&toy, 30) == 2 * 30 / 100.0);
+    assert_true(cost_copies_s(cost_find("unit"), 30) == 0);
 }
 
 /* 16.06 GB at 0.8 * 2,039 GB/s is 9.846 ms; KV of 1,000 positions, 131 MB, 0.080 ms; 1 ms. */

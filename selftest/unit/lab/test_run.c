@@ -197,6 +197,24 @@ static void test_history_that_is_swapped_in_is_no_preempted_call(void **state)
     assert_true(alone.copy_s - bulk.copy_s < more_s - less_s + 1e-5);
 }
 
+/* A history of 43 positions, 11 of them in a partial block: one branch takes it over, the other
+ * copies it, and each computes the 21 tokens that are left. */
+static void test_second_branch_pays_for_a_copy_on_the_device(void **state)
+{
+    (void)state;
+    struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
+    struct lab_result result = play(&settings,
+        "agentix-trace 1\n"
+        "program p 0 x\ncall 0 after=- gap=0 in=u:40 out=4\n"
+        "call 1 after=0 gap=0 in=p:0+o:0+u:20 out=1\n"
+        "call 2 after=0 gap=0 in=p:0+o:0+u:20 out=1\n");
+    assert_int_equal(result.tokens_computed, 43 + 21 + 21);
+    assert_int_equal(result.copied_blocks, 1);
+    assert_int_equal(result.swap_transfers, 0);
+    double copy_s = cost_copies_s(cost_find("a100-llama-3.1-8b"), 16);
+    assert_true(result.copy_s > copy_s - 1e-6 && result.copy_s < copy_s + 1e-6);
+}
+
 /* N = 8, a batch of two. Step 1: p and q have 8 tokens. Step 2: r runs, p ends after 2 rounds, and
  * q, resident, takes its place for 6. Without standbys q ends at 32 s, with them at 26. */
 static void test_standby_takes_the_place_of_a_row_that_ended(void **state)
@@ -311,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_recomputed),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_swapped),
         cmocka_unit_test(test_history_that_is_swapped_in_is_no_preempted_call),
+        cmocka_unit_test(test_second_branch_pays_for_a_copy_on_the_device),
         cmocka_unit_test(test_standby_takes_the_place_of_a_row_that_ended),
         cmocka_unit_test(test_step_ends_for_who_comes_and_for_who_goes),
         cmocka_unit_test(test_calls_of_a_program_share_what_they_have_in_common),

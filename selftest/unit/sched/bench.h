@@ -66,6 +66,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,
                                         .blocks = BENCH_BLOCKS_MAX,
+                                        .device_blocks = kv->device_blocks,
                                         .block_tokens = BENCH_BLOCK_TOKENS,
                                         .vocab_tokens = BENCH_VOCAB,
                                         .steps_per_plan = settings->steps_per_plan};

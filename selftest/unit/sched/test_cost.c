@@ -86,6 +86,7 @@ static void start(enum sched_policy policy, uint32_t calls)
     bench.step.base = arena_take(&arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){
         .step = bench.step, .kv = bench.kv_bytes, .blocks = BENCH_BLOCKS_MAX,
+        .device_blocks = BLOCKS,
         .block_tokens = BENCH_BLOCK_TOKENS, .vocab_tokens = BENCH_VOCAB, .steps_per_plan = 2};
     sched_init(&bench.sched, &settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
                &bench.stats, &arena);

@@ -296,6 +296,7 @@ static void count_events(void)
     seen.swap_in_blocks += b->stats.swap_in_blocks;
     seen.swap_out_blocks += b->stats.swap_out_blocks;
     seen.kv_dropped_blocks += b->stats.kv_dropped_blocks;
+    seen.kv_copied_blocks += b->stats.kv_copied_blocks;
 }
 
 static void run_seed(uint64_t seed)
@@ -339,6 +340,7 @@ static void test_random_events_match_the_dumb_model(void **state)
         assert_true(seen.recomputed_tokens > 1000 && seen.kv_dropped_blocks > 1000);
         assert_true(seen.swap_in_blocks > 1000 && seen.swap_out_blocks > 1000);
         assert_true(seen.standbys_entered > 100 && seen.prefetched_calls > 20);
+        assert_true(seen.kv_copied_blocks > 1000);
     }
 }
 

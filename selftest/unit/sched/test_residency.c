@@ -67,6 +67,31 @@ static void test_next_call_of_a_program_computes_its_new_tokens_only(void **stat
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
 }
 
+/* One branch goes on in the history's last block, the other in a copy of it. */
+static void test_branches_of_a_history_compute_their_own_tokens_only(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 64, 0);
+    const struct call *history = bench_at(bench, call_of(bench, 1, 10, 5, 7));
+    uint32_t branches[2];
+    run_all(bench);
+    uint64_t before = bench->stats.tokens_computed;
+    for (uint32_t i = 0; i < 2; i++) {
+        branches[i] = bench_take(bench, 1, 18, 2, 10 + i);
+        memcpy(bench_at(bench, branches[i])->tokens, history->tokens, 15 * sizeof(uint32_t));
+        bench_send(bench, branches[i]);
+    }
+    bench_intake(bench);
+    run_all(bench);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(bench_at(bench, branches[i])->cached_tokens, 14);
+        assert_true(bench_tokens_are_right(bench_at(bench, branches[i])));
+    }
+    sched_report(&bench->sched);
+    assert_int_equal(bench->stats.tokens_computed - before, 2 * (1 + 3 + 1));
+    assert_int_equal(bench->stats.kv_copied_blocks, 1);
+}
+
 static void test_sharing_decides_who_finds_an_equal_beginning(void **state)
 {
     (void)state;
@@ -433,6 +458,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next_call_of_a_program_computes_its_new_tokens_only),
+        cmocka_unit_test(test_branches_of_a_history_compute_their_own_tokens_only),
         cmocka_unit_test(test_sharing_decides_who_finds_an_equal_beginning),
         cmocka_unit_test(test_programs_do_not_meet_whatever_their_ids_are),
         cmocka_unit_test(test_the_end_of_a_program_ends_its_history),

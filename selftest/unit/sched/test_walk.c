@@ -127,8 +127,8 @@ static void naive_prefetch(struct naive *naive)
             continue;
         }
         sched_residency_claim(sched, index);
-        uint32_t missing = kvmem_missing(&b->kv, index, call->kv_tokens);
-        if (missing > 0 && missing <= kvmem_free(&b->kv)) {
+        if (kvmem_call_pins(&b->kv, index) > 0 &&
+            kvmem_missing(&b->kv, index, call->kv_tokens) <= kvmem_free(&b->kv)) {
             sched_residency_take(sched, index, call->kv_tokens, true, b->now_us);
             b->stats.prefetched_calls++;
         } else {

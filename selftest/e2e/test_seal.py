@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""The seal of the real binary: who breaks it dies of it, and nothing comes or goes behind it."""
+import contextlib
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+from appliance import BUILD, HANG_S, Appliance, wait_for
+from protocol import Client
+from skip import inside
+
+# What selftest/misbehave does, and what it must die of.
+SYSTEM_CALLS = ("mmap", "mprotect", "brk", "open", "openat", "execve", "fork", "clone", "socket",
+                "dup", "ptrace", "kill", "unlink", "write")
+ACTS = {**dict.fromkeys(SYSTEM_CALLS, signal.SIGSYS), "malloc": signal.SIGILL,
+        "assertion": signal.SIGILL, "stack": signal.SIGSEGV}
+
+
+def misbehave(role, act, obituary):
+    """The line that the keeper writes when `role` has done `act`."""
+    a = Appliance(binary="agentix-misbehave", wait=False,
+                  environment={"AGENTIX_MISBEHAVE": "%s:%s" % (role, act)})
+    try:
+        return wait_for(lambda: next((line for line in list(a.lines) if re.search(obituary, line)),
+                                     None), "the end of %s by %s" % (role, act))
+    finally:
+        a.stop()
+        assert not any("survived" in line for line in a.lines), (role, act, a.lines)
+
+
+def test_core_that_breaks_the_seal_dies():
+    for act, number in ACTS.items():
+        line = misbehave("core", act, r"core ended")
+        assert line.endswith("by signal %d" % number), (act, line)
+
+
+def test_worker_that_breaks_the_seal_dies():
+    for act, number in ACTS.items():
+        line = misbehave("worker", act, r"worker died")
+        assert "signal=%d " % number in line, (act, line)
+
+
+def test_descriptors_are_as_many_as_the_plan_has_places():
+    with Appliance("limits.connections=10", unix=True) as a, contextlib.ExitStack() as stack:
+        texts = [stack.enter_context(socket.create_connection(a.text_address, timeout=HANG_S))
+                 for _ in range(7)]                 # the eighth is for a.stats()
+        clients = [stack.enter_context(Client(a.unix)) for _ in range(10)]
+        stack.enter_context(socket.create_connection(a.tcp, timeout=HANG_S))
+        wait_for(lambda: a.stats()["connections_refused"] == 1, "an eleventh is turned away")
+        for client in clients:
+            client.generate(1, [1, 2, 3], max_tokens=3).check()
+        for text in texts:
+            text.sendall(b"health\n")
+            assert text.recv(5) == b"ready"
+        most = resource.prlimit(a.core, resource.RLIMIT_NOFILE)
+        assert most[0] == most[1], most             # two are free: a.stats(), who is turned away
+        wait_for(lambda: len(os.listdir(inside(a.core, "fd"))) + 2 == most[0], "all are in use")
+
+
+def test_more_places_than_the_system_has_descriptors_are_refused():
+    def confine():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        binary = os.path.join(directory, "agentix")
+        shutil.copy(os.path.join(BUILD, "agentix"), binary)
+        done = subprocess.run(
+            [binary, "--set", "text.listen=", "--set", "net.tcp=127.0.0.1:0", "--set",
+             "limits.connections=100"], preexec_fn=confine, text=True, capture_output=True,
+            timeout=HANG_S)
+        assert done.returncode == 7 and "limits.connections = 100" in done.stderr, done
+
+
+def test_what_was_open_by_mistake_is_closed():
+    with open(__file__, encoding="utf-8") as stray, tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "s")
+        process = subprocess.Popen(
+            [os.path.join(BUILD, "agentix"), "--set", "net.tcp=", "--set", "text.listen=", "--set",
+             "net.unix=" + path], pass_fds=[stray.fileno()], stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: os.path.exists(path), "the socket")
+            names = [os.readlink(inside(process.pid, "fd/" + each))
+                     for each in os.listdir(inside(process.pid, "fd"))]
+            assert __file__ not in names, names
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(HANG_S) == 0

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""The appliance under a service manager: what it says to NOTIFY_SOCKET, and the files of
+tools/systemd, by systemd's own tools where they are."""
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+
+from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, wait_for
+from protocol import Client
+from skip import Skip, inside
+
+FILES = os.path.join(ROOT, "tools", "systemd")
+QUIET_S = 1                     # ten ticks of the keeper
+
+
+class Manager:
+    """`with Manager() as m, Appliance(..., environment=m.environment)`: hears what it says."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\0agentix-e2e-%d" % os.getpid())
+        self.environment = {"NOTIFY_SOCKET": "@agentix-e2e-%d" % os.getpid(),
+                            "WATCHDOG_USEC": "30000000"}
+
+    def hear(self, line):
+        """Takes datagrams up to the first that has the line; all lines that were heard."""
+        self.socket.settimeout(HANG_S)
+        lines = []
+        while line not in lines:
+            lines += self.socket.recv(4096).decode().split("\n")
+        return lines
+
+    def heard(self):
+        """All lines that have come."""
+        self.socket.setblocking(False)
+        lines = []
+        try:
+            while True:
+                lines += self.socket.recv(4096).decode().split("\n")
+        except BlockingIOError:
+            return lines
+
+    def is_fed(self):
+        """The watchdog is fed after what was on its way."""
+        self.heard()
+        time.sleep(QUIET_S)
+        return "WATCHDOG=1" in self.heard()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def test_boot_is_ready_once_it_serves():
+    with Manager() as m:
+        a = Appliance(wait=False, environment=m.environment)
+        lines = m.hear("READY=1")
+        assert a.health().startswith("ready"), a.health()
+        assert "STATUS=ready" in lines + m.hear("WATCHDOG=1"), lines
+        assert lines[0].startswith("STATUS=loading model "), lines
+        assert any(line.startswith("EXTEND_TIMEOUT_USEC=") for line in lines), lines
+        assert a.stop() == 0
+
+
+def test_watchdog_is_fed_while_idle_and_while_serving():
+    with Manager() as m, Appliance(NOISE, environment=m.environment) as a, Client(a.tcp) as c:
+        assert m.is_fed()
+        m.heard()
+        while "WATCHDOG=1" not in m.heard():
+            c.generate(1, [1, 2, 3], max_tokens=200).check()
+
+
+def test_watchdog_starves_with_a_worker_that_owes_a_step():
+    with Manager() as m, Appliance(NOISE, environment=m.environment) as a, Client(a.tcp) as c:
+        c.start(1, [1, 2, 3], max_tokens=1000)
+        while not c.calls[1].tokens:
+            c.step()
+        worker = a.worker
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            m.hear("STATUS=degraded")
+            wait_for(lambda: not m.is_fed(), "nothing is fed")
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        m.hear("WATCHDOG=1")
+        c.finish(1).check()
+
+
+def test_watchdog_starves_with_a_core_that_does_not_run():
+    with Manager() as m, Appliance(environment=m.environment) as a:
+        os.kill(a.core, signal.SIGSTOP)
+        try:
+            wait_for(lambda: not m.is_fed(), "nothing is fed")
+        finally:
+            os.kill(a.core, signal.SIGCONT)
+        m.hear("WATCHDOG=1")
+
+
+def test_end_is_told_when_it_begins():
+    with Manager() as m, Appliance(environment=m.environment) as a:
+        m.heard()
+        a.process.send_signal(signal.SIGTERM)
+        m.hear("STOPPING=1")
+        assert a.process.wait(HANG_S) == 0
+
+
+def test_nobody_but_the_keeper_has_the_socket():
+    def sockets(pid):
+        names = (os.readlink(inside(pid, "fd/" + each)) for each in os.listdir(inside(pid, "fd")))
+        return {name for name in names if name.startswith("socket:")}
+
+    with Manager() as m, Appliance(environment=m.environment) as a:
+        assert len(sockets(a.process.pid)) == 1
+        assert not sockets(a.process.pid) & (sockets(a.core) | sockets(a.worker))
+
+
+def systemd(tool, *arguments, stdin=""):
+    """Runs one of systemd's tools to its end; all that it says."""
+    if shutil.which(tool) is None:
+        raise Skip("no %s here" % tool)
+    done = subprocess.run([tool, *arguments], input=stdin, text=True, capture_output=True,
+                          timeout=HANG_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_unit_leaves_little_exposed():
+    systemd("systemd-analyze", "security", "--offline=true", "--threshold=10",
+            os.path.join(FILES, "agentix.service"))
+
+
+def test_unit_makes_sense_to_systemd():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "agentix.service")
+        with open(os.path.join(FILES, "agentix.service"), encoding="utf-8") as unit, \
+                open(path, "w", encoding="utf-8") as copy:
+            copy.write(unit.read().replace("/usr/bin/agentix", os.path.join(BUILD, "agentix")))
+        assert systemd("systemd-analyze", "verify", path) == ""
+
+
+def test_user_and_folders_are_made():
+    if os.geteuid() != 0:
+        raise Skip("making users and folders needs root")
+    with tempfile.TemporaryDirectory() as root:
+        os.mkdir(os.path.join(root, "etc"))
+        for tool, options, file in (("systemd-sysusers", (), "agentix.sysusers"),
+                                    ("systemd-tmpfiles", ("--create",), "agentix.tmpfiles")):
+            with open(os.path.join(FILES, file), encoding="utf-8") as lines:
+                systemd(tool, "--root=" + root, *options, "-", stdin=lines.read())
+        users = open(os.path.join(root, "etc", "passwd"), encoding="utf-8").read().split(":")
+        for folder in ("etc/agentix", "var/lib/agentix"):
+            made = os.stat(os.path.join(root, folder))
+            assert stat.S_IMODE(made.st_mode) == 0o750, oct(made.st_mode)
+            assert (made.st_uid, made.st_gid) == (0, int(users[3])), made
