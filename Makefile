@@ -34,6 +34,7 @@ CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
 CALLGRAPH := $(if $(findstring clang,$(CC)),,-fcallgraph-info=su)
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
 LDLIBS_inih := -l:libinih.a
+LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests and the lab (later a simulator).
@@ -101,17 +102,18 @@ $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
 	@echo "  GATE  tools/symbols"
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 # The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
 $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -Wl,--wrap=loop_pass,--wrap=control_await -o $@ \
-	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) -lm -lpthread
+	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) -l:libjansson.a -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) \
+	    -l:libjansson.a $(LDLIBS_core)
 
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 	@echo "  AR    $@"
@@ -121,7 +123,7 @@ $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lm -lpthread
+	    -l:libjansson.a $(LDLIBS_core)
 
 # The demo's tasks are in the program.
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
@@ -152,7 +154,7 @@ $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
 	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka -lm -lpthread
+	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo
 test: all check unit e2e fuzz-short  ## all that proves it: check, unit and end-to-end tests, fuzz
@@ -176,7 +178,7 @@ demo: all  ## start the appliance with the embedded model and watch four agents
 # ---- generated documents -------------------------------------------------------------------------
 build/docgen: tools/docgen.c $(LIB)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
 
 .PHONY: docs
 docs: build/docgen  ## write the generated pages again
@@ -191,7 +193,7 @@ $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
 $(B)/bench $(B)/bench-sched $(B)/bench-moves:
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) -lm -lpthread
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
 .PHONY: bench
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench
@@ -214,7 +216,7 @@ lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--qu
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame text sdk vocab
+FUZZ := ini gguf wire frame text sdk vocab keys
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'
 	$(MAKE) MODE=fuzz CC=clang fuzzers
@@ -234,7 +236,8 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(LIB) $(FAK
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -fsanitize=fuzzer -o $@ $< \
-	    $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB) $(LDLIBS_inih) -lm -lpthread
+	    $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB) $(LDLIBS_inih) \
+	    $(LDLIBS_core)
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: soak cov

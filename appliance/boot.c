@@ -86,12 +86,24 @@ static void plan_fill(struct boot *boot)
     kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);
 }
 
+/* Who may come in. The keys are only read where somebody is asked for one. */
+static enum status read_access(struct boot *boot, struct config_error *error)
+{
+    static struct config_keys keys;
+    boot->keys = &keys;
+    TRY(config_access_fill(&boot->access, &boot->options, (uint32_t)geteuid(), error));
+    return boot->access.tcp_needs_key
+               ? config_keys_load_file(&keys, boot->options.auth_keys.text, error)
+               : STATUS_OK;
+}
+
 enum boot_exit boot_measure(struct boot *boot)
 {
     static struct gguf gguf;
     struct config_error error = {.text = "unknown"};
     boot->gguf = &gguf;
-    if (config_check(&boot->options, &error) != STATUS_OK) {
+    if (config_check(&boot->options, &error) != STATUS_OK ||
+        read_access(boot, &error) != STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
     }
     if (open_source(boot, &error) != STATUS_OK ||
@@ -147,10 +159,16 @@ void boot_print_plan(const struct boot *boot)
                (double)row->count * (double)row->size_bytes / (1 << 20), tier_name(row->tier));
     }
     for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
+        if (tier == TIER_SELFTEST && plan_tier_bytes(plan, tier) == 0) {
+            continue;
+        }
         printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(plan_tier_bytes(plan, tier)),
                tier_name(tier));
     }
     printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
+    if (boot->access.tcp_needs_key) {
+        printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
+    }
 }
 
 /* A number from a small file of /proc or /sys, after `label` where there is one; UINT64_MAX:
@@ -337,6 +355,8 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .limits = &boot->limits,
         .vocab = &boot->vocab,
         .model_name = boot->gguf->model_name,
+        .access = boot->access,
+        .keys = boot->keys,
         .step = boot->step,
         .drain_us = boot->options.limits_drain.number,
     };

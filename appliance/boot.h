@@ -11,8 +11,10 @@
 #include "appliance/base/arena.h"
 #include "appliance/base/step.h"
 #include "appliance/control.h"
+#include "config/access.h"
 #include "config/config.h"
 #include "config/gguf.h"
+#include "config/keys.h"
 #include "config/vocab.h"
 #include "kernels/kernels.h"
 
@@ -20,6 +22,7 @@
 enum boot_exit {
     BOOT_EXIT_OK = 0,
     BOOT_EXIT_USAGE = 1,
+    BOOT_EXIT_SELFTEST = 1,         /* a check has failed */
     BOOT_EXIT_CONFIG = 2,
     BOOT_EXIT_MODEL = 3,
     BOOT_EXIT_MEMORY = 4,
@@ -27,7 +30,6 @@ enum boot_exit {
     BOOT_EXIT_ENGINE = 6,
     BOOT_EXIT_SYSTEM = 7,
     BOOT_EXIT_CORE = 8,             /* the core ended unexpectedly */
-    BOOT_EXIT_SELFTEST = 16,        /* + the number of the part that failed, from 0 */
 };
 
 enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, BOOT_LISTENERS };
@@ -35,6 +37,8 @@ enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, 
 struct boot {
     struct options options;
     struct limits limits;
+    struct config_access access;
+    struct config_keys *keys;       /* the core's copy is all that is left of them (core.c) */
     struct gguf_source source;
     struct gguf *gguf;
     struct vocab vocab;

@@ -51,6 +51,7 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
         _exit(BOOT_EXIT_MEMORY);
     }
     loop_init(loop, &settings, &world->world, &arena);
+    config_keys_wipe(boot->keys);
     ASSERT(arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_CORE));
     arena_seal(&arena);
 }
@@ -69,8 +70,10 @@ _Noreturn void core_run(const struct boot *boot)
         _exit(sealed);
     }
     loop_listen_text(&loop, boot->listeners[BOOT_LISTENER_TEXT]);
-    const int32_t listeners[NET_LISTENERS_MAX] = {boot->listeners[BOOT_LISTENER_UNIX],
-                                                  boot->listeners[BOOT_LISTENER_TCP]};
+    const int32_t listeners[NET_LISTENERS_MAX] = {
+        [NET_LISTENER_LOCAL] = boot->listeners[BOOT_LISTENER_UNIX],
+        [NET_LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
+    };
     struct loop_orders orders;
     bool goes_on = true;
     while (goes_on) {

@@ -264,6 +264,7 @@ enum boot_exit keeper_run(struct boot *boot)
     notify_open(&keeper.notify);
     block_signals(&keeper);
     exit_status = fork_core(&keeper);
+    config_keys_wipe(boot->keys);       /* the core has its own; nobody else needs them */
     listen_forget(boot);
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = load_and_serve(&keeper);

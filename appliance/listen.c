@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +18,8 @@
 #include "appliance/log.h"
 #include "config/address.h"
 
-#define BACKLOG 128
+#define TEXT_BACKLOG      128
+#define KEEPALIVE_EVERY_S 3
 
 static enum boot_exit fail(const char *key, const char *value, const char *what)
 {
@@ -49,7 +51,7 @@ static bool unix_path_is_stale(const struct sockaddr_un *address)
 /* The path is ours to remove only while it is still the socket that we have bound. */
 static struct stat unix_file;
 
-static enum boot_exit open_unix(const char *path, int *listener)
+static enum boot_exit open_unix(const char *path, int backlog, int *listener)
 {
     struct sockaddr_un address;
     unix_address(&address, path);
@@ -64,7 +66,7 @@ static enum boot_exit open_unix(const char *path, int *listener)
         return fail("net.unix", path, "cannot bind");
     }
     (void)lstat(path, &unix_file);
-    if (listen(handle, BACKLOG) != 0) {
+    if (listen(handle, backlog) != 0) {
         return fail("net.unix", path, "cannot listen");
     }
     *listener = handle;
@@ -109,7 +111,7 @@ static void log_inet(const char *key, int handle)
     }
 }
 
-static enum boot_exit open_inet(const char *key, const char *value, int *listener)
+static enum boot_exit open_inet(const char *key, const char *value, int backlog, int *listener)
 {
     struct config_address parsed;
     struct sockaddr_storage storage;
@@ -125,7 +127,7 @@ static enum boot_exit open_inet(const char *key, const char *value, int *listene
         bind(handle, (struct sockaddr *)&storage, length) != 0) {
         return fail(key, value, "cannot bind");
     }
-    if (listen(handle, BACKLOG) != 0) {
+    if (listen(handle, backlog) != 0) {
         return fail(key, value, "cannot listen");
     }
     *listener = handle;
@@ -133,22 +135,44 @@ static enum boot_exit open_inet(const char *key, const char *value, int *listene
     return BOOT_EXIT_OK;
 }
 
+/* A connection inherits these from its listener: dead peers hold nothing. */
+static enum boot_exit find_dead_peers(const struct options *options, int listener)
+{
+    int on = 1, every_s = KEEPALIVE_EVERY_S;
+    int idle_s = (int)(options->net_keepalive.number / 1000000);
+    unsigned timeout_ms = (unsigned)(options->net_user_timeout.number / 1000);
+    if (setsockopt(listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) != 0 ||
+        setsockopt(listener, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s) != 0 ||
+        setsockopt(listener, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s) != 0 ||
+        setsockopt(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms) != 0) {
+        return fail("net.tcp", options->net_tcp.text, "cannot set timeouts");
+    }
+    return BOOT_EXIT_OK;
+}
+
+static enum boot_exit open_tcp(const struct options *options, int backlog, int *listener)
+{
+    enum boot_exit exit_status = open_inet("net.tcp", options->net_tcp.text, backlog, listener);
+    return exit_status == BOOT_EXIT_OK ? find_dead_peers(options, *listener) : exit_status;
+}
+
 static enum boot_exit open_all(struct boot *boot)
 {
     const struct options *options = &boot->options;
     enum boot_exit exit_status = BOOT_EXIT_OK;
+    int backlog = (int)options->net_backlog.number;
     for (uint32_t i = 0; i < BOOT_LISTENERS; i++) {
         boot->listeners[i] = -1;
     }
     if (options->net_unix.text[0] != '\0') {
-        exit_status = open_unix(options->net_unix.text, &boot->listeners[BOOT_LISTENER_UNIX]);
+        exit_status = open_unix(options->net_unix.text, backlog,
+                                &boot->listeners[BOOT_LISTENER_UNIX]);
     }
     if (exit_status == BOOT_EXIT_OK && options->net_tcp.text[0] != '\0') {
-        exit_status = open_inet("net.tcp", options->net_tcp.text,
-                                &boot->listeners[BOOT_LISTENER_TCP]);
+        exit_status = open_tcp(options, backlog, &boot->listeners[BOOT_LISTENER_TCP]);
     }
     if (exit_status == BOOT_EXIT_OK && options->text_listen.text[0] != '\0') {
-        exit_status = open_inet("text.listen", options->text_listen.text,
+        exit_status = open_inet("text.listen", options->text_listen.text, TEXT_BACKLOG,
                                 &boot->listeners[BOOT_LISTENER_TEXT]);
     }
     return exit_status;

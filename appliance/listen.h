@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the listening sockets, opened once at boot by the keeper and inherited by the core. Only
- * loopback addresses get this far (config_check).
+ * What: the listening sockets, opened once at boot by the keeper and inherited by the core.
+ * Addresses beyond loopback get this far only where a key is asked for (config_check).
  */
 #include "appliance/boot.h"
 

@@ -36,7 +36,7 @@ static enum sched_sharing sharing_from_text(const char *text)
     if (strcmp(text, "off") == 0) {
         return SCHED_SHARING_OFF;
     }
-    return strcmp(text, "all") == 0 ? SCHED_SHARING_ALL : SCHED_SHARING_PROGRAM;
+    return strcmp(text, "domain") == 0 ? SCHED_SHARING_DOMAIN : SCHED_SHARING_PROGRAM;
 }
 
 static void sched_settings_fill(struct sched_settings *settings, const struct options *options,
@@ -58,6 +58,7 @@ static void sched_settings_fill(struct sched_settings *settings, const struct op
         .program_idle_us = options->limits_program_idle.number,
         .half_life_us = options->sched_half_life.number,
         .programs = limits->programs,
+        .calls_per_program = limits->calls_per_program,
         .sharing = sharing_from_text(options->kv_sharing.text),
         .cut_steps = strcmp(options->sched_cut_steps.text, "yes") == 0,
         .prefetch = strcmp(options->sched_prefetch.text, "yes") == 0,
@@ -88,7 +89,10 @@ static void net_settings_fill(struct net_settings *settings, const struct loop_s
         .frame_deadline_us = options->net_frame_deadline.number,
         .write_deadline_us = options->net_write_deadline.number,
         .idle_us = options->net_idle.number,
+        .call_deadline_us = options->limits_call_deadline.number,
+        .frame_rate = (uint32_t)options->net_frame_rate.number,
         .unsent_tokens = (uint32_t)options->net_unsent_tokens.number,
+        .access = from->access,
     };
     world->entropy(world->self, settings->boot_id, sizeof settings->boot_id);
     size_t length = strnlen(from->model_name, sizeof settings->model - 1);
@@ -125,14 +129,15 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     net_settings_fill(&net, settings, world);
     sched.journal = net.journal = &loop->journal;
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
+    world->entropy(world->self, sched.hash_key, sizeof sched.hash_key);
     journal_init(&loop->journal, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
     kvmem_init(&loop->kv, &kv, arena);
     sched_init(&loop->sched, &sched, &loop->calls, &loop->exchange, &loop->kv, &settings->step,
                &loop->stats, arena);
-    net_init(&loop->net, &net, world, settings->vocab, &loop->calls, &loop->exchange,
-             &loop->stats, arena);
+    net_init(&loop->net, &net, settings->keys, world, settings->vocab, &loop->calls,
+             &loop->exchange, &loop->stats, arena);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
     loop->engine = WORLD_ENGINE_DOWN;
     loop->world_us = world->now_us(world->self);

@@ -19,6 +19,8 @@ struct loop_settings {
     const struct limits *limits;
     const struct vocab *vocab;
     const char *model_name;
+    struct config_access access;    /* who may come in ... */
+    const struct config_keys *keys; /* ... with which keys; NULL: none. Copied */
     struct step step;               /* the record that the engine reads */
     uint64_t drain_us;
 };

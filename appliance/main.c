@@ -18,12 +18,19 @@ enum mode { MODE_SERVE, MODE_CHECK, MODE_SELFTEST };
 static void print_help(void)
 {
     printf("usage: agentix [--config FILE] [--set section.key=value]... [--check] [--selftest]\n"
-           "               [--version] [--help]\n\n"
+           "               [--selftest-inject] [--version] [--help]\n\n"
            "  --config FILE   read options from an INI file; without it the defaults serve the\n"
            "                  embedded model\n"
            "  --set S.K=V     override one option; may be given many times\n"
            "  --check         check options and model, print the memory plan, exit\n"
-           "  --selftest      power-on self-test, exit; the status says which part failed\n\n"
+           "  --selftest      test this machine and model, exit: 0 is passed, 1 is failed;\n"
+           "                  --selftest=quick (seconds), =full (minutes), =soak (full until\n"
+           "                  --selftest-minutes N have passed, 60)\n"
+           "  --selftest-memory SIZE\n"
+           "                  how much memory its patterns go over; else what the plan has\n"
+           "  --selftest-inject[=N]\n"
+           "                  test the self-test: flip N (10000) single bits, find each\n"
+           "  --seed N        of both; else a new one\n\n"
            "options, as [section] key = value in the file:\n\n");
     config_write_help(stdout);
 }
@@ -31,6 +38,12 @@ static void print_help(void)
 static enum boot_exit usage(const char *problem, const char *argument)
 {
     fprintf(stderr, "agentix: %s%s\nagentix: see agentix --help\n", problem, argument);
+    return BOOT_EXIT_USAGE;
+}
+
+static enum boot_exit usage_of_value(const char *argument, const char *problem)
+{
+    fprintf(stderr, "agentix: %s: %s\nagentix: see agentix --help\n", argument, problem);
     return BOOT_EXIT_USAGE;
 }
 
@@ -69,8 +82,9 @@ static enum boot_exit read_options(struct options *options, int argc, char **arg
 }
 
 /* Looks at every word of the line; -1: go on, else the exit status. */
-static int read_line(int argc, char **argv, enum mode *mode)
+static int read_line(int argc, char **argv, enum mode *mode, struct post_settings *selftest)
 {
+    const char *problem = NULL;
     for (int i = 1; i < argc; i++) {
         bool takes_value = strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0;
         if (takes_value && i + 1 == argc) {
@@ -86,20 +100,29 @@ static int read_line(int argc, char **argv, enum mode *mode)
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--check") == 0) {
             *mode = MODE_CHECK;
-        } else if (strcmp(argv[i], "--selftest") == 0) {
+        } else if (post_settings_take(selftest, argc, argv, &i, &problem)) {
             *mode = MODE_SELFTEST;
+            if (problem != NULL) {
+                return usage_of_value(argv[i], problem);
+            }
         } else {
             return usage("unknown argument ", argv[i]);
         }
     }
+    if (*mode == MODE_SELFTEST && selftest->level == POST_NONE) {
+        return usage("missing --selftest", "");
+    }
     return -1;
 }
 
-static enum boot_exit run(struct boot *boot, enum mode mode)
+static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_settings *selftest)
 {
     enum boot_exit exit_status = boot_measure(boot);
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
+    }
+    if (mode == MODE_SELFTEST) {
+        post_plan(boot, selftest);
     }
     if (mode == MODE_CHECK) {
         boot_print_plan(boot);
@@ -113,7 +136,7 @@ static enum boot_exit run(struct boot *boot, enum mode mode)
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
     }
-    return mode == MODE_SELFTEST ? post_run(boot) : keeper_run(boot);
+    return mode == MODE_SELFTEST ? post_run(boot, selftest) : keeper_run(boot);
 }
 
 /* What was inherited by mistake is not ours, and would take the places of connections. A
@@ -136,7 +159,9 @@ int main(int argc, char **argv)
     hold_standard_descriptors();
     static struct boot boot;
     enum mode mode = MODE_SERVE;
-    int line = read_line(argc, argv, &mode);
+    struct post_settings selftest;
+    post_settings_init(&selftest);
+    int line = read_line(argc, argv, &mode, &selftest);
     if (line >= 0) {
         return line;
     }
@@ -144,5 +169,5 @@ int main(int argc, char **argv)
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
     }
-    return run(&boot, mode);
+    return run(&boot, mode, &selftest);
 }

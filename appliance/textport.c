@@ -130,7 +130,8 @@ static void accept_peers(struct textport *port, uint64_t now_us)
     }
     port->accept_ready = false;
     for (uint32_t i = 0; i < TEXTPORT_ACCEPTS_PER_PASS_MAX; i++) {
-        int32_t handle = port->world->accept(port->world->self, port->listener);
+        struct world_peer peer;         /* on loopback: whoever it is */
+        int32_t handle = port->world->accept(port->world->self, port->listener, &peer);
         if (handle == WORLD_EFULL) {
             /* The listener stays readable: not watching it is better than spinning on it. */
             port->accept_again_us = now_us + ACCEPT_PAUSE_US;

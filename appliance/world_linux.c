@@ -2,7 +2,8 @@
 /*
  * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
  * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt,
- * getrandom, clock_gettime, futex, and read of the bells are called; seal.c holds it to that.
+ * getsockopt, getrandom, clock_gettime, futex, and read of the bells are called; seal.c holds it to
+ * that.
  * Owner: the core's one thread.
  */
 #include "appliance/world_linux.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -77,9 +79,70 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     return events_count;
 }
 
-static int32_t accept_peer(void *self, int32_t listener)
+/* ---- who connects ---------------------------------------------------------------------------- */
+
+static uint64_t number_of(const uint8_t *bytes, uint32_t count)
 {
-    int handle = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    uint64_t number = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        number = number << 8 | bytes[i];
+    }
+    return number;
+}
+
+static void identify_ipv4(const uint8_t *bytes, struct world_peer *peer)
+{
+    peer->kind = bytes[0] == 127 ? WORLD_PEER_LOOPBACK : WORLD_PEER_REMOTE;
+    peer->address = number_of(bytes, 4);
+}
+
+/* A listener on [::] takes IPv4 too and shows it as ::ffff:A.B.C.D. */
+static void identify_ipv6(const struct in6_addr *address, struct world_peer *peer)
+{
+    if (IN6_IS_ADDR_V4MAPPED(address)) {
+        identify_ipv4(address->s6_addr + 12, peer);
+        return;
+    }
+    peer->kind = IN6_IS_ADDR_LOOPBACK(address) ? WORLD_PEER_LOOPBACK : WORLD_PEER_REMOTE;
+    peer->address = number_of(address->s6_addr, 8);
+}
+
+static void identify_local(int handle, struct world_peer *peer)
+{
+    struct ucred process;
+    socklen_t bytes = sizeof process;
+    bool known = getsockopt(handle, SOL_SOCKET, SO_PEERCRED, &process, &bytes) == 0;
+    peer->kind = WORLD_PEER_LOCAL;
+    peer->uid = known ? process.uid : UINT32_MAX;       /* nobody: no list can hold it */
+    peer->gids[0] = known ? process.gid : UINT32_MAX;
+    peer->gids_count = 1;
+    bytes = sizeof peer->gids - sizeof peer->gids[0];
+    if (known && getsockopt(handle, SOL_SOCKET, SO_PEERGROUPS, peer->gids + 1, &bytes) == 0) {
+        peer->gids_count += bytes / (uint32_t)sizeof peer->gids[0];
+    }
+}
+
+static void identify(int handle, const struct sockaddr_storage *from, struct world_peer *peer)
+{
+    *peer = (struct world_peer){0};
+    if (from->ss_family == AF_INET) {
+        const struct sockaddr_in *address = (const struct sockaddr_in *)from;
+        uint8_t bytes[4];
+        memcpy(bytes, &address->sin_addr, sizeof bytes);
+        identify_ipv4(bytes, peer);
+    } else if (from->ss_family == AF_INET6) {
+        identify_ipv6(&((const struct sockaddr_in6 *)from)->sin6_addr, peer);
+    } else {
+        identify_local(handle, peer);
+    }
+}
+
+static int32_t accept_peer(void *self, int32_t listener, struct world_peer *peer)
+{
+    struct sockaddr_storage from = {.ss_family = AF_UNIX};
+    socklen_t from_bytes = sizeof from;
+    int handle = accept4(listener, (struct sockaddr *)&from, &from_bytes,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (handle < 0) {
         bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return full ? WORLD_EFULL : WORLD_EAGAIN;
@@ -95,6 +158,7 @@ static int32_t accept_peer(void *self, int32_t listener)
     /* A reader that stops is to be noticed soon, not paid for with the kernel's megabytes. */
     int send_bytes_max = KERNEL_SEND_BYTES;
     setsockopt(handle, SOL_SOCKET, SO_SNDBUF, &send_bytes_max, sizeof send_bytes_max);
+    identify(handle, &from, peer);
     return handle;
 }
 

@@ -2,6 +2,7 @@
 #include "config/config.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "appliance/base/assert.h"
 #include "config/address.h"
@@ -25,8 +26,9 @@ static enum status refuse(struct config_error *error, const struct options *opti
     return STATUS_CONFIG_OPTION;
 }
 
+/* `only` says why an address beyond loopback is refused; NULL: it is not. */
 static enum status check_address(const struct options *options, const char *section,
-                                 const char *key, struct config_error *error)
+                                 const char *key, const char *only, struct config_error *error)
 {
     const struct option_row *row = config_options_find(section, key);
     struct config_address address = {0};
@@ -38,15 +40,43 @@ static enum status check_address(const struct options *options, const char *sect
     if (config_address_parse(text, &address) != STATUS_OK) {
         config_error_begin(error, options, row);
         return config_error_add(error, "not a numeric address, "
-                                       "allowed 127.0.0.1:PORT or [::1]:PORT");
+                                       "allowed like 127.0.0.1:PORT or [::1]:PORT");
     }
-    if (!config_address_is_loopback(&address)) {
+    if (only != NULL && !config_address_is_loopback(&address)) {
         config_error_begin(error, options, row);
-        return config_error_add(error, "not a loopback address: this version has no authentication "
-                                       "and serves its own machine only, "
-                                       "allowed 127.0.0.0/8 and [::1]");
+        return config_error_add(error, "not a loopback address: %s, allowed 127.0.0.0/8 and [::1]",
+                                only);
     }
     return STATUS_OK;
+}
+
+static bool asks_for_key(const struct options *options)
+{
+    return strcmp(options->auth_tcp.text, "psk") == 0;
+}
+
+static enum status check_keys(const struct options *options, struct config_error *error)
+{
+    if (!asks_for_key(options) || options->auth_keys.text[0] != '\0') {
+        return STATUS_OK;
+    }
+    (void)refuse(error, options, "auth", "tcp");
+    return config_error_add(error, "there is no file of keys, allowed with auth.keys only");
+}
+
+static enum status check_send_bytes(const struct options *options, struct config_error *error)
+{
+    uint64_t frames = options->net_frames_per_pass.number;
+    uint64_t least = CONFIG_TOKEN_FRAME_BYTES + CONFIG_REPLY_BYTES * frames;
+    if (options->net_send_bytes.number >= least) {
+        return STATUS_OK;
+    }
+    (void)refuse(error, options, "net", "send_bytes");
+    return config_error_add(error, "net.frames_per_pass = %llu needs %u + %llu x %u = %llu bytes, "
+                                   "allowed that much, or fewer frames",
+                            (unsigned long long)frames, CONFIG_TOKEN_FRAME_BYTES,
+                            (unsigned long long)frames, CONFIG_REPLY_BYTES,
+                            (unsigned long long)least);
 }
 
 static enum status check_addresses_differ(const struct options *options, struct config_error *error)
@@ -122,8 +152,11 @@ static enum status check_order(const struct options *options, const char *first_
 
 enum status config_check(const struct options *options, struct config_error *error)
 {
-    TRY(check_address(options, "net", "tcp", error));
-    TRY(check_address(options, "text", "listen", error));
+    TRY(check_address(options, "net", "tcp",
+                      asks_for_key(options) ? NULL : "others need auth.tcp = psk", error));
+    TRY(check_address(options, "text", "listen", "the text port knows no keys", error));
+    TRY(check_keys(options, error));
+    TRY(check_send_bytes(options, error));
     TRY(check_addresses_differ(options, error));
     TRY(check_block_tokens(options, error));
     TRY(check_calls_per_connection(options, error));

@@ -86,9 +86,14 @@ void config_write_markdown(struct _IO_FILE *out);
 uint32_t config_format(const struct option_row *row, const struct option_value *value, char *text,
                        uint32_t max);
 
+/* Send buffer of a connection: a reply to each frame of a pass, and one token with its text. */
+#define CONFIG_REPLY_BYTES 256
+#define CONFIG_TOKEN_FRAME_BYTES 2048
+
 /* Counts of everything, each a commented sum in limits.c. */
 struct limits {
     uint32_t programs, calls, connections, calls_per_connection;
+    uint32_t calls_per_program, calls_per_key;
     uint32_t context_tokens;        /* prompt + output of one call */
     uint32_t vocab_tokens;
     uint32_t batch_calls;           /* rows of a step that run from its start */
@@ -101,10 +106,14 @@ struct limits {
     uint64_t retain_device_us, retain_host_us, retain_drop_us;  /* each at least the one before */
     uint32_t frame_bytes;           /* largest payload of a frame */
     uint32_t send_bytes;            /* send buffer of a connection */
-    uint32_t frames_per_pass;       /* of one connection */
+    uint32_t frames_per_pass, bytes_per_pass;   /* of one connection */
+    uint32_t anteroom, anteroom_per_address;    /* connections on TCP before they are admitted */
+    uint32_t keys;                  /* that may be in auth.keys; 0: none are asked for */
     uint32_t commands;              /* inbox capacity */
     uint32_t engine_threads;
     uint32_t events;                /* that the journal keeps at least; 0: none */
+    uint32_t outcomes;              /* ended calls that net remembers; 0: none */
+    uint32_t outcome_tokens;        /* of all of them together */
     uint32_t text_slots;            /* connections of the text port */
     uint32_t text_page_bytes;       /* answer page of each */
 };

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "config/config.h"
 
+#include <string.h>
+
 #include "appliance/base/assert.h"
 #include "config/error.h"
 #include "config/gguf.h"
+#include "config/keys.h"
 #include "config/options.h"
 
 /*
@@ -14,7 +17,6 @@
  * Why refuse here: a call that can never fit must be known at boot, not wait for ever.
  */
 
-#define FRAMES_PER_PASS        8        /* of one connection: others wait no longer than this */
 #define FRAME_BYTES_MIN        65536
 #define FRAME_FIXED_BYTES      4096     /* fields, stop ids and stop strings of a CALL */
 #define TOKEN_BYTES            4        /* of a token id on the wire */
@@ -73,6 +75,11 @@ static void derive_calls(struct limits *limits, const struct options *options)
     limits->connections = smaller(options->limits_connections.number, UINT32_MAX);
     limits->calls_per_connection =
         smaller(options->limits_calls_per_connection.number, limits->calls);
+    limits->calls_per_program = options->limits_calls_per_program.number == 0
+                                    ? limits->calls
+                                    : smaller(options->limits_calls_per_program.number,
+                                              limits->calls);
+    limits->calls_per_key = smaller(options->limits_calls_per_key.number, limits->calls);
     /* A batch larger than all calls would be empty rows. */
     limits->batch_calls = smaller(options->sched_batch.number, limits->calls);
     /* There is nobody left to stand by where the batch takes all calls. */
@@ -145,15 +152,27 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     limits->frame_bytes = call_frame > FRAME_BYTES_MIN ? smaller(call_frame, UINT32_MAX)
                                                        : FRAME_BYTES_MIN;
     limits->send_bytes = smaller(options->net_send_bytes.number, UINT32_MAX);
-    limits->frames_per_pass = FRAMES_PER_PASS;
+    limits->frames_per_pass = smaller(options->net_frames_per_pass.number, UINT32_MAX);
+    limits->bytes_per_pass = smaller(options->net_bytes_per_pass.number, UINT32_MAX);
     uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* one pass */
                       + limits->calls;  /* a cancel for each open call whose connection closes */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
+    limits->outcomes = smaller(options->limits_outcomes.number, UINT32_MAX);
+    uint64_t outcome_tokens = larger(options->limits_outcome_tokens.number, limits->context_tokens);
+    limits->outcome_tokens = limits->outcomes > 0 ? smaller(outcome_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */
                                       + TEXT_FIXED_BYTES, UINT32_MAX);
+}
+
+static void derive_access(struct limits *limits, const struct options *options)
+{
+    limits->anteroom = smaller(options->net_anteroom.number, limits->connections);
+    limits->anteroom_per_address =
+        smaller(options->net_anteroom_per_address.number, limits->anteroom);
+    limits->keys = strcmp(options->auth_tcp.text, "psk") == 0 ? CONFIG_KEYS_MAX : 0;
 }
 
 static void derive_threads(struct limits *limits, const struct options *options, uint32_t cpus)
@@ -172,6 +191,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     derive_calls(limits, options);
     TRY(derive_blocks(limits, options, error));
     derive_retention(limits, options);
+    derive_access(limits, options);
     derive_buffers(limits, options);
     derive_threads(limits, options, cpus);
     ASSERT(limits->batch_calls <= limits->calls && limits->batch_calls > 0);

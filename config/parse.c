@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "config/config.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <ini.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "appliance/base/assert.h"
 #include "config/error.h"
+#include "config/file.h"
 #include "config/options.h"
 #include "config/value.h"
 
 /*
- * What: the INI file and --set. A file passes three sieves: what kind of file it is (load_file),
+ * What: the INI file and --set. A file passes three sieves: what kind of file it is (file.c),
  * which bytes it holds (check_bytes), what its lines say (inih, fed one line at a time).
  *
  * Why a reader of our own: Debian's inih tells its handler no line number, cuts lines at 200 bytes
@@ -243,58 +240,12 @@ enum status config_load_bytes(struct options *options, const char *name, const c
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static enum status check_file(int fd, const char *path, struct config_error *error)
-{
-    struct stat stat;
-    if (fstat(fd, &stat) != 0) {
-        return config_error_set(error, "%.200s: cannot be examined: %s", path, strerror(errno));
-    }
-    if (!S_ISREG(stat.st_mode)) {
-        return config_error_set(error, "%.200s: not a regular file", path);
-    }
-    if ((stat.st_mode & S_IWOTH) != 0) {
-        return config_error_set(error, "%.200s: mode %04o: everybody may write it, need 0644 or "
-                                "less", path, (unsigned)(stat.st_mode & 07777));
-    }
-    return STATUS_OK;
-}
-
-/* Up to `max` bytes; one more than allowed is asked for, so that a file which grows is noticed. */
-static enum status read_file(int fd, const char *path, char *bytes, size_t max, size_t *count,
-                             struct config_error *error)
-{
-    *count = 0;
-    while (*count < max) {
-        ssize_t got = read(fd, bytes + *count, max - *count);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return config_error_set(error, "%.200s: cannot be read: %s", path, strerror(errno));
-        }
-        if (got == 0) {
-            break;
-        }
-        *count += (size_t)got;
-    }
-    return STATUS_OK;
-}
-
 enum status config_load_file(struct options *options, const char *path, struct config_error *error)
 {
     char bytes[CONFIG_FILE_BYTES_MAX + 1];
     size_t count = 0;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) {
-        return config_error_set(error, "%.200s: cannot be opened: %s", path,
-                                errno == ELOOP ? "it is a symbolic link" : strerror(errno));
-    }
-    enum status status = check_file(fd, path, error);
-    if (status == STATUS_OK) {
-        status = read_file(fd, path, bytes, sizeof bytes, &count, error);
-    }
-    (void)close(fd);
-    return status == STATUS_OK ? config_load_bytes(options, path, bytes, count, error) : status;
+    TRY(config_file_read(path, CONFIG_FILE_PLAIN, bytes, sizeof bytes, &count, error));
+    return config_load_bytes(options, path, bytes, count, error);
 }
 
 /* ---- --set ----------------------------------------------------------------------------------- */

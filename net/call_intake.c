@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a CALL frame into a call slot and a command.
+ * What: a CALL frame into a call slot, and a command or, for a call that has ended before, the
+ * answer that it had then (net/outcomes.c).
  *
  * How: decode (fields, table of ranges), then admit (limits, ids, tokens: changes nothing), then
- * fill a slot. Only text can still be refused after the slot was taken, because its tokens are made
- * right where they will stay; the slot goes back then, and nobody has seen it.
+ * fill a slot. What needs the prompt's tokens can still refuse after the slot was taken, because
+ * they are made right where they will stay; the slot goes back then, and nobody has seen it.
  *
  * Invariants: a refusal leaves every table as it was; a call that is pushed on the inbox has passed
  * every check that needs no scheduler: prompt_tokens >= 1, every id < vocab_tokens,
@@ -20,6 +21,7 @@
 #include "appliance/base/bytes.h"
 #include "net/connection.h"
 #include "net/open_calls.h"
+#include "net/outcomes.h"
 #include "net/stop_text.h"
 
 static enum status fault_at(struct net_frame *frame, enum status status, enum wire_field field,
@@ -33,21 +35,23 @@ static enum status fault_at(struct net_frame *frame, enum status status, enum wi
 
 /* ---- admission: changes nothing -------------------------------------------------------------- */
 
-/* Frames of the server name a call by its id alone, so an id is also unique on its connection. */
-static bool id_is_open(const struct net *net, const struct net_connection *connection,
-                       const struct wire_call *wire)
+/* Frames of the server name a call by its id alone, so an id is also unique on its connection. One
+ * that is open elsewhere may be its client's from before a break that we have not seen yet: it is
+ * asked to come back. */
+static enum status admit_id(struct net_frame *frame, const struct wire_call *wire)
 {
-    if (net_open_find(net, wire->program_id, wire->call_id) != CALL_NONE) {
-        return true;
-    }
+    const struct net *net = frame->net;
+    const struct net_connection *connection = &net->connections[frame->connection];
     uint32_t at = connection->calls_first;
     for (uint32_t i = 0; i < connection->calls_count; i++) {
         if (net->calls->calls[at].client_call_id == wire->call_id) {
-            return true;
+            return fault_at(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
         }
         at = net->calls->calls[at].emit.conn_next;
     }
-    return false;
+    return net_open_find(net, connection->domain, wire->program_id, wire->call_id) == CALL_NONE
+               ? STATUS_OK
+               : fault_at(frame, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
 }
 
 static enum status admit_limits(struct net_frame *frame, const struct wire_call *wire)
@@ -58,12 +62,16 @@ static enum status admit_limits(struct net_frame *frame, const struct wire_call 
     if (net->draining) {
         return fault_at(frame, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, 0, 0);
     }
-    if (id_is_open(net, connection, wire)) {
-        return fault_at(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
-    }
+    TRY(admit_id(frame, wire));
     if (connection->calls_count >= limits->calls_per_connection) {
         return fault_at(frame, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION,
                         connection->calls_count, limits->calls_per_connection);
+    }
+    if (connection->key != NET_KEY_NONE &&
+        net->keys[connection->key].calls_open >= net->keys[connection->key].calls_max) {
+        return fault_at(frame, STATUS_BUSY_CALLS_OF_KEY, WIRE_FIELD_KEY_ID,
+                        net->keys[connection->key].calls_open,
+                        net->keys[connection->key].calls_max);
     }
     if (net->calls->free_count == 0) {
         return fault_at(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,
@@ -162,19 +170,31 @@ static void fill_stops(const struct net *net, struct call *call, const struct wi
     net_stop_text_prepare(call);
 }
 
-static void fill(const struct net *net, struct call *call, const struct wire_call *wire,
-                 uint64_t now_us)
+/* What the client asks for, but no later than the appliance allows; 0 stands for never. */
+static uint64_t deadline_us(const struct net *net, const struct wire_call *wire, uint64_t now_us)
 {
+    uint64_t asked_us = wire->deadline_us != 0 ? wire->deadline_us : UINT64_MAX;
+    uint64_t limit_us =
+        net->settings.call_deadline_us != 0 ? net->settings.call_deadline_us : UINT64_MAX;
+    uint64_t least_us = asked_us < limit_us ? asked_us : limit_us;
+    return least_us != UINT64_MAX ? now_us + least_us : UINT64_MAX;
+}
+
+static void fill(const struct net_frame *frame, struct call *call, const struct wire_call *wire)
+{
+    const struct net *net = frame->net;
+    call->domain = net->connections[frame->connection].domain;
     call->client_call_id = wire->call_id;
     memcpy(call->program_id, wire->program_id, sizeof call->program_id);
     call->thread = wire->thread;
     call->sampling = wire->sampling;
     call->max_tokens = wire->max_tokens;
     call->want_text = (wire->flags & WIRE_CALL_WANT_TEXT) != 0;
-    call->deadline_us = wire->deadline_us != 0 ? now_us + wire->deadline_us : UINT64_MAX;
-    call->arrived_us = now_us;
+    call->deadline_us = deadline_us(net, wire, frame->now_us);
+    call->arrived_us = frame->now_us;
     call->emit.digest = WIRE_DIGEST_START;
-    fill_stops(net, call, wire);
+    call->emit.request = net_outcome_request(frame->payload, frame->payload_bytes);
+    fill_stops(frame->net, call, wire);
 }
 
 static void fill_ids(struct call *call, const struct wire_call *wire)
@@ -207,12 +227,61 @@ static enum status fill_text(struct net_frame *frame, struct call *call,
     return admit_length(frame, call->prompt_tokens, wire->max_tokens);
 }
 
-static void commit(struct net_frame *frame, uint32_t call_index)
+static enum status fill_prompt(struct net_frame *frame, struct call *call,
+                               const struct wire_call *wire)
+{
+    if ((wire->flags & WIRE_CALL_TEXT_PROMPT) != 0) {
+        return fill_text(frame, call, wire);
+    }
+    fill_ids(call, wire);
+    return STATUS_OK;
+}
+
+/* ---- what becomes of it ---------------------------------------------------------------------- */
+
+/* The call that this one repeats, or NULL. The digest tells other requests from it, and the length
+ * of the prompt makes sure that the tokens fit behind it. */
+static enum status find_outcome(struct net_frame *frame, const struct call *call,
+                                const struct net_outcome **outcome)
+{
+    *outcome = net_outcome_find(frame->net, call->domain, call->program_id, call->client_call_id);
+    bool is_other = *outcome != NULL && ((*outcome)->request != call->emit.request ||
+                                         (*outcome)->done.prompt_tokens != call->prompt_tokens);
+    return is_other ? fault_at(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
+                               call->client_call_id, 0)
+                    : STATUS_OK;
+}
+
+/* The call as it was when it ended; from here on it is sent like any other. */
+static void replay(struct net *net, struct call *call, const struct net_outcome *outcome)
+{
+    const struct wire_done *done = &outcome->done;
+    net_outcome_tokens(net, outcome, call->tokens + call->prompt_tokens);
+    call->generated_tokens = done->generated_tokens;
+    call->finish = (enum call_finish)done->finish;
+    call->status = done->status;
+    call->queue = done->queue;
+    call->cached_tokens = done->cached_tokens;
+    call->preemptions = done->preemptions;
+    call->lifetime_wait_us = done->wait_us;
+    call->lifetime_service_us = done->service_us;
+    call->finished_us = call->arrived_us + done->total_us;
+    call->emit.is_replayed = true;
+    call->state = CALL_FINISHED;
+    net->stats->calls_replayed++;
+}
+
+static void commit(struct net_frame *frame, uint32_t call_index, const struct net_outcome *outcome)
 {
     struct net *net = frame->net;
     ASSERT(net->calls->calls[call_index].state == CALL_INTAKE);
     net_connection_attach(net, frame->connection, call_index);
     net_open_insert(net, call_index);
+    if (outcome != NULL) {
+        replay(net, &net->calls->calls[call_index], outcome);
+        exchange_emit(net->exchange, net->calls, call_index);
+        return;
+    }
     exchange_command(net->exchange,
                      &(struct command){.kind = COMMAND_CALL,
                                        .call = call_index});
@@ -221,6 +290,7 @@ static void commit(struct net_frame *frame, uint32_t call_index)
 enum status net_call_intake(struct net_frame *frame)
 {
     struct net *net = frame->net;
+    const struct net_outcome *outcome = NULL;
     struct wire_call wire;
     TRY(wire_call_decode(frame->payload, frame->payload_bytes, &wire, &frame->fault));
     frame->fault.call_id = wire.call_id;
@@ -230,16 +300,15 @@ enum status net_call_intake(struct net_frame *frame)
     uint32_t call_index = call_take(net->calls);
     ASSERT(call_index != CALL_NONE);
     struct call *call = &net->calls->calls[call_index];
-    fill(net, call, &wire, frame->now_us);
-    if ((wire.flags & WIRE_CALL_TEXT_PROMPT) == 0) {
-        fill_ids(call, &wire);
-    } else {
-        enum status status = fill_text(frame, call, &wire);
-        if (status != STATUS_OK) {
-            call_release(net->calls, call_index);
-            return status;
-        }
+    fill(frame, call, &wire);
+    enum status status = fill_prompt(frame, call, &wire);
+    if (status == STATUS_OK) {
+        status = find_outcome(frame, call, &outcome);
     }
-    commit(frame, call_index);
+    if (status != STATUS_OK) {
+        call_release(net->calls, call_index);
+        return status;
+    }
+    commit(frame, call_index, outcome);
     return STATUS_OK;
 }

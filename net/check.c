@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: every invariant of the stage, for tests and for builds that verify.
- * Bounds: O(connections + calls).
+ * Bounds: O(connections + calls + outcomes).
  */
-#include "net/net.h"
+#include "net/outcomes.h"
 
 static void check_order(const struct net *net)
 {
@@ -25,6 +25,8 @@ static void check_buffers(const struct net *net, const struct net_connection *co
     ASSERT(connection->unsent_first + connection->unsent_bytes <= limits->send_bytes);
     ASSERT(!connection->pending || connection->received_bytes >= WIRE_HEADER_BYTES);
     ASSERT(connection->answers_due <= limits->frames_per_pass);
+    ASSERT(connection->state != NET_CHALLENGED || net->settings.access.tcp_needs_key);
+    ASSERT(!connection->is_stranger || connection->state != NET_OPEN);
     ASSERT(connection->state != NET_OPEN ||
            limits->send_bytes - connection->unsent_bytes >=
                WIRE_REPLY_BYTES_MAX * connection->answers_due);
@@ -40,6 +42,7 @@ static uint32_t check_calls_of(const struct net *net, uint32_t index)
         ASSERT(at < net->calls->count);
         const struct call *call = &net->calls->calls[at];
         ASSERT(call->state != CALL_FREE && call->connection == index);
+        ASSERT(call->domain == connection->domain);
         ASSERT(call->emit.sent_tokens <= call->generated_tokens);
         ASSERT(call->emit.held_bytes <= CALL_HELD_BYTES);
         ASSERT(net->calls->calls[call->emit.conn_next].emit.conn_prev == at);
@@ -47,6 +50,36 @@ static uint32_t check_calls_of(const struct net *net, uint32_t index)
     }
     ASSERT(at == connection->calls_first);
     return connection->calls_count;
+}
+
+/* The anteroom is in the order of arrival, and nobody is in it twice. */
+static void check_anteroom(const struct net *net)
+{
+    uint32_t count = 0, previous = NET_CONNECTION_NONE;
+    for (uint32_t at = net->strangers_first; at != NET_CONNECTION_NONE;
+         at = net->connections[at].stranger_next) {
+        const struct net_connection *connection = &net->connections[at];
+        ASSERT(connection->is_stranger && connection->state != NET_CLOSED);
+        ASSERT(connection->peer_kind != WORLD_PEER_LOCAL);
+        ASSERT(connection->stranger_prev == previous && ++count <= net->strangers_count);
+        ASSERT(previous == NET_CONNECTION_NONE ||
+               net->connections[previous].accepted_us <= connection->accepted_us);
+        previous = at;
+    }
+    ASSERT(previous == net->strangers_last && count == net->strangers_count);
+    ASSERT(count <= net->settings.limits->anteroom);
+}
+
+static void check_keys(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->keys_count; i++) {
+        uint32_t calls = 0;
+        for (uint32_t c = 0; c < net->open_count; c++) {
+            const struct net_connection *connection = &net->connections[net->order[c]];
+            calls += connection->key == i ? connection->calls_count : 0;
+        }
+        ASSERT(net->keys[i].calls_open == calls);
+    }
 }
 
 /* Every call with a client is in the table of open calls, once, and nothing else is. */
@@ -73,6 +106,8 @@ void net_check(const struct net *net)
         calls += check_calls_of(net, net->order[i]);
     }
     check_open_table(net, calls);
+    check_anteroom(net);
+    check_keys(net);
     uint32_t with_client = 0;
     for (uint32_t i = 0; i < net->calls->count; i++) {
         const struct call *call = &net->calls->calls[i];
@@ -83,4 +118,5 @@ void net_check(const struct net *net)
     }
     ASSERT(with_client == calls);
     ASSERT(net->stats->connections_open == net->open_count);
+    net_outcomes_check(net);
 }

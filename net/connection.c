@@ -11,15 +11,19 @@
  * slots in use, and connections[order[i]].position == i; a call of a closed connection has
  * connection == CALL_NONE, is cancelled, and is no more in the table of open calls.
  *
- * Deadlines of reading are totals, not pauses: a byte now and then keeps nothing alive. That of
- * writing is a pause: a reader that is slow but moves is not dropped.
+ * Deadlines of reading are totals, not pauses: a byte now and then keeps nothing alive, for a frame
+ * is only given the time that its bytes buy at net.frame_rate. That of writing is a pause: a reader
+ * that is slow but moves is not dropped.
  */
 #include "net/connection.h"
 
 #include <string.h>
 
+#include "net/anteroom.h"
+#include "net/auth.h"
 #include "net/cancel.h"
 #include "net/open_calls.h"
+#include "net/refusal.h"
 
 static struct net_connection *connection_at(struct net *net, uint32_t index)
 {
@@ -27,7 +31,8 @@ static struct net_connection *connection_at(struct net *net, uint32_t index)
     return &net->connections[index];
 }
 
-void net_connection_open(struct net *net, int32_t handle, uint64_t now_us)
+void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
+                         uint64_t now_us)
 {
     ASSERT(net->open_count < net->settings.limits->connections);
     uint32_t index = net->order[net->open_count];
@@ -37,6 +42,10 @@ void net_connection_open(struct net *net, int32_t handle, uint64_t now_us)
         .state = NET_GREETING,
         .generation = connection->generation,
         .handle = handle,
+        .peer_kind = peer->kind,
+        .address = peer->address,
+        .domain = net_auth_domain(peer),
+        .key = NET_KEY_NONE,
         .position = net->open_count,
         .received = connection->received,
         .unsent = connection->unsent,
@@ -48,7 +57,20 @@ void net_connection_open(struct net *net, int32_t handle, uint64_t now_us)
     net->open_count++;
     net->stats->connections_accepted++;
     net->stats->connections_open = net->open_count;
+    if (peer->kind != WORLD_PEER_LOCAL) {
+        net_anteroom_enter(net, index);
+    }
     net_connection_watch(net, index);
+}
+
+void net_connection_admit(struct net *net, uint32_t index)
+{
+    struct net_connection *connection = connection_at(net, index);
+    ASSERT(connection->state == NET_GREETING || connection->state == NET_CHALLENGED);
+    connection->state = NET_OPEN;
+    if (connection->is_stranger) {
+        net_anteroom_leave(net, index);
+    }
 }
 
 void net_connection_attach(struct net *net, uint32_t index, uint32_t call_index)
@@ -65,6 +87,9 @@ void net_connection_attach(struct net *net, uint32_t index, uint32_t call_index)
         calls[first].emit.conn_prev = calls[last].emit.conn_next = call_index;
     }
     call->connection = index;
+    if (connection->key != NET_KEY_NONE) {
+        net->keys[connection->key].calls_open++;
+    }
 }
 
 void net_connection_detach(struct net *net, uint32_t call_index)
@@ -81,6 +106,10 @@ void net_connection_detach(struct net *net, uint32_t call_index)
     }
     call->emit.conn_next = call->emit.conn_prev = CALL_NONE;
     call->connection = CALL_NONE;
+    if (connection->key != NET_KEY_NONE) {
+        ASSERT(net->keys[connection->key].calls_open > 0);
+        net->keys[connection->key].calls_open--;
+    }
 }
 
 /* A call without a client: cancelled, and its ids may be used again at once. Its slot is freed when
@@ -105,6 +134,9 @@ void net_connection_close(struct net *net, uint32_t index)
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state != NET_CLOSED && net->open_count > 0);
     abandon_calls(net, index);
+    if (connection->is_stranger) {
+        net_anteroom_leave(net, index);
+    }
     net->world->close(net->world->self, connection->handle);
     connection->state = NET_CLOSED;
     connection->handle = -1;
@@ -115,7 +147,9 @@ void net_connection_close(struct net *net, uint32_t index)
     net->order[last] = index;
     connection->position = last;
     net->stats->connections_open = net->open_count;
-    net->accept_again_us = 0;       /* a descriptor is free */
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        net->listeners[i].again_us = 0;     /* a descriptor is free */
+    }
 }
 
 uint32_t net_connection_room(const struct net *net, const struct net_connection *connection)
@@ -163,13 +197,8 @@ void net_connection_push(struct net *net, struct net_connection *connection, uin
 void net_connection_error(struct net *net, struct net_connection *connection,
                           const struct wire_fault *fault, bool closes, uint64_t now_us)
 {
-    struct wire_error error = {.fault = *fault, .closes = closes};
-    const char *text = status_text(fault->status);
-    ASSERT(status_wire(fault->status) != 0);
-    memcpy(error.text, text, strnlen(text, sizeof error.text - 1));
-    uint32_t count = wire_error_encode(&error, net_connection_tail(net, connection),
-                                       net_connection_room(net, connection));
-    ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
+    uint32_t count = net_refusal_encode(fault, closes, net_connection_tail(net, connection),
+                                        net_connection_room(net, connection));
     net_connection_push(net, connection, count, now_us);
     net->stats->frames_bad++;
 }
@@ -178,7 +207,7 @@ void net_connection_fail(struct net *net, uint32_t index, const struct wire_faul
                          uint64_t now_us)
 {
     struct net_connection *connection = connection_at(net, index);
-    ASSERT(connection->state == NET_GREETING || connection->state == NET_OPEN);
+    ASSERT(net_connection_reads(connection));
     net->stats->connections_dropped++;
     if (net_connection_room(net, connection) < WIRE_REPLY_BYTES_MAX) {
         net_connection_close(net, index);
@@ -218,8 +247,8 @@ void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us)
 void net_connection_watch(struct net *net, uint32_t index)
 {
     struct net_connection *connection = connection_at(net, index);
-    bool reads = (connection->state == NET_GREETING || connection->state == NET_OPEN) &&
-                 !connection->pending && net_connection_may_reply(net, connection);
+    bool reads = net_connection_reads(connection) && !connection->pending &&
+                 net_connection_may_reply(net, connection);
     uint32_t interest = (reads ? WORLD_READABLE : 0u) |
                         (connection->unsent_bytes > 0 ? WORLD_WRITABLE : 0u);
     if (interest != connection->interest) {
@@ -246,14 +275,16 @@ static uint64_t write_deadline_us(const struct net *net, const struct net_connec
 /* A handshake, a frame, or silence: how long we wait for the client's next byte. */
 static uint64_t read_deadline_us(const struct net *net, const struct net_connection *connection)
 {
-    if (connection->state == NET_GREETING) {
+    if (connection->state == NET_GREETING || connection->state == NET_CHALLENGED) {
         return connection->accepted_us + net->settings.handshake_us;
     }
     if (connection->state != NET_OPEN) {
         return UINT64_MAX;
     }
     if (connection->frame_started_us != 0) {
-        return connection->frame_started_us + net->settings.frame_deadline_us;
+        uint64_t bought_us = connection->received_bytes * UINT64_C(1000000) /
+                             net->settings.frame_rate;
+        return connection->frame_started_us + net->settings.frame_deadline_us + bought_us;
     }
     return connection->calls_count == 0 ? connection->active_us + net->settings.idle_us
                                         : UINT64_MAX;

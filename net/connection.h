@@ -3,13 +3,22 @@
 /* What: one connection's life and its two buffers. Only net/ includes this. */
 #include "net/net.h"
 
-/* Takes a free slot for `handle`; there must be one. */
-void net_connection_open(struct net *net, int32_t handle, uint64_t now_us);
+/* Takes a free slot for `handle`; there must be one, and one in the anteroom for who needs it. */
+void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
+                         uint64_t now_us);
+/* It has got through the handshake; its domain is known. */
+void net_connection_admit(struct net *net, uint32_t index);
 /* Cancels its calls, closes the handle, frees the slot. What was unsent is lost. */
 void net_connection_close(struct net *net, uint32_t index);
 /* Queues an ERROR that says `closes`, cancels the calls; the connection ends once it is flushed. */
 void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
                          uint64_t now_us);
+
+/* It may still send us something that we act upon. */
+static inline bool net_connection_reads(const struct net_connection *connection)
+{
+    return connection->state != NET_CLOSED && connection->state != NET_CLOSING;
+}
 
 /* Links a call to its connection; unlinks it. */
 void net_connection_attach(struct net *net, uint32_t index, uint32_t call);

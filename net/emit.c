@@ -6,7 +6,7 @@
  *
  * Exactly one ACCEPT and one terminal frame for each accepted call; token indices are consecutive;
  * DONE carries the digest of the tokens that were framed. With the terminal frame in the buffer the
- * slot is free.
+ * slot is free, and how the call ended is on record (net/outcomes.c).
  *
  * Back-pressure: what finds no room stays in the call's slot (`backlog`). Calls of one connection
  * take turns: who got a share of the room goes behind who got none. A call with more than
@@ -20,6 +20,7 @@
 
 #include "net/connection.h"
 #include "net/open_calls.h"
+#include "net/outcomes.h"
 #include "net/stop_text.h"
 #include "net/text.h"
 
@@ -84,6 +85,9 @@ static bool send_refusal(struct net *net, struct call *call, uint64_t now_us)
     } else if (call->status == STATUS_BUSY_PROGRAMS) {
         fault.field = WIRE_FIELD_PROGRAM_ID;
         fault.found = fault.max = net->settings.limits->programs;
+    } else if (call->status == STATUS_BUSY_CALLS_OF_PROG) {
+        fault.field = WIRE_FIELD_PROGRAM_ID;
+        fault.found = fault.max = net->settings.limits->calls_per_program;
     }
     net_connection_error(net, connection, &fault, false, now_us);
     return true;
@@ -93,7 +97,8 @@ static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
 {
     struct net_connection *connection = reader_of(net, call);
     struct wire_accept accept = {.call_id = call->client_call_id,
-                                 .prompt_tokens = call->prompt_tokens};
+                                 .prompt_tokens = call->prompt_tokens,
+                                 .flags = call->emit.is_replayed ? WIRE_ACCEPT_REPLAYED : 0};
     uint32_t count = wire_accept_encode(&accept, net_connection_tail(net, connection),
                                         net_connection_room_of_calls(net, connection));
     if (count == 0) {
@@ -202,6 +207,9 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         return false;
     }
     net_connection_push(net, connection, count, now_us);
+    if (!call->emit.is_replayed) {
+        net_outcome_keep(net, call, &done);
+    }
     return true;
 }
 

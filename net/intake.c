@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include "net/auth.h"
 #include "net/cancel.h"
 #include "net/connection.h"
 #include "net/open_calls.h"
@@ -27,7 +28,7 @@ static struct net_connection *sender_of(const struct net_frame *frame)
     return &frame->net->connections[frame->connection];
 }
 
-static void reply(struct net_frame *frame, uint32_t count)
+void net_frame_reply(struct net_frame *frame, uint32_t count)
 {
     ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
     net_connection_push(frame->net, sender_of(frame), count, frame->now_us);
@@ -35,21 +36,10 @@ static void reply(struct net_frame *frame, uint32_t count)
 
 /* ---- handlers: one for each frame of a client ------------------------------------------------ */
 
-static enum status handle_hello(struct net_frame *frame)
+static void fill_welcome(const struct net *net, struct wire_welcome *welcome)
 {
-    struct net *net = frame->net;
-    struct net_connection *connection = sender_of(frame);
     const struct limits *limits = net->settings.limits;
-    struct wire_hello hello;
-    TRY(wire_hello_decode(frame->payload, frame->payload_bytes, &hello, &frame->fault));
-    if (hello.version_min > WIRE_VERSION || hello.version_max < WIRE_VERSION) {
-        frame->fault = (struct wire_fault){.field = WIRE_FIELD_VERSION,
-                                           .found = hello.version_min,
-                                           .min = WIRE_VERSION,
-                                           .max = WIRE_VERSION};
-        return STATUS_BAD_VERSION;
-    }
-    struct wire_welcome welcome = {
+    *welcome = (struct wire_welcome){
         .version = WIRE_VERSION,
         .frame_bytes_max = limits->frame_bytes,
         .context_tokens_max = limits->context_tokens,
@@ -59,18 +49,37 @@ static enum status handle_hello(struct net_frame *frame)
         .bos_id = net->vocab->info.bos_id,
         .eos_id = net->vocab->info.eos_id,
     };
-    memcpy(welcome.boot_id, net->settings.boot_id, sizeof welcome.boot_id);
-    memcpy(welcome.model, net->settings.model, sizeof welcome.model);
-    reply(frame, wire_welcome_encode(&welcome, net_connection_tail(net, connection),
-                                     net_connection_room(net, connection)));
-    connection->state = NET_OPEN;
-    return STATUS_OK;
+    memcpy(welcome->boot_id, net->settings.boot_id, sizeof welcome->boot_id);
+    memcpy(welcome->model, net->settings.model, sizeof welcome->model);
 }
 
-static enum status handle_auth(struct net_frame *frame)
+/* Admits who needs no key; challenges the others. */
+static enum status handle_hello(struct net_frame *frame)
 {
-    frame->fault.field = WIRE_FIELD_TYPE;
-    return STATUS_BAD_AUTH;
+    struct net *net = frame->net;
+    struct net_connection *connection = sender_of(frame);
+    struct wire_hello hello;
+    struct wire_welcome welcome;
+    TRY(wire_hello_decode(frame->payload, frame->payload_bytes, &hello, &frame->fault));
+    if (hello.version_min > WIRE_VERSION || hello.version_max < WIRE_VERSION) {
+        frame->fault = (struct wire_fault){.field = WIRE_FIELD_VERSION,
+                                           .found = hello.version_min,
+                                           .min = WIRE_VERSION,
+                                           .max = WIRE_VERSION};
+        return STATUS_BAD_VERSION;
+    }
+    fill_welcome(net, &welcome);
+    if (net_auth_asks(net, connection->peer_kind)) {
+        net->world->entropy(net->world->self, connection->nonce, sizeof connection->nonce);
+        memcpy(welcome.nonce, connection->nonce, sizeof welcome.nonce);
+        welcome.auth = WIRE_AUTH_KEY;
+        connection->state = NET_CHALLENGED;
+    } else {
+        net_connection_admit(net, frame->connection);
+    }
+    net_frame_reply(frame, wire_welcome_encode(&welcome, net_connection_tail(net, connection),
+                                               net_connection_room(net, connection)));
+    return STATUS_OK;
 }
 
 /* START and END: the scheduler answers, in order. */
@@ -88,6 +97,7 @@ static enum status handle_program(struct net_frame *frame)
         .kind = starts ? COMMAND_PROGRAM_START : COMMAND_PROGRAM_END,
         .connection = frame->connection,
         .connection_generation = connection->generation,
+        .domain = connection->domain,
     };
     memcpy(command.program_id, program.program_id, sizeof command.program_id);
     exchange_command(net->exchange, &command);
@@ -101,7 +111,8 @@ static enum status handle_cancel(struct net_frame *frame)
     struct net *net = frame->net;
     struct wire_cancel cancel;
     TRY(wire_cancel_decode(frame->payload, frame->payload_bytes, &cancel, &frame->fault));
-    uint32_t call = net_open_find(net, cancel.program_id, cancel.call_id);
+    uint32_t call = net_open_find(net, sender_of(frame)->domain, cancel.program_id,
+                                  cancel.call_id);
     if (call == CALL_NONE || net->calls->calls[call].connection != frame->connection) {
         frame->fault = (struct wire_fault){.field = WIRE_FIELD_CALL_ID,
                                            .call_id = cancel.call_id,
@@ -117,8 +128,9 @@ static enum status handle_ping(struct net_frame *frame)
     struct net_connection *connection = sender_of(frame);
     struct wire_ping ping;
     TRY(wire_ping_decode(frame->payload, frame->payload_bytes, &ping, &frame->fault));
-    reply(frame, wire_ping_encode(&ping, WIRE_PONG, net_connection_tail(frame->net, connection),
-                                  net_connection_room(frame->net, connection)));
+    net_frame_reply(frame, wire_ping_encode(&ping, WIRE_PONG,
+                                            net_connection_tail(frame->net, connection),
+                                            net_connection_room(frame->net, connection)));
     return STATUS_OK;
 }
 
@@ -129,7 +141,7 @@ static const struct handler_row {
     enum status (*handle)(struct net_frame *frame);
 } handlers[] = {
     {WIRE_HELLO, NET_GREETING, handle_hello},
-    {WIRE_AUTH, NET_OPEN, handle_auth},
+    {WIRE_AUTH, NET_CHALLENGED, net_auth_intake},
     {WIRE_PROGRAM_START, NET_OPEN, handle_program},
     {WIRE_PROGRAM_END, NET_OPEN, handle_program},
     {WIRE_CALL, NET_OPEN, net_call_intake},
@@ -164,7 +176,7 @@ static void refuse(struct net_frame *frame, enum status status)
     if (frame->type == WIRE_CALL) {
         net->stats->calls_refused++;
     }
-    if (fault_is_of_framing(status) || sender_of(frame)->state == NET_GREETING) {
+    if (fault_is_of_framing(status) || sender_of(frame)->state != NET_OPEN) {
         net_connection_fail(net, frame->connection, &frame->fault, frame->now_us);
         return;
     }
@@ -190,10 +202,38 @@ static void act(struct net_frame *frame)
 
 enum cut { CUT_FRAME, CUT_PARTIAL, CUT_FOREIGN, CUT_FAULT };
 
+/* The payload that whoever is not admitted may send next: nothing beyond it is even received. */
+static uint32_t payload_bytes_max(const struct net *net, const struct net_connection *connection)
+{
+    switch (connection->state) {
+    case NET_GREETING:
+        return WIRE_HELLO_BYTES;
+    case NET_CHALLENGED:
+        return WIRE_AUTH_BYTES;
+    default:
+        return net->settings.limits->frame_bytes;
+    }
+}
+
+/* Why this frame cannot be waited for, by its header alone. */
+static enum status admit_header(struct net_frame *frame, const uint8_t *bytes,
+                                struct wire_header *header)
+{
+    const struct net_connection *connection = sender_of(frame);
+    TRY(wire_header_decode(bytes, frame->net->settings.limits->frame_bytes, header,
+                           &frame->fault));
+    const struct handler_row *row = handler_find(header->type);
+    bool is_due = row != NULL && (row->state == connection->state || connection->state == NET_OPEN);
+    frame->fault = (struct wire_fault){.field = WIRE_FIELD_TYPE, .found = header->type};
+    if (row == NULL) {
+        return STATUS_BAD_FRAME_TYPE;
+    }
+    return is_due ? STATUS_OK : STATUS_BAD_FRAME_ORDER;
+}
+
 /* Looks at the bytes from `at` on; nothing is acted upon. */
 static enum cut cut_frame(struct net_frame *frame, uint32_t at)
 {
-    const struct net *net = frame->net;
     const struct net_connection *connection = sender_of(frame);
     static const uint8_t magic[4] = {'A', 'G', 'X', '1'};
     const uint8_t *bytes = connection->received + at;
@@ -205,17 +245,11 @@ static enum cut cut_frame(struct net_frame *frame, uint32_t at)
     if (count < WIRE_HEADER_BYTES) {
         return CUT_PARTIAL;
     }
-    enum status status =
-        wire_header_decode(bytes, net->settings.limits->frame_bytes, &header, &frame->fault);
     frame->type = bytes[4];
+    enum status status = admit_header(frame, bytes, &header);
     if (status != STATUS_OK) {
-        return CUT_FAULT;
-    }
-    if (handler_find(header.type) == NULL) {
-        frame->fault = (struct wire_fault){.status = STATUS_BAD_FRAME_TYPE,
-                                           .field = WIRE_FIELD_TYPE,
-                                           .frame_type = header.type,
-                                           .found = header.type};
+        frame->fault.status = status;
+        frame->fault.frame_type = frame->type;
         return CUT_FAULT;
     }
     frame->payload = bytes + WIRE_HEADER_BYTES;
@@ -250,8 +284,7 @@ static bool take_frame(struct net_frame *frame)
         frame->fault = (struct wire_fault){0};
         act(frame);
     }
-    enum net_state state = sender_of(frame)->state;
-    return state == NET_OPEN || state == NET_GREETING;
+    return net_connection_reads(sender_of(frame));
 }
 
 /* Moves what is left to the front, and keeps the time of a half frame. */
@@ -311,13 +344,15 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
 static bool receive(struct net *net, uint32_t index)
 {
     struct net_connection *connection = &net->connections[index];
-    uint32_t capacity = WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
+    uint32_t capacity = WIRE_HEADER_BYTES + payload_bytes_max(net, connection);
+    uint32_t room = capacity - connection->received_bytes;
+    uint32_t share = net->settings.limits->bytes_per_pass;
+    uint32_t max = room < share ? room : share;
     ASSERT(connection->received_bytes < capacity);
     int64_t count = net->world->recv(net->world->self, connection->handle,
-                                     connection->received + connection->received_bytes,
-                                     capacity - connection->received_bytes);
+                                     connection->received + connection->received_bytes, max);
     if (count > 0) {
-        ASSERT(count <= (int64_t)(capacity - connection->received_bytes));
+        ASSERT(count <= (int64_t)max);
         connection->received_bytes += (uint32_t)count;
         net->stats->bytes_received += (uint64_t)count;
         return true;
@@ -332,7 +367,7 @@ static bool receive(struct net *net, uint32_t index)
 void net_intake(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct net_connection *connection = &net->connections[index];
-    bool reads = connection->state == NET_GREETING || connection->state == NET_OPEN;
+    bool reads = net_connection_reads(connection);
     ASSERT(connection->state != NET_CLOSED);
     /* A dead peer from which we would not read now: nothing it sent can matter any more. */
     if (connection->hangup && !(reads && net_connection_may_reply(net, connection))) {

@@ -14,6 +14,8 @@ struct net_frame {
     struct wire_fault fault;
 };
 
+/* `count` bytes of a reply were written at the sender's tail. */
+void net_frame_reply(struct net_frame *frame, uint32_t count);
 /* Receives once and acts on at most limits.frames_per_pass frames. May close the connection. */
 void net_intake(struct net *net, uint32_t index, uint64_t now_us);
 /* The reply to one more frame will fit, and every open call can still send its one CANCEL. */

@@ -19,10 +19,14 @@
 
 #include <string.h>
 
+#include "net/anteroom.h"
+#include "net/auth.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
 #include "net/open_calls.h"
+#include "net/outcomes.h"
+#include "net/refusal.h"
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
 
@@ -39,6 +43,8 @@ void net_plan(struct plan *plan, const struct limits *limits)
     plan_add(plan, TIER_CORE, "net text of a frame", 1, limits->send_bytes);
     plan_add(plan, TIER_CORE, "net tokenizer scratch", 1, vocab_scratch_bytes(limits->frame_bytes));
     net_open_plan(plan, limits);
+    net_outcomes_plan(plan, limits);
+    net_auth_plan(plan, limits);
 }
 
 static void init_connections(struct net *net, struct arena *arena)
@@ -62,7 +68,13 @@ static void init_connections(struct net *net, struct arena *arena)
     }
 }
 
-void net_init(struct net *net, const struct net_settings *settings, const struct world *world,
+/* The room for replies, and for one token with its text beside them (config_check). */
+STATIC_ASSERT(WIRE_REPLY_BYTES_MAX == CONFIG_REPLY_BYTES, "a reply is what the check counts");
+STATIC_ASSERT(WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX <= CONFIG_TOKEN_FRAME_BYTES,
+              "a token's frame is what the check counts");
+
+void net_init(struct net *net, const struct net_settings *settings,
+              const struct config_keys *keys, const struct world *world,
               const struct vocab *vocab, struct call_table *calls, struct exchange *exchange,
               struct stats *stats, struct arena *arena)
 {
@@ -80,99 +92,128 @@ void net_init(struct net *net, const struct net_settings *settings, const struct
         .stats = stats,
     };
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
-        net->listeners[i] = -1;
+        net->listeners[i].handle = -1;
     }
+    net_anteroom_init(net);
     init_connections(net, arena);
     net->text = arena_take(arena, 1, limits->send_bytes);
     void *scratch = arena_take(arena, 1, vocab_scratch_bytes(limits->frame_bytes));
     vocab_scratch_init(&net->scratch, scratch, limits->frame_bytes);
     net_open_init(net, arena);
+    net_outcomes_init(net, arena);
+    net_auth_init(net, keys, arena);
 }
 
 /* ---- listeners ------------------------------------------------------------------------------- */
 
-static void watch_listeners(struct net *net, uint32_t interest)
+static void watch_listener(struct net *net, uint32_t index, bool accepts)
 {
-    net->accepting = interest != 0;
-    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
-        if (net->listeners[i] >= 0) {
-            net->world->watch(net->world->self, net->listeners[i], WORLD_SOURCE_LISTENER, i,
-                              interest);
-        }
+    struct net_listener *listener = &net->listeners[index];
+    listener->is_watched = accepts;
+    if (listener->handle >= 0) {
+        net->world->watch(net->world->self, listener->handle, WORLD_SOURCE_LISTENER, index,
+                          accepts ? WORLD_READABLE : 0);
     }
 }
 
-void net_listen(struct net *net, uint32_t index, int32_t handle)
+/* It stays readable: not watching it is better than spinning on it. */
+static void pause_listener(struct net *net, uint32_t index, uint64_t again_us)
+{
+    watch_listener(net, index, false);
+    net->listeners[index].again_us = again_us;
+}
+
+void net_listen(struct net *net, enum net_listener_index index, int32_t handle)
 {
     ASSERT(index < NET_LISTENERS_MAX);
-    net->listeners[index] = handle;
+    net->listeners[index].handle = handle;
     if (!net->draining) {
-        watch_listeners(net, WORLD_READABLE);
+        watch_listener(net, index, true);
     }
 }
 
 void net_drain(struct net *net)
 {
     net->draining = true;
-    watch_listeners(net, 0);
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        watch_listener(net, i, false);
+    }
 }
 
-/* No slot: it is told so if one send can do it, and closed. */
-static void turn_away(struct net *net, int32_t handle)
+/* It is told so if one send can do it, and closed. */
+static void turn_away(struct net *net, int32_t handle, const struct wire_fault *fault)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
-    uint32_t connections = net->settings.limits->connections;
-    struct wire_error error = {.fault = {.status = STATUS_BUSY_CONNECTIONS,
-                                         .field = WIRE_FIELD_CONNECTION,
-                                         .found = connections,
-                                         .max = connections},
-                               .closes = true};
-    const char *text = status_text(STATUS_BUSY_CONNECTIONS);
-    memcpy(error.text, text, strnlen(text, sizeof error.text - 1));
-    uint32_t count = wire_error_encode(&error, bytes, sizeof bytes);
+    uint32_t count = net_refusal_encode(fault, true, bytes, sizeof bytes);
     int64_t sent = net->world->send(net->world->self, handle, bytes, count);
     (void)sent;     /* it is gone either way */
     net->world->close(net->world->self, handle);
     net->stats->connections_refused++;
 }
 
-/* False when the listener has nobody more. */
-static bool accept_one(struct net *net, uint32_t listener, uint64_t now_us)
+/* False, with the reason, for a peer that gets no slot. */
+static bool admit_peer(struct net *net, const struct world_peer *peer, struct wire_fault *fault,
+                       uint64_t now_us)
 {
-    int32_t handle = net->world->accept(net->world->self, net->listeners[listener]);
-    if (handle == WORLD_EFULL) {
-        watch_listeners(net, 0);
-        net->accept_again_us = now_us + ACCEPT_AGAIN_US;
+    uint32_t connections = net->settings.limits->connections;
+    if (!net_auth_allows(net, peer)) {
+        net->stats->auth_refused++;
+        *fault = (struct wire_fault){.status = STATUS_BAD_AUTH, .field = WIRE_FIELD_CONNECTION};
         return false;
+    }
+    if (peer->kind != WORLD_PEER_LOCAL && !net_anteroom_make_place(net, peer, fault, now_us)) {
+        return false;
+    }
+    *fault = (struct wire_fault){.status = STATUS_BUSY_CONNECTIONS,
+                                 .field = WIRE_FIELD_CONNECTION,
+                                 .found = connections,
+                                 .max = connections};
+    return net->open_count < connections;
+}
+
+/* False when the listener has nobody more, or must wait. */
+static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct world_peer peer;
+    struct wire_fault fault;
+    uint64_t free_us = index == NET_LISTENER_TCP ? net_anteroom_free_us(net, now_us) : 0;
+    if (free_us != 0) {
+        pause_listener(net, index, free_us);
+        return false;
+    }
+    int32_t handle = net->world->accept(net->world->self, net->listeners[index].handle, &peer);
+    if (handle == WORLD_EFULL) {
+        pause_listener(net, index, now_us + ACCEPT_AGAIN_US);
     }
     if (handle < 0) {
         return false;
     }
-    if (net->open_count == net->settings.limits->connections) {
-        turn_away(net, handle);
+    if (admit_peer(net, &peer, &fault, now_us)) {
+        net_connection_open(net, handle, &peer, now_us);
     } else {
-        net_connection_open(net, handle, now_us);
+        turn_away(net, handle, &fault);
     }
     return true;
 }
 
-static bool has_listener(const struct net *net)
+/* Is there a listener that waits for its time? */
+static bool is_paused(const struct net *net, uint32_t index)
 {
-    return net->listeners[0] >= 0 || net->listeners[1] >= 0;
+    const struct net_listener *listener = &net->listeners[index];
+    return listener->handle >= 0 && !listener->is_watched && !net->draining;
 }
 
 static void accept_all(struct net *net, uint64_t now_us)
 {
-    STATIC_ASSERT(NET_LISTENERS_MAX == 2, "has_listener() names each");
-    if (!net->accepting && !net->draining && has_listener(net) &&
-        now_us >= net->accept_again_us) {
-        watch_listeners(net, WORLD_READABLE);
-    }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        struct net_listener *listener = &net->listeners[i];
+        if (is_paused(net, i) && now_us >= listener->again_us) {
+            watch_listener(net, i, true);
+        }
         uint32_t rest = NET_ACCEPTS_PER_PASS;
-        bool ready = net->accept_ready[i];
-        net->accept_ready[i] = false;
-        while (ready && net->accepting && rest > 0 && accept_one(net, i, now_us)) {
+        bool ready = listener->is_ready;
+        listener->is_ready = false;
+        while (ready && listener->is_watched && rest > 0 && accept_one(net, i, now_us)) {
             rest--;
         }
     }
@@ -184,7 +225,7 @@ void net_event(struct net *net, const struct world_event *event)
 {
     if (event->source == WORLD_SOURCE_LISTENER) {
         ASSERT(event->index < NET_LISTENERS_MAX);
-        net->accept_ready[event->index] = true;
+        net->listeners[event->index].is_ready = true;
         return;
     }
     ASSERT(event->source == WORLD_SOURCE_CONNECTION);
@@ -240,8 +281,11 @@ uint64_t net_next_us(const struct net *net, uint64_t now_us)
     if (net->again) {
         return 0;
     }
-    bool waits = !net->accepting && !net->draining && has_listener(net);
-    uint64_t next_us = waits ? net->accept_again_us : UINT64_MAX;
+    uint64_t next_us = UINT64_MAX;
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        uint64_t again_us = is_paused(net, i) ? net->listeners[i].again_us : UINT64_MAX;
+        next_us = again_us < next_us ? again_us : next_us;
+    }
     for (uint32_t i = 0; i < net->open_count; i++) {
         uint64_t deadline_us =
             net_connection_deadline_us(net, &net->connections[net->order[i]]);

@@ -9,8 +9,8 @@
  * A call's tokens wait in its slot, not in a buffer: a reader that stops costs nobody anything; its
  * calls are paused above `unsent_tokens`, and at `write_deadline` it is dropped.
  *
- * Life of a connection: accepted -> HELLO -> open -> closed. Closing cancels its calls in the same
- * pass.
+ * Life of a connection: accepted -> HELLO, and AUTH where TCP asks for a key -> open -> closed.
+ * Closing cancels its calls in the same pass.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,11 +20,14 @@
 #include "appliance/base/journal.h"
 #include "appliance/base/stats.h"
 #include "appliance/base/world.h"
+#include "config/access.h"
 #include "config/config.h"
+#include "config/keys.h"
 #include "config/vocab.h"
 #include "net/wire.h"
 
-#define NET_LISTENERS_MAX 2
+#define NET_CONNECTION_NONE UINT32_MAX
+#define NET_KEY_NONE        UINT32_MAX
 #define NET_ACCEPTS_PER_PASS 16         /* of each listener: a flood on one starves no other */
 /* Longest text of one token; a vocabulary with longer ones serves token ids only. */
 #define NET_TOKEN_TEXT_BYTES_MAX 512
@@ -32,18 +35,24 @@
 #define NET_FRAME_OF_TOKEN_BYTES_MAX \
     (WIRE_TOKENS_BYTES_MIN + 4 + 3 * (CALL_HELD_BYTES + NET_TOKEN_TEXT_BYTES_MAX))
 
+enum net_listener_index { NET_LISTENER_LOCAL, NET_LISTENER_TCP, NET_LISTENERS_MAX };
+
 struct net_settings {
     const struct limits *limits;
     uint64_t handshake_us, frame_deadline_us, write_deadline_us, idle_us;
+    uint64_t call_deadline_us;      /* of a call that asks for none; 0: none */
+    uint32_t frame_rate;            /* bytes that buy a frame another second */
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     char model[WIRE_NAME_BYTES];
     struct journal *journal;        /* where events are noted; NULL: nowhere */
+    struct config_access access;    /* who may come in */
 };
 
 enum net_state {
     NET_CLOSED,
     NET_GREETING,                   /* waits for HELLO */
+    NET_CHALLENGED,                 /* waits for AUTH */
     NET_OPEN,
     NET_CLOSING,                    /* flushes an ERROR, then closes */
 };
@@ -52,6 +61,13 @@ struct net_connection {
     enum net_state state;
     uint32_t generation;
     int32_t handle;
+    enum world_peer_kind peer_kind;
+    uint64_t address;               /* of a REMOTE peer */
+    uint64_t domain;                /* trust domain, once it is open */
+    uint32_t key;                   /* that it has proved to have, or NET_KEY_NONE */
+    uint8_t nonce[WIRE_NONCE_BYTES];    /* of ours, while CHALLENGED */
+    bool is_stranger;               /* in the anteroom (anteroom.c) */
+    uint32_t stranger_next, stranger_prev;
     uint32_t position;              /* in net.order */
     uint32_t interest;              /* what the world watches for now */
     uint8_t *received;              /* [WIRE_HEADER_BYTES + limits.frame_bytes] */
@@ -68,6 +84,29 @@ struct net_connection {
     bool backlog;                   /* some call has news that found no room */
 };
 
+struct net_outcome;
+struct net_outcomes {               /* how the last calls ended (net/outcomes.c) */
+    struct net_outcome *records;    /* [limits.outcomes] */
+    uint64_t records_first, records_next;   /* counted since boot: kept are those in between */
+    uint32_t *tokens;               /* [limits.outcome_tokens] */
+    uint64_t tokens_next;
+    uint32_t *heads;                /* (domain, program id, call id) -> place of a record */
+    uint32_t heads_count;
+};
+
+struct net_key {
+    char id[WIRE_KEY_ID_BYTES];
+    uint8_t secret[WIRE_SECRET_BYTES];
+    uint64_t domain;
+    uint32_t calls_max, calls_open;
+};
+
+struct net_listener {
+    int32_t handle;                 /* -1: off */
+    bool is_watched, is_ready;
+    uint64_t again_us;              /* not watched for want of room: when to try again */
+};
+
 struct net {
     struct net_settings settings;
     const struct world *world;
@@ -76,27 +115,33 @@ struct net {
     struct exchange *exchange;
     struct stats *stats;
     struct net_connection *connections;     /* [limits.connections] */
-    int32_t listeners[NET_LISTENERS_MAX];   /* -1: off */
-    bool accepting, draining;
+    struct net_listener listeners[NET_LISTENERS_MAX];
+    bool draining;
     /* private: only net/ */
     uint32_t *order;                /* a permutation of the slots: the open ones, then the free */
     uint32_t open_count;            /* connections that are open */
-    uint64_t accept_again_us;       /* not accepting for want of descriptors: when to try again */
-    bool accept_ready[NET_LISTENERS_MAX];
+    uint32_t strangers_first, strangers_last, strangers_count;
+    struct net_key *keys;           /* [limits.keys] */
+    uint32_t keys_count;
+    uint8_t nobodys_secret[WIRE_SECRET_BYTES];  /* what an unknown key id is checked against */
     bool again;                     /* work was left for the next pass: do not wait */
-    uint32_t *open_heads;           /* table of open calls: (program id, call id) -> slot */
+    uint32_t *open_heads;           /* table of open calls: (domain, program id, call id)
+                                       -> slot */
     uint32_t open_mask;
-    uint64_t open_seed[2];
+    uint64_t open_key[2];
+    struct net_outcomes outcomes;
     struct vocab_scratch scratch;   /* of the tokenizer, for one frame of text */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
 void net_plan(struct plan *plan, const struct limits *limits);
-void net_init(struct net *net, const struct net_settings *settings, const struct world *world,
+/* `keys` are copied; NULL where TCP asks for none. */
+void net_init(struct net *net, const struct net_settings *settings,
+              const struct config_keys *keys, const struct world *world,
               const struct vocab *vocab, struct call_table *calls, struct exchange *exchange,
               struct stats *stats, struct arena *arena);
 /* Starts to accept on a listening handle (-1: off). */
-void net_listen(struct net *net, uint32_t index, int32_t handle);
+void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
 /* No new connections, no new calls. */
 void net_drain(struct net *net);
 /* Notes readiness; work is done in net_poll(). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which calls are open, over all connections, by the ids that clients choose. A pair is in
- * the table from the moment its CALL frame is taken until its terminal frame is written or its
- * connection is gone; a second CALL with the same pair is refused meanwhile.
+ * What: which calls are open, over all connections, by trust domain and the ids that clients
+ * choose. A call is in the table from the moment its CALL frame is taken until its terminal frame
+ * is written or its connection is gone; a second CALL with the same ids is refused meanwhile.
  *
  * How: a hash table with chains through call.emit.open_next; at least two heads for each slot.
  * The hash is keyed by random numbers of this boot, so that clients cannot choose ids that collide.
@@ -12,6 +12,8 @@
 #include "net/open_calls.h"
 
 #include <string.h>
+
+#include "appliance/base/hash.h"
 
 static uint32_t heads_count(const struct limits *limits)
 {
@@ -31,33 +33,29 @@ void net_open_init(struct net *net, struct arena *arena)
     for (uint32_t i = 0; i < heads; i++) {
         net->open_heads[i] = CALL_NONE;
     }
-    net->world->entropy(net->world->self, net->open_seed, sizeof net->open_seed);
+    net->world->entropy(net->world->self, net->open_key, sizeof net->open_key);
 }
 
-/* Two halves of a 128-bit product, folded. */
-static uint64_t mix(uint64_t a, uint64_t b)
+uint64_t net_open_hash(const struct net *net, uint64_t domain, const uint8_t *program_id,
+                       uint64_t call_id)
 {
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
+    return hash_call(net->open_key, hash_program(net->open_key, domain, program_id), call_id);
 }
 
-static uint32_t *head_of(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+static uint32_t *head_of(const struct net *net, uint64_t domain, const uint8_t *program_id,
+                         uint64_t call_id)
 {
-    uint64_t id[2];
-    STATIC_ASSERT(sizeof id == CALL_PROGRAM_ID_BYTES, "a program id is two words");
-    memcpy(id, program_id, sizeof id);
-    uint64_t hash = mix(id[0] ^ net->open_seed[0], id[1] ^ net->open_seed[1]);
-    hash = mix(hash ^ net->open_seed[1], call_id ^ net->open_seed[0]);
-    return &net->open_heads[hash & net->open_mask];
+    return &net->open_heads[net_open_hash(net, domain, program_id, call_id) & net->open_mask];
 }
 
-uint32_t net_open_find(const struct net *net, const uint8_t *program_id, uint64_t call_id)
+uint32_t net_open_find(const struct net *net, uint64_t domain, const uint8_t *program_id,
+                       uint64_t call_id)
 {
-    uint32_t at = *head_of(net, program_id, call_id);
+    uint32_t at = *head_of(net, domain, program_id, call_id);
     while (at != CALL_NONE) {
         const struct call *call = &net->calls->calls[at];
         ASSERT(call->state != CALL_FREE);
-        if (call->client_call_id == call_id &&
+        if (call->client_call_id == call_id && call->domain == domain &&
             memcmp(call->program_id, program_id, CALL_PROGRAM_ID_BYTES) == 0) {
             return at;
         }
@@ -69,8 +67,8 @@ uint32_t net_open_find(const struct net *net, const uint8_t *program_id, uint64_
 void net_open_insert(struct net *net, uint32_t call_index)
 {
     struct call *call = &net->calls->calls[call_index];
-    uint32_t *head = head_of(net, call->program_id, call->client_call_id);
-    VERIFY(net_open_find(net, call->program_id, call->client_call_id) == CALL_NONE);
+    uint32_t *head = head_of(net, call->domain, call->program_id, call->client_call_id);
+    VERIFY(net_open_find(net, call->domain, call->program_id, call->client_call_id) == CALL_NONE);
     call->emit.open_next = *head;
     *head = call_index;
 }
@@ -78,7 +76,7 @@ void net_open_insert(struct net *net, uint32_t call_index)
 void net_open_remove(struct net *net, uint32_t call_index)
 {
     const struct call *call = &net->calls->calls[call_index];
-    uint32_t *link = head_of(net, call->program_id, call->client_call_id);
+    uint32_t *link = head_of(net, call->domain, call->program_id, call->client_call_id);
     while (*link != call_index) {
         ASSERT(*link != CALL_NONE);
         link = &net->calls->calls[*link].emit.open_next;

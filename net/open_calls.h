@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the table of open calls by (program id, call id). Only net/ includes this. */
+/* What: the table of open calls by (domain, program id, call id). Only net/ includes this. */
 #include "net/net.h"
 
 void net_open_plan(struct plan *plan, const struct limits *limits);
 void net_open_init(struct net *net, struct arena *arena);
-/* The slot of the open call with these ids, or CALL_NONE. */
-uint32_t net_open_find(const struct net *net, const uint8_t *program_id, uint64_t call_id);
+/* Of the ids of a call, with the keys of this boot; the record of ended calls uses it too. */
+uint64_t net_open_hash(const struct net *net, uint64_t domain, const uint8_t *program_id,
+                       uint64_t call_id);
+/* The slot of the open call with these ids in this domain, or CALL_NONE. */
+uint32_t net_open_find(const struct net *net, uint64_t domain, const uint8_t *program_id,
+                       uint64_t call_id);
 void net_open_insert(struct net *net, uint32_t call);
 void net_open_remove(struct net *net, uint32_t call);

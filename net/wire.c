@@ -11,6 +11,7 @@
  *
  * Bounds: time and stack are linear in the frame and constant; no state; no assertion and no
  * reference but to memcpy, memset and status.c: the client library is built from this file.
+ * Proofs, which need BearSSL, are in net/wire_auth.c.
  */
 #include "net/wire.h"
 
@@ -30,15 +31,15 @@ struct frame_row {
 };
 
 static const struct frame_row frames[] = {
-    {WIRE_HELLO, "HELLO", 68, 68},
-    {WIRE_AUTH, "AUTH", 0, 256},
+    {WIRE_HELLO, "HELLO", WIRE_HELLO_BYTES, WIRE_HELLO_BYTES},
+    {WIRE_AUTH, "AUTH", WIRE_AUTH_BYTES, WIRE_AUTH_BYTES},
     {WIRE_PROGRAM_START, "PROGRAM_START", 16, 16},
     {WIRE_PROGRAM_END, "PROGRAM_END", 16, 16},
     {WIRE_CALL, "CALL", WIRE_CALL_BYTES_MIN, 0},
     {WIRE_CANCEL, "CANCEL", 24, 24},
     {WIRE_PING, "PING", 8, 8},
-    {WIRE_WELCOME, "WELCOME", 112, 112},
-    {WIRE_AUTH_REPLY, "AUTH_REPLY", 0, 256},
+    {WIRE_WELCOME, "WELCOME", 144, 144},
+    {WIRE_AUTH_REPLY, "AUTH_REPLY", 32, 32},
     {WIRE_PROGRAM_OK, "PROGRAM_OK", 40, 40},
     {WIRE_ACCEPT, "ACCEPT", 16, 16},
     {WIRE_TOKENS, "TOKENS", WIRE_TOKENS_BYTES_MIN, 0},
@@ -129,7 +130,7 @@ const char *wire_field_name(enum wire_field field)
         "none", "magic", "type", "length", "checksum", "reserved", "version", "flags", "call_id",
         "program_id", "thread", "max_tokens", "temperature", "top_k", "top_p", "min_p",
         "repeat_penalty", "seed", "deadline", "stop_ids", "stop_texts", "prompt", "kind", "name",
-        "connection", "queue",
+        "connection", "queue", "key_id",
     };
     return (uint32_t)field < WIRE_FIELD_COUNT ? names[field] : "unknown";
 }
@@ -211,6 +212,19 @@ static void layout_welcome(struct bytes *bytes, struct wire_welcome *frame)
     bytes_u32(bytes, &frame->bos_id);
     bytes_u32(bytes, &frame->eos_id);
     bytes_name(bytes, frame->model, WIRE_NAME_BYTES);
+    bytes_block(bytes, frame->nonce, WIRE_NONCE_BYTES);
+}
+
+static void layout_auth(struct bytes *bytes, struct wire_auth *frame)
+{
+    bytes_name(bytes, frame->key_id, WIRE_KEY_ID_BYTES);
+    bytes_block(bytes, frame->nonce, WIRE_NONCE_BYTES);
+    bytes_block(bytes, frame->mac, WIRE_MAC_BYTES);
+}
+
+static void layout_auth_reply(struct bytes *bytes, struct wire_auth_reply *frame)
+{
+    bytes_block(bytes, frame->mac, WIRE_MAC_BYTES);
 }
 
 static void layout_program(struct bytes *bytes, struct wire_program *frame)
@@ -242,7 +256,7 @@ static void layout_accept(struct bytes *bytes, struct wire_accept *frame)
 {
     bytes_u64(bytes, &frame->call_id);
     bytes_u32(bytes, &frame->prompt_tokens);
-    bytes_zero(bytes, 4);
+    bytes_u32(bytes, &frame->flags);
 }
 
 /* The fixed part of TOKENS; the token ids and the text follow. */
@@ -285,7 +299,8 @@ static void layout_error(struct bytes *bytes, struct wire_error *frame)
     bytes_u8(bytes, &field);
     bytes_u8(bytes, &frame->fault.frame_type);
     bytes_u8(bytes, &closes);
-    bytes_zero(bytes, 3);
+    bytes_zero(bytes, 1);
+    bytes_u16(bytes, &frame->retry_ms);
     bytes_u64(bytes, &frame->fault.call_id);
     bytes_u64(bytes, &frame->fault.found);
     bytes_u64(bytes, &frame->fault.min);
@@ -326,6 +341,14 @@ static enum status check_program_ok(const struct wire_program_ok *frame, struct 
     return STATUS_OK;
 }
 
+static enum status check_accept(const struct wire_accept *frame, struct wire_fault *fault)
+{
+    fault->call_id = frame->call_id;
+    return frame->flags <= WIRE_ACCEPT_FLAGS_ALL
+               ? STATUS_OK
+               : wire_refuse_range(fault, WIRE_FIELD_FLAGS, frame->flags, 0, WIRE_ACCEPT_FLAGS_ALL);
+}
+
 static enum status check_queue(uint32_t queue, struct wire_fault *fault)
 {
     return queue < WIRE_QUEUES_MAX
@@ -362,11 +385,13 @@ static enum status check_done(const struct wire_done *frame, struct wire_fault *
     }
 DECODE_FIXED(hello, WIRE_HELLO, check_hello(&got, fault))
 DECODE_FIXED(welcome, WIRE_WELCOME, STATUS_OK)
+DECODE_FIXED(auth, WIRE_AUTH, STATUS_OK)
+DECODE_FIXED(auth_reply, WIRE_AUTH_REPLY, STATUS_OK)
 DECODE_FIXED(program, WIRE_PROGRAM_START, STATUS_OK)
 DECODE_FIXED(program_ok, WIRE_PROGRAM_OK, check_program_ok(&got, fault))
 DECODE_FIXED(cancel, WIRE_CANCEL, STATUS_OK)
 DECODE_FIXED(ping, WIRE_PING, STATUS_OK)
-DECODE_FIXED(accept, WIRE_ACCEPT, STATUS_OK)
+DECODE_FIXED(accept, WIRE_ACCEPT, check_accept(&got, fault))
 DECODE_FIXED(done, WIRE_DONE, check_done(&got, fault))
 DECODE_FIXED(error, WIRE_ERROR, STATUS_OK)
 
@@ -427,6 +452,8 @@ uint32_t wire_frame_close(struct bytes *out, uint8_t type)
     ENCODE_BODY(name, type_)
 ENCODE_FIXED(hello, WIRE_HELLO)
 ENCODE_FIXED(welcome, WIRE_WELCOME)
+ENCODE_FIXED(auth, WIRE_AUTH)
+ENCODE_FIXED(auth_reply, WIRE_AUTH_REPLY)
 ENCODE_FIXED(program_ok, WIRE_PROGRAM_OK)
 ENCODE_FIXED(cancel, WIRE_CANCEL)
 ENCODE_FIXED(accept, WIRE_ACCEPT)

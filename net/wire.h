@@ -27,7 +27,13 @@
 #define WIRE_HEADER_BYTES   16
 #define WIRE_BOOT_ID_BYTES  16
 #define WIRE_NAME_BYTES     64
+#define WIRE_KEY_ID_BYTES   32          /* a name */
+#define WIRE_SECRET_BYTES   32          /* of a key that client and appliance share */
+#define WIRE_NONCE_BYTES    32
+#define WIRE_MAC_BYTES      32          /* HMAC-SHA256 */
 #define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server but TOKENS, whole */
+#define WIRE_HELLO_BYTES    68
+#define WIRE_AUTH_BYTES     96
 #define WIRE_CALL_BYTES_MIN 80          /* the fixed part of CALL */
 #define WIRE_TOKENS_BYTES_MIN 24        /* the fixed part of TOKENS */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
@@ -35,11 +41,11 @@
 
 enum wire_type {
     /* client -> server */
-    WIRE_HELLO = 0x01, WIRE_AUTH = 0x02 /* reserved for authentication */,
+    WIRE_HELLO = 0x01, WIRE_AUTH = 0x02,
     WIRE_PROGRAM_START = 0x03, WIRE_PROGRAM_END = 0x04,
     WIRE_CALL = 0x05, WIRE_CANCEL = 0x06, WIRE_PING = 0x07,
     /* server -> client */
-    WIRE_WELCOME = 0x81, WIRE_AUTH_REPLY = 0x82 /* reserved */,
+    WIRE_WELCOME = 0x81, WIRE_AUTH_REPLY = 0x82,
     WIRE_PROGRAM_OK = 0x83,         /* answers PROGRAM_START and PROGRAM_END */
     WIRE_ACCEPT = 0x85, WIRE_TOKENS = 0x86, WIRE_DONE = 0x87, WIRE_PONG = 0x88,
     WIRE_ERROR = 0x8f,              /* refuses one frame; says which field, found, allowed */
@@ -53,6 +59,7 @@ enum wire_field {
     WIRE_FIELD_TOP_K, WIRE_FIELD_TOP_P, WIRE_FIELD_MIN_P, WIRE_FIELD_REPEAT_PENALTY,
     WIRE_FIELD_SEED, WIRE_FIELD_DEADLINE, WIRE_FIELD_STOP_IDS, WIRE_FIELD_STOP_TEXTS,
     WIRE_FIELD_PROMPT, WIRE_FIELD_KIND, WIRE_FIELD_NAME, WIRE_FIELD_CONNECTION, WIRE_FIELD_QUEUE,
+    WIRE_FIELD_KEY_ID,
     WIRE_FIELD_COUNT
 };
 
@@ -75,15 +82,23 @@ MUST_CHECK enum status wire_header_decode(const uint8_t *bytes, uint32_t frame_b
                                           struct wire_header *header, struct wire_fault *fault);
 
 struct wire_hello { uint16_t version_min, version_max; char name[WIRE_NAME_BYTES]; };
+enum wire_auth_mode { WIRE_AUTH_NONE = 0, WIRE_AUTH_KEY = 1 };
 struct wire_welcome {
     uint16_t version;
-    uint16_t auth;                  /* 0: none needed */
+    uint16_t auth;                  /* enum wire_auth_mode: what must come next */
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     uint32_t frame_bytes_max, context_tokens_max, vocab_tokens;
     uint32_t calls_per_connection_max, programs_max;
     uint32_t bos_id, eos_id;        /* UINT32_MAX: none */
     char model[WIRE_NAME_BYTES];
+    uint8_t nonce[WIRE_NONCE_BYTES];    /* of this connection; zero without authentication */
 };
+struct wire_auth {
+    char key_id[WIRE_KEY_ID_BYTES];
+    uint8_t nonce[WIRE_NONCE_BYTES];
+    uint8_t mac[WIRE_MAC_BYTES];    /* wire_proof_mac() of WIRE_CLIENT */
+};
+struct wire_auth_reply { uint8_t mac[WIRE_MAC_BYTES]; };    /* the same of WIRE_SERVER */
 struct wire_program { uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };     /* START, END */
 struct wire_program_ok {
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
@@ -128,7 +143,11 @@ extern const uint32_t wire_call_ranges_count;
 
 struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */
-struct wire_accept { uint64_t call_id; uint32_t prompt_tokens; };
+enum {                              /* flags of ACCEPT */
+    WIRE_ACCEPT_REPLAYED = 1u,      /* it ended before: what follows is what happened then */
+    WIRE_ACCEPT_FLAGS_ALL = 1u,
+};
+struct wire_accept { uint64_t call_id; uint32_t prompt_tokens, flags; };
 struct wire_tokens {
     uint64_t call_id;
     uint32_t first_index;           /* of tokens[0] in the output; consecutive over frames */
@@ -149,6 +168,7 @@ struct wire_done {
 struct wire_error {
     struct wire_fault fault;
     bool closes;                    /* the server closes the connection after it */
+    uint16_t retry_ms;              /* BUSY: try again after this; 0: nothing is known */
     char text[96];                  /* a fixed text: status_text() */
 };
 
@@ -162,6 +182,8 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
                                                 struct wire_##name *frame, struct wire_fault *fault)
 WIRE_DECODER(hello);
 WIRE_DECODER(welcome);
+WIRE_DECODER(auth);
+WIRE_DECODER(auth_reply);
 WIRE_DECODER(program);
 WIRE_DECODER(program_ok);
 WIRE_DECODER(call);
@@ -176,6 +198,8 @@ WIRE_DECODER(error);
  * they do not fit `max`. `type` where one struct serves several frames. */
 uint32_t wire_hello_encode(const struct wire_hello *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_welcome_encode(const struct wire_welcome *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_auth_encode(const struct wire_auth *frame, uint8_t *bytes, uint32_t max);
+uint32_t wire_auth_reply_encode(const struct wire_auth_reply *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_program_encode(const struct wire_program *frame, enum wire_type type, uint8_t *bytes,
                              uint32_t max);
 uint32_t wire_program_ok_encode(const struct wire_program_ok *frame, uint8_t *bytes, uint32_t max);
@@ -189,6 +213,20 @@ uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tok
                             uint8_t *bytes, uint32_t max);
 uint32_t wire_done_encode(const struct wire_done *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_error_encode(const struct wire_error *frame, uint8_t *bytes, uint32_t max);
+
+/* Proofs (net/wire_auth.c): that a side has the key, for this connection, in this role. */
+enum wire_side { WIRE_CLIENT, WIRE_SERVER };
+struct wire_proof {
+    char key_id[WIRE_KEY_ID_BYTES];                     /* as in AUTH, padding included */
+    uint8_t boot_id[WIRE_BOOT_ID_BYTES];
+    uint8_t server_nonce[WIRE_NONCE_BYTES], client_nonce[WIRE_NONCE_BYTES];
+};
+void wire_proof_mac(const struct wire_proof *proof, enum wire_side side,
+                    const uint8_t secret[WIRE_SECRET_BYTES], uint8_t mac[WIRE_MAC_BYTES]);
+void wire_hmac(const uint8_t secret[WIRE_SECRET_BYTES], const uint8_t *bytes, uint32_t count,
+               uint8_t mac[WIRE_MAC_BYTES]);
+/* In the same time wherever they differ. */
+bool wire_mac_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYTES]);
 
 /* Names for messages: "CALL", "top_p". */
 const char *wire_type_name(uint8_t type);

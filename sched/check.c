@@ -184,7 +184,7 @@ static void check_programs(const struct sched *sched)
         if (!program->in_use) {
             continue;
         }
-        ASSERT(sched_program_find(sched, program->id) == i);
+        ASSERT(sched_program_find(sched, program->domain, program->id) == i);
         check_program_calls(sched, i);
         in_use++;
         idle += program->active_calls == 0;

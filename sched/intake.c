@@ -75,6 +75,12 @@ static void commit(struct sched *sched, uint32_t call_index, uint32_t program, u
     exchange_emit(sched->exchange, sched->calls, call_index);
 }
 
+static bool is_at_limit(const struct sched *sched, uint32_t program)
+{
+    uint32_t limit = sched->settings.calls_per_program;
+    return limit != 0 && sched->programs[program].active_calls >= limit;
+}
+
 static void intake_call(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
@@ -82,7 +88,10 @@ static void intake_call(struct sched *sched, uint32_t call_index, uint64_t now_u
     ASSERT(call->state == CALL_INTAKE);
     enum status status = admit(sched, call);
     if (status == STATUS_OK) {
-        status = sched_program_start(sched, call->program_id, now_us, &program);
+        status = sched_program_start(sched, call->domain, call->program_id, now_us, &program);
+    }
+    if (status == STATUS_OK && is_at_limit(sched, program)) {
+        status = STATUS_BUSY_CALLS_OF_PROG;
     }
     if (status != STATUS_OK) {
         refuse(sched, call_index, status, now_us);
@@ -114,9 +123,11 @@ static void intake_program(struct sched *sched, const struct command *command, u
     };
     memcpy(answer.program_id, command->program_id, sizeof answer.program_id);
     if (command->kind == COMMAND_PROGRAM_END) {
-        answer.status = sched_program_end(sched, command->program_id, now_us, &last);
+        answer.status = sched_program_end(sched, command->domain, command->program_id, now_us,
+                                          &last);
     } else {
-        answer.status = sched_program_start(sched, command->program_id, now_us, &program);
+        answer.status = sched_program_start(sched, command->domain, command->program_id, now_us,
+                                            &program);
         if (answer.status == STATUS_OK) {
             sched_program_decay(sched, program, now_us);
             last = sched->programs[program];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the process table: programs by their 16 byte id.
+ * What: the process table: programs by trust domain and 16 byte id. A foreign domain's program is
+ * simply another one: nothing here can tell a client that an id is in use elsewhere.
  *
  *   free --start or first call--> idle <--attach, detach--> active
  *   idle --end, stale or evicted--> free
@@ -13,22 +14,22 @@
  * Invariants: an entry is on the free list, or in exactly one hash chain; in the list of the idle
  * exactly when it has no open call; that list is in the order in which programs became idle, so
  * both the stale and the victim are its head.
- * Bounds: lookup O(chain); everything else O(1). Ids are the clients' choice, so a hostile one can
- * make a chain as long as the table, and no longer.
+ * Bounds: lookup O(chain), O(1) expected whatever ids clients choose: the hash is keyed. Everything
+ * else O(1).
  */
 #include "sched/program.h"
 
 #include <string.h>
 
-#include "appliance/base/fnv.h"
+#include "appliance/base/hash.h"
 #include "sched/queue.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
 
-static uint32_t *chain_of(const struct sched *sched, const uint8_t *id)
+static uint32_t *chain_of(const struct sched *sched, uint64_t domain, const uint8_t *id)
 {
-    uint64_t hash = fnv_add(FNV_START, id, CALL_PROGRAM_ID_BYTES);
-    return &sched->program_hash[(uint32_t)(hash ^ (hash >> 32)) & sched->program_hash_mask];
+    uint64_t hash = hash_program(sched->settings.hash_key, domain, id);
+    return &sched->program_hash[hash & sched->program_hash_mask];
 }
 
 void sched_program_plan(struct plan *plan, uint32_t programs)
@@ -88,11 +89,15 @@ static void idle_remove(struct sched *sched, uint32_t index)
     }
 }
 
-uint32_t sched_program_find(const struct sched *sched, const uint8_t *id)
+static bool is_named(const struct program *program, uint64_t domain, const uint8_t *id)
 {
-    uint32_t index = *chain_of(sched, id);
-    while (index != SCHED_PROGRAM_NONE &&
-           memcmp(sched->programs[index].id, id, CALL_PROGRAM_ID_BYTES) != 0) {
+    return program->domain == domain && memcmp(program->id, id, CALL_PROGRAM_ID_BYTES) == 0;
+}
+
+uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const uint8_t *id)
+{
+    uint32_t index = *chain_of(sched, domain, id);
+    while (index != SCHED_PROGRAM_NONE && !is_named(&sched->programs[index], domain, id)) {
         index = sched->programs[index].hash_next;
     }
     return index;
@@ -102,7 +107,7 @@ uint32_t sched_program_find(const struct sched *sched, const uint8_t *id)
 static void forget(struct sched *sched, uint32_t index, enum event_kind why, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
-    uint32_t *link = chain_of(sched, program->id);
+    uint32_t *link = chain_of(sched, program->domain, program->id);
     ASSERT(program->in_use && program->active_calls == 0);
     journal_note_program(sched->settings.journal, now_us, index, program->id,
                          (struct event_what){.kind = why});
@@ -117,16 +122,16 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     sched->programs_count--;
 }
 
-static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
+static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint64_t now_us)
 {
     uint32_t index = sched->program_free;
-    uint32_t *chain = chain_of(sched, id);
+    uint32_t *chain = chain_of(sched, domain, id);
     struct program *program = &sched->programs[index];
     ASSERT(index != SCHED_PROGRAM_NONE);
     sched->program_free = program->hash_next;
-    *program = (struct program){.in_use = true, .first_call = CALL_NONE, .started_us = now_us,
-                                .halved_us = now_us, .salt = ++sched->program_salt,
-                                .hash_next = *chain};
+    *program = (struct program){.in_use = true, .domain = domain, .first_call = CALL_NONE,
+                                .started_us = now_us, .halved_us = now_us,
+                                .salt = ++sched->program_salt, .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
     *chain = index;
     idle_append(sched, index, now_us);
@@ -136,10 +141,10 @@ static void create(struct sched *sched, const uint8_t *id, uint64_t now_us)
                          (struct event_what){.kind = EVENT_PROGRAM_STARTED});
 }
 
-enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t now_us,
-                                uint32_t *found)
+enum status sched_program_start(struct sched *sched, uint64_t domain, const uint8_t *id,
+                                uint64_t now_us, uint32_t *found)
 {
-    uint32_t index = sched_program_find(sched, id);
+    uint32_t index = sched_program_find(sched, domain, id);
     if (index == SCHED_PROGRAM_NONE) {
         if (sched->program_free == SCHED_PROGRAM_NONE) {
             if (sched->idle_head == SCHED_PROGRAM_NONE) {
@@ -149,7 +154,7 @@ enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t
             sched->stats->programs_expired++;
         }
         index = sched->program_free;
-        create(sched, id, now_us);
+        create(sched, domain, id, now_us);
     } else if (sched->programs[index].active_calls == 0) {
         idle_remove(sched, index);
         idle_append(sched, index, now_us);
@@ -158,10 +163,10 @@ enum status sched_program_start(struct sched *sched, const uint8_t *id, uint64_t
     return STATUS_OK;
 }
 
-enum status sched_program_end(struct sched *sched, const uint8_t *id, uint64_t now_us,
-                              struct program *ended)
+enum status sched_program_end(struct sched *sched, uint64_t domain, const uint8_t *id,
+                              uint64_t now_us, struct program *ended)
 {
-    uint32_t index = sched_program_find(sched, id);
+    uint32_t index = sched_program_find(sched, domain, id);
     if (index == SCHED_PROGRAM_NONE) {
         return STATUS_BAD_PROGRAM_UNKNOWN;
     }

@@ -6,14 +6,14 @@
 void sched_program_plan(struct plan *plan, uint32_t programs);
 void sched_program_init(struct sched *sched, struct arena *arena);
 /* O(chain), or SCHED_PROGRAM_NONE. */
-uint32_t sched_program_find(const struct sched *sched, const uint8_t *id);
+uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const uint8_t *id);
 /* Finds it or makes it; a full table gives up the program that has been idle longest. An idle
  * program is young again. BUSY_PROGRAMS: every program has open calls. */
-MUST_CHECK enum status sched_program_start(struct sched *sched, const uint8_t *id,
-                                           uint64_t now_us, uint32_t *program);
+MUST_CHECK enum status sched_program_start(struct sched *sched, uint64_t domain,
+                                           const uint8_t *id, uint64_t now_us, uint32_t *program);
 /* BAD_PROGRAM_UNKNOWN; BAD_PROGRAM_ACTIVE: it has open calls. `ended` gets its last state. */
-MUST_CHECK enum status sched_program_end(struct sched *sched, const uint8_t *id, uint64_t now_us,
-                                         struct program *ended);
+MUST_CHECK enum status sched_program_end(struct sched *sched, uint64_t domain, const uint8_t *id,
+                                         uint64_t now_us, struct program *ended);
 /* Brings the program's service up to date: halved once for each whole half-life that has passed. */
 void sched_program_decay(struct sched *sched, uint32_t program, uint64_t now_us);
 /* A call of the program opens, or has ended and been credited. O(1). */

@@ -8,8 +8,9 @@
  *       +----- give_back ---+------ drop ------+
  *
  *   salt   sharing off: one for each call, so it finds its own blocks after a preemption and nobody
- *          else does; program: one for each entry that the process table ever had; all: one for
- *          everybody. Numbers, not hashes: no two are equal by chance or by the choice of an id
+ *          else does; program: one for each entry that the process table ever had; domain: one for
+ *          each trust domain. Numbers of ours, not hashes and not from the wire: no two are equal
+ *          by chance or by the choice of an id
  *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED.
  *          Without retention all that is cached is some preempted call's, whoever looks at it
  *
@@ -33,10 +34,10 @@ static uint64_t salt_of(const struct sched *sched, uint32_t call_index)
         return (uint64_t)call_index << 32 | call->generation;
     case SCHED_SHARING_PROGRAM:
         return sched->programs[call->program].salt;
-    case SCHED_SHARING_ALL:
+    case SCHED_SHARING_DOMAIN:
         break;
     }
-    return 0;
+    return call->domain;
 }
 
 static void leave(struct sched *sched, uint32_t call_index)

@@ -41,7 +41,7 @@ enum sched_policy {
 enum sched_sharing {
     SCHED_SHARING_OFF,
     SCHED_SHARING_PROGRAM,          /* the calls of one program */
-    SCHED_SHARING_ALL,
+    SCHED_SHARING_DOMAIN,           /* of one trust domain */
 };
 
 struct sched_settings {
@@ -60,6 +60,8 @@ struct sched_settings {
     uint64_t program_idle_us;
     uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
     uint32_t programs;
+    uint32_t calls_per_program;     /* open ones; 0: as many as there are */
+    uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
     bool cut_steps;                 /* a step ends before its N rounds when somebody can make use
                                        of its end (docs/decisions/0009) */
@@ -72,6 +74,7 @@ struct sched_settings {
 /* An entry of the process table (4.2.1). */
 struct program {
     bool in_use;
+    uint64_t domain;                /* the same id in another trust domain is another program */
     uint8_t id[CALL_PROGRAM_ID_BYTES];
     uint32_t engine;                /* which engine serves it: 0, there is one */
     uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */

@@ -6,6 +6,7 @@
  *   FREE --net--> INTAKE --sched admits--> QUEUED <==plan/settle==> RUNNING --sched--> FINISHED
  *                   |                        |  ^                     |                   ^
  *                   +---- sched refuses -----+--+------ cancel, deadline, failure --------+
+ *                   +---- net answers from its record of ended calls ----------------------+
  *
  * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it
  * is pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel`
@@ -92,6 +93,8 @@ struct call_emit {
     uint32_t held_bytes;            /* its end that waits: half a character or half a stop string */
     char held[CALL_HELD_BYTES];
     struct call_scan scan;
+    uint64_t request;               /* digest of its CALL, for the record of ended calls */
+    bool is_replayed;               /* answered from that record; the scheduler never saw it */
     bool accept_sent;
     bool eot_is_eos;                /* the end-of-turn token was added by us: it ends like EOS */
     bool queued;                    /* in the emit ring */
@@ -106,6 +109,7 @@ struct call {
     /* Identity (net, at intake). */
     uint64_t client_call_id;
     uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
+    uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     uint32_t thread;                /* the client's thread of the program; for statistics */
 

@@ -5,7 +5,8 @@
  *
  *   inbox   net -> sched   commands, in order of arrival
  *   outbox  sched -> net   answers to program commands
- *   emit    sched -> net   calls that have something new to tell, each at most once
+ *   emit    sched -> net   calls that have something new to tell, each at most once; net marks
+ *                          one itself when it answers it from its record of ended calls
  *
  * Capacity: net acts on a frame only while every call's one CANCEL still fits behind it; a call is
  * at most once in `emit`; an answer is always the answer to one command of the same pass.
@@ -26,6 +27,7 @@ struct command {
     uint32_t call_generation;   /* CANCEL: dropped when it no longer matches */
     uint32_t connection;        /* PROGRAM_*: who asked */
     uint32_t connection_generation;
+    uint64_t domain;            /* PROGRAM_*: of the program */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
 };
 

@@ -14,6 +14,7 @@
 #include "appliance/base/status.h"
 
 #define WORLD_EVENTS_MAX 64
+#define WORLD_PEER_GIDS_MAX 64
 
 enum {
     WORLD_EAGAIN = -1,      /* nothing now; a readiness event will come */
@@ -36,6 +37,21 @@ enum {
     WORLD_HANGUP = 4u,          /* both directions are dead */
 };
 
+/* Who is at the other end, as the operating system says. */
+struct world_peer {
+    enum world_peer_kind {
+        WORLD_PEER_LOCAL,           /* a process of this machine, on a unix socket */
+        WORLD_PEER_LOOPBACK,        /* somebody on this machine */
+        WORLD_PEER_REMOTE,
+    } kind;
+    uint32_t uid;                   /* LOCAL: of the process that connected ... */
+    uint32_t gids_count;            /* ... and its groups, the effective one first; no others where
+                                       it has more than fit */
+    uint32_t gids[WORLD_PEER_GIDS_MAX];
+    uint64_t address;               /* REMOTE: an IPv4 address, or the first half of an IPv6 one,
+                                       which is what one host or household has to itself */
+};
+
 struct world_event {
     enum world_source source;
     uint32_t index;
@@ -48,7 +64,8 @@ struct world {
     /* Waits until `until_us` (UINT64_MAX: for ever) or an event; returns the number of events.
      * Readiness is level-triggered: what was not consumed is reported again. */
     uint32_t (*wait)(void *self, struct world_event *events, uint32_t max, uint64_t until_us);
-    int32_t (*accept)(void *self, int32_t listener);                    /* handle or WORLD_E* */
+    /* A handle, and who it is; or WORLD_E*. */
+    int32_t (*accept)(void *self, int32_t listener, struct world_peer *peer);
     /* Watch `handle` as (source, index) for `interest` (READABLE | WRITABLE; HANGUP always comes).
      * Calling it again changes the interest. close() ends the watch. */
     void (*watch)(void *self, int32_t handle, enum world_source source, uint32_t index,

@@ -34,6 +34,14 @@ def wait_for(condition, what, limit_s=HANG_S):
     raise AssertionError("did not happen: " + what)
 
 
+def is_alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class Appliance:
     """`with Appliance("sched.queues=2") as a:` serves on a.tcp and answers a.text("health")."""
 

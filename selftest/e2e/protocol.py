@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Protocol version 1 from docs/protocol.md, written a second time, so that the codec in net/wire.c
 is not checked against itself. One connection, blocking, no cleverness."""
+import hashlib
+import hmac
+import itertools
+import os
 import socket
 import struct
 
@@ -8,8 +12,9 @@ from appliance import HANG_S
 
 MAGIC = 0x31584741
 HELLO, AUTH, PROGRAM_START, PROGRAM_END, CALL, CANCEL, PING = 1, 2, 3, 4, 5, 6, 7
-WELCOME, PROGRAM_OK, ACCEPT, TOKENS, DONE, PONG, ERROR = (0x81, 0x83, 0x85, 0x86, 0x87, 0x88,
-                                                          0x8f)
+WELCOME, AUTH_REPLY, PROGRAM_OK, ACCEPT, TOKENS, DONE, PONG, ERROR = (
+    0x81, 0x82, 0x83, 0x85, 0x86, 0x87, 0x88, 0x8f)
+REPLAYED = 1                                # flag of ACCEPT
 TEXT_PROMPT, WANT_TEXT, IGNORE_EOS, ADD_BOS, PARSE_SPECIAL = 1, 2, 4, 8, 16
 LENGTH, EOS, STOP_ID, STOP_TEXT, CANCELLED, DEADLINE, FAILED = 1, 2, 3, 4, 5, 6, 7
 PROGRAM = b"e2e-program-0001"
@@ -44,6 +49,17 @@ def frame(kind, payload=b"", magic=MAGIC, reserved=b"\0\0\0", length=None, check
 
 def hello(low=1, high=1, name=b"e2e"):
     return frame(HELLO, struct.pack("<HH64s", low, high, name))
+
+
+def proof(side, key, boot_id, server_nonce, client_nonce):
+    """`side` is b"c1" or b"s1", `key` an id and 32 bytes."""
+    key_id, secret = key
+    message = struct.pack("<2sH16s32s32s32s", side, 1, boot_id, server_nonce, client_nonce, key_id)
+    return hmac.new(secret, message, hashlib.sha256).digest()
+
+
+def auth(key_id, nonce, mac):
+    return frame(AUTH, struct.pack("<32s32s32s", key_id, nonce, mac))
 
 
 def digest(tokens):
@@ -81,9 +97,11 @@ class Closed(Exception):
 
 
 class Outcome:
-    """What came back for one call."""
+    """What came back for one call. `again`: it has ended before, and is to be answered from the
+    record; any other call is to be executed."""
 
-    def __init__(self):
+    def __init__(self, again=False):
+        self.again = again
         self.accepted = False
         self.tokens, self.text = [], b""
         self.queues = []            # of each TOKENS frame
@@ -99,8 +117,13 @@ class Outcome:
 
 
 class Client:
-    def __init__(self, address, greet=True, receive_bytes=None):
-        """`receive_bytes` bounds what the kernel buffers for a client that does not read."""
+    numbers = itertools.count()
+
+    def __init__(self, address, greet=True, receive_bytes=None, key=None):
+        """`receive_bytes` bounds what the kernel buffers for a client that does not read; `key` is
+        (id, secret), for an appliance that asks for one."""
+        # Its own, because the appliance remembers the call ids of a program.
+        self.program = b"e2e-client-%05d" % next(Client.numbers)
         self.socket = socket.socket(socket.AF_UNIX if isinstance(address, str)
                                     else socket.AF_INET)
         self.socket.settimeout(HANG_S)
@@ -111,13 +134,26 @@ class Client:
         self.calls = {}
         self.programs, self.pongs, self.errors = [], [], []
         if greet:
-            self.send(hello())
-            kind, self.welcome_payload = self.receive()
-            assert kind == WELCOME, kind
-            fields = struct.unpack("<HH16sIIIIIII64s", self.welcome_payload)
-            names = ("version", "auth", "boot_id", "frame_bytes", "context", "vocab",
-                     "calls_per_connection", "programs_max", "bos", "eos", "model")
-            self.welcome = dict(zip(names, fields))
+            self.greet()
+            assert self.welcome["auth"] == (key is not None)
+        if greet and key is not None:
+            self.authenticate(key)
+
+    def greet(self):
+        self.send(hello())
+        kind, self.welcome_payload = self.receive()
+        assert kind == WELCOME, kind
+        fields = struct.unpack("<HH16sIIIIIII64s32s", self.welcome_payload)
+        names = ("version", "auth", "boot_id", "frame_bytes", "context", "vocab",
+                 "calls_per_connection", "programs_max", "bos", "eos", "model", "nonce")
+        self.welcome = dict(zip(names, fields))
+
+    def authenticate(self, key):
+        nonce, said = os.urandom(32), self.welcome
+        self.send(auth(key[0], nonce, proof(b"c1", key, said["boot_id"], said["nonce"], nonce)))
+        kind, payload = self.receive()
+        assert kind == AUTH_REPLY, kind
+        assert payload == proof(b"s1", key, said["boot_id"], said["nonce"], nonce)
 
     def close(self):
         self.socket.close()
@@ -152,18 +188,22 @@ class Client:
         self.buffer = self.buffer[16 + length:]
         return kind, payload
 
-    def start(self, call_id, prompt, **options):
-        self.calls[call_id] = Outcome()
-        self.send(call(call_id, prompt, **options))
+    def start(self, call_id, prompt, again=False, **options):
+        self.calls[call_id] = Outcome(again)
+        self.send(call(call_id, prompt, **{"program": self.program, **options}))
         return self.calls[call_id]
+
+    def cancel(self, call_id):
+        self.send(cancel(call_id, self.program))
 
     def step(self):
         """Takes one frame and files it under its call."""
         kind, payload = self.receive()
         if kind == ACCEPT:
-            call_id, _, _ = struct.unpack("<QII", payload)
+            call_id, _, flags = struct.unpack("<QII", payload)
             outcome = self.calls[call_id]
-            assert not outcome.accepted
+            assert not outcome.accepted and flags < 2
+            assert (flags == REPLAYED) == outcome.again, "executed or not, as was meant"
             outcome.accepted = True
         elif kind == TOKENS:
             call_id, first, count, text_bytes, queue = struct.unpack("<QIIII", payload[:24])
@@ -183,9 +223,10 @@ class Client:
             assert done["queue"] < 64
             outcome.done = done
         elif kind == ERROR:
-            names = ("code", "field", "frame", "closes", "zero", "call_id", "found", "min", "max",
-                     "text")
-            error = dict(zip(names, struct.unpack("<HBBB3sQQQQ96s", payload)))
+            names = ("code", "field", "frame", "closes", "zero", "retry_ms", "call_id", "found",
+                     "min", "max", "text")
+            error = dict(zip(names, struct.unpack("<HBBBBHQQQQ96s", payload)))
+            assert error["zero"] == 0
             error["text"] = error["text"].rstrip(b"\0").decode()
             self.errors.append(error)
             if error["call_id"] in self.calls and error["frame"] == CALL:

@@ -11,8 +11,8 @@ import subprocess
 import tempfile
 import threading
 
-from appliance import BUILD, HANG_S, NOISE, Appliance, run, wait_for
-from protocol import (FAILED, PING, PROGRAM, PROGRAM_END, Client, Closed, call, cancel, frame,
+from appliance import BUILD, HANG_S, NOISE, Appliance, is_alive, run, wait_for
+from protocol import (FAILED, PING, PROGRAM_END, Client, Closed, Outcome, call, cancel, frame,
                       hello)
 from skip import Skip, inside
 
@@ -39,14 +39,6 @@ def child(pid, name):
     def find():
         return next((p for p, known in children(pid).items() if known == name), None)
     return wait_for(find, "a process named " + name)
-
-
-def is_alive(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def descriptors(pid):
@@ -347,7 +339,7 @@ def test_frames_may_come_byte_by_byte():
             for byte in hello():
                 other.send(bytes([byte]))
             other.receive()
-        c.calls[1] = type(c.generate(9, PROMPT))()
+        c.calls[1] = Outcome()
         for byte in call(1, PROMPT, max_tokens=20):
             c.send(bytes([byte]))
         assert c.finish(1).check().tokens == alone
@@ -358,7 +350,7 @@ def test_cancels_that_race_with_the_end_never_cost_a_token():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
         for call_id in range(1, 301):
             c.start(call_id, PROMPT, max_tokens=1 + call_id % 12)
-            c.send(cancel(call_id))
+            c.cancel(call_id)
             tokens = c.finish(call_id).check().tokens
             assert tokens == alone[:len(tokens)]
         c.close()
@@ -370,7 +362,7 @@ def test_a_burst_of_calls_is_answered_one_by_one():
     calls = 1000
     few = ("limits.calls=8", "limits.calls_per_connection=8")
     with Appliance(NOISE, *few) as a, Client(a.tcp) as c:
-        c.calls = {i: type(c.generate(0, PROMPT))() for i in range(1, calls + 1)}
+        c.calls = {i: Outcome() for i in range(1, calls + 1)}
         burst = b"".join(call(i, PROMPT, max_tokens=10) for i in c.calls)
         sender = threading.Thread(target=lambda: c.send(burst), daemon=True)
         sender.start()
@@ -387,13 +379,13 @@ def test_a_program_belongs_to_no_connection_and_does_not_end_under_its_calls():
     with Appliance() as a, Client(a.tcp) as c, Client(a.tcp) as other:
         c.start(1, PROMPT, max_tokens=500)
         c.step()
-        other.send(frame(PROGRAM_END, PROGRAM))
+        other.send(frame(PROGRAM_END, c.program))
         assert "open calls" in other.error()["text"]
-        other.send(cancel(1))
+        other.send(cancel(1, c.program))
         assert "no open call" in other.error()["text"], "a foreign call is an unknown one"
-        other.generate(2, PROMPT).check()
+        other.generate(2, PROMPT, program=c.program).check()
         c.finish(1).check()
-        other.send(frame(PROGRAM_END, PROGRAM))
+        other.send(frame(PROGRAM_END, c.program))
         while not other.programs:
             other.step()
         assert other.programs[0]["calls"] == 2

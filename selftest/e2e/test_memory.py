@@ -50,7 +50,7 @@ def visit(a, last_words, answer):
 
 
 HELLO = protocol.hello()
-WELCOME_BYTES, ACCEPT_BYTES, TOKENS_BYTES = 16 + 112, 16 + 16, 16 + 24 + 4
+WELCOME_BYTES, ACCEPT_BYTES, TOKENS_BYTES = 16 + 144, 16 + 16, 16 + 24 + 4
 
 
 def test_many_visits_leave_memory_as_it_was():
@@ -101,7 +101,7 @@ def drip(peers, words):
 def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
     """Each byte comes in time, the frame never does: a HELLO, and a CALL behind a good HELLO."""
     half_call = protocol.call(1, list(range(3, 60)))[:-8]
-    with Appliance(NOISE, "limits.connections=1024", "net.handshake=1s",
+    with Appliance(NOISE, "limits.connections=1024", "net.anteroom=1024", "net.handshake=1s",
                    "net.frame_deadline=1s") as a, protocol.Client(a.tcp) as honest:
         honest.generate(1, [5, 6, 7], max_tokens=4).check()
         before = memory(a.core)

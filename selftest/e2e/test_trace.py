@@ -217,7 +217,7 @@ def test_lost_events_are_counted_and_shown():
     with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
         path = os.path.join(directory, "t.json")
         with Appliance(NOISE, "limits.events=1") as a, Client(a.tcp) as c:
-            serve(c, 1, 1, 8)
+            c.generate(100, [3, 4, 5]).check()
             tracing = Tracing(a, path)
             serve(c, 4, 4, 50)
             tracing.process.send_signal(signal.SIGINT)

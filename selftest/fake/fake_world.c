@@ -74,7 +74,7 @@ static uint32_t sockets_open(const struct fake_world *fake)
     return open;
 }
 
-static int32_t accept_peer(void *self, int32_t listener)
+static int32_t accept_peer(void *self, int32_t listener, struct world_peer *who)
 {
     struct fake_world *fake = self;
     if (sockets_open(fake) >= fake->descriptors) {
@@ -84,6 +84,7 @@ static int32_t accept_peer(void *self, int32_t listener)
         struct fake_peer *peer = &fake->peers[i];
         if (peer->in_use && !peer->accepted && (int32_t)peer->listener == listener) {
             peer->accepted = true;
+            *who = peer->who;
             fake->accepts++;
             return (int32_t)(FAKE_LISTENERS + i);
         }
@@ -325,6 +326,8 @@ uint32_t fake_client_connect(struct fake_world *fake, uint32_t listener)
             peer->in_use = true;
             peer->accepted = peer->server_closed = peer->reset = false;
             peer->listener = listener;
+            peer->who = (struct world_peer){
+                .kind = listener == 0 ? WORLD_PEER_LOCAL : WORLD_PEER_LOOPBACK};
             peer->to_server.first = peer->to_server.count = 0;
             peer->to_client.first = peer->to_client.count = 0;
             peer->to_server.capacity = peer->to_client.capacity = FAKE_QUEUE_BYTES;

@@ -35,6 +35,7 @@ struct fake_peer {
     bool in_use;
     bool accepted, server_closed, reset;
     uint32_t listener;
+    struct world_peer who;          /* on listener 0 root, on others somebody on loopback */
     struct fake_queue to_server, to_client;
 };
 

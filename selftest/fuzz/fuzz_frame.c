@@ -5,20 +5,26 @@
  * protocol promises: ACCEPT, all tokens in order, one DONE with their number and digest; when all
  * clients have gone, every call slot and every connection is free.
  * Method: the world in memory. The input is a script; each step is one byte of operation (enum
- * step) and client, then its operand.
+ * step) and client, then its operand. The last two clients come over TCP, one from afar, and must
+ * prove a key; the others are local.
  */
 #include "net/utf8.h"
 #include "selftest/fuzz/wire_words.h"
 #include "selftest/unit/net/net_fixture.h"
 
-#define CLIENTS      5
-#define CALLS        16
-#define MEMORY_BYTES (96u << 10)        /* cleared for each input */
+#define CLIENTS       5
+#define CLIENTS_LOCAL 3
+#define CALLS         16
+#define MEMORY_BYTES  (96u << 10)       /* cleared for each input */
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[MEMORY_BYTES];
 static struct fixture fixture;
 static struct received got;
 static uint32_t peers[CLIENTS];
+static struct wire_welcome welcomes[CLIENTS];
+
+static const struct config_keys keys = {
+    .count = 1, .domains_count = 1, .domains = {"d"}, .keys = {{.id = "k", .secret = "fuzz"}}};
 
 /* What a client has read of a call; only small ids are followed. */
 struct open_call {
@@ -39,6 +45,7 @@ enum step {
     STEP_PASSES,
     STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
     STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
+    STEP_AUTH,                      /* with the right proof, or with one bit of it changed */
     STEP_SCARCE,                    /* few descriptors, or no new calls any more */
     STEPS = 16                      /* the rest are passes, too */
 };
@@ -125,10 +132,31 @@ static void connect_client(struct fixture *f, uint32_t client, bool hello)
     if (peers[client] != FAKE_NONE) {
         return;
     }
-    peers[client] = fixture_connect(f);
+    peers[client] = fake_client_connect(
+        &f->fake, client < CLIENTS_LOCAL ? NET_LISTENER_LOCAL : NET_LISTENER_TCP);
+    ASSERT(peers[client] != FAKE_NONE);
+    if (client == CLIENTS - 1) {
+        f->fake.peers[peers[client]].who =
+            (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = 1};
+    }
+    fixture_pass(f);
     if (hello) {
         fixture_hello(f, peers[client]);
     }
+}
+
+static void send_auth(struct fixture *f, uint32_t client, struct script *script)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_auth auth = {.key_id = "k"};
+    struct wire_proof proof = {.key_id = "k"};
+    memcpy(proof.boot_id, welcomes[client].boot_id, sizeof proof.boot_id);
+    memcpy(proof.server_nonce, welcomes[client].nonce, sizeof proof.server_nonce);
+    wire_proof_mac(&proof, WIRE_CLIENT, keys.keys[0].secret, auth.mac);
+    ((uint8_t *)&auth)[next(script) % sizeof auth] ^= next(script) % 4 == 0 ? 1 : 0;
+    auth.key_id[WIRE_KEY_ID_BYTES - 1] = 0;
+    uint32_t count = wire_auth_encode(&auth, bytes, sizeof bytes);
+    fake_client_send(&f->fake, peers[client], bytes, count);
 }
 
 static void take_tokens(struct open_call *call)
@@ -143,6 +171,9 @@ static void take_tokens(struct open_call *call)
 
 static void take_frame(uint32_t client)
 {
+    if (got.type == WIRE_WELCOME) {
+        welcomes[client] = got.welcome;
+    }
     uint64_t call_id = got.type == WIRE_ACCEPT   ? got.accept.call_id
                        : got.type == WIRE_TOKENS ? got.tokens.call_id
                        : got.type == WIRE_DONE   ? got.done.call_id
@@ -243,6 +274,7 @@ static void do_step(struct fixture *f, struct script *script)
     case STEP_MOOD: set_mood(f, script); break;
     case STEP_CALL: send_call(f, client, script); break;
     case STEP_CANCEL: send_cancel(f, client, script); break;
+    case STEP_AUTH: send_auth(f, client, script); break;
     case STEP_SCARCE: make_scarce(f, variant, script); break;
     default: fixture_passes(f, 1 + next(script) % 8); break;
     }
@@ -263,7 +295,7 @@ static void end_all(struct fixture *f)
     fixture_sleep(f, 2000000);      /* who was not accepted for want of descriptors is now */
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
-    ASSERT(f->net.open_count == 0);
+    ASSERT(f->net.open_count == 0 && f->net.strangers_count == 0);
     ASSERT(net_is_flushed(&f->net));
 }
 
@@ -272,9 +304,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct script script = {data, size};
     struct arena arena;
     arena_init(&arena, memory, sizeof memory);
-    fixture_init(&fixture, &arena, &fixture_limits);
+    fixture_init_keyed(&fixture, &arena, &fixture_limits, &keys);
     fixture_token_texts[0] = "a token of text \xC3\xA9 and half \xE2\x82";
     memset(open_calls, 0, sizeof open_calls);
+    memset(welcomes, 0, sizeof welcomes);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         peers[i] = FAKE_NONE;
     }

@@ -10,8 +10,8 @@
  *                                   header, because no fuzzer guesses checksums; enum way says how
  *                                   it comes. Or a request of the client, or the bytes as they are
  *
- * An input that begins with 255 is a frame that a stranger sends instead: its type and payload; one
- * that begins with 254, any bytes.
+ * An input that begins with 255 is a frame that a stranger sends instead of WELCOME: its type and
+ * payload; one that begins with 254, any bytes; with 253, what an impostor answers to AUTH.
  * Model: tokens and digest of each call are counted again here, from the events alone.
  */
 #include "selftest/fuzz/wire_words.h"
@@ -29,15 +29,21 @@ enum way {                          /* kind / 16 */
     WAY_REQUEST,                    /* kind % 16: enum request */
     WAYS                            /* the bytes as they are */
 };
-enum { STRANGER_BYTES = 254, STRANGER_FRAME = 255 };   /* as the first byte of all */
+enum { STRANGER_AUTH = 253, STRANGER_BYTES, STRANGER_FRAME };  /* as the first byte of all */
 enum request { REQUEST_CALL, REQUEST_CANCEL, REQUEST_PING, REQUEST_PROGRAM, REQUEST_SENT,
-               REQUEST_CALL_OF_TEXT, REQUESTS_COUNT };
+               REQUEST_CALL_OF_TEXT, REQUEST_RESUME, REQUEST_RESEND, REQUESTS_COUNT };
 enum { DONE_GENERATED_AT = 24, DONE_DIGEST_AT = 56, DONE_BYTES = 64 };     /* docs/protocol.md */
 
 struct model {
     uint32_t tokens[CALLS];
     uint64_t digests[CALLS];
 };
+
+/* What was asked for lies still while the call is open: resuming looks at it. */
+static struct request_of_call {
+    struct agx_call call;
+    char text[UINT8_MAX + 1];
+} requests[CALLS], greeted_requests[CALLS], refused;
 
 struct record {
     uint8_t kind;
@@ -133,10 +139,20 @@ static void drain(struct agx *agx, struct model *model)
 
 /* ---- what the client asks for ---------------------------------------------------------------- */
 
-static void start_call(struct agx *agx, struct agx_call *call, struct model *model)
+/* Where the request for a call may lie: one that is open keeps its place. */
+static struct request_of_call *request_for(struct agx *agx, uint64_t call_id)
 {
-    call->max_tokens = TOKENS_MAX;
+    struct request_of_call *request =
+        agx_calls_find(agx, call_id) == NULL ? &requests[call_id] : &refused;
+    request->call = (struct agx_call){.call_id = call_id, .max_tokens = TOKENS_MAX};
+    return request;
+}
+
+static void start_call(struct agx *agx, const struct agx_call *call, struct model *model)
+{
+    bool was_open = agx_calls_find(agx, call->call_id) != NULL;
     if (agx_session_call(agx, call) == AGX_OK) {
+        ASSERT(!was_open);
         begin_call(model, call->call_id);
     }
 }
@@ -144,20 +160,44 @@ static void start_call(struct agx *agx, struct agx_call *call, struct model *mod
 static void start_call_of_ids(struct agx *agx, uint64_t call_id, struct model *model)
 {
     static const uint32_t prompt = 1;
-    struct agx_call call = {.call_id = call_id, .prompt_ids = &prompt, .prompt_ids_count = 1};
-    start_call(agx, &call, model);
+    struct agx_call *call = &request_for(agx, call_id)->call;
+    call->prompt_ids = &prompt;
+    call->prompt_ids_count = 1;
+    start_call(agx, call, model);
 }
 
 /* The same bytes are prompt and stop text. */
 static void start_call_of_text(struct agx *agx, const struct record *record, struct model *model)
 {
-    char text[UINT8_MAX + 1];
-    memcpy(text, record->bytes + 1, record->count - 1);
-    text[record->count - 1] = '\0';
-    struct agx_call call = {.call_id = record->bytes[0] % CALLS, .stop_texts = {text},
-                            .stop_texts_count = record->bytes[0] / 128, .prompt_text = text,
-                            .prompt_text_bytes = record->count - 1};
-    start_call(agx, &call, model);
+    struct request_of_call *request = request_for(agx, record->bytes[0] % CALLS);
+    uint32_t bytes = record->count - 1;
+    memcpy(request->text, record->bytes + 1, bytes);
+    request->text[bytes] = '\0';
+    request->call.prompt_text = request->call.stop_texts[0] = request->text;
+    request->call.prompt_text_bytes = bytes;
+    request->call.stop_texts_count = record->bytes[0] / 128;
+    start_call(agx, &request->call, model);
+}
+
+static void greet(struct agx *agx)
+{
+    uint8_t frame[WIRE_REPLY_BYTES_MAX];
+    struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 60000, .vocab_tokens = VOCAB,
+                                   .context_tokens_max = 64, .bos_id = 1, .eos_id = 2};
+    ASSERT(agx_session_hello(agx) == AGX_OK);
+    feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
+    ASSERT(agx_session_welcome(agx) == AGX_OK);
+}
+
+/* What agx_resume() does, but for the socket: nothing but a break is resumed from. */
+static void resume(struct agx *agx)
+{
+    if (agx_session_break(agx, AGX_ERROR_CLOSED) == AGX_ERROR_CLOSED) {
+        agx_session_reset(agx);
+        greet(agx);
+        agx_session_resume(agx);
+        ASSERT(agx_session_resend(agx) == AGX_OK && agx->calls_due == 0);
+    }
 }
 
 static void send_some(struct agx *agx, uint32_t wanted)
@@ -187,6 +227,8 @@ static void ask(struct agx *agx, const struct record *record, struct model *mode
         (void)agx_session_program(agx, value % 2 == 0 ? WIRE_PROGRAM_START : WIRE_PROGRAM_END,
                                   program);
         break;
+    case REQUEST_RESUME: resume(agx); break;
+    case REQUEST_RESEND: (void)agx_session_resend(agx); break;
     default: send_some(agx, value); break;
     }
 }
@@ -237,20 +279,6 @@ static void take_record(struct agx *agx, const struct record *record, struct mod
     drain(agx, model);
 }
 
-static void greet(struct agx *agx, struct model *model)
-{
-    uint8_t frame[WIRE_REPLY_BYTES_MAX];
-    struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 60000, .vocab_tokens = VOCAB,
-                                   .context_tokens_max = 64, .bos_id = 1, .eos_id = 2};
-    ASSERT(agx_session_init(agx, buffer, sizeof buffer) == AGX_OK);
-    ASSERT(agx_session_hello(agx) == AGX_OK);
-    feed(agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
-    ASSERT(agx_session_welcome(agx) == AGX_OK);
-    for (uint64_t id = 0; id < CALLS; id++) {
-        start_call_of_ids(agx, id, model);
-    }
-}
-
 static void check_welcome(const struct agx_welcome *welcome)
 {
     ASSERT(welcome->vocab_tokens > 0 && welcome->context_tokens_max > 0);
@@ -278,15 +306,49 @@ static void meet_stranger(const struct record *record)
     }
 }
 
-static void talk(const uint8_t *bytes, size_t count)
+/* Nobody proves what he does not know. */
+static void meet_impostor(const struct record *record)
 {
-    static struct agx greeted;      /* once: every input goes on from here */
+    static const struct agx_key key = {.id = "k", .secret = "fuzz"};
+    static const uint8_t nonce[WIRE_NONCE_BYTES];
+    uint8_t frame[WIRE_REPLY_BYTES_MAX];
+    struct wire_welcome welcome = {.version = 1, .auth = WIRE_AUTH_KEY, .frame_bytes_max = 60000,
+                                   .vocab_tokens = VOCAB, .context_tokens_max = 64};
+    struct agx agx;
+    ASSERT(agx_session_init(&agx, buffer, sizeof buffer) == AGX_OK);
+    ASSERT(agx_session_hello(&agx) == AGX_OK);
+    feed(&agx, frame, wire_welcome_encode(&welcome, frame, sizeof frame));
+    ASSERT(agx_session_welcome(&agx) == AGX_OK);
+    ASSERT(agx_session_auth(&agx, &key, nonce) == AGX_OK);
+    uint32_t count = record->count < WIRE_MAC_BYTES ? record->count : WIRE_MAC_BYTES;
+    memcpy(frame + WIRE_HEADER_BYTES, record->bytes, count);
+    feed(&agx, frame, seal(frame, WIRE_AUTH_REPLY, count));
+    ASSERT(agx_session_admitted(&agx) != AGX_OK && !agx.is_admitted);
+}
+
+/* Greeted, and with CALLS calls under way: once, and every input goes on from here. */
+static void begin(struct agx *agx, struct model *model)
+{
+    static struct agx greeted;
     static struct model greeted_model;
     if (greeted.in == NULL) {
-        greet(&greeted, &greeted_model);
+        ASSERT(agx_session_init(&greeted, buffer, sizeof buffer) == AGX_OK);
+        greet(&greeted);
+        for (uint64_t id = 0; id < CALLS; id++) {
+            start_call_of_ids(&greeted, id, &greeted_model);
+        }
+        memcpy(greeted_requests, requests, sizeof requests);
     }
-    struct agx agx = greeted;
-    struct model model = greeted_model;
+    *agx = greeted;
+    *model = greeted_model;
+    memcpy(requests, greeted_requests, sizeof requests);
+}
+
+static void talk(const uint8_t *bytes, size_t count)
+{
+    struct agx agx;
+    struct model model;
+    begin(&agx, &model);
     for (size_t at = 0; at + 2 <= count;) {
         struct record record = {.kind = bytes[at], .bytes = bytes + at + 2,
                                 .count = bytes[at + 1]};
@@ -299,11 +361,11 @@ static void talk(const uint8_t *bytes, size_t count)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    if (count > 0 && bytes[0] >= STRANGER_BYTES) {
+    if (count > 0 && bytes[0] >= STRANGER_AUTH) {
         struct record record = {.kind = bytes[0], .bytes = bytes + 1,
                                 .count = (uint32_t)(count - 1 < UINT8_MAX ? count - 1
                                                                          : UINT8_MAX)};
-        meet_stranger(&record);
+        (record.kind == STRANGER_AUTH ? meet_impostor : meet_stranger)(&record);
     } else {
         talk(bytes, count);
     }

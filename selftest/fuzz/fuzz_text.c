@@ -35,10 +35,10 @@ static struct {
     uint64_t body_bytes;            /* that are still to come */
 } peer;
 
-static int32_t accept_once(void *self, int32_t listener)
+static int32_t accept_once(void *self, int32_t listener, struct world_peer *who)
 {
     bool first = !peer.accepted;
-    (void)self, (void)listener;
+    (void)self, (void)listener, (void)who;
     peer.accepted = peer.open = true;
     return first ? 1 : WORLD_EAGAIN;
 }

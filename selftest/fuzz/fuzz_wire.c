@@ -55,6 +55,8 @@ static const uint32_t *host_ids(const struct wire_tokens *tokens)
 
 TRIP(hello,)
 TRIP(welcome,)
+TRIP(auth,)
+TRIP(auth_reply,)
 TRIP(program, trip->type,)
 TRIP(program_ok,)
 TRIP(call,)
@@ -67,12 +69,14 @@ TRIP(error,)
 
 static void (*const trips[256])(const uint8_t *payload, uint32_t count, struct trip *trip) = {
     [WIRE_HELLO] = trip_hello,
+    [WIRE_AUTH] = trip_auth,
     [WIRE_PROGRAM_START] = trip_program,
     [WIRE_PROGRAM_END] = trip_program,
     [WIRE_CALL] = trip_call,
     [WIRE_CANCEL] = trip_cancel,
     [WIRE_PING] = trip_ping,
     [WIRE_WELCOME] = trip_welcome,
+    [WIRE_AUTH_REPLY] = trip_auth_reply,
     [WIRE_PROGRAM_OK] = trip_program_ok,
     [WIRE_ACCEPT] = trip_accept,
     [WIRE_TOKENS] = trip_tokens,

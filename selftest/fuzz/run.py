@@ -24,7 +24,7 @@ import sys
 
 # Of each target, the longest input that is worth its time.
 TARGETS = {"ini": 2048, "gguf": 4096, "wire": 512, "frame": 512, "text": 700, "sdk": 1024,
-           "vocab": 512}
+           "vocab": 512, "keys": 1024}
 HERE = "selftest/fuzz/corpus"
 BUILD = "build/fuzz"
 LEDGER = BUILD + "/ledger"

@@ -1,38 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the real loop in this process, over real sockets, with the engine called in place of a
- * worker: HELLO and the same CALL twice; both must end by length with consecutive indices, a true
- * digest and the same tokens.
+ * worker. Calls run alone, one after the other, then all at once in rounds; every answer must
+ * end by length with consecutive indices, a true digest, and the tokens that it had alone. The
+ * canary's are also known for the embedded model.
+ * Bounds: PASSES_MAX passes without a call that ends are too many.
  */
-#include <fcntl.h>
+#include "selftest/post/call.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "appliance/loop.h"
 #include "appliance/world_linux.h"
-#include "selftest/post/post.h"
+#include "selftest/post/known.h"
 
-#define CALL_TOKENS  8
-#define PASSES_MAX   100000
-#define CLIENT_BYTES 65536
+#define CANARY_PROMPT  4u
+#define CANARY_TOKENS  8u
+#define PROMPT_MAX     96u          /* of the others */
+#define TOKENS_MAX     24u
+#define PROGRAMS_MAX   7u
+#define PASSES_MAX     1000000u
 
 struct in_place {                   /* a world whose engine runs inside submit() */
     struct world_linux base;        /* first: world.self is its address */
     struct kernels *kernels;
     struct step step;
     bool done;
+    uint64_t heartbeat;
 };
 
-struct client {
-    int handle;
-    uint8_t bytes[CLIENT_BYTES];
-    uint32_t count;
-    uint32_t tokens_seen, calls_done;
-    uint64_t digest, first_digest;
-    bool broken;
+struct serving {
+    struct in_place world;
+    struct loop loop;
+    struct post_client client;
+    int32_t listeners[NET_LISTENERS_MAX];
 };
 
 static void submit_in_place(void *self)
@@ -40,6 +45,7 @@ static void submit_in_place(void *self)
     struct in_place *world = self;
     kernels_run(world->kernels, &world->step);
     world->done = true;
+    control_ring(world->base.shared.engine_bell);
 }
 
 static enum world_engine poll_in_place(void *self)
@@ -50,19 +56,22 @@ static enum world_engine poll_in_place(void *self)
     return done ? WORLD_ENGINE_DONE : WORLD_ENGINE_IDLE;
 }
 
-static bool start_engine(struct boot *boot, struct in_place *world)
+static uint64_t heartbeat_in_place(void *self)
 {
-    struct arena arena;
-    static volatile uint64_t heartbeat;
+    return ((struct in_place *)self)->heartbeat;
+}
+
+static bool start_engine(const struct boot *boot, struct arena *arena, struct in_place *world)
+{
     if (world_linux_init(&world->base, &boot->shared) != STATUS_OK ||
-        arena_map(&arena, plan_tier_bytes(&boot->plan, TIER_ENGINE), false) != STATUS_OK ||
-        kernels_init(&world->kernels, &boot->engine, boot->weights, &arena, &heartbeat) !=
+        kernels_init(&world->kernels, &boot->engine, boot->weights, arena, &world->heartbeat) !=
             STATUS_OK) {
         return false;
     }
     world->step = boot->step;
     world->base.world.engine_submit = submit_in_place;
     world->base.world.engine_poll = poll_in_place;
+    world->base.world.engine_heartbeat = heartbeat_in_place;
     return true;
 }
 
@@ -79,60 +88,123 @@ static bool open_pair(int *listener, int *client)
            connect(*client, (struct sockaddr *)&address, length) == 0;
 }
 
-static bool send_call(const struct client *client, uint64_t call_id, uint32_t vocab_tokens)
+/* ---- the client's calls ---- */
+
+static uint32_t smaller(uint32_t a, uint32_t b)
 {
-    uint8_t frame[512];
-    uint8_t prompt[4 * sizeof(uint32_t)];
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t token = (i * 5 + 1) % vocab_tokens;
+    return a < b ? a : b;
+}
+
+void post_client_init(struct post_client *client, const struct limits *limits, uint32_t calls,
+                      struct post_faults *faults)
+{
+    memset(client, 0, sizeof *client);
+    client->vocab_tokens = limits->vocab_tokens;
+    client->context_tokens = limits->context_tokens;
+    client->calls_count = smaller(smaller(calls, POST_CALLS_MAX), limits->calls_per_connection);
+    client->programs_count = smaller(limits->programs, PROGRAMS_MAX);
+    client->faults = faults;
+}
+
+struct shape {                      /* of a call */
+    uint32_t prompt, tokens;
+    uint64_t seed;
+};
+
+static struct shape shape_of(const struct post_client *client, uint32_t call)
+{
+    struct shape shape = {.prompt = CANARY_PROMPT, .tokens = CANARY_TOKENS, .seed = 7};
+    if (call % POST_CANARY_EVERY != 0) {
+        shape.seed = post_mix(1, call);
+        shape.prompt = 1 + (uint32_t)(shape.seed % PROMPT_MAX);
+        shape.tokens = 1 + (uint32_t)(shape.seed / PROMPT_MAX % TOKENS_MAX);
+    }
+    shape.tokens = smaller(shape.tokens, client->context_tokens - 1);
+    shape.prompt = smaller(shape.prompt, client->context_tokens - shape.tokens);
+    return shape;
+}
+
+uint32_t post_client_encode(const struct post_client *client, uint32_t call, uint8_t *frame,
+                            uint32_t max)
+{
+    uint8_t prompt[PROMPT_MAX * sizeof(uint32_t)];
+    struct shape shape = shape_of(client, call);
+    for (uint32_t i = 0; i < shape.prompt; i++) {
+        uint32_t token = (i * 5 + 1) % client->vocab_tokens;
+        if (call % POST_CANARY_EVERY != 0) {
+            token = (uint32_t)(post_mix(shape.seed, i) % client->vocab_tokens);
+        }
         memcpy(prompt + i * sizeof token, &token, sizeof token);
     }
-    const struct wire_call call = {
-        .call_id = call_id,
+    struct wire_call wire = {
+        .call_id = call + 1,
         .flags = WIRE_CALL_IGNORE_EOS,
-        .max_tokens = CALL_TOKENS,
-        .sampling = {.seed = 7, .temperature = 1, .top_p = 1, .repeat_penalty = 1},
-        .prompt_count = 4,
+        .max_tokens = shape.tokens,
+        .sampling = {.seed = shape.seed, .temperature = 1, .top_p = 1, .repeat_penalty = 1},
+        .prompt_count = shape.prompt,
         .prompt = prompt,
     };
-    uint32_t count = wire_call_encode(&call, frame, sizeof frame);
-    return count > 0 && send(client->handle, frame, count, 0) == (ssize_t)count;
+    uint64_t program = client->round * PROGRAMS_MAX + call % client->programs_count + 1;
+    memcpy(wire.program_id, &program, sizeof program);
+    return wire_call_encode(&wire, frame, max);
 }
 
-static bool send_hello(const struct client *client)
+static void take_tokens(struct post_client *client, const struct wire_tokens *tokens)
 {
-    uint8_t frame[256];
-    const struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "selftest"};
-    uint32_t count = wire_hello_encode(&hello, frame, sizeof frame);
-    return count > 0 && send(client->handle, frame, count, 0) == (ssize_t)count;
-}
-
-static void take_tokens(struct client *client, const struct wire_tokens *tokens)
-{
-    client->broken = client->broken || tokens->first_index != client->tokens_seen;
+    uint32_t call = (uint32_t)tokens->call_id - 1;
+    if (tokens->call_id - 1 >= client->calls_count) {
+        post_fault_say(client->faults, "tokens of a call that was not made");
+        return;
+    }
+    struct post_asked *asked = &client->asked[call];
+    if (tokens->first_index != asked->tokens_seen) {
+        post_fault_say(client->faults, "call %u: token %u came where %u is next", call,
+                       tokens->first_index, asked->tokens_seen);
+    }
     for (uint32_t i = 0; i < tokens->tokens_count; i++) {
         uint32_t token = 0;
         memcpy(&token, tokens->tokens + i * sizeof token, sizeof token);
-        client->digest = wire_digest(client->digest, &token, 1);
+        asked->digest = wire_digest(asked->digest, &token, 1);
     }
-    client->tokens_seen += tokens->tokens_count;
+    asked->tokens_seen += tokens->tokens_count;
 }
 
-static void take_done(struct client *client, const struct wire_done *done)
+/* What a DONE frame says against what has come, and against what came before. */
+static void compare_done(struct post_client *client, uint32_t call, const struct wire_done *done)
 {
-    bool good = done->finish == CALL_FINISH_LENGTH && done->generated_tokens == CALL_TOKENS &&
-                client->tokens_seen == CALL_TOKENS && done->digest == client->digest;
-    if (client->calls_done == 0) {
-        client->first_digest = done->digest;
+    struct post_asked *asked = &client->asked[call];
+    uint32_t tokens = shape_of(client, call).tokens;
+    if (done->finish != CALL_FINISH_LENGTH || done->generated_tokens != tokens ||
+        asked->tokens_seen != tokens) {
+        post_fault_say(client->faults, "call %u: ended by %u after %u tokens, %u came, %u asked",
+                       call, done->finish, done->generated_tokens, asked->tokens_seen, tokens);
+    } else if (done->digest != asked->digest) {
+        post_fault_say(client->faults, "call %u: digest %016llx, its tokens have %016llx", call,
+                       (unsigned long long)done->digest, (unsigned long long)asked->digest);
+    } else if (asked->is_known && asked->digest != asked->known) {
+        post_fault_say(client->faults, "call %u: digest %016llx among others, alone %016llx", call,
+                       (unsigned long long)asked->digest, (unsigned long long)asked->known);
     }
-    client->broken = client->broken || !good || done->digest != client->first_digest;
-    client->calls_done++;
-    client->tokens_seen = 0;
-    client->digest = WIRE_DIGEST_START;
 }
 
-static void take_frame(struct client *client, uint8_t type, const uint8_t *payload,
-                       uint32_t count)
+static void take_done(struct post_client *client, const struct wire_done *done)
+{
+    if (done->call_id - 1 >= client->calls_count ||
+        client->asked[done->call_id - 1].done) {
+        post_fault_say(client->faults, "an end of a call that was not made, or has ended");
+        return;
+    }
+    struct post_asked *asked = &client->asked[done->call_id - 1];
+    compare_done(client, (uint32_t)done->call_id - 1, done);
+    asked->known = asked->is_known ? asked->known : asked->digest;
+    asked->is_known = true;
+    asked->done = true;
+    client->done_count++;
+    client->calls_total++;
+}
+
+void post_client_take(struct post_client *client, uint8_t type, const uint8_t *payload,
+                      uint32_t count)
 {
     struct wire_fault fault;
     struct wire_tokens tokens;
@@ -141,66 +213,169 @@ static void take_frame(struct client *client, uint8_t type, const uint8_t *paylo
         take_tokens(client, &tokens);
     } else if (type == WIRE_DONE && wire_done_decode(payload, count, &done, &fault) == STATUS_OK) {
         take_done(client, &done);
-    } else {
-        client->broken = client->broken || (type != WIRE_WELCOME && type != WIRE_ACCEPT);
+    } else if (type != WIRE_WELCOME && type != WIRE_ACCEPT) {
+        post_fault_say(client->faults, "a frame %s that nothing asked for, or a bad one",
+                       wire_type_name(type));
     }
 }
 
-static void client_read(struct client *client)
+/* ---- the client's socket; the server is in the same thread, so nothing here waits ---- */
+
+static void client_read(struct post_client *client)
 {
     struct wire_header header;
     struct wire_fault fault;
-    ssize_t got = recv(client->handle, client->bytes + client->count,
-                       CLIENT_BYTES - client->count, MSG_DONTWAIT);
-    client->count += got > 0 ? (uint32_t)got : 0;
-    while (client->count >= WIRE_HEADER_BYTES && !client->broken) {
-        if (wire_header_decode(client->bytes, CLIENT_BYTES / 2, &header, &fault) != STATUS_OK) {
-            client->broken = true;
+    ssize_t got = recv(client->handle, client->in + client->in_count,
+                       POST_CLIENT_BYTES - client->in_count, MSG_DONTWAIT);
+    client->in_count += got > 0 ? (uint32_t)got : 0;
+    while (client->in_count >= WIRE_HEADER_BYTES && client->faults->count == 0) {
+        if (wire_header_decode(client->in, POST_CLIENT_BYTES / 2, &header, &fault) != STATUS_OK) {
+            post_fault_say(client->faults, "a frame without a right header");
             return;
         }
         uint32_t frame_bytes = WIRE_HEADER_BYTES + header.length_bytes;
-        if (client->count < frame_bytes) {
+        if (client->in_count < frame_bytes) {
             return;
         }
-        take_frame(client, header.type, client->bytes + WIRE_HEADER_BYTES, header.length_bytes);
-        client->count -= frame_bytes;
-        memmove(client->bytes, client->bytes + frame_bytes, client->count);
+        post_client_take(client, header.type, client->in + WIRE_HEADER_BYTES, header.length_bytes);
+        client->in_count -= frame_bytes;
+        memmove(client->in, client->in + frame_bytes, client->in_count);
     }
 }
 
-static bool build_loop(struct boot *boot, struct loop *loop, const struct world *world)
+static void client_write(struct post_client *client)
 {
-    struct arena arena;
+    ssize_t sent = send(client->handle, client->out + client->out_sent,
+                        client->out_count - client->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    client->out_sent += sent > 0 ? (uint32_t)sent : 0;
+    if (client->out_sent == client->out_count) {
+        client->out_sent = client->out_count = 0;
+    }
+}
+
+static void client_ask(struct post_client *client, uint32_t call)
+{
+    uint32_t bytes = post_client_encode(client, call, client->out + client->out_count,
+                                        POST_CLIENT_BYTES - client->out_count);
+    if (bytes == 0) {
+        post_fault_say(client->faults, "call %u does not fit the client's buffer", call);
+    }
+    client->asked[call].tokens_seen = 0;
+    client->asked[call].digest = WIRE_DIGEST_START;
+    client->asked[call].done = false;
+    client->out_count += bytes;
+}
+
+static void client_hello(struct post_client *client)
+{
+    const struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "selftest"};
+    client->out_count = wire_hello_encode(&hello, client->out, sizeof client->out);
+}
+
+/* ---- the check ---- */
+
+static void plan_call(const struct post *post, struct plan *plan)
+{
+    const struct boot *boot = post->boot;
+    plan_add(plan, TIER_SELFTEST, "call serving", 1, sizeof(struct serving));
+    kernels_plan(plan, &boot->engine, &boot->gguf->shape);
+    loop_plan(plan, &boot->options, &boot->limits);
+}
+
+static void *init_call(const struct post *post, struct arena *arena)
+{
+    struct serving *serving = arena_take(arena, 1, sizeof *serving);
     struct loop_settings settings;
-    boot_loop_settings(boot, &settings);
-    if (arena_map(&arena, plan_tier_bytes(&boot->plan, TIER_CORE), false) != STATUS_OK) {
-        return false;
+    boot_loop_settings(post->boot, &settings);
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        serving->listeners[i] = -1;
     }
-    loop_init(loop, &settings, world, &arena);
-    return true;
+    if (!start_engine(post->boot, arena, &serving->world)) {
+        return NULL;
+    }
+    loop_init(&serving->loop, &settings, &serving->world.base.world, arena);
+    return serving;
 }
 
-bool post_call(struct boot *boot)
+/* Passes until `count` calls of the round have ended. */
+static void serve(struct serving *serving, uint32_t count)
 {
-    static struct in_place world;
-    static struct loop loop;
-    static struct client client = {.digest = WIRE_DIGEST_START};
     const struct loop_orders orders = {.load_permille = 1000};
-    int32_t listeners[NET_LISTENERS_MAX] = {-1, -1};
-    if (!start_engine(boot, &world) || !build_loop(boot, &loop, &world.base.world) ||
-        !open_pair(&listeners[0], &client.handle) || !send_hello(&client) ||
-        !send_call(&client, 1, boot->limits.vocab_tokens) ||
-        !send_call(&client, 2, boot->limits.vocab_tokens)) {
-        printf("call: cannot set up\n");
-        return false;
+    struct post_client *client = &serving->client;
+    uint32_t before = client->done_count;
+    for (uint32_t passes = 0; client->done_count < count && client->faults->count == 0; passes++) {
+        client_write(client);
+        loop_pass(&serving->loop, &orders, serving->listeners);
+        loop_check(&serving->loop);
+        client_read(client);
+        passes = client->done_count == before ? passes : 0;
+        before = client->done_count;
+        if (passes == PASSES_MAX) {
+            post_fault_say(client->faults, "%u of %u calls have ended, and no more do", before,
+                           count);
+        }
     }
-    for (uint32_t i = 0; i < PASSES_MAX && client.calls_done < 2 && !client.broken; i++) {
-        loop_pass(&loop, &orders, listeners);
-        loop_check(&loop);
-        client_read(&client);
-    }
-    kernels_stop(world.kernels);
-    printf("call: %u of 2 done, digest %016llx\n", client.calls_done,
-           (unsigned long long)client.first_digest);
-    return client.calls_done == 2 && !client.broken;
 }
+
+static void serve_alone(struct serving *serving)
+{
+    struct post_client *client = &serving->client;
+    client->done_count = 0;
+    for (uint32_t i = 0; i < client->calls_count; i++) {
+        client_ask(client, i);
+        serve(serving, i + 1);
+    }
+}
+
+/* All at once; the order is another in each round. */
+static void serve_together(struct serving *serving)
+{
+    struct post_client *client = &serving->client;
+    uint32_t turn = (uint32_t)post_mix(client->round, 0);
+    client->done_count = 0;
+    client->round++;
+    for (uint32_t i = 0; i < client->calls_count; i++) {
+        client_ask(client, (i + turn % client->calls_count) % client->calls_count);
+    }
+    serve(serving, client->calls_count);
+}
+
+/* Canaries are the same call: what the first one said, all must have said. */
+static void compare_canaries(const struct post *post, const struct post_client *client,
+                             struct post_faults *faults)
+{
+    uint64_t first = client->asked[0].known;
+    if (client->context_tokens > CANARY_PROMPT + CANARY_TOKENS) {
+        post_known_compare(post, "canary", first, POST_KNOWN_CANARY, faults);
+    }
+    for (uint32_t i = 0; i < client->calls_count; i += POST_CANARY_EVERY) {
+        if (client->asked[i].known != first) {
+            post_fault_say(faults, "canary %u: digest %016llx, of the first it is %016llx", i,
+                           (unsigned long long)client->asked[i].known, (unsigned long long)first);
+        }
+    }
+}
+
+static void run_call(void *state, const struct post *post, uint32_t variant,
+                     struct post_outcome *outcome)
+{
+    struct serving *serving = state;
+    struct post_client *client = &serving->client;
+    uint32_t calls = post->settings.level == POST_QUICK ? 1 : POST_CALLS_MAX;
+    uint64_t end_us = post_now_us() + post->rounds_us;
+    post_client_init(client, &post->boot->limits, calls, &outcome->faults);
+    if (!open_pair(&serving->listeners[0], &client->handle)) {
+        post_fault_say(&outcome->faults, "cannot open a socket: %s", strerror(errno));
+        return;
+    }
+    client_hello(client);
+    serve_alone(serving);
+    do {
+        serve_together(serving);
+    } while (post_now_us() < end_us && outcome->faults.count == 0);
+    compare_canaries(post, client, &outcome->faults);
+    snprintf(outcome->amount, sizeof outcome->amount, "%llu calls, %016llx",
+             (unsigned long long)client->calls_total, (unsigned long long)client->asked[0].known);
+}
+
+const struct post_check post_call = {plan_call, init_call, run_call};

@@ -1,72 +1,126 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one prompt through the engine with the plain kernels and with the best ones that this CPU
- * has; every logit must agree to the bit.
+ * What: one prompt through the engine with the plain kernels and with those that serve; every
+ * logit must agree to the bit, and with the digest that is known for the embedded model.
  */
+#include "selftest/post/known.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "appliance/base/fnv.h"
-#include "selftest/post/post.h"
 
-#define PROMPT_TOKENS 24
+#define PROMPT_TOKENS 24u
 
-static void fill_step(const struct boot *boot, const struct step *step)
+struct twins {
+    struct step step;
+    struct kernels *plain, *best;
+    uint64_t heartbeat;
+};
+
+static uint32_t prompt_tokens(const struct post *post)
+{
+    const struct limits *limits = &post->boot->limits;
+    uint32_t count =
+        limits->context_tokens > PROMPT_TOKENS ? PROMPT_TOKENS : limits->context_tokens - 1;
+    return count < limits->step_tokens ? count : limits->step_tokens;
+}
+
+/* The engine as it serves, with blocks for the prompt only: the step moves nothing. */
+static struct kernels_settings settings_of(const struct post *post, enum kernels_simd simd)
+{
+    struct kernels_settings settings = post->boot->engine;
+    settings.simd = simd;
+    settings.kv_blocks =
+        (prompt_tokens(post) + settings.kv_block_tokens - 1) / settings.kv_block_tokens;
+    settings.kv_host_blocks = 0;
+    return settings;
+}
+
+static void fill_step(const struct post *post, const struct step *step)
 {
     struct step_row *row = step_row(step, 0);
-    uint32_t context = boot->limits.context_tokens;
-    uint32_t count = context > PROMPT_TOKENS ? PROMPT_TOKENS : context - 1;
-    count = count < step->layout.tokens_max ? count : step->layout.tokens_max;
+    uint32_t count = prompt_tokens(post);
     memset(row, 0, sizeof *row);
     row->tokens_count = count;
     row->decode_steps = 1;
-    row->blocks_count = (count + boot->limits.kv_block_tokens - 1) / boot->limits.kv_block_tokens;
+    row->blocks_count = settings_of(post, KERNELS_PLAIN).kv_blocks;
     row->sampling.top_p = 1;
     row->sampling.repeat_penalty = 1;
     for (uint32_t i = 0; i < count; i++) {
-        step_tokens(step)[i] = (i * 37 + 1) % boot->limits.vocab_tokens;
+        step_tokens(step)[i] = (i * 37 + 1) % post->boot->limits.vocab_tokens;
     }
     for (uint32_t i = 0; i < row->blocks_count; i++) {
         step_blocks(step, 0)[i] = i;
     }
-    step_header(step)->rows_count = 1;
-    step_header(step)->rows_active = 1;
-    step_header(step)->tokens_count = count;
+    *step_header(step) =
+        (struct step_header){.rows_count = 1, .rows_active = 1, .tokens_count = count};
 }
 
-/* FNV-1a over the logits of one run; false: the engine does not start. */
-static bool logits_digest(const struct boot *boot, enum kernels_simd simd, uint64_t *digest)
+static void plan_kernels(const struct post *post, struct plan *plan)
 {
-    struct arena arena;
-    struct kernels *kernels = NULL;
-    struct kernels_settings settings = boot->engine;
-    struct plan plan = {.rows_count = 0};
-    volatile uint64_t heartbeat = 0;
-    settings.simd = simd;
-    settings.kv_host_blocks = 0;        /* the step moves nothing */
-    kernels_plan(&plan, &settings, &boot->gguf->shape);
-    if (arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false) != STATUS_OK ||
-        kernels_init(&kernels, &settings, boot->weights, &arena, &heartbeat) != STATUS_OK) {
-        return false;
-    }
-    fill_step(boot, &boot->step);
-    kernels_run(kernels, &boot->step);
-    *digest = fnv_add(FNV_START, kernels_logits(kernels),
-                      (uint64_t)boot->limits.vocab_tokens * sizeof(float));
-    kernels_stop(kernels);
-    return step_out(&boot->step, 0)->result == STEP_ROW_OK;
+    struct kernels_settings plain = settings_of(post, KERNELS_PLAIN);
+    struct kernels_settings best = settings_of(post, post->boot->engine.simd);
+    plan_add(plan, TIER_SELFTEST, "kernels twins", 1, sizeof(struct twins));
+    plan_add(plan, TIER_SELFTEST, "kernels step", 1, post->boot->step.layout.total_bytes);
+    kernels_plan(plan, &plain, &post->boot->gguf->shape);
+    kernels_plan(plan, &best, &post->boot->gguf->shape);
 }
 
-bool post_kernels(struct boot *boot)
+static void *init_kernels(const struct post *post, struct arena *arena)
 {
-    uint64_t plain = 0;
-    uint64_t best = 0;
-    if (!logits_digest(boot, KERNELS_PLAIN, &plain) ||
-        !logits_digest(boot, kernels_simd_best(), &best)) {
-        printf("kernels: the engine failed\n");
-        return false;
-    }
-    printf("kernels: plain %016llx, %s %016llx\n", (unsigned long long)plain,
-           kernels_simd_name(kernels_simd_best()), (unsigned long long)best);
-    return plain == best;
+    struct kernels_settings plain = settings_of(post, KERNELS_PLAIN);
+    struct kernels_settings best = settings_of(post, post->boot->engine.simd);
+    const struct kernels_weights *weights = post->boot->weights;
+    struct twins *twins = arena_take(arena, 1, sizeof *twins);
+    twins->step.layout = post->boot->step.layout;
+    twins->step.base = arena_take(arena, 1, twins->step.layout.total_bytes);
+    bool started =
+        kernels_init(&twins->plain, &plain, weights, arena, &twins->heartbeat) == STATUS_OK &&
+        kernels_init(&twins->best, &best, weights, arena, &twins->heartbeat) == STATUS_OK;
+    return started ? twins : NULL;
 }
+
+static void run_twin(const struct post *post, const struct twins *twins, struct kernels *kernels,
+                     struct post_faults *faults)
+{
+    fill_step(post, &twins->step);
+    kernels_run(kernels, &twins->step);
+    if (step_out(&twins->step, 0)->result != STEP_ROW_OK) {
+        post_fault_say(faults, "a logit is not finite");
+    }
+}
+
+/* Two logits a word; what is left of an odd vocabulary is zero in both. */
+static void compare_logits(const struct twins *twins, uint32_t vocab_tokens,
+                           struct post_faults *faults)
+{
+    struct post_pair pair = {
+        .found = (const uint64_t *)(const void *)kernels_logits(twins->best),
+        .expected = (const uint64_t *)(const void *)kernels_logits(twins->plain),
+        .count = (vocab_tokens + 1) / 2,
+    };
+    while (post_pair_differs(&pair)) {
+        post_fault_word(faults, &pair, "logits of token %llu and the next",
+                        (unsigned long long)(2 * post_pair_at(&pair)));
+    }
+}
+
+static void run_kernels(void *state, const struct post *post, uint32_t variant,
+                        struct post_outcome *outcome)
+{
+    struct twins *twins = state;
+    uint32_t vocab_tokens = post->boot->limits.vocab_tokens;
+    run_twin(post, twins, twins->plain, &outcome->faults);
+    run_twin(post, twins, twins->best, &outcome->faults);
+    compare_logits(twins, vocab_tokens, &outcome->faults);
+    uint64_t digest = fnv_add(FNV_START, kernels_logits(twins->best),
+                              (uint64_t)vocab_tokens * sizeof(float));
+    if (prompt_tokens(post) == PROMPT_TOKENS) {
+        post_known_compare(post, "logits", digest, POST_KNOWN_LOGITS, &outcome->faults);
+    }
+    snprintf(outcome->amount, sizeof outcome->amount, "%u tokens, %016llx", prompt_tokens(post),
+             (unsigned long long)digest);
+}
+
+const struct post_check post_kernels = {plan_kernels, init_kernels, run_kernels};

@@ -1,54 +1,223 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: patterns over memory of the size that the appliance will use for tables and KV, at most
- * PROBE_BYTES_MAX: own address, checkerboard and its inverse, walking bit.
+ * What: memory patterns. A pattern is a function that fills a page-sized piece with what belongs
+ * at its place; the piece is compared with memory and copied there, so nothing is remembered.
+ * Bounds: PIECE_WORDS of stack; the time is that of reading and writing the area.
  */
+#include "selftest/post/memory.h"
+
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
-#include "selftest/post/post.h"
+#define PIECE_WORDS      512u
+#define QUICK_BYTES_MAX  (UINT64_C(256) << 20)
+#define WALKING_ROUNDS   8u         /* of full; soak has all 64 */
+#define WALKING_STRIDE   9u         /* odd: 64 rounds are 64 shifts; 8 reach each bit of a byte */
 
-#define PROBE_BYTES_MAX (UINT64_C(1) << 30)
-
-typedef uint64_t pattern(uint64_t index);
-
-static uint64_t own_address(uint64_t index) { return index * 8; }
-static uint64_t checkerboard(uint64_t index) { return (index & 1) ? UINT64_C(0x5555555555555555)
-                                                                   : UINT64_C(0xaaaaaaaaaaaaaaaa); }
-static uint64_t checkerboard_inverse(uint64_t index) { return ~checkerboard(index); }
-static uint64_t walking_bit(uint64_t index) { return UINT64_C(1) << (index & 63); }
-
-static bool pattern_holds(volatile uint64_t *words, uint64_t count, pattern *expected)
+static void fill_own_address(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        words[i] = expected(i);
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        piece[i] = (first + i) * sizeof *piece;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t found = words[i];
-        if (found != expected(i)) {
-            printf("memory: word %llu: expected %016llx, found %016llx\n", (unsigned long long)i,
-                   (unsigned long long)expected(i), (unsigned long long)found);
-            return false;
-        }
-    }
-    return true;
 }
 
-bool post_memory(struct boot *boot)
+static void fill_solid(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
 {
-    static pattern *const patterns[] = {own_address, checkerboard, checkerboard_inverse,
-                                        walking_bit};
-    struct arena arena;
-    uint64_t bytes = plan_tier_bytes(&boot->plan, TIER_CORE) +
-                     plan_tier_bytes(&boot->plan, TIER_ENGINE);
-    bytes = bytes < PROBE_BYTES_MAX ? bytes : PROBE_BYTES_MAX;
-    if (arena_map(&arena, bytes, false) != STATUS_OK) {
-        printf("memory: cannot map %llu bytes\n", (unsigned long long)bytes);
-        return false;
+    memset(piece, 0, PIECE_WORDS * sizeof *piece);
+}
+
+static void fill_checkerboard(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
+{
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        piece[i] = UINT64_C(0x5555555555555555) << ((first + i) & 1);
     }
-    for (uint32_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (!pattern_holds((volatile uint64_t *)(void *)arena.base, bytes / 8, patterns[i])) {
-            return false;
+}
+
+static void fill_walking_bit(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
+{
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        piece[i] = UINT64_C(1) << ((first + i + round * WALKING_STRIDE) & 63);
+    }
+}
+
+static void fill_random(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
+{
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        piece[i] = post_mix(post_mix(seed, round), first + i);
+    }
+}
+
+static void (*const fills[POST_PATTERNS])(uint64_t *piece, uint64_t first, uint64_t seed,
+                                          uint64_t round) = {
+    [POST_OWN_ADDRESS] = fill_own_address,
+    [POST_SOLID] = fill_solid,
+    [POST_CHECKERBOARD] = fill_checkerboard,
+    [POST_WALKING_BIT] = fill_walking_bit,
+    [POST_RANDOM] = fill_random,
+};
+
+static void invert(uint64_t *piece)
+{
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        piece[i] = ~piece[i];
+    }
+}
+
+static void compare(const struct post_area *area, uint64_t first, uint64_t count,
+                    const uint64_t *piece, struct post_faults *faults)
+{
+    struct post_pair pair = {.found = area->words + first, .expected = piece, .count = count};
+    while (post_pair_differs(&pair)) {
+        post_fault_word(faults, &pair, "word %llu of the area",
+                        (unsigned long long)(first + post_pair_at(&pair)));
+    }
+}
+
+static void run_piece(const struct post_area *area, uint64_t first, uint64_t end,
+                      struct post_faults *faults)
+{
+    uint64_t piece[PIECE_WORDS];
+    uint64_t count = end - first < PIECE_WORDS ? end - first : PIECE_WORDS;
+    enum post_step step = area->pass.step;
+    fills[area->pass.pattern](piece, first, area->seed, area->pass.round);
+    if (step == POST_STEP_DOWN) {
+        invert(piece);
+    }
+    if (step != POST_STEP_WRITE) {
+        compare(area, first, count, piece, faults);
+    }
+    if (step == POST_STEP_UP || step == POST_STEP_DOWN) {
+        invert(piece);
+    }
+    if (step != POST_STEP_READ) {
+        memcpy(area->words + first, piece, count * sizeof *piece);
+    }
+}
+
+/* Thread `thread`'s stretch of the area, piece by piece in the direction of the step. */
+static void area_work(void *context, uint32_t thread)
+{
+    struct post_area *area = context;
+    uint64_t pieces = (area->count + PIECE_WORDS - 1) / PIECE_WORDS;
+    uint64_t first = pieces * thread / area->threads.count;
+    uint64_t end = pieces * (thread + 1) / area->threads.count;
+    for (uint64_t i = first; i < end; i++) {
+        uint64_t piece = area->pass.step == POST_STEP_DOWN ? end - 1 - (i - first) : i;
+        run_piece(area, piece * PIECE_WORDS, area->count, &area->faults[thread]);
+    }
+}
+
+static uint32_t crew_of(const struct post_cpus *cpus, bool alone)
+{
+    return alone ? 1 : cpus->threads;
+}
+
+void post_area_plan(struct plan *plan, uint64_t bytes, bool alone)
+{
+    struct post_cpus cpus;
+    post_cpus_init(&cpus);
+    plan_add(plan, TIER_SELFTEST, "memory area", 1, sizeof(struct post_area));
+    plan_add(plan, TIER_SELFTEST, "memory words", bytes / sizeof(uint64_t), sizeof(uint64_t));
+    plan_add(plan, TIER_SELFTEST, "memory faults", crew_of(&cpus, alone),
+             sizeof(struct post_faults));
+    kernels_threads_plan(plan, crew_of(&cpus, alone));
+}
+
+struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone, uint64_t seed)
+{
+    struct post_area *area = arena_take(arena, 1, sizeof *area);
+    area->seed = seed;
+    area->count = bytes / sizeof *area->words;
+    area->words = arena_take(arena, area->count, sizeof *area->words);
+    post_cpus_init(&area->cpus);
+    uint32_t crew = crew_of(&area->cpus, alone);
+    area->faults = arena_take(arena, crew, sizeof *area->faults);
+    enum status status = kernels_threads_init(&area->threads, crew, area_work, area, arena);
+    return status == STATUS_OK ? area : NULL;
+}
+
+void post_area_pass(struct post_area *area, const struct post_pass *pass,
+                    struct post_faults *faults)
+{
+    area->pass = *pass;
+    memset(area->faults, 0, area->threads.count * sizeof *area->faults);
+    kernels_threads_run(&area->threads, false);
+    for (uint32_t i = 0; i < area->threads.count; i++) {
+        post_faults_add(faults, &area->faults[i]);
+    }
+}
+
+/* ---- the check of one pattern ---- */
+
+/* Quick is quick, unless it was told how much. */
+static uint64_t bytes_of(const struct post *post)
+{
+    bool asked = post->settings.level != POST_QUICK || post->settings.memory_bytes != 0;
+    return asked || post->memory_bytes < QUICK_BYTES_MAX ? post->memory_bytes : QUICK_BYTES_MAX;
+}
+
+static void plan_memory(const struct post *post, struct plan *plan)
+{
+    post_area_plan(plan, bytes_of(post), false);
+}
+
+/* Locked, so that it is memory that is tested; where it may not be, the check "locked memory" says
+ * so. */
+static void *init_memory(const struct post *post, struct arena *arena)
+{
+    (void)!mlock(arena->base, arena->size_bytes);
+    return post_area_init(arena, bytes_of(post), false, post->settings.seed);
+}
+
+static uint64_t rounds_of(const struct post *post, enum post_pattern pattern)
+{
+    static const uint64_t walking[] = {
+        [POST_QUICK] = 1, [POST_FULL] = WALKING_ROUNDS, [POST_SOAK] = 64};
+    return pattern == POST_WALKING_BIT ? walking[post->settings.level] : 1;
+}
+
+static void run_memory(void *state, const struct post *post, uint32_t variant,
+                       struct post_outcome *outcome)
+{
+    struct post_area *area = state;
+    struct post_pass pass = {.pattern = (enum post_pattern)variant};
+    uint64_t rounds = rounds_of(post, pass.pattern);
+    for (pass.round = 0; pass.round < rounds; pass.round++) {
+        for (pass.step = 0; pass.step < POST_STEPS; pass.step++) {
+            post_area_pass(area, &pass, &outcome->faults);
         }
     }
-    return true;
+    snprintf(outcome->amount, sizeof outcome->amount, "%.1f MiB x %llu",
+             post_mib(area->count * sizeof *area->words), (unsigned long long)rounds);
 }
+
+const struct post_check post_memory = {plan_memory, init_memory, run_memory};
+
+/* ---- the check that bits do not fade ---- */
+
+static void wait_us(uint64_t us)
+{
+    struct timespec left = {.tv_sec = (time_t)(us / 1000000),
+                            .tv_nsec = (long)(us % 1000000) * 1000};
+    while (nanosleep(&left, &left) != 0) {
+    }
+}
+
+/* Zeros, then ones, each left alone for a while. */
+static void run_fade(void *state, const struct post *post, uint32_t variant,
+                     struct post_outcome *outcome)
+{
+    struct post_pass pass = {.pattern = POST_SOLID};
+    for (pass.step = 0; pass.step < POST_STEPS; pass.step++) {
+        post_area_pass(state, &pass, &outcome->faults);
+        if (pass.step < POST_STEP_DOWN) {
+            wait_us(post->fade_us);
+        }
+    }
+    snprintf(outcome->amount, sizeof outcome->amount, "2 x %llu s",
+             (unsigned long long)(post->fade_us / 1000000));
+}
+
+const struct post_check post_fade = {plan_memory, init_memory, run_fade};

@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the power-on self-test of `agentix --selftest`: memory patterns, kernels against their
- * twins, the model's digest, and a call from socket to socket. One line per part; the first that
- * fails is the exit status BOOT_EXIT_SELFTEST + its number.
+ * What: the self-test of `agentix --selftest`: does this machine do what the appliance asks of it?
+ *
+ *   quick    seconds: machine, memory, weights, kernels, a call from socket to socket
+ *   full     minutes: all of it, and all memory, all CPUs, the moves of KV blocks, a serving load
+ *   soak     full again and again, with a wait for bits to fade, until a time has passed
+ *   inject   the test of the test: flips single bits, each of which a check must find
+ *
+ * Every comparison is exact. One line for each check; the last line is PASS or FAIL.
  */
 #include "appliance/boot.h"
 
-enum post_part { POST_MEMORY, POST_KERNELS, POST_MODEL, POST_CALL, POST_PARTS };
+enum post_level { POST_NONE, POST_QUICK, POST_FULL, POST_SOAK, POST_INJECT };
 
-enum boot_exit post_run(struct boot *boot);
+struct post_settings {
+    enum post_level level;
+    uint64_t memory_bytes;          /* that the patterns go over; 0: what the plan has */
+    uint64_t minutes;               /* of soak; 0: once */
+    uint64_t flips;                 /* of inject */
+    uint64_t seed;
+};
 
-/* The parts; each prints why it failed. */
-bool post_memory(struct boot *boot);
-bool post_kernels(struct boot *boot);
-bool post_model(struct boot *boot);
-bool post_call(struct boot *boot);
+/* The defaults: no level, a new seed. */
+void post_settings_init(struct post_settings *settings);
+/* Takes argv[*at] if it is the self-test's, and the value that follows it. `problem` is set when
+ * it is, and wrong. */
+bool post_settings_take(struct post_settings *settings, int argc, char **argv, int *at,
+                        const char **problem);
+
+/* After boot_measure(): adds to the plan what a check needs beyond it. */
+void post_plan(struct boot *boot, const struct post_settings *settings);
+/* After boot_reserve(): BOOT_EXIT_OK or BOOT_EXIT_SELFTEST. */
+enum boot_exit post_run(struct boot *boot, const struct post_settings *settings);

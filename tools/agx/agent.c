@@ -117,12 +117,6 @@ void agent_hear(struct agent_call *call, const char *text, size_t bytes)
     call->said[call->said_bytes] = '\0';
 }
 
-void agent_unhear(struct agent_call *call)
-{
-    call->said_bytes = 0;
-    call->said[0] = '\0';
-}
-
 static void ask(struct agent *agent, const char *prompt, const char *news)
 {
     ASSERT(agent->calls_count < AGENT_CALLS_MAX);
@@ -132,7 +126,8 @@ static void ask(struct agent *agent, const char *prompt, const char *news)
     call->news = news;
     call->temperature = 0;
     call->seed = agent->seed;
-    agent_unhear(call);
+    call->said_bytes = 0;
+    call->said[0] = '\0';
 }
 
 /* ---- react: a loop of thought and tool ------------------------------------------------------- */

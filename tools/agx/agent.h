@@ -59,8 +59,6 @@ void agent_begin(struct agent *agent, const struct task *task, uint64_t seed);
 void agent_begin_turn(struct agent *agent);
 /* More of a call's answer. */
 void agent_hear(struct agent_call *call, const char *text, size_t bytes);
-/* The call is sent again: what it said is forgotten. */
-void agent_unhear(struct agent_call *call);
 /* All calls have ended. */
 enum agent_next agent_end_turn(struct agent *agent);
 /* The appliance did not serve this agent: it is over, and wrong. */

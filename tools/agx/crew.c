@@ -12,15 +12,14 @@
  * What: the loop of a crew; no threads: start what is due, wait, take what has come.
  *
  * Invariants: a call is in one state (enum crew_state); a turn ends when all of its calls are DONE.
- * The id of a call tells its seat and its place in the turn. What a call has said is forgotten when
- * it is sent again: the same tokens come again.
+ * The id of a call tells its turn, its seat and its place in the turn, so a program never uses one
+ * twice. A lane that breaks goes on when the appliance is back, and its calls where they were.
  * Bounds: a pass looks at every call of every seat, 2^14 at most; an agent whose call the appliance
  * refuses or fails is over, and the others go on.
  */
 
 #define LOOK_US           40000     /* the longest wait between two looks */
 #define ROOM_WAIT_US      5000      /* when every lane is full */
-#define CLOSED_TRIES_MAX  5         /* a call is sent again this often over broken connections */
 #define SILENCE_US        60000000  /* without any event: something is wrong */
 #define ENDS_WAIT_US      1000000
 
@@ -33,7 +32,7 @@ static void take_task(struct crew *crew, struct crew_seat *seat)
     seat->in_turn = seat->is_over = seat->has_failed = seat->is_unseen = false;
     seat->next = AGENT_GO_ON;
     seat->next_us = 0;
-    seat->calls_done = seat->tokens = seat->queue = 0;
+    seat->calls_done = seat->tokens = seat->queue = seat->turns = 0;
     seat->wait_us = seat->service_us = 0;
     dial_unique_id(task->name, seat->program_id);
     agent_begin(&seat->agent, task, crew->seed);
@@ -42,6 +41,7 @@ static void take_task(struct crew *crew, struct crew_seat *seat)
 static void begin_turn(struct crew *crew, struct crew_seat *seat)
 {
     seat->in_turn = true;
+    seat->turns++;
     agent_begin_turn(&seat->agent);
     ASSERT(seat->agent.calls_count > 0 && seat->agent.calls_count <= AGENT_CALLS_MAX);
     for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
@@ -122,17 +122,23 @@ static void fail_call(struct crew *crew, struct crew_seat *seat, uint32_t index,
 
 /* ---- a call's way ---------------------------------------------------------------------------- */
 
-static enum agx_result start_call(struct crew *crew, const struct crew_seat *seat, uint32_t index,
+static uint64_t call_id(const struct crew_seat *seat, uint32_t index)
+{
+    return ((uint64_t)seat->turns * CREW_SEATS_MAX + seat->number) * AGENT_CALLS_MAX + index;
+}
+
+static enum agx_result start_call(struct crew *crew, struct crew_seat *seat, uint32_t index,
                                   uint32_t lane)
 {
     const struct agent_call *call = &seat->agent.calls[index];
-    struct agx_call request = {
-        .call_id = (uint64_t)seat->number * AGENT_CALLS_MAX + index + 1, .thread = index,
+    struct agx_call *request = &seat->calls[index].request;
+    *request = (struct agx_call){
+        .call_id = call_id(seat, index), .thread = index,
         .max_tokens = seat->calls[index].max_tokens, .temperature = call->temperature,
         .seed = call->seed, .want_text = 1, .prompt_text = call->prompt,
         .prompt_text_bytes = call->prompt_bytes};
-    memcpy(request.program_id, seat->program_id, AGX_ID_BYTES);
-    return agx_call_start(&crew->lanes.lane[lane].dial.agx, &request);
+    memcpy(request->program_id, seat->program_id, AGX_ID_BYTES);
+    return agx_call_start(&crew->lanes.lane[lane].dial.agx, request);
 }
 
 static void send_call(struct crew *crew, struct crew_seat *seat, uint32_t index, uint64_t now_us)
@@ -222,10 +228,10 @@ static void on_event(struct crew *crew, uint32_t lane, const struct agx_event *e
         crew->ends_open -= crew->ends_open > 0;
         return;
     }
-    uint64_t place = event->call_id - 1;
-    ASSERT(place < (uint64_t)crew->seats_count * AGENT_CALLS_MAX);  /* it is an open call's id */
-    struct crew_seat *seat = &crew->seats[place / AGENT_CALLS_MAX];
-    uint32_t index = (uint32_t)(place % AGENT_CALLS_MAX);
+    uint32_t index = (uint32_t)(event->call_id % AGENT_CALLS_MAX);
+    uint32_t number = (uint32_t)(event->call_id / AGENT_CALLS_MAX % CREW_SEATS_MAX);
+    ASSERT(number < crew->seats_count);                             /* it is an open call's id */
+    struct crew_seat *seat = &crew->seats[number];
     if (event->kind == AGX_TOKENS) {
         hear(crew, seat, index, event);
     } else if (event->kind == AGX_DONE) {
@@ -235,28 +241,33 @@ static void on_event(struct crew *crew, uint32_t lane, const struct agx_event *e
     }
 }
 
-/* The appliance went away: what was open there is sent again. */
-static void on_closed(struct crew *crew, uint32_t lane)
+/* The lane breaks every time: perhaps a call of it is to blame. All of them have failed. */
+static void give_up(struct crew *crew, uint32_t lane)
 {
+    lanes_close(&crew->lanes, lane);
     for (uint32_t i = 0; i < crew->seats_count; i++) {
         struct crew_seat *seat = &crew->seats[i];
         for (uint32_t k = 0; seat->in_turn && k < seat->agent.calls_count; k++) {
-            struct crew_call *call = &seat->calls[k];
-            if (call->lane != lane || call->state == CREW_DUE || call->state == CREW_DONE) {
-                continue;
-            }
-            if (seat->has_failed || call->closed_tries++ == CLOSED_TRIES_MAX) {
+            const struct crew_call *call = &seat->calls[k];
+            if (call->lane == lane && call->state != CREW_DUE && call->state != CREW_DONE) {
                 fail_call(crew, seat, k, agx_result_text(AGX_ERROR_CLOSED), EXIT_INCOMPLETE);
-                continue;
             }
-            agent_unhear(&seat->agent.calls[k]);
-            if (crew->view.unsaid != NULL) {
-                crew->view.unsaid(crew->view.context, seat, k);
-            }
-            call->state = CREW_DUE;
-            call->due_us = dial_now_us() + lanes_retry_us(call->closed_tries);
         }
     }
+}
+
+/* The appliance went away: what is open there goes on when it is back. */
+static enum agx_result on_closed(struct crew *crew, uint32_t lane)
+{
+    if (!crew->lanes.lane[lane].is_open) {
+        return AGX_AGAIN;               /* nothing was open there */
+    }
+    enum agx_result result = lanes_resume(&crew->lanes, lane);
+    if (result == AGX_ERROR_CLOSED) {
+        give_up(crew, lane);
+        return AGX_AGAIN;
+    }
+    return result;
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -290,7 +301,8 @@ static uint64_t advance(struct crew *crew, struct crew_seat *seat, uint64_t now_
 static void read_lane(struct crew *crew, uint32_t index)
 {
     struct agx_event event;
-    enum agx_result result = AGX_OK;
+    const struct agx *agx = &crew->lanes.lane[index].dial.agx;
+    enum agx_result result = agx_is_open(agx) ? AGX_OK : AGX_ERROR_CLOSED;
     while (result == AGX_OK && crew->code == EXIT_COMPLETE) {
         result = lanes_next(&crew->lanes, index, &event);
         if (result == AGX_OK) {
@@ -298,9 +310,10 @@ static void read_lane(struct crew *crew, uint32_t index)
         }
     }
     if (result == AGX_ERROR_CLOSED) {
-        on_closed(crew, index);
-    } else if (result != AGX_OK && result != AGX_AGAIN) {
-        crew->code = dial_fail(&crew->lanes.lane[index].dial.agx, result, "agents");
+        result = on_closed(crew, index);
+    }
+    if (result != AGX_OK && result != AGX_AGAIN) {
+        crew->code = dial_fail(agx, result, "agents");
     }
 }
 

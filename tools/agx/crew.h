@@ -23,13 +23,15 @@ struct crew_call {
     enum crew_state state;
     uint64_t due_us;                /* DUE: not before */
     uint64_t sent_us, first_us;     /* of the last try: sent, first token; 0: not yet */
-    uint32_t max_tokens, lane, busy_tries, closed_tries;
+    uint32_t max_tokens, lane, busy_tries;
+    struct agx_call request;        /* what was sent; the library keeps only where it lies */
 };
 struct crew_seat {
     struct agent agent;
     struct crew_call calls[AGENT_CALLS_MAX];    /* of agent.calls */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t number;                /* of the seat, from 0 */
+    uint32_t turns;                 /* of this agent so far */
     bool is_taken, in_turn, is_over;
     bool has_failed;                /* the appliance did not serve a call */
     enum agent_next next;           /* between turns: what happens there */
@@ -47,8 +49,6 @@ struct crew_view {
     void (*said)(void *context, const struct crew_seat *seat, uint32_t call, const char *text,
                  uint32_t bytes);
     void (*ended)(void *context, const struct crew_seat *seat, uint32_t call);
-    /* What the call has said is void: the connection broke, and it is sent again. */
-    void (*unsaid)(void *context, const struct crew_seat *seat, uint32_t call);
     /* The tool has answered; the next turn begins. */
     void (*used_tool)(void *context, const struct crew_seat *seat);
     void (*over)(void *context, const struct crew_seat *seat);

@@ -86,12 +86,6 @@ static void on_ended(void *context, const struct crew_seat *seat, uint32_t call)
     screen_close(&demo->screen, seat->number, call + 1);
 }
 
-static void on_unsaid(void *context, const struct crew_seat *seat, uint32_t call)
-{
-    struct demo *demo = context;
-    screen_clear(&demo->screen, seat->number, call + 1);
-}
-
 static void on_used_tool(void *context, const struct crew_seat *seat)
 {
     struct demo *demo = context;
@@ -220,8 +214,8 @@ static int run(struct demo *demo, const char *to)
     struct crew *crew = &demo->crew;
     crew->book = &demo->book;
     crew->seats_count = demo->book.count;
-    crew->view = (struct crew_view){demo, on_opened, on_said, on_ended, on_unsaid, on_used_tool,
-                                    on_over, look, has_seen};
+    crew->view = (struct crew_view){demo, on_opened, on_said, on_ended, on_used_tool, on_over, look,
+                                    has_seen};
     int code = crew_open(crew, to);
     if (code == EXIT_COMPLETE) {
         screen_init(&demo->screen, crew->seats_count);

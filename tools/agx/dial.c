@@ -12,8 +12,8 @@
 
 /*
  * What: connections of the command line client, and the words for everything that goes wrong.
- * Bounds: an answer to a program request is waited for DIAL_TIMEOUT_MS; calls are waited for by
- * their commands.
+ * Bounds: an answer to a program request is waited for DIAL_TIMEOUT_MS, an appliance that went away
+ * DIAL_PATIENCE_MS; calls are waited for by their commands.
  */
 
 uint64_t dial_now_us(void)
@@ -31,6 +31,15 @@ void dial_unique_id(const char *name, uint8_t id[AGX_ID_BYTES])
     snprintf(text, sizeof text, "%s %ld %lld.%09ld", name, (long)getpid(), (long long)now.tv_sec,
              now.tv_nsec);
     agx_program_id(text, id);
+}
+
+uint64_t dial_unique_call(void)
+{
+    uint8_t id[AGX_ID_BYTES];
+    uint64_t call_id;
+    dial_unique_id("call", id);
+    memcpy(&call_id, id, sizeof call_id);
+    return call_id;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -59,6 +68,9 @@ static void print_fault(const struct agx_fault *fault)
         print_bound(fault, fault->max);
         fprintf(stderr, ")");
     }
+    if (fault->retry_ms != 0) {
+        fprintf(stderr, "; try again in %" PRIu32 " ms", fault->retry_ms);
+    }
     fprintf(stderr, "\n");
 }
 
@@ -80,6 +92,7 @@ static int exit_code_of(enum agx_result result)
         return EXIT_CONNECT;
     case AGX_ERROR_REFUSED:
     case AGX_ERROR_BUSY:
+    case AGX_ERROR_KEY:
         return EXIT_REFUSED;
     case AGX_ERROR_CLOSED:
         return EXIT_INCOMPLETE;
@@ -117,7 +130,29 @@ int dial_finished(const struct agx_event *done)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
+/* One for the whole process, so that no command has to hand a secret on. */
+static const struct agx_key *process_key;
+
+void dial_use_key(const struct agx_key *key)
+{
+    process_key = key;
+}
+
+/* On a unix socket the kernel says who we are. */
+static const struct agx_key *key_for(const char *to)
+{
+    return strncmp(to, "unix:", 5) == 0 ? NULL : process_key;
+}
+
+static enum agx_result authenticate(struct agx *agx, const char *to)
+{
+    if (key_for(to) == NULL) {
+        return agx->welcome.needs_key ? AGX_ERROR_KEY : AGX_OK;
+    }
+    return agx_authenticate(agx, key_for(to), DIAL_TIMEOUT_MS);
+}
+
+enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
 {
     if (dial->buffer == NULL) {
         /* A third of the buffer for each direction, and room for small frames in each. */
@@ -126,37 +161,99 @@ int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
         dial->buffer = malloc(dial->buffer_bytes);
         if (dial->buffer == NULL) {
             fprintf(stderr, "agx: out of memory\n");
-            return EXIT_SYSTEM;
+            return AGX_ERROR_SPACE;
         }
     }
+    dial->to = to;
+    dial->breaks = 0;
     enum agx_result result = agx_open(&dial->agx, to, dial->buffer, dial->buffer_bytes,
                                       DIAL_TIMEOUT_MS);
+    if (result == AGX_OK) {
+        result = authenticate(&dial->agx, to);
+        if (result != AGX_OK) {
+            agx_close(&dial->agx);
+        }
+    }
+    return result;
+}
+
+int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
+{
+    enum agx_result result = dial_try(dial, to, frame_bytes);
     return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial->agx, result, to);
 }
 
-static int await_program(struct dial *dial)
+enum agx_result dial_resume(struct dial *dial, int timeout_ms)
+{
+    if (dial->breaks == DIAL_BREAKS_MAX) {
+        return AGX_ERROR_CLOSED;
+    }
+    enum agx_result result = agx_resume(&dial->agx, dial->to, key_for(dial->to), timeout_ms);
+    dial->breaks += result == AGX_OK;
+    return result == AGX_ERROR_CLOSED ? AGX_ERROR_CONNECT : result;     /* it went without a word */
+}
+
+/* AGX_OK: the connection broke, and goes on. */
+static enum agx_result wait_for_it(struct dial *dial)
+{
+    fprintf(stderr, "agx: the connection broke; waiting for the appliance\n");
+    return dial_resume(dial, DIAL_PATIENCE_MS);
+}
+
+enum agx_result dial_next(struct dial *dial, struct agx_event *event, int timeout_ms)
+{
+    enum agx_result result;
+    do {
+        result = agx_next(&dial->agx, event, timeout_ms);
+        dial->breaks = result == AGX_OK ? 0 : dial->breaks;
+        if (result != AGX_ERROR_CLOSED) {
+            return result;
+        }
+        result = wait_for_it(dial);
+    } while (result == AGX_OK);
+    return result;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static enum agx_result await_program(struct dial *dial)
 {
     struct agx_event event;
     enum agx_result result;
     while ((result = agx_next(&dial->agx, &event, DIAL_TIMEOUT_MS)) == AGX_OK) {
-        if (event.kind == AGX_PROGRAM) {
-            return EXIT_COMPLETE;
-        }
         if (event.kind == AGX_REFUSED) {
-            return dial_refused(agx_fault(&dial->agx));
+            enum status status = status_from_wire(agx_fault(&dial->agx)->code);
+            return status == STATUS_BAD_PROGRAM_UNKNOWN ? AGX_OK : AGX_ERROR_REFUSED;
+        }
+        if (event.kind == AGX_PROGRAM) {
+            return AGX_OK;
         }
     }
-    return dial_fail(&dial->agx, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, "program");
+    return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
+}
+
+/* After a break it is asked again: what was sent before may never have arrived. */
+static int ask_program(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
+                       enum agx_result (*ask)(struct agx *agx, const uint8_t *id))
+{
+    enum agx_result result;
+    do {
+        result = ask(&dial->agx, id);
+        result = result == AGX_OK ? await_program(dial) : result;
+    } while (result == AGX_ERROR_CLOSED && (result = wait_for_it(dial)) == AGX_OK);
+    if (result == AGX_OK) {
+        return EXIT_COMPLETE;
+    }
+    return result == AGX_ERROR_REFUSED && agx_is_open(&dial->agx)
+               ? dial_refused(agx_fault(&dial->agx)) : dial_fail(&dial->agx, result, "program");
 }
 
 int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES])
 {
-    enum agx_result result = agx_program_start(&dial->agx, id);
-    return result == AGX_OK ? await_program(dial) : dial_fail(&dial->agx, result, "program");
+    return ask_program(dial, id, agx_program_start);
 }
 
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES])
 {
-    enum agx_result result = agx_program_end(&dial->agx, id);
-    return result == AGX_OK ? await_program(dial) : dial_fail(&dial->agx, result, "program");
+    return ask_program(dial, id, agx_program_end);
 }

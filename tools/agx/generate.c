@@ -71,7 +71,7 @@ static int parse(struct generate *g, int argc, char **argv)
 static int fill_call(struct generate *g)
 {
     struct agx_call *call = &g->call;
-    call->call_id = 1;
+    call->call_id = dial_unique_call();         /* a named program knows ids of earlier runs */
     call->want_text = !g->print_ids;
     call->prompt_ids = g->ids.ids;
     call->prompt_ids_count = g->ids.count;
@@ -163,7 +163,7 @@ static int stream(struct generate *g)
     if (result != AGX_OK) {
         return dial_fail(&g->dial.agx, result, "call");
     }
-    while ((result = agx_next(&g->dial.agx, &event, -1)) == AGX_OK) {
+    while ((result = dial_next(&g->dial, &event, -1)) == AGX_OK) {
         if (event.kind == AGX_TOKENS) {
             print_tokens(g, &event);
         } else if (event.kind == AGX_REFUSED) {

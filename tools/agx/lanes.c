@@ -8,12 +8,14 @@
 
 #define RETRY_FIRST_US 10000
 #define RETRY_LAST_US  500000
+#define RESUME_MS      250      /* of one lanes_resume(): others, and a screen, wait for it */
 
 /*
  * What: connections that are opened when they are needed.
  * Invariant: lane i was opened before lane i + 1; the first lane with room is picked, so a replay
  * that needs one connection uses one. Where the appliance refuses a connection, what we have is
- * the limit from then on.
+ * the limit from then on; where nobody answers, it is tried again for DIAL_PATIENCE_MS, because it
+ * has answered before.
  * Bounds: LANES_MAX buffers, each taken at the lane's first opening and used again.
  */
 
@@ -36,11 +38,33 @@ int lanes_init(struct lanes *lanes, const char *to, struct agx_welcome *welcome)
     return code;
 }
 
+/* Nobody answers: for how long, and when to try again. */
+static int be_patient(struct lanes *lanes, const struct dial *dial, enum agx_result result)
+{
+    uint64_t now_us = dial_now_us();
+    lanes->away_since_us = lanes->away_since_us != 0 ? lanes->away_since_us : now_us;
+    if (now_us - lanes->away_since_us > (uint64_t)DIAL_PATIENCE_MS * 1000) {
+        (void)dial_fail(&dial->agx, result, lanes->to);
+        return LANES_FAIL;
+    }
+    lanes->again_us = now_us + lanes_retry_us(lanes->away_tries++);
+    return LANES_FULL;
+}
+
 /* Opens one lane; a busy appliance has no more for us than we have. */
 static int open_lane(struct lanes *lanes, uint32_t index)
 {
     struct lane *lane = &lanes->lane[index];
-    if (dial_open(&lane->dial, lanes->to, lanes->frame_bytes) != EXIT_COMPLETE) {
+    if (dial_now_us() < lanes->again_us) {
+        return LANES_FULL;
+    }
+    enum agx_result result = dial_try(&lane->dial, lanes->to, lanes->frame_bytes);
+    if (result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED || result == AGX_ERROR_TIMEOUT) {
+        return be_patient(lanes, &lane->dial, result);
+    }
+    lanes->away_since_us = lanes->again_us = lanes->away_tries = 0;
+    if (result != AGX_OK) {
+        (void)dial_fail(&lane->dial.agx, result, lanes->to);
         lanes->limit = index;
         return index > 0 ? LANES_FULL : LANES_FAIL;
     }
@@ -57,7 +81,8 @@ int lanes_pick(struct lanes *lanes)
         if (!lane->is_open && i < lanes->limit) {
             return open_lane(lanes, i);
         }
-        if (lane->is_open && lane->open_calls < lanes->calls_max) {
+        if (lane->is_open && agx_is_open(&lane->dial.agx) &&
+            lane->open_calls < lanes->calls_max) {
             return (int)i;
         }
     }
@@ -90,12 +115,21 @@ enum agx_result lanes_next(struct lanes *lanes, uint32_t index, struct agx_event
     if (is_refused || (result == AGX_OK && event->kind == AGX_DONE)) {
         lane->open_calls--;
     }
+    lane->dial.breaks = result == AGX_OK ? 0 : lane->dial.breaks;
     /* An idle connection may be closed with a reason; that is no error while nothing is open. */
-    if (result == AGX_ERROR_CLOSED || (result == AGX_ERROR_REFUSED && lane->open_calls == 0)) {
+    if (lane->open_calls == 0 && (result == AGX_ERROR_CLOSED || result == AGX_ERROR_REFUSED)) {
         lanes_close(lanes, index);
         return AGX_ERROR_CLOSED;
     }
     return result;
+}
+
+enum agx_result lanes_resume(struct lanes *lanes, uint32_t index)
+{
+    enum agx_result result = dial_resume(&lanes->lane[index].dial, RESUME_MS);
+    bool is_away = result == AGX_ERROR_CONNECT || result == AGX_ERROR_TIMEOUT ||
+                   result == AGX_ERROR_BUSY;
+    return is_away ? AGX_AGAIN : result;
 }
 
 /* Twice as long each time, so that a full appliance is not asked faster than it can answer. */

@@ -2,14 +2,15 @@
 #pragma once
 /*
  * What: as many connections to one appliance as the open calls need, up to LANES_MAX. A lane is
- * opened when all others are full, and again when the appliance has closed it.
+ * opened when all others are full, and again when the appliance has closed it. An appliance that
+ * restarts is waited for.
  */
 #include <stdint.h>
 
 #include "tools/agx/dial.h"
 
 #define LANES_MAX  64
-#define LANES_FULL (-1)         /* no lane has room */
+#define LANES_FULL (-1)         /* no lane has room, or the appliance is away: try again */
 #define LANES_FAIL (-2)         /* cannot connect; the message is on stderr */
 
 struct lanes {
@@ -17,6 +18,9 @@ struct lanes {
     size_t frame_bytes;         /* of the largest request */
     uint32_t calls_max;         /* open calls of one lane */
     uint32_t count, limit;      /* lanes so far; at most (lower once the appliance refused one) */
+    uint64_t away_since_us;     /* nobody has answered since; 0: somebody does */
+    uint64_t again_us;          /* then it is tried again */
+    uint32_t away_tries;
     struct lane { struct dial dial; uint32_t open_calls; bool is_open; } lane[LANES_MAX];
 };
 
@@ -28,9 +32,13 @@ int lanes_pick(struct lanes *lanes);
 /* Waits until a lane has something to read or room to write, or `timeout_us` is over. */
 void lanes_wait(struct lanes *lanes, uint64_t timeout_us);
 /* The next event of a lane, without waiting; a call that has ended leaves `open_calls`. AGX_AGAIN:
- * there is none. AGX_ERROR_CLOSED: the appliance went away, and the lane is closed; its open calls
- * may be sent again, and give the same tokens. Else what dial_fail() takes. */
+ * there is none. AGX_ERROR_CLOSED: the appliance went away. A lane without open calls is closed
+ * then; else lanes_resume() goes on, or lanes_close() ends it, and the caller sends its open calls
+ * again. Else what dial_fail() takes. */
 enum agx_result lanes_next(struct lanes *lanes, uint32_t index, struct agx_event *event);
+/* After AGX_ERROR_CLOSED, again and again: AGX_OK, the lane goes on; AGX_AGAIN, not yet (after a
+ * moment); AGX_ERROR_CLOSED, it breaks every time. Else what dial_fail() takes. */
+enum agx_result lanes_resume(struct lanes *lanes, uint32_t index);
 /* How long a call pauses that was refused as busy `tries` times before. */
 uint64_t lanes_retry_us(uint32_t tries);
 void lanes_close(struct lanes *lanes, uint32_t index);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/agx/dial.h"
 #include "tools/agx/option.h"
@@ -19,8 +20,14 @@
 #define LENGTHS_MAX  1024
 #define BUSY_WAIT_MS 5
 
+struct load_call {                  /* stays where it is until it has ended: dial_next() */
+    bool is_open;
+    struct agx_call call;
+    uint32_t ids[PROMPT_MAX];
+};
 struct load {
     struct dial dial;
+    struct load_call open[AGX_CALLS_MAX];
     uint32_t calls, in_flight, tokens_max;
     uint64_t *digests;              /* [PROMPTS * tokens_max]; 0: not seen yet */
     uint64_t started, completed, tokens, busy;
@@ -32,20 +39,40 @@ static uint32_t length_of(const struct load *load, uint64_t index)
     return 1 + (uint32_t)(index / PROMPTS % load->tokens_max);
 }
 
+/* At most in_flight calls are open, so there is one. */
+static struct load_call *free_call(struct load *load)
+{
+    struct load_call *call = load->open;
+    while (call->is_open) {
+        call++;
+    }
+    return call;
+}
+
+static struct load_call *open_call(struct load *load, uint64_t index)
+{
+    struct load_call *call = load->open;
+    while (!call->is_open || call->call.call_id != index) {     /* the library knows it is open */
+        call++;
+    }
+    return call;
+}
+
 static enum agx_result start(struct load *load, uint64_t index)
 {
-    uint32_t ids[PROMPT_MAX], vocab = load->dial.agx.welcome.vocab_tokens;
+    uint32_t vocab = load->dial.agx.welcome.vocab_tokens;
     uint64_t prompt = index % PROMPTS;
-    struct agx_call call = {.call_id = index, .max_tokens = length_of(load, index),
-                            .ignore_eos = 1, .prompt_ids = ids,
-                            .prompt_ids_count = 1 + (uint32_t)(prompt % PROMPT_MAX)};
-    for (uint32_t i = 0; i < call.prompt_ids_count; i++) {
-        ids[i] = (uint32_t)((prompt * 31 + i * 7 + 3) % vocab);
+    struct load_call *open = free_call(load);
+    *open = (struct load_call){
+        .is_open = true,
+        .call = {.call_id = index, .max_tokens = length_of(load, index), .ignore_eos = 1,
+                 .prompt_ids = open->ids,
+                 .prompt_ids_count = 1 + (uint32_t)(prompt % PROMPT_MAX)}};
+    for (uint32_t i = 0; i < open->call.prompt_ids_count; i++) {
+        open->ids[i] = (uint32_t)((prompt * 31 + i * 7 + 3) % vocab);
     }
-    for (uint32_t i = 0; i < AGX_ID_BYTES; i++) {
-        call.program_id[i] = load->programs[index % load->in_flight][i];
-    }
-    return agx_call_start(&load->dial.agx, &call);
+    memcpy(open->call.program_id, load->programs[index % load->in_flight], AGX_ID_BYTES);
+    return agx_call_start(&load->dial.agx, &open->call);
 }
 
 static int check_done(struct load *load, const struct agx_event *done)
@@ -79,8 +106,10 @@ static int take_event(struct load *load, const struct agx_event *event, uint64_t
         }
         load->busy++;
         poll(NULL, 0, BUSY_WAIT_MS);
+        open_call(load, event->call_id)->is_open = false;
         *again = event->call_id;
     } else if (event->kind == AGX_DONE) {
+        open_call(load, event->call_id)->is_open = false;
         int code = check_done(load, event);
         if (code != EXIT_COMPLETE) {
             return code;
@@ -102,7 +131,7 @@ static int run(struct load *load)
     }
     while (result == AGX_OK && load->completed < load->calls) {
         uint64_t again;
-        result = agx_next(agx, &event, 60000);
+        result = dial_next(&load->dial, &event, 60000);
         if (result != AGX_OK) {
             break;
         }

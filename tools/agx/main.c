@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx [--to ADDRESS] COMMAND ...`: finds the command and hands it the rest of the line. To
- * add a command: one file, one prototype in command.h, one row in the table below.
+ * What: `agx [--to ADDRESS] [--key-file FILE] COMMAND ...`: finds the command and hands it the rest
+ * of the line. To add a command: one file, one prototype in command.h, one row in the table below.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/agx/command.h"
+#include "tools/agx/dial.h"
+#include "tools/agx/key.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7411"
 
@@ -35,8 +37,11 @@ static const struct {
 
 static void print_help(FILE *out)
 {
-    fprintf(out, "usage: agx [--to unix:PATH|HOST:PORT] COMMAND [OPTION]...\n\n"
-                 "  --to ADDRESS  where it is; HOST is numeric (default " DEFAULT_ADDRESS ")\n\n");
+    fprintf(out, "usage: agx [--to unix:PATH|HOST:PORT] [--key-file FILE] COMMAND [OPTION]..."
+                 "\n\n"
+                 "  --to ADDRESS     where it is; HOST is numeric (default " DEFAULT_ADDRESS ")\n"
+                 "  --key-file FILE  the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
+                 "                   the same line in the variable " KEY_VARIABLE "\n\n");
     for (uint32_t i = 0; i < COMMANDS_COUNT; i++) {
         fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].help);
     }
@@ -57,15 +62,34 @@ static int run_command(const char *to, int argc, char **argv)
     return EXIT_USAGE;
 }
 
+/* With the key in place, where there is one. */
+static int run_with_key(const char *to, const char *key_file, int argc, char **argv)
+{
+    struct agx_key key;
+    int found, code = key_load(key_file, &key, &found);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    dial_use_key(found ? &key : NULL);
+    code = run_command(to, argc, argv);
+    dial_use_key(NULL);
+    explicit_bzero(&key, sizeof key);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
-    const char *to = DEFAULT_ADDRESS;
+    const char *to = DEFAULT_ADDRESS, *key_file = NULL;
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (strcmp(argv[at], "--to") == 0 && at + 1 < argc) {
             to = argv[++at];
         } else if (strncmp(argv[at], "--to=", 5) == 0) {
             to = argv[at] + 5;
+        } else if (strcmp(argv[at], "--key-file") == 0 && at + 1 < argc) {
+            key_file = argv[++at];
+        } else if (strncmp(argv[at], "--key-file=", 11) == 0) {
+            key_file = argv[at] + 11;
         } else if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
             print_help(stdout);
             return EXIT_COMPLETE;
@@ -83,5 +107,5 @@ int main(int argc, char **argv)
         print_help(stdout);
         return EXIT_COMPLETE;
     }
-    return run_command(to, argc - at, argv + at);
+    return run_with_key(to, key_file, argc - at, argv + at);
 }

@@ -196,6 +196,7 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
 static void on_closed(struct replay *replay, uint32_t lane)
 {
     replay->measure.reconnects++;
+    lanes_close(&replay->lanes, lane);
     for (uint32_t i = 0; i < replay->calls_count; i++) {
         struct replay_call *call = &replay->calls[i];
         if (call->place != REPLAY_OPEN || call->lane != lane) {

@@ -209,15 +209,6 @@ void screen_add(struct screen *screen, uint32_t panel, uint32_t id, const char *
     }
 }
 
-void screen_clear(struct screen *screen, uint32_t panel, uint32_t id)
-{
-    struct screen_block *block = find_block(&screen->panels[panel], id);
-    if (block != NULL) {
-        block->count = block->printed = 0;
-        block->shown = 0;
-    }
-}
-
 void screen_close(struct screen *screen, uint32_t panel, uint32_t id)
 {
     struct screen_block *block = find_block(&screen->panels[panel], id);

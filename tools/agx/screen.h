@@ -63,7 +63,6 @@ void screen_open(struct screen *screen, uint32_t panel, uint32_t id, const char 
                  uint32_t lines_max);
 void screen_add(struct screen *screen, uint32_t panel, uint32_t id, const char *text,
                 uint32_t count);
-void screen_clear(struct screen *screen, uint32_t panel, uint32_t id);
 void screen_close(struct screen *screen, uint32_t panel, uint32_t id);
 /* The last line: the answer, or what it should have been. */
 void screen_verdict(struct screen *screen, uint32_t panel, bool is_right, const char *text);

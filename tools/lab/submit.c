@@ -29,6 +29,7 @@ bool lab_submit(struct lab *lab, uint32_t index)
     }
     struct call *call = &loop->calls.calls[slot];
     call->client_call_id = index;
+    call->domain = loop->net.connections[lab->socket.slot].domain;
     lab_program_id(lab, traced->run, call->program_id);
     call->thread = traced->number;
     call->sampling.top_p = 1;

@@ -30,9 +30,9 @@ static const struct system_row {
 } systems[] = {
     {"vllm", {"sched.policy=fcfs", "sched.steps_per_plan=1", "sched.prefill_tokens=16384",
               "kv.sharing=off", "sched.standby=0"}},
-    {"vllm-opt", {"sched.policy=fcfs", "kv.sharing=all", "sched.cut_steps=no"}},
-    {"mlfq", {"sched.policy=mlfq", "kv.sharing=all", "sched.cut_steps=no"}},
-    {"agentix", {"sched.policy=atlas", "kv.sharing=all"}},
+    {"vllm-opt", {"sched.policy=fcfs", "kv.sharing=domain", "sched.cut_steps=no"}},
+    {"mlfq", {"sched.policy=mlfq", "kv.sharing=domain", "sched.cut_steps=no"}},
+    {"agentix", {"sched.policy=atlas", "kv.sharing=domain"}},
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
 
@@ -40,7 +40,7 @@ static const struct system_row {
 static const char *const base_sets[] = {
     "net.unix=", "net.tcp=", "text.listen=", "net.send_bytes=16MiB", "net.idle=24h",
     "limits.connections=2", "limits.calls=16384", "limits.calls_per_connection=16384",
-    "limits.programs=65536",
+    "limits.calls_per_program=0", "limits.call_deadline=0", "limits.programs=65536",
 };
 
 static const struct system_row *find(const char *name)

@@ -46,13 +46,14 @@ static uint64_t now_us(void *self)
 
 /* ---- the socket ------------------------------------------------------------------------------ */
 
-static int32_t accept_client(void *self, int32_t listener)
+static int32_t accept_client(void *self, int32_t listener, struct world_peer *peer)
 {
     struct lab_socket *socket = &((struct lab *)self)->socket;
     if (listener != LISTENER_HANDLE || socket->accepted) {
         return WORLD_EAGAIN;
     }
     socket->accepted = true;
+    *peer = (struct world_peer){.kind = WORLD_PEER_LOCAL};      /* root */
     return CLIENT_HANDLE;
 }
 

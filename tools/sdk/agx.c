@@ -2,6 +2,7 @@
 #include "tools/sdk/agx.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +21,9 @@
  * even if the appliance sends single bytes for ever.
  */
 
+#define PAUSE_FIRST_MS 10       /* before a second try, of a connection or a call */
+#define PAUSE_LAST_MS  500
+
 const char *agx_result_text(enum agx_result result)
 {
     static const char *const texts[] = {
@@ -32,10 +36,13 @@ const char *agx_result_text(enum agx_result result)
         [AGX_ERROR_CLOSED] = "the appliance closed the connection",
         [AGX_ERROR_PROTOCOL] = "what was received is not protocol version 1",
         [AGX_ERROR_VERSION] = "no common protocol version",
+        [AGX_ERROR_KEY] = "the appliance asks for a key, or does not accept this one or this user",
+        [AGX_ERROR_IMPOSTOR] = "the appliance does not prove that it has the key",
         [AGX_ERROR_REFUSED] = "refused by the appliance",
         [AGX_ERROR_BUSY] = "the appliance is busy",
         [AGX_ERROR_INDEX] = "tokens are missing, doubled or out of order",
         [AGX_ERROR_DIGEST] = "the digest of the tokens does not match",
+        [AGX_ERROR_DIFFERENT] = "the answer is not the one that was begun before the break",
         [AGX_ERROR_UNKNOWN_CALL] = "an answer to a call that is not open",
         [AGX_ERROR_SPACE] = "a buffer is too small",
         [AGX_ERROR_SYSTEM] = "an operating system call failed",
@@ -55,24 +62,53 @@ const char *agx_finish_text(enum agx_finish finish)
 
 /* ---- moving bytes ---------------------------------------------------------------------------- */
 
+/* Twice as long each time, so that nobody is asked faster than it can answer. */
+static uint64_t pause_ms(uint32_t tries)
+{
+    uint64_t pause = (uint64_t)PAUSE_FIRST_MS << (tries < 6 ? tries : 6);
+    return pause < PAUSE_LAST_MS ? pause : PAUSE_LAST_MS;
+}
+
+/* Calls that are due, and have room: it is not yet time. */
+static bool is_pausing(const struct agx *agx)
+{
+    return agx->calls_due > 0 && !agx_wants_write(agx);
+}
+
+/* Queues calls that are to be sent again; after a busy answer not before a pause. */
+static enum agx_result resend(struct agx *agx)
+{
+    if (agx->calls_due == 0) {
+        return AGX_OK;
+    }
+    uint64_t now_ms = agx_socket_deadline(0);
+    if (agx->is_busy) {
+        agx->is_busy = 0;
+        agx->resend_ms = now_ms + pause_ms(agx->busy_tries++);
+    }
+    return now_ms < agx->resend_ms ? AGX_OK : agx_session_resend(agx);
+}
+
 /* Sends what can be sent now. A peer that is gone takes no more, but what it said before is still
  * to be read: receiving finds out. */
 static enum agx_result flush(struct agx *agx)
 {
-    uint32_t count, moved;
-    const uint8_t *bytes = agx_session_unsent(agx, &count);
-    if (count == 0) {
-        return AGX_OK;
+    for (;;) {
+        uint32_t count, moved;
+        enum agx_result result = resend(agx);
+        const uint8_t *bytes = agx_session_unsent(agx, &count);
+        if (result != AGX_OK || count == 0) {
+            return result;
+        }
+        result = agx_socket_send(agx->descriptor, bytes, count, &moved);
+        if (result == AGX_AGAIN) {
+            return AGX_OK;
+        }
+        if (result != AGX_OK && result != AGX_ERROR_CLOSED) {
+            return agx_session_break(agx, result);
+        }
+        agx_session_sent(agx, result == AGX_OK ? moved : count);
     }
-    enum agx_result result = agx_socket_send(agx->descriptor, bytes, count, &moved);
-    if (result == AGX_OK) {
-        agx_session_sent(agx, moved);
-    } else if (result == AGX_ERROR_CLOSED) {
-        agx_session_sent(agx, count);
-    } else if (result != AGX_AGAIN) {
-        return agx_session_break(agx, result);
-    }
-    return AGX_OK;
 }
 
 /* AGX_OK: something came; AGX_AGAIN: nothing yet. */
@@ -102,11 +138,13 @@ static enum agx_result exchange(struct agx *agx, uint64_t deadline_ms)
         return result;
     }
     short events = (short)(POLLIN | (agx_wants_write(agx) ? POLLOUT : 0));
-    result = agx_socket_wait(agx->descriptor, events, deadline_ms);
-    if (result != AGX_OK) {
-        return result == AGX_AGAIN ? result : agx_session_break(agx, result);
+    uint64_t until_ms = is_pausing(agx) && agx->resend_ms < deadline_ms ? agx->resend_ms
+                                                                        : deadline_ms;
+    result = agx_socket_wait(agx->descriptor, events, until_ms);
+    if (result == AGX_AGAIN) {
+        return until_ms < deadline_ms ? AGX_OK : AGX_AGAIN;
     }
-    return AGX_OK;
+    return result == AGX_OK ? AGX_OK : agx_session_break(agx, result);
 }
 
 enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms)
@@ -133,12 +171,12 @@ enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_m
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+/* Moves bytes until `take` has found its frame among them. */
+static enum agx_result await(struct agx *agx, enum agx_result (*take)(struct agx *agx),
+                             uint64_t deadline_ms)
 {
-    enum agx_result result = agx_session_hello(agx);
-    ASSERT(result == AGX_OK);           /* the buffer is empty */
     for (int turn = 0;; turn++) {
-        result = agx_session_welcome(agx);
+        enum agx_result result = take(agx);
         if (result != AGX_AGAIN) {
             return result;
         }
@@ -150,6 +188,41 @@ static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
             return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
         }
     }
+}
+
+static enum agx_result greet(struct agx *agx, uint64_t deadline_ms)
+{
+    enum agx_result result = agx_session_hello(agx);
+    ASSERT(result == AGX_OK);           /* the buffer is empty */
+    return await(agx, agx_session_welcome, deadline_ms);
+}
+
+static enum agx_result authenticate(struct agx *agx, const struct agx_key *key,
+                                    uint64_t deadline_ms)
+{
+    uint8_t nonce[WIRE_NONCE_BYTES];
+    enum agx_result result = agx_socket_entropy(nonce, sizeof nonce);
+    if (result == AGX_OK) {
+        result = agx_session_auth(agx, key, nonce);
+    }
+    if (result == AGX_OK) {
+        result = await(agx, agx_session_admitted, deadline_ms);
+    }
+    return result == AGX_OK ? result : agx_session_break(agx, result);
+}
+
+static bool is_key(const struct agx_key *key)
+{
+    return key != NULL && memchr(key->id, '\0', sizeof key->id) != NULL;
+}
+
+enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms)
+{
+    if (agx == NULL || !is_key(key) || agx->descriptor < 0 ||
+        (agx->welcome.needs_key && agx->is_admitted)) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    return authenticate(agx, key, agx_socket_deadline(timeout_ms));
 }
 
 /* `agx` is initialised and owns the descriptor from here on. */
@@ -204,6 +277,61 @@ void agx_close(struct agx *agx)
     }
 }
 
+/* ---- resuming -------------------------------------------------------------------------------- */
+
+static enum agx_result resume_once(struct agx *agx, const char *address, const struct agx_key *key,
+                                   uint64_t deadline_ms)
+{
+    int descriptor = -1;
+    agx_close(agx);
+    agx_session_reset(agx);
+    enum agx_result result = agx_socket_connect(address, deadline_ms, &descriptor);
+    if (result == AGX_OK) {
+        result = attach(agx, descriptor, deadline_ms);
+    }
+    if (result == AGX_OK && key != NULL) {
+        result = authenticate(agx, key, deadline_ms);
+    }
+    if (result != AGX_OK) {
+        return result;
+    }
+    if (!agx->is_admitted) {
+        return agx_session_break(agx, AGX_ERROR_KEY);
+    }
+    agx_session_resume(agx);
+    return flush(agx);
+}
+
+/* Nobody listens; or somebody who goes at once or has no room. */
+static bool is_of_a_restart(enum agx_result result)
+{
+    return result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED || result == AGX_ERROR_BUSY;
+}
+
+enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
+                           int timeout_ms)
+{
+    if (agx == NULL || address == NULL || agx->in == NULL || (key != NULL && !is_key(key))) {
+        return AGX_ERROR_ARGUMENT;
+    }
+    if (agx->broken != AGX_OK && agx->broken != AGX_ERROR_CLOSED) {
+        return agx->broken;
+    }
+    uint64_t deadline_ms = agx_socket_deadline(timeout_ms);
+    for (uint32_t tries = 0;; tries++) {
+        enum agx_result result = resume_once(agx, address, key, deadline_ms);
+        if (!is_of_a_restart(result)) {
+            return result;
+        }
+        agx->broken = AGX_ERROR_CLOSED;
+        uint64_t again_ms = agx_socket_deadline(0) + pause_ms(tries);
+        if (again_ms >= deadline_ms) {
+            return result;
+        }
+        agx_socket_pause(again_ms);
+    }
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* Before a request: may there be one at all? */
@@ -212,7 +340,7 @@ static enum agx_result may_ask(const struct agx *agx, const void *argument)
     if (agx == NULL || argument == NULL || agx->descriptor < 0) {
         return AGX_ERROR_ARGUMENT;
     }
-    return agx->broken;
+    return agx->broken != AGX_OK ? agx->broken : agx->is_admitted ? AGX_OK : AGX_ERROR_KEY;
 }
 
 /* After a request was queued. */
@@ -279,6 +407,15 @@ int agx_is_open(const struct agx *agx)
 int agx_descriptor(const struct agx *agx)
 {
     return agx->descriptor;
+}
+
+int agx_wait_ms(const struct agx *agx)
+{
+    uint64_t now_ms = agx_socket_deadline(0);
+    if (!is_pausing(agx)) {
+        return -1;
+    }
+    return agx->resend_ms > now_ms ? (int)(agx->resend_ms - now_ms) : 0;
 }
 
 int agx_wants_write(const struct agx *agx)

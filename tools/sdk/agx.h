@@ -4,14 +4,17 @@
  * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no
  * global state: an `agx` and its buffer belong to the caller and to one thread at a time.
  *
- * Blocking use:      agx_open(), agx_program_start(), agx_call_start(), agx_next() until AGX_DONE
+ * Blocking use:      agx_open(), agx_authenticate() with a key; then agx_program_start(),
+ *                    agx_call_start(), agx_next() until AGX_DONE
  * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
  *
+ * Nothing lost:      after AGX_ERROR_CLOSED call agx_resume(), and go on
+ *
  * Every function that can fail returns an enum agx_result; each error is distinct and agx_fault()
  * tells what the appliance found wrong and what it allows. Nothing blocks beyond its timeout. An
- * error that ends the connection is final: every later call but agx_close() returns it again.
- * The appliance is not trusted: every byte is checked, token indices and digests too.
+ * error that ends the connection is final: every later call returns it again, but agx_close() and
+ * agx_resume(). The appliance is not trusted: every byte is checked, token indices and digests too.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -29,17 +32,21 @@ enum agx_result {
     AGX_OK = 0,
     AGX_AGAIN,              /* nothing within the timeout; of a request: earlier ones are still
                                unsent, call agx_next() and try again */
-    AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range; agx_fault() names it */
+    AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range; agx_fault() names it. From
+                               agx_next(): a call does not fit the appliance we came back to */
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
     AGX_ERROR_CONNECT,      /* nobody listens there */
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
-    AGX_ERROR_CLOSED,       /* the appliance closed the connection; open calls may be sent again */
+    AGX_ERROR_CLOSED,       /* the appliance closed the connection: agx_resume() goes on */
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
-    AGX_ERROR_VERSION,      /* no common version, or it asks for authentication */
+    AGX_ERROR_VERSION,      /* no common version */
+    AGX_ERROR_KEY,          /* the appliance asks for a key, or does not accept who we are */
+    AGX_ERROR_IMPOSTOR,     /* it does not prove that it has the key: not the one that we mean */
     AGX_ERROR_REFUSED,      /* the appliance refused a frame: see agx_fault() */
     AGX_ERROR_BUSY,         /* the same, for a limit: try again later */
     AGX_ERROR_INDEX,        /* a token is missing, doubled or out of order */
     AGX_ERROR_DIGEST,       /* the terminal digest does not match the tokens */
+    AGX_ERROR_DIFFERENT,    /* after agx_resume(): not the answer that was begun before the break */
     AGX_ERROR_UNKNOWN_CALL, /* a frame for a call that is not open */
     AGX_ERROR_SPACE,        /* a buffer is too small, or AGX_CALLS_MAX calls are open */
     AGX_ERROR_SYSTEM,       /* an operating system call failed */
@@ -58,6 +65,14 @@ struct agx_welcome {        /* what the appliance said of itself */
     uint32_t calls_per_connection_max, programs_max;
     uint32_t bos_id, eos_id;                /* UINT32_MAX: none */
     char model[65];
+    int needs_key;          /* agx_authenticate() must come next */
+};
+
+#define AGX_KEY_ID_BYTES 32
+#define AGX_SECRET_BYTES 32
+struct agx_key {            /* that the appliance has in its file of keys */
+    char id[AGX_KEY_ID_BYTES];              /* zero-terminated */
+    uint8_t secret[AGX_SECRET_BYTES];
 };
 
 struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY or _ARGUMENT */
@@ -66,13 +81,15 @@ struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY
     int in_thousandths;     /* `field` is a fraction: found, min and max are int64_t, thousandths */
     uint64_t call_id;       /* 0 where none was named */
     uint64_t found, min, max;
+    uint32_t retry_ms;      /* is_busy: after which it is worth to try again; 0: nothing is known */
     const char *frame;      /* "CALL" */
     const char *field;      /* "top_p" */
     const char *text;       /* "field out of range" */
 };
 
 struct agx_call {           /* zero is a good default but for `max_tokens` and the prompt */
-    uint64_t call_id;       /* unique among the open calls of the connection */
+    uint64_t call_id;       /* unique among the open calls of the connection, and not used before in
+                               the program: count up. The appliance remembers those that ended */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t thread;
     uint32_t max_tokens;    /* >= 1 */
@@ -110,6 +127,7 @@ struct agx_event {
     uint16_t code;          /* why it failed; 0: it did not */
     uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
     uint64_t wait_us, service_us, total_us, digest;
+    int is_replayed;        /* AGX_DONE: it had ended before; this is what happened then */
     /* AGX_REFUSED: agx_fault() tells, and `call_id` is not open any more if a CALL was refused.
      * AGX_PROGRAM: answers agx_program_start(), or agx_program_end() with the program's totals */
     uint8_t program_id[AGX_ID_BYTES];
@@ -119,7 +137,15 @@ struct agx_event {
     uint64_t nonce;         /* AGX_PONG */
 };
 
-struct agx_open_call { uint64_t call_id, digest; uint32_t tokens, tokens_max, state; };
+/* private: only tools/sdk */
+struct agx_progress { uint32_t tokens; uint64_t digest, text_bytes, text_digest; };
+struct agx_open_call {
+    uint64_t call_id;
+    const struct agx_call *request;
+    uint32_t tokens_max, state;
+    int is_resent, is_accepted, is_replayed;
+    struct agx_progress told, seen;         /* by us to the caller; by us over this connection */
+};
 struct agx {
     struct agx_welcome welcome;
     /* private: only tools/sdk */
@@ -131,6 +157,11 @@ struct agx {
     uint32_t tokens_max;
     enum agx_result broken;                 /* why the connection ended; AGX_OK: it has not */
     struct agx_fault fault;
+    uint32_t calls_due, busy_tries;         /* calls to be sent again; refusals in a row */
+    int is_busy;                            /* one was refused since we looked */
+    uint64_t resend_ms;                     /* not before */
+    int is_admitted;                        /* requests make sense */
+    uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
 };
 
@@ -144,7 +175,30 @@ enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, siz
 /* The same over a connected stream socket, which belongs to `agx` from then on, also on error. */
 enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
                            int timeout_ms);
+/* Proves to have the key and checks that the appliance has it too; blocks up to the timeout. Once,
+ * after agx_open() or agx_attach(); an appliance that did not ask for a key is an impostor. `key`
+ * is not needed any more afterwards. An error ends the connection. */
+enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms);
 void agx_close(struct agx *agx);
+/* After AGX_ERROR_CLOSED: connects again, trying until `timeout_ms` is over, and sends every open
+ * call again under its ids. A call that has ended in the meantime is answered from the appliance's
+ * record; any other, and all after a restart (then welcome.boot_id is a new one), are computed
+ * again, with the same tokens. The caller gets what it has not got yet: tokens and text go on where
+ * they stopped. What comes a second time is counted and hashed; AGX_ERROR_DIFFERENT, and the end of
+ * the session, if it is not what came before. `key`: as for agx_authenticate(); NULL: none is asked
+ * for.
+ *
+ * Needs: each struct agx_call of an open call, and what it points to, where it was and unchanged.
+ * Costs: no memory; the time of what is computed again; a hash over each text that is received.
+ * Not sent again: starts and ends of programs, cancels, pings. Deadlines begin anew. While the
+ * appliance is busy, agx_next() asks again after a pause.
+ *
+ * AGX_ERROR_CONNECT, _CLOSED, _BUSY, _TIMEOUT: not within the time. The agx is closed and its calls
+ * are still open: it may be called again. Every other error is final.
+ * A call that the appliance gives up when it shuts down has no AGX_DONE; AGX_ERROR_CLOSED follows,
+ * and agx_resume() goes on with it too. */
+enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
+                           int timeout_ms);
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
 /* A request is queued and sent as far as possible without blocking; its answer is an event. What
@@ -165,6 +219,8 @@ int agx_is_open(const struct agx *agx);
 /* For an event loop: the descriptor, and whether it should be watched for writing too. */
 int agx_descriptor(const struct agx *agx);
 int agx_wants_write(const struct agx *agx);
+/* Call agx_next() after so many milliseconds even if the descriptor is not ready; -1: no need. */
+int agx_wait_ms(const struct agx *agx);
 
 #ifdef __cplusplus
 }

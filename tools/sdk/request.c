@@ -17,6 +17,8 @@
 /* The prompt's ids are sent from the caller's array as they lie in memory. */
 STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 STATIC_ASSERT(AGX_ID_BYTES == CALL_PROGRAM_ID_BYTES, "one size of program ids");
+STATIC_ASSERT(AGX_KEY_ID_BYTES == WIRE_KEY_ID_BYTES, "one size of key ids");
+STATIC_ASSERT(AGX_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
 STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
@@ -68,6 +70,29 @@ enum agx_result agx_session_hello(struct agx *agx)
     uint32_t room;
     uint8_t *out = output_room(agx, &room);
     return queue(agx, wire_hello_encode(&hello, out, room));
+}
+
+/* What the appliance must answer is known now, so the secret need not be kept. */
+enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
+                                 const uint8_t nonce[WIRE_NONCE_BYTES])
+{
+    struct wire_auth auth;
+    struct wire_proof proof;
+    uint32_t room;
+    if (agx->broken != AGX_OK || !agx->welcome.needs_key) {
+        return agx->broken != AGX_OK ? agx->broken : AGX_ERROR_IMPOSTOR;
+    }
+    memset(&auth, 0, sizeof auth);
+    memcpy(auth.key_id, key->id, strnlen(key->id, sizeof auth.key_id - 1));
+    memcpy(auth.nonce, nonce, sizeof auth.nonce);
+    memcpy(proof.key_id, auth.key_id, sizeof proof.key_id);
+    memcpy(proof.boot_id, agx->welcome.boot_id, sizeof proof.boot_id);
+    memcpy(proof.server_nonce, agx->server_nonce, sizeof proof.server_nonce);
+    memcpy(proof.client_nonce, nonce, sizeof proof.client_nonce);
+    wire_proof_mac(&proof, WIRE_CLIENT, key->secret, auth.mac);
+    wire_proof_mac(&proof, WIRE_SERVER, key->secret, agx->expected_mac);
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_auth_encode(&auth, out, room));
 }
 
 enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
@@ -186,16 +211,6 @@ static enum agx_result fill_call(struct agx *agx, const struct agx_call *call,
     return result == AGX_OK ? fill_prompt(agx, call, frame) : result;
 }
 
-static struct agx_open_call *free_slot(struct agx *agx)
-{
-    for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
-        if (agx->calls[i].state == AGX_CALL_FREE) {
-            return &agx->calls[i];
-        }
-    }
-    return NULL;
-}
-
 /* The appliance's own decoder judges the frame that stands in the buffer. */
 static enum agx_result judge(struct agx *agx, const uint8_t *frame, uint32_t bytes)
 {
@@ -211,16 +226,9 @@ static enum agx_result judge(struct agx *agx, const uint8_t *frame, uint32_t byt
     return AGX_ERROR_ARGUMENT;
 }
 
-enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
+enum agx_result agx_session_put_call(struct agx *agx, const struct agx_call *call)
 {
     struct wire_call frame;
-    struct agx_open_call *slot = free_slot(agx);
-    if (slot == NULL) {
-        return AGX_ERROR_SPACE;
-    }
-    if (agx_session_find(agx, call->call_id) != NULL) {
-        return refuse_argument(agx, WIRE_FIELD_CALL_ID, call->call_id, 0);
-    }
     enum agx_result result = fill_call(agx, call, &frame);
     if (result != AGX_OK) {
         return result;
@@ -230,14 +238,24 @@ enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
     uint32_t bytes = wire_call_encode(&frame, out, room);
     if (bytes != 0) {
         result = judge(agx, out, bytes);
-        if (result != AGX_OK) {
-            return result;
-        }
     }
-    result = queue(agx, bytes);
+    return result == AGX_OK ? queue(agx, bytes) : result;
+}
+
+enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
+{
+    struct agx_open_call *slot = agx_calls_free(agx);
+    if (slot == NULL) {
+        return AGX_ERROR_SPACE;
+    }
+    if (agx_calls_find(agx, call->call_id) != NULL) {
+        return refuse_argument(agx, WIRE_FIELD_CALL_ID, call->call_id, 0);
+    }
+    enum agx_result result = agx_session_put_call(agx, call);
     if (result == AGX_OK) {
-        *slot = (struct agx_open_call){.call_id = call->call_id, .digest = WIRE_DIGEST_START,
-                                       .tokens_max = call->max_tokens, .state = AGX_CALL_SENT};
+        *slot = (struct agx_open_call){.call_id = call->call_id, .request = call,
+                                       .tokens_max = call->max_tokens, .state = AGX_CALL_SENT,
+                                       .told = AGX_PROGRESS_NONE, .seen = AGX_PROGRESS_NONE};
     }
     return result;
 }

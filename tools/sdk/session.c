@@ -14,8 +14,8 @@
  * then its fields, then what only a session can know: that the call is open and was accepted, that
  * token indices follow each other, that ids are in the vocabulary, that the digest is ours. The
  * first frame that fails ends the session; `broken` keeps the reason.
- * Bounds: no allocation; one event costs time linear in its frame; the table of open calls is
- * AGX_CALLS_MAX long and searched from the front.
+ * Bounds: no allocation; time linear in the frames, of which only those that tell something new are
+ * events.
  * Why the table: the appliance counts and hashes what it sends; only who counts and hashes what
  * arrives can tell "all tokens" from "some tokens".
  */
@@ -74,14 +74,17 @@ enum agx_result agx_session_break(struct agx *agx, enum agx_result why)
     return agx->broken;
 }
 
-struct agx_open_call *agx_session_find(struct agx *agx, uint64_t call_id)
+void agx_session_reset(struct agx *agx)
 {
+    agx->in_bytes = agx->in_used = agx->out_first = agx->out_bytes = 0;
+    agx->broken = AGX_OK;
     for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
-        if (agx->calls[i].state != AGX_CALL_FREE && agx->calls[i].call_id == call_id) {
-            return &agx->calls[i];
+        if (agx->calls[i].state == AGX_CALL_DUE) {
+            agx->calls[i].state = AGX_CALL_LOST;    /* not before it is greeted */
         }
     }
-    return NULL;
+    agx->calls_due = agx->busy_tries = 0;
+    agx->is_busy = 0;
 }
 
 void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
@@ -152,18 +155,25 @@ static enum agx_result take_error(struct agx *agx, const struct frame *frame,
         return AGX_ERROR_PROTOCOL;
     }
     agx_session_fault(agx, &error.fault);
+    agx->fault.retry_ms = error.retry_ms;
     if (error.closes) {
         return error.fault.status == STATUS_BAD_VERSION ? AGX_ERROR_VERSION
+               : error.fault.status == STATUS_BAD_AUTH  ? AGX_ERROR_KEY
                : agx->fault.is_busy                     ? AGX_ERROR_BUSY
                                                         : AGX_ERROR_REFUSED;
     }
     if (error.fault.frame_type == WIRE_CALL) {
-        struct agx_open_call *call = agx_session_find(agx, error.fault.call_id);
+        struct agx_open_call *call = agx_calls_find(agx, error.fault.call_id);
         if (call == NULL) {
             return AGX_ERROR_UNKNOWN_CALL;
         }
         if (call->state != AGX_CALL_SENT) {
             return AGX_ERROR_PROTOCOL;      /* an accepted call ends by DONE alone */
+        }
+        if (call->is_resent && agx->fault.is_busy) {
+            agx_calls_make_due(agx, call);
+            agx->is_busy = 1;
+            return AGX_AGAIN;
         }
         call->state = AGX_CALL_FREE;
     }
@@ -182,7 +192,7 @@ static enum agx_result take_accept(struct agx *agx, const struct frame *frame,
         STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    struct agx_open_call *call = agx_session_find(agx, accept.call_id);
+    struct agx_open_call *call = agx_calls_find(agx, accept.call_id);
     if (call == NULL) {
         return AGX_ERROR_UNKNOWN_CALL;
     }
@@ -190,6 +200,12 @@ static enum agx_result take_accept(struct agx *agx, const struct frame *frame,
         return AGX_ERROR_PROTOCOL;
     }
     call->state = AGX_CALL_ACCEPTED;
+    call->is_replayed = accept.flags == WIRE_ACCEPT_REPLAYED;
+    agx->busy_tries = 0;
+    if (call->is_accepted) {
+        return AGX_AGAIN;
+    }
+    call->is_accepted = 1;
     event->kind = AGX_ACCEPTED;
     event->call_id = accept.call_id;
     event->prompt_tokens = accept.prompt_tokens;
@@ -211,6 +227,31 @@ static bool tokens_copy(struct agx *agx, const struct wire_tokens *tokens)
     return true;
 }
 
+/* What the caller does not have yet. */
+static enum agx_result tell_tokens(const struct agx *agx, struct agx_open_call *call,
+                                   const struct wire_tokens *tokens, struct agx_event *event)
+{
+    const char *text = (const char *)tokens->text;
+    uint32_t old_tokens, old_bytes;
+    enum agx_result result =
+        agx_calls_take_tokens(call, agx->tokens, tokens->tokens_count, &old_tokens);
+    if (result == AGX_OK) {
+        result = agx_calls_take_text(call, text, tokens->text_bytes, &old_bytes);
+    }
+    if (result != AGX_OK) {
+        return result;
+    }
+    event->tokens = agx->tokens + old_tokens;
+    event->tokens_count = tokens->tokens_count - old_tokens;
+    event->first_index = call->told.tokens - event->tokens_count;
+    event->text = text + old_bytes;
+    event->text_bytes = tokens->text_bytes - old_bytes;
+    if (!utf8_is_valid(event->text, event->text_bytes)) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    return event->tokens_count + event->text_bytes > 0 ? AGX_OK : AGX_AGAIN;
+}
+
 static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
                                    struct agx_event *event)
 {
@@ -220,29 +261,21 @@ static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
         STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    struct agx_open_call *call = agx_session_find(agx, tokens.call_id);
+    struct agx_open_call *call = agx_calls_find(agx, tokens.call_id);
     if (call == NULL) {
         return AGX_ERROR_UNKNOWN_CALL;
     }
-    if (call->state != AGX_CALL_ACCEPTED || !tokens_copy(agx, &tokens) ||
-        !utf8_is_valid((const char *)tokens.text, tokens.text_bytes)) {
+    if (call->state != AGX_CALL_ACCEPTED || !tokens_copy(agx, &tokens)) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (tokens.first_index != call->tokens ||
-        tokens.tokens_count > call->tokens_max - call->tokens) {
+    if (tokens.first_index != call->seen.tokens ||
+        tokens.tokens_count > call->tokens_max - call->seen.tokens) {
         return AGX_ERROR_INDEX;
     }
-    call->tokens += tokens.tokens_count;
-    call->digest = wire_digest(call->digest, agx->tokens, tokens.tokens_count);
     event->kind = AGX_TOKENS;
     event->call_id = tokens.call_id;
-    event->tokens = agx->tokens;
-    event->tokens_count = tokens.tokens_count;
-    event->first_index = tokens.first_index;
-    event->text = (const char *)tokens.text;
-    event->text_bytes = tokens.text_bytes;
     event->queue = tokens.queue;
-    return AGX_OK;
+    return tell_tokens(agx, call, &tokens, event);
 }
 
 static enum agx_result take_done(struct agx *agx, const struct frame *frame,
@@ -253,18 +286,26 @@ static enum agx_result take_done(struct agx *agx, const struct frame *frame,
     if (wire_done_decode(frame->payload, frame->header.length_bytes, &done, &fault) != STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    struct agx_open_call *call = agx_session_find(agx, done.call_id);
+    struct agx_open_call *call = agx_calls_find(agx, done.call_id);
     if (call == NULL) {
         return AGX_ERROR_UNKNOWN_CALL;
     }
     if (call->state != AGX_CALL_ACCEPTED) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (done.generated_tokens != call->tokens) {
+    if (done.generated_tokens != call->seen.tokens) {
         return AGX_ERROR_INDEX;
     }
-    if (done.digest != call->digest) {
+    if (done.digest != call->seen.digest) {
         return AGX_ERROR_DIGEST;
+    }
+    if (done.status == STATUS_GONE_SHUTDOWN) {
+        call->state = AGX_CALL_LOST;
+        return AGX_AGAIN;
+    }
+    /* One that was cancelled, or ran into its deadline, may have come less far this time. */
+    if (done.finish <= CALL_FINISH_STOP_TEXT && agx_calls_is_behind(call)) {
+        return AGX_ERROR_DIFFERENT;
     }
     call->state = AGX_CALL_FREE;
     event->kind = AGX_DONE;
@@ -273,13 +314,14 @@ static enum agx_result take_done(struct agx *agx, const struct frame *frame,
     event->code = status_wire(done.status);
     event->prompt_tokens = done.prompt_tokens;
     event->cached_tokens = done.cached_tokens;
-    event->generated_tokens = done.generated_tokens;
+    event->generated_tokens = call->told.tokens;
     event->preemptions = done.preemptions;
     event->queue = done.queue;
     event->wait_us = done.wait_us;
     event->service_us = done.service_us;
     event->total_us = done.total_us;
-    event->digest = done.digest;
+    event->digest = call->told.digest;
+    event->is_replayed = call->is_replayed;
     return AGX_OK;
 }
 
@@ -312,9 +354,11 @@ static enum agx_result take_pong(const struct frame *frame, struct agx_event *ev
     return AGX_OK;
 }
 
+/* AGX_AGAIN is also a frame that has nothing new to tell. */
 static enum agx_result take_event(struct agx *agx, struct agx_event *event)
 {
     struct frame frame;
+    memset(event, 0, sizeof *event);
     enum agx_result result = take_frame(agx, &frame);
     if (result != AGX_OK) {
         return result;
@@ -342,8 +386,12 @@ enum agx_result agx_session_next(struct agx *agx, struct agx_event *event)
     if (agx->broken != AGX_OK) {
         return agx->broken;
     }
-    memset(event, 0, sizeof *event);
-    enum agx_result result = take_event(agx, event);
+    uint32_t used;
+    enum agx_result result;
+    do {
+        used = agx->in_used;
+        result = take_event(agx, event);
+    } while (result == AGX_AGAIN && agx->in_used > used);
     return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
 }
 
@@ -354,25 +402,31 @@ static bool token_is_sound(uint32_t token, uint32_t vocab_tokens)
     return token == UINT32_MAX || token < vocab_tokens;
 }
 
+/* The one frame that is due, or the ERROR that ends the connection instead. */
+static enum agx_result take_due(struct agx *agx, uint8_t type, struct frame *frame)
+{
+    struct agx_event refusal;
+    enum agx_result result = take_frame(agx, frame);
+    if (result != AGX_OK || frame->header.type == type) {
+        return result;
+    }
+    result = frame->header.type == WIRE_ERROR ? take_error(agx, frame, &refusal) : AGX_OK;
+    return result == AGX_OK ? AGX_ERROR_PROTOCOL : result;
+}
+
 static enum agx_result take_welcome(struct agx *agx)
 {
     struct frame frame;
-    struct agx_event refusal;
     struct wire_fault fault;
     struct wire_welcome got;
-    enum agx_result result = take_frame(agx, &frame);
+    enum agx_result result = take_due(agx, WIRE_WELCOME, &frame);
     if (result != AGX_OK) {
         return result;
     }
-    if (frame.header.type == WIRE_ERROR) {
-        result = take_error(agx, &frame, &refusal);
-        return result == AGX_OK ? AGX_ERROR_PROTOCOL : result;
-    }
-    if (frame.header.type != WIRE_WELCOME ||
-        wire_welcome_decode(frame.payload, frame.header.length_bytes, &got, &fault) != STATUS_OK) {
+    if (wire_welcome_decode(frame.payload, frame.header.length_bytes, &got, &fault) != STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (got.version != WIRE_VERSION || got.auth != 0) {
+    if (got.version != WIRE_VERSION || got.auth > WIRE_AUTH_KEY) {
         return AGX_ERROR_VERSION;
     }
     if (got.frame_bytes_max < WIRE_REPLY_BYTES_MAX || got.context_tokens_max == 0 ||
@@ -390,6 +444,9 @@ static enum agx_result take_welcome(struct agx *agx)
     welcome->bos_id = got.bos_id;
     welcome->eos_id = got.eos_id;
     memcpy(welcome->model, got.model, WIRE_NAME_BYTES);
+    welcome->needs_key = got.auth == WIRE_AUTH_KEY;
+    agx->is_admitted = !welcome->needs_key;
+    memcpy(agx->server_nonce, got.nonce, sizeof agx->server_nonce);
     return AGX_OK;
 }
 
@@ -400,5 +457,34 @@ enum agx_result agx_session_welcome(struct agx *agx)
         return agx->broken;
     }
     enum agx_result result = take_welcome(agx);
+    return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
+}
+
+static enum agx_result take_auth_reply(struct agx *agx)
+{
+    struct frame frame;
+    struct wire_fault fault;
+    struct wire_auth_reply reply;
+    enum agx_result result = take_due(agx, WIRE_AUTH_REPLY, &frame);
+    if (result != AGX_OK) {
+        return result;
+    }
+    if (wire_auth_reply_decode(frame.payload, frame.header.length_bytes, &reply, &fault) !=
+        STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    if (!wire_mac_is_equal(reply.mac, agx->expected_mac)) {
+        return AGX_ERROR_IMPOSTOR;
+    }
+    agx->is_admitted = 1;
+    return AGX_OK;
+}
+
+enum agx_result agx_session_admitted(struct agx *agx)
+{
+    if (agx->broken != AGX_OK) {
+        return agx->broken;
+    }
+    enum agx_result result = take_auth_reply(agx);
     return result == AGX_OK || result == AGX_AGAIN ? result : agx_session_break(agx, result);
 }

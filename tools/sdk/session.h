@@ -23,14 +23,25 @@ void agx_session_sent(struct agx *agx, uint32_t bytes);
 
 /* AGX_OK: the session is open and agx->welcome is valid; AGX_AGAIN: not enough bytes yet. */
 enum agx_result agx_session_welcome(struct agx *agx);
+/* The answer to agx_session_auth(): AGX_OK: it has our key as well; AGX_AGAIN as above. */
+enum agx_result agx_session_admitted(struct agx *agx);
 /* One event of what was received; AGX_AGAIN: not enough bytes yet. Linear in the frame. */
 enum agx_result agx_session_next(struct agx *agx, struct agx_event *event);
+/* A new connection begins: nothing is received and nothing unsent; open calls stay in the table. */
+void agx_session_reset(struct agx *agx);
+/* It is greeted: every open call is due to be sent again. */
+void agx_session_resume(struct agx *agx);
+/* Queues as many of the calls that are due as there is room for. An error ends the session. */
+enum agx_result agx_session_resend(struct agx *agx);
 /* The session ends for a reason from outside, or keeps the reason that it already has. */
 enum agx_result agx_session_break(struct agx *agx, enum agx_result why);
 
 /* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can
  * never fit; nothing has changed then. */
 enum agx_result agx_session_hello(struct agx *agx);
+/* Right after the welcome, which must have asked for it. `nonce` is random. */
+enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
+                                 const uint8_t nonce[WIRE_NONCE_BYTES]);
 enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
                                     const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call);
@@ -38,8 +49,30 @@ enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX
                                    uint64_t call_id);
 enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce);
 
-/* private: shared by session.c and request.c */
-enum agx_call_state { AGX_CALL_FREE, AGX_CALL_SENT, AGX_CALL_ACCEPTED };
-/* The open call with this id, or NULL. */
-struct agx_open_call *agx_session_find(struct agx *agx, uint64_t call_id);
+/* private: shared by session.c, request.c and calls.c */
+enum agx_call_state {
+    AGX_CALL_FREE,
+    AGX_CALL_SENT,
+    AGX_CALL_ACCEPTED,
+    AGX_CALL_LOST,                  /* the appliance gave it up to end; the break will follow */
+    AGX_CALL_DUE,                   /* to be sent again */
+};
+#define AGX_PROGRESS_NONE \
+    ((struct agx_progress){.digest = WIRE_DIGEST_START, .text_digest = FNV_START})
+
 void agx_session_fault(struct agx *agx, const struct wire_fault *fault);
+/* Checks a call and queues its frame. */
+enum agx_result agx_session_put_call(struct agx *agx, const struct agx_call *call);
+/* The open call with this id, or NULL. */
+struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id);
+/* A free slot, or NULL. */
+struct agx_open_call *agx_calls_free(struct agx *agx);
+void agx_calls_make_due(struct agx *agx, struct agx_open_call *call);
+/* More of the call has come: the first *old of it the caller has already. AGX_ERROR_DIFFERENT:
+ * what the caller has is not what came now. */
+enum agx_result agx_calls_take_tokens(struct agx_open_call *call, const uint32_t *tokens,
+                                      uint32_t count, uint32_t *old);
+enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text, uint32_t bytes,
+                                    uint32_t *old);
+/* The caller has more of the call than has come over this connection. */
+bool agx_calls_is_behind(const struct agx_open_call *call);

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -67,6 +68,14 @@ enum agx_result agx_socket_wait(int descriptor, short events, uint64_t deadline_
         if (timeout == 0) {
             return AGX_AGAIN;
         }
+    }
+}
+
+void agx_socket_pause(uint64_t until_ms)
+{
+    int timeout;
+    while ((timeout = left_ms(until_ms)) > 0) {
+        poll(NULL, 0, timeout);
     }
 }
 
@@ -180,6 +189,12 @@ enum agx_result agx_socket_adopt(int descriptor)
     int flags = fcntl(descriptor, F_GETFL);
     return flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 ? AGX_OK
                                                                            : AGX_ERROR_SYSTEM;
+}
+
+enum agx_result agx_socket_entropy(uint8_t *bytes, uint32_t count)
+{
+    ASSERT(count <= 256);               /* up to here getrandom() gives all or nothing */
+    return getrandom(bytes, count, 0) == (ssize_t)count ? AGX_OK : AGX_ERROR_SYSTEM;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */

@@ -61,7 +61,9 @@ static void fill_limits(struct limits *limits)
         .kv_block_tokens = BLOCK_TOKENS, .kv_blocks = BLOCKS, .kv_host_blocks = HOST_BLOCKS,
         .retain_host_us = 100000, .retain_drop_us = 20000000,
         .blocks_per_call = CONTEXT / BLOCK_TOKENS, .frame_bytes = 65536, .send_bytes = 4096,
-        .frames_per_pass = 8, .commands = (CLIENTS + 2) * 8 + CLIENTS * CALLS_EACH,
+        .frames_per_pass = 8, .bytes_per_pass = 65536, .anteroom = 4,
+        .anteroom_per_address = 4, .calls_per_key = 1,
+        .commands = (CLIENTS + 2) * 8 + CLIENTS * CALLS_EACH,
         .engine_threads = 1, .text_slots = 2, .text_page_bytes = 32768,
     };
 }
@@ -74,7 +76,7 @@ static void start(uint64_t seed)
     fake_world_init(&rig.fake);
     config_defaults(&rig.options);
     rig.options.sched_quantum.number = 2000;
-    static const char *const sharing[] = {"program", "all", "off"};
+    static const char *const sharing[] = {"program", "domain", "off"};
     strcpy(rig.options.kv_sharing.text, sharing[seed % 3]);
     strcpy(rig.options.sched_prefetch.text, seed % 2 == 0 ? "no" : "yes");
     fill_limits(&rig.limits);

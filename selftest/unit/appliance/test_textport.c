@@ -37,9 +37,9 @@ static struct peer peers[PEERS_MAX];
 static uint32_t peers_count, accepted_count, accepts_full, listener_interest;
 static uint64_t now;
 
-static int32_t fake_accept(void *self, int32_t listener)
+static int32_t fake_accept(void *self, int32_t listener, struct world_peer *peer)
 {
-    (void)self;
+    (void)self, (void)peer;
     assert_int_equal(listener, LISTENER);
     if (accepts_full > 0) {
         accepts_full--;

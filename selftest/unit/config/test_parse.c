@@ -345,6 +345,8 @@ static void test_check_defaults_agree(void **state)
     assert_status(STATUS_OK, config_check(&options, &error));
     assert_status(STATUS_OK, load("[limits]\ncalls = 4\n[net]\ntcp =\n[text]\nlisten =\n"));
     assert_status(STATUS_OK, config_check(&options, &error));
+    assert_status(STATUS_OK, load("[net]\ntcp = 0.0.0.0:7411\n[auth]\ntcp = psk\nkeys = /k\n"));
+    assert_status(STATUS_OK, config_check(&options, &error));
     assert_status(STATUS_OK, load("[net]\ntcp = 127.0.0.1:0\n[text]\nlisten = 127.0.0.1:0\n"));
     assert_status(STATUS_OK, config_check(&options, &error));
 }
@@ -353,7 +355,15 @@ static void test_check_contradictions_are_refused(void **state)
 {
     (void)state;
     assert_contradiction("[net]\ntcp = 0.0.0.0:7411\n",
-                         "a.ini:2: net.tcp = 0.0.0.0:7411: not a loopback address");
+                         "a.ini:2: net.tcp = 0.0.0.0:7411: not a loopback address: others need "
+                         "auth.tcp = psk");
+    assert_contradiction("[auth]\ntcp = psk\n",
+                         "a.ini:2: auth.tcp = psk: there is no file of keys");
+    assert_contradiction("[auth]\ntcp = psk\nkeys = /k\n[text]\nlisten = 10.0.0.1:1\n",
+                         "not a loopback address: the text port knows no keys");
+    assert_contradiction("[net]\nsend_bytes = 4KiB\nframes_per_pass = 9\n",
+                         "a.ini:2: net.send_bytes = 4KiB: net.frames_per_pass = 9 needs "
+                         "2048 + 9 x 256 = 4352 bytes");
     assert_contradiction("[text]\nlisten = [::]:7411\n",
                          "a.ini:2: text.listen = [::]:7411: not a loopback address");
     assert_contradiction("[net]\ntcp = localhost:7411\n", "not a numeric address");

@@ -32,7 +32,7 @@ static void send_frame(const struct call *like)
 static struct call without_identity(const struct call *call)
 {
     struct call same = *call;
-    same.client_call_id = 0;
+    same.client_call_id = same.emit.request = 0;
     same.generation = 0;
     same.tokens = NULL;
     same.emit.conn_next = same.emit.conn_prev = same.emit.open_next = 0;

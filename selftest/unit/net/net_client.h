@@ -15,7 +15,7 @@ static struct received got;
 
 /* What a client has put together of one call. */
 struct answer_so_far {
-    bool accepted, done;
+    bool accepted, replayed, done;
     uint32_t tokens_count, frames;
     uint32_t tokens[256];
     uint32_t queues[256];           /* of each frame of tokens */
@@ -90,6 +90,7 @@ static inline void read_all(struct fixture *f, uint32_t peer)
         if (got.type == WIRE_ACCEPT) {
             assert_false(answers[got.accept.call_id].accepted);
             answers[got.accept.call_id].accepted = true;
+            answers[got.accept.call_id].replayed = got.accept.flags == WIRE_ACCEPT_REPLAYED;
         } else if (got.type == WIRE_TOKENS) {
             assert_true(answers[got.tokens.call_id].accepted);
             assert_false(answers[got.tokens.call_id].done);

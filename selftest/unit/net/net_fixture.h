@@ -85,6 +85,7 @@ struct fixture {
 struct received {
     uint8_t type;
     struct wire_welcome welcome;
+    struct wire_auth_reply auth_reply;
     struct wire_program_ok program_ok;
     struct wire_accept accept;
     struct wire_tokens tokens;
@@ -104,10 +105,17 @@ static const struct limits fixture_limits = {
     .frame_bytes = 4096,
     .send_bytes = 4096,
     .frames_per_pass = 8,
+    .bytes_per_pass = 65536,
+    .anteroom = 3,
+    .anteroom_per_address = 2,
+    .calls_per_key = 8,
     .commands = 4 * 8 + 8,
+    .outcomes = 4,
+    .outcome_tokens = 100,
 };
 
-static inline void fixture_init(struct fixture *f, struct arena *arena, const struct limits *limits)
+static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
+                                      const struct limits *limits, const struct config_keys *keys)
 {
     fake_world_init(&f->fake);
     memset(&f->limits, 0, sizeof *f - offsetof(struct fixture, limits));
@@ -122,19 +130,27 @@ static inline void fixture_init(struct fixture *f, struct arena *arena, const st
         .frame_deadline_us = 5000000,
         .write_deadline_us = 10000000,
         .idle_us = 900000000,
+        .frame_rate = 16384,
         .unsent_tokens = 16,
         .boot_id = "boot-boot-boot-",
         .model = "fixture",
+        .access = {.tcp_needs_key = keys != NULL},
     };
+    f->limits.keys = keys != NULL ? CONFIG_KEYS_MAX : 0;
     call_table_init(&f->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&f->exchange, limits->commands, limits->calls, arena);
     uint64_t before = arena->used_bytes;
     net_plan(&f->plan, &f->limits);
-    net_init(&f->net, &settings, &f->fake.world, &f->vocab, &f->calls, &f->exchange, &f->stats,
-             arena);
+    net_init(&f->net, &settings, keys, &f->fake.world, &f->vocab, &f->calls, &f->exchange,
+             &f->stats, arena);
     ASSERT(arena->used_bytes - before == plan_tier_bytes(&f->plan, TIER_CORE));
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));
+}
+
+static inline void fixture_init(struct fixture *f, struct arena *arena, const struct limits *limits)
+{
+    fixture_init_keyed(f, arena, limits, NULL);
 }
 
 /* ---- the scheduler --------------------------------------------------------------------------- */
@@ -364,6 +380,7 @@ static inline enum status fixture_decode(struct received *got, uint32_t count)
     struct wire_fault fault;
     switch (got->type) {
     case WIRE_WELCOME: return wire_welcome_decode(payload, count, &got->welcome, &fault);
+    case WIRE_AUTH_REPLY: return wire_auth_reply_decode(payload, count, &got->auth_reply, &fault);
     case WIRE_PROGRAM_OK: return wire_program_ok_decode(payload, count, &got->program_ok, &fault);
     case WIRE_ACCEPT: return wire_accept_decode(payload, count, &got->accept, &fault);
     case WIRE_TOKENS: return wire_tokens_decode(payload, count, &got->tokens, &fault);

@@ -14,7 +14,7 @@ static void test_disconnect_in_each_state_frees_the_slot(void **state)
     for (int how = 0; how < 2; how++) {
         for (int stage = 0; stage < 5; stage++) {
             uint32_t peer = open_client(f);
-            struct wire_call call = fixture_wire_call(1);
+            struct wire_call call = fixture_wire_call((uint64_t)(5 * how + stage));
             fixture_send_call(f, peer, &call);
             if (stage > 0) {
                 fixture_pass(f);

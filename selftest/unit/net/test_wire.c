@@ -27,6 +27,8 @@ struct vector {
 union any_frame {
     struct wire_hello hello;
     struct wire_welcome welcome;
+    struct wire_auth auth;
+    struct wire_auth_reply auth_reply;
     struct wire_program program;
     struct wire_program_ok program_ok;
     struct wire_call call;
@@ -46,6 +48,8 @@ static enum status decode_payload(uint8_t type, const uint8_t *bytes, uint32_t c
     switch (type) {
     case WIRE_HELLO: return wire_hello_decode(bytes, count, &any->hello, fault);
     case WIRE_WELCOME: return wire_welcome_decode(bytes, count, &any->welcome, fault);
+    case WIRE_AUTH: return wire_auth_decode(bytes, count, &any->auth, fault);
+    case WIRE_AUTH_REPLY: return wire_auth_reply_decode(bytes, count, &any->auth_reply, fault);
     case WIRE_PROGRAM_START:
     case WIRE_PROGRAM_END: return wire_program_decode(bytes, count, &any->program, fault);
     case WIRE_PROGRAM_OK: return wire_program_ok_decode(bytes, count, &any->program_ok, fault);
@@ -92,6 +96,8 @@ static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *
     switch (type) {
     case WIRE_HELLO: return wire_hello_encode(&any->hello, bytes, max);
     case WIRE_WELCOME: return wire_welcome_encode(&any->welcome, bytes, max);
+    case WIRE_AUTH: return wire_auth_encode(&any->auth, bytes, max);
+    case WIRE_AUTH_REPLY: return wire_auth_reply_encode(&any->auth_reply, bytes, max);
     case WIRE_PROGRAM_START:
     case WIRE_PROGRAM_END: return wire_program_encode(&any->program, type, bytes, max);
     case WIRE_PROGRAM_OK: return wire_program_ok_encode(&any->program_ok, bytes, max);
@@ -126,6 +132,9 @@ static const struct field_row {
     FIELD("WELCOME", welcome, calls_per_connection_max, U32),
     FIELD("WELCOME", welcome, programs_max, U32), FIELD("WELCOME", welcome, bos_id, U32),
     FIELD("WELCOME", welcome, eos_id, U32), FIELD("WELCOME", welcome, model, TEXT),
+    FIELD("WELCOME", welcome, nonce, HEX), FIELD("AUTH", auth, key_id, TEXT),
+    FIELD("AUTH", auth, nonce, HEX), FIELD("AUTH", auth, mac, HEX),
+    FIELD("AUTH_REPLY", auth_reply, mac, HEX),
     FIELD("PROGRAM_START", program, program_id, HEX),
     FIELD("PROGRAM_END", program, program_id, HEX),
     FIELD("PROGRAM_OK", program_ok, program_id, HEX), FIELD("PROGRAM_OK", program_ok, kind, U32),
@@ -143,6 +152,7 @@ static const struct field_row {
     FIELD("CANCEL", cancel, call_id, U64), FIELD("CANCEL", cancel, program_id, HEX),
     FIELD("PING", ping, nonce, U64), FIELD("PONG", ping, nonce, U64),
     FIELD("ACCEPT", accept, call_id, U64), FIELD("ACCEPT", accept, prompt_tokens, U32),
+    FIELD("ACCEPT", accept, flags, U32),
     FIELD("TOKENS", tokens, call_id, U64), FIELD("TOKENS", tokens, first_index, U32),
     FIELD("TOKENS", tokens, tokens_count, U32), FIELD("TOKENS", tokens, text_bytes, U32),
     FIELD("TOKENS", tokens, queue, U32), FIELD("TOKENS", tokens, tokens, POINTER),
@@ -158,6 +168,7 @@ static const struct field_row {
      sizeof((struct wire_error *)0)->fault.name}
     FAULT(status, STATUS_CODE), FAULT(field, U32), FAULT(frame_type, BOOL), FAULT(call_id, U64),
     FAULT(found, U64), FAULT(min, U64), FAULT(max, U64), FIELD("ERROR", error, closes, BOOL),
+    FIELD("ERROR", error, retry_ms, U16),
     FIELD("ERROR", error, text, TEXT),
 };
 
@@ -401,6 +412,7 @@ static void test_name_of_unknown_numbers_is_a_text(void **state)
     assert_string_equal(wire_field_name(WIRE_FIELD_TOP_P), "top_p");
     assert_string_equal(wire_field_name(WIRE_FIELD_CONNECTION), "connection");
     assert_string_equal(wire_field_name(WIRE_FIELD_QUEUE), "queue");
+    assert_string_equal(wire_field_name(WIRE_FIELD_KEY_ID), "key_id");
 }
 
 /* ---- the normative page ---------------------------------------------------------------------- */

@@ -154,14 +154,21 @@ static inline void bench_cancel(struct bench *bench, uint32_t call)
                                        .call_generation = bench_at(bench, call)->generation});
 }
 
-static inline struct answer bench_program(struct bench *bench, enum command_kind kind,
-                                          uint32_t program)
+static inline struct answer bench_program_in(struct bench *bench, enum command_kind kind,
+                                             uint64_t domain, uint32_t program)
 {
-    struct command command = {.kind = kind, .connection = 3, .connection_generation = 9};
+    struct command command = {.kind = kind, .connection = 3, .connection_generation = 9,
+                              .domain = domain};
     bench_program_id(program, command.program_id);
     exchange_command(&bench->exchange, &command);
     bench_intake(bench);
     return bench->exchange.outbox[ring_pop(&bench->exchange.outbox_ring)];
+}
+
+static inline struct answer bench_program(struct bench *bench, enum command_kind kind,
+                                          uint32_t program)
+{
+    return bench_program_in(bench, kind, 0, program);
 }
 
 /* Plans and submits. False: nothing to run. */

@@ -76,6 +76,59 @@ static void test_end_with_open_calls_is_refused(void **state)
     assert_true(knows(bench, 1));
 }
 
+/* Another domain's program of the same id is another one: neither its totals nor its end show. */
+static void test_same_id_in_two_domains_is_two_programs(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    uint32_t call = bench_call(bench, 1, 1, 2);
+    while (bench_step(bench)) {
+    }
+    bench_free(bench, call);
+    struct answer foreign = bench_program_in(bench, COMMAND_PROGRAM_END, 7, 1);
+    assert_status(STATUS_BAD_PROGRAM_UNKNOWN, foreign.status);
+    foreign = bench_program_in(bench, COMMAND_PROGRAM_START, 7, 1);
+    assert_status(STATUS_OK, foreign.status);
+    assert_int_equal(foreign.calls, 0);
+    assert_int_equal(foreign.service_us, 0);
+    assert_int_equal(bench->sched.programs_count, 2);
+    assert_status(STATUS_OK, bench_program_in(bench, COMMAND_PROGRAM_END, 7, 1).status);
+    struct answer own = bench_program(bench, COMMAND_PROGRAM_END, 1);
+    assert_status(STATUS_OK, own.status);
+    assert_int_equal(own.calls, 1);
+    assert_true(own.service_us > 0);
+}
+
+/* Whoever meets in a chain: eight domains in eight chains. */
+static void test_same_id_in_as_many_domains_as_there_are_chains(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    for (uint64_t domain = 0; domain < TABLE; domain++) {
+        assert_status(STATUS_OK,
+                      bench_program_in(bench, COMMAND_PROGRAM_START, domain, 1).status);
+        assert_int_equal(bench->sched.programs_count, domain + 1);
+    }
+}
+
+static void test_calls_of_a_program_are_limited(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.calls_per_program = 2;
+    struct bench *bench = bench_start(&settings, 256);
+    bench_call(bench, 1, 1, 2);
+    bench_call(bench, 1, 1, 2);
+    uint32_t third = bench_call(bench, 1, 1, 2), other = bench_call(bench, 2, 1, 2);
+    assert_int_equal(bench_at(bench, third)->finish, CALL_FINISH_REFUSED);
+    assert_status(STATUS_BUSY_CALLS_OF_PROG, bench_at(bench, third)->status);
+    assert_int_equal(bench_at(bench, other)->state, CALL_QUEUED);
+    while (bench_step(bench)) {
+    }
+    uint32_t later = bench_call(bench, 1, 1, 2);
+    assert_int_equal(bench_at(bench, later)->state, CALL_QUEUED);
+}
+
 static void test_full_table_evicts_the_longest_idle(void **state)
 {
     (void)state;
@@ -222,6 +275,9 @@ int main(void)
         cmocka_unit_test(test_call_starts_its_program),
         cmocka_unit_test(test_end_answers_totals_and_forgets),
         cmocka_unit_test(test_end_with_open_calls_is_refused),
+        cmocka_unit_test(test_same_id_in_two_domains_is_two_programs),
+        cmocka_unit_test(test_same_id_in_as_many_domains_as_there_are_chains),
+        cmocka_unit_test(test_calls_of_a_program_are_limited),
         cmocka_unit_test(test_full_table_evicts_the_longest_idle),
         cmocka_unit_test(test_table_full_of_busy_programs_refuses),
         cmocka_unit_test(test_stale_programs_are_forgotten),

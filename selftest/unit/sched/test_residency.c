@@ -98,7 +98,7 @@ static void test_sharing_decides_who_finds_an_equal_beginning(void **state)
     static const struct { enum sched_sharing sharing; uint32_t program, found; } cases[] = {
         {SCHED_SHARING_OFF, 1, 0}, {SCHED_SHARING_OFF, 2, 0},
         {SCHED_SHARING_PROGRAM, 1, 12}, {SCHED_SHARING_PROGRAM, 2, 0},
-        {SCHED_SHARING_ALL, 1, 12}, {SCHED_SHARING_ALL, 2, 12},
+        {SCHED_SHARING_DOMAIN, 1, 12}, {SCHED_SHARING_DOMAIN, 2, 12},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bench *bench = fresh(cases[i].sharing, 64, 0);
@@ -107,6 +107,24 @@ static void test_sharing_decides_who_finds_an_equal_beginning(void **state)
         uint32_t call = call_of(bench, cases[i].program, 13, 2, 7);
         run_all(bench);
         assert_int_equal(bench_at(bench, call)->cached_tokens, cases[i].found);
+        assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    }
+}
+
+/* Whatever may be shared, and whatever ids clients choose, nothing is found of another domain. */
+static void test_another_domain_finds_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_DOMAIN; sharing++) {
+        struct bench *bench = fresh((enum sched_sharing)sharing, 64, 0);
+        call_of(bench, 1, 13, 2, 7);
+        run_all(bench);
+        uint32_t call = bench_take(bench, 1, 13, 2, 7);
+        bench_at(bench, call)->domain = 5;
+        bench_send(bench, call);
+        bench_intake(bench);
+        run_all(bench);
+        assert_int_equal(bench_at(bench, call)->cached_tokens, 0);
         assert_true(bench_tokens_are_right(bench_at(bench, call)));
     }
 }
@@ -186,7 +204,7 @@ static uint32_t preempted_call(struct bench *bench, uint32_t other_prompt)
 static void test_preempted_call_comes_back_from_the_host_without_recompute(void **state)
 {
     (void)state;
-    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_ALL; sharing++) {
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_DOMAIN; sharing++) {
         struct bench *bench = fresh((enum sched_sharing)sharing, 10, 16);
         uint32_t call = preempted_call(bench, 36);
         run_all(bench);
@@ -226,7 +244,7 @@ static struct bench *without_retention(enum sched_sharing sharing)
 static void test_without_retention_ended_calls_leave_nothing_on_any_tier(void **state)
 {
     (void)state;
-    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_ALL; sharing++) {
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_DOMAIN; sharing++) {
         struct bench *bench = without_retention((enum sched_sharing)sharing);
         uint32_t call = preempted_call(bench, 36);
         assert_int_equal(kvmem_host_used(&bench->kv), 6);
@@ -266,7 +284,7 @@ static void test_claim_in_vain_takes_nothing_from_a_preempted_call(void **state)
 static void test_call_that_ends_preempted_leaves_nothing_saved(void **state)
 {
     (void)state;
-    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_ALL; sharing++) {
+    for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_DOMAIN; sharing++) {
         struct bench *bench = fresh((enum sched_sharing)sharing, 10, 16);
         uint32_t call = call_of(bench, 1, 20, 12, 3);
         assert_true(bench_step(bench));
@@ -288,7 +306,7 @@ static void test_call_that_failed_leaves_nothing_to_find(void **state)
 {
     (void)state;
     for (uint32_t is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
-        struct bench *bench = fresh(SCHED_SHARING_ALL, 64, 0);
+        struct bench *bench = fresh(SCHED_SHARING_DOMAIN, 64, 0);
         uint32_t call = call_of(bench, 1, 13, 5, 7);
         assert_true(bench_step(bench));
         assert_true(bench_launch(bench));
@@ -349,7 +367,7 @@ static void test_claim_that_came_to_nothing_goes_back_at_its_rank(void **state)
 static void test_lost_worker_takes_the_cache_along(void **state)
 {
     (void)state;
-    struct bench *bench = fresh(SCHED_SHARING_ALL, 64, 16);
+    struct bench *bench = fresh(SCHED_SHARING_DOMAIN, 64, 16);
     call_of(bench, 1, 13, 5, 7);
     run_all(bench);
     uint32_t running = call_of(bench, 1, 13, 5, 7);
@@ -460,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_next_call_of_a_program_computes_its_new_tokens_only),
         cmocka_unit_test(test_branches_of_a_history_compute_their_own_tokens_only),
         cmocka_unit_test(test_sharing_decides_who_finds_an_equal_beginning),
+        cmocka_unit_test(test_another_domain_finds_nothing),
         cmocka_unit_test(test_programs_do_not_meet_whatever_their_ids_are),
         cmocka_unit_test(test_the_end_of_a_program_ends_its_history),
         cmocka_unit_test(test_calls_that_run_at_once_share_full_blocks),

@@ -272,17 +272,6 @@ static void test_a_chat_that_outgrows_its_memory_is_wrong(void **state)
     assert_true(strlen(agent.text.bytes) < AGENT_TEXT_BYTES);
 }
 
-static void test_what_is_sent_again_starts_empty(void **state)
-{
-    (void)state;
-    begin(shop_task);
-    agent_begin_turn(&agent);
-    agent_hear(&agent.calls[0], "Answer: 3", 9);
-    agent_unhear(&agent.calls[0]);
-    agent_hear(&agent.calls[0], "Answer: 36", 10);
-    assert_over(agent_end_turn(&agent), true, "36");
-}
-
 static void test_an_agent_that_was_not_served_is_wrong(void **state)
 {
     (void)state;
@@ -316,7 +305,6 @@ int main(void)
         cmocka_unit_test(test_every_reply_must_have_its_key),
         cmocka_unit_test(test_a_flood_of_words_is_cut),
         cmocka_unit_test(test_a_chat_that_outgrows_its_memory_is_wrong),
-        cmocka_unit_test(test_what_is_sent_again_starts_empty),
         cmocka_unit_test(test_an_agent_that_was_not_served_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, free_book);

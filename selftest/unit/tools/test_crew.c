@@ -98,6 +98,9 @@ static void serve_call(int descriptor, const struct wire_call *call, enum fate f
 static bool take_call(int descriptor, const struct wire_call *call)
 {
     enum fate fate = fake.calls < fake.fates_count ? fake.fates[fake.calls] : SERVE;
+    if (call->prompt_count >= 6 && memcmp(call->prompt, "Poison", 6) == 0) {
+        fate = BREAK;
+    }
     fake.calls++;
     fake.max_tokens_least = call->max_tokens < fake.max_tokens_least ? call->max_tokens
                                                                      : fake.max_tokens_least;
@@ -242,7 +245,7 @@ static void stop_fake(void)
 
 /* ---- a crew that is watched ------------------------------------------------------------------ */
 
-static struct seen { uint32_t opened, ended, unsaid, tools, over, taken_most; char got[64]; } seen;
+static struct seen { uint32_t opened, ended, tools, over, taken_most; char got[64]; } seen;
 static struct crew crew;
 
 static void on_opened(void *context, const struct crew_seat *seat, uint32_t call)
@@ -258,16 +261,12 @@ static void on_opened(void *context, const struct crew_seat *seat, uint32_t call
 
 static void on_ended(void *context, const struct crew_seat *seat, uint32_t call)
 {
-    (void)context, (void)call;
-    assert_int_equal(seat->queue, 3);
-    seen.ended++;
-}
-
-static void on_unsaid(void *context, const struct crew_seat *seat, uint32_t call)
-{
     (void)context;
-    assert_string_equal(seat->agent.calls[call].said, "");
-    seen.unsaid++;
+    assert_int_equal(seat->queue, 3);
+    if (seat->agent.task->kind == TASK_CHAT) {      /* no word twice, whatever broke */
+        assert_string_equal(seat->agent.calls[call].said, " Hello.");
+    }
+    seen.ended++;
 }
 
 static void on_tool(void *context, const struct crew_seat *seat)
@@ -296,7 +295,7 @@ static int work(const char *tasks, uint32_t seats, const enum fate *fates, uint3
     assert_true(task_book_parse(&book, "x", tasks, strlen(tasks), fault));
     crew.book = &book;
     crew.seats_count = seats;
-    crew.view = (struct crew_view){.opened = on_opened, .ended = on_ended, .unsaid = on_unsaid,
+    crew.view = (struct crew_view){.opened = on_opened, .ended = on_ended,
                                    .used_tool = on_tool, .over = on_over};
     start_fake(fates, fates_count);
     assert_int_equal(crew_open(&crew, fake.address), EXIT_COMPLETE);
@@ -365,7 +364,7 @@ static void test_a_broken_connection_costs_no_words(void **state)
     assert_int_equal(work(CHAT, 1, fates, 4), EXIT_COMPLETE);
     assert_int_equal(crew.right[TASK_CHAT], 1);
     assert_int_equal(fake.calls_served, 2);
-    assert_int_equal(seen.unsaid, 3);
+    assert_int_equal(fake.calls, 5);
 }
 
 static void test_a_connection_that_always_breaks_ends_the_agent(void **state)
@@ -375,6 +374,18 @@ static void test_a_connection_that_always_breaks_ends_the_agent(void **state)
     assert_int_equal(work(REACT CHAT, 1, fates, 6), EXIT_INCOMPLETE);
     assert_int_equal(crew.right[TASK_REACT], 0);
     assert_int_equal(crew.right[TASK_CHAT], 1);
+    assert_string_equal(seen.got, agx_result_text(AGX_ERROR_CLOSED));
+}
+
+/* Four calls fill a connection: the others, always with a call open, have one of their own. */
+static void test_a_call_that_breaks_its_connection_costs_that_connection_only(void **state)
+{
+    (void)state;
+    assert_int_equal(work("task vote e\nsamples 4\n> Poison\n= 36\n"
+                          CHAT CHAT CHAT CHAT CHAT CHAT CHAT CHAT CHAT CHAT, 2, NULL, 0),
+                     EXIT_INCOMPLETE);
+    assert_int_equal(crew.right[TASK_VOTE], 0);
+    assert_int_equal(crew.right[TASK_CHAT], 10);
     assert_string_equal(seen.got, agx_result_text(AGX_ERROR_CLOSED));
 }
 
@@ -417,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_a_busy_call_is_asked_again),
         cmocka_unit_test(test_a_broken_connection_costs_no_words),
         cmocka_unit_test(test_a_connection_that_always_breaks_ends_the_agent),
+        cmocka_unit_test(test_a_call_that_breaks_its_connection_costs_that_connection_only),
         cmocka_unit_test(test_a_long_prompt_gets_the_room_that_is_left),
         cmocka_unit_test(test_a_refused_call_costs_its_agent_only),
         cmocka_unit_test(test_a_failed_call_costs_its_agent_only),

@@ -107,9 +107,6 @@ static void add_noise(uint32_t *seed, uint32_t panel)
         screen_step(&screen, panel);
         break;
     case 4:
-        screen_clear(&screen, panel, id);
-        break;
-    case 5:
         screen_verdict(&screen, panel, draw_number(seed, 2), "71");
         break;
     }

@@ -84,7 +84,7 @@ static void feed_error(struct agx *agx, enum status status, uint8_t frame_type, 
     struct wire_error error = {.fault = {.status = status, .field = WIRE_FIELD_TOP_P,
                                          .frame_type = frame_type, .call_id = call_id,
                                          .found = 1500, .min = 1, .max = 1000},
-                               .closes = closes, .text = "text"};
+                               .closes = closes, .retry_ms = 70, .text = "text"};
     feed(agx, bytes, wire_error_encode(&error, bytes, sizeof bytes));
 }
 
@@ -485,7 +485,7 @@ static void test_welcome_unsound_is_refused(void **state)
         bad[i] = welcome_frame();
     }
     bad[0].version = 2;
-    bad[1].auth = 1;
+    bad[1].auth = 2;
     bad[2].frame_bytes_max = 16;
     bad[3].context_tokens_max = 0;
     bad[4].vocab_tokens = 0;
@@ -508,6 +508,7 @@ static void test_welcome_refused_version_or_busy(void **state)
     assert_int_equal(agx_session_init(&agx, buffer, sizeof buffer), AGX_OK);
     feed_error(&agx, STATUS_BUSY_CONNECTIONS, 0, 0, true);
     assert_int_equal(agx_session_welcome(&agx), AGX_ERROR_BUSY);
+    assert_int_equal(agx_fault(&agx)->retry_ms, 70);
     assert_int_equal(agx_session_init(&agx, buffer, sizeof buffer), AGX_OK);
     feed_accept(&agx, 1);
     assert_int_equal(agx_session_welcome(&agx), AGX_ERROR_PROTOCOL);
@@ -642,6 +643,109 @@ static void test_init_small_or_unaligned_buffer(void **state)
     }
 }
 
+/* ---- the key --------------------------------------------------------------------------------- */
+
+static const struct agx_key key = {.id = "ops", .secret = "thirty-two bytes that we share.."};
+static const uint8_t our_nonce[WIRE_NONCE_BYTES] = "ours";
+
+/* Asked for a key, with AUTH in the output buffer. */
+static void challenged_session(struct agx *agx)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    uint32_t sent;
+    struct wire_welcome welcome = welcome_frame();
+    welcome.auth = WIRE_AUTH_KEY;
+    memcpy(welcome.nonce, "theirs", 6);
+    assert_int_equal(agx_session_init(agx, buffer, sizeof buffer), AGX_OK);
+    feed(agx, bytes, wire_welcome_encode(&welcome, bytes, sizeof bytes));
+    assert_int_equal(agx_session_welcome(agx), AGX_OK);
+    assert_true(agx->welcome.needs_key);
+    assert_int_equal(agx_session_auth(agx, &key, our_nonce), AGX_OK);
+    (void)agx_session_unsent(agx, &sent);
+    assert_int_equal(sent, WIRE_HEADER_BYTES + WIRE_AUTH_BYTES);
+}
+
+/* What an appliance makes of the AUTH that was sent. */
+static void proof_of(struct agx *agx, enum wire_side side, const uint8_t *secret, uint8_t *mac)
+{
+    uint32_t sent;
+    struct wire_auth auth;
+    struct wire_fault fault;
+    struct wire_proof proof = {.boot_id = {1, 2, 3}, .server_nonce = "theirs"};
+    const uint8_t *bytes = agx_session_unsent(agx, &sent);
+    assert_status(STATUS_OK, wire_auth_decode(bytes + WIRE_HEADER_BYTES, WIRE_AUTH_BYTES, &auth,
+                                              &fault));
+    assert_string_equal(auth.key_id, "ops");
+    assert_memory_equal(auth.nonce, our_nonce, sizeof our_nonce);
+    memcpy(proof.key_id, auth.key_id, sizeof proof.key_id);
+    memcpy(proof.client_nonce, auth.nonce, sizeof proof.client_nonce);
+    wire_proof_mac(&proof, side, secret, mac);
+    uint8_t expected[WIRE_MAC_BYTES];
+    wire_proof_mac(&proof, WIRE_CLIENT, key.secret, expected);
+    assert_memory_equal(auth.mac, expected, sizeof expected);
+}
+
+static void feed_auth_reply(struct agx *agx, const uint8_t *mac)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_auth_reply reply;
+    memcpy(reply.mac, mac, sizeof reply.mac);
+    feed(agx, bytes, wire_auth_reply_encode(&reply, bytes, sizeof bytes));
+}
+
+static void test_auth_right_proof_opens_the_session(void **state)
+{
+    struct agx agx;
+    uint8_t mac[WIRE_MAC_BYTES];
+    challenged_session(&agx);
+    assert_int_equal(agx_session_admitted(&agx), AGX_AGAIN);
+    assert_false(agx.is_admitted);
+    proof_of(&agx, WIRE_SERVER, key.secret, mac);
+    feed_auth_reply(&agx, mac);
+    assert_int_equal(agx_session_admitted(&agx), AGX_OK);
+    assert_true(agx.is_admitted);
+}
+
+/* Our own proof sent back, one of another secret, none at all. */
+static void test_auth_wrong_proof_is_an_impostor(void **state)
+{
+    uint8_t macs[3][WIRE_MAC_BYTES] = {{0}}, other[WIRE_SECRET_BYTES] = "another secret";
+    for (int i = 0; i < 3; i++) {
+        struct agx agx;
+        challenged_session(&agx);
+        proof_of(&agx, WIRE_CLIENT, key.secret, macs[0]);
+        proof_of(&agx, WIRE_SERVER, other, macs[1]);
+        feed_auth_reply(&agx, macs[i]);
+        assert_int_equal(agx_session_admitted(&agx), AGX_ERROR_IMPOSTOR);
+        assert_int_equal(agx_session_admitted(&agx), AGX_ERROR_IMPOSTOR);
+        assert_false(agx.is_admitted);
+    }
+}
+
+static void test_auth_not_asked_for_is_an_impostor(void **state)
+{
+    struct agx agx;
+    open_session(&agx);
+    assert_int_equal(agx_session_auth(&agx, &key, our_nonce), AGX_ERROR_IMPOSTOR);
+}
+
+static void test_auth_refused_or_answered_by_something_else(void **state)
+{
+    struct agx agx;
+    challenged_session(&agx);
+    feed_error(&agx, STATUS_BAD_AUTH, WIRE_AUTH, 0, true);
+    assert_int_equal(agx_session_admitted(&agx), AGX_ERROR_KEY);
+    challenged_session(&agx);
+    feed_error(&agx, STATUS_BUSY_CONNECTIONS, WIRE_AUTH, 0, true);
+    assert_int_equal(agx_session_admitted(&agx), AGX_ERROR_BUSY);
+    challenged_session(&agx);
+    feed_accept(&agx, 1);
+    assert_int_equal(agx_session_admitted(&agx), AGX_ERROR_PROTOCOL);
+    challenged_session(&agx);
+    feed_welcome(&agx);
+    assert_int_equal(agx_session_admitted(&agx), AGX_ERROR_PROTOCOL);
+}
+
 /* ---- sockets --------------------------------------------------------------------------------- */
 
 /* A client that is connected to `server`; the WELCOME waited in the socket pair. */
@@ -704,6 +808,32 @@ static void test_next_answer_before_close_is_not_lost(void **state)
     assert_int_equal(agx_ping(&agx, 5), AGX_ERROR_CLOSED);
     agx_close(&agx);
     assert_int_equal(agx_ping(&agx, 6), AGX_ERROR_ARGUMENT);
+}
+
+static void test_requests_wait_for_the_key(void **state)
+{
+    struct agx agx;
+    int server;
+    attach_pair(&agx, &server);
+    agx.welcome.needs_key = 1;
+    agx.is_admitted = 0;
+    struct agx_call call = call_of_three(1);
+    assert_int_equal(agx_ping(&agx, 1), AGX_ERROR_KEY);
+    assert_int_equal(agx_call_start(&agx, &call), AGX_ERROR_KEY);
+    assert_false(agx_wants_write(&agx));
+    struct agx_key endless;
+    memset(&endless, 'k', sizeof endless);
+    assert_int_equal(agx_authenticate(&agx, &endless, 0), AGX_ERROR_ARGUMENT);
+    assert_int_equal(agx_authenticate(&agx, NULL, 0), AGX_ERROR_ARGUMENT);
+    assert_int_equal(agx_authenticate(&agx, &key, 0), AGX_ERROR_TIMEOUT);
+    assert_int_equal(agx_ping(&agx, 1), AGX_ERROR_TIMEOUT);         /* the end is final */
+    agx_close(&agx);
+    close(server);
+    attach_pair(&agx, &server);
+    assert_int_equal(agx_authenticate(&agx, &key, 0), AGX_ERROR_IMPOSTOR);
+    assert_false(agx_is_open(&agx));
+    agx_close(&agx);
+    close(server);
 }
 
 static void test_attach_silent_or_gone_server(void **state)
@@ -797,6 +927,11 @@ int main(void)
         cmocka_unit_test(test_next_refused_call_names_the_field_and_frees_the_id),
         cmocka_unit_test(test_next_refused_cancel_leaves_the_call_open),
         cmocka_unit_test(test_next_closing_errors_are_results),
+        cmocka_unit_test(test_auth_right_proof_opens_the_session),
+        cmocka_unit_test(test_auth_wrong_proof_is_an_impostor),
+        cmocka_unit_test(test_auth_not_asked_for_is_an_impostor),
+        cmocka_unit_test(test_auth_refused_or_answered_by_something_else),
+        cmocka_unit_test(test_requests_wait_for_the_key),
         cmocka_unit_test(test_welcome_unsound_is_refused),
         cmocka_unit_test(test_welcome_refused_version_or_busy),
         cmocka_unit_test(test_call_bad_arguments_name_the_field),

@@ -7,7 +7,7 @@ from runs import window
 
 LOADS = {"sharegpt": 2, "lats": 0.3, "bfcl": 1}
 SECONDS = 600
-SHARING = {"own program": "program", "all programs": "all"}
+SHARING = {"own program": "program", "all programs": "domain"}
 LEAST = 20
 
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/error.h"
+
+/*
+ * What: open, examine, read. The file is examined through its descriptor, so that what was looked
+ * at is what is read; no link, FIFO or device gets further than that.
+ */
+
+static enum status check_plain(const struct stat *stat, const char *path,
+                               struct config_error *error)
+{
+    if ((stat->st_mode & S_IWOTH) != 0) {
+        return config_error_set(error, "%.200s: mode %04o: everybody may write it, need 0644 or "
+                                "less", path, (unsigned)(stat->st_mode & 07777));
+    }
+    return STATUS_OK;
+}
+
+static enum status check_secret(const struct stat *stat, const char *path,
+                                struct config_error *error)
+{
+    if ((stat->st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return config_error_set(error, "%.200s: mode %04o, need 0600", path,
+                                (unsigned)(stat->st_mode & 07777));
+    }
+    if (stat->st_uid != 0 && stat->st_uid != geteuid()) {
+        return config_error_set(error, "%.200s: belongs to user %u, need %u or root", path,
+                                (unsigned)stat->st_uid, (unsigned)geteuid());
+    }
+    return STATUS_OK;
+}
+
+static enum status check_file(int fd, const char *path, enum config_file_kind kind,
+                              struct config_error *error)
+{
+    struct stat stat;
+    if (fstat(fd, &stat) != 0) {
+        return config_error_set(error, "%.200s: cannot be examined: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(stat.st_mode)) {
+        return config_error_set(error, "%.200s: not a regular file", path);
+    }
+    return kind == CONFIG_FILE_SECRET ? check_secret(&stat, path, error)
+                                      : check_plain(&stat, path, error);
+}
+
+static enum status read_file(int fd, const char *path, char *bytes, size_t max, size_t *count,
+                             struct config_error *error)
+{
+    *count = 0;
+    while (*count < max) {
+        ssize_t got = read(fd, bytes + *count, max - *count);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return config_error_set(error, "%.200s: cannot be read: %s", path, strerror(errno));
+        }
+        if (got == 0) {
+            break;
+        }
+        *count += (size_t)got;
+    }
+    return STATUS_OK;
+}
+
+enum status config_file_read(const char *path, enum config_file_kind kind, char *bytes, size_t max,
+                             size_t *count, struct config_error *error)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        return config_error_set(error, "%.200s: cannot be opened: %s", path,
+                                errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    }
+    enum status status = check_file(fd, path, kind, error);
+    if (status == STATUS_OK) {
+        status = read_file(fd, path, bytes, max, count, error);
+    }
+    (void)close(fd);
+    return status;
+}

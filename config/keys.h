@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the keys that let clients in over TCP, from a file of lines
+ *
+ *     ID SECRET [DOMAIN [CALLS]]
+ *
+ * separated by blanks; `#` at the start of a line begins a comment. ID and DOMAIN are names of at
+ * most 31 letters, digits, dots, dashes and underscores; SECRET is 64 hexadecimal digits; CALLS is
+ * how many open calls the key may have. Keys of one DOMAIN share it; without one a key is in the
+ * domain that is named like itself. `agx --key-file` reads the same format.
+ */
+#include "config/config.h"
+
+#define CONFIG_KEYS_MAX        64
+#define CONFIG_KEY_NAME_BYTES  32           /* terminator included */
+#define CONFIG_SECRET_BYTES    32
+#define CONFIG_KEYS_BYTES_MAX  16384        /* largest file */
+
+struct config_key {
+    char id[CONFIG_KEY_NAME_BYTES];         /* zero-padded */
+    uint8_t secret[CONFIG_SECRET_BYTES];
+    uint32_t domain;                        /* index of config_keys.domains */
+    uint32_t calls_max;                     /* 0: limits.calls_per_key */
+};
+struct config_keys {
+    uint32_t count, domains_count;
+    char domains[CONFIG_KEYS_MAX][CONFIG_KEY_NAME_BYTES];
+    struct config_key keys[CONFIG_KEYS_MAX];
+};
+
+/* Reads a file of mode 0600 that belongs to us or to root: at least one key. Messages name the line
+ * and never show what stands in it. On refusal nothing secret is left anywhere. BOOT_ONLY. */
+MUST_CHECK enum status config_keys_load_file(struct config_keys *keys, const char *path,
+                                             struct config_error *error);
+/* The same from memory; `name` stands for the file in messages. The bytes stay the caller's. */
+MUST_CHECK enum status config_keys_load_bytes(struct config_keys *keys, const char *name,
+                                              const char *bytes, size_t count,
+                                              struct config_error *error);
+void config_keys_wipe(struct config_keys *keys);

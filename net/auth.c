@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: admission: the kernel's word for peers on the unix socket, the proof of a key on TCP
+ * (docs/protocol.md, Authentication), and the trust domain that follows from either.
+ *
+ * A trust domain is a number of ours, never one of the wire: 0 for TCP without keys, else a kind in
+ * the upper half and a user's number or the index of a domain of the file of keys in the lower.
+ *
+ * Invariants: an unknown id costs the same proof as a known one, over a secret that nobody has, and
+ * gets the same answer; every id of the table is looked at, whichever is the right one.
+ * Bounds: O(keys), two HMACs over 116 bytes.
+ */
+#include "net/auth.h"
+
+#include <string.h>
+
+#include "net/connection.h"
+
+#define DOMAIN_OF_USER (UINT64_C(1) << 32)
+#define DOMAIN_OF_KEY  (UINT64_C(2) << 32)
+
+STATIC_ASSERT(CONFIG_KEY_NAME_BYTES == WIRE_KEY_ID_BYTES, "an id is what AUTH carries");
+STATIC_ASSERT(CONFIG_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
+
+void net_auth_plan(struct plan *plan, const struct limits *limits)
+{
+    plan_add(plan, TIER_CORE, "net keys", limits->keys, sizeof(struct net_key));
+}
+
+void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena)
+{
+    const struct limits *limits = net->settings.limits;
+    net->keys = arena_take(arena, limits->keys, sizeof(struct net_key));
+    net->keys_count = limits->keys == 0 ? 0 : keys->count;
+    ASSERT(net->keys_count <= limits->keys);
+    for (uint32_t i = 0; i < net->keys_count; i++) {
+        const struct config_key *key = &keys->keys[i];
+        net->keys[i] = (struct net_key){
+            .domain = DOMAIN_OF_KEY | key->domain,
+            .calls_max = key->calls_max != 0 ? key->calls_max : limits->calls_per_key,
+        };
+        memcpy(net->keys[i].id, key->id, sizeof net->keys[i].id);
+        memcpy(net->keys[i].secret, key->secret, sizeof net->keys[i].secret);
+    }
+    net->world->entropy(net->world->self, net->nobodys_secret, sizeof net->nobodys_secret);
+}
+
+bool net_auth_asks(const struct net *net, enum world_peer_kind kind)
+{
+    return net->settings.access.tcp_needs_key && kind != WORLD_PEER_LOCAL;
+}
+
+bool net_auth_allows(const struct net *net, const struct world_peer *peer)
+{
+    return peer->kind != WORLD_PEER_LOCAL ||
+           config_access_allows(&net->settings.access, peer->uid, peer->gids,
+                                peer->gids_count);
+}
+
+uint64_t net_auth_domain(const struct world_peer *peer)
+{
+    return peer->kind == WORLD_PEER_LOCAL ? DOMAIN_OF_USER | peer->uid : 0;
+}
+
+static uint32_t find_key(const struct net *net, const char *id)
+{
+    uint32_t found = NET_KEY_NONE;
+    for (uint32_t i = 0; i < net->keys_count; i++) {
+        found = memcmp(net->keys[i].id, id, WIRE_KEY_ID_BYTES) == 0 ? i : found;
+    }
+    return found;
+}
+
+static void fill_proof(const struct net *net, const struct net_connection *connection,
+                       const struct wire_auth *auth, struct wire_proof *proof)
+{
+    memcpy(proof->key_id, auth->key_id, sizeof proof->key_id);
+    memcpy(proof->boot_id, net->settings.boot_id, sizeof proof->boot_id);
+    memcpy(proof->server_nonce, connection->nonce, sizeof proof->server_nonce);
+    memcpy(proof->client_nonce, auth->nonce, sizeof proof->client_nonce);
+}
+
+enum status net_auth_intake(struct net_frame *frame)
+{
+    struct net *net = frame->net;
+    struct net_connection *connection = &net->connections[frame->connection];
+    struct wire_auth auth;
+    struct wire_proof proof;
+    struct wire_auth_reply reply;
+    TRY(wire_auth_decode(frame->payload, frame->payload_bytes, &auth, &frame->fault));
+    uint32_t key = find_key(net, auth.key_id);
+    const uint8_t *secret = key == NET_KEY_NONE ? net->nobodys_secret : net->keys[key].secret;
+    fill_proof(net, connection, &auth, &proof);
+    wire_proof_mac(&proof, WIRE_CLIENT, secret, reply.mac);
+    if (!wire_mac_is_equal(reply.mac, auth.mac) || key == NET_KEY_NONE) {
+        net->stats->auth_refused++;
+        frame->fault.field = WIRE_FIELD_KEY_ID;
+        return STATUS_BAD_AUTH;
+    }
+    wire_proof_mac(&proof, WIRE_SERVER, secret, reply.mac);
+    net_frame_reply(frame, wire_auth_reply_encode(&reply, net_connection_tail(net, connection),
+                                                  net_connection_room(net, connection)));
+    connection->key = key;
+    connection->domain = net->keys[key].domain;
+    net_connection_admit(net, frame->connection);
+    return STATUS_OK;
+}

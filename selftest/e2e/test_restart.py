@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: MIT
+"""Nothing is lost across a restart, nor with a connection: every call that was begun is answered
+once, whole and with the right tokens, and what has ended is not executed again.
+
+Method: the appliance is killed, or told to end, and started again on its port under running
+clients; a proxy cuts connections at chosen frames. What an undisturbed appliance says is right."""
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+
+from appliance import BUILD, HANG_S, NOISE, Appliance, is_alive, run, wait_for
+from protocol import DONE, IGNORE_EOS, LENGTH, WANT_TEXT, Client, Closed
+
+CALLS, TOKENS = 50, 200
+
+
+def prompt(number):
+    return [3 + (number * 29 + i * 11) % 400 for i in range(5 + number % 9)]
+
+
+def agx(to, *arguments):
+    return subprocess.Popen([os.path.join(BUILD, "agx"), "--to", to] + list(arguments), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def generate(to, number, tokens):
+    return agx(to, "generate", "--ids", ",".join(map(str, prompt(number))), "--print-ids",
+               "--ignore-eos", "--max-tokens", str(tokens), "--stats")
+
+
+def right_answers(count, tokens):
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        for number in range(count):
+            c.start(number, prompt(number), max_tokens=tokens)
+        return [c.finish(number).check().tokens for number in range(count)]
+
+
+def kill_all(a):
+    """Keeper, core and worker, at once and without a word."""
+    pids = [a.process.pid] + list(a.children().values())
+    assert len(pids) == 3
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert a.stop() == -signal.SIGKILL
+    wait_for(lambda: not any(map(is_alive, pids)), "all three are gone")
+
+
+def first(*settings):
+    """An appliance on a port that stays free while it is away: the kernel gives none of those below
+    the ephemeral ones to clients, not even to one that keeps connecting to it."""
+    low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+    for port in random.sample(range(low // 2, low), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return Appliance("net.tcp=127.0.0.1:%d" % port, *settings)
+    raise AssertionError("no port is free")
+
+
+def again(a, *settings):
+    """Another appliance where `a` was."""
+    return Appliance("net.tcp=" + a.to, *settings)
+
+
+def open_calls(a, count, tokens):
+    """Clients whose calls are all accepted, and not one of which has ended."""
+    worker = a.worker
+    os.kill(worker, signal.SIGSTOP)
+    clients = [generate(a.to, number, tokens) for number in range(count)]
+    wait_for(lambda: a.stats()["calls_accepted"] == count, "all are accepted")
+    os.kill(worker, signal.SIGCONT)
+    return clients
+
+
+def expect_ids(client, tokens):
+    out, err = client.communicate(timeout=HANG_S)
+    assert client.returncode == 0, err
+    assert [int(word) for word in out.split()] == tokens, err
+    return err
+
+
+# ---- restarts ------------------------------------------------------------------------------------
+
+def test_killed_under_fifty_calls_every_one_completes_once():
+    right = right_answers(CALLS, TOKENS)
+    a = first(NOISE)
+    clients = open_calls(a, CALLS, TOKENS)
+    wait_for(lambda: a.stats()["tokens_generated"] > CALLS * TOKENS // 10, "it is amid them")
+    kill_all(a)
+    with again(a, NOISE) as b:
+        broken = ["broke" in expect_ids(client, tokens) for client, tokens in zip(clients, right)]
+        stats = b.stats()
+    assert sum(broken) > CALLS // 2, broken
+    assert stats["calls_accepted"] == stats["calls_completed"] >= sum(broken) - 1, stats
+    assert stats["calls_replayed"] == 0, "another boot has no record"
+
+
+def test_killed_again_and_again_calls_still_complete():
+    right = right_answers(8, 900)
+    a = first(NOISE)
+    clients = open_calls(a, 8, 900)
+    for _ in range(3):
+        wait_for(lambda: a.stats()["tokens_generated"] > 300, "calls are open")
+        kill_all(a)
+        a = again(a, NOISE)
+    with a:
+        for client, tokens in zip(clients, right):
+            expect_ids(client, tokens)
+
+
+def test_told_to_end_and_started_again_as_by_systemctl_restart():
+    right = right_answers(8, 900)
+    a = first(NOISE, "limits.drain=0")
+    clients = open_calls(a, 8, 900)
+    wait_for(lambda: a.stats()["tokens_generated"] > 100, "tokens come")
+    assert a.stop() == 0
+    with again(a, NOISE) as b:
+        for client, tokens in zip(clients, right):
+            expect_ids(client, tokens)
+        assert b.stats()["calls_accepted"] > 0
+
+
+def test_many_calls_of_one_connection_go_on_after_a_restart():
+    a = first(NOISE)
+    load = agx(a.to, "load", "--calls", "2000", "--in-flight", "50", "--max-tokens", "20")
+    for _ in range(2):
+        wait_for(lambda: a.stats()["calls_completed"] > 100, "calls complete")
+        kill_all(a)
+        a = again(a, NOISE)
+    with a:
+        out, err = load.communicate(timeout=HANG_S * 2)
+        tokens = sum(1 + i // 64 % 20 for i in range(2000))     # tools/agx/load.c
+        assert load.returncode == 0, err
+        assert out.startswith("2000 calls, %d tokens, " % tokens), out
+    assert err.count("broke") == 2, err
+
+
+def test_agents_say_the_same_though_the_appliance_restarts():
+    with tempfile.NamedTemporaryFile("w", suffix=".tasks") as file:
+        file.write("".join("task react sum-%d\n> Task: What is %d plus %d?\n= %d\n"
+                           % (i, 20 + i, 31, 51 + i) for i in range(40)))
+        file.write("".join("task chat name-%d\n> My name is Mara.\n= Mara\n> Who am I?\n= Mara\n"
+                           % i for i in range(20)))
+        file.flush()
+        ask = ("agent", "--verbose", "--parallel", "16", file.name)
+        with Appliance() as a:
+            alone = run("agx", "--to", a.to, *ask)
+        a = first()
+        agents = agx(a.to, *ask)
+        wait_for(lambda: a.stats()["calls_completed"] > 10, "agents are at work")
+        kill_all(a)
+        with again(a):
+            out, err = agents.communicate(timeout=HANG_S * 2)
+    assert agents.returncode == alone.returncode == 0, err
+    # Agents end in another order; what each of them said is the same.
+    assert sorted(out.split("---- ")) == sorted(alone.stdout.split("---- "))
+
+
+def test_replay_goes_on_after_a_restart():
+    with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
+        trace, report = os.path.join(directory, "trace"), os.path.join(directory, "report")
+        with open(trace, "w") as file:
+            file.write("agentix-trace 1\nprogram 0 0 chat\n"
+                       "call 0 after=- gap=0 in=u:20 out=60\n"
+                       "call 1 after=0 gap=1000 in=p:0+o:0+u:4 out=60\n")
+        a = first(NOISE)
+        replay = agx(a.to, "replay", trace, "--programs", "40", "--rate", "200", "--json", report)
+        wait_for(lambda: a.stats()["calls_completed"] > 10, "calls complete")
+        kill_all(a)
+        with again(a, NOISE):
+            out, err = replay.communicate(timeout=HANG_S * 2)
+        assert replay.returncode == 0, out + err
+        with open(report) as file:
+            told = json.load(file)
+    assert told["completed"] == 40 and told["failed"] == 0, told
+    assert told["calls"] == 80 and told["generated_tokens"] == 80 * 60, told
+
+
+# ---- connections that are cut --------------------------------------------------------------------
+
+class Proxy:
+    """Hands frames on; the first connection only `frames` of the appliance's, or all before its
+    first DONE when that is None. Then it is cut."""
+
+    def __init__(self, a, frames=None):
+        self.a, self.frames, self.cuts = a, frames, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.to = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.address = self.listener.getsockname()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self.a.tcp)
+            threading.Thread(target=self._to_server, args=(client, server), daemon=True).start()
+            self._to_client(server, client, self.cuts == 0)
+            for side in (client, server):
+                side.close()
+
+    @staticmethod
+    def _to_server(client, server):
+        try:
+            while data := client.recv(65536):
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def _to_client(self, server, client, cuts):
+        buffer, count = b"", 0
+        while data := server.recv(65536):
+            buffer += data
+            while len(buffer) >= 16:
+                length = 16 + int.from_bytes(buffer[8:12], "little")
+                if len(buffer) < length:
+                    break
+                is_here = buffer[4] == DONE if self.frames is None else count == self.frames
+                if cuts and is_here:
+                    self.cuts += 1
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+                client.sendall(buffer[:length])
+                buffer, count = buffer[length:], count + 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+
+def test_answer_whose_end_was_lost_is_not_executed_again():
+    with Appliance(NOISE) as a, Proxy(a) as proxy:
+        ask = {"max_tokens": 40, "flags": IGNORE_EOS | WANT_TEXT, "program": b"lost-in-transit!"}
+        with Client(proxy.address) as c:
+            cut = c.start(1, prompt(1), **ask)
+            try:
+                c.finish(1)
+                raise AssertionError("DONE has come")
+            except Closed:
+                assert proxy.cuts == 1 and len(cut.tokens) == 40
+        before = a.stats()
+        with Client(proxy.address) as c:
+            whole = c.generate(1, prompt(1), again=True, **ask).check()
+            assert whole.tokens == cut.tokens and whole.text == cut.text
+            assert whole.done["finish"] == LENGTH
+            other = c.generate(1, prompt(2), **ask)
+            assert "has ended" in other.error["text"], other.error
+        after = a.stats()
+        assert before["calls_accepted"] == after["calls_accepted"] == 1
+        for name in ("steps", "tokens_generated", "tokens_computed"):
+            assert before[name] == after[name], name
+        assert after["calls_replayed"] == 1
+
+
+def test_client_gets_the_end_that_was_lost_without_a_second_execution():
+    right = right_answers(2, 40)
+    with Appliance(NOISE) as a, Proxy(a) as proxy:
+        assert "broke" in expect_ids(generate(proxy.to, 1, 40), right[1])
+        stats = a.stats()
+        assert proxy.cuts == 1 and stats["calls_replayed"] == 1
+        assert stats["calls_accepted"] == 1 and stats["tokens_generated"] == 40
+
+
+def test_connection_cut_at_any_frame_costs_nothing():
+    right = right_answers(1, 24)
+    with Appliance(NOISE) as a:
+        for frames in itertools.count(1):           # the first is WELCOME
+            with Proxy(a, frames) as proxy:
+                err = expect_ids(generate(proxy.to, 0, 24), right[0])
+                assert proxy.cuts == err.count("broke")
+                if proxy.cuts == 0:
+                    break
+        assert frames > 5, "a program's start, ACCEPT, TOKENS, DONE, its end"
+        wait_for(lambda: a.stats()["calls_open"] == 0, "calls are back")
+
+
+def test_call_that_is_open_elsewhere_is_busy_until_its_connection_ends():
+    with Appliance(NOISE) as a, Client(a.tcp) as old, Client(a.tcp) as new:
+        old.start(1, prompt(0), max_tokens=900)
+        old.step()
+        refused = new.generate(1, prompt(0), max_tokens=900, program=old.program)
+        assert "another connection" in refused.error["text"]
+        old.close()
+        wait_for(lambda: a.stats()["calls_cancelled"] == 1, "the break is seen")
+        assert new.generate(1, prompt(0), max_tokens=900, program=old.program).check()

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a check of the self-test, as post.c runs it: in a process of its own, which maps exactly
+ * what plan() states, takes it in init(), seals, and runs. What it finds it writes into the
+ * outcome, which the parent prints. Private to selftest/post.
+ */
+#include <time.h>
+
+#include "appliance/boot.h"
+#include "selftest/post/fault.h"
+#include "selftest/post/post.h"
+
+struct post {
+    struct boot *boot;
+    struct post_settings settings;
+    uint64_t memory_bytes;          /* that the patterns go over */
+    uint64_t rounds_us;             /* within which a check that goes in rounds begins another */
+    uint64_t fade_us;               /* that bits have to fade */
+    struct gguf_source source;      /* the model file once more, to compare with */
+    bool is_embedded;               /* and known: its digests are written down (known.h) */
+};
+
+struct post_outcome {
+    char amount[64];                /* "73.9 MiB", for the table */
+    uint64_t planted, found;        /* flips */
+    struct post_faults faults;
+};
+
+struct post_check {
+    void (*plan)(const struct post *post, struct plan *plan);
+    /* Its state; NULL: it cannot start. */
+    void *(*init)(const struct post *post, struct arena *arena);
+    /* `variant`: which of those that share their functions. */
+    void (*run)(void *state, const struct post *post, uint32_t variant,
+                struct post_outcome *outcome);
+};
+
+/* Where --selftest-inject flips bits: the variants of post_inject. */
+enum post_place {
+    POST_PLACE_MEMORY, POST_PLACE_STAGED, POST_PLACE_SWAPPED, POST_PLACE_PRODUCT,
+    POST_PLACE_WEIGHTS, POST_PLACES
+};
+
+/* Variants of post_memory, which is where they are explained. */
+enum post_pattern {
+    POST_OWN_ADDRESS, POST_SOLID, POST_CHECKERBOARD, POST_WALKING_BIT, POST_RANDOM, POST_PATTERNS
+};
+
+/* The first five stand in machine.c, the others in the file of their name; fade in memory.c. */
+extern const struct post_check post_cpu, post_clock, post_sockets, post_files, post_lock;
+extern const struct post_check post_memory, post_fade, post_weights, post_kernels;
+extern const struct post_check post_product, post_swap, post_call, post_inject;
+
+/* Numbers without order, always the same ones: entry `at` of list `seed`. */
+static inline uint64_t post_mix(uint64_t seed, uint64_t at)
+{
+    uint64_t mixed = seed + (at + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ mixed >> 31;
+}
+
+static inline uint64_t post_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static inline double post_mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what a check has found wrong: a word of memory that holds other bits than it must, or a
+ * sentence where no memory is at fault. All are counted, the first few are kept.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define POST_FAULTS_KEPT 8u
+#define POST_WHERE_BYTES 120u
+
+struct post_fault {
+    char where[POST_WHERE_BYTES];   /* "word 17 of the area"; the sentence */
+    const uint64_t *word;           /* NULL: a sentence */
+    uint64_t expected, found;
+};
+
+struct post_faults {
+    uint64_t count;
+    struct post_fault kept[POST_FAULTS_KEPT];
+};
+
+/* Words beside what they must be. Each is read once: what is reported is what was compared, also
+ * where a second look would have been right. */
+struct post_pair {
+    const uint64_t *found, *expected;
+    uint64_t count;
+    uint64_t next;                  /* to be compared */
+    uint64_t read;                  /* of the word before it */
+};
+
+/* Goes on behind the next word that is not alike; false: there is none. */
+bool post_pair_differs(struct post_pair *pair);
+static inline uint64_t post_pair_at(const struct post_pair *pair) { return pair->next - 1; }
+
+/* The lowest bit in which a fault's words differ. */
+uint32_t post_fault_bit(const struct post_fault *fault);
+
+/* What post_pair_differs() has come to. */
+void post_fault_word(struct post_faults *faults, const struct post_pair *pair, const char *where,
+                     ...) __attribute__((format(printf, 3, 4)));
+void post_fault_say(struct post_faults *faults, const char *sentence, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Adds what another thread has found. */
+void post_faults_add(struct post_faults *faults, const struct post_faults *more);
+/* One line each on standard output, under the name of the check. */
+void post_faults_print(const struct post_faults *faults, const char *check);

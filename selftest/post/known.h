@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: digests of what the embedded model computes, written down when it was built in: the second
+ * reference of the self-test, on any machine. Every sum has one order and every exponential is our
+ * own (docs/decisions/0013, kernels/exp.h), so they hold for every kind of CPU; another embedded
+ * model needs others, and `agentix --selftest=full` prints them.
+ */
+#include "selftest/post/check.h"
+
+#define POST_KNOWN_LOGITS   UINT64_C(0x577eb0d033f21b07)    /* of kernels.c's prompt */
+#define POST_KNOWN_CANARY   UINT64_C(0x5b9ec5baf47ff555)    /* of call.c's first call */
+#define POST_KNOWN_PRODUCTS UINT64_C(0x4711d96873f17537)    /* of product.c's slabs */
+
+/* Where the model is the embedded one: `digest` must be the `known` one. */
+static inline void post_known_compare(const struct post *post, const char *what, uint64_t digest,
+                                      uint64_t known, struct post_faults *faults)
+{
+    if (post->is_embedded && digest != known) {
+        post_fault_say(faults, "%s: digest %016llx, of the embedded model it is %016llx", what,
+                       (unsigned long long)digest, (unsigned long long)known);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: patterns over memory, each by moving inversions in four steps:
+ *
+ *   write   the pattern everywhere
+ *   up      from the first page to the last: compare it, write its inverse
+ *   down    from the last page to the first: compare the inverse, write the pattern
+ *   read    compare it
+ *
+ * so each bit is read as 0 and as 1, after its neighbours have changed on either side. All CPUs
+ * share the work, each a stretch of its own.
+ */
+#include "kernels/threads.h"
+#include "selftest/post/check.h"
+#include "selftest/post/cpu.h"
+
+enum post_step { POST_STEP_WRITE, POST_STEP_UP, POST_STEP_DOWN, POST_STEP_READ, POST_STEPS };
+
+/* One step of one pattern; `round` tells the shifts of the walking bit, and random ones, apart. */
+struct post_pass {
+    enum post_pattern pattern;
+    enum post_step step;
+    uint64_t round;
+};
+
+struct post_area {
+    uint64_t *words;
+    uint64_t count;
+    uint64_t seed;
+    struct post_cpus cpus;
+    struct kernels_threads threads;
+    struct post_pass pass;              /* under way */
+    struct post_faults *faults;         /* [threads]: of the pass */
+};
+
+/* A crew of one thread for each CPU, or of one alone. */
+void post_area_plan(struct plan *plan, uint64_t bytes, bool alone);
+struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone, uint64_t seed);
+void post_area_pass(struct post_area *area, const struct post_pass *pass,
+                    struct post_faults *faults);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the swap path, tested with the step record and the moves of the engine that serves.
+ * Invariants: contents[block] is the number of what the block must hold; a move takes it along.
+ * Why contents and no checksum: the words can be computed, so every bit is compared and a wrong one
+ * is named, in the same time.
+ */
+#include "selftest/post/swap.h"
+
+#include <stdio.h>
+
+#define PIECE_WORDS 512u
+#define COUNTS_EACH 16u             /* up to here every count of moves; then it doubles */
+
+static struct step_layout layout_of(const struct kernels_settings *settings)
+{
+    struct step_layout layout;
+    uint32_t smaller = settings->kv_blocks < settings->kv_host_blocks ? settings->kv_blocks
+                                                                      : settings->kv_host_blocks;
+    step_layout_init(&layout, settings->batch_calls + settings->standby_calls,
+                     settings->steps_per_plan, settings->step_tokens, settings->blocks_per_call,
+                     smaller);
+    return layout;
+}
+
+static uint64_t blocks_of(const struct kernels_settings *settings)
+{
+    return (uint64_t)settings->kv_blocks + settings->kv_host_blocks;
+}
+
+void post_swap_plan(struct plan *plan, const struct kernels_settings *settings,
+                    const struct model_shape *shape)
+{
+    struct step_layout layout = layout_of(settings);
+    plan_add(plan, TIER_SELFTEST, "swap", 1, sizeof(struct post_swap));
+    plan_add(plan, TIER_SELFTEST, "swap step", 1, layout.total_bytes);
+    plan_add(plan, TIER_SELFTEST, "swap contents", blocks_of(settings), sizeof(uint64_t));
+    plan_add(plan, TIER_SELFTEST, "swap device list", layout.moves_max, sizeof(uint32_t));
+    plan_add(plan, TIER_SELFTEST, "swap host list", layout.moves_max, sizeof(uint32_t));
+    kernels_plan(plan, settings, shape);
+}
+
+struct post_swap *post_swap_init(struct arena *arena, const struct kernels_settings *settings,
+                                 const struct kernels_weights *weights, uint64_t seed)
+{
+    struct post_swap *swap = arena_take(arena, 1, sizeof *swap);
+    swap->step.layout = layout_of(settings);
+    swap->step.base = arena_take(arena, 1, swap->step.layout.total_bytes);
+    swap->seed = seed;
+    swap->device_blocks = settings->kv_blocks;
+    swap->host_blocks = settings->kv_host_blocks;
+    swap->lists_max = swap->step.layout.moves_max;
+    swap->contents = arena_take(arena, blocks_of(settings), sizeof *swap->contents);
+    swap->device_list = arena_take(arena, swap->lists_max, sizeof *swap->device_list);
+    swap->host_list = arena_take(arena, swap->lists_max, sizeof *swap->host_list);
+    enum status status =
+        kernels_init(&swap->kernels, settings, weights, arena, &swap->heartbeat);
+    if (status != STATUS_OK) {
+        return NULL;
+    }
+    swap->kernels->phase_work_min = 0;      /* the crew, also for one small block */
+    return swap;
+}
+
+/* ---- contents ---- */
+
+uint64_t *post_swap_words(const struct post_swap *swap, uint32_t block, uint64_t *words_count)
+{
+    const struct kernels *k = swap->kernels;
+    float *floats = block < swap->device_blocks
+                        ? k->kv + block * k->kv_block_floats
+                        : k->kv_host + (block - swap->device_blocks) * k->kv_block_floats;
+    *words_count = k->kv_block_floats * sizeof(float) / sizeof(uint64_t);
+    return (uint64_t *)(void *)floats;
+}
+
+/* Words `first` .. of a content. */
+static void fill_piece(const struct post_swap *swap, uint64_t content, uint64_t first,
+                       uint64_t *words, uint64_t count)
+{
+    uint64_t key = post_mix(swap->seed, content);
+    for (uint64_t i = 0; i < count; i++) {
+        words[i] = key ^ (first + i);
+    }
+}
+
+static void fill_block(struct post_swap *swap, uint32_t block)
+{
+    uint64_t count = 0;
+    uint64_t *words = post_swap_words(swap, block, &count);
+    swap->contents[block] = swap->contents_made++;
+    fill_piece(swap, swap->contents[block], 0, words, count);
+}
+
+void post_swap_fill(struct post_swap *swap)
+{
+    for (uint32_t i = 0; i < swap->device_blocks + swap->host_blocks; i++) {
+        fill_block(swap, i);
+    }
+}
+
+static void compare_block(const struct post_swap *swap, uint32_t block, struct post_faults *faults)
+{
+    uint64_t piece[PIECE_WORDS], count = 0;
+    const uint64_t *words = post_swap_words(swap, block, &count);
+    bool device = block < swap->device_blocks;
+    for (uint64_t first = 0; first < count; first += PIECE_WORDS) {
+        struct post_pair pair = {.found = words + first, .expected = piece};
+        pair.count = count - first < PIECE_WORDS ? count - first : PIECE_WORDS;
+        fill_piece(swap, swap->contents[block], first, piece, pair.count);
+        while (post_pair_differs(&pair)) {
+            post_fault_word(faults, &pair, "%s block %u, word %llu", device ? "device" : "host",
+                            device ? block : block - swap->device_blocks,
+                            (unsigned long long)(first + post_pair_at(&pair)));
+        }
+    }
+}
+
+void post_swap_compare(const struct post_swap *swap, const uint32_t *blocks, uint32_t count,
+                       struct post_faults *faults)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        compare_block(swap, blocks[i], faults);
+    }
+}
+
+/* ---- moves ---- */
+
+static void shuffle(uint32_t *list, uint32_t count, uint64_t seed)
+{
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t other = (uint32_t)(post_mix(seed, i) % i);
+        uint32_t kept = list[i - 1];
+        list[i - 1] = list[other];
+        list[other] = kept;
+    }
+}
+
+static void list_fill(uint32_t *list, uint32_t first, uint32_t count, enum post_order order,
+                      uint64_t seed)
+{
+    uint32_t odds = count / 2;
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = first + i;
+        if (order == POST_DESCENDING) {
+            list[i] = first + count - 1 - i;
+        } else if (order == POST_ODDS_FIRST) {
+            list[i] = first + (i < odds ? 2 * i + 1 : 2 * (i - odds));
+        }
+    }
+    if (order == POST_SHUFFLED) {
+        shuffle(list, count, seed);
+    }
+}
+
+void post_swap_list(struct post_swap *swap, uint32_t count, enum post_order device,
+                    enum post_order host)
+{
+    ASSERT(count <= swap->lists_max);
+    list_fill(swap->device_list, 0, count, device, post_mix(swap->seed, count));
+    list_fill(swap->host_list, swap->device_blocks, count, host, post_mix(swap->seed, ~count));
+}
+
+static void run_moves(struct post_swap *swap, const uint32_t *from, const uint32_t *to,
+                      uint32_t count)
+{
+    struct step_header *header = step_header(&swap->step);
+    *header = (struct step_header){.moves_count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        step_moves(&swap->step)[i] = (struct step_move){.from = from[i], .to = to[i]};
+        swap->contents[to[i]] = swap->contents[from[i]];
+    }
+    kernels_run(swap->kernels, &swap->step);
+}
+
+void post_swap_out(struct post_swap *swap, uint32_t count)
+{
+    run_moves(swap, swap->device_list, swap->host_list, count);
+}
+
+void post_swap_scrub(struct post_swap *swap, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fill_block(swap, swap->device_list[i]);
+    }
+}
+
+/* Backwards, so that no block comes back to its place but the middle one. */
+void post_swap_in(struct post_swap *swap, uint32_t count)
+{
+    for (uint32_t i = 0; i < count / 2; i++) {
+        uint32_t kept = swap->device_list[i];
+        swap->device_list[i] = swap->device_list[count - 1 - i];
+        swap->device_list[count - 1 - i] = kept;
+    }
+    run_moves(swap, swap->host_list, swap->device_list, count);
+}
+
+/* ---- the check ---- */
+
+static void plan_swap(const struct post *post, struct plan *plan)
+{
+    post_swap_plan(plan, &post->boot->engine, &post->boot->gguf->shape);
+}
+
+static void *init_swap(const struct post *post, struct arena *arena)
+{
+    return post_swap_init(arena, &post->boot->engine, post->boot->weights, post->settings.seed);
+}
+
+static void there_and_back(struct post_swap *swap, uint32_t count, uint32_t orders,
+                           struct post_faults *faults)
+{
+    post_swap_list(swap, count, (enum post_order)(orders / POST_ORDERS),
+                   (enum post_order)(orders % POST_ORDERS));
+    post_swap_out(swap, count);
+    post_swap_compare(swap, swap->host_list, count, faults);
+    post_swap_scrub(swap, count);
+    post_swap_in(swap, count);
+    post_swap_compare(swap, swap->device_list, count, faults);
+}
+
+/* Blocks that no move named are as they were. */
+static void compare_all(const struct post_swap *swap, struct post_faults *faults)
+{
+    for (uint32_t i = 0; i < swap->device_blocks + swap->host_blocks; i++) {
+        compare_block(swap, i, faults);
+    }
+}
+
+static uint32_t count_after(uint32_t count, uint32_t max)
+{
+    uint32_t next = count < COUNTS_EACH ? count + 1 : count * 2;
+    return count < max && next > max ? max : next;
+}
+
+static void run_swap(void *state, const struct post *post, uint32_t variant,
+                     struct post_outcome *outcome)
+{
+    struct post_swap *swap = state;
+    uint64_t blocks = 0;
+    post_swap_fill(swap);
+    for (uint32_t path = 0; path < 2; path++) {
+        /* Through the caches, then past them. */
+        swap->kernels->cached_bytes_max = path == 0 ? UINT64_MAX : 0;
+        for (uint32_t n = 1; n <= swap->lists_max; n = count_after(n, swap->lists_max)) {
+            for (uint32_t orders = 0; orders < POST_ORDERS * POST_ORDERS; orders++) {
+                there_and_back(swap, n, orders, &outcome->faults);
+                blocks += n;
+            }
+        }
+        compare_all(swap, &outcome->faults);
+    }
+    snprintf(outcome->amount, sizeof outcome->amount, "%llu blocks%s", (unsigned long long)blocks,
+             swap->host_blocks == 0 ? ": no host tier" : "");
+}
+
+const struct post_check post_swap = {plan_swap, init_swap, run_swap};

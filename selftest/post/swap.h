@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the way of KV blocks to the host and back, through the engine's own moves. Every block
+ * holds a content: words that tell the content's number and their place in it.
+ *
+ *   fill       all blocks, each with a new content
+ *   out        a list of device blocks to a list of host blocks, in one step
+ *   scrub      what was left gets new contents: a copy that is not made shows
+ *   in         the same host blocks to another order of the same device blocks
+ *
+ * After each, blocks are compared with the contents that they must have.
+ */
+#include "kernels/engine.h"
+#include "selftest/post/check.h"
+
+enum post_order {
+    POST_ASCENDING, POST_DESCENDING, POST_ODDS_FIRST, POST_SHUFFLED, POST_ORDERS
+};
+
+struct post_swap {
+    struct kernels *kernels;
+    struct step step;
+    uint64_t heartbeat;
+    uint64_t seed;
+    uint32_t device_blocks, host_blocks;
+    uint32_t lists_max;             /* moves in one step */
+    uint64_t contents_made;
+    uint64_t *contents;             /* of each block: its number */
+    uint32_t *device_list, *host_list;
+};
+
+void post_swap_plan(struct plan *plan, const struct kernels_settings *settings,
+                    const struct model_shape *shape);
+struct post_swap *post_swap_init(struct arena *arena, const struct kernels_settings *settings,
+                                 const struct kernels_weights *weights, uint64_t seed);
+
+void post_swap_fill(struct post_swap *swap);
+/* Puts the first `count` blocks of each tier into its list. */
+void post_swap_list(struct post_swap *swap, uint32_t count, enum post_order device,
+                    enum post_order host);
+void post_swap_out(struct post_swap *swap, uint32_t count);
+void post_swap_scrub(struct post_swap *swap, uint32_t count);
+void post_swap_in(struct post_swap *swap, uint32_t count);
+/* The words of a block of either tier. */
+uint64_t *post_swap_words(const struct post_swap *swap, uint32_t block, uint64_t *words_count);
+void post_swap_compare(const struct post_swap *swap, const uint32_t *blocks, uint32_t count,
+                       struct post_faults *faults);

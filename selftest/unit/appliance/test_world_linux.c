@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: the world says who connects as the kernel does: users on a unix socket, loopback on TCP of
+ * both families and of one through the other.
+ * Method: real sockets of this machine, connected before they are accepted, so nothing waits.
+ */
+#include "selftest/unit/test.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "appliance/world_linux.h"
+
+static struct world_linux linux_world;
+
+static int setup(void **state)
+{
+    static struct control control;
+    const struct shared shared = {.control = &control, .engine_bell = eventfd(0, EFD_NONBLOCK),
+                                  .control_bell = eventfd(0, EFD_NONBLOCK)};
+    return world_linux_init(&linux_world, &shared) != STATUS_OK;
+}
+
+/* Binds, connects from here to `to`, accepts. */
+static struct world_peer visit(struct sockaddr *address, socklen_t bytes, struct sockaddr *to,
+                               socklen_t to_bytes)
+{
+    struct world_peer peer = {.uid = 1, .gids_count = 1, .address = 1};
+    int listener = socket(address->sa_family, SOCK_STREAM, 0);
+    int client = socket(to->sa_family, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, address, bytes), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, address, &bytes), 0);
+    if (to->sa_family != AF_UNIX) {     /* the port lies at the same place in both families */
+        ((struct sockaddr_in *)to)->sin_port = ((struct sockaddr_in *)address)->sin_port;
+    }
+    assert_int_equal(connect(client, to, to_bytes), 0);
+    const struct world *world = &linux_world.world;
+    int32_t handle = world->accept(world->self, listener, &peer);
+    assert_true(handle >= 0);
+    world->close(world->self, handle);
+    close(client);
+    close(listener);
+    return peer;
+}
+
+static void test_accept_on_a_unix_socket_names_the_user(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "/tmp/agentix-world-%ld", (long)getpid());
+    struct sockaddr *any = (struct sockaddr *)&address;
+    struct world_peer peer = visit(any, sizeof address, any, sizeof address);
+    unlink(address.sun_path);
+    assert_int_equal(peer.kind, WORLD_PEER_LOCAL);
+    assert_int_equal(peer.uid, geteuid());
+    gid_t groups[WORLD_PEER_GIDS_MAX];
+    int count = getgroups(WORLD_PEER_GIDS_MAX - 1, groups);
+    assert_int_equal(peer.gids_count, 1 + count);
+    assert_int_equal(peer.gids[0], getegid());
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(peer.gids[1 + i], groups[i]);
+    }
+}
+
+static void test_accept_on_ipv4_tells_loopback(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = address;
+    struct world_peer peer = visit((struct sockaddr *)&address, sizeof address,
+                                   (struct sockaddr *)&to, sizeof to);
+    assert_int_equal(peer.kind, WORLD_PEER_LOOPBACK);
+    assert_int_equal(peer.uid + peer.gids_count, 0);    /* nothing of what stood there before */
+}
+
+static bool has_ipv6(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int probe = socket(AF_INET6, SOCK_STREAM, 0);
+    bool has = probe >= 0 && bind(probe, (struct sockaddr *)&address, sizeof address) == 0;
+    close(probe);
+    return has;
+}
+
+static void test_accept_on_ipv6_tells_loopback_of_both_families(void **state)
+{
+    if (!has_ipv6()) {
+        print_message("not run: this machine has no IPv6\n");
+        skip();
+    }
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6}, to = loopback;
+    struct sockaddr_in to_ipv4 = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct world_peer peer = visit((struct sockaddr *)&loopback, sizeof loopback,
+                                   (struct sockaddr *)&to, sizeof to);
+    assert_int_equal(peer.kind, WORLD_PEER_LOOPBACK);
+    peer = visit((struct sockaddr *)&any, sizeof any, (struct sockaddr *)&to_ipv4,
+                 sizeof to_ipv4);
+    assert_int_equal(peer.kind, WORLD_PEER_LOOPBACK);
+    assert_true(peer.address == 0x7f000001);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accept_on_a_unix_socket_names_the_user),
+        cmocka_unit_test(test_accept_on_ipv4_tells_loopback),
+        cmocka_unit_test(test_accept_on_ipv6_tells_loopback_of_both_families),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

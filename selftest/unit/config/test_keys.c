@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a file of keys means one thing or is refused, by line, without a word of what stands in it.
+ * Method: good files compared field by field; one bad line of each kind; files of every mode and
+ * kind; every prefix of a good file.
+ */
+#include "selftest/unit/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/keys.h"
+
+#define SECRET_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define SECRET_B "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFfffe"
+#define SECRET_C "0000000000000000000000000000000000000000000000000000000000000001"
+
+static struct config_keys keys;
+static struct config_error error;
+
+static enum status load(const char *text)
+{
+    return config_keys_load_bytes(&keys, "k", text, strlen(text), &error);
+}
+
+static void expect_wiped(void)
+{
+    static const struct config_keys none;
+    assert_memory_equal(&keys, &none, sizeof keys);
+}
+
+static void expect_refused(const char *text, const char *message)
+{
+    memset(&keys, 0x77, sizeof keys);
+    assert_status(STATUS_CONFIG_OPTION, load(text));
+    assert_string_equal(error.text, message);
+    assert_null(strstr(error.text, "0405"));            /* of a secret */
+    expect_wiped();
+}
+
+static void test_load_good_file_gives_ids_secrets_domains_and_numbers(void **state)
+{
+    assert_status(STATUS_OK, load("# people\n"
+                                  "\n"
+                                  "alice " SECRET_A " red\n"
+                                  "  \t\n"
+                                  "b.o-b_1\t" SECRET_B "  red \t 12\n"
+                                  "#carol " SECRET_A "\n"
+                                  "D123456789012345678901234567890 "
+                                  SECRET_C));
+    assert_int_equal(keys.count, 3);
+    assert_string_equal(keys.keys[0].id, "alice");
+    assert_string_equal(keys.keys[1].id, "b.o-b_1");
+    for (uint8_t i = 0; i < CONFIG_SECRET_BYTES; i++) {
+        assert_int_equal(keys.keys[0].secret[i], i);
+        assert_int_equal(keys.keys[1].secret[i], i < 31 ? 0xff : 0xfe);
+    }
+    assert_int_equal(keys.keys[0].calls_max, 0);
+    assert_int_equal(keys.keys[1].calls_max, 12);
+    assert_int_equal(keys.domains_count, 2);
+    assert_int_equal(keys.keys[0].domain, keys.keys[1].domain);
+    assert_string_equal(keys.domains[keys.keys[0].domain], "red");
+    assert_string_equal(keys.domains[keys.keys[2].domain], "D123456789012345678901234567890");
+}
+
+/* A key without a domain is in the one that is named like itself, where others may join it. */
+static void test_load_key_without_domain_has_one_of_its_name(void **state)
+{
+    assert_status(STATUS_OK, load("a " SECRET_A "\nb " SECRET_B " a\n"));
+    assert_int_equal(keys.domains_count, 1);
+    assert_int_equal(keys.keys[0].domain, keys.keys[1].domain);
+}
+
+static void test_load_bad_lines_are_refused_by_number(void **state)
+{
+    static const char id[] = "k:1: an id is 1 to 31 letters, digits, dots, dashes and underscores";
+    static const char secret[] = "k:1: behind the id stands a secret of 64 hexadecimal digits";
+    static const char domain[] =
+        "k:1: a domain is 1 to 31 letters, digits, dots, dashes and underscores";
+    static const char calls[] =
+        "k:1: behind the domain stands a number of open calls, 1 .. 9999999";
+    const struct { const char *text, *message; } cases[] = {
+        {"a!b " SECRET_A "\n", id},
+        {"\xc3\xa4 " SECRET_A "\n", id},
+        {"12345678901234567890123456789012 " SECRET_A "\n", id},
+        {"a\n", secret},
+        {"a b\n", secret},
+        {"a " SECRET_A "0\n", secret},
+        {"a 00010203040506070809\n", secret},
+        {"a 0g0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n", secret},
+        {"a 00010203 04050607 08090a0b 0c0d0e0f\n", secret},
+        {"a " SECRET_A "\r\n", secret},
+        {"a " SECRET_A " r;d\n", domain},
+        {"a " SECRET_A " 12345678901234567890123456789012\n", domain},
+        {"a " SECRET_A " red 0\n", calls},
+        {"a " SECRET_A " red -1\n", calls},
+        {"a " SECRET_A " red 1k\n", calls},
+        {"a " SECRET_A " red 12345678\n", calls},
+        {"a " SECRET_A " red 1 # mine\n", "k:1: more than ID SECRET DOMAIN CALLS"},
+        {"a " SECRET_A "\n\na " SECRET_B "\n", "k:3: this id has a line already"},
+        {"a " SECRET_A "\nb " SECRET_A "\n", "k:2: this secret has an id already"},
+        {"", "k: holds no key"},
+        {"# nobody\n", "k: holds no key"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_refused(cases[i].text, cases[i].message);
+    }
+}
+
+static void test_load_a_zero_byte_is_refused(void **state)
+{
+    static const char text[] = "a " SECRET_A " r\0d\n";
+    assert_status(STATUS_CONFIG_OPTION,
+                  config_keys_load_bytes(&keys, "k", text, sizeof text - 1, &error));
+}
+
+static uint32_t write_keys(char *text, size_t max, uint32_t count)
+{
+    uint32_t length = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        length += (uint32_t)snprintf(text + length, max - length, "k%u %064x d%u\n", i, i + 1, i);
+    }
+    return length;
+}
+
+static void test_load_takes_sixty_four_keys_and_no_more(void **state)
+{
+    char text[16384];
+    write_keys(text, sizeof text, CONFIG_KEYS_MAX);
+    assert_status(STATUS_OK, load(text));
+    assert_int_equal(keys.count, CONFIG_KEYS_MAX);
+    assert_int_equal(keys.domains_count, CONFIG_KEYS_MAX);
+    assert_string_equal(keys.domains[63], "d63");
+    write_keys(text, sizeof text, CONFIG_KEYS_MAX + 1);
+    expect_refused(text, "k:65: more than 64 keys");
+}
+
+static void test_load_every_prefix_is_taken_or_refused_whole(void **state)
+{
+    char text[16384];
+    uint32_t length = write_keys(text, sizeof text, 3);
+    for (uint32_t count = 0; count < length; count++) {
+        char *copy = malloc(count + 1);
+        memcpy(copy, text, count);
+        if (config_keys_load_bytes(&keys, "k", copy, count, &error) == STATUS_OK) {
+            assert_true(keys.count > 0);
+        } else {
+            expect_wiped();
+        }
+        free(copy);
+    }
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char folder[64], path[96];
+
+static void place(const char *text, mode_t mode)
+{
+    snprintf(path, sizeof path, "%s/keys", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static void expect_file_refused(const char *message)
+{
+    memset(&keys, 0, sizeof keys);
+    assert_status(STATUS_CONFIG_OPTION, config_keys_load_file(&keys, path, &error));
+    if (strstr(error.text, message) == NULL) {
+        fail_msg("got: %s", error.text);
+    }
+    expect_wiped();
+}
+
+static void test_file_that_others_may_read_is_refused(void **state)
+{
+    static const struct { mode_t mode; const char *message; } cases[] = {
+        {0644, "mode 0644, need 0600"}, {0640, "mode 0640, need 0600"},
+        {0604, "mode 0604, need 0600"}, {0620, "mode 0620, need 0600"},
+        {0601, "mode 0601, need 0600"}, {0660, "mode 0660, need 0600"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        place("a " SECRET_A "\n", cases[i].mode);
+        expect_file_refused(cases[i].message);
+    }
+    place("a " SECRET_A "\n", 0600);
+    assert_status(STATUS_OK, config_keys_load_file(&keys, path, &error));
+    place("a " SECRET_A "\n", 0400);
+    assert_status(STATUS_OK, config_keys_load_file(&keys, path, &error));
+}
+
+static void test_file_of_another_user_is_refused(void **state)
+{
+    place("a " SECRET_A "\n", 0600);
+    if (chown(path, 4242, (gid_t)-1) != 0) {
+        print_message("not run: only root can give a file away\n");
+        skip();
+    }
+    expect_file_refused("belongs to user 4242, need 0 or root");
+    unlink(path);
+}
+
+static void test_file_that_is_none_is_refused(void **state)
+{
+    snprintf(path, sizeof path, "%s", folder);
+    expect_file_refused("not a regular file");
+    snprintf(path, sizeof path, "%s/nowhere", folder);
+    expect_file_refused("cannot be opened");
+    place("a " SECRET_A "\n", 0600);
+    char link[96];
+    snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(symlink(path, link), 0);
+    memcpy(path, link, sizeof path);
+    expect_file_refused("symbolic link");
+    unlink(link);
+}
+
+static void test_file_that_is_too_large_is_refused(void **state)
+{
+    static char text[CONFIG_KEYS_BYTES_MAX + 2];
+    memset(text, '\n', sizeof text - 1);
+    place(text, 0600);
+    expect_file_refused("too large");
+}
+
+static int make_folder(void **state)
+{
+    snprintf(folder, sizeof folder, "/tmp/agentix-keys-XXXXXX");
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state)
+{
+    snprintf(path, sizeof path, "%s/keys", folder);
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load_good_file_gives_ids_secrets_domains_and_numbers),
+        cmocka_unit_test(test_load_key_without_domain_has_one_of_its_name),
+        cmocka_unit_test(test_load_bad_lines_are_refused_by_number),
+        cmocka_unit_test(test_load_a_zero_byte_is_refused),
+        cmocka_unit_test(test_load_takes_sixty_four_keys_and_no_more),
+        cmocka_unit_test(test_load_every_prefix_is_taken_or_refused_whole),
+        cmocka_unit_test(test_file_that_others_may_read_is_refused),
+        cmocka_unit_test(test_file_of_another_user_is_refused),
+        cmocka_unit_test(test_file_that_is_none_is_refused),
+        cmocka_unit_test(test_file_that_is_too_large_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

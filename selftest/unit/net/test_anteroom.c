@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: strangers hold no more than their places, whatever they do; an honest handshake has its
+ * time; members and local users notice nothing.
+ * Method: the stage with three places for strangers, two for one address, in a table of four.
+ * A stranger yields after half a second, a quarter of the handshake's time.
+ */
+#include "selftest/unit/net/net_client.h"
+
+#define YIELDS_US 500000
+
+static uint32_t knock(struct fixture *f, uint64_t address)
+{
+    uint32_t peer = fake_client_connect(&f->fake, NET_LISTENER_TCP);
+    assert_int_not_equal(peer, FAKE_NONE);
+    if (address != 0) {
+        f->fake.peers[peer].who =
+            (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = address};
+    }
+    fixture_passes(f, 2);
+    return peer;
+}
+
+static bool is_accepted(const struct fixture *f, uint32_t peer)
+{
+    return f->fake.peers[peer].accepted;
+}
+
+static void admit(struct fixture *f, uint32_t peer)
+{
+    fixture_hello(f, peer);
+    assert_true(fixture_receive(f, peer, &got));
+    assert_int_equal(got.type, WIRE_WELCOME);
+}
+
+static void test_strangers_beyond_the_anteroom_wait_in_the_kernel(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peers[4];
+    for (int i = 0; i < 4; i++) {
+        peers[i] = knock(f, 0);
+    }
+    assert_true(is_accepted(f, peers[2]));
+    assert_false(is_accepted(f, peers[3]));
+    assert_int_equal(f->stats.connections_anteroom, 3);
+    uint64_t waits = f->fake.waits;
+    fixture_sleep(f, YIELDS_US / 2);
+    assert_false(is_accepted(f, peers[3]));
+    assert_true(f->fake.waits - waits < 10);            /* not spun on */
+    admit(f, peers[1]);                                 /* and now there is a place */
+    fixture_passes(f, 2);
+    assert_true(is_accepted(f, peers[3]));
+    assert_false(fake_client_is_closed(&f->fake, peers[0]));
+    assert_int_equal(f->stats.connections_displaced, 0);
+}
+
+static void test_oldest_stranger_yields_once_it_has_had_its_time(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peers[5];
+    for (int i = 0; i < 3; i++) {
+        peers[i] = knock(f, 0);
+        fixture_sleep(f, 1000);
+    }
+    peers[3] = knock(f, 0);
+    peers[4] = knock(f, 0);
+    fixture_sleep(f, YIELDS_US - 3001);
+    assert_false(fake_client_is_closed(&f->fake, peers[0]));
+    fixture_sleep(f, 1);
+    fixture_passes(f, 2);
+    assert_true(fake_client_is_closed(&f->fake, peers[0]));
+    assert_false(fake_client_is_closed(&f->fake, peers[1]));
+    assert_true(is_accepted(f, peers[3]));
+    assert_false(is_accepted(f, peers[4]));             /* the second has its time still */
+    fixture_sleep(f, 1001);
+    fixture_passes(f, 2);
+    assert_true(fake_client_is_closed(&f->fake, peers[1]));
+    assert_true(is_accepted(f, peers[4]));
+    assert_int_equal(f->stats.connections_displaced, 2);
+}
+
+/* As many as the world has room for, each from somewhere else. */
+static void flood(struct fixture *f)
+{
+    static uint64_t address = 1;
+    for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
+        if (f->fake.peers[i].in_use && f->fake.peers[i].server_closed) {
+            fake_client_forget(&f->fake, i);
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        uint32_t peer = fake_client_connect(&f->fake, NET_LISTENER_TCP);
+        if (peer != FAKE_NONE) {
+            f->fake.peers[peer].who =
+                (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = address++};
+        }
+    }
+}
+
+/* Silent connections without end, from everywhere: whoever speaks within its time gets in. */
+static void test_handshake_gets_through_a_flood_of_silent_strangers(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t honest = fake_client_connect(&f->fake, NET_LISTENER_TCP);
+    for (int i = 0; i < 20 || !is_accepted(f, honest); i++) {
+        assert_true(i < 200);
+        flood(f);
+        fixture_sleep(f, 1000);
+        assert_true(f->net.strangers_count <= 3 && f->net.open_count <= 3);
+    }
+    for (int i = 0; i < 400; i++) {                     /* a slow line */
+        flood(f);
+        fixture_sleep(f, 1000);
+    }
+    admit(f, honest);
+    for (int i = 0; i < 5000; i++) {
+        flood(f);
+        fixture_sleep(f, 1000);
+    }
+    expect_alive(f, honest);
+    assert_true(f->stats.connections_displaced > 10);
+}
+
+static void test_one_address_has_its_share_and_is_told_to_come_again(void **state)
+{
+    struct fixture *f = *state;
+    f->limits.anteroom = 4;
+    uint32_t other = knock(f, 2), first = knock(f, 1), second = knock(f, 1), third = knock(f, 1);
+    expect_error(f, third, STATUS_BUSY_ANTEROOM, WIRE_FIELD_CONNECTION, true);
+    assert_int_equal(got.error.fault.found, 2);
+    assert_int_equal(got.error.fault.max, 2);
+    assert_int_equal(got.error.retry_ms, 1000);
+    assert_true(is_accepted(f, other));
+    fixture_sleep(f, YIELDS_US);
+    knock(f, 1);                                        /* displaces its own oldest, no other's */
+    assert_true(fake_client_is_closed(&f->fake, first));
+    assert_false(fake_client_is_closed(&f->fake, second));
+    assert_false(fake_client_is_closed(&f->fake, other));
+    assert_int_equal(f->stats.connections_anteroom, 3);
+}
+
+static void test_loopback_is_one_address_for_many(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 3; i++) {
+        uint32_t peer = knock(f, 0);
+        assert_false(fake_client_is_closed(&f->fake, peer));
+    }
+    assert_int_equal(f->stats.connections_refused, 0);
+}
+
+static void test_members_and_local_users_do_not_notice_a_full_anteroom(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t member = knock(f, 9);
+    admit(f, member);
+    for (uint64_t address = 1; address <= 5; address++) {
+        knock(f, address);
+    }
+    assert_int_equal(f->stats.connections_anteroom, 3);
+    expect_alive(f, member);
+    fake_client_finish(&f->fake, member);
+    fixture_pass(f);
+    open_client(f);                                     /* its listener never waits */
+}
+
+/* A place in the anteroom is no place in the table, and the other way round. */
+static void test_table_full_of_members_refuses_strangers(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 4; i++) {
+        open_client(f);
+    }
+    uint32_t peer = knock(f, 1);
+    expect_error(f, peer, STATUS_BUSY_CONNECTIONS, WIRE_FIELD_CONNECTION, true);
+    assert_int_equal(got.error.retry_ms, 1000);
+    assert_int_equal(f->stats.connections_anteroom, 0);
+}
+
+/* Told that it is wrong, it is still no member. */
+static void test_stranger_that_does_not_read_its_refusal_keeps_its_place_in_the_count(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = knock(f, 1);
+    fake_client_window(&f->fake, peer, 0);
+    fixture_send_ping(f, peer, 1);
+    fixture_pass(f);
+    assert_false(fake_client_is_closed(&f->fake, peer));
+    assert_int_equal(f->stats.connections_anteroom, 1);
+    fixture_sleep(f, 10000001);
+    assert_true(fake_client_is_closed(&f->fake, peer));
+    assert_int_equal(f->stats.connections_anteroom, 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup(name, setup)
+    const struct CMUnitTest tests[] = {
+        T(test_strangers_beyond_the_anteroom_wait_in_the_kernel),
+        T(test_oldest_stranger_yields_once_it_has_had_its_time),
+        T(test_handshake_gets_through_a_flood_of_silent_strangers),
+        T(test_one_address_has_its_share_and_is_told_to_come_again),
+        T(test_loopback_is_one_address_for_many),
+        T(test_members_and_local_users_do_not_notice_a_full_anteroom),
+        T(test_table_full_of_members_refuses_strangers),
+        T(test_stranger_that_does_not_read_its_refusal_keeps_its_place_in_the_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: every flip that is planted is found, in every place, for every type of weights; one that
+ * the checks do not see is counted as missed.
+ * Method: the tiny models; an engine whose products are not what they should be.
+ */
+#define TEST_ARENA_BYTES (32u << 20)
+#include "selftest/unit/test.h"
+
+#include "selftest/post/check.h"
+#include "selftest/unit/kernels/tiny_model.h"
+
+#define FLIPS 500
+
+static struct tiny tiny;
+static struct boot boot;
+static struct post post;
+
+static void start(enum gguf_type type)
+{
+    tiny_make(&tiny, type, false, 9);
+    boot = (struct boot){.gguf = &tiny.gguf, .engine = rig_settings(kernels_simd_best(), 2)};
+    struct plan plan = {.rows_count = 0};
+    kernels_weights_plan(&plan, &tiny.gguf);
+    assert_status(STATUS_OK, arena_map(&boot.weights_arena,
+                                       plan_tier_bytes(&plan, TIER_WEIGHTS), false));
+    boot.weights = tiny_weights(&tiny, &boot.weights_arena);
+    post = (struct post){.boot = &boot, .source = tiny.source,
+                         .settings = {.level = POST_INJECT, .flips = FLIPS, .seed = 21}};
+}
+
+static void run_place(enum post_place place, struct post_outcome *outcome)
+{
+    struct arena *arena = test_arena();
+    struct plan plan = {.rows_count = 0};
+    post_inject.plan(&post, &plan);
+    void *inject = post_inject.init(&post, arena);
+    assert_non_null(inject);
+    assert_int_equal(arena->used_bytes, plan_tier_bytes(&plan, TIER_SELFTEST) +
+                                            plan_tier_bytes(&plan, TIER_ENGINE));
+    memset(outcome, 0, sizeof *outcome);
+    post_inject.run(inject, &post, place, outcome);
+}
+
+static void test_every_flip_is_found(void **state)
+{
+    (void)state;
+    static const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_Q8_0};
+    for (uint32_t t = 0; t < 3; t++) {
+        uint64_t planted = 0;
+        start(types[t]);
+        for (uint32_t place = 0; place < POST_PLACES; place++) {
+            struct post_outcome outcome;
+            run_place((enum post_place)place, &outcome);
+            assert_int_equal(outcome.found, outcome.planted);
+            assert_int_equal(outcome.faults.count, 0);
+            planted += outcome.planted;
+        }
+        assert_int_equal(planted, FLIPS);
+    }
+}
+
+/* A fault that was there before hides where the flip is: it does not count as found. */
+static void test_weights_that_were_wrong_before_are_no_find(void **state)
+{
+    (void)state;
+    struct post_outcome outcome;
+    start(GGUF_F32);
+    memset(tiny.bytes, 0, sizeof tiny.bytes);
+    run_place(POST_PLACE_WEIGHTS, &outcome);
+    assert_int_equal(outcome.planted, FLIPS / POST_PLACES);
+    assert_int_equal(outcome.found, 0);
+    assert_int_equal(outcome.faults.count, outcome.planted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_flip_is_found),
+        cmocka_unit_test(test_weights_that_were_wrong_before_are_no_find),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
