@@ -230,7 +230,7 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	    $(LDLIBS_inih) $(LDLIBS_core)
 
 cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
-	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true
+	@mkdir -p build/obj/cov; find build/obj/cov -name "*.gcda" -delete
 	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }
 	tools/coverage build/obj/cov
 
