@@ -239,7 +239,7 @@ static void die(struct sim *sim)
     enum sim_worker worker = sim->engine.worker;
     sim_say(sim, "worker dies");
     sim->counts.steps_lost += worker == SIM_WORKER_RUNS || worker == SIM_WORKER_HANGS ||
-                              worker == SIM_WORKER_DONE;
+                              worker == SIM_WORKER_CONDEMNED || worker == SIM_WORKER_DONE;
     sim->engine.worker = SIM_WORKER_DIED;
 }
 
@@ -274,7 +274,8 @@ bool sim_engine_advance(struct sim *sim)
     }
     if (engine->worker == SIM_WORKER_STARTS && engine->due_us <= sim->now_us) {
         come_up(sim);
-    } else if (engine->worker == SIM_WORKER_HANGS && engine->due_us <= sim->now_us) {
+    } else if ((engine->worker == SIM_WORKER_HANGS || engine->worker == SIM_WORKER_CONDEMNED) &&
+               engine->due_us <= sim->now_us) {
         die(sim);
     } else if (engine->worker == SIM_WORKER_IDLE && sim_fault(sim, SIM_FAULT_DEATH)) {
         die(sim);
@@ -316,6 +317,7 @@ static enum world_engine poll(struct sim *sim)
     struct sim_engine *engine = &sim->engine;
     switch (engine->worker) {
     case SIM_WORKER_STARTS:
+    case SIM_WORKER_CONDEMNED:
         return WORLD_ENGINE_DOWN;
     case SIM_WORKER_IDLE:
         engine->heartbeat++;
@@ -344,6 +346,18 @@ enum world_engine sim_engine_poll(void *self)
     sim_mix(sim, (uint64_t)result);
     sim_lockstep_poll(sim, result);
     return result;
+}
+
+/* Its step was done, but is not: it is lost with the worker. */
+void sim_engine_condemn(void *self)
+{
+    struct sim *sim = self;
+    SIM_REQUIRE(sim, sim->engine.worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
+                "a worker is condemned for a step that it has not done");
+    sim_say(sim, "worker is condemned");
+    sim->counts.steps--;
+    sim->engine.worker = SIM_WORKER_CONDEMNED;
+    sim->engine.due_us = sim->now_us + sim_time(sim, KILLED_US_MAX);
 }
 
 uint64_t sim_engine_heartbeat(void *self)

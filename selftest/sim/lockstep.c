@@ -115,11 +115,14 @@ static enum naive_fault fault_of(const struct sim *sim, uint32_t index, uint32_t
 static void settle(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
-    uint32_t rounds = step_header(&sim->step)->rounds;
+    uint32_t rounds = *step_rounds(&sim->step);
     naive->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
     for (uint32_t i = 0; i < naive->rows_count; i++) {
         naive->produced[i] = step_out(&sim->step, i)->produced;
         naive->fault[i] = fault_of(sim, i, naive->decode[i]);
+    }
+    if (naive_refute(naive)) {
+        return;                     /* the worker goes, and naive_lost() ends the step */
     }
     naive_settle(naive, sim->loop.calls.calls, naive->now - naive->submitted);
     naive->rows_count = 0;
@@ -197,7 +200,7 @@ static void cancel(struct sim *sim, uint32_t index)
     }
 }
 
-/* sched_fail_all(): everybody has ended; of programs, what they have come to is taken over. */
+/* sched_give_up(): everybody has ended; of programs, what they have come to is taken over. */
 static void begin_again(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
@@ -238,7 +241,7 @@ static void take_in(struct sim *sim)
             start_program(sim, call->domain, call->program_id);
         }
     }
-    if (sim->orders.engine_failed) {
+    if (sim->orders.engine_failure != NULL) {
         begin_again(sim);
     }
 }

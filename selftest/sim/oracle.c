@@ -222,7 +222,7 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
 static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
     return (call->excuse != STATUS_OK && code == status_wire(call->excuse)) ||
-           (sim->has_given_up && code == status_wire(STATUS_DEVICE_FAILED)) ||
+           (sim->orders.engine_failure != NULL && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
 
@@ -315,6 +315,7 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
            (code == status_wire(STATUS_BUSY_CALLS_OF_PROG) &&
             sim->limits.calls_per_program < sim->limits.calls) ||
            (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain) ||
+           (code == status_wire(STATUS_DEVICE_FAILED) && sim->orders.engine_failure != NULL) ||
            /* Somebody hostile has a call by this name, or has had one. */
            (sim->swarm.hostiles > 0 && (code == status_wire(STATUS_BAD_CALL_OPEN) ||
                                         code == status_wire(STATUS_BUSY_CALL_OPEN) ||

@@ -236,12 +236,10 @@ void sim_boot(struct sim *sim)
 bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
-    if (!sim->orders.engine_failed && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
-        sim->given_up_until_us = sim->now_us + sim_time(sim, 50000);
-        sim->has_given_up = true;
+    if (sim->orders.engine_failure == NULL && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
+        sim->orders.engine_failure = "given up";
         sim_say(sim, "the keeper gives the engine up");
     }
-    sim->orders.engine_failed = sim->now_us < sim->given_up_until_us;
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
     sim->pass++;
     invariants_check(sim);
@@ -266,7 +264,6 @@ void sim_run_calm(struct sim *sim)
     uint64_t last_pass = sim->pass + CALM_PASSES_MAX, last_us = sim->now_us + CALM_US_MAX;
     sim_say(sim, "from here on there are no faults");
     sim->calm = true;
-    sim->given_up_until_us = 0;
     while (!sim_clients_are_done(sim)) {
         bool goes_on = sim_pass(sim);
         SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
@@ -301,7 +298,6 @@ static void run_drain(struct sim *sim)
     uint64_t last_us = sim->now_us + sim->options.limits_drain.number + 10 * SIM_SECOND_US;
     sim_say(sim, "the appliance is told to drain");
     sim->calm = true;
-    sim->given_up_until_us = 0;
     sim->orders.drain = true;
     while (sim_pass(sim)) {
         SIM_REQUIRE(sim, sim->now_us < last_us, INVARIANT_QUIESCENCE, "the drain does not end");

@@ -81,7 +81,7 @@ struct sim_counts {                 /* what the world has seen: stats must say t
  *     ^  |           |                | |--a fault--> HANGS --due--+
  *     |  +-----------+-- a fault -----+----------------------------+--> DIED --poll--> STARTS */
 enum sim_worker { SIM_WORKER_STARTS, SIM_WORKER_IDLE, SIM_WORKER_RUNS, SIM_WORKER_DONE,
-                  SIM_WORKER_HANGS, SIM_WORKER_DIED };
+                  SIM_WORKER_HANGS, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED };
 struct sim_engine {
     struct fake_engine fake;
     enum sim_worker worker;
@@ -188,8 +188,6 @@ struct sim {
     bool stirred;                   /* a client has done something to a socket */
     uint64_t calls_number;          /* of the last call; its seed, too */
     struct loop_orders orders;
-    uint64_t given_up_until_us;     /* the keeper says so until then ... */
-    bool has_given_up;              /* ... and has said so in this run */
     struct sim_program programs[SIM_PROGRAMS_MAX];
     /* the appliance */
     struct options options;
@@ -255,6 +253,7 @@ void sim_socket_close(void *self, int32_t handle);
 void sim_engine_init(struct sim *sim);
 void sim_engine_submit(void *self);
 enum world_engine sim_engine_poll(void *self);
+void sim_engine_condemn(void *self);
 uint64_t sim_engine_heartbeat(void *self);
 /* Lets what is due happen; true when the core is to be woken. */
 bool sim_engine_advance(struct sim *sim);

@@ -80,6 +80,7 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.half_life=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
     set(sim, "sched.prefetch=%s", yes_or_no(sim));
+    set(sim, "engine.canary=0");
 }
 
 static void draw_kv(struct sim *sim, uint32_t context_tokens)
