@@ -51,7 +51,7 @@ void sim_clients_init(struct sim *sim)
         }
     }
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
-        sim->calls[i].in_use = false;
+        memset(&sim->calls[i], 0, offsetof(struct sim_call, tokens));
     }
 }
 

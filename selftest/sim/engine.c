@@ -224,11 +224,47 @@ static void spoil_row(struct sim *sim, uint32_t index)
     sim_oracle_excuse(sim, row->sampling.seed, status);
 }
 
+static uint64_t *place_of(struct sim *sim, uint32_t index, uint32_t position)
+{
+    uint32_t block_tokens = sim->limits.kv_block_tokens;
+    return kv_of(sim, step_blocks(&sim->step, index)[position / block_tokens]) +
+           position % block_tokens;
+}
+
+/* The KV of the row's newest token, which no round has fed. */
+static void feed_last(struct sim *sim, uint32_t index, uint32_t token)
+{
+    const struct step_row *row = step_row(&sim->step, index);
+    uint32_t position =
+        row->first_position + row->tokens_count + step_out(&sim->step, index)->produced - 1;
+    *place_of(sim, index, position) =
+        fake_engine_next(*place_of(sim, index, position - 1), token);
+}
+
+/* An engine may go on behind a stop; what it says there is nobody's. */
+static void overrun(struct sim *sim, uint32_t index)
+{
+    const struct step_row *row = step_row(&sim->step, index);
+    struct step_out *out = step_out(&sim->step, index);
+    uint32_t *tokens = step_out_tokens(&sim->step, index);
+    bool has_stopped = out->produced > 0 && out->produced < row->decode_steps &&
+                       fake_engine_is_stop(&row->sampling, tokens[out->produced - 1]);
+    if (has_stopped && sim_fault(sim, SIM_FAULT_OVERRUN)) {
+        uint32_t more = sim_between(sim, 1, row->decode_steps - out->produced);
+        for (uint32_t i = 0; i < more; i++) {
+            feed_last(sim, index, tokens[out->produced - 1]);
+            tokens[out->produced++] = sim_choose(sim, sim->limits.vocab_tokens);
+        }
+        sim_say(sim, "row %u goes on for %u tokens behind its stop", index, more);
+    }
+}
+
 static void end_step(struct sim *sim)
 {
     SIM_REQUIRE(sim, sim->engine.record == hash_record(sim), INVARIANT_RECORD,
                 "the step record was written while its step was in flight");
     for (uint32_t i = 0; i < step_header(&sim->step)->rows_count; i++) {
+        overrun(sim, i);
         spoil_row(sim, i);
     }
     sim->engine.worker = SIM_WORKER_DONE;

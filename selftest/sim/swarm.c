@@ -152,7 +152,7 @@ static void draw_faults(struct sim *sim)
     for (uint32_t i = 0; i < SIM_FAULTS; i++) {
         bool is_on = sim_choose(sim, 3) == 2;
         uint32_t rate = 2u << sim_choose(sim, 8);
-        sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 5 : 0) : 0;
+        sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
         if (is_on) {
             sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],
                     fault_rows[i].text);
@@ -178,6 +178,7 @@ static void draw_world(struct sim *sim)
     for (uint32_t i = 0; i < 8; i++) {
         swarm->action_weights[i] = (i == 0) + sim_choose(sim, i == 0 ? 32 : 4);
     }
+    swarm->deadline_rate = 2 + sim_choose(sim, 8);
     swarm->appetite = small(sim, 1, 12);
     sim_say(sim, "%u clients, %u of them hostile, %u operators, %u programs", swarm->clients,
             swarm->hostiles, swarm->operators, swarm->programs);

@@ -27,6 +27,7 @@ struct swarm {
     bool ends_by_drain;
     bool excuses_all;               /* anybody may miss a deadline of net */
     uint32_t action_weights[8];     /* clients.c */
+    uint32_t deadline_rate;         /* one call in so many has one */
     uint32_t appetite;              /* open calls that a client is content with */
 };
 
