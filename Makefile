@@ -37,7 +37,7 @@ LDLIBS_inih := -l:libinih.a
 LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
-# One library of the same objects serves the appliance, the tests and the lab (later a simulator).
+# One library of the same objects serves the appliance, the tests, the lab and the simulator.
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c)
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
@@ -53,6 +53,10 @@ LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools
             tools/agx/chrome.c
 LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
 LAB_LIB  := $(O)/liblab.a
+# Nor has the simulator.
+SIM_SRC  := $(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c selftest/fake/naive_sched.c \
+            selftest/fake/gguf_file.c
+SIM_OBJ  := $(SIM_SRC:%.c=$(O)/%.o)
 LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
@@ -67,6 +71,7 @@ FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
 .SECONDARY:
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
+all: $(B)/agentix-sim
 
 $(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
 $(O)/kernels/ref/%.o: CFLAGS += -O2
@@ -125,6 +130,12 @@ $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
 	    -l:libjansson.a $(LDLIBS_core)
 
+$(B)/agentix-sim: $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) \
+	    $(LDLIBS_inih) $(LDLIBS_core)
+
 # The demo's tasks are in the program.
 $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
@@ -156,8 +167,8 @@ $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(
 	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
 	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
-.PHONY: test unit e2e check demo
-test: all check unit e2e fuzz-short  ## all that proves it: check, unit and end-to-end tests, fuzz
+.PHONY: test unit e2e check demo sim sim-short
+test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
 
 unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
@@ -171,6 +182,14 @@ e2e: all  ## end-to-end tests against the real binary; T=module or module.test r
 check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
 	@python3 tools/stack $(filter-out $(O)/selftest/%,$(CORE_OBJ) $(MAIN_SRC:%.c=$(O)/%.o))
+
+# Fixed seeds: the same runs each time.
+sim-short: $(B)/agentix-sim
+	$(B)/agentix-sim --seeds 1-200 --twice
+	$(B)/agentix-sim --nth-fault 2
+	$(B)/agentix-sim --exhaust 4
+sim: $(B)/agentix-sim  ## simulate new seeds, for ever or for MINUTES
+	$(B)/agentix-sim --minutes $(or $(MINUTES),0) --steps $(or $(STEPS),4000)
 
 demo: all  ## start the appliance with the embedded model and watch four agents
 	sh tools/demo
@@ -242,7 +261,7 @@ $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(LIB) $(FAK
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: soak cov
 cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
-	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true
+	@mkdir -p build/obj/cov; find build/obj/cov -name "*.gcda" -delete
 	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }
 	tools/coverage build/obj/cov
 

@@ -2,13 +2,23 @@
 #include "appliance/control.h"
 
 #include <linux/futex.h>
+#include <stddef.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
 
-STATIC_ASSERT(sizeof(struct control) <= 4096, "the control page is one page");
+STATIC_ASSERT(sizeof(struct control) == 2 * STEP_PAGE_BYTES, "one page is the worker's");
+
+bool control_confine(struct control *control, const struct step *step)
+{
+    ASSERT((uintptr_t)control % STEP_PAGE_BYTES == 0);
+    ASSERT((uintptr_t)step->base % STEP_PAGE_BYTES == 0);
+    return mprotect(control, offsetof(struct control, done), PROT_READ) == 0 &&
+           mprotect(step->base, step->layout.worker_offset, PROT_READ) == 0;
+}
 
 /* An eventfd write can only fail by overflow, which means that the bell is ringing already. */
 void control_ring(int bell)
@@ -27,7 +37,6 @@ void control_hush(int bell)
 
 void control_submit(struct control *control, uint32_t sequence, uint32_t epoch)
 {
-    ASSERT(sequence != atomic_load(&control->submitted));
     atomic_store(&control->submitted_epoch, epoch);
     atomic_store(&control->submitted, sequence);
     syscall(SYS_futex, &control->submitted, FUTEX_WAKE, 1, NULL, NULL, 0);

@@ -18,11 +18,25 @@
 #include "appliance/seal.h"
 #include "appliance/world_linux.h"
 
+/* Why the keeper has given up on the engine, or NULL: it has not. */
+static const char *engine_failure(const struct control *control)
+{
+    static const char *const causes[] = {[CONTROL_DIED] = "engine died",
+                                         [CONTROL_HUNG] = "engine hung",
+                                         [CONTROL_WRONG] = "engine wrong"};
+    if (atomic_load(&control->phase) != CONTROL_ENGINE_FAILED) {
+        return NULL;
+    }
+    uint32_t failure = atomic_load(&control->failure);
+    ASSERT(failure <= CONTROL_WRONG);
+    return causes[failure];
+}
+
 static void read_orders(const struct control *control, struct loop_orders *orders)
 {
     uint32_t stop = atomic_load(&control->stop);
     *orders = (struct loop_orders){
-        .engine_failed = atomic_load(&control->phase) == CONTROL_ENGINE_FAILED,
+        .engine_failure = engine_failure(control),
         .drain = stop == CONTROL_DRAIN,
         .stop_now = stop == CONTROL_STOP_NOW,
         .load_permille = control->load_permille,

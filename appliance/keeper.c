@@ -7,10 +7,13 @@
  * Signals are waited for, never handled. While weights are read they stay pending; one that means
  * the end breaks the reading off, and watch() takes it, without a worker.
  *
+ * A worker fails by dying, by hanging (its heart stands still) or by being wrong (the core says
+ * so). It is killed then, and replaced; too often, and the engine is given up (guard.h).
+ *
  * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step
  * is ever run by the wrong worker; the core's death ends everything with the core's exit status.
- * Bounds: a worker that dies START_FAILURES_MAX times in a row before it is ready is given up, and
- * health says `failed`; one that dies later is restarted at once, every time.
+ * Bounds: it wakes up every GUARD_TICK_US. A worker that was ready is replaced at once, one that
+ * never was after WAIT_TICKS.
  */
 #include "appliance/keeper.h"
 
@@ -20,24 +23,26 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
 #include "appliance/core.h"
+#include "appliance/guard.h"
 #include "appliance/listen.h"
 #include "appliance/log.h"
 #include "appliance/notify.h"
 #include "appliance/seal.h"
 #include "appliance/worker.h"
 
-#define START_FAILURES_MAX 5
-#define WAIT_S             1        /* before a fork is tried again; for a core told to end now */
-#define TICK_NS            100000000    /* between two looks for the service manager */
+#define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */
 
 struct keeper {
     struct boot *boot;
-    pid_t core, worker;
-    uint32_t start_failures;
+    pid_t core, worker;             /* -1: there is none */
+    struct guard guard;
+    enum control_failure failure;   /* why the worker dies, if it does */
+    uint32_t waited_ticks;          /* for either of these */
     struct notify notify;
     sigset_t signals;
 };
@@ -90,6 +95,8 @@ static void fork_worker(struct keeper *keeper)
     uint32_t epoch = atomic_load(&control->worker_epoch) + 1;
     pid_t parent = getpid();
     atomic_store(&control->worker_epoch, epoch);
+    guard_begin(&keeper->guard);
+    keeper->failure = CONTROL_DIED;
     keeper->worker = fork();
     if (keeper->worker == 0) {
         follow_parent(parent, &keeper->signals);
@@ -103,30 +110,41 @@ static void fork_worker(struct keeper *keeper)
     control_ring(keeper->boot->shared.engine_bell);
 }
 
-static void give_up_worker(struct keeper *keeper)
+static void give_up_worker(const struct keeper *keeper)
 {
     struct control *control = keeper->boot->shared.control;
+    atomic_store(&control->failure, keeper->failure);
     atomic_store(&control->phase, CONTROL_ENGINE_FAILED);
     atomic_fetch_add(&control->worker_epoch, 1);
     control_ring(keeper->boot->shared.engine_bell);
-    keeper->worker = -1;
-    log_event(LOG_ERROR, "engine worker died %d times before it was ready: given up",
-              START_FAILURES_MAX);
+    log_event(LOG_ERROR, "engine worker failed too often: given up");
+}
+
+static bool is_worker_ready(const struct control *control)
+{
+    return atomic_load(&control->worker_ready) == atomic_load(&control->worker_epoch);
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static void replace_worker(struct keeper *keeper, int wait_status)
 {
-    const struct control *control = keeper->boot->shared.control;
-    bool was_ready = atomic_load(&control->worker_ready) == atomic_load(&control->worker_epoch);
-    keeper->start_failures = was_ready ? 0 : keeper->start_failures + 1;
-    log_event(LOG_WARN, "engine worker died pid=%d signal=%d status=%d", (int)keeper->worker,
-              WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
+    static const char *const causes[] = {[CONTROL_DIED] = "died", [CONTROL_HUNG] = "was hung",
+                                         [CONTROL_WRONG] = "was wrong"};
+    log_event(LOG_WARN, "engine worker %s pid=%d signal=%d status=%d", causes[keeper->failure],
+              (int)keeper->worker, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
               WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0);
-    if (keeper->start_failures >= START_FAILURES_MAX) {
+    keeper->worker = -1;
+    if (guard_fail(&keeper->guard, now_us())) {
         give_up_worker(keeper);
-        return;
+    } else if (is_worker_ready(keeper->boot->shared.control)) {
+        fork_worker(keeper);
     }
-    fork_worker(keeper);
 }
 
 static void end_child(pid_t pid)
@@ -175,9 +193,34 @@ static void pass_stop(const struct keeper *keeper)
     control_ring(keeper->boot->shared.control_bell);
 }
 
-/* What a fork has refused, and what a core that does not run never takes note of. */
-static void act_on_time(struct keeper *keeper, bool stop_now)
+/* It is killed, and replaced when it is reaped. */
+static void watch_worker(struct keeper *keeper)
 {
+    const struct control *control = keeper->boot->shared.control;
+    if (guard_tick(&keeper->guard, control->heartbeat, is_worker_ready(control))) {
+        keeper->failure = CONTROL_HUNG;
+        kill(keeper->worker, SIGKILL);
+    } else if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
+        keeper->failure = CONTROL_WRONG;
+        kill(keeper->worker, SIGKILL);
+    }
+}
+
+/* What no signal tells: a worker that is missing, hung or wrong, and a core that never takes note
+ * of its orders. */
+static void act_on_tick(struct keeper *keeper)
+{
+    const struct control *control = keeper->boot->shared.control;
+    bool stop_now = atomic_load(&control->stop) == CONTROL_STOP_NOW;
+    bool misses_worker = keeper->worker < 0 && atomic_load(&control->phase) == CONTROL_SERVING;
+    if (keeper->worker > 0) {
+        watch_worker(keeper);
+    }
+    keeper->waited_ticks = stop_now || misses_worker ? keeper->waited_ticks + 1 : 0;
+    if (keeper->waited_ticks < WAIT_TICKS) {
+        return;
+    }
+    keeper->waited_ticks = 0;
     if (stop_now) {
         log_event(LOG_ERROR, "core does not end: killed");
         kill(keeper->core, SIGKILL);
@@ -188,22 +231,16 @@ static void act_on_time(struct keeper *keeper, bool stop_now)
 
 static enum boot_exit watch(struct keeper *keeper)
 {
-    static const struct timespec wait = {.tv_sec = WAIT_S}, tick = {.tv_nsec = TICK_NS};
-    const struct timespec *tick_or_none = notify_is_wanted(&keeper->notify) ? &tick : NULL;
-    const struct control *control = keeper->boot->shared.control;
+    static const struct timespec tick = {.tv_nsec = (long)GUARD_TICK_US * 1000};
     enum boot_exit exit_status = BOOT_EXIT_OK;
     while (!reap(keeper, &exit_status)) {
-        bool stop_now = atomic_load(&control->stop) == CONTROL_STOP_NOW;
-        bool misses_worker =
-            keeper->worker < 0 && atomic_load(&control->phase) == CONTROL_SERVING;
-        int number = sigtimedwait(&keeper->signals, NULL,
-                                  stop_now || misses_worker ? &wait : tick_or_none);
+        int number = sigtimedwait(&keeper->signals, NULL, &tick);
         if (number == SIGTERM || number == SIGINT) {
             pass_stop(keeper);
-        } else if (number < 0 && errno == EAGAIN && (stop_now || misses_worker)) {
-            act_on_time(keeper, stop_now);
+        } else if (number < 0 && errno == EAGAIN) {
+            act_on_tick(keeper);
         }
-        notify_tick(&keeper->notify, control);
+        notify_tick(&keeper->notify, keeper->boot->shared.control);
     }
     end_child(keeper->worker);
     return exit_status;
@@ -255,6 +292,9 @@ static enum boot_exit load_and_serve(struct keeper *keeper)
 enum boot_exit keeper_run(struct boot *boot)
 {
     struct keeper keeper = {.boot = boot, .core = -1, .worker = -1};
+    const struct options *options = &boot->options;
+    guard_init(&keeper.guard, options->engine_hang.number,
+               (uint32_t)options->engine_failures.number, options->engine_failure_window.number);
     enum boot_exit exit_status = listen_open(boot);
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;

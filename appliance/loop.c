@@ -69,6 +69,7 @@ static void kvmem_settings_fill(struct kvmem_settings *settings, const struct li
 {
     *settings = (struct kvmem_settings){
         .device_blocks = limits->kv_blocks,
+        .aside_blocks = limits->canary_blocks,
         .host_blocks = limits->kv_host_blocks,
         .block_tokens = limits->kv_block_tokens,
         .calls = limits->calls,
@@ -138,6 +139,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
                &loop->stats, arena);
     net_init(&loop->net, &net, settings->keys, world, settings->vocab, &loop->calls,
              &loop->exchange, &loop->stats, arena);
+    canary_init(&loop->canary, &settings->step, limits, settings->options->engine_canary.number);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
     loop->engine = WORLD_ENGINE_DOWN;
     loop->world_us = world->now_us(world->self);
@@ -208,30 +210,80 @@ static void sample_progress(struct loop *loop)
     }
 }
 
+/* The step stays in flight until the worker is gone. */
+static void condemn_engine(struct loop *loop)
+{
+    loop->stats.engine_wrong++;
+    journal_note(&loop->journal, loop->now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
+    loop->world->engine_condemn(loop->world->self);
+    loop->engine = WORLD_ENGINE_DOWN;
+}
+
+static void settle_canary(struct loop *loop)
+{
+    if (canary_settle(&loop->canary, loop->now_us)) {
+        loop->stats.canaries++;
+    } else if (!canary_has_failed(&loop->canary)) {
+        condemn_engine(loop);
+    }
+}
+
+static void settle_step(struct loop *loop)
+{
+    enum sched_verdict verdict = sched_settle(&loop->sched, loop->now_us);
+    if (verdict == SCHED_DOUBTED) {
+        canary_hurry(&loop->canary);
+    } else if (verdict == SCHED_REFUTED) {
+        condemn_engine(loop);
+    }
+}
+
 /* Stage 2, first half: what the engine has to say. */
 static void settle_engine(struct loop *loop)
 {
     loop->engine = loop->world->engine_poll(loop->world->self);
     if (loop->engine == WORLD_ENGINE_DONE) {
-        sched_settle(&loop->sched, loop->now_us);
-        loop->step_done_us = loop->now_us;
         loop->engine = WORLD_ENGINE_IDLE;
+        loop->step_done_us = loop->now_us;
+        if (canary_is_in_flight(&loop->canary)) {
+            settle_canary(loop);
+        } else {
+            settle_step(loop);
+        }
     } else if (loop->engine == WORLD_ENGINE_LOST) {
         sched_engine_lost(&loop->sched, loop->now_us);
+        canary_lost(&loop->canary);
         loop->stats.engine_restarts++;
         loop->engine = WORLD_ENGINE_DOWN;
     }
 }
 
-static void launch_step(struct loop *loop)
+static void submit(struct loop *loop)
 {
-    if (loop->engine != WORLD_ENGINE_IDLE || !sched_plan(&loop->sched, loop->now_us)) {
-        return;
-    }
-    kvmem_bind(&loop->kv, &loop->settings.step);
     loop->world->engine_submit(loop->world->self);
     loop->engine = WORLD_ENGINE_BUSY;
-    sched_launched(&loop->sched, loop->now_us);
+}
+
+static void launch_step(struct loop *loop)
+{
+    if (loop->engine != WORLD_ENGINE_IDLE) {
+        return;
+    }
+    if (canary_is_due(&loop->canary, loop->now_us, sched_is_idle(&loop->sched))) {
+        canary_launch(&loop->canary);
+        submit(loop);
+    } else if (sched_plan(&loop->sched, loop->now_us)) {
+        kvmem_bind(&loop->kv, &loop->settings.step, loop->sched.planned,
+                   loop->sched.planned_count);
+        submit(loop);
+        sched_launched(&loop->sched, loop->now_us);
+    }
+}
+
+/* Why there will be no engine any more; NULL: there will. */
+static const char *engine_failure(const struct loop *loop, const struct loop_orders *orders)
+{
+    return canary_has_failed(&loop->canary) ? "canary" : orders->engine_failure;
 }
 
 /* A plan was made in this very pass: if calls wait and the engine still has nothing to do, then
@@ -256,20 +308,22 @@ static const char *degraded_reason(const struct loop *loop)
 void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health)
 {
     const char *reason = degraded_reason(loop);
+    const char *failure = engine_failure(loop, orders);
     *health = (struct health){
         .state = HEALTH_READY,
-        .moves = reason == NULL && !orders->engine_failed,
+        .moves = reason == NULL && failure == NULL,
         .progress_permille = orders->load_permille,
         .last_step_age_us = loop->now_us - loop->step_done_us,
         .last_completion_age_us = loop->now_us - loop->call_done_us,
         .heartbeat_age_us = loop->now_us - loop->heartbeat_seen_us,
+        .canary_age_us = canary_age_us(&loop->canary, loop->now_us),
         .uptime_us = loop->now_us - loop->started_us,
         .worker_pid = orders->worker_pid,
         .worker_restarts = (uint32_t)loop->stats.engine_restarts,
     };
-    if (orders->engine_failed) {
+    if (failure != NULL) {
         health->state = HEALTH_FAILED;
-        health->reason = "engine does not start";
+        health->reason = failure;
     } else if (!loop->serving) {
         health->state = HEALTH_STARTING;
         health->reason = orders->load_permille < 1000 ? "loading model" : "starting engine";
@@ -306,7 +360,8 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
 static void start_serving(struct loop *loop, const struct loop_orders *orders,
                           const int32_t *listeners)
 {
-    if (loop->serving || (loop->engine == WORLD_ENGINE_DOWN && !orders->engine_failed)) {
+    bool has_failed = engine_failure(loop, orders) != NULL;
+    if (loop->serving || (loop->engine == WORLD_ENGINE_DOWN && !has_failed)) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
@@ -352,10 +407,10 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     }
     net_poll(&loop->net, loop->now_us);
     settle_engine(loop);
-    sched_intake(&loop->sched, loop->now_us);
-    if (orders->engine_failed) {
-        sched_fail_all(&loop->sched, STATUS_DEVICE_FAILED, loop->now_us);
+    if (engine_failure(loop, orders) != NULL) {
+        sched_give_up(&loop->sched, loop->now_us);
     }
+    sched_intake(&loop->sched, loop->now_us);
     launch_step(loop);
     net_emit(&loop->net, loop->now_us);
     sample_progress(loop);

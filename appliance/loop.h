@@ -9,6 +9,7 @@
  * The loop composes and decides nothing. It runs unchanged over any struct world.
  */
 #include "appliance/base/world.h"
+#include "appliance/canary.h"
 #include "appliance/textport.h"
 #include "kvmem/kvmem.h"
 #include "net/net.h"
@@ -35,6 +36,7 @@ struct loop {
     struct kvmem kv;
     struct sched sched;
     struct net net;
+    struct canary canary;
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;
@@ -44,7 +46,6 @@ struct loop {
     uint64_t step_done_us, call_done_us;
     uint64_t calls_done;
     enum world_engine engine;
-    uint32_t engine_losses;
     bool serving;                   /* listeners are open */
     bool draining;
     uint64_t drain_until_us;
@@ -52,7 +53,7 @@ struct loop {
 
 /* What the keeper tells the loop, besides the engine. */
 struct loop_orders {
-    bool engine_failed;             /* the keeper has given up on the worker */
+    const char *engine_failure;     /* why the keeper has given it up; NULL: it has not */
     bool drain, stop_now;
     uint32_t load_permille;
     uint32_t worker_pid;

@@ -71,11 +71,6 @@ void notify_close(struct notify *notify)
     }
 }
 
-bool notify_is_wanted(const struct notify *notify)
-{
-    return notify->handle >= 0;
-}
-
 /* False: it has not gone out. */
 static bool tell(const struct notify *notify, const char *text)
 {

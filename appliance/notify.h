@@ -33,7 +33,6 @@ struct notify {
 void notify_open(struct notify *notify);
 /* In a child: it is the keeper's alone. */
 void notify_close(struct notify *notify);
-bool notify_is_wanted(const struct notify *notify);
 void notify_loading(struct notify *notify, uint32_t permille);
 /* What has changed on the control page since the last call. */
 void notify_tick(struct notify *notify, const struct control *control);

@@ -80,6 +80,7 @@ static void show_health(struct text *page, const struct textport_view *view, uin
     add_age_ms(page, " last_step_ms=", health->last_step_age_us);
     add_age_ms(page, " last_completion_ms=", health->last_completion_age_us);
     add_age_ms(page, " heartbeat_ms=", health->heartbeat_age_us);
+    add_age_ms(page, " canary_ms=", health->canary_age_us);
     text_add(page, " uptime_s=");
     text_add_u64(page, health->uptime_us / 1000000);
     text_add(page, " worker_pid=");

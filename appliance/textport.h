@@ -42,6 +42,7 @@ struct health {
     bool moves;                     /* the engine does, or has nothing to do */
     uint32_t progress_permille;     /* of loading; shown while STARTING and below 1000 */
     uint64_t last_step_age_us, last_completion_age_us, heartbeat_age_us;    /* UINT64_MAX: never */
+    uint64_t canary_age_us;
     uint64_t uptime_us;
     uint32_t worker_pid, worker_restarts;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the worker role: takes the engine's arena, starts the engine, runs steps as they come.
- * Invariants: it runs only steps that were submitted to its own epoch; weights are inherited,
- * read-only. Between steps the heartbeat grows every IDLE_MS, so that a stopped worker is told from
- * an idle one.
+ * Invariants: it runs only steps that were submitted to its own epoch; weights, and what keeper and
+ * core write, are read-only here: a wild write costs this worker and nobody else. Between steps the
+ * heartbeat grows every IDLE_MS, so that a stopped worker is told from an idle one.
  */
 #include "appliance/worker.h"
 
@@ -45,6 +45,10 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
     /* A step that was submitted to this epoch before we looked cannot exist: the core submits only
      * after worker_ready says this epoch. */
     struct kernels *kernels = start_engine(boot);
+    if (!control_confine(control, &boot->step)) {
+        log_event(LOG_ERROR, "shared memory cannot be made read-only");
+        _exit(BOOT_EXIT_SYSTEM);
+    }
     enum boot_exit sealed = seal_process(SEAL_WORKER, boot, -1);
     if (sealed != BOOT_EXIT_OK) {
         _exit(sealed);

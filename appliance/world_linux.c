@@ -231,7 +231,7 @@ static enum world_engine engine_poll(void *self)
             return WORLD_ENGINE_LOST;
         }
     }
-    if (epoch == 0 || atomic_load(&control->worker_ready) != epoch) {
+    if (epoch == linux_world->condemned || atomic_load(&control->worker_ready) != epoch) {
         return WORLD_ENGINE_DOWN;
     }
     if (!linux_world->in_flight) {
@@ -242,6 +242,13 @@ static enum world_engine engine_poll(void *self)
     }
     linux_world->in_flight = false;
     return WORLD_ENGINE_DONE;
+}
+
+static void engine_condemn(void *self)
+{
+    struct world_linux *linux_world = self;
+    linux_world->condemned = linux_world->epoch;
+    atomic_store(&linux_world->shared.control->condemned, linux_world->condemned);
 }
 
 static uint64_t engine_heartbeat(void *self)
@@ -265,6 +272,7 @@ enum status world_linux_init(struct world_linux *linux_world, const struct share
         .entropy = entropy,
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,
+        .engine_condemn = engine_condemn,
         .engine_heartbeat = engine_heartbeat,
     };
     linux_world->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -14,6 +14,7 @@ struct world_linux {
     struct shared shared;
     uint32_t sequence;              /* of the newest submitted step */
     uint32_t epoch;                 /* of the worker that the core believes in */
+    uint32_t condemned;             /* of the last one that had to go; 0: of none */
     bool in_flight;
 };
 

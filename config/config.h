@@ -103,6 +103,8 @@ struct limits {
     uint32_t step_tokens;           /* prefill_tokens + one per row */
     uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
     uint32_t kv_host_blocks;
+    uint32_t canary_prompt_tokens, canary_decode_steps;
+    uint32_t canary_blocks;         /* device blocks beyond kv_blocks; 0: no canary */
     uint64_t retain_device_us, retain_host_us, retain_drop_us;  /* each at least the one before */
     uint32_t frame_bytes;           /* largest payload of a frame */
     uint32_t send_bytes;            /* send buffer of a connection */

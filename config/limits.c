@@ -25,6 +25,7 @@
 #define TEXT_LINE_BYTES        160      /* longest line of `programs` and `calls` */
 #define TEXT_FIXED_BYTES       16384    /* headings, `stats`, `config`, `help` */
 #define ENGINE_THREADS_MAX     64
+#define CANARY_PROMPT_TOKENS   16
 #define KV_BLOCKS_MAX          (1u << 29)   /* of a tier: more would not be counted in 32 bits */
 
 static uint32_t smaller(uint64_t a, uint64_t b)
@@ -124,6 +125,22 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
                             limits->blocks_per_call);
 }
 
+/* One step: a prompt that is read in one go, and as many tokens as a step samples. */
+static void derive_canary(struct limits *limits, const struct options *options)
+{
+    if (options->engine_canary.number == 0) {
+        return;
+    }
+    uint32_t prompt = smaller(CANARY_PROMPT_TOKENS, limits->prefill_tokens);
+    limits->canary_prompt_tokens = smaller(prompt, limits->context_tokens - 1);
+    limits->canary_decode_steps =
+        smaller(limits->steps_per_plan, limits->context_tokens - limits->canary_prompt_tokens);
+    limits->canary_blocks = blocks_from_tokens_ceil(
+        limits->canary_prompt_tokens            /* fed at once */
+        + limits->canary_decode_steps - 1,      /* fed back; the last one is not */
+        limits->kv_block_tokens);
+}
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -190,6 +207,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
     TRY(derive_blocks(limits, options, error));
+    derive_canary(limits, options);
     derive_retention(limits, options);
     derive_access(limits, options);
     derive_buffers(limits, options);

@@ -17,6 +17,8 @@
 
 #include <math.h>
 
+#include "appliance/base/fnv.h"
+
 /* Everything that the engine takes: walked once to plan and once to take. */
 struct need {
     const char *owner;
@@ -315,6 +317,10 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
         *out = (struct step_out){.result = STEP_ROW_NOT_FINITE};
         return;
     }
+    if (row->wants_digest) {
+        uint64_t before = out->produced == 0 ? FNV_START : out->digest;
+        out->digest = fnv_add(before, logits, k->shape.vocab_tokens * sizeof *logits);
+    }
     struct kernels_recent recent = {
         .history = row->history,
         .history_count = row->history_count,
@@ -373,5 +379,5 @@ void kernels_run(struct kernels *kernels, const struct step *step)
     kernels->step = step;
     round_first(kernels);
     kernels_threads_run(&kernels->threads, is_small(kernels));
-    step_header(step)->rounds = kernels->round;
+    *step_rounds(step) = kernels->round;
 }

@@ -163,8 +163,9 @@ static void check_loan(const struct kvmem *kv)
 
 void kvmem_check(const struct kvmem *kv)
 {
-    ASSERT(kv->device.first == 0 && kv->host.first == kv->device.count);
-    ASSERT(kv->device.count + kv->host.count == kv->blocks_count);
+    ASSERT(kv->device.first == 0);
+    ASSERT(kv->host.first == kv->device.count + kv->settings.aside_blocks);
+    ASSERT(kv->host.first + kv->host.count == kv->blocks_count);
     check_tier(kv, &kv->device);
     check_tier(kv, &kv->host);
     check_hash(kv);

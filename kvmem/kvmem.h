@@ -6,7 +6,8 @@
  * memory; here it is a number. The bytes are the engine's.
  *
  *   0 .. device_blocks - 1                  the device tier: the engine computes in these
- *   device_blocks .. blocks_count - 1       the host tier: keeps KV, is never computed in
+ *   the next aside_blocks                   set aside: not ours
+ *   the next host_blocks                    the host tier: keeps KV, is never computed in
  *
  *             reserve               settle: a full block gets its content's name
  *     FREE ------------> PRIVATE ------------------------------> SHARED (references >= 1)
@@ -47,6 +48,8 @@
 
 struct kvmem_settings {
     uint32_t device_blocks;
+    uint32_t aside_blocks;          /* of the device behind these, for somebody else: never handed
+                                       out, no tier has them */
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
@@ -188,7 +191,8 @@ void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
 uint64_t kvmem_next_us(const struct kvmem *kv);
 /* Stage 3 of the pipeline: writes the moves, and the block ids of each row and how many the row
  * needs, into the step record. From here to kvmem_moved() nothing may reserve or expire. */
-void kvmem_bind(struct kvmem *kv, const struct step *step);
+void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
+                uint32_t rows_count);
 /* The step that was bound is done, and so are its moves. Free when none was bound. */
 void kvmem_moved(struct kvmem *kv);
 /* The engine is lost and with it all bytes of both tiers: forgets every content, ends every move.

@@ -114,23 +114,26 @@ static void write_moves(const struct kvmem *kv, const struct step *step, enum st
     }
 }
 
-void kvmem_bind(struct kvmem *kv, const struct step *step)
+/* The last sampled token is not fed, so N decode steps write N - 1 positions. */
+static uint32_t positions_of(const struct step_planned *row)
 {
-    uint32_t rows_count = step_header(step)->rows_count;
+    uint32_t decoded = row->decode_steps > 0 ? row->decode_steps - 1 : 0;
+    return row->first_position + row->tokens_count + decoded;
+}
+
+void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
+                uint32_t rows_count)
+{
     ASSERT(!kv->bound && kv->loan.positions == 0);
     ASSERT(rows_count <= step->layout.rows_max);
     ASSERT(kv->settings.blocks_per_call <= step->layout.blocks_per_call);
     for (uint32_t i = 0; i < rows_count; i++) {
-        struct step_row *row = step_row(step, i);
-        ASSERT(row->call < kv->settings.calls);
-        /* The last sampled token is not fed, so N decode steps write N - 1 positions. */
-        uint32_t decoded = row->decode_steps > 0 ? row->decode_steps - 1 : 0;
-        uint32_t positions = row->first_position + row->tokens_count + decoded;
-        row->blocks_count = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
-        ASSERT(row->blocks_count <= kv->calls[row->call].count);
-        ASSERT(kv->calls[row->call].pins == 0);
-        memcpy(step_blocks(step, i), kvmem_table_of(kv, row->call),
-               row->blocks_count * sizeof(uint32_t));
+        uint32_t call = rows[i].call;
+        uint32_t blocks = kvmem_blocks_ceil(positions_of(&rows[i]), kv->settings.block_tokens);
+        ASSERT(blocks <= kvmem_call_blocks(kv, call));
+        ASSERT(kv->calls[call].pins == 0);
+        step_row(step, i)->blocks_count = blocks;
+        memcpy(step_blocks(step, i), kvmem_table_of(kv, call), blocks * sizeof(uint32_t));
     }
     step_header(step)->moves_count = 0;
     write_moves(kv, step, STEP_PASS_OUT, 0, kv->moves_count);

@@ -23,7 +23,8 @@ static uint32_t total_blocks(const struct kvmem_settings *settings)
 {
     ASSERT(settings->device_blocks > 0);
     ASSERT(settings->host_blocks < UINT32_MAX / 16 && settings->device_blocks < UINT32_MAX / 16);
-    return settings->device_blocks + settings->host_blocks;
+    ASSERT(settings->aside_blocks < UINT32_MAX / 16);
+    return settings->device_blocks + settings->aside_blocks + settings->host_blocks;
 }
 
 /* A power of two, four heads for each block or more: a claim asks for the fills of a partial block
@@ -79,9 +80,10 @@ static void reset(struct kvmem *kv)
             .state = KVMEM_PRIVATE, .chain_next = KVMEM_BLOCK_NONE, .after = KVMEM_BLOCK_NONE,
             .next = KVMEM_BLOCK_NONE, .prev = KVMEM_BLOCK_NONE, .move = KVMEM_BLOCK_NONE};
     }
-    kv->host.first = kv->settings.device_blocks;    /* kvmem_is_host() */
+    uint32_t host_first = kv->settings.device_blocks + kv->settings.aside_blocks;
+    kv->host.first = host_first;                    /* kvmem_is_host() */
     reset_tier(kv, &kv->device, 0, kv->settings.device_blocks);
-    reset_tier(kv, &kv->host, kv->settings.device_blocks, kv->settings.host_blocks);
+    reset_tier(kv, &kv->host, host_first, kv->settings.host_blocks);
 }
 
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena)

@@ -200,7 +200,8 @@ void net_connection_error(struct net *net, struct net_connection *connection,
     uint32_t count = net_refusal_encode(fault, closes, net_connection_tail(net, connection),
                                         net_connection_room(net, connection));
     net_connection_push(net, connection, count, now_us);
-    net->stats->frames_bad++;
+    /* Silence is no frame. */
+    net->stats->frames_bad += fault->status != STATUS_GONE_DEADLINE ? 1 : 0;
 }
 
 void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
@@ -304,9 +305,11 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
+    /* One that is closing was counted when it was told so. */
+    uint32_t counts = connection->state != NET_CLOSING ? 1 : 0;
+    net->stats->connections_expired += counts;
     if (silent) {
-        /* One that is closing was counted when it was told so. */
-        net->stats->connections_dropped += connection->state != NET_CLOSING ? 1 : 0;
+        net->stats->connections_dropped += counts;
         net_connection_close(net, index);
         return;
     }

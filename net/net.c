@@ -146,7 +146,7 @@ static void turn_away(struct net *net, int32_t handle, const struct wire_fault *
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
     uint32_t count = net_refusal_encode(fault, true, bytes, sizeof bytes);
     int64_t sent = net->world->send(net->world->self, handle, bytes, count);
-    (void)sent;     /* it is gone either way */
+    net->stats->bytes_sent += sent > 0 ? (uint64_t)sent : 0;    /* it is gone either way */
     net->world->close(net->world->self, handle);
     net->stats->connections_refused++;
 }
@@ -278,7 +278,8 @@ void net_emit(struct net *net, uint64_t now_us)
 
 uint64_t net_next_us(const struct net *net, uint64_t now_us)
 {
-    if (net->again) {
+    /* A send that found nobody, or a stop string, has asked for a call's end after intake. */
+    if (net->again || !ring_is_empty(&net->exchange->inbox_ring)) {
         return 0;
     }
     uint64_t next_us = UINT64_MAX;

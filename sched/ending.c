@@ -110,3 +110,25 @@ void sched_call_end_cancelled(struct sched *sched, uint32_t call_index, uint64_t
     call->generated_tokens = call->stop_text_tokens;
     sched_call_end(sched, call_index, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
 }
+
+void sched_call_end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    const struct call *call = sched_call(sched, call_index);
+    if (call->cancel) {
+        sched_call_end_cancelled(sched, call_index, now_us);
+    } else if (call->expired) {
+        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    }
+}
+
+void sched_call_fail(struct sched *sched, uint32_t call_index, enum status status, uint64_t now_us)
+{
+    struct call *call = sched_call(sched, call_index);
+    if (call->standby) {
+        call->state = CALL_QUEUED;      /* nobody will tell whether it entered */
+    }
+    sched_call_end_if_asked(sched, call_index, now_us);
+    if (call->state != CALL_FINISHED) {
+        sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
+    }
+}

@@ -14,3 +14,8 @@ void sched_call_end(struct sched *sched, uint32_t call, enum call_finish finish,
                     enum status status, uint64_t now_us);
 /* The same for a call that net wants ended: by a stop string or by a cancel. */
 void sched_call_end_cancelled(struct sched *sched, uint32_t call, uint64_t now_us);
+/* The step of a call is over: ends the call if net has asked for that meanwhile, or its deadline
+ * has passed. */
+void sched_call_end_if_asked(struct sched *sched, uint32_t call, uint64_t now_us);
+/* It cannot go on: ends as it was asked to, or else as failed with this status. */
+void sched_call_fail(struct sched *sched, uint32_t call, enum status status, uint64_t now_us);

@@ -31,6 +31,9 @@ static enum status admit(const struct sched *sched, const struct call *call)
     if (sched->draining) {
         return STATUS_BUSY_DRAINING;
     }
+    if (sched->engine_failed) {
+        return STATUS_DEVICE_FAILED;
+    }
     if (call->prompt_tokens == 0 || call->max_tokens == 0 ||
         tokens > sched->settings.context_tokens || tokens > pool || tokens > table) {
         return STATUS_BAD_PROMPT_LENGTH;

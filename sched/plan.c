@@ -217,7 +217,7 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
 
 static void launch_row(struct sched *sched, uint32_t index, uint64_t now_us)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     struct call *call = sched_call(sched, planned->call);
     ASSERT(call->generation == planned->call_generation);
     call->standby = index >= sched->planned_active;

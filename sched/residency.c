@@ -7,10 +7,10 @@
  *       ^                   |                  |
  *       +----- give_back ---+------ drop ------+
  *
- *   salt   sharing off: one for each call, so it finds its own blocks after a preemption and nobody
- *          else does; program: one for each entry that the process table ever had; domain: one for
- *          each trust domain. Numbers of ours, not hashes and not from the wire: no two are equal
- *          by chance or by the choice of an id
+ *   salt   sharing off, or a call with a fault: one for each call, so it finds its own blocks after
+ *          a preemption and nobody else does; program: one for each entry that the process table
+ *          ever had; domain: one for each trust domain. Numbers of ours, not hashes and not from
+ *          the wire: no two are equal by chance or by the choice of an id
  *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED.
  *          Without retention all that is cached is some preempted call's, whoever looks at it
  *
@@ -26,12 +26,21 @@
 
 #include "sched/queue.h"
 
+#define SALT_OF_CALL (UINT64_C(1) << 63)    /* no program lives to have such a number, and no
+                                               domain has */
+
+/* A call with a fault is computed from its own tokens alone: what it found before may be wrong. */
+static enum sched_sharing sharing_of(const struct sched *sched, const struct call *call)
+{
+    return call->faults > 0 ? SCHED_SHARING_OFF : sched->settings.sharing;
+}
+
 static uint64_t salt_of(const struct sched *sched, uint32_t call_index)
 {
     const struct call *call = sched_call(sched, call_index);
-    switch (sched->settings.sharing) {
+    switch (sharing_of(sched, call)) {
     case SCHED_SHARING_OFF:
-        return (uint64_t)call_index << 32 | call->generation;
+        return SALT_OF_CALL | (uint64_t)call_index << 32 | call->generation;
     case SCHED_SHARING_PROGRAM:
         return sched->programs[call->program].salt;
     case SCHED_SHARING_DOMAIN:
@@ -145,7 +154,8 @@ void sched_residency_end(struct sched *sched, uint32_t call_index, bool wrong, u
 {
     const struct call *call = sched_call(sched, call_index);
     bool is_resident = sched_residency_has(sched, call_index);
-    if (is_resident && (wrong || sched->settings.sharing == SCHED_SHARING_OFF)) {
+    bool is_private = sharing_of(sched, call) == SCHED_SHARING_OFF;
+    if (is_resident && (wrong || is_private)) {
         sched_residency_drop(sched, call_index);
         return;
     }
@@ -154,7 +164,7 @@ void sched_residency_end(struct sched *sched, uint32_t call_index, bool wrong, u
     } else if (call->computed_tokens > 0) {
         claim(sched, call_index);
     }
-    if (sched->settings.sharing == SCHED_SHARING_OFF) {
+    if (is_private) {
         kvmem_forget(sched->kv, call_index);
         sched_call(sched, call_index)->kv_tokens = 0;
     } else if (sched_residency_has(sched, call_index)) {

@@ -2,7 +2,8 @@
 /*
  * What: one row of the step record, from a call. Everything that the engine needs of the call is
  * copied in; what the core must know when the row comes back is remembered apart.
- * Invariants: the record has room for the rows and tokens of every plan (sched_init asserts it).
+ * Invariants: nothing is read back from the record, which the worker can write at any time; it has
+ * room for the rows and tokens of every plan (sched_init asserts it).
  * Bounds: O(tokens fed + CALL_REPEAT_TOKENS).
  */
 #include "sched/plan.h"
@@ -12,15 +13,15 @@
 #include "sched/queue.h"
 
 /* The last tokens before the first one to be sampled, for the repetition penalty. */
-static void fill_history(struct step_row *row, const struct call *call)
+static void fill_history(struct step_row *row, const struct call *call,
+                         const struct step_planned *planned)
 {
-    uint32_t end = row->first_position + row->tokens_count;
+    bool is_wanted = planned->decode_steps > 0 && call->sampling.repeat_penalty != 1.0f;
+    uint32_t end = planned->first_position + planned->tokens_count;
     uint32_t count = end < CALL_REPEAT_TOKENS ? end : CALL_REPEAT_TOKENS;
-    row->history_count = 0;
-    if (row->decode_steps > 0 && call->sampling.repeat_penalty != 1.0f) {
-        memcpy(row->history, call->tokens + end - count, count * sizeof(uint32_t));
-        row->history_count = count;
-    }
+    count = is_wanted ? count : 0;
+    memcpy(row->history, call->tokens + end - count, count * sizeof(uint32_t));
+    row->history_count = count;
 }
 
 void sched_row_fill(struct sched_walk *walk, uint32_t call_index, uint32_t chunk,
@@ -32,21 +33,23 @@ void sched_row_fill(struct sched_walk *walk, uint32_t call_index, uint32_t chunk
     struct step_row *row = step_row(&sched->step, index);
     ASSERT(index < sched->step.layout.rows_max);
     ASSERT(walk->tokens_count + chunk <= sched->step.layout.tokens_max);
-    row->call = call_index;
-    row->call_generation = call->generation;
-    row->first_position = call->kv_tokens;
-    row->tokens_count = chunk;
+    const struct step_planned planned = {
+        .call = call_index, .call_generation = call->generation,
+        .first_position = call->kv_tokens, .tokens_count = chunk, .decode_steps = decode_steps};
+    sched->planned[index] = planned;
+    row->call = planned.call;
+    row->call_generation = planned.call_generation;
+    row->first_position = planned.first_position;
+    row->tokens_count = planned.tokens_count;
     row->tokens_first = walk->tokens_count;
-    row->decode_steps = decode_steps;
+    row->decode_steps = planned.decode_steps;
     row->blocks_count = 0;
+    row->wants_digest = false;
     row->sampling = call->sampling;
-    fill_history(row, call);
+    fill_history(row, call, &planned);
     memcpy(step_tokens(&sched->step) + walk->tokens_count, call->tokens + call->kv_tokens,
            chunk * sizeof(uint32_t));
     /* A worker that says "done" without writing its outs must not look like one that did. */
     *step_out(&sched->step, index) = (struct step_out){.result = UINT32_MAX};
-    sched->planned[index] = (struct sched_planned){
-        .call = call_index, .call_generation = call->generation,
-        .first_position = call->kv_tokens, .tokens_count = chunk, .decode_steps = decode_steps};
     walk->tokens_count += chunk;
 }

@@ -15,10 +15,12 @@
 
 void sched_plan_memory(struct plan *plan, const struct sched_settings *settings)
 {
+    uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
     sched_program_plan(plan, settings->programs);
-    plan_add(plan, TIER_CORE, "sched planned rows",
-             (uint64_t)settings->batch_calls + settings->standby_calls,
-             sizeof(struct sched_planned));
+    plan_add(plan, TIER_CORE, "sched planned rows", rows, sizeof(struct step_planned));
+    plan_add(plan, TIER_CORE, "sched outs", rows, sizeof(struct step_out));
+    plan_add(plan, TIER_CORE, "sched out tokens", rows,
+             (uint64_t)settings->steps_per_plan * sizeof(uint32_t));
 }
 
 void sched_init(struct sched *sched, const struct sched_settings *settings,
@@ -38,7 +40,10 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
         .stats = stats,
     };
     sched_program_init(sched, arena);
-    sched->planned = arena_take(arena, rows, sizeof(struct sched_planned));
+    sched->planned = arena_take(arena, rows, sizeof(struct step_planned));
+    sched->outs = arena_take(arena, rows, sizeof(struct step_out));
+    sched->out_tokens = arena_take(arena, rows,
+                                   (uint64_t)settings->steps_per_plan * sizeof(uint32_t));
     sched_policy_init(sched);
 }
 
@@ -65,16 +70,20 @@ void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
         while (all->head != CALL_NONE) {
             uint32_t call_index = all->head;
             struct call *call = sched_call(sched, call_index);
-            if (call->standby) {
-                call->state = CALL_QUEUED;      /* nobody will tell whether it entered */
-            } else if (call->state == CALL_RUNNING) {
+            if (call->state == CALL_RUNNING && !call->standby) {
                 sched_call_charge(call, duration_us);
             }
-            sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
+            sched_call_fail(sched, call_index, status, now_us);
         }
     }
     ASSERT(sched_is_idle(sched));
     ASSERT(sched->resident_calls == 0);
+}
+
+void sched_give_up(struct sched *sched, uint64_t now_us)
+{
+    sched->engine_failed = true;
+    sched_fail_all(sched, STATUS_DEVICE_FAILED, now_us);
 }
 
 static void report_kv(const struct kvmem *kv, struct stats *stats)

@@ -102,13 +102,6 @@ struct sched_queue {                /* first-come first-served */
     uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */
 };
 
-/* What the core remembers of a row that it submitted: the record itself lies in memory that the
- * worker can write. */
-struct sched_planned {
-    uint32_t call, call_generation;
-    uint32_t first_position, tokens_count, decode_steps;
-};
-
 struct sched {
     struct sched_settings settings;
     struct call_table *calls;
@@ -119,8 +112,12 @@ struct sched {
     struct program *programs;       /* [settings.programs] */
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
     bool draining;
+    bool engine_failed;             /* there will be no engine any more */
     uint32_t open_calls;            /* calls in the queues */
     uint32_t resident_calls;        /* calls that own blocks, or have claimed some */
+    struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
+                                       kvmem_bind(); they are of the step in flight */
+    uint32_t planned_count;
     bool step_in_flight;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
@@ -128,9 +125,9 @@ struct sched {
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
     uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
-    struct sched_planned *planned;  /* [batch_calls + standby_calls]: rows of the step in flight */
-    uint32_t planned_count;
     uint32_t planned_active;        /* the rows from here on are standbys */
+    struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
+    uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
     bool has_room;                  /* the last plan had a row left for one more call */
     uint64_t sequence;              /* of the last plan */
     uint64_t step_submitted_us;
@@ -146,8 +143,14 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
  * stale programs. A call in the step that is in flight ends when the step settles. */
 void sched_intake(struct sched *sched, uint64_t now_us);
 /* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
- * Everything in the record that the worker wrote is checked. */
-void sched_settle(struct sched *sched, uint64_t now_us);
+ * Everything in the record that the worker wrote is checked first. */
+enum sched_verdict {
+    SCHED_BELIEVED,
+    SCHED_DOUBTED,                  /* taken, but for rows with values that are not finite */
+    SCHED_REFUTED,                  /* nothing taken: the worker has to go, and the step stays in
+                                       flight until sched_engine_lost() */
+};
+MUST_CHECK enum sched_verdict sched_settle(struct sched *sched, uint64_t now_us);
 /* The step in flight is lost and so is all KV: its calls go back to their queues with their
  * attained service kept, and will be recomputed from their tokens. */
 void sched_engine_lost(struct sched *sched, uint64_t now_us);
@@ -162,6 +165,8 @@ void sched_launched(struct sched *sched, uint64_t now_us);
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us);
 /* No open call. */
 bool sched_is_idle(const struct sched *sched);
+/* There will be no engine any more: ends every open call, and admits none from now on. */
+void sched_give_up(struct sched *sched, uint64_t now_us);
 /* Ends every open call with this status (shutdown). */
 void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us);
 /* Asserts every invariant: queue links, program lists, states, KV ownership. */

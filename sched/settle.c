@@ -4,10 +4,18 @@
  * finished or demoted. And the end of a step that never came back: the worker died, and all KV
  * with it.
  *
- * Invariants: rows are read from the core's own copy of the plan, and each out is read once and
- * checked, so no worker can make the core write outside a call's tokens; what it gets wrong costs
- * that call and no other: its blocks are forgotten before anybody can share them. A finished call
- * is not demoted as well.
+ * Invariants: rows are the core's own copy of the plan; outs are copied before anybody looks at
+ * them, and looked at before anything is done, so whatever a worker writes, and whenever, a step is
+ * taken as a whole or not at all. A finished call is not demoted as well.
+ *
+ *   impossible    no engine that works says this, whatever it was asked: nothing of the step
+ *                 counts, the worker has to go (SCHED_REFUTED), the calls are computed again
+ *   not finite    the model itself may do this to a prompt, so the worker is only doubted: the call
+ *                 is computed again, from its own tokens alone, and its blocks are forgotten before
+ *                 anybody can share them
+ *
+ * Either is a fault of the calls whose rows they were, and the second fault of a call ends it: by
+ * then it was computed twice (docs/decisions/0025).
  * Bounds: O(rows * N); a lost worker costs O(resident calls + rows).
  *
  * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
@@ -39,16 +47,19 @@ static enum call_finish stop_reason(const struct call *call, uint32_t token)
     return CALL_FINISH_NONE;
 }
 
+/* Of the core's copy. */
+static uint32_t *out_tokens(const struct sched *sched, uint32_t index)
+{
+    return sched->out_tokens + (uint64_t)index * sched->settings.steps_per_plan;
+}
+
 /* Appends tokens up to the first that ends the call; what was sampled after it is dropped. */
 static enum call_finish take_tokens(struct sched *sched, struct call *call,
                                     const uint32_t *tokens, uint32_t count)
 {
     enum call_finish finish = CALL_FINISH_NONE;
     for (uint32_t i = 0; i < count && finish == CALL_FINISH_NONE; i++) {
-        uint32_t token = *(const volatile uint32_t *)&tokens[i];
-        if (token >= sched->settings.vocab_tokens) {
-            return CALL_FINISH_FAILED;
-        }
+        uint32_t token = tokens[i];
         ASSERT(call->prompt_tokens + call->generated_tokens < sched->calls->context_tokens);
         call->tokens[call->prompt_tokens + call->generated_tokens++] = token;
         sched->stats->tokens_generated++;
@@ -62,7 +73,7 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
 
 /* Quantum, high-water mark and statistics of the positions that the row has computed. */
 static void count_positions(struct sched *sched, struct call *call,
-                            const struct sched_planned *planned, uint32_t produced,
+                            const struct step_planned *planned, uint32_t produced,
                             uint64_t duration_us)
 {
     uint32_t fed = planned->tokens_count + (produced > 0 ? produced - 1 : 0);
@@ -86,30 +97,34 @@ static void count_positions(struct sched *sched, struct call *call,
     }
 }
 
-/* What the row means for its call: NONE when the call goes on. */
-static enum call_finish settle_out(struct sched *sched, uint32_t index,
-                                   const struct step_out *out, uint64_t duration_us,
-                                   enum status *status)
+/* After its first fault a call is computed again. True: this is the one that ends it. */
+static bool add_fault(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    struct call *call = sched_call(sched, call_index);
+    call->faults++;
+    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+                      (struct event_what){EVENT_FAULTED, {call->faults}});
+    return call->faults == CALL_FAULTS_MAX;
+}
+
+/* What the engine has computed for this call is worth nothing. */
+static enum call_finish settle_not_finite(struct sched *sched, uint32_t call_index, uint64_t now_us)
+{
+    sched->stats->rows_not_finite++;
+    sched_call(sched, call_index)->preemptions++;
+    sched_residency_drop(sched, call_index);
+    return add_fault(sched, call_index, now_us) ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+}
+
+/* What the row means for its call: NONE when the call goes on. */
+static enum call_finish settle_out(struct sched *sched, uint32_t index, uint64_t duration_us)
+{
+    const struct step_planned *planned = &sched->planned[index];
     struct call *call = sched_call(sched, planned->call);
-    if (out->result == STEP_ROW_NOT_FINITE) {
-        *status = STATUS_DEVICE_NUMERIC;
-        return CALL_FINISH_FAILED;
-    }
-    *status = STATUS_DEVICE_FAILED;
-    if (out->result != STEP_ROW_OK || out->produced > planned->decode_steps ||
-        (out->produced == 0) != (planned->decode_steps == 0)) {
-        return CALL_FINISH_FAILED;
-    }
-    enum call_finish finish =
-        take_tokens(sched, call, step_out_tokens(&sched->step, index), out->produced);
-    if (finish == CALL_FINISH_FAILED) {
-        return finish;
-    }
-    count_positions(sched, call, planned, out->produced, duration_us);
+    uint32_t produced = sched->outs[index].produced;
+    enum call_finish finish = take_tokens(sched, call, out_tokens(sched, index), produced);
+    count_positions(sched, call, planned, produced, duration_us);
     kvmem_settle(sched->kv, planned->call, call->tokens, call->kv_tokens);
-    *status = STATUS_OK;
     return finish;
 }
 
@@ -117,33 +132,31 @@ static enum call_finish settle_out(struct sched *sched, uint32_t index,
 static void note_row(struct sched *sched, uint32_t index, uint64_t duration_us, uint32_t produced,
                      uint64_t now_us)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
                       (struct event_what){EVENT_RAN, {index, event_value(duration_us),
                                                       planned->tokens_count, produced}});
 }
 
-static void settle_row(struct sched *sched, uint32_t index, const struct step_out *out,
-                       uint64_t duration_us, uint64_t now_us)
+static void settle_row(struct sched *sched, uint32_t index, uint64_t duration_us, uint64_t now_us)
 {
     uint32_t call_index = sched->planned[index].call;
     struct call *call = sched_call(sched, call_index);
-    enum status status = STATUS_OK;
     uint32_t generated_before = call->generated_tokens;
     sched_call_charge(call, duration_us);
-    enum call_finish finish = settle_out(sched, index, out, duration_us, &status);
+    enum call_finish finish = sched->outs[index].result == STEP_ROW_NOT_FINITE
+                                  ? settle_not_finite(sched, call_index, now_us)
+                                  : settle_out(sched, index, duration_us);
     note_row(sched, index, duration_us, call->generated_tokens - generated_before, now_us);
     if (call->generated_tokens > generated_before && call->first_token_us == 0) {
         call->first_token_us = now_us;
         journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
                           (struct event_what){.kind = EVENT_FIRST_TOKEN});
     }
-    if (finish == CALL_FINISH_FAILED) {
-        sched_residency_drop(sched, call_index);
-    }
     if (call->cancel) {
         sched_call_end_cancelled(sched, call_index, now_us);
     } else if (finish != CALL_FINISH_NONE) {
+        enum status status = finish == CALL_FINISH_FAILED ? STATUS_DEVICE_NUMERIC : STATUS_OK;
         sched_call_end(sched, call_index, finish, status, now_us);
     } else if (call->expired) {
         sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
@@ -153,18 +166,6 @@ static void settle_row(struct sched *sched, uint32_t index, const struct step_ou
         if (call->generated_tokens > generated_before) {
             exchange_emit(sched->exchange, sched->calls, call_index);
         }
-    }
-}
-
-/* QUEUED again after a step that did not serve it: net may have asked for its end meanwhile. */
-static void end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
-{
-    const struct call *call = sched_call(sched, call_index);
-    ASSERT(call->state == CALL_QUEUED);
-    if (call->cancel) {
-        sched_call_end_cancelled(sched, call_index, now_us);
-    } else if (call->expired) {
-        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
     }
 }
 
@@ -179,29 +180,30 @@ static uint64_t standby_share_us(const struct sched *sched, uint32_t index, uint
     return duration_us / step_rounds * rounds + duration_us % step_rounds * rounds / step_rounds;
 }
 
-static void settle_standby(struct sched *sched, uint32_t index, const struct step_out *out,
-                           uint32_t step_rounds, uint64_t duration_us, uint64_t now_us)
+static void settle_standby(struct sched *sched, uint32_t index, uint32_t step_rounds,
+                           uint64_t duration_us, uint64_t now_us)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
+    const struct step_out *out = &sched->outs[index];
     struct call *call = sched_call(sched, planned->call);
     uint64_t share_us = standby_share_us(sched, index, out->produced, step_rounds, duration_us);
     ASSERT(share_us < duration_us || duration_us == 0);
     call->standby = false;
     call->state = CALL_QUEUED;
     if (out->result == STEP_ROW_OK && out->produced == 0) {
-        end_if_asked(sched, planned->call, now_us);
+        sched_call_end_if_asked(sched, planned->call, now_us);
         return;
     }
     sched->stats->standbys_entered++;
     sched_call_enter(call, planned->first_position, now_us - share_us);
     call->state = CALL_RUNNING;
-    settle_row(sched, index, out, share_us, now_us);
+    settle_row(sched, index, share_us, now_us);
 }
 
 /* Still the call that was planned? After sched_fail_all() it need not be. */
 static bool is_live(const struct sched *sched, uint32_t index)
 {
-    const struct sched_planned *planned = &sched->planned[index];
+    const struct step_planned *planned = &sched->planned[index];
     const struct call *call = sched_call(sched, planned->call);
     return call->generation == planned->call_generation && call->state == CALL_RUNNING;
 }
@@ -211,7 +213,7 @@ static void demote_rows(struct sched *sched, uint64_t now_us)
 {
     for (uint32_t i = 0; i < sched->planned_count; i++) {
         bool to_head = sched_policy_demotes_to_head(sched);
-        const struct sched_planned *planned =
+        const struct step_planned *planned =
             &sched->planned[to_head ? sched->planned_count - 1 - i : i];
         const struct call *call = sched_call(sched, planned->call);
         if (call->generation != planned->call_generation || call->state != CALL_QUEUED ||
@@ -240,42 +242,96 @@ static void settle_moves(struct sched *sched, uint64_t now_us)
     }
 }
 
-/* Everything that the worker wrote is read once. */
-static struct step_out read_out(const struct sched *sched, uint32_t index)
-{
-    const volatile struct step_out *out = step_out(&sched->step, index);
-    return (struct step_out){.result = out->result, .produced = out->produced};
-}
-
 static uint32_t read_rounds(const struct sched *sched)
 {
-    uint32_t rounds = *(const volatile uint32_t *)&step_header(&sched->step)->rounds;
+    uint32_t rounds = *(const volatile uint32_t *)step_rounds(&sched->step);
     return rounds < sched->settings.steps_per_plan ? rounds : sched->settings.steps_per_plan;
 }
 
-void sched_settle(struct sched *sched, uint64_t now_us)
+/* Everything that the worker wrote is read once; no more tokens than were asked for. */
+static void read_outs(struct sched *sched)
 {
-    uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
-    uint32_t step_rounds = read_rounds(sched);
-    ASSERT(sched->step_in_flight);
-    sched->step_in_flight = false;
-    settle_moves(sched, now_us);
     for (uint32_t i = 0; i < sched->planned_count; i++) {
-        struct step_out out = read_out(sched, i);
+        const volatile struct step_out *out = step_out(&sched->step, i);
+        const volatile uint32_t *tokens = step_out_tokens(&sched->step, i);
+        struct step_out own = {.result = out->result, .produced = out->produced};
+        for (uint32_t t = 0; t < own.produced && t < sched->planned[i].decode_steps; t++) {
+            out_tokens(sched, i)[t] = tokens[t];
+        }
+        sched->outs[i] = own;
+    }
+}
+
+/* Could an engine that works have said this of the row? */
+static bool is_possible(const struct sched *sched, uint32_t index)
+{
+    const struct step_out *out = &sched->outs[index];
+    uint32_t decode_steps = sched->planned[index].decode_steps;
+    bool must_sample = index < sched->planned_active && decode_steps > 0;
+    if (out->result == STEP_ROW_NOT_FINITE) {
+        return true;
+    }
+    if (out->result != STEP_ROW_OK || out->produced > decode_steps ||
+        (must_sample && out->produced == 0)) {
+        return false;
+    }
+    for (uint32_t t = 0; t < out->produced; t++) {
+        if (out_tokens(sched, index)[t] >= sched->settings.vocab_tokens) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whose row is impossible has a fault. True: there is one, and the step is not believed. */
+static bool find_impossible(struct sched *sched, uint64_t now_us)
+{
+    uint32_t impossible = 0;
+    for (uint32_t i = 0; i < sched->planned_count; i++) {
+        if (is_possible(sched, i)) {
+            continue;
+        }
+        impossible++;
+        if (is_live(sched, i) && add_fault(sched, sched->planned[i].call, now_us)) {
+            sched_call_fail(sched, sched->planned[i].call, STATUS_DEVICE_FAILED, now_us);
+        }
+    }
+    return impossible > 0;
+}
+
+static void settle_rows(struct sched *sched, uint64_t duration_us, uint64_t now_us)
+{
+    uint32_t step_rounds = read_rounds(sched);
+    for (uint32_t i = 0; i < sched->planned_count; i++) {
         if (!is_live(sched, i)) {
             sched->stats->late_results++;
         } else if (i < sched->planned_active) {
-            settle_row(sched, i, &out, duration_us, now_us);
+            settle_row(sched, i, duration_us, now_us);
         } else {
-            settle_standby(sched, i, &out, step_rounds, duration_us, now_us);
+            settle_standby(sched, i, step_rounds, duration_us, now_us);
         }
     }
+}
+
+enum sched_verdict sched_settle(struct sched *sched, uint64_t now_us)
+{
+    uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
+    uint64_t not_finite_before = sched->stats->rows_not_finite;
+    ASSERT(sched->step_in_flight);
+    read_outs(sched);
+    if (find_impossible(sched, now_us)) {
+        return SCHED_REFUTED;
+    }
+    sched->step_in_flight = false;
+    settle_moves(sched, now_us);
+    settle_rows(sched, duration_us, now_us);
     demote_rows(sched, now_us);
     sched->planned_count = sched->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;
     journal_note(sched->settings.journal, now_us,
                  (struct event_what){EVENT_STEP_ENDED, {event_value(duration_us)}});
+    return sched->stats->rows_not_finite > not_finite_before ? SCHED_DOUBTED : SCHED_BELIEVED;
 }
 
 /* The lost step served nobody: its time counts as waiting. */
@@ -289,7 +345,7 @@ static void requeue(struct sched *sched, uint32_t index, uint64_t now_us)
         call->waiting_since_us = sched->step_submitted_us;
     }
     call->standby = false;
-    end_if_asked(sched, call_index, now_us);
+    sched_call_end_if_asked(sched, call_index, now_us);
 }
 
 /* Before a call ends: there must be nothing left to keep. */
@@ -315,6 +371,7 @@ void sched_engine_lost(struct sched *sched, uint64_t now_us)
     if (sched->step_in_flight) {
         sched->step_in_flight = false;
         sched->stats->steps_lost++;
+        sched->stats->engine_busy_us += sched_elapsed_us(sched->step_submitted_us, now_us);
         for (uint32_t i = 0; i < sched->planned_count; i++) {
             if (is_live(sched, i)) {
                 requeue(sched, i, now_us);

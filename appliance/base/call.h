@@ -27,6 +27,8 @@
 #define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
 #define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
 #define CALL_PROGRAM_ID_BYTES 16
+#define CALL_FAULTS_MAX       2         /* results of a call that cannot be right: it is computed
+                                           once more, and then it ends */
 
 enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
 
@@ -151,6 +153,8 @@ struct call {
     uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
+    uint32_t faults;                /* times that what the engine said of it could not be right;
+                                       from the first on it shares KV with nobody */
     struct call_link links[CALL_LISTS];
     uint8_t lists;                  /* bit l: it is in list l of its queue */
     uint64_t order_key;             /* SRPT: smaller goes first. The lab sets it before the call is

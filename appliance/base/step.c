@@ -5,6 +5,11 @@
 
 STATIC_ASSERT(sizeof(struct step_header) <= ARENA_ALIGN_BYTES, "the header is one cache line");
 
+static uint64_t page_ceil(uint64_t bytes)
+{
+    return (bytes + STEP_PAGE_BYTES - 1) / STEP_PAGE_BYTES * STEP_PAGE_BYTES;
+}
+
 static uint64_t section(uint64_t *end, uint64_t count, uint64_t size_bytes)
 {
     uint64_t start = *end;
@@ -29,6 +34,8 @@ void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t st
     layout->rows_offset = section(&end, rows_max, sizeof(struct step_row));
     layout->tokens_offset = section(&end, tokens_max, sizeof(uint32_t));
     layout->blocks_offset = section(&end, (uint64_t)rows_max * blocks_per_call, sizeof(uint32_t));
+    end = page_ceil(end);
+    layout->worker_offset = section(&end, 1, sizeof(uint32_t));     /* rounds */
     layout->outs_offset = section(&end, rows_max, sizeof(struct step_out));
     layout->out_tokens_offset = section(&end, (uint64_t)rows_max * steps_max, sizeof(uint32_t));
     layout->total_bytes = end;

@@ -9,6 +9,8 @@
  *   worker kernels_run() fills outs and rounds                                then done
  *   core   sched_settle() reads outs; nothing that the worker wrote is trusted unchecked
  *
+ * What the worker writes lies in pages of its own, behind the rest, which it maps read-only.
+ *
  * A row feeds `tokens_count` tokens of one call at positions first_position.., whose KV goes to the
  * call's blocks; then it samples up to `decode_steps` tokens, each fed back at the next position
  * (multi-step decode, paper 000 section 5). decode_steps = 0: a prompt chunk that does not reach
@@ -24,10 +26,13 @@
  * haste: what its rows have produced until then counts, and they go on in the next step. Haste is
  * the one word that the core may write while the worker runs, and it only grows.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "appliance/base/arena.h"
 #include "appliance/base/call.h"
+
+#define STEP_PAGE_BYTES 4096
 
 struct step_row {
     uint32_t call;                  /* slot */
@@ -40,6 +45,7 @@ struct step_row {
     uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
                                        first_position + tokens_count, newest last; 0: no penalty */
     uint32_t history[CALL_REPEAT_TOKENS];
+    bool wants_digest;              /* of its logits: the canary's row does */
     struct call_sampling sampling;
 };
 
@@ -52,6 +58,7 @@ struct step_out {
     uint32_t result;                /* enum step_row_result */
     uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id, or
                                        when the step ended early: then at least one */
+    uint64_t digest;                /* FNV-1a of the logits of each, where the row wants it */
 };
 
 enum step_haste {
@@ -87,9 +94,15 @@ struct step_header {
     uint32_t rows_active;           /* rows that run from the start; the others are standbys */
     uint32_t tokens_count;
     uint32_t moves_count;
-    uint64_t sequence;              /* grows by one per step */
+    uint64_t sequence;              /* grows by one per plan; 0: of no plan, the canary */
     uint32_t haste;                 /* enum step_haste; by step_hasten() while the step runs */
-    uint32_t rounds;                /* written by the worker: that the step had */
+};
+
+/* What the core remembers of a row that it has written: the record itself lies in memory that the
+ * worker can write, so the core reads nothing back from it but outs and rounds. */
+struct step_planned {
+    uint32_t call, call_generation;
+    uint32_t first_position, tokens_count, decode_steps;
 };
 
 /* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
@@ -100,7 +113,9 @@ struct step_layout {
     uint32_t blocks_per_call;
     uint32_t moves_max;
     uint64_t moves_offset;
-    uint64_t rows_offset, tokens_offset, blocks_offset, outs_offset, out_tokens_offset;
+    uint64_t rows_offset, tokens_offset, blocks_offset;
+    uint64_t worker_offset;         /* of the first page that the worker writes */
+    uint64_t outs_offset, out_tokens_offset;
     uint64_t total_bytes;
 };
 
@@ -140,6 +155,10 @@ static inline uint32_t *step_blocks(const struct step *step, uint32_t row) /* (b
 {
     return (uint32_t *)(void *)(step->base + step->layout.blocks_offset) +
            (uint64_t)row * step->layout.blocks_per_call;
+}
+static inline uint32_t *step_rounds(const struct step *step)  /* by the worker: that the step had */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.worker_offset);
 }
 static inline struct step_out *step_out(const struct step *step, uint32_t row)
 {

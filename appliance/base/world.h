@@ -84,5 +84,7 @@ struct world {
         WORLD_ENGINE_LOST,      /* the worker died: all KV is gone; returned once a death */
         WORLD_ENGINE_DOWN,      /* not started yet, or being restarted */
     } (*engine_poll)(void *self);
+    /* What it said cannot be: it is to be replaced. Until then poll() says DOWN, and then LOST. */
+    void (*engine_condemn)(void *self);
     uint64_t (*engine_heartbeat)(void *self);       /* grows while the worker lives and works */
 };

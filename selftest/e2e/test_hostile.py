@@ -135,7 +135,7 @@ def test_sigterm_ends_a_stopped_worker_at_the_drain_limit():
     assert not is_alive(worker)
 
 
-def test_an_engine_that_is_given_up_fails_its_calls_and_does_not_keep_them():
+def test_an_engine_that_is_given_up_fails_its_calls_and_takes_no_others():
     with Appliance() as a, Client(a.tcp) as c:
         c.start(1, PROMPT, max_tokens=900)
         while not c.calls[1].tokens:
@@ -143,13 +143,12 @@ def test_an_engine_that_is_given_up_fails_its_calls_and_does_not_keep_them():
         # Successors find no room for the engine's memory.
         resource.prlimit(a.process.pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
         os.kill(a.worker, signal.SIGKILL)
-        for call_id in (1, 2):
-            if call_id == 2:
-                c.start(2, PROMPT)
-            done = c.finish(call_id).check().done
-            assert done["finish"] == FAILED and done["code"] == DEVICE_FAILED, done
-        assert a.health().startswith("failed(")
-        assert a.stats()["kv_blocks_used"] == 0
+        done = c.finish(1).check().done
+        assert done["finish"] == FAILED and done["code"] == DEVICE_FAILED, done
+        refused = c.generate(2, PROMPT)
+        assert refused.error["code"] == DEVICE_FAILED and not refused.error["closes"], refused.error
+        assert a.health().startswith("failed(engine died)")
+        assert a.stats()["kv_blocks_used"] == 0 and a.stats()["calls_refused"] == 1
 
 
 def slow_load(log):

@@ -275,7 +275,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get
     asked = prompts(60, 500, seed=5)
     with Appliance(NOISE, "engine.threads=1") as a:
         alone = serve_all(a, asked, 16, max_tokens=200)
-    with Appliance(NOISE, "engine.threads=2") as a:
+    with Appliance(NOISE, "engine.threads=2", "engine.failures=0") as a:
         answers, enough = [], threading.Event()
 
         def serve():

@@ -11,9 +11,20 @@ static uint64_t mix(uint64_t before, uint64_t value)
     return mixed ^ (mixed >> 29);
 }
 
-static uint32_t sample(const struct fake_engine *engine, uint64_t hash)
+uint64_t fake_engine_start(uint64_t salt)
 {
-    return (uint32_t)(mix(hash, 99) >> 20) % engine->vocab_tokens;
+    return salt + 1;
+}
+
+uint64_t fake_engine_next(uint64_t before, uint32_t token)
+{
+    return mix(before, token);
+}
+
+static uint32_t sample(const struct fake_engine *engine, uint64_t hash,
+                       const struct call_sampling *sampling)
+{
+    return (uint32_t)(mix(hash ^ sampling->seed, 99) >> 20) % engine->vocab_tokens;
 }
 
 bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token)
@@ -38,8 +49,9 @@ static uint64_t *place(const struct fake_engine *engine, uint32_t row, uint32_t 
 static uint64_t feed(const struct fake_engine *engine, uint32_t row, uint32_t position,
                      uint32_t token)
 {
-    uint64_t before = position == 0 ? 1 : *place(engine, row, position - 1);
-    uint64_t hash = mix(before, token);
+    uint64_t before = position == 0 ? fake_engine_start(engine->salts[row])
+                                    : *place(engine, row, position - 1);
+    uint64_t hash = fake_engine_next(before, token);
     *place(engine, row, position) = hash;
     return hash;
 }
@@ -61,7 +73,8 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
                     step_tokens(&engine->step)[row->tokens_first + i]);
     }
     if (row->decode_steps > 0) {
-        sampled[out->produced++] = sample(engine, hash);
+        out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
+        sampled[out->produced++] = sample(engine, hash, &row->sampling);
     }
 }
 
@@ -95,50 +108,66 @@ static void run_moves(const struct fake_engine *engine)
     }
 }
 
-/* The rows of the next round, from those of the last one. 0: there is none. */
-static uint32_t next_rows(const struct fake_engine *engine, uint32_t *rows, uint32_t count,
-                          uint32_t *standby)
+/* The rows of the next round, from those of the last one. */
+static void choose_rows(struct fake_engine *engine)
 {
     const struct step_header *header = step_header(&engine->step);
     uint32_t decoding = 0, kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        decoding += step_row(&engine->step, rows[i])->decode_steps > 0;
-        if (goes_on(engine, rows[i])) {
-            rows[kept++] = rows[i];
+    for (uint32_t i = 0; i < engine->rows_count; i++) {
+        decoding += step_row(&engine->step, engine->rows[i])->decode_steps > 0;
+        if (goes_on(engine, engine->rows[i])) {
+            engine->rows[kept++] = engine->rows[i];
         }
     }
-    while (kept < header->rows_active && *standby < header->rows_count) {
-        ASSERT(step_row(&engine->step, *standby)->tokens_count == 1);
-        ASSERT(step_row(&engine->step, *standby)->decode_steps > 0);
-        rows[kept++] = (*standby)++;
+    while (kept < header->rows_active && engine->standby < header->rows_count) {
+        ASSERT(step_row(&engine->step, engine->standby)->tokens_count == 1);
+        ASSERT(step_row(&engine->step, engine->standby)->decode_steps > 0);
+        engine->rows[kept++] = engine->standby++;
     }
-    return step_haste(&engine->step) == STEP_ROW_ENDS && kept < decoding ? 0 : kept;
+    bool ends = step_haste(&engine->step) == STEP_ROW_ENDS && kept < decoding;
+    engine->rows_count = ends ? 0 : kept;
 }
 
-void fake_engine_run(void *context)
+void fake_engine_begin(struct fake_engine *engine)
 {
-    const struct fake_engine *engine = context;
     const struct step_header *header = step_header(&engine->step);
-    uint32_t rows[FAKE_ENGINE_ROWS_MAX];
-    uint32_t count = header->rows_active, standby = header->rows_active;
-    uint32_t rounds =
-        engine->steps_per_plan > 0 ? engine->steps_per_plan : engine->step.layout.steps_max;
     ASSERT(header->rows_active <= header->rows_count);
     ASSERT(header->rows_active <= FAKE_ENGINE_ROWS_MAX);
     run_moves(engine);
     for (uint32_t i = 0; i < header->rows_count; i++) {
         *step_out(&engine->step, i) = (struct step_out){.result = STEP_ROW_OK};
     }
-    for (uint32_t i = 0; i < count; i++) {
-        rows[i] = i;
+    engine->rows_count = engine->standby = header->rows_active;
+    for (uint32_t i = 0; i < engine->rows_count; i++) {
+        engine->rows[i] = i;
     }
-    rounds = step_haste(&engine->step) == STEP_ROUND_ENDS ? 1 : rounds;
-    for (uint32_t round = 0; round < rounds && count > 0; round++) {
-        for (uint32_t i = 0; i < count; i++) {
-            run_round(engine, rows[i]);
-        }
-        step_header(&engine->step)->rounds = round + 1;
-        count = round + 1 < rounds ? next_rows(engine, rows, count, &standby) : 0;
+    engine->round = 0;
+    engine->rounds =
+        engine->steps_per_plan > 0 ? engine->steps_per_plan : engine->step.layout.steps_max;
+}
+
+bool fake_engine_round(struct fake_engine *engine)
+{
+    if (engine->rows_count == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < engine->rows_count; i++) {
+        run_round(engine, engine->rows[i]);
+    }
+    *step_rounds(&engine->step) = ++engine->round;
+    if (engine->round == engine->rounds || step_haste(&engine->step) == STEP_ROUND_ENDS) {
+        engine->rows_count = 0;
+    } else {
+        choose_rows(engine);
+    }
+    return true;
+}
+
+void fake_engine_run(void *context)
+{
+    struct fake_engine *engine = context;
+    fake_engine_begin(engine);
+    while (fake_engine_round(engine)) {
     }
 }
 
@@ -150,17 +179,17 @@ void fake_engine_forget(struct fake_engine *engine)
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling)
 {
-    uint64_t hash = 1;
+    uint64_t hash = fake_engine_start(engine->salts[0]);
     for (uint32_t i = 0; i < prompt; i++) {
-        hash = mix(hash, tokens[i]);
+        hash = fake_engine_next(hash, tokens[i]);
     }
     for (uint32_t produced = 0; produced < max; produced++) {
-        uint32_t token = sample(engine, hash);
+        uint32_t token = sample(engine, hash, sampling);
         tokens[prompt + produced] = token;
         if (fake_engine_is_stop(sampling, token)) {
             return produced + 1;
         }
-        hash = mix(hash, token);
+        hash = fake_engine_next(hash, token);
     }
     return max;
 }

@@ -4,8 +4,12 @@
  * What: an engine that computes nothing and can be wrong in every way that matters. For every
  * position of every block it keeps a hash of the tokens up to there, and a token is sampled from
  * the hash at the last position, read through the row's block ids. So a call's tokens are a pure
- * function of its prompt, and come out wrong if a token is fed twice, left out, put at a wrong
- * position, or read from a block that somebody else has written since, or one that was not moved.
+ * function of its prompt, its seed and its salt, and come out wrong if a token is fed twice, left
+ * out, put at a wrong position, or read from a block that somebody else has written since, or one
+ * that was not moved.
+ *
+ * A step runs as a whole, or begin, then round by round, so that the core can become hasty between
+ * two of them.
  */
 #include <stdbool.h>
 
@@ -19,14 +23,26 @@ struct fake_engine {
     uint32_t blocks, block_tokens, vocab_tokens;
     uint32_t device_blocks;         /* of the blocks, the first ones */
     uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */
+    uint64_t salts[FAKE_ENGINE_ROWS_MAX];   /* of each row: what its chain of hashes begins with */
+    /* private: the step that runs */
+    uint32_t rows[FAKE_ENGINE_ROWS_MAX], rows_count, standby, round, rounds;
 };
+
+/* The chain: a position's hash from the one before it; before the first one lies the salt's. */
+uint64_t fake_engine_start(uint64_t salt);
+uint64_t fake_engine_next(uint64_t before, uint32_t token);
+
+/* Carries out the moves; no round has run yet. */
+void fake_engine_begin(struct fake_engine *engine);
+/* The next round; false when there was none left: the step is done. */
+bool fake_engine_round(struct fake_engine *engine);
 
 /* Runs the step record; `context` is a struct fake_engine (see struct fake_world.engine). */
 void fake_engine_run(void *context);
 /* A worker that died takes its KV along. */
 void fake_engine_forget(struct fake_engine *engine);
-/* What an undisturbed engine says: `tokens` holds `prompt` tokens and gets up to `max` more. Ends
- * behind a stop id. Returns how many were produced. */
+/* What an undisturbed engine says in its first row: `tokens` holds `prompt` tokens and gets up to
+ * `max` more. Ends behind a stop id. Returns how many were produced. */
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling);
 bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token);

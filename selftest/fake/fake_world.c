@@ -278,6 +278,14 @@ static enum world_engine engine_poll(void *self)
     return WORLD_ENGINE_DONE;
 }
 
+static void engine_condemn(void *self)
+{
+    struct fake_world *fake = self;
+    ASSERT(!fake->engine_in_flight);
+    fake->engine_condemned++;
+    fake->engine_dies = true;
+}
+
 static uint64_t engine_heartbeat(void *self)
 {
     return ((struct fake_world *)self)->engine_beats;
@@ -307,6 +315,7 @@ void fake_world_init(struct fake_world *fake)
         .entropy = entropy,
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,
+        .engine_condemn = engine_condemn,
         .engine_heartbeat = engine_heartbeat,
     };
 }

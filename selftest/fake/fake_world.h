@@ -59,6 +59,7 @@ struct fake_world {
     uint64_t engine_takes_us;
     bool engine_dies;               /* the next poll() says LOST */
     bool engine_down;
+    uint64_t engine_condemned;      /* how often the core wanted another worker: it gets one */
     uint64_t engine_beats;
     /* what was done, for tests */
     uint64_t receives, sends, accepts, closes, waits;

@@ -302,6 +302,7 @@ void picture_add(struct picture *picture, const struct event *event)
         draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
         return;
     case EVENT_SWAPPED_OUT:
+    case EVENT_ENGINE_WRONG:
     case EVENT_REFUSED:         /* it never was a call of a program */
         draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
         return;

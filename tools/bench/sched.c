@@ -208,12 +208,14 @@ static void turn(uint32_t live, uint32_t *arriving)
         fail("nothing to plan");
     }
     bench.ns += spent_ns() - begun_ns;
-    kvmem_bind(&bench.kv, &bench.step);
+    kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
     compute();
     begun_ns = spent_ns();
     sched_launched(&bench.sched, bench.now_us);
     bench.now_us += STEP_US;
-    sched_settle(&bench.sched, bench.now_us);
+    if (sched_settle(&bench.sched, bench.now_us) != SCHED_BELIEVED) {
+        fail("a step is not believed");
+    }
     bench.ns += spent_ns() - begun_ns;
     uint32_t ended = collect();
     bench.events += *arriving + 2u * step_header(&bench.step)->rows_count + ended;

@@ -129,7 +129,7 @@ static void split_time(const struct lab *lab, struct lab_call *call, const struc
 
 static void answer_rows(struct lab *lab)
 {
-    step_header(&lab->step)->rounds = lab->rounds;
+    *step_rounds(&lab->step) = lab->rounds;
     for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
         struct lab_call *call =
             &lab->clients.calls[lab_engine_call(lab, step_row(&lab->step, i))];

@@ -41,6 +41,7 @@ static const char *const base_sets[] = {
     "net.unix=", "net.tcp=", "text.listen=", "net.send_bytes=16MiB", "net.idle=24h",
     "limits.connections=2", "limits.calls=16384", "limits.calls_per_connection=16384",
     "limits.calls_per_program=0", "limits.call_deadline=0", "limits.programs=65536",
+    "engine.canary=0",
 };
 
 static const struct system_row *find(const char *name)

@@ -286,8 +286,8 @@ static void test_health_every_state(void **state)
     (void)state;
     struct peer *peer = connect_peer();
     assert_string_equal(ask(peer, "health\n"),
-                        "ready last_step_ms=5 last_completion_ms=never heartbeat_ms=0 uptime_s=9 "
-                        "worker_pid=77 restarts=0\nend\n");
+                        "ready last_step_ms=5 last_completion_ms=never heartbeat_ms=0 "
+                        "canary_ms=0 uptime_s=9 worker_pid=77 restarts=0\nend\n");
     health = (struct health){.state = HEALTH_STARTING, .reason = "loading model",
                              .progress_permille = 425};
     assert_starts(ask(peer, "health\n"), "starting(loading model 42%) last_step_ms=0 ");
@@ -298,8 +298,8 @@ static void test_health_every_state(void **state)
     assert_starts(ask(peer, "health\n"), "draining last_step_ms=");
     health = (struct health){.state = HEALTH_DEGRADED, .reason = "engine silent"};
     assert_starts(ask(peer, "health\n"), "degraded(engine silent) ");
-    health = (struct health){.state = HEALTH_FAILED, .reason = "engine does not start"};
-    assert_starts(ask(peer, "health\n"), "failed(engine does not start) ");
+    health = (struct health){.state = HEALTH_FAILED, .reason = "engine died"};
+    assert_starts(ask(peer, "health\n"), "failed(engine died) ");
 }
 
 static void test_programs_and_calls_show_slots_and_no_contents(void **state)

@@ -145,6 +145,29 @@ static void test_limits_default_blocks_hold_at_least_one_call(void **state)
     assert_int_equal(limits.kv_blocks, 8);
 }
 
+static void assert_canary(uint32_t prompt_tokens, uint32_t decode_steps, uint32_t blocks)
+{
+    assert_int_equal(limits.canary_prompt_tokens, prompt_tokens);
+    assert_int_equal(limits.canary_decode_steps, decode_steps);
+    assert_int_equal(limits.canary_blocks, blocks);
+}
+
+static void test_limits_canary_is_one_step_whatever_a_step_is(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.block_tokens=8"));
+    assert_canary(16, 8, 3);            /* 16 + 7 positions */
+    assert_status(STATUS_OK, DERIVE("sched.prefill_tokens=5", "sched.steps_per_plan=64"));
+    assert_canary(5, 64, 5);
+    assert_status(STATUS_OK, DERIVE("limits.context_tokens=18"));
+    assert_canary(16, 2, 2);
+    assert_status(STATUS_OK, DERIVE("limits.context_tokens=2"));
+    assert_canary(1, 1, 1);
+    assert_int_equal(limits.kv_blocks, 32);     /* its blocks are beyond these */
+    assert_status(STATUS_OK, DERIVE("engine.canary=0"));
+    assert_canary(0, 0, 0);
+}
+
 static void test_limits_defaults_yield_to_fewer_calls(void **state)
 {
     (void)state;
@@ -253,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup(test_limits_context_above_the_model_is_refused, set_up),
         cmocka_unit_test_setup(test_limits_call_that_never_fits_is_refused, set_up),
         cmocka_unit_test_setup(test_limits_default_blocks_hold_at_least_one_call, set_up),
+        cmocka_unit_test_setup(test_limits_canary_is_one_step_whatever_a_step_is, set_up),
         cmocka_unit_test_setup(test_limits_defaults_yield_to_fewer_calls, set_up),
         cmocka_unit_test_setup(test_limits_host_blocks_follow_device_blocks, set_up),
         cmocka_unit_test_setup(test_limits_default_deadlines_yield_to_written_ones, set_up),

@@ -10,6 +10,7 @@
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
 
+#include "appliance/base/fnv.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;
@@ -21,6 +22,7 @@ static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
 struct answer {
     uint32_t tokens[DECODED];
     float logits[75];
+    uint64_t digest;
 };
 
 static void answer_take(struct answer *answer, const struct rig *rig)
@@ -29,6 +31,7 @@ static void answer_take(struct answer *answer, const struct rig *rig)
     assert_int_equal(step_out(&rig->step, 0)->produced, DECODED);
     memcpy(answer->tokens, step_out_tokens(&rig->step, 0), sizeof answer->tokens);
     memcpy(answer->logits, kernels_logits(rig->kernels), sizeof answer->logits);
+    answer->digest = step_out(&rig->step, 0)->digest;
 }
 
 /* Every number that an engine has not written yet is a NaN. */
@@ -53,6 +56,7 @@ static void assert_same(const struct answer *a, const struct answer *b)
 {
     assert_memory_equal(a->tokens, b->tokens, sizeof a->tokens);
     assert_memory_equal(a->logits, b->logits, sizeof a->logits);
+    assert_int_equal(a->digest, b->digest);
 }
 
 /* Each variation in turn, all against `expected`. */
@@ -203,6 +207,28 @@ static void test_run_not_finite_fails_its_row_only(void **state)
     assert_int_equal(step_out(&rig.step, 0)->produced, 0);
     assert_int_equal(step_out(&rig.step, 1)->result, STEP_ROW_OK);
     assert_memory_equal(step_out_tokens(&rig.step, 1), alone.tokens, sizeof alone.tokens);
+    kernels_stop(rig.kernels);
+}
+
+static void test_run_digest_is_of_every_logit_of_the_row_that_wants_it(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start_plain(&rig, GGUF_F32);
+    for (uint32_t steps = 1; steps <= 2; steps++) {
+        uint64_t expected = FNV_START;
+        for (uint32_t i = 0; i < steps; i++) {
+            rig_clear(&rig);
+            rig_row(&rig, prompt, PROMPT_TOKENS, 0, i + 1);
+            rig_row(&rig, prompt, 1, 0, 1)->wants_digest = false;
+            rig_blocks(&rig, 0, 0, 1);
+            rig_blocks(&rig, 1, 20, 1);
+            kernels_run(rig.kernels, &rig.step);
+            expected = fnv_add(expected, kernels_logits(rig.kernels), 75 * sizeof(float));
+        }
+        assert_int_equal(step_out(&rig.step, 0)->digest, expected);
+        assert_int_equal(step_out(&rig.step, 1)->digest, 0);
+    }
     kernels_stop(rig.kernels);
 }
 
@@ -370,7 +396,7 @@ static void check_haste(struct rig *rig, enum step_haste haste, uint32_t standby
             }
             memcpy(whole[i], step_out_tokens(&rig->step, i), sizeof whole[i]);
         }
-        assert_int_equal(step_header(&rig->step)->rounds, hasty ? rounds : DECODED);
+        assert_int_equal(*step_rounds(&rig->step), hasty ? rounds : DECODED);
     }
 }
 
@@ -614,6 +640,7 @@ int main(void)
         cmocka_unit_test(test_run_small_tiles_same_bits),
         cmocka_unit_test(test_run_stop_id_ends_its_row_only),
         cmocka_unit_test(test_run_not_finite_fails_its_row_only),
+        cmocka_unit_test(test_run_digest_is_of_every_logit_of_the_row_that_wants_it),
         cmocka_unit_test(test_run_heartbeat_grows_each_layer),
         cmocka_unit_test(test_run_standbys_enter_where_rows_have_ended),
         cmocka_unit_test(test_run_standby_gets_the_place_of_a_failed_row),

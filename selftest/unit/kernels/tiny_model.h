@@ -216,6 +216,7 @@ static inline struct step_row *rig_row(struct rig *rig, const uint32_t *tokens, 
         .tokens_first = header->tokens_count,
         .decode_steps = decode_steps,
         .blocks_count = rig->settings.blocks_per_call,
+        .wants_digest = true,
         .sampling = {.top_p = 1, .repeat_penalty = 1},
     };
     memcpy(step_tokens(&rig->step) + header->tokens_count, tokens, count * sizeof *tokens);

@@ -59,8 +59,7 @@ static inline const uint32_t *rig_tokens(uint32_t first)
 
 static inline void rig_bind(struct rig *rig)
 {
-    step_header(&rig->step)->rows_count = 0;
-    kvmem_bind(&rig->kv, &rig->step);
+    kvmem_bind(&rig->kv, &rig->step, NULL, 0);
     kvmem_check(&rig->kv);
 }
 

@@ -220,7 +220,7 @@ static void test_who_has_a_loan_comes_first(void **state)
     assert_int_equal(rig_claim(rig, 2, branch(7), 12), 4);          /* one loan at a time */
     expect_assert_failure(kvmem_reserve(&rig->kv, 2, 12));
     step_header(&rig->step)->rows_count = 0;
-    expect_assert_failure(kvmem_bind(&rig->kv, &rig->step));
+    expect_assert_failure(kvmem_bind(&rig->kv, &rig->step, NULL, 0));
     rig_reserve(rig, 1, 12);
     rig_reserve(rig, 2, 12);
     assert_int_equal(rig_step(rig), 1);

@@ -93,7 +93,7 @@ static void test_reserve_while_a_step_is_bound_is_our_bug(void **state)
     rig_bind(rig);
     expect_assert_failure(kvmem_reserve(&rig->kv, 0, 1));
     expect_assert_failure(kvmem_expire(&rig->kv, 1, true));
-    expect_assert_failure(kvmem_bind(&rig->kv, &rig->step));
+    expect_assert_failure(kvmem_bind(&rig->kv, &rig->step, NULL, 0));
     kvmem_moved(&rig->kv);
     rig_reserve(rig, 0, 1);
 }
@@ -113,11 +113,11 @@ static void test_bind_writes_the_ids_a_row_needs(void **state)
     struct step *step = &rig->step;
     rig_reserve(rig, 3, 24);
     rig_reserve(rig, 0, 4);
-    step_header(step)->rows_count = 2;
-    *step_row(step, 0) = (struct step_row){
-        .call = 3, .first_position = 6, .tokens_count = 1, .decode_steps = 3};
-    *step_row(step, 1) = (struct step_row){.call = 0, .tokens_count = 4, .decode_steps = 1};
-    kvmem_bind(&rig->kv, step);
+    struct step_planned rows[] = {
+        {.call = 3, .first_position = 6, .tokens_count = 1, .decode_steps = 3},
+        {.call = 0, .tokens_count = 4, .decode_steps = 1}};
+    memset(step->base, 0xff, step->layout.total_bytes);     /* the worker can write there */
+    kvmem_bind(&rig->kv, step, rows, 2);
     kvmem_moved(&rig->kv);
     assert_int_equal(step_row(step, 0)->blocks_count, 3);   /* positions 0 .. 8 */
     assert_int_equal(step_row(step, 1)->blocks_count, 1);   /* the sampled token is not fed */
@@ -125,8 +125,35 @@ static void test_bind_writes_the_ids_a_row_needs(void **state)
         assert_int_equal(step_blocks(step, 0)[i], rig_block(rig, 3, i));
     }
     assert_int_equal(step_blocks(step, 1)[0], rig_block(rig, 0, 0));
-    step_row(step, 1)->decode_steps = 2;
-    expect_assert_failure(kvmem_bind(&rig->kv, step));
+    rows[1].decode_steps = 2;
+    expect_assert_failure(kvmem_bind(&rig->kv, step, rows, 2));
+}
+
+/* Somebody else computes in them: no claim, no reserve, no move ever names one. */
+static void test_blocks_set_aside_are_in_no_tier(void **state)
+{
+    (void)state;
+    struct kvmem_settings settings = rig_settings(6, 4);
+    settings.aside_blocks = 3;
+    struct rig *rig = rig_start(&settings);
+    for (uint32_t turn = 0; turn < 8; turn++) {
+        const uint32_t *tokens = rig_tokens(turn * 100);
+        rig_claim(rig, 0, tokens, 24);
+        rig_reserve(rig, 0, 24);
+        for (uint32_t i = 0; i < 6; i++) {
+            assert_true(rig_block(rig, 0, i) < 6);
+        }
+        rig_bind(rig);
+        for (uint32_t i = 0; i < step_header(&rig->step)->moves_count; i++) {
+            const struct step_move *move = &step_moves(&rig->step)[i];
+            assert_in_range(move->from, 0, 5);
+            assert_in_range(move->to, 9, 12);
+        }
+        kvmem_moved(&rig->kv);
+        rig_keep(rig, 0, tokens, 24, KVMEM_RETAINED, turn + 1);
+    }
+    assert_true(rig->kv.counters.out_blocks > 0);
+    assert_int_equal(kvmem_available(&rig->kv), 6);
 }
 
 static void test_lost_forgets_everything(void **state)
@@ -159,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_reserve_while_a_step_is_bound_is_our_bug),
         cmocka_unit_test(test_settle_without_a_claim_is_our_bug),
         cmocka_unit_test(test_bind_writes_the_ids_a_row_needs),
+        cmocka_unit_test(test_blocks_set_aside_are_in_no_tier),
         cmocka_unit_test(test_lost_forgets_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

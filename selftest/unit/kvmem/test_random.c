@@ -210,18 +210,22 @@ static void carry_out_moves(void)
 
 static void bind(void)
 {
+    struct step_planned planned[CALLS];
     uint32_t rows = 0;
     for (uint32_t i = 0; i < CALLS; i++) {
         struct model_call *call = &m.calls[i];
         call->row = call->open && call->reserved > call->positions && below(4) > 0;
         if (call->row) {
+            planned[rows] = (struct step_planned){
+                .call = i, .first_position = call->positions,
+                .tokens_count = call->reserved - call->positions};
             *step_row(&m.step, rows++) = (struct step_row){
                 .call = i, .first_position = call->positions,
                 .tokens_count = call->reserved - call->positions};
         }
     }
     step_header(&m.step)->rows_count = rows;
-    kvmem_bind(&m.kv, &m.step);
+    kvmem_bind(&m.kv, &m.step, planned, rows);
 }
 
 static void compute(void)

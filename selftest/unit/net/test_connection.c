@@ -44,6 +44,26 @@ static void test_disconnect_in_each_state_frees_the_slot(void **state)
     assert_int_equal(f->stats.connections_open, 0);
 }
 
+/* A reset that shows only when something is sent comes behind intake: the next pass must not wait
+ * until something else happens. */
+static void test_reset_found_by_a_send_makes_the_loop_go_on(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    fixture_send_call(f, peer, &call);
+    fixture_pass(f);
+    assert_true(net_next_us(&f->net, f->fake.now_us) > 0);
+    fixture_generate(f, f->last_call, 50);
+    fake_client_reset(&f->fake, peer);
+    net_emit(&f->net, f->fake.now_us);
+    assert_true(fake_client_is_closed(&f->fake, peer));
+    assert_int_equal(net_next_us(&f->net, f->fake.now_us), 0);
+    fixture_pass(f);
+    expect_slots_free(f, 8);
+    assert_true(net_next_us(&f->net, f->fake.now_us) > 0);
+}
+
 static void test_frames_before_a_fin_still_count(void **state)
 {
     struct fixture *f = *state;
@@ -64,7 +84,9 @@ static void test_connection_beyond_the_table_is_turned_away(void **state)
     for (int i = 0; i < 4; i++) {
         peers[i] = open_client(f);
     }
+    uint64_t bytes_before = f->stats.bytes_sent;
     uint32_t fifth = fixture_connect(f);
+    assert_int_equal(f->stats.bytes_sent - bytes_before, f->fake.peers[fifth].to_client.count);
     expect_error(f, fifth, STATUS_BUSY_CONNECTIONS, WIRE_FIELD_CONNECTION, true);
     assert_int_equal(f->stats.connections_refused, 1);
     for (int i = 0; i < 4; i++) {
@@ -209,6 +231,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
         T(test_disconnect_in_each_state_frees_the_slot),
+        T(test_reset_found_by_a_send_makes_the_loop_go_on),
         T(test_frames_before_a_fin_still_count),
         T(test_connection_beyond_the_table_is_turned_away),
         T(test_accepts_of_a_pass_are_limited),

@@ -181,6 +181,8 @@ static void test_half_a_frame_ends_at_its_deadline_though_bytes_trickle(void **s
     }
     expect_error(f, peer, STATUS_GONE_DEADLINE, WIRE_FIELD_CONNECTION, true);
     assert_int_equal(f->stats.connections_open, 0);
+    assert_int_equal(f->stats.connections_expired, 1);
+    assert_int_equal(f->stats.frames_bad, 0);       /* it never came */
 }
 
 static void test_half_a_greeting_ends_silently_at_its_deadline(void **state)
@@ -195,6 +197,7 @@ static void test_half_a_greeting_ends_silently_at_its_deadline(void **state)
     assert_true(fake_client_is_closed(&f->fake, half));
     assert_int_equal(f->fake.peers[half].to_client.count, 0);
     assert_int_equal(f->stats.connections_dropped, 2);
+    assert_int_equal(f->stats.connections_expired, 2);
 }
 
 static void test_idle_connection_is_closed_but_not_while_a_call_is_open(void **state)
@@ -212,6 +215,8 @@ static void test_idle_connection_is_closed_but_not_while_a_call_is_open(void **s
     assert_false(fake_client_is_closed(&f->fake, busy));
     fixture_sleep(f, 2);
     assert_true(fake_client_is_closed(&f->fake, busy));
+    assert_int_equal(f->stats.connections_expired, 2);
+    assert_int_equal(f->stats.frames_bad, 0);
 }
 
 static void test_time_of_a_frame_begins_with_its_own_first_byte(void **state)

@@ -180,7 +180,7 @@ static inline bool bench_launch(struct bench *bench)
     if (!planned) {
         return false;
     }
-    kvmem_bind(&bench->kv, &bench->step);
+    kvmem_bind(&bench->kv, &bench->step, bench->sched.planned, bench->sched.planned_count);
     sched_launched(&bench->sched, bench->now_us);
     sched_check(&bench->sched);
     bench->busy = true;
@@ -192,13 +192,21 @@ static inline void bench_compute(struct bench *bench)
     fake_engine_run(&bench->engine);
 }
 
-static inline void bench_settle(struct bench *bench, uint64_t duration_us)
+/* Refuted, the step is in flight until bench_lose(). */
+static inline enum sched_verdict bench_hear(struct bench *bench, uint64_t duration_us)
 {
     assert_true(bench->busy);
-    bench->busy = false;
     bench->now_us += duration_us;
-    sched_settle(&bench->sched, bench->now_us);
+    enum sched_verdict verdict = sched_settle(&bench->sched, bench->now_us);
+    bench->busy = verdict == SCHED_REFUTED;
+    assert_int_equal(bench->sched.step_in_flight, bench->busy);
     sched_check(&bench->sched);
+    return verdict;
+}
+
+static inline void bench_settle(struct bench *bench, uint64_t duration_us)
+{
+    assert_int_equal(bench_hear(bench, duration_us), SCHED_BELIEVED);
 }
 
 /* One whole step of one unit. */

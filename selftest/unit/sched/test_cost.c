@@ -113,11 +113,11 @@ static void release_finished(void)
 static void quiet_step(void)
 {
     if (sched_plan(&bench.sched, bench.now_us)) {
-        kvmem_bind(&bench.kv, &bench.step);
+        kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
         sched_launched(&bench.sched, bench.now_us);
         fake_engine_run(&bench.engine);
         bench.now_us += BENCH_UNIT;
-        sched_settle(&bench.sched, bench.now_us);
+        assert_int_equal(sched_settle(&bench.sched, bench.now_us), SCHED_BELIEVED);
     }
     release_finished();
 }
@@ -160,15 +160,16 @@ static void round_of_events(uint32_t round, uint32_t *most)
     bool planned = sched_plan(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_PLAN]);
     assert_true(planned);
-    kvmem_bind(&bench.kv, &bench.step);
+    kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
     close_memory();
     sched_launched(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_LAUNCH]);
     fake_engine_run(&bench.engine);
     bench.now_us += BENCH_UNIT;
     close_memory();
-    sched_settle(&bench.sched, bench.now_us);
+    enum sched_verdict verdict = sched_settle(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_SETTLE]);
+    assert_int_equal(verdict, SCHED_BELIEVED);
     release_finished();
 }
 

@@ -201,6 +201,29 @@ static void test_deadline_of_a_running_call_ends_it_with_the_step(void **state)
     assert_int_equal(bench_at(bench, call)->generated_tokens, 1);
 }
 
+/* What net asked for before the shutdown is how the call ends, not that we shut down. */
+static void test_fail_all_ends_a_running_call_as_it_was_asked_to(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    uint32_t cancelled = bench_call(bench, 0, 1, 5);
+    uint32_t expired = bench_take(bench, 1, 1, 5, 1);
+    bench_at(bench, expired)->deadline_us = bench->now_us + 100;
+    bench_send(bench, expired);
+    bench_intake(bench);
+    assert_true(bench_launch(bench));
+    bench->now_us += 300;
+    bench_cancel(bench, cancelled);
+    bench_intake(bench);
+    assert_int_equal(bench_at(bench, cancelled)->state, CALL_RUNNING);
+    sched_fail_all(&bench->sched, STATUS_GONE_SHUTDOWN, bench->now_us);
+    assert_ended(bench, cancelled, CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED);
+    assert_ended(bench, expired, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE);
+    assert_int_equal(bench->stats.calls_failed, 0);
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+}
+
 static void test_fail_all_ends_waiting_and_running_calls(void **state)
 {
     (void)state;
@@ -242,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_deadline_of_a_waiting_call_ends_it),
         cmocka_unit_test(test_deadline_of_a_running_call_ends_it_with_the_step),
         cmocka_unit_test(test_fail_all_ends_waiting_and_running_calls),
+        cmocka_unit_test(test_fail_all_ends_a_running_call_as_it_was_asked_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,14 @@
  * queue, order and account of time, and sched_check() must hold. Tokens are judged by the hash
  * chain of the fake engine, which the moves carry. At the end faults cease and every call must end.
  */
-#include "selftest/unit/sched/model.h"
+#include "selftest/fake/naive_sched.h"
+#include "selftest/unit/sched/bench.h"
 
-enum { SEEDS = 300, EVENTS = 400, DRAIN_STEPS_MAX = 20000 };
+enum { SEEDS = 300, EVENTS = 400, DRAIN_STEPS_MAX = 20000, PROGRAMS = 6 };
 
 static struct bench *b;
+static struct naive m;
+static struct kvmem_settings kv_settings;
 static uint64_t random_state;
 
 static uint64_t random_next(void)
@@ -30,43 +33,14 @@ static uint32_t below(uint32_t bound)
 
 /* ---- both must agree ------------------------------------------------------------------------ */
 
-static void compare_call(const struct model_call *want, const struct call *got, uint32_t index)
-{
-    assert_int_equal(got->state, want->running ? CALL_RUNNING : CALL_QUEUED);
-    assert_int_equal(got->queue, want->queue);
-    assert_int_equal(got->generated_tokens, want->generated);
-    assert_int_equal(got->kv_tokens, want->kv);
-    assert_int_equal(got->standby, want->standby);
-    assert_int_equal(got->cached_tokens, want->cached);
-    assert_int_equal(kvmem_call_blocks(&b->kv, index) > 0, want->resident);
-    assert_int_equal(got->quantum_left_us, want->quantum);
-    assert_int_equal(got->wait_us, want->wait);
-    assert_int_equal(got->service_us, want->service);
-    assert_int_equal(got->lifetime_wait_us, want->all_wait);
-    assert_int_equal(got->lifetime_service_us, want->all_service);
-    assert_int_equal(got->priority_us, want->priority);
-    assert_int_equal(got->preemptions, want->preemptions);
-    assert_int_equal(got->promotions, want->promotions);
-    assert_true(bench_tokens_are_right(got));
-}
-
 /* Frees what has ended; everything else, and the order of it, must be as the model has it. */
 static void compare(void)
 {
-    uint32_t sorted[BENCH_CALLS];
-    uint32_t count = model_sort(sorted);
-    uint32_t at = 0;
-    for (uint32_t queue = 0; queue < b->sched.settings.queues; queue++) {
-        uint32_t index = bench_first(b, queue);
-        for (; index != CALL_NONE; index = bench_next(b, index)) {
-            assert_true(at < count);
-            assert_int_equal(sorted[at], index);
-            compare_call(&m.calls[index], bench_at(b, index), index);
-            at++;
-        }
+    naive_compare(&m);
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        assert_true(!m.calls[i].open || bench_tokens_are_right(bench_at(b, i)));
     }
-    assert_int_equal(at, count);
-    assert_int_equal(kvmem_owned(&b->kv) + kvmem_available(&b->kv), m.kv.device_blocks);
+    assert_int_equal(kvmem_owned(&b->kv) + kvmem_available(&b->kv), kv_settings.device_blocks);
     for (uint32_t i = 0; i < b->sched.settings.programs; i++) {
         const struct program *program = &b->sched.programs[i];
         if (program->in_use) {
@@ -109,7 +83,7 @@ static void intake(void)
 {
     b->now_us = m.now;
     bench_intake(b);
-    model_expire();
+    naive_expire(&m);
 }
 
 /* Time goes on while a step is in flight, so deadlines pass in it. */
@@ -120,7 +94,7 @@ static void pass_time(void)
 
 static void event_arrive(void)
 {
-    uint32_t program = below(MODEL_PROGRAMS);
+    uint32_t program = below(PROGRAMS);
     uint32_t prompt = 1 + below(BENCH_CONTEXT / 2);
     uint32_t max = 1 + below(BENCH_CONTEXT / 2);
     uint64_t deadline = below(8) == 0 ? m.now + below(30 * BENCH_UNIT) : UINT64_MAX;
@@ -138,11 +112,12 @@ static void event_arrive(void)
     }
     bench_send(b, index);
     pass_time();
-    if (prompt + max <= m.kv.device_blocks * BENCH_BLOCK_TOKENS) {
-        model_arrive(index, program, prompt, max, deadline);
-        m.calls[index].key = m.set.policy == SCHED_SRPT ? bench_at(b, index)->order_key : 0;
+    if (prompt + max <= kv_settings.device_blocks * BENCH_BLOCK_TOKENS) {
+        naive_arrive(&m, index, &(struct naive_call){
+            .program = program, .prompt = prompt, .max = max, .deadline = deadline,
+            .key = m.set.policy == SCHED_SRPT ? bench_at(b, index)->order_key : 0});
     } else {
-        m.calls[index] = (struct model_call){.finish = CALL_FINISH_REFUSED};
+        m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
     bool hastens = m.busy && m.hasty && b->sched.has_room && m.calls[index].open;
     enum step_haste before = step_haste(&b->step);
@@ -156,7 +131,7 @@ static void event_cancel(void)
     if (index == CALL_NONE || m.calls[index].cancel) {
         return;
     }
-    struct model_call *call = &m.calls[index];
+    struct naive_call *call = &m.calls[index];
     call->cancel = true;
     pass_time();
     if (below(2) == 0) {
@@ -166,7 +141,7 @@ static void event_cancel(void)
     }
     bench_cancel(b, index);
     if (!call->running) {
-        model_end(call, CALL_FINISH_CANCELLED);
+        naive_end(&m, call, CALL_FINISH_CANCELLED);
     }
     intake();
 }
@@ -182,24 +157,32 @@ static void event_pause(void)
 
 static void break_rows(bool faults)
 {
-    struct step_header *header = step_header(&b->step);
-    header->rounds = faults && below(60) == 0 ? below(100) : header->rounds;
-    m.rounds = header->rounds < m.set.steps_per_plan ? header->rounds : m.set.steps_per_plan;
+    uint32_t *rounds = step_rounds(&b->step);
+    *rounds = faults && below(60) == 0 ? below(100) : *rounds;
+    m.rounds = *rounds < m.set.steps_per_plan ? *rounds : m.set.steps_per_plan;
     for (uint32_t i = 0; i < m.rows_count; i++) {
-        m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : FAULT_NONE;
+        m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : NAIVE_FAULT_NONE;
         struct step_out *out = step_out(&b->step, i);
-        if (out->produced == 0 && m.fault[i] == FAULT_TOKEN) {
-            m.fault[i] = FAULT_NAN;
+        if (out->produced == 0 && m.fault[i] == NAIVE_FAULT_TOKEN) {
+            m.fault[i] = NAIVE_FAULT_NAN;
         }
         switch (m.fault[i]) {
-        case FAULT_NONE: break;
-        case FAULT_NAN: out->result = STEP_ROW_NOT_FINITE; break;
-        case FAULT_TOKEN: step_out_tokens(&b->step, i)[0] = BENCH_VOCAB; break;
-        case FAULT_COUNT: out->produced = m.decode[i] + 1 + below(100); break;
-        case FAULT_SILENT: out->result = UINT32_MAX; break;
+        case NAIVE_FAULT_NONE: break;
+        case NAIVE_FAULT_NAN: out->result = STEP_ROW_NOT_FINITE; break;
+        case NAIVE_FAULT_TOKEN: step_out_tokens(&b->step, i)[0] = BENCH_VOCAB; break;
+        case NAIVE_FAULT_COUNT: out->produced = m.decode[i] + 1 + below(100); break;
+        case NAIVE_FAULT_SILENT: out->result = UINT32_MAX; break;
         }
         m.produced[i] = out->produced;
     }
+}
+
+static void event_lost(void)
+{
+    m.now += below(BENCH_UNIT);
+    b->now_us = m.now;
+    bench_lose(b);
+    naive_lost(&m);
 }
 
 static void event_step(bool faults)
@@ -209,10 +192,10 @@ static void event_step(bool faults)
         pass_time();
         intake();
         compare();
-        model_promote_all();
+        naive_promote_all(&m);
         b->now_us = m.now;
-        model_follow_plan(b, bench_launch(b));
-        model_launch();
+        naive_follow_plan(&m, bench_launch(b));
+        naive_launch(&m);
         return;
     }
     bench_compute(b);
@@ -221,25 +204,29 @@ static void event_step(bool faults)
     m.now = m.submitted + duration > m.now ? m.submitted + duration : m.now;
     b->now_us = m.now;
     memcpy(before, b->calls.calls, sizeof before);
-    bench_settle(b, 0);
-    model_settle(before, m.now - m.submitted);
-}
-
-static void event_lost(void)
-{
-    m.now += below(BENCH_UNIT);
-    b->now_us = m.now;
-    bench_lose(b);
-    model_lost();
+    bool is_refuted = naive_refute(&m);
+    assert_int_equal(bench_hear(b, 0) == SCHED_REFUTED, is_refuted);
+    if (is_refuted) {
+        event_lost();
+    } else {
+        naive_settle(&m, before, m.now - m.submitted);
+    }
 }
 
 static void random_memory(void)
 {
-    m.kv = bench_kv(below(2) == 0 ? 4 + below(20) : 64 + below(400));
-    m.kv.host_blocks = below(3) * below(40);
-    m.kv.retain_device_us = below(3) * below(20 * BENCH_UNIT);
-    m.kv.retain_host_us = m.kv.retain_device_us + below(3) * below(20 * BENCH_UNIT);
-    m.kv.retain_drop_us = m.kv.retain_host_us + below(3) * below(20 * BENCH_UNIT);
+    kv_settings = bench_kv(below(2) == 0 ? 4 + below(20) : 64 + below(400));
+    kv_settings.host_blocks = below(3) * below(40);
+    kv_settings.retain_device_us = below(3) * below(20 * BENCH_UNIT);
+    kv_settings.retain_host_us = kv_settings.retain_device_us + below(3) * below(20 * BENCH_UNIT);
+    kv_settings.retain_drop_us = kv_settings.retain_host_us + below(3) * below(20 * BENCH_UNIT);
+}
+
+static uint32_t oracle(void *context, const struct call *call, uint32_t known, uint32_t max,
+                       uint32_t *tokens)
+{
+    (void)context;
+    return bench_oracle(call, known, max, tokens);
 }
 
 static void random_configuration(void)
@@ -252,14 +239,16 @@ static void random_configuration(void)
         .steps_per_plan = 1 + below(BENCH_STEPS_MAX), .batch_calls = 1 + below(BENCH_BATCH_MAX),
         .standby_calls = below(3) * below(BENCH_STANDBY_MAX / 2 + 1),
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
-        .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = MODEL_PROGRAMS,
+        .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
         .half_life_us = below(3) == 0 ? 1 + below(50 * BENCH_UNIT) : 0,
         .sharing = (enum sched_sharing)below(3), .prefetch = below(2) == 0,
         .cut_steps = below(2) == 0,
         .demoted_to_head = below(2) == 0};
     random_memory();
-    b = bench_start_kv(&m.set, &m.kv);
+    b = bench_start_kv(&m.set, &kv_settings);
     m.set.queues = b->sched.settings.queues;
+    m.sched = &b->sched;
+    m.oracle = oracle;
     m.now = b->now_us;
 }
 

@@ -71,44 +71,161 @@ static void test_tokens_after_a_stop_are_dropped(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
 }
 
-static void assert_failed_with(struct bench *bench, uint32_t call, enum status status)
-{
-    bench_settle(bench, BENCH_UNIT);
-    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
-    assert_int_equal(bench_at(bench, call)->status, status);
-    assert_int_equal(kvmem_owned(&bench->kv), 0);
-    assert_int_equal(bench->stats.calls_failed, 1);
-}
+enum { BAD_RESULT, BAD_MORE, BAD_FLOOD, BAD_NOTHING, BAD_TOKEN, BAD_SILENT, BADS };
 
-static void test_bad_outs_cost_the_call_and_nothing_else(void **state)
+/* Makes of the row what no engine that works can say. */
+static void bend(struct bench *bench, uint32_t row, uint32_t bad)
 {
-    (void)state;
-    for (uint32_t fault = 0; fault < 6; fault++) {
-        struct bench *bench = fresh(4);
-        uint32_t call = bench_call(bench, 1, 3, 9);
-        assert_true(bench_launch(bench));
-        bench_compute(bench);
-        struct step_out *out = step_out(&bench->step, 0);
-        switch (fault) {
-        case 0: out->result = STEP_ROW_NOT_FINITE; break;
-        case 1: out->result = 77; break;
-        case 2: out->produced = 5; break;
-        case 3: out->produced = UINT32_MAX; break;
-        case 4: out->produced = 0; break;
-        default: step_out_tokens(&bench->step, 0)[1] = BENCH_VOCAB; break;
-        }
-        assert_failed_with(bench, call, fault == 0 ? STATUS_DEVICE_NUMERIC : STATUS_DEVICE_FAILED);
+    struct step_out *out = step_out(&bench->step, row);
+    switch (bad) {
+    case BAD_RESULT: out->result = 77; break;
+    case BAD_MORE: out->produced = 5; break;
+    case BAD_FLOOD: out->produced = UINT32_MAX; break;
+    case BAD_NOTHING: out->produced = 0; break;
+    case BAD_TOKEN: step_out_tokens(&bench->step, row)[1] = BENCH_VOCAB; break;
+    default: out->result = UINT32_MAX;      /* what stands there before the worker writes */
     }
 }
 
-static void test_worker_that_writes_nothing_fails_the_row(void **state)
+static void run_to_the_end(struct bench *bench)
+{
+    while (bench_step(bench)) {
+    }
+}
+
+static void test_impossible_outs_refute_the_step_and_nothing_of_it_counts(void **state)
 {
     (void)state;
-    struct bench *bench = fresh(1);
-    uint32_t call = bench_call(bench, 1, 3, 9);
+    for (uint32_t bad = 0; bad < BADS; bad++) {
+        struct bench *bench = fresh(4);
+        uint32_t good = bench_call(bench, 1, 3, 9);
+        uint32_t call = bench_call(bench, 2, 3, 9);
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        bend(bench, 1, bad);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_REFUTED);
+        assert_int_equal(bench_at(bench, good)->generated_tokens, 0);
+        assert_int_equal(bench_at(bench, good)->lifetime_service_us, 0);
+        bench_lose(bench);
+        assert_int_equal(bench_at(bench, call)->faults, 1);
+        assert_int_equal(bench_at(bench, good)->faults, 0);
+        run_to_the_end(bench);
+        assert_int_equal(bench->stats.calls_completed, 2);
+        assert_true(bench_tokens_are_right(bench_at(bench, good)));
+        assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    }
+}
+
+/* Twice the engine's word on the same call is impossible: the call may be why. */
+static void test_second_impossible_out_of_a_call_ends_it(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(4);
+    uint32_t good = bench_call(bench, 1, 3, 9);
+    uint32_t call = bench_call(bench, 2, 3, 9);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        bend(bench, 1, BAD_TOKEN);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_REFUTED);
+        bench_lose(bench);
+    }
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
+    assert_int_equal(bench_at(bench, call)->status, STATUS_DEVICE_FAILED);
+    run_to_the_end(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, good)));
+    assert_int_equal(bench->stats.calls_failed, 1);
+    assert_int_equal(bench->stats.calls_completed, 1);
+}
+
+/* A standby that never entered, a call that is gone and one that was cancelled can be in it too. */
+static void test_refuted_step_ends_nobody_for_another(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(4);
+    uint32_t cancelled = bench_call(bench, 1, 3, 9);
+    uint32_t call = bench_call(bench, 2, 3, 9);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(bench_launch(bench));
+        bench_compute(bench);
+        bend(bench, 0, BAD_RESULT);
+        if (i == 1) {
+            bench_cancel(bench, cancelled);
+            bench_intake(bench);
+        }
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_REFUTED);
+        bench_lose(bench);
+    }
+    assert_int_equal(bench_at(bench, cancelled)->finish, CALL_FINISH_CANCELLED);
+    assert_int_equal(bench->stats.calls_failed, 0);
+    run_to_the_end(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+static void launch_not_finite(struct bench *bench, uint32_t row)
+{
+    assert_true(bench_launch(bench));
+    bench_compute(bench);
+    *step_out(&bench->step, row) = (struct step_out){.result = STEP_ROW_NOT_FINITE};
+}
+
+static void test_row_that_is_not_finite_is_computed_again(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(4);
+    uint32_t good = bench_call(bench, 1, 3, 9);
+    uint32_t call = bench_call(bench, 2, 3, 9);
+    launch_not_finite(bench, 1);
+    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+    assert_int_equal(bench_at(bench, good)->generated_tokens, 4);
+    assert_int_equal(bench_at(bench, call)->state, CALL_QUEUED);
+    assert_int_equal(bench_at(bench, call)->generated_tokens, 0);
+    assert_int_equal(bench_at(bench, call)->lifetime_service_us, BENCH_UNIT);
+    assert_int_equal(kvmem_call_blocks(&bench->kv, call), 0);
+    run_to_the_end(bench);
+    assert_int_equal(bench->stats.calls_completed, 2);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+static void test_second_row_of_a_call_that_is_not_finite_ends_it(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(4);
+    uint32_t call = bench_call(bench, 2, 3, 9);
+    for (uint32_t i = 0; i < 2; i++) {
+        launch_not_finite(bench, 0);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+    }
+    assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
+    assert_int_equal(bench_at(bench, call)->status, STATUS_DEVICE_NUMERIC);
+    assert_int_equal(kvmem_owned(&bench->kv), 0);
+    assert_int_equal(bench->stats.rows_not_finite, 2);
+}
+
+/* What it would find may be what is wrong, also where another call holds it. */
+static void test_call_with_a_fault_shares_kv_with_nobody(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.sharing = SCHED_SHARING_DOMAIN;
+    struct bench *bench = bench_start(&settings, 64);
+    uint32_t first = bench_take(bench, 1, 9, 20, 5);
+    bench_send(bench, first);
+    bench_intake(bench);
     assert_true(bench_step(bench));
-    assert_true(bench_launch(bench));       /* the record still holds the last step's outs */
-    assert_failed_with(bench, call, STATUS_DEVICE_FAILED);
+    uint32_t second = bench_take(bench, 2, 9, 20, 5);
+    bench_send(bench, second);
+    bench_intake(bench);
+    launch_not_finite(bench, 1);
+    assert_int_equal(bench->sched.planned[1].first_position, 8);
+    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench->sched.planned[0].call, second);     /* the first one was demoted */
+    assert_int_equal(bench->sched.planned[0].first_position, 0);
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+    run_to_the_end(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, second)));
 }
 
 static void test_rows_that_the_worker_scribbled_on_do_not_matter(void **state)
@@ -212,6 +329,7 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     assert_int_equal(bench_at(bench, first)->kv_tokens, 0);
     assert_int_equal(kvmem_owned(&bench->kv), 0);
     assert_int_equal(bench->stats.steps_lost, 1);
+    assert_int_equal(bench->stats.engine_busy_us, BENCH_UNIT + 700);
     while (bench_step(bench)) {
     }
     assert_true(bench_tokens_are_right(bench_at(bench, first)));
@@ -219,6 +337,46 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     assert_int_equal(bench_at(bench, first)->lifetime_wait_us, 700);
     assert_int_equal(bench->stats.calls_completed, 2);
     assert_int_equal(bench->stats.recomputed_tokens, 2 * 7);
+}
+
+/* All that a call has received and where that has brought it. */
+struct attained {
+    uint64_t service_us, lifetime_us, quantum_left_us, priority_us;
+    uint32_t queue, computed;
+};
+
+static struct attained attained_by(const struct call *call)
+{
+    return (struct attained){
+        .service_us = call->service_us, .lifetime_us = call->lifetime_service_us,
+        .quantum_left_us = call->quantum_left_us, .priority_us = call->priority_us,
+        .queue = call->queue, .computed = call->computed_tokens};
+}
+
+static void test_lost_worker_takes_no_attained_service(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(1);
+    uint32_t call = bench_call(bench, 1, 3, 9);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    const struct attained before = attained_by(bench_at(bench, call));
+    assert_int_equal(before.queue, 1);                  /* demoted, and into its next quantum */
+    assert_int_equal(before.lifetime_us, 3 * BENCH_UNIT);
+    for (uint32_t deaths = 0; deaths < 3; deaths++) {
+        assert_true(bench_launch(bench));
+        bench->now_us += 700;
+        bench_lose(bench);
+        const struct attained after = attained_by(bench_at(bench, call));
+        assert_memory_equal(&after, &before, sizeof after);
+    }
+    while (bench_step(bench)) {
+    }
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    uint32_t program = bench_at(bench, call)->program;
+    assert_int_equal(bench->sched.programs[program].service_us,
+                     bench_at(bench, call)->lifetime_service_us);
 }
 
 static void test_lost_worker_ends_calls_that_were_cancelled(void **state)
@@ -298,14 +456,19 @@ int main(void)
         cmocka_unit_test(test_eos_and_stop_ids_end_a_call_in_the_middle_of_a_plan),
         cmocka_unit_test(test_stop_id_wins_over_length),
         cmocka_unit_test(test_tokens_after_a_stop_are_dropped),
-        cmocka_unit_test(test_bad_outs_cost_the_call_and_nothing_else),
-        cmocka_unit_test(test_worker_that_writes_nothing_fails_the_row),
+        cmocka_unit_test(test_impossible_outs_refute_the_step_and_nothing_of_it_counts),
+        cmocka_unit_test(test_second_impossible_out_of_a_call_ends_it),
+        cmocka_unit_test(test_refuted_step_ends_nobody_for_another),
+        cmocka_unit_test(test_row_that_is_not_finite_is_computed_again),
+        cmocka_unit_test(test_second_row_of_a_call_that_is_not_finite_ends_it),
+        cmocka_unit_test(test_call_with_a_fault_shares_kv_with_nobody),
         cmocka_unit_test(test_rows_that_the_worker_scribbled_on_do_not_matter),
         cmocka_unit_test(test_step_is_charged_to_each_of_its_calls),
         cmocka_unit_test(test_new_tokens_are_told_and_stamped),
         cmocka_unit_test(test_finished_call_is_not_demoted_as_well),
         cmocka_unit_test(test_demotion_stops_at_the_last_queue),
         cmocka_unit_test(test_lost_worker_costs_a_recompute_and_no_place_in_the_queue),
+        cmocka_unit_test(test_lost_worker_takes_no_attained_service),
         cmocka_unit_test(test_lost_worker_ends_calls_that_were_cancelled),
         cmocka_unit_test(test_lost_worker_ends_calls_whose_deadline_passed_in_the_step),
         cmocka_unit_test(test_recomputed_tokens_are_counted_once_over_chunks),

@@ -149,6 +149,8 @@ static void test_standby_with_a_bad_out_fails_alone(void **state)
     (void)state;
     for (uint32_t fault = 0; fault < 3; fault++) {
         struct bench *bench = fresh(2, 3, 40);
+        uint64_t waiting_since_us = bench_at(bench, 1)->waiting_since_us;
+        bench_at(bench, 1)->faults = CALL_FAULTS_MAX - 1;
         assert_true(bench_launch(bench));
         bench_compute(bench);
         struct step_out *out = step_out(&bench->step, 1);
@@ -157,10 +159,16 @@ static void test_standby_with_a_bad_out_fails_alone(void **state)
         case 1: out->produced = UINT32_MAX; break;
         default: *out = (struct step_out){.result = UINT32_MAX}; break;
         }
-        bench_settle(bench, N * BENCH_UNIT);
+        assert_int_equal(bench_hear(bench, N * BENCH_UNIT),
+                         fault == 0 ? SCHED_DOUBTED : SCHED_REFUTED);
         assert_int_equal(bench_at(bench, 1)->finish, CALL_FINISH_FAILED);
         assert_true(bench_at(bench, 1)->lifetime_service_us < (1 + N) * BENCH_UNIT);
-        assert_int_equal(bench_at(bench, 2)->state, CALL_QUEUED);
+        assert_int_equal(bench_at(bench, 2)->state, fault == 0 ? CALL_QUEUED : CALL_RUNNING);
+        if (fault > 0) {            /* of a step that is not believed nobody knows who entered */
+            assert_int_equal(bench_at(bench, 1)->lifetime_wait_us,
+                             bench->now_us - waiting_since_us);
+            bench_lose(bench);
+        }
     }
 }
 

@@ -208,11 +208,11 @@ static void plan_both_ways(void)
 {
     save(&before);
     naive_plan();
-    kvmem_bind(&b->kv, &b->step);
+    kvmem_bind(&b->kv, &b->step, b->sched.planned, b->sched.planned_count);
     save(&naive_left);
     restore(&before);
     b->busy = sched_plan(&b->sched, b->now_us);
-    kvmem_bind(&b->kv, &b->step);
+    kvmem_bind(&b->kv, &b->step, b->sched.planned, b->sched.planned_count);
     save(&left);                    /* before a check: kvmem's leaves marks in the blocks */
     if (b->busy) {
         sched_launched(&b->sched, b->now_us);

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""The engine's worker fails in every way: it is killed, hung, wrong. Calls get the same tokens, or
+health says that there is no engine any more. (serve: killed a hundred times under load.)"""
+import os
+import re
+import signal
+import time
+
+from appliance import NOISE, Appliance, wait_for
+from protocol import FAILED, Client
+from skip import Skip
+
+DEVICE_FAILED = 65
+PROMPT = [5, 6, 7, 8]
+
+
+def start_calls(c, count, max_tokens=300):
+    for call_id in range(1, count + 1):
+        c.start(call_id, PROMPT + [call_id], max_tokens=max_tokens)
+    while not c.calls[1].tokens:
+        c.step()
+
+
+def undisturbed(count):
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        start_calls(c, count)
+        return [c.finish(call_id).check().tokens for call_id in range(1, count + 1)]
+
+
+def open_of(pid, name, mode):
+    """A file of /proc/PID: not everybody may look into other processes, nor into these."""
+    try:
+        return open("/proc/%d/%s" % (pid, name), mode, buffering=0 if "b" in mode else -1)
+    except PermissionError as error:
+        raise Skip("the memory of another process is closed here: %s" % error)
+
+
+def said(a, text):
+    return sum(text in line for line in a.lines)
+
+
+def test_a_worker_that_hangs_under_load_costs_time_only():
+    alone = undisturbed(8)
+    with Appliance(NOISE, "engine.hang=2s") as a, Client(a.tcp) as c:
+        start_calls(c, 8)
+        worker = a.worker
+        os.kill(worker, signal.SIGSTOP)
+        assert [c.finish(call_id).check().tokens for call_id in range(1, 9)] == alone
+        assert a.worker != worker and said(a, "engine worker was hung pid=%d" % worker) == 1
+        assert a.health().startswith("ready") and a.stats()["engine_restarts"] >= 1
+
+
+def test_an_idle_worker_that_hangs_is_replaced():
+    with Appliance(NOISE, "engine.hang=2s") as a, Client(a.tcp) as c:
+        worker = a.worker
+        os.kill(worker, signal.SIGSTOP)
+        wait_for(lambda: a.children().get("agentix-worker") not in (None, worker), "a new worker")
+        c.generate(1, PROMPT).check()
+
+
+def test_a_box_that_was_stopped_for_longer_than_a_hang_has_no_hung_worker():
+    with Appliance(NOISE, "engine.hang=1s") as a, Client(a.tcp) as c:
+        start_calls(c, 4)
+        everybody = [a.process.pid] + list(a.children().values())
+        worker = a.worker
+        for pid in everybody:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(3)
+        for pid in reversed(everybody):
+            os.kill(pid, signal.SIGCONT)
+        for call_id in range(1, 5):
+            c.finish(call_id).check()
+        assert a.worker == worker and a.stats()["engine_restarts"] == 0
+
+
+def test_workers_that_die_too_often_end_the_engine_and_health_says_so():
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        start_calls(c, 4, max_tokens=900)
+        for _ in range(3):
+            worker = a.worker
+            os.kill(worker, signal.SIGKILL)
+            wait_for(lambda: a.children().get("agentix-worker") != worker, "the end of it")
+        for call_id in range(1, 5):
+            done = c.finish(call_id).check().done
+            assert done["finish"] == FAILED and done["code"] == DEVICE_FAILED, done
+        assert a.health().startswith("failed(engine died)"), a.health()
+        assert c.generate(9, PROMPT).error["code"] == DEVICE_FAILED
+        assert "agentix-worker" not in a.children()
+        assert a.stats()["calls_open"] == a.stats()["kv_blocks_used"] == 0
+
+
+# ---- shared memory ------------------------------------------------------------------------------
+
+def shared_parts(pid):
+    """[first, end, permissions] of the memory that core and worker share, by address."""
+    parts = []
+    for line in open_of(pid, "maps", "r"):
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (...s) \S+ \S+ \S+ +/dev/zero \(deleted\)", line)
+        if match:
+            parts.append([int(match.group(1), 16), int(match.group(2), 16), match.group(3)])
+    return parts
+
+
+def poke(pid, at, data):
+    with open_of(pid, "mem", "r+b") as memory:
+        memory.seek(at)
+        memory.write(data)
+
+
+def test_a_worker_can_write_only_what_is_its_own():
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        c.generate(1, PROMPT).check()
+        assert [part[2] for part in shared_parts(a.core)] == ["rw-s"]
+        # Control page: keeper's and core's, its own. Step: what it is told, what it says.
+        assert [part[2] for part in shared_parts(a.worker)] == ["r--s", "rw-s", "r--s", "rw-s"]
+
+
+def test_results_that_are_scribbled_on_cost_workers_and_not_the_core():
+    alone = undisturbed(8)
+    with Appliance(NOISE, "engine.failures=0", "engine.canary=0") as a, Client(a.tcp) as c:
+        first, end, _ = shared_parts(a.worker)[3]
+        start_calls(c, 8)
+        core = a.core
+        while a.stats()["engine_restarts"] < 10 and a.stats()["calls_open"] > 0:
+            poke(core, first, b"\xff" * (end - first))
+        for call_id in range(1, 9):
+            outcome = c.finish(call_id).check()
+            assert outcome.done["finish"] == FAILED or outcome.tokens == alone[call_id - 1]
+        assert a.core == core and a.stats()["engine_restarts"] > 0
+        assert c.generate(9, PROMPT + [1], max_tokens=300).check().tokens == alone[0]
+
+
+# ---- silent corruption --------------------------------------------------------------------------
+
+def weights_of(pid):
+    """First address and size of the packed weights: the largest anonymous read-only part."""
+    parts = []
+    for line in open_of(pid, "maps", "r"):
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r--p 00000000 00:00 0\s*$", line)
+        if match:
+            first, end = (int(number, 16) for number in match.groups())
+            parts.append((end - first, first))
+    size, first = max(parts)
+    return first, size
+
+
+def flip_weight(pid):
+    """One bit of one weight in the middle of the layers."""
+    first, size = weights_of(pid)
+    at = first + size // 2 // 4 * 4 + 2
+    with open_of(pid, "mem", "rb") as memory:
+        memory.seek(at)
+        byte = memory.read(1)[0]
+    poke(pid, at, bytes([byte ^ 0x40]))
+
+
+def test_a_flipped_bit_in_the_worker_costs_the_worker():
+    with Appliance(NOISE, "engine.canary=1s") as a, Client(a.tcp) as c:
+        before = c.generate(1, PROMPT, max_tokens=50).check().tokens
+        wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+        worker = a.worker
+        flip_weight(worker)
+        wait_for(lambda: a.stats()["engine_restarts"] == 1, "the canary sees it")
+        assert said(a, "engine worker was wrong pid=%d" % worker) == 1
+        assert c.generate(2, PROMPT, max_tokens=50).check().tokens == before
+        assert a.health().startswith("ready") and a.stats()["engine_wrong"] == 1
+
+
+def test_a_flipped_bit_in_what_all_workers_inherit_ends_the_engine():
+    with Appliance(NOISE, "engine.canary=1s") as a, Client(a.tcp) as c:
+        wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+        flip_weight(a.worker)
+        flip_weight(a.process.pid)
+        wait_for(lambda: a.health().startswith("failed(canary)"), "it is found twice")
+        assert c.generate(1, PROMPT).error["code"] == DEVICE_FAILED
+        assert a.stats()["engine_restarts"] == 1
+
+
+def test_without_a_canary_nobody_looks():
+    with Appliance(NOISE, "engine.canary=0") as a, Client(a.tcp) as c:
+        c.generate(1, PROMPT, max_tokens=50).check()
+        assert a.stats()["canaries"] == 0 and "canary_ms=never" in a.health()

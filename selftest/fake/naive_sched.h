@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the dumb scheduler: an executable specification, in lockstep with the real one. Calls lie
+ * in a plain array, which is sorted for every plan; nothing is kept that can be worked out. It
+ * follows the words of docs/scheduling.md, not the code of sched/. What is cached where is kvmem's
+ * business, so of a plan it takes over which positions a call found and which calls lost their
+ * blocks, and asks whether both were right; the same for tokens that decide when a call ends. All
+ * the rest it works out by itself. Where the two differ it asserts.
+ *
+ * Whoever drives both tells it of each event, in the order in which the real one acts on them, with
+ * the time in `now`:
+ *
+ *   naive_arrive, naive_end      admission; a cancel, or failure, of a call that is not in a step
+ *   flags of a call              paused, cancel, stop_text: when net sets them
+ *   naive_settle, naive_lost     before the real one does it, with `fault`, `produced` and `rounds`
+ *   naive_expire                 deadlines, after all commands
+ *   naive_promote_all, naive_follow_plan, naive_launch      after the real plan
+ *   naive_compare                at any time in between
+ */
+#include "sched/sched.h"
+
+enum {
+    NAIVE_CALLS_MAX = 64, NAIVE_ROWS_MAX = 64, NAIVE_CONTEXT_MAX = 256, NAIVE_PROGRAMS_MAX = 64,
+};
+
+enum naive_fault { NAIVE_FAULT_NONE, NAIVE_FAULT_NAN, NAIVE_FAULT_TOKEN, NAIVE_FAULT_COUNT,
+                   NAIVE_FAULT_SILENT };
+
+struct naive_call {
+    /* What is asked: naive_arrive() takes these. */
+    uint32_t program, prompt, max;
+    uint64_t deadline;
+    uint64_t key;                   /* srpt's; else 0 */
+    /* What net says. */
+    bool paused, cancel, stop_text;
+    uint32_t stop_text_tokens;
+    /* What became of it. */
+    bool open, running, standby, expired, resident, started, lost, has_run;
+    uint32_t generated, kv, computed, cached, queue, from, preemptions, promotions;
+    uint32_t faults;
+    int64_t order;
+    enum call_finish finish;
+    uint64_t quantum, wait, service, all_wait, all_service, since, priority;
+};
+
+struct naive {
+    const struct sched *sched;      /* the real one */
+    struct sched_settings set;
+    /* What an undisturbed engine says after the first `known` tokens of the call: up to `max`
+     * tokens, written behind them; returns how many. */
+    uint32_t (*oracle)(void *context, const struct call *call, uint32_t known, uint32_t max,
+                       uint32_t *tokens);
+    void *oracle_context;
+    uint64_t now, submitted;
+    int64_t first_order, last_order;
+    struct naive_call calls[NAIVE_CALLS_MAX];
+    uint64_t service[NAIVE_PROGRAMS_MAX], wait[NAIVE_PROGRAMS_MAX], halved[NAIVE_PROGRAMS_MAX];
+    bool known[NAIVE_PROGRAMS_MAX];
+    /* The step in flight, or the one that has just come back. */
+    uint32_t rows[NAIVE_ROWS_MAX], chunk[NAIVE_ROWS_MAX], decode[NAIVE_ROWS_MAX];
+    uint32_t produced[NAIVE_ROWS_MAX];
+    enum naive_fault fault[NAIVE_ROWS_MAX];
+    uint32_t rows_count, rows_active;
+    uint32_t rounds;                /* that the engine says it had */
+    bool busy, hasty;
+    enum { NAIVE_ROOM_NONE, NAIVE_ROOM_LEFT, NAIVE_ROOM_UNKNOWN } room;  /* for one more call */
+};
+
+void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked);
+/* A call that was cancelled ends by that, or by its stop string, whatever `finish` says. */
+void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish);
+/* The program's service is brought up to date, as the real one does where one is asked for. */
+void naive_decay(struct naive *m, uint32_t program);
+void naive_promote_all(struct naive *m);
+/* Time has come to `now`, and the queues are as they were when the plan began. */
+void naive_follow_plan(struct naive *m, bool planned);
+void naive_launch(struct naive *m);
+/* `real`: the call table as it is before the real one settles. */
+void naive_settle(struct naive *m, const struct call *real, uint64_t duration);
+/* A step with a result that cannot be: nothing of it counts but who is to blame, and naive_lost()
+ * follows. Before naive_settle(), with `fault`. */
+bool naive_refute(struct naive *m);
+void naive_lost(struct naive *m);
+void naive_expire(struct naive *m);
+/* Every call, every queue, every account. */
+void naive_compare(const struct naive *m);

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the clients. Each speaks through the SDK's own session, so that is under simulation too,
+ * and has its own pace. The oracle (oracle.c) knows what it must hear.
+ *
+ * A turn of a client: send what is unsent, read what is there, do something, think. In the calm
+ * phase nobody begins anything; everybody reads until nothing is owed any more.
+ *
+ * Invariant: the server ends a connection only if its client has given a reason (`excused`), or the
+ * run has (deadlines so short, or wake-ups so late, that anybody can miss one).
+ */
+#include <string.h>
+
+#include "selftest/sim/sim.h"
+
+#define STALL_US_MAX    (30 * SIM_SECOND_US)
+#define ACTIONS_MAX     3           /* of a turn */
+#define UNANSWERED_MAX  64
+#define RESEND_US_MAX   (SIM_SECOND_US / 10)
+#define IDLE_DOUBLINGS_MAX 12
+#define AWAY_US_MIN     1000        /* before a client that was sent away tries again */
+
+enum action { ACTION_CALL, ACTION_REST, ACTION_CANCEL, ACTION_PING, ACTION_START, ACTION_END,
+              ACTION_BURST, ACTIONS };
+
+static struct sim_client *client_at(struct sim *sim, uint32_t index)
+{
+    return &sim->clients[index];
+}
+
+uint8_t *sim_session_buffer(uint32_t index)
+{
+    static _Alignas(8) uint8_t bytes[SIM_CLIENTS_MAX][AGX_BUFFER_BYTES_MIN];
+    return bytes[index];
+}
+
+void sim_clients_init(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++) {
+        struct sim_client *client = client_at(sim, i);
+        memset(client, 0, sizeof *client);
+        client->peer = SIM_NONE;
+        client->next_us = UINT64_MAX;
+        client->listener = i % 3 == 0 ? SIM_LISTENER_TCP : SIM_LISTENER_UNIX;
+        client->uid = i % 3 == 1 ? USER : 0;
+        client->is_hostile = i < sim->swarm.hostiles;
+        client->is_operator = !client->is_hostile && i < sim->swarm.hostiles + sim->swarm.operators;
+        client->listener = client->is_operator ? SIM_LISTENER_TEXT : client->listener;
+        if (i < sim->swarm.clients) {
+            client->next_us = sim->now_us + sim_time(sim, sim->swarm.think_us_max);
+        }
+    }
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        memset(&sim->calls[i], 0, offsetof(struct sim_call, tokens));
+    }
+}
+
+/* ---- a connection ---------------------------------------------------------------------------- */
+
+uint64_t sim_client_domain(const struct sim *sim, uint32_t index)
+{
+    const struct sim_client *client = &sim->clients[index];
+    return client->listener == SIM_LISTENER_UNIX ? 1 + client->uid : 0;
+}
+
+/* The SDK's: a new one, or the one that lost its connection, with its open calls. */
+static void begin_session(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (client->has_session) {
+        agx_session_reset(&client->agx);
+        sim_oracle_resent(sim, index);
+    } else {
+        (void)agx_session_init(&client->agx, sim_session_buffer(index), AGX_BUFFER_BYTES_MIN);
+    }
+    enum agx_result result = agx_session_hello(&client->agx);
+    SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_WORLD, "no room for HELLO");
+}
+
+void sim_client_connect(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    uint32_t peer = sim_connect(sim, index);
+    if (peer == SIM_NONE) {
+        return;
+    }
+    client->peer = peer;
+    client->state = SIM_GREETING;
+    client->excused = sim->swarm.excuses_all;
+    client->answers_due = client->pongs_due = client->cancels_sent = 0;
+    client->pong_next = client->ping_next = 0;
+    sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one"
+            : client->is_operator ? ", an operator"
+            : client->has_session ? ", and goes on" : "");
+    if (client->is_hostile) {
+        sim_hostile_begin(index);
+        if (sim_choose(sim, 4) < 3) {
+            sim_hostile_greet(index);
+        }
+    } else if (!client->is_operator) {
+        begin_session(sim, index);
+    }
+}
+
+/* It may come back and go on with its calls, or give them up. */
+void sim_client_part(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    client->has_session = client->calls_open > 0 && sim_choose(sim, 2) == 1;
+    if (!client->has_session) {
+        sim_oracle_lost(sim, index);
+    }
+    sim_close(sim, client->peer);
+    client->peer = SIM_NONE;
+    client->state = SIM_AWAY;
+    client->answers_due = client->pongs_due = 0;
+    client->stalled_until_us = sim->now_us + AWAY_US_MIN + sim_time(sim, SIM_SECOND_US);
+}
+
+/* The session has ended by an error of the SDK: was there a reason? */
+static void broken(struct sim *sim, uint32_t index, enum agx_result why)
+{
+    struct sim_client *client = client_at(sim, index);
+    bool is_refusal = why == AGX_ERROR_BUSY && client->state == SIM_GREETING;
+    bool is_deadline = why == AGX_ERROR_REFUSED && client->excused &&
+                       agx_fault(&client->agx)->code == status_wire(STATUS_GONE_DEADLINE);
+    sim_say(sim, "client %u: %s", index, agx_result_text(why));
+    SIM_REQUIRE(sim, why != AGX_ERROR_INDEX && why != AGX_ERROR_DIGEST, INVARIANT_TERMINAL,
+                "client %u: %s", index, agx_result_text(why));
+    SIM_REQUIRE(sim, is_refusal || is_deadline, INVARIANT_ANSWER, "client %u: %s: %s", index,
+                agx_result_text(why), agx_fault(&client->agx)->text);
+    sim_client_part(sim, index);
+}
+
+static void gone(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    sim_say(sim, "client %u: the connection is gone", index);
+    SIM_REQUIRE(sim, client->excused || client->state == SIM_GREETING || sim->orders.drain,
+                INVARIANT_CLOSE, "client %u, which did nothing wrong, was disconnected", index);
+    sim_client_part(sim, index);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static void write_bytes(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    uint32_t count = 0;
+    const uint8_t *bytes = agx_session_unsent(&client->agx, &count);
+    if (count > 0 && sim_fault(sim, SIM_FAULT_DRIP)) {
+        client->excused = true;             /* it may be too slow for net.frame_deadline */
+        count = 1;
+    }
+    if (count > 0) {
+        uint32_t sent = sim_send(sim, client->peer, bytes, count);
+        agx_session_sent(&client->agx, sent);
+        client->moved += sent;
+    }
+}
+
+static enum agx_result next_event(struct sim *sim, uint32_t index, struct agx_event *event)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (client->state == SIM_OPEN) {
+        return agx_session_next(&client->agx, event);
+    }
+    enum agx_result result = agx_session_welcome(&client->agx);
+    if (result == AGX_OK) {
+        client->state = SIM_OPEN;
+        if (client->has_session) {
+            agx_session_resume(&client->agx);
+        }
+        client->has_session = false;
+    }
+    return result;
+}
+
+/* As agx.c does it by the real clock. */
+static void resend(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (client->state != SIM_OPEN || client->agx.calls_due == 0) {
+        return;
+    }
+    if (client->agx.is_busy) {
+        client->agx.is_busy = 0;
+        client->resend_us = sim->now_us + sim_time(sim, RESEND_US_MAX);
+    }
+    if (sim->now_us >= client->resend_us) {
+        enum agx_result result = agx_session_resend(&client->agx);
+        SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_ANSWER, "client %u: a call cannot be sent "
+                    "again: %s", index, agx_result_text(result));
+    }
+}
+
+/* Everything that is there; false when the connection has ended. */
+static bool read_bytes(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    for (;;) {
+        uint32_t room = 0;
+        uint8_t *at = agx_session_room(&client->agx, &room);
+        uint32_t count = sim_receive(sim, client->peer, at, room);
+        agx_session_received(&client->agx, count);
+        client->moved += count;
+        if (count == 0) {
+            break;
+        }
+        enum agx_result result = AGX_OK;
+        while (result == AGX_OK) {
+            struct agx_event event;
+            bool was_open = client->state == SIM_OPEN;
+            result = next_event(sim, index, &event);
+            if (result == AGX_OK && was_open) {
+                sim_oracle_event(sim, index, &event);
+            }
+        }
+        if (result != AGX_AGAIN) {
+            broken(sim, index, result);
+            return false;
+        }
+    }
+    if (sim_is_over(sim, client->peer)) {
+        gone(sim, index);
+        return false;
+    }
+    return true;
+}
+
+/* ---- what a client does ---------------------------------------------------------------------- */
+
+static struct agx_call frame_of(struct sim *sim, const struct sim_call *call)
+{
+    struct agx_call frame = {
+        .call_id = call->call_id, .max_tokens = call->max_tokens, .seed = call->sampling.seed,
+        .deadline_us = call->deadline_us, .repeat_penalty = sim_choose(sim, 2) == 0 ? 1.0f : 1.5f,
+        .stop_ids = call->sampling.stop_ids, .stop_ids_count = call->sampling.stop_ids_count,
+        .want_text = call->wants_text, .ignore_eos = call->ignores_eos,
+        .stop_texts_count = call->stops_count};
+    memcpy(frame.stop_texts, call->stops, sizeof frame.stop_texts);
+    sim_program_id(call->program, frame.program_id);
+    if (call->is_text) {
+        frame.prompt_text = call->prompt_text;
+        frame.prompt_text_bytes = call->prompt_text_bytes;
+    } else {
+        frame.prompt_ids = call->tokens;
+        frame.prompt_ids_count = call->prompt_tokens;
+    }
+    return frame;
+}
+
+void sim_client_call(struct sim *sim, struct sim_call *call)
+{
+    struct sim_client *client = client_at(sim, call->client);
+    call->frame = frame_of(sim, call);
+    enum agx_result result = agx_session_call(&client->agx, &call->frame);
+    SIM_REQUIRE(sim, result == AGX_OK || result == AGX_AGAIN, INVARIANT_WORLD, "SDK: %s",
+                agx_result_text(result));
+    call->in_use = result == AGX_OK;
+    client->calls_open += call->in_use;
+    sim_say(sim, "client %u: call %llu of program %u: %u prompt tokens, %u expected of %u, "
+                 "deadline %llu us", call->client, (unsigned long long)call->sampling.seed,
+            call->program, call->prompt_tokens, call->expected, call->max_tokens,
+            (unsigned long long)call->deadline_us);
+}
+
+static void start_call(struct sim *sim, uint32_t index)
+{
+    struct sim_call *call = sim_call_begin(sim, index);
+    if (call != NULL && client_at(sim, index)->calls_open < AGX_CALLS_MAX) {
+        sim_client_call(sim, call);
+    }
+}
+
+static void start_calls(struct sim *sim, uint32_t index, uint32_t count)
+{
+    const struct sim_client *client = client_at(sim, index);
+    while (count-- > 0 && sim->now_us >= client->patient_until_us &&
+           client->calls_open < sim->swarm.appetite) {
+        start_call(sim, index);
+    }
+}
+
+void sim_client_cancel(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    uint32_t first = sim_choose(sim, SIM_CALLS_MAX);
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        struct sim_call *call = &sim->calls[(first + i) % SIM_CALLS_MAX];
+        if (call->in_use && call->client == index) {
+            uint8_t id[CALL_PROGRAM_ID_BYTES];
+            sim_program_id(call->program, id);
+            if (agx_session_cancel(&client->agx, id, call->call_id) == AGX_OK) {
+                call->cancelled = true;
+                client->cancels_sent++;
+                sim_say(sim, "client %u: cancels call %llu", index,
+                        (unsigned long long)call->sampling.seed);
+            }
+            return;
+        }
+    }
+}
+
+static void ask_program(struct sim *sim, uint32_t index, enum wire_type type)
+{
+    struct sim_client *client = client_at(sim, index);
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    uint32_t program = sim_choose(sim, sim->swarm.programs);
+    sim_program_id(program, id);
+    if (agx_session_program(&client->agx, type, id) == AGX_OK) {
+        client->answers_due++;
+        sim_say(sim, "client %u: %s of program %u", index, wire_type_name((uint8_t)type), program);
+    }
+}
+
+static void ping(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (agx_session_ping(&client->agx, client->ping_next) == AGX_OK) {
+        client->ping_next++;
+        client->pongs_due++;
+    }
+}
+
+static enum action draw_action(struct sim *sim)
+{
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < ACTIONS; i++) {
+        total += sim->swarm.action_weights[i];
+    }
+    uint32_t at = sim_choose(sim, total);
+    uint32_t action = 0;
+    while (at >= sim->swarm.action_weights[action]) {
+        at -= sim->swarm.action_weights[action++];
+    }
+    return (enum action)action;
+}
+
+static void act(struct sim *sim, uint32_t index)
+{
+    switch (draw_action(sim)) {
+    case ACTION_CALL:
+        start_calls(sim, index, 1);
+        break;
+    case ACTION_BURST:
+        start_calls(sim, index, sim_choose(sim, 12));
+        break;
+    case ACTION_CANCEL:
+        sim_client_cancel(sim, index);
+        break;
+    case ACTION_PING:
+        ping(sim, index);
+        break;
+    case ACTION_START:
+        ask_program(sim, index, WIRE_PROGRAM_START);
+        break;
+    case ACTION_END:
+        ask_program(sim, index, WIRE_PROGRAM_END);
+        break;
+    case ACTION_REST:
+    case ACTIONS:
+        break;
+    }
+}
+
+/* Ways to go, or to be a burden; false when the client has gone. */
+static bool misbehave(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (sim_fault(sim, SIM_FAULT_LEAVE)) {
+        sim_say(sim, "client %u leaves with %u calls open", index, client->calls_open);
+        sim_client_part(sim, index);
+        return false;
+    }
+    if (sim_fault(sim, SIM_FAULT_RESET)) {
+        sim_say(sim, "client %u: its connection is reset", index);
+        sim_reset(sim, client->peer);
+        sim_client_part(sim, index);
+        return false;
+    }
+    if (!sim->peers[client->peer].finished && sim_fault(sim, SIM_FAULT_FINISH)) {
+        sim_say(sim, "client %u half-closes", index);
+        client->excused = true;
+        sim_finish(sim, client->peer);
+    }
+    if (sim->now_us >= client->stalled_until_us && sim_fault(sim, SIM_FAULT_STALL)) {
+        uint64_t stall_us = sim_time(sim, STALL_US_MAX);
+        client->stalled_until_us = sim->now_us + stall_us;
+        client->excused = true;
+        sim_say(sim, "client %u does not read for %llu us", index, (unsigned long long)stall_us);
+    }
+    return true;
+}
+
+bool sim_client_exchange(struct sim *sim, uint32_t index)
+{
+    resend(sim, index);
+    write_bytes(sim, index);
+    bool reads = sim->calm || sim->now_us >= client_at(sim, index)->stalled_until_us;
+    return !reads || read_bytes(sim, index);
+}
+
+/* Who has said that it will send no more does not, and nobody asks much more than is answered. */
+static bool may_act(const struct sim *sim, const struct sim_client *client)
+{
+    return client->state == SIM_OPEN && !sim->peers[client->peer].finished &&
+           client->answers_due + client->pongs_due < UNANSWERED_MAX;
+}
+
+static bool speaks_for_itself(const struct sim_client *client)
+{
+    return client->is_hostile || client->is_operator;
+}
+
+/* Who does not speak through the SDK. In the calm phase they have gone. */
+static void take_own_turn(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (sim->calm) {
+        sim_client_part(sim, index);
+        return;
+    }
+    if (sim->now_us >= client->stalled_until_us) {
+        (client->is_hostile ? sim_hostile_read : sim_operator_read)(sim, index);
+    }
+    if (sim_is_over(sim, client->peer)) {
+        sim_client_part(sim, index);
+    } else if (misbehave(sim, index) && !sim->peers[client->peer].finished) {
+        (client->is_hostile ? sim_hostile_act : sim_operator_act)(sim, index);
+    }
+}
+
+static void take_turn(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    if (client->state == SIM_AWAY) {
+        bool comes = !sim->calm || client->has_session;
+        if (comes && sim->now_us >= client->stalled_until_us) {
+            sim_client_connect(sim, index);
+        }
+        return;
+    }
+    if (speaks_for_itself(client)) {
+        take_own_turn(sim, index);
+        return;
+    }
+    if (!sim_client_exchange(sim, index)) {
+        return;
+    }
+    if (sim->calm || !misbehave(sim, index) || !may_act(sim, client)) {
+        return;
+    }
+    for (uint32_t i = sim_choose(sim, ACTIONS_MAX + 1); i > 0; i--) {
+        act(sim, index);
+    }
+}
+
+/* Whose turns move no byte comes back less and less often, until there is something to read. */
+static uint64_t next_turn_us(struct sim *sim, struct sim_client *client, uint64_t moved_before)
+{
+    client->idle_turns = client->moved == moved_before ? client->idle_turns + 1 : 0;
+    uint32_t doublings = client->idle_turns < IDLE_DOUBLINGS_MAX ? client->idle_turns
+                                                                 : IDLE_DOUBLINGS_MAX;
+    return sim->now_us + ((1 + sim_time(sim, sim->swarm.think_us_max)) << doublings);
+}
+
+void sim_clients_wake(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    uint64_t soon_us = sim->now_us + 1 + sim->swarm.think_us_max / 8;
+    if (client->next_us > soon_us && sim->now_us >= client->stalled_until_us) {
+        client->next_us = soon_us;
+    }
+}
+
+void sim_clients_act(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->swarm.clients; i++) {
+        struct sim_client *client = client_at(sim, i);
+        if (client->next_us <= sim->now_us) {
+            uint64_t moved = client->moved;
+            take_turn(sim, i);
+            bool rests = sim->calm && client->state == SIM_AWAY && !client->has_session;
+            client->next_us = rests ? UINT64_MAX : next_turn_us(sim, client, moved);
+        }
+    }
+}
+
+uint64_t sim_clients_next_us(const struct sim *sim)
+{
+    uint64_t next_us = UINT64_MAX;
+    for (uint32_t i = 0; i < sim->swarm.clients; i++) {
+        next_us = sim->clients[i].next_us < next_us ? sim->clients[i].next_us : next_us;
+    }
+    return next_us;
+}
+
+bool sim_clients_are_done(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->swarm.clients; i++) {
+        const struct sim_client *client = &sim->clients[i];
+        if (client->calls_open > 0 || client->answers_due > 0 || client->pongs_due > 0 ||
+            (client->state != SIM_AWAY &&
+             (speaks_for_itself(client) || client->agx.out_bytes > 0))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void sim_clients_leave(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->swarm.clients; i++) {
+        if (sim->clients[i].state != SIM_AWAY) {
+            sim_client_part(sim, i);
+        }
+    }
+}

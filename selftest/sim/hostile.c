@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: clients that want harm. They send frames that are right but for a few bytes (with a
+ * checksum that is right, or not), other protocols, noise; they ask for everything, cancel what is
+ * not theirs, end other people's programs, and may read nothing. What comes back must be frames,
+ * whole and well formed, until the connection ends: to them, too.
+ */
+#include <string.h>
+
+#include "selftest/sim/sim.h"
+
+#define FRAME_BYTES_MAX 1024        /* what they send at once */
+#define MUTATIONS_MAX   4
+
+struct hostile {                    /* lies in the client's session buffer */
+    uint32_t out_bytes, in_bytes;
+    uint8_t out[4 * FRAME_BYTES_MAX];
+    uint8_t in[AGX_BUFFER_BYTES_MIN / 2];
+};
+STATIC_ASSERT(sizeof(struct hostile) <= AGX_BUFFER_BYTES_MIN, "it fits where a session would");
+
+static struct hostile *hostile_of(uint32_t client)
+{
+    return (struct hostile *)(void *)sim_session_buffer(client);
+}
+
+void sim_hostile_begin(uint32_t client)
+{
+    hostile_of(client)->out_bytes = hostile_of(client)->in_bytes = 0;
+}
+
+/* ---- what they send -------------------------------------------------------------------------- */
+
+static void draw_id(struct sim *sim, uint8_t *id)
+{
+    sim_program_id(sim_choose(sim, SIM_PROGRAMS_MAX), id);
+}
+
+/* Somebody's call, or nobody's. */
+static uint64_t draw_call_id(struct sim *sim)
+{
+    const struct sim_call *call = &sim->calls[sim_choose(sim, SIM_CALLS_MAX)];
+    return sim_choose(sim, 2) == 0 ? sim_choose(sim, 8) : call->call_id;
+}
+
+static uint32_t make_call(struct sim *sim, uint8_t *bytes)
+{
+    uint8_t prompt[256];
+    struct wire_call call = {
+        .call_id = draw_call_id(sim), .max_tokens = 1 + sim_choose(sim, 300),
+        .flags = sim_choose(sim, WIRE_CALL_FLAGS_ALL + 1),
+        .sampling = {.top_p = 1, .repeat_penalty = 1, .stop_ids_count = sim_choose(sim, 3)},
+        .deadline_us = sim_choose(sim, 2) * sim_time(sim, SIM_SECOND_US),
+        .prompt_count = sim_choose(sim, sizeof prompt / 4), .prompt = prompt};
+    draw_id(sim, call.program_id);
+    for (uint32_t i = 0; i < sizeof prompt; i++) {
+        bool is_text = (call.flags & WIRE_CALL_TEXT_PROMPT) != 0;
+        bool is_low = i % 4 == 0;
+        prompt[i] = is_text ? 'a' : is_low ? (uint8_t)sim_choose(sim, 8) : 0;
+    }
+    return wire_call_encode(&call, bytes, FRAME_BYTES_MAX);
+}
+
+static uint32_t make_frame(struct sim *sim, uint8_t *bytes)
+{
+    struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "hostile"};
+    struct wire_cancel cancel = {.call_id = draw_call_id(sim)};
+    struct wire_program program;
+    draw_id(sim, cancel.program_id);
+    draw_id(sim, program.program_id);
+    switch (sim_choose(sim, 8)) {
+    case 0:
+        return wire_ping_encode(&(struct wire_ping){7}, WIRE_PING, bytes, FRAME_BYTES_MAX);
+    case 1:
+        return wire_hello_encode(&hello, bytes, FRAME_BYTES_MAX);
+    case 2:
+        return wire_program_encode(&program, WIRE_PROGRAM_START, bytes, FRAME_BYTES_MAX);
+    case 3:
+        return wire_program_encode(&program, WIRE_PROGRAM_END, bytes, FRAME_BYTES_MAX);
+    case 4:
+        return wire_cancel_encode(&cancel, bytes, FRAME_BYTES_MAX);
+    default:
+        return make_call(sim, bytes);
+    }
+}
+
+static void seal(uint8_t *frame, uint32_t count)
+{
+    uint32_t sum = wire_checksum(frame, frame + WIRE_HEADER_BYTES, count - WIRE_HEADER_BYTES);
+    for (uint32_t i = 0; i < 4; i++) {
+        frame[12 + i] = (uint8_t)(sum >> (8 * i));
+    }
+}
+
+static uint32_t make_mutant(struct sim *sim, uint8_t *bytes)
+{
+    uint32_t count = make_frame(sim, bytes);
+    for (uint32_t i = sim_choose(sim, MUTATIONS_MAX); i > 0; i--) {
+        bytes[sim_choose(sim, count)] ^= (uint8_t)(1u << sim_choose(sim, 8));
+    }
+    if (sim_choose(sim, 4) < 3) {
+        seal(bytes, count);
+    }
+    return sim_choose(sim, 16) == 15 ? sim_between(sim, 1, count) : count;
+}
+
+static uint32_t make_noise(struct sim *sim, uint8_t *bytes)
+{
+    static const char *const others[] = {
+        "GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02", "SSH-2.0-x\r\n", "AGX1\x01",
+        "AGX1\x05\1\1\1\xff\xff\xff\xff"};
+    const char *other = others[sim_choose(sim, 5)];
+    uint32_t count = (uint32_t)strlen(other);
+    memcpy(bytes, other, count);
+    return count;
+}
+
+void sim_hostile_act(struct sim *sim, uint32_t client)
+{
+    struct hostile *hostile = hostile_of(client);
+    while (hostile->out_bytes + FRAME_BYTES_MAX <= sizeof hostile->out) {
+        uint8_t *at = hostile->out + hostile->out_bytes;
+        hostile->out_bytes += sim_choose(sim, 64) == 63 ? make_noise(sim, at)
+                                                        : make_mutant(sim, at);
+        if (sim_choose(sim, 4) == 0) {
+            break;
+        }
+    }
+    uint32_t sent = sim_send(sim, sim->clients[client].peer, hostile->out, hostile->out_bytes);
+    hostile->out_bytes -= sent;
+    memmove(hostile->out, hostile->out + sent, hostile->out_bytes);
+    sim->clients[client].moved += sent;
+}
+
+void sim_hostile_greet(uint32_t client)
+{
+    struct hostile *hostile = hostile_of(client);
+    struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "friend"};
+    hostile->out_bytes = wire_hello_encode(&hello, hostile->out, sizeof hostile->out);
+}
+
+/* ---- what they hear -------------------------------------------------------------------------- */
+
+/* One whole frame at the front; its bytes, or 0. */
+static uint32_t take_frame(struct sim *sim, const struct hostile *hostile)
+{
+    struct wire_header header;
+    struct wire_fault fault;
+    if (hostile->in_bytes < WIRE_HEADER_BYTES) {
+        return 0;
+    }
+    enum status status =
+        wire_header_decode(hostile->in, sim->limits.frame_bytes, &header, &fault);
+    SIM_REQUIRE(sim, status == STATUS_OK && header.type >= WIRE_WELCOME, INVARIANT_ANSWER,
+                "a hostile client hears what is no frame");
+    if (hostile->in_bytes - WIRE_HEADER_BYTES < header.length_bytes) {
+        return 0;
+    }
+    uint32_t sum = wire_checksum(hostile->in, hostile->in + WIRE_HEADER_BYTES, header.length_bytes);
+    SIM_REQUIRE(sim, sum == header.checksum, INVARIANT_ANSWER,
+                "a hostile client hears a wrong checksum");
+    return WIRE_HEADER_BYTES + header.length_bytes;
+}
+
+void sim_hostile_read(struct sim *sim, uint32_t client)
+{
+    struct hostile *hostile = hostile_of(client);
+    uint32_t count = sim_receive(sim, sim->clients[client].peer, hostile->in + hostile->in_bytes,
+                                 (uint32_t)sizeof hostile->in - hostile->in_bytes);
+    hostile->in_bytes += count;
+    sim->clients[client].moved += count;
+    for (;;) {
+        uint32_t taken = take_frame(sim, hostile);
+        if (taken == 0) {
+            return;
+        }
+        hostile->in_bytes -= taken;
+        memmove(hostile->in, hostile->in + taken, hostile->in_bytes);
+    }
+}

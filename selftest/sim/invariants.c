@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: everything that must always be so. What can be seen from a state is looked for here, after
+ * each pass or now and then; what only shows when it happens is required where it happens, and the
+ * table says where. loop_check(), the stages' own word, is part of the audit; nothing else here
+ * relies on it.
+ */
+#include "selftest/sim/invariants.h"
+
+#include <string.h>
+
+#include "kvmem/block.h"
+#include "selftest/sim/sim.h"
+
+#define SILENCE_US_MAX (2 * SIM_SECOND_US)
+
+static void check_blocks(struct sim *sim);
+static void check_isolation(struct sim *sim);
+static void check_calls(struct sim *sim);
+static void check_progress(struct sim *sim);
+static void check_bounded(struct sim *sim);
+static void check_memory(struct sim *sim);
+static void check_statistics(struct sim *sim);
+static void check_deadlines(struct sim *sim);
+static void check_contents(struct sim *sim);
+static void check_starvation(struct sim *sim);
+static void check_orphans(struct sim *sim);
+static void check_news(struct sim *sim);
+static void check_health(struct sim *sim);
+
+enum when { WHEN_IT_HAPPENS, EACH_PASS, NOW_AND_THEN };
+
+static const struct invariant_row {
+    const char *text;
+    enum when when;
+    void (*check)(struct sim *sim);
+} rows[INVARIANTS] = {
+    [INVARIANT_BLOCKS] = {"every block of KV is in one place, and counted there", NOW_AND_THEN,
+                          check_blocks},
+    [INVARIANT_ISOLATION] = {"a shared block belongs to one trust domain", NOW_AND_THEN,
+                             check_isolation},
+    [INVARIANT_CALLS] = {"accepted = completed + cancelled + expired + failed + open", EACH_PASS,
+                         check_calls},
+    [INVARIANT_TERMINAL] = {"one ACCEPT, tokens in order, one end, and that for a reason "
+                            "(oracle.c, SDK)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_TOKENS] = {"the tokens are those of an undisturbed engine (oracle.c)",
+                          WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_PRIORITY] = {"levels, services and waits are those of the naive scheduler "
+                            "(lockstep.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_SKIP] = {"each plan is the naive scheduler's (lockstep.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_STARVATION] = {"whoever has waited for sched.wait_max is in the first queue",
+                              EACH_PASS, check_starvation},
+    [INVARIANT_PROGRESS] = {"an engine that could run somebody is not idle", EACH_PASS,
+                            check_progress},
+    [INVARIANT_BOUNDED] = {"a pass receives once from each connection, and accepts a few",
+                           EACH_PASS, check_bounded},
+    [INVARIANT_MEMORY] = {"the arena is as full as at boot", EACH_PASS, check_memory},
+    [INVARIANT_SLOW_CLIENT] = {"readers that stop cost others no throughput (not here: unit "
+                               "net/emit; here they are only dropped in time)", WHEN_IT_HAPPENS,
+                               NULL},
+    [INVARIANT_STATISTICS] = {"what is counted is what the world has seen", EACH_PASS,
+                              check_statistics},
+    [INVARIANT_DEADLINES] = {"a deadline ends a call in the pass in which it has passed, and "
+                             "not before", EACH_PASS, check_deadlines},
+    [INVARIANT_QUIESCENCE] = {"without faults everything ends, and every pool is full again "
+                              "(run.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_ASSERTION] = {"no assertion fails (run.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_KV] = {"every position that a row reads, and every cached content, holds the hash "
+                      "of its tokens (engine.c)", NOW_AND_THEN, check_contents},
+    [INVARIANT_RECORD] = {"nobody writes the record of a step in flight (engine.c)",
+                          WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_WORLD] = {"handles are open when they are used; the SDK and the options take what "
+                         "they say they take (world.c, sockets.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_CLOSE] = {"nobody is disconnected without a reason (clients.c)", WHEN_IT_HAPPENS,
+                         NULL},
+    [INVARIANT_ANSWER] = {"every answer was asked for, and says what is so (oracle.c)",
+                          WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_HEALTH] = {"the appliance is not ready when its worker has been silent for two "
+                          "seconds, or is away", EACH_PASS, check_health},
+    [INVARIANT_DETERMINISM] = {"the same tape gives the same run (main.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_CRASH] = {"no signal (run.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_HANG] = {"every pass ends (run.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_ORPHANS] = {"a call whose client has gone is gone, or leaves with its step",
+                           EACH_PASS, check_orphans},
+    [INVARIANT_TEXT] = {"the text is that of the tokens, up to the first stop string (words.c)",
+                        WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_NEWS] = {"a pass tells everything that there is room for", EACH_PASS, check_news},
+};
+
+const char *invariant_text(enum invariant invariant)
+{
+    ASSERT(invariant > INVARIANT_NONE && invariant < INVARIANTS);
+    return rows[invariant].text;
+}
+
+static void look(struct sim *sim, enum when when)
+{
+    for (uint32_t i = 0; i < INVARIANTS; i++) {
+        if (rows[i].check != NULL && rows[i].when == when) {
+            rows[i].check(sim);
+        }
+    }
+}
+
+void invariants_check(struct sim *sim)
+{
+    look(sim, EACH_PASS);
+}
+
+void invariants_audit(struct sim *sim)
+{
+    loop_check(&sim->loop);
+    textport_check(&sim->loop.textport);
+    look(sim, NOW_AND_THEN);
+}
+
+static bool is_open(const struct call *call)
+{
+    return call->state == CALL_QUEUED || call->state == CALL_RUNNING;
+}
+
+/* ---- KV -------------------------------------------------------------------------------------- */
+
+/* Counted anew from the tables of the calls and the states of the blocks. */
+static void check_blocks(struct sim *sim)
+{
+    static uint32_t references[SIM_BLOCKS_MAX];
+    const struct kvmem *kv = &sim->loop.kv;
+    uint32_t held = 0, unheld = 0;
+    memset(references, 0, kv->blocks_count * sizeof *references);
+    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+        for (uint32_t i = 0; i < kv->calls[call].count; i++) {
+            references[kvmem_table_of(kv, call)[i]]++;
+        }
+    }
+    for (uint32_t block = 0; block < kv->device.count; block++) {
+        bool is_unheld = kv->blocks[block].state == KVMEM_FREE ||
+                         kv->blocks[block].state == KVMEM_CACHED;
+        SIM_REQUIRE(sim, (references[block] == 0) == is_unheld, INVARIANT_BLOCKS,
+                    "block %u: %u references in state %d", block, references[block],
+                    kv->blocks[block].state);
+        SIM_REQUIRE(sim, references[block] <= 1 || kv->blocks[block].state == KVMEM_SHARED,
+                    INVARIANT_BLOCKS, "block %u is in %u tables and not shared", block,
+                    references[block]);
+        held += references[block] > 0;
+        unheld += is_unheld;
+    }
+    SIM_REQUIRE(sim, held == kvmem_owned(kv) && unheld == kvmem_available(kv), INVARIANT_BLOCKS,
+                "%u blocks held and %u not, but %u and %u are counted", held, unheld,
+                kvmem_owned(kv), kvmem_available(kv));
+}
+
+/* May these two calls know of each other's tokens? */
+static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
+{
+    const struct call *calls = sim->loop.calls.calls;
+    if (sim->slot_domains[a] != sim->slot_domains[b]) {
+        return false;
+    }
+    switch (sim->loop.sched.settings.sharing) {
+    case SCHED_SHARING_OFF:
+        return false;
+    case SCHED_SHARING_PROGRAM:
+        return memcmp(calls[a].program_id, calls[b].program_id, CALL_PROGRAM_ID_BYTES) == 0;
+    case SCHED_SHARING_DOMAIN:
+        break;
+    }
+    return true;
+}
+
+static void check_isolation(struct sim *sim)
+{
+    static uint32_t holder[SIM_BLOCKS_MAX];
+    const struct kvmem *kv = &sim->loop.kv;
+    for (uint32_t i = 0; i < kv->blocks_count; i++) {
+        holder[i] = CALL_NONE;
+    }
+    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+        for (uint32_t i = 0; i < kv->calls[call].count; i++) {
+            uint32_t block = kvmem_table_of(kv, call)[i];
+            uint32_t other = holder[block];
+            SIM_REQUIRE(sim, other == CALL_NONE || share_a_domain(sim, call, other),
+                        INVARIANT_ISOLATION, "calls %u and %u share block %u", call, other, block);
+            holder[block] = call;
+        }
+    }
+}
+
+/* A named block holds a chain over its own tokens; where it begins, only a row can tell. */
+static void check_contents(struct sim *sim)
+{
+    const struct kvmem *kv = &sim->loop.kv;
+    uint32_t block_tokens = kv->settings.block_tokens;
+    if (sim->engine.worker == SIM_WORKER_DIED) {
+        return;                         /* the core does not know yet that all is gone */
+    }
+    for (uint32_t block = 0; block < kv->blocks_count; block++) {
+        const uint64_t *held = sim->engine.kv + (uint64_t)block * block_tokens;
+        const uint32_t *tokens = kv->tokens + (uint64_t)block * block_tokens;
+        for (uint32_t i = 1; i < kv->blocks[block].fill; i++) {
+            SIM_REQUIRE(sim, held[i] == fake_engine_next(held[i - 1], tokens[i]), INVARIANT_KV,
+                        "block %u does not hold its content from position %u on", block, i);
+        }
+    }
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void check_calls(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    const struct stats *stats = &loop->stats;
+    uint32_t open = 0, unfree = 0;
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        open += is_open(&loop->calls.calls[i]);
+        unfree += loop->calls.calls[i].state != CALL_FREE;
+    }
+    uint64_t ended = stats->calls_completed + stats->calls_cancelled + stats->calls_expired +
+                     stats->calls_failed;
+    SIM_REQUIRE(sim, stats->calls_accepted == ended + open, INVARIANT_CALLS,
+                "%llu accepted, %llu ended, %u open", (unsigned long long)stats->calls_accepted,
+                (unsigned long long)ended, open);
+    SIM_REQUIRE(sim, loop->calls.free_count + unfree == loop->calls.count, INVARIANT_CALLS,
+                "%u slots free and %u in use of %u", loop->calls.free_count, unfree,
+                loop->calls.count);
+}
+
+static bool can_run(const struct call *call)
+{
+    return call->state == CALL_QUEUED && !call->paused && !call->cancel;
+}
+
+/* Who has lost its client is in the step in flight, or gone; or it was lost only as this pass sent
+ * something, and then the next one comes at once. */
+static void check_orphans(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    if (!ring_is_empty(&loop->exchange.inbox_ring)) {
+        SIM_REQUIRE(sim, net_next_us(&loop->net, loop->now_us) == 0, INVARIANT_ORPHANS,
+                    "commands wait for a pass that does not come");
+        return;
+    }
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        bool is_running = call->state == CALL_RUNNING && call->cancel;
+        SIM_REQUIRE(sim, call->state == CALL_FREE || call->connection != CALL_NONE || is_running,
+                    INVARIANT_ORPHANS, "call %u has no client, and is in state %d", i, call->state);
+    }
+}
+
+static bool has_been_told(const struct sim *sim, const struct call *call)
+{
+    const struct net_connection *connection = &sim->loop.net.connections[call->connection];
+    bool all = call->emit.accept_sent && call->emit.sent_tokens == call->generated_tokens;
+    return connection->backlog || (all && call->state != CALL_FINISHED);
+}
+
+/* What there is room for is on its way in the same pass. */
+static void check_news(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        bool has_client = call->state != CALL_FREE && call->connection != CALL_NONE;
+        SIM_REQUIRE(sim, !has_client || call->cancel || has_been_told(sim, call), INVARIANT_NEWS,
+                    "call %u has %u tokens, its client %u, and there is room", i,
+                    call->generated_tokens, call->emit.sent_tokens);
+    }
+    for (uint32_t i = 0; i < loop->net.open_count; i++) {
+        uint32_t count = loop->net.connections[loop->net.order[i]].calls_count;
+        SIM_REQUIRE(sim, count <= sim->limits.calls_per_connection, INVARIANT_CALLS,
+                    "%u calls of one connection", count);
+    }
+}
+
+/* At the end of a pass. Who may run again only since this pass has told its client something has
+ * asked for another pass at once. */
+static void check_progress(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    if (loop->engine != WORLD_ENGINE_IDLE || loop->net.again) {
+        return;
+    }
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        SIM_REQUIRE(sim, !can_run(&loop->calls.calls[i]), INVARIANT_PROGRESS,
+                    "the engine is idle, and call %u could run", i);
+    }
+}
+
+/* Calls that the last plan has looked at; who came to wait long only since then is its business. */
+static void check_starvation(struct sim *sim)
+{
+    const struct sched *sched = &sim->loop.sched;
+    uint64_t wait_max_us = sched->settings.wait_max_us;
+    if (wait_max_us == 0 || !sched->step_in_flight) {
+        return;
+    }
+    for (uint32_t i = 0; i < sched->calls->count; i++) {
+        const struct call *call = &sched->calls->calls[i];
+        if (!can_run(call) || call->queue == 0 ||
+            call->waiting_since_us >= sched->step_submitted_us) {
+            continue;
+        }
+        uint64_t waited_us = call->wait_us + sched->step_submitted_us - call->waiting_since_us;
+        SIM_REQUIRE(sim, waited_us < wait_max_us, INVARIANT_STARVATION,
+                    "call %u in queue %u had waited for %llu us when the step was planned", i,
+                    call->queue, (unsigned long long)waited_us);
+    }
+}
+
+static void check_deadlines(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    SIM_REQUIRE(sim, loop->now_us == sim->now_us - sim->skipped_us, INVARIANT_DEADLINES,
+                "the stages' clock is at %llu us, not at %llu us",
+                (unsigned long long)loop->now_us,
+                (unsigned long long)(sim->now_us - sim->skipped_us));
+    for (uint32_t i = 0; i < loop->calls.count; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        SIM_REQUIRE(sim, call->state != CALL_QUEUED || call->deadline_us > loop->now_us,
+                    INVARIANT_DEADLINES, "call %u waits %llu us beyond its deadline", i,
+                    (unsigned long long)(loop->now_us - call->deadline_us));
+    }
+}
+
+/* ---- health ---------------------------------------------------------------------------------- */
+
+static void check_health(struct sim *sim)
+{
+    struct health health;
+    struct invariants_memory *memory = &sim->memory;
+    uint64_t now_us = sim->loop.now_us;
+    if (memory->heartbeat != sim->engine.heartbeat || !sim->loop.serving) {
+        memory->heartbeat = sim->engine.heartbeat;
+        memory->beat_us = now_us;
+    }
+    bool is_away = sim->loop.engine == WORLD_ENGINE_DOWN;
+    if (!is_away && now_us - memory->beat_us <= SILENCE_US_MAX) {
+        return;
+    }
+    loop_health(&sim->loop, &sim->orders, &health);
+    SIM_REQUIRE(sim, health.state != HEALTH_READY, INVARIANT_HEALTH,
+                "ready, and the worker %s", is_away ? "is away" : "is silent");
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static void check_bounded(struct sim *sim)
+{
+    uint64_t receives_max = sim->limits.connections;
+    SIM_REQUIRE(sim, sim->counts.pass_receives <= receives_max, INVARIANT_BOUNDED,
+                "%llu receives in a pass", (unsigned long long)sim->counts.pass_receives);
+}
+
+static void check_memory(struct sim *sim)
+{
+    SIM_REQUIRE(sim, sim->arena.used_bytes == sim->memory.arena_bytes, INVARIANT_MEMORY,
+                "the arena has grown");
+}
+
+static void require_count(struct sim *sim, const char *name, uint64_t counted, uint64_t seen)
+{
+    SIM_REQUIRE(sim, counted == seen, INVARIANT_STATISTICS, "%s = %llu, but there were %llu", name,
+                (unsigned long long)counted, (unsigned long long)seen);
+}
+
+static void check_statistics(struct sim *sim)
+{
+    const struct stats *stats = &sim->loop.stats;
+    const struct sim_counts *seen = &sim->counts;
+    require_count(sim, "bytes_received", stats->bytes_received, seen->bytes_received);
+    require_count(sim, "bytes_sent", stats->bytes_sent, seen->bytes_sent);
+    require_count(sim, "connections_accepted", stats->connections_accepted +
+                                                   stats->connections_refused, seen->accepts);
+    require_count(sim, "steps", stats->steps, seen->steps);
+    if (sim->engine.worker != SIM_WORKER_DIED) {
+        require_count(sim, "steps_lost", stats->steps_lost, seen->steps_lost);
+    }
+    require_count(sim, "engine_restarts", stats->engine_restarts, seen->losses);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void require_pool(struct sim *sim, const char *name, uint64_t now, uint64_t at_boot)
+{
+    SIM_REQUIRE(sim, now == at_boot, INVARIANT_QUIESCENCE, "%s: %llu, at boot %llu", name,
+                (unsigned long long)now, (unsigned long long)at_boot);
+}
+
+void invariants_check_done(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    require_pool(sim, "free call slots", loop->calls.free_count, loop->calls.count);
+    require_pool(sim, "open calls", loop->sched.open_calls, 0);
+    require_pool(sim, "calls with blocks", loop->sched.resident_calls, 0);
+    require_pool(sim, "device blocks of calls", kvmem_owned(&loop->kv), 0);
+    require_pool(sim, "calls with a deadline", loop->sched.deadlines_count, 0);
+    require_pool(sim, "connections", loop->net.open_count, 0);
+    require_pool(sim, "open handles", sim_handles_open(sim), 0);
+    require_pool(sim, "commands", ring_count(&loop->exchange.inbox_ring), 0);
+    require_pool(sim, "answers", ring_count(&loop->exchange.outbox_ring), 0);
+    require_pool(sim, "news", ring_count(&loop->exchange.emit_ring), 0);
+}
+
+void invariants_check_quiet(struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    require_pool(sim, "programs", loop->sched.programs_count, 0);
+    require_pool(sim, "free device blocks", kvmem_free(&loop->kv), loop->kv.device.count);
+    require_pool(sim, "host blocks in use", kvmem_host_used(&loop->kv), 0);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: everything that must always be so, numbered; the table is in invariants.c. The numbers are
+ * for ever: a failure is known by its number.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum invariant {
+    INVARIANT_NONE = 0,
+    INVARIANT_BLOCKS, INVARIANT_ISOLATION, INVARIANT_CALLS, INVARIANT_TERMINAL, INVARIANT_TOKENS,
+    INVARIANT_PRIORITY, INVARIANT_SKIP, INVARIANT_STARVATION, INVARIANT_PROGRESS,
+    INVARIANT_BOUNDED, INVARIANT_MEMORY, INVARIANT_SLOW_CLIENT, INVARIANT_STATISTICS,
+    INVARIANT_DEADLINES, INVARIANT_QUIESCENCE,
+    INVARIANT_ASSERTION, INVARIANT_KV, INVARIANT_RECORD, INVARIANT_WORLD, INVARIANT_CLOSE,
+    INVARIANT_ANSWER, INVARIANT_HEALTH, INVARIANT_DETERMINISM, INVARIANT_CRASH, INVARIANT_HANG,
+    INVARIANT_ORPHANS, INVARIANT_NEWS, INVARIANT_TEXT,
+    INVARIANTS
+};
+
+#define FAILURE_TEXT_BYTES 256
+struct sim_failure {
+    enum invariant invariant;       /* NONE: there was none */
+    uint64_t pass, now_us;
+    char text[FAILURE_TEXT_BYTES];
+};
+
+struct invariants_memory {          /* what the last look saw */
+    uint64_t arena_bytes;
+    uint64_t heartbeat, beat_us;    /* the worker's last sign of life, and when */
+};
+
+const char *invariant_text(enum invariant invariant);
+
+struct sim;
+/* After each pass; O(calls + connections). */
+void invariants_check(struct sim *sim);
+/* Now and then; O(everything). */
+void invariants_audit(struct sim *sim);
+/* When everybody has left: nothing is open any more. */
+void invariants_check_done(struct sim *sim);
+/* And when there is nothing left to be remembered: every pool is as it was at boot. */
+void invariants_check_quiet(struct sim *sim);

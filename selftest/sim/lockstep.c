@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the dumb scheduler (selftest/fake/naive_sched.h) beside the real one, in every pass. It is
+ * driven from where the loop meets the world, for that is where the real one can be seen between
+ * two of its verbs:
+ *
+ *   engine_poll()       before settle and intake: flags of net, the commands, the step's outs
+ *   engine_submit()     behind intake and plan, before the launch
+ *   engine_heartbeat()  behind the launch: both are compared
+ *
+ * From where the real one gives all calls up (the engine is given up) it begins again with no
+ * calls; from the drain on it rests. Which entry of the process table a program has, and whether
+ * the table was full, it takes over.
+ */
+#include <string.h>
+
+#include "selftest/sim/sim.h"
+
+static struct sim_lockstep *lockstep_of(struct sim *sim)
+{
+    return &sim->lockstep;
+}
+
+static uint32_t oracle(void *context, const struct call *call, uint32_t known, uint32_t max,
+                       uint32_t *tokens)
+{
+    static struct fake_engine engine;
+    const struct sim *sim = context;
+    engine.vocab_tokens = sim->limits.vocab_tokens;
+    engine.salts[0] = sim_salt(sim, sim->slot_domains[call - sim->loop.calls.calls],
+                               call->program_id);
+    memcpy(tokens, call->tokens, known * sizeof *tokens);
+    return fake_engine_oracle(&engine, tokens, known, max, &call->sampling);
+}
+
+void sim_lockstep_init(struct sim *sim)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    memset(lockstep, 0, sizeof *lockstep);
+    lockstep->is_on = true;
+    lockstep->naive.sched = &sim->loop.sched;
+    lockstep->naive.set = sim->loop.sched.settings;
+    lockstep->naive.oracle = oracle;
+    lockstep->naive.oracle_context = sim;
+}
+
+/* ---- engine_poll() --------------------------------------------------------------------------- */
+
+static void take_flags(struct sim *sim)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    for (uint32_t i = 0; i < sim->limits.calls; i++) {
+        const struct call *call = &sim->loop.calls.calls[i];
+        struct naive_call *mirror = &naive->calls[i];
+        if (mirror->open) {
+            mirror->paused = call->paused;
+            mirror->cancel = call->cancel;
+            mirror->stop_text = call->stop_text_hit;
+            mirror->stop_text_tokens = call->stop_text_tokens;
+        }
+    }
+}
+
+/* Net may find out later in the pass, too; then intake has not known it. */
+static bool is_doomed(const struct sim *sim, uint32_t index)
+{
+    const struct call *call = &sim->loop.calls.calls[index];
+    return call->cancel || call->connection == CALL_NONE;
+}
+
+/* Whose call it is, by our own account of who is at the other end. */
+static void note_domain(struct sim *sim, const struct command *command)
+{
+    const struct call *call = &sim->loop.calls.calls[command->call];
+    if (command->kind == COMMAND_CALL && call->connection != CALL_NONE) {
+        int32_t handle = sim->loop.net.connections[call->connection].handle;
+        uint32_t client = sim->peers[handle - SIM_LISTENERS].client;
+        sim->slot_domains[command->call] = sim_client_domain(sim, client);
+    }
+}
+
+static void take_commands(struct sim *sim)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    const struct exchange *exchange = &sim->loop.exchange;
+    uint32_t count = ring_count(&exchange->inbox_ring);
+    ASSERT(count <= SIM_COMMANDS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (exchange->inbox_ring.head + i) & (exchange->inbox_ring.capacity - 1);
+        const struct command *command = &exchange->inbox[at];
+        lockstep->commands[i] = *command;
+        lockstep->is_doomed[i] = command->kind == COMMAND_CALL && is_doomed(sim, command->call);
+        note_domain(sim, command);
+    }
+    lockstep->commands_count = count;
+}
+
+static enum naive_fault fault_of(const struct sim *sim, uint32_t index, uint32_t decode_steps)
+{
+    const struct step_out *out = step_out(&sim->step, index);
+    if (out->result != STEP_ROW_OK) {
+        return out->result == STEP_ROW_NOT_FINITE ? NAIVE_FAULT_NAN : NAIVE_FAULT_SILENT;
+    }
+    if (out->produced > decode_steps) {
+        return NAIVE_FAULT_COUNT;
+    }
+    for (uint32_t i = 0; i < out->produced; i++) {
+        if (step_out_tokens(&sim->step, index)[i] >= sim->limits.vocab_tokens) {
+            return NAIVE_FAULT_TOKEN;
+        }
+    }
+    return NAIVE_FAULT_NONE;
+}
+
+static void settle(struct sim *sim)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    uint32_t rounds = *step_rounds(&sim->step);
+    naive->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
+    for (uint32_t i = 0; i < naive->rows_count; i++) {
+        naive->produced[i] = step_out(&sim->step, i)->produced;
+        naive->fault[i] = fault_of(sim, i, naive->decode[i]);
+    }
+    if (naive_refute(naive)) {
+        return;                     /* the worker goes, and naive_lost() ends the step */
+    }
+    naive_settle(naive, sim->loop.calls.calls, naive->now - naive->submitted);
+    naive->rows_count = 0;
+}
+
+void sim_lockstep_poll(struct sim *sim, enum world_engine result)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    take_commands(sim);
+    lockstep->is_on = lockstep->is_on && !sim->orders.drain;
+    if (!lockstep->is_on) {
+        return;
+    }
+    sim->asserting = INVARIANT_PRIORITY;
+    lockstep->naive.now = sim->loop.now_us;
+    lockstep->has_taken_in = false;
+    take_flags(sim);
+    if (result == WORLD_ENGINE_DONE) {
+        settle(sim);
+    } else if (result == WORLD_ENGINE_LOST) {
+        naive_lost(&lockstep->naive);
+    }
+    sim->asserting = INVARIANT_ASSERTION;
+}
+
+/* ---- behind intake --------------------------------------------------------------------------- */
+
+/* An entry of the table that was given to another program begins anew. */
+static void meet_program(struct sim *sim, uint32_t program)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    struct naive *naive = &lockstep->naive;
+    const struct program *entry = &sim->loop.sched.programs[program];
+    if (lockstep->salts[program] != entry->salt) {
+        lockstep->salts[program] = entry->salt;
+        naive->known[program] = true;
+        naive->halved[program] = entry->started_us;
+        naive->service[program] = naive->wait[program] = 0;
+    }
+}
+
+/* One that ends as it arrives leaves nothing behind but a program that was asked for. */
+static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    const struct call *call = &sim->loop.calls.calls[index];
+    if (call->finish == CALL_FINISH_REFUSED || is_doomed) {
+        return;
+    }
+    meet_program(sim, call->program);
+    naive_arrive(naive, index, &(struct naive_call){
+        .program = call->program, .prompt = call->prompt_tokens, .max = call->max_tokens,
+        .deadline = call->deadline_us});
+}
+
+/* Behind all commands, when it is certain which entry a program has. */
+static void start_program(struct sim *sim, uint64_t domain, const uint8_t *id)
+{
+    for (uint32_t i = 0; i < sim->limits.programs; i++) {
+        const struct program *program = &sim->loop.sched.programs[i];
+        if (program->in_use && program->domain == domain &&
+            memcmp(program->id, id, CALL_PROGRAM_ID_BYTES) == 0) {
+            meet_program(sim, i);
+            naive_decay(&lockstep_of(sim)->naive, i);
+        }
+    }
+}
+
+static void cancel(struct sim *sim, uint32_t index)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    struct naive_call *call = &naive->calls[index];
+    if (call->open && call->cancel && !call->running) {
+        naive_end(naive, call, CALL_FINISH_CANCELLED);
+    }
+}
+
+/* sched_give_up(): everybody has ended; of programs, what they have come to is taken over. */
+static void begin_again(struct sim *sim)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    naive->rows_count = naive->rows_active = 0;
+    naive->busy = false;
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        naive->calls[i].open = false;
+    }
+    for (uint32_t i = 0; i < sim->limits.programs; i++) {
+        const struct program *program = &sim->loop.sched.programs[i];
+        meet_program(sim, i);
+        naive->known[i] = true;
+        naive->service[i] = program->service_us;
+        naive->wait[i] = program->wait_us;
+        naive->halved[i] = program->halved_us;
+    }
+}
+
+static void take_in(struct sim *sim)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    lockstep->has_taken_in = true;
+    for (uint32_t i = 0; i < lockstep->commands_count; i++) {
+        const struct command *command = &lockstep->commands[i];
+        if (command->kind == COMMAND_CALL) {
+            arrive(sim, command->call, lockstep->is_doomed[i]);
+        } else if (command->kind == COMMAND_CANCEL) {
+            cancel(sim, command->call);
+        }
+    }
+    naive_expire(&lockstep->naive);
+    for (uint32_t i = 0; i < lockstep->commands_count; i++) {
+        const struct command *command = &lockstep->commands[i];
+        if (command->kind == COMMAND_PROGRAM_START) {
+            start_program(sim, command->domain, command->program_id);
+        } else if (lockstep->is_doomed[i]) {
+            const struct call *call = &sim->loop.calls.calls[command->call];
+            start_program(sim, call->domain, call->program_id);
+        }
+    }
+    if (sim->orders.engine_failure != NULL) {
+        begin_again(sim);
+    }
+}
+
+static void plan(struct sim *sim, bool planned)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    take_in(sim);
+    naive_promote_all(naive);
+    sim->asserting = INVARIANT_SKIP;
+    naive_follow_plan(naive, planned);
+    sim->asserting = INVARIANT_PRIORITY;
+    naive_launch(naive);
+}
+
+void sim_lockstep_plan(struct sim *sim)
+{
+    if (lockstep_of(sim)->is_on) {
+        sim->asserting = INVARIANT_PRIORITY;
+        plan(sim, true);
+        sim->asserting = INVARIANT_ASSERTION;
+    }
+}
+
+static void compare_programs(struct sim *sim)
+{
+    const struct sim_lockstep *lockstep = lockstep_of(sim);
+    for (uint32_t i = 0; i < sim->limits.programs; i++) {
+        const struct program *program = &sim->loop.sched.programs[i];
+        if (program->in_use && program->salt == lockstep->salts[i]) {
+            ASSERT(program->wait_us == lockstep->naive.wait[i]);
+            /* With a half-life both are up to date only when somebody asks. */
+            ASSERT(lockstep->naive.set.half_life_us > 0 ||
+                   program->service_us == lockstep->naive.service[i]);
+        }
+    }
+}
+
+void sim_lockstep_compare(struct sim *sim)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    if (!lockstep->is_on) {
+        return;
+    }
+    sim->asserting = INVARIANT_PRIORITY;
+    if (!lockstep->has_taken_in && sim->loop.engine == WORLD_ENGINE_IDLE) {
+        plan(sim, false);
+    } else if (!lockstep->has_taken_in) {
+        take_in(sim);
+    }
+    naive_compare(&lockstep->naive);
+    compare_programs(sim);
+    sim->asserting = INVARIANT_ASSERTION;
+}

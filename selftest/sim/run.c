@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: one run, from a tape: boot, phase 1, phase 2, and what came of it.
+ *
+ *   boot    draws the swarm, builds the loop from what was drawn
+ *   wild    passes in which anything happens; cheap looks at each, an audit at each 64th
+ *   calm    no faults, nobody begins anything; all that is owed must come
+ *   quiet   everybody leaves, time goes on until nothing need be kept; all pools are full
+ *   drain   in place of calm and quiet, in some runs: the loop must end by itself
+ *
+ * A run ends at the first thing that is wrong, by longjmp: also out of the product's assertions, of
+ * its crashes, and of a pass that does not end.
+ */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+
+#include "config/access.h"
+#include "selftest/sim/sim.h"
+
+#define ARENA_BYTES_MAX  (UINT64_C(512) << 20)      /* mapped, not populated */
+#define AUDIT_EVERY      64
+#define CALM_PASSES_MAX  2000000
+#define CALM_US_MAX      (20000 * SIM_SECOND_US)
+#define QUIET_US_MAX     (4000 * SIM_SECOND_US)
+#define QUIET_PASSES_MAX 100000     /* five times what the loop's ticks need for that */
+#define PASS_CPU_S_MAX   20
+
+static struct sim *running;
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void fail_with(struct sim *sim, enum invariant invariant, const char *format,
+                      va_list arguments)
+{
+    sim->failure = (struct sim_failure){
+        .invariant = invariant, .pass = sim->pass, .now_us = sim->now_us};
+    vsnprintf(sim->failure.text, sizeof sim->failure.text, format, arguments);
+    sim_say(sim, "FAILURE %d: %s", invariant, sim->failure.text);
+}
+
+_Noreturn void sim_fail(struct sim *sim, enum invariant invariant, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail_with(sim, invariant, format, arguments);
+    va_end(arguments);
+    longjmp(sim->escape, 1);
+}
+
+/* The product's assertions. The linker takes this definition instead of the library's. */
+_Noreturn void assert_failed(const char *condition, const char *file, int line)
+{
+    if (running == NULL) {
+        fprintf(stderr, "agentix-sim: %s:%d: %s\n", file, line, condition);
+        abort();
+    }
+    sim_fail(running, running->asserting, "%s:%d: %s", file, line, condition);
+}
+
+static void on_signal(int number)
+{
+    struct sim *sim = running;
+    sigset_t all;
+    if (sim == NULL) {
+        _exit(128 + number);
+    }
+    sigemptyset(&all);
+    sigaddset(&all, number);
+    sigprocmask(SIG_UNBLOCK, &all, NULL);
+    if (number == SIGVTALRM) {
+        sim_fail(sim, INVARIANT_HANG, "a pass takes more than %d s", PASS_CPU_S_MAX);
+    }
+    sim_fail(sim, INVARIANT_CRASH, "signal %d", number);
+}
+
+/* Sanitizers have a better word for a crash than we. */
+static void catch_signals(void)
+{
+#ifndef AGENTIX_NO_TRAP
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGVTALRM};
+#else
+    static const int numbers[] = {SIGVTALRM};
+#endif
+    for (uint32_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        signal(numbers[i], on_signal);
+    }
+}
+
+static void set_alarm(long seconds)
+{
+    struct itimerval timer = {.it_value = {.tv_sec = seconds}};
+    setitimer(ITIMER_VIRTUAL, &timer, NULL);
+}
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+uint32_t sim_choose(struct sim *sim, uint32_t bound)
+{
+    return sim->tape->mode == TAPE_COUNT ? 0 : tape_choose(sim->tape, bound);
+}
+
+uint32_t sim_between(struct sim *sim, uint32_t low, uint32_t high)
+{
+    return low + sim_choose(sim, high - low + 1);
+}
+
+uint64_t sim_time(struct sim *sim, uint64_t bound_us)
+{
+    uint32_t bits = 64 - (uint32_t)__builtin_clzll(bound_us | 1);
+    uint64_t below = UINT64_C(1) << sim_choose(sim, bits + 1);
+    uint64_t time_us = below < 65536 ? sim_choose(sim, (uint32_t)below)
+                                     : below / 65536 * sim_choose(sim, 65536);
+    return time_us < bound_us ? time_us : bound_us;
+}
+
+static bool is_the_nth(struct sim *sim, enum sim_fault fault)
+{
+    struct sim_nth *nth = &sim->nth;
+    if (sim->calm || fault != nth->fault) {
+        return false;
+    }
+    nth->seen++;
+    return nth->seen == nth->at || (nth->for_ever && nth->seen > nth->at);
+}
+
+/* In a world that is exhausted (exhaust.c) nothing is chosen but by its driver. */
+bool sim_fault(struct sim *sim, enum sim_fault fault)
+{
+    uint32_t rate = sim->swarm.rate[fault];
+    if (sim->nth.is_on) {
+        return is_the_nth(sim, fault);
+    }
+    if (sim->calm || rate == 0 || sim_choose(sim, rate) != rate - 1 ||
+        (sim->tape->faults_masked >> fault & 1) != 0) {
+        return false;
+    }
+    sim->faults[fault]++;
+    return true;
+}
+
+void sim_say(struct sim *sim, const char *format, ...)
+{
+    va_list arguments;
+    if (sim->script == NULL) {
+        return;
+    }
+    fprintf(sim->script, "%6llu %12.6f  ", (unsigned long long)sim->pass,
+            (double)sim->now_us / 1e6);
+    va_start(arguments, format);
+    vfprintf(sim->script, format, arguments);
+    va_end(arguments);
+    fputc('\n', sim->script);
+}
+
+/* ---- boot ------------------------------------------------------------------------------------ */
+
+struct sim *sim_new(void)
+{
+    struct sim *sim = mmap(NULL, sizeof *sim, PROT_READ | PROT_WRITE,
+                           MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, ARENA_BYTES_MAX, PROT_READ | PROT_WRITE,
+                        MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
+    if (sim == MAP_FAILED || memory == MAP_FAILED) {
+        fprintf(stderr, "agentix-sim: no memory\n");
+        exit(1);
+    }
+    sim->arena.base = memory;
+    catch_signals();
+    return sim;
+}
+
+static void clear(struct sim *sim)
+{
+    uint8_t *base = sim->arena.base;
+    FILE *script = sim->script;
+    struct sim_nth nth = sim->nth;
+    memset(sim, 0, offsetof(struct sim, peers));
+    sim->arena.base = base;
+    sim->script = script;
+    sim->nth = nth;
+}
+
+/* Zeroed pages, whatever the run before has touched. */
+static void take_memory(struct sim *sim)
+{
+    struct plan plan = {0};
+    const struct limits *limits = &sim->limits;
+    step_layout_init(&sim->step.layout, limits->batch_calls + limits->standby_calls,
+                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
+                     kvmem_moves_max(limits->kv_blocks));
+    loop_plan(&plan, &sim->options, limits);
+    plan_add(&plan, TIER_CORE, "step record", 1, sim->step.layout.total_bytes);
+    uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
+    SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",
+                (unsigned long long)bytes);
+    madvise(sim->arena.base, ARENA_BYTES_MAX, MADV_DONTNEED);
+    sim->arena.size_bytes = bytes;
+    sim->step.base = arena_take(&sim->arena, 1, sim->step.layout.total_bytes);
+}
+
+void sim_boot(struct sim *sim)
+{
+    take_memory(sim);
+    sim->wordless.info = (struct gguf_vocab_info){
+        .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
+        .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
+    sim_world_init(sim);
+    sim_sockets_init(sim);
+    struct config_error error;
+    struct loop_settings settings = {
+        .options = &sim->options, .limits = &sim->limits,
+        .vocab = sim->swarm.has_words ? sim_words() : &sim->wordless,
+        .model_name = "simulated", .step = sim->step,
+        .drain_us = sim->options.limits_drain.number,
+    };
+    SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
+                INVARIANT_WORLD, "%s", error.text);
+    loop_init(&sim->loop, &settings, &sim->world, &sim->arena);
+    SIM_REQUIRE(sim, sim->arena.used_bytes == sim->arena.size_bytes, INVARIANT_MEMORY,
+                "the loop takes less than it has planned");
+    arena_seal(&sim->arena);
+    sim->memory.arena_bytes = sim->arena.used_bytes;
+    loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
+    sim_engine_init(sim);
+    sim_clients_init(sim);
+    sim_lockstep_init(sim);
+    sim->orders.load_permille = 1000;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+bool sim_pass(struct sim *sim)
+{
+    static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
+    if (sim->orders.engine_failure == NULL && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
+        sim->orders.engine_failure = "given up";
+        sim_say(sim, "the keeper gives the engine up");
+    }
+    bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
+    sim->pass++;
+    invariants_check(sim);
+    if (sim->pass % AUDIT_EVERY == 0) {
+        set_alarm(PASS_CPU_S_MAX);
+        invariants_audit(sim);
+        sim_mix(sim, sim->loop.stats.tokens_generated);
+    }
+    return goes_on;
+}
+
+static void run_wild(struct sim *sim)
+{
+    while (sim->pass < sim->tape->steps) {
+        bool goes_on = sim_pass(sim);
+        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+    }
+}
+
+void sim_run_calm(struct sim *sim)
+{
+    uint64_t last_pass = sim->pass + CALM_PASSES_MAX, last_us = sim->now_us + CALM_US_MAX;
+    sim_say(sim, "from here on there are no faults");
+    sim->calm = true;
+    while (!sim_clients_are_done(sim)) {
+        bool goes_on = sim_pass(sim);
+        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+        SIM_REQUIRE(sim, sim->pass < last_pass && sim->now_us < last_us, INVARIANT_QUIESCENCE,
+                    "without faults some clients still wait after %llu s",
+                    (unsigned long long)(CALM_US_MAX / SIM_SECOND_US));
+    }
+}
+
+static bool is_quiet(const struct sim *sim)
+{
+    const struct loop *loop = &sim->loop;
+    return sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
+           kvmem_free(&loop->kv) == loop->kv.device.count && kvmem_host_used(&loop->kv) == 0;
+}
+
+static void run_quiet(struct sim *sim)
+{
+    uint64_t last_us = sim->now_us + QUIET_US_MAX, last_pass = sim->pass + QUIET_PASSES_MAX;
+    sim_say(sim, "everybody leaves");
+    sim_clients_leave(sim);
+    while (!is_quiet(sim) && sim->now_us < last_us && sim->pass < last_pass) {
+        (void)sim_pass(sim);
+    }
+    invariants_audit(sim);
+    invariants_check_done(sim);
+    invariants_check_quiet(sim);
+}
+
+static void run_drain(struct sim *sim)
+{
+    uint64_t last_us = sim->now_us + sim->options.limits_drain.number + 10 * SIM_SECOND_US;
+    sim_say(sim, "the appliance is told to drain");
+    sim->calm = true;
+    sim->orders.drain = true;
+    while (sim_pass(sim)) {
+        SIM_REQUIRE(sim, sim->now_us < last_us, INVARIANT_QUIESCENCE, "the drain does not end");
+    }
+    invariants_audit(sim);
+    SIM_REQUIRE(sim, sim->loop.sched.open_calls == 0, INVARIANT_QUIESCENCE,
+                "the loop has ended with %u calls open", sim->loop.sched.open_calls);
+}
+
+static void run_all(struct sim *sim)
+{
+    swarm_draw(sim);
+    sim_boot(sim);
+    run_wild(sim);
+    if (sim->swarm.ends_by_drain) {
+        run_drain(sim);
+    } else {
+        sim_run_calm(sim);
+        run_quiet(sim);
+    }
+}
+
+enum sim_outcome sim_run_body(struct sim *sim, struct tape *tape, void (*body)(struct sim *sim))
+{
+    clear(sim);
+    sim->tape = tape;
+    sim->asserting = INVARIANT_ASSERTION;
+    running = sim;
+    set_alarm(PASS_CPU_S_MAX);
+    if (setjmp(sim->escape) == 0) {
+        body(sim);
+    }
+    set_alarm(0);
+    running = NULL;
+    return sim->failure.invariant == INVARIANT_NONE ? SIM_CLEAN : SIM_FAILED;
+}
+
+enum sim_outcome sim_run(struct sim *sim, struct tape *tape)
+{
+    return sim_run_body(sim, tape, run_all);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: draws the run; see swarm.h. Values are set as an operator would set them, so what is drawn
+ * is what the appliance accepts, and a failure can name it.
+ */
+#include "selftest/sim/swarm.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "selftest/sim/sim.h"
+
+#define SEND_BYTES_MIN 4096         /* options.def */
+
+static const struct fault_row {
+    const char *name, *text;
+} fault_rows[SIM_FAULTS] = {
+#define FAULT(name, text) {#name, text},
+#include "selftest/sim/faults.def"
+#undef FAULT
+};
+
+const char *sim_fault_name(enum sim_fault fault)
+{
+    return fault_rows[fault].name;
+}
+
+void swarm_set(struct sim *sim, const char *assignment)
+{
+    struct config_error error;
+    sim_say(sim, "set %s", assignment);
+    if (config_set(&sim->options, assignment, &error) != STATUS_OK) {
+        sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
+    }
+}
+
+__attribute__((format(printf, 2, 3)))
+static void set(struct sim *sim, const char *format, ...)
+{
+    char assignment[128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(assignment, sizeof assignment, format, arguments);
+    va_end(arguments);
+    swarm_set(sim, assignment);
+}
+
+/* Small values are likelier: it is where pools end. */
+static uint32_t small(struct sim *sim, uint32_t low, uint32_t high)
+{
+    return sim_between(sim, low, sim_between(sim, low, high));
+}
+
+static const char *word(struct sim *sim, const char *const *words, uint32_t count)
+{
+    return words[sim_choose(sim, count)];
+}
+
+static const char *yes_or_no(struct sim *sim)
+{
+    static const char *const words[] = {"no", "yes"};
+    return word(sim, words, 2);
+}
+
+static void draw_sched(struct sim *sim)
+{
+    static const char *const policies[] = {"plas", "atlas", "mlfq", "fcfs", "rr"};
+    set(sim, "sched.policy=%s", word(sim, policies, 5));
+    set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
+    set(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
+    set(sim, "sched.quantum_growth=%u", sim_between(sim, 1, 4));
+    set(sim, "sched.beta=%u", sim_choose(sim, 2) * small(sim, 1, 64));
+    set(sim, "sched.wait_max=%lluus",
+        sim_choose(sim, 2) * (1 + (unsigned long long)sim_time(sim, 10 * SIM_SECOND_US)));
+    set(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 10));
+    set(sim, "sched.cut_steps=%s", yes_or_no(sim));
+    set(sim, "sched.batch=%u", small(sim, 1, 24));
+    set(sim, "sched.prefill_tokens=%u", small(sim, 1, 96));
+    set(sim, "sched.standby=%u", sim_choose(sim, 2) * sim_between(sim, 1, 8));
+    set(sim, "sched.half_life=%lluus",
+        (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
+    set(sim, "sched.prefetch=%s", yes_or_no(sim));
+    set(sim, "engine.canary=0");
+}
+
+static void draw_kv(struct sim *sim, uint32_t context_tokens)
+{
+    static const char *const sharing[] = {"program", "off", "domain"};
+    uint32_t block_tokens = 8 * sim_between(sim, 1, SIM_BLOCK_TOKENS / 8);
+    uint32_t least = (context_tokens + block_tokens - 1) / block_tokens;
+    uint64_t retain_us = sim_choose(sim, 2) * sim_time(sim, 20 * SIM_SECOND_US);
+    set(sim, "kv.block_tokens=%u", block_tokens);
+    set(sim, "kv.device_blocks=%u", small(sim, least, 4 * least + 64));
+    set(sim, "kv.host_ratio=%u.%u", sim_choose(sim, 4), sim_choose(sim, 10));
+    set(sim, "kv.sharing=%s", word(sim, sharing, 3));
+    for (uint32_t i = 0; i < 3; i++) {
+        static const char *const keys[] = {"device", "host", "drop"};
+        set(sim, "kv.retain_%s=%lluus", keys[i], (unsigned long long)retain_us);
+        retain_us += sim_choose(sim, 2) * sim_time(sim, 60 * SIM_SECOND_US);
+    }
+}
+
+static uint32_t draw_limits(struct sim *sim)
+{
+    uint32_t calls = small(sim, 1, SIM_CALLS_MAX);
+    uint32_t context_tokens = sim_between(sim, 8, SIM_CONTEXT_MAX);
+    set(sim, "limits.connections=%u", small(sim, 1, SIM_CONNECTIONS_MAX));
+    set(sim, "limits.calls=%u", calls);
+    set(sim, "limits.calls_per_connection=%u", sim_between(sim, 1, calls));
+    set(sim, "limits.calls_per_program=%u", sim_choose(sim, 2) * small(sim, 1, calls));
+    set(sim, "limits.outcomes=%u", sim_choose(sim, 4) * small(sim, 1, 16));
+    set(sim, "limits.outcome_tokens=%u", small(sim, 1, 1024));
+    set(sim, "limits.call_deadline=%lluus",
+        (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US)));
+    set(sim, "limits.programs=%u", small(sim, 1, SIM_PROGRAMS_MAX));
+    set(sim, "limits.context_tokens=%u", context_tokens);
+    set(sim, "limits.program_idle=%lluus",
+        1000 + (unsigned long long)sim_time(sim, 600 * SIM_SECOND_US));
+    set(sim, "limits.drain=%lluus", (unsigned long long)sim_time(sim, 30 * SIM_SECOND_US));
+    set(sim, "limits.events=%u", sim_choose(sim, 2) * 256);
+    return context_tokens;
+}
+
+static void draw_net(struct sim *sim)
+{
+    static const char *const keys[] = {"handshake", "frame_deadline", "write_deadline", "idle"};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (sim_choose(sim, 4) == 3) {
+            sim->swarm.excuses_all = true;
+            set(sim, "net.%s=%lluus", keys[i],
+                1000 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US));
+        }
+    }
+    uint32_t frames = sim_choose(sim, 2) == 0 ? 8 : small(sim, 1, 64);
+    uint32_t needed = CONFIG_TOKEN_FRAME_BYTES + CONFIG_REPLY_BYTES * frames;
+    uint32_t least = needed > SEND_BYTES_MIN ? needed : SEND_BYTES_MIN;
+    set(sim, "net.frames_per_pass=%u", frames);
+    set(sim, "net.send_bytes=%u", sim_choose(sim, 2) == 0 ? 65536
+                                                          : sim_between(sim, least, least + 4096));
+    set(sim, "net.bytes_per_pass=%u", sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
+    set(sim, "net.anteroom=%u", small(sim, 1, 16));
+    set(sim, "auth.uids=%u", USER);
+    set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
+}
+
+static void draw_faults(struct sim *sim)
+{
+    static const uint64_t rare = 1u << SIM_FAULT_RESET | 1u << SIM_FAULT_FINISH |
+                                 1u << SIM_FAULT_LEAVE | 1u << SIM_FAULT_GAP |
+                                 1u << SIM_FAULT_HANG | 1u << SIM_FAULT_DEATH |
+                                 1u << SIM_FAULT_GIVEN_UP;
+    for (uint32_t i = 0; i < SIM_FAULTS; i++) {
+        bool is_on = sim_choose(sim, 3) == 2;
+        uint32_t rate = 2u << sim_choose(sim, 8);
+        sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
+        if (is_on) {
+            sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],
+                    fault_rows[i].text);
+        }
+    }
+}
+
+static void draw_world(struct sim *sim)
+{
+    struct swarm *swarm = &sim->swarm;
+    uint32_t most = sim->limits.connections + 4;
+    swarm->clients = sim_between(sim, 1, most < SIM_CLIENTS_MAX ? most : SIM_CLIENTS_MAX);
+    swarm->hostiles = sim_choose(sim, 3) == 2 ? sim_between(sim, 1, swarm->clients) : 0;
+    swarm->operators = sim_choose(sim, 4) == 3 ? sim_between(sim, 1, 12) : 0;
+    swarm->programs = sim_between(sim, 1, SIM_PROGRAMS_MAX);
+    swarm->excuses_all = swarm->excuses_all || sim->nth.is_on || swarm->rate[SIM_FAULT_LATE] > 0 ||
+                         swarm->rate[SIM_FAULT_AGAIN] > 0;
+    swarm->descriptors = SIM_PEERS_MAX;
+    swarm->ring_bytes = sim_choose(sim, 2) == 0 ? SIM_RING_BYTES : sim_between(sim, 64, 2048);
+    swarm->round_us_max = 1 + sim_time(sim, 20000);
+    swarm->think_us_max = 1 + sim_time(sim, 100000);
+    swarm->ends_by_drain = sim_choose(sim, 4) == 3;
+    for (uint32_t i = 0; i < 8; i++) {
+        swarm->action_weights[i] = (i == 0) + sim_choose(sim, i == 0 ? 32 : 4);
+    }
+    swarm->deadline_rate = 2 + sim_choose(sim, 8);
+    swarm->appetite = small(sim, 1, 12);
+    sim_say(sim, "%u clients, %u of them hostile, %u operators, %u programs", swarm->clients,
+            swarm->hostiles, swarm->operators, swarm->programs);
+    sim_say(sim, "sockets of %u bytes, rounds up to %llu us, clients think up to %llu us",
+            swarm->ring_bytes, (unsigned long long)swarm->round_us_max,
+            (unsigned long long)swarm->think_us_max);
+}
+
+void swarm_derive(struct sim *sim)
+{
+    struct config_error error;
+    const struct model_shape shape = {.context_tokens = SIM_CONTEXT_MAX,
+                                      .vocab_tokens = sim->swarm.vocab_tokens};
+    if (config_check(&sim->options, &error) != STATUS_OK ||
+        config_limits(&sim->limits, &sim->options, &shape, 1, &error) != STATUS_OK) {
+        sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
+    }
+}
+
+void swarm_draw(struct sim *sim)
+{
+    config_defaults(&sim->options);
+    sim->swarm.has_words = sim_choose(sim, 2) == 1;
+    sim->swarm.vocab_tokens =
+        sim->swarm.has_words ? sim_words()->info.tokens : sim_between(sim, 6, 200);
+    uint32_t context_tokens = draw_limits(sim);
+    draw_sched(sim);
+    draw_kv(sim, context_tokens);
+    draw_net(sim);
+    swarm_derive(sim);
+    draw_faults(sim);
+    draw_world(sim);
+}
