@@ -24,8 +24,9 @@ CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all 
                   -DAGENTIX_NO_TRAP
 CFLAGS_hard    := -O2 -g -DAGENTIX_VERIFY
 CFLAGS_cov     := -O0 -g --coverage -fprofile-update=atomic -DAGENTIX_NO_TRAP
+# Comparisons are not traced: docs/decisions/0029-fuzzers-do-not-trace-comparisons.md.
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
-                  -DAGENTIX_NO_TRAP
+                  -fno-sanitize-coverage=trace-cmp -DAGENTIX_VERIFY -DAGENTIX_NO_TRAP
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
            -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
@@ -167,7 +168,7 @@ $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(
 	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
-test: all check unit sim-short e2e  ## everything: rules, unit tests, simulated and real runs
+test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
 
 unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
@@ -232,24 +233,35 @@ TRACES ?= ../shared/traces
 lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--quick for less
 	PYTHONDONTWRITEBYTECODE=1 python3 tools/lab/results --traces $(TRACES) $(LAB)
 
-# ---- longer proofs, not part of test -------------------------------------------------------------
-.PHONY: fuzz fuzzers soak cov
-FUZZ := ini keys gguf vocab wire frame sdk text
-FUZZ_RUNS ?= 100000
-fuzz:  ## fuzz targets, FUZZ_RUNS each, under ASan and UBSan (clang, libclang-rt)
+# ---- fuzzing -------------------------------------------------------------------------------------
+.PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
+FUZZ := ini gguf wire frame text sdk vocab keys
+FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
+fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'
 	$(MAKE) MODE=fuzz CC=clang fuzzers
-	@set -e; for f in $(FUZZ); do mkdir -p build/fuzz/corpus/$$f; \
-	    echo "== $$f"; build/fuzz/fuzz_$$f -runs=$(FUZZ_RUNS) -verbosity=0 -print_final_stats=1 \
-	    build/fuzz/corpus/$$f selftest/fuzz/corpus/$$f; done
-fuzzers: $(FUZZ:%=$(B)/fuzz_%)
-$(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(LIB) $(FAKE_OBJ) $(B)/libagx.a
+	$(FUZZ_RUN) long $(F)
+fuzz-short:  ## a minute of fuzzing from the checked-in corpus (part of test)
+	@if $(FUZZ_RUN) can; then $(MAKE) MODE=fuzz CC=clang fuzzers && $(FUZZ_RUN) short $(F); \
+	    else echo "fuzz-short: SKIPPED: no clang with libFuzzer here (clang, libclang-rt-dev)"; fi
+fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that it does not soon lead to
+	$(MAKE) MODE=fuzz CC=clang fuzzers
+	$(FUZZ_RUN) corpus $(F)
+fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md
+	$(FUZZ_RUN) ledger
+fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
+$(B)/fuzz_%.dict: $(B)/fuzz_%
+	$(Q)$< --dictionary >$@
+$(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
-	    $(LDLIBS_inih) $(LDLIBS_core)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -fsanitize=fuzzer -o $@ $< \
+	    $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB) $(LDLIBS_inih) \
+	    $(LDLIBS_core)
 
+# ---- longer proofs, not part of test -------------------------------------------------------------
+.PHONY: soak cov
 cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
-	@find build/obj/cov -name '*.gcda' -delete 2>/dev/null || true
+	@mkdir -p build/obj/cov; find build/obj/cov -name "*.gcda" -delete
 	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }
 	tools/coverage build/obj/cov
 

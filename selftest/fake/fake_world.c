@@ -67,7 +67,7 @@ static uint64_t now_us(void *self)
 static uint32_t sockets_open(const struct fake_world *fake)
 {
     uint32_t open = 0;
-    for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
+    for (uint32_t i = 0; i < fake->peers_end; i++) {
         const struct fake_peer *peer = &fake->peers[i];
         open += peer->in_use && peer->accepted && !peer->server_closed ? 1 : 0;
     }
@@ -80,7 +80,7 @@ static int32_t accept_peer(void *self, int32_t listener, struct world_peer *who)
     if (sockets_open(fake) >= fake->descriptors) {
         return WORLD_EFULL;
     }
-    for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
+    for (uint32_t i = 0; i < fake->peers_end; i++) {
         struct fake_peer *peer = &fake->peers[i];
         if (peer->in_use && !peer->accepted && (int32_t)peer->listener == listener) {
             peer->accepted = true;
@@ -166,7 +166,7 @@ static void entropy(void *self, void *bytes, uint32_t count)
 
 static uint32_t ready_of_listener(const struct fake_world *fake, uint32_t listener)
 {
-    for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
+    for (uint32_t i = 0; i < fake->peers_end; i++) {
         const struct fake_peer *peer = &fake->peers[i];
         if (peer->in_use && !peer->accepted && peer->listener == listener) {
             return WORLD_READABLE;
@@ -210,8 +210,9 @@ static uint32_t collect(struct fake_world *fake, struct world_event *events, uin
     if (engine_done && count < max) {
         events[count++] = (struct world_event){.source = WORLD_SOURCE_ENGINE};
     }
-    for (uint32_t i = 0; i < HANDLES && count < max; i++) {
-        uint32_t handle = (fake->wait_cursor + i) % HANDLES;
+    uint32_t handles = FAKE_LISTENERS + fake->peers_end;
+    for (uint32_t i = 0; i < handles && count < max; i++) {
+        uint32_t handle = (fake->wait_cursor + i) % handles;
         uint32_t ready = ready_of(fake, handle);
         if (ready != 0) {
             events[count++] = (struct world_event){.source = fake->watches[handle].source,
@@ -220,7 +221,7 @@ static uint32_t collect(struct fake_world *fake, struct world_event *events, uin
         }
     }
     /* Another one is first the next time: nobody is starved by a small `max`. */
-    fake->wait_cursor = (fake->wait_cursor + 1) % HANDLES;
+    fake->wait_cursor = (fake->wait_cursor + 1) % handles;
     return count;
 }
 
@@ -340,6 +341,7 @@ uint32_t fake_client_connect(struct fake_world *fake, uint32_t listener)
             peer->to_client.first = peer->to_client.count = 0;
             peer->to_server.capacity = peer->to_client.capacity = FAKE_QUEUE_BYTES;
             peer->to_server.ended = peer->to_client.ended = false;
+            fake->peers_end = i < fake->peers_end ? fake->peers_end : i + 1;
             return i;
         }
     }

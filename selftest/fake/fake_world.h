@@ -69,6 +69,7 @@ struct fake_world {
     uint64_t entropy_state;
     uint32_t transfers, wait_cursor;
     bool control_rung;
+    uint32_t peers_end;             /* none in use from here on: few are, and wait() looks at all */
     struct fake_watch watches[FAKE_LISTENERS + FAKE_PEERS_MAX];
     struct fake_peer peers[FAKE_PEERS_MAX];
 };

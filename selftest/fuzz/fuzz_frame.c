@@ -1,33 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: hostile clients against the whole net stage, in the world in memory.
- *
- * Input: a script. Each step is one byte of operation and client, then its operand:
- *   0 connect       1 raw bytes        2 a frame: type and payload; header and checksum are made
- *   3 FIN or RST    4 reader's window  5 time passes        6 the scheduler's mood    7 passes
- *   8 a valid CALL whose number `operand` (wire_call_ranges) is overwritten
- *   9 AUTH with the right proof, or with one byte of it changed
- *
- * The last two clients come over TCP, one from afar, and must prove a key; the others are local.
- *
- * Oracle: no sanitizer report, no assertion; net_check() after every pass; everything the server
- * sends is well formed, token indices are consecutive; when all clients have gone, every call slot
- * and every connection is free.
- *
- * Build:  clang -g -O1 -std=gnu11 -I. -D_GNU_SOURCE -DAGENTIX_VERIFY \
- *             -fsanitize=fuzzer,address,undefined selftest/fuzz/fuzz_frame.c \
- *             selftest/fake/fake_world.c net/[a-z]*.c \
- *             appliance/base/{arena,assert,call,exchange,status}.c -l:libbearssl.a
- * Run:    ./a.out -max_len=2048 selftest/fuzz/corpus/frame
+ * Goal: no clients, whatever they send, read and leave out, break the net stage: net_check() after
+ * every pass; everything that the server sends is well formed, and tells of each call what the
+ * protocol promises: ACCEPT, all tokens in order, one DONE with their number and digest; when all
+ * clients have gone, every call slot and every connection is free.
+ * Method: the world in memory. The input is a script; each step is one byte of operation (enum
+ * step) and client, then its operand. The last two clients come over TCP, one from afar, and must
+ * prove a key; the others are local.
  */
-#include <stddef.h>
-
+#include "net/utf8.h"
+#include "selftest/fuzz/wire_words.h"
 #include "selftest/unit/net/net_fixture.h"
 
-#define CLIENTS 5
+#define CLIENTS       5
 #define CLIENTS_LOCAL 3
+#define CALLS         16
+#define MEMORY_BYTES  (96u << 10)       /* cleared for each input */
 
-static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[1u << 20];
+static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[MEMORY_BYTES];
 static struct fixture fixture;
 static struct received got;
 static uint32_t peers[CLIENTS];
@@ -35,6 +25,30 @@ static struct wire_welcome welcomes[CLIENTS];
 
 static const struct config_keys keys = {
     .count = 1, .domains_count = 1, .domains = {"d"}, .keys = {{.id = "k", .secret = "fuzz"}}};
+
+/* What a client has read of a call; only small ids are followed. */
+struct open_call {
+    bool accepted;
+    uint32_t tokens;
+    uint64_t digest;
+};
+static struct open_call open_calls[CLIENTS][CALLS];
+
+enum step {
+    STEP_CONNECT,
+    STEP_BYTES,                     /* raw */
+    STEP_FRAME,                     /* type and payload; header and checksum are made, or nearly */
+    STEP_END,                       /* FIN or RST */
+    STEP_WINDOW,                    /* how much the client's side buffers */
+    STEP_SLEEP,
+    STEP_MOOD,                      /* what the scheduler says, how sockets move */
+    STEP_PASSES,
+    STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
+    STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
+    STEP_AUTH,                      /* with the right proof, or with one bit of it changed */
+    STEP_SCARCE,                    /* few descriptors, or no new calls any more */
+    STEPS = 16                      /* the rest are passes, too */
+};
 
 struct script {
     const uint8_t *bytes;
@@ -65,16 +79,16 @@ static bool is_alive(const struct fixture *f, uint32_t client)
            !f->fake.peers[peers[client]].reset;
 }
 
-static void send_frame(struct fixture *f, uint32_t client, struct script *script)
+static void send_frame(struct fixture *f, uint32_t client, bool right, struct script *script)
 {
     static uint8_t bytes[WIRE_HEADER_BYTES + 4096 + 16];
     memset(bytes, 0, WIRE_HEADER_BYTES);
     memcpy(bytes, "AGX1", 4);
-    bytes[4] = next(script) & 0x0f;
+    bytes[4] = next(script);
     uint32_t count =
         next_bytes(script, bytes + WIRE_HEADER_BYTES, sizeof bytes - WIRE_HEADER_BYTES);
     memcpy(bytes + 8, &count, 4);
-    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count);
+    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count) + !right;
     memcpy(bytes + 12, &sum, 4);
     fake_client_send(&f->fake, peers[client], bytes, WIRE_HEADER_BYTES + count);
 }
@@ -82,7 +96,7 @@ static void send_frame(struct fixture *f, uint32_t client, struct script *script
 static void send_call(struct fixture *f, uint32_t client, struct script *script)
 {
     static uint8_t bytes[512];
-    struct wire_call call = fixture_wire_call(next(script) % 16);
+    struct wire_call call = fixture_wire_call(next(script) % CALLS);
     uint8_t which = next(script);
     call.max_tokens = 1 + next(script) % 62;
     call.flags = next(script) & WIRE_CALL_FLAGS_ALL;
@@ -101,6 +115,15 @@ static void send_call(struct fixture *f, uint32_t client, struct script *script)
         uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count - WIRE_HEADER_BYTES);
         memcpy(bytes + 12, &sum, 4);
     }
+    fake_client_send(&f->fake, peers[client], bytes, count);
+}
+
+static void send_cancel(struct fixture *f, uint32_t client, struct script *script)
+{
+    uint8_t bytes[64];
+    struct wire_cancel cancel = {.call_id = next(script) % CALLS};
+    memcpy(cancel.program_id, fixture_program_id("program"), sizeof cancel.program_id);
+    uint32_t count = wire_cancel_encode(&cancel, bytes, sizeof bytes);
     fake_client_send(&f->fake, peers[client], bytes, count);
 }
 
@@ -136,69 +159,123 @@ static void send_auth(struct fixture *f, uint32_t client, struct script *script)
     fake_client_send(&f->fake, peers[client], bytes, count);
 }
 
+static void take_tokens(struct open_call *call)
+{
+    static uint32_t tokens[FAKE_QUEUE_BYTES / sizeof(uint32_t)];
+    ASSERT(call->accepted && got.tokens.first_index == call->tokens);
+    memcpy(tokens, got.tokens.tokens, got.tokens.tokens_count * sizeof tokens[0]);
+    call->tokens += got.tokens.tokens_count;
+    call->digest = wire_digest(call->digest, tokens, got.tokens.tokens_count);
+    ASSERT(utf8_is_valid((const char *)got.tokens.text, got.tokens.text_bytes));
+}
+
+static void take_frame(uint32_t client)
+{
+    if (got.type == WIRE_WELCOME) {
+        welcomes[client] = got.welcome;
+    }
+    uint64_t call_id = got.type == WIRE_ACCEPT   ? got.accept.call_id
+                       : got.type == WIRE_TOKENS ? got.tokens.call_id
+                       : got.type == WIRE_DONE   ? got.done.call_id
+                                                 : CALLS;
+    if (call_id >= CALLS) {
+        return;
+    }
+    struct open_call *call = &open_calls[client][call_id];
+    if (got.type == WIRE_ACCEPT) {
+        ASSERT(!call->accepted);
+        *call = (struct open_call){.accepted = true, .digest = WIRE_DIGEST_START};
+    } else if (got.type == WIRE_TOKENS) {
+        take_tokens(call);
+    } else {
+        ASSERT(call->accepted && got.done.generated_tokens == call->tokens);
+        ASSERT(got.done.digest == call->digest);
+        call->accepted = false;
+    }
+}
+
 /* The client reads whole frames; fixture_receive() asserts that they are well formed. */
 static void read_frames(struct fixture *f, uint32_t client)
 {
-    static uint32_t next_index[CLIENTS][16];
     if (peers[client] == FAKE_NONE || f->fake.peers[peers[client]].to_client.capacity == 0 ||
         !is_alive(f, client) || fake_client_is_closed(&f->fake, peers[client])) {
         return;
     }
     while (fixture_receive(f, peers[client], &got)) {
-        if (got.type == WIRE_WELCOME) {
-            welcomes[client] = got.welcome;
-        } else if (got.type == WIRE_ACCEPT) {
-            next_index[client][got.accept.call_id % 16] = 0;
-        } else if (got.type == WIRE_TOKENS) {
-            uint32_t *index = &next_index[client][got.tokens.call_id % 16];
-            ASSERT(got.tokens.call_id >= 16 || got.tokens.first_index == *index);
-            *index += got.tokens.tokens_count;
-        }
+        take_frame(client);
     }
+}
+
+static void set_mood(struct fixture *f, struct script *script)
+{
+    f->generates = next(script) % 4 != 0;
+    f->refuse_with = next(script) % 8 == 0 ? STATUS_BUSY_PROGRAMS : STATUS_OK;
+    f->program_status = next(script) % 4 == 0 ? STATUS_BAD_PROGRAM_ACTIVE : STATUS_OK;
+    f->fake.transfer_max = next(script);
+    f->fake.again_every = (next(script) % 4) * 2;   /* never 1: then nothing would ever move */
+    f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
+}
+
+static void make_scarce(struct fixture *f, bool drain, struct script *script)
+{
+    f->fake.descriptors = next(script) % CLIENTS;
+    if (drain) {
+        net_drain(&f->net);
+    }
+}
+
+static void send_bytes(struct fixture *f, uint32_t client, struct script *script)
+{
+    static uint8_t bytes[4200];
+    uint32_t count = next_bytes(script, bytes, sizeof bytes);
+    fake_client_send(&f->fake, peers[client], bytes, count);
+}
+
+static void end_client(struct fixture *f, uint32_t client, bool reset)
+{
+    if (reset) {
+        fake_client_reset(&f->fake, peers[client]);
+    } else {
+        fake_client_finish(&f->fake, peers[client]);
+    }
+}
+
+static void set_window(struct fixture *f, uint32_t client, struct script *script)
+{
+    uint32_t bytes = next(script) % 2 != 0 ? FAKE_QUEUE_BYTES : next(script);
+    fake_client_window(&f->fake, peers[client], bytes);
+}
+
+/* Up to half a minute, or to the better part of an hour. */
+static void sleep_long(struct fixture *f, bool long_time, struct script *script)
+{
+    fixture_sleep(f, (uint64_t)(next(script) + 1) * (long_time ? 10000000 : 100000));
 }
 
 static void do_step(struct fixture *f, struct script *script)
 {
-    static uint8_t bytes[4200];
     uint8_t what = next(script);
     uint32_t client = (what >> 4) % CLIENTS;
-    if (what % 16 == 0) {
-        connect_client(f, client, (what & 0x80) == 0);
+    bool variant = (what & 0x80) != 0;
+    if (what % STEPS == STEP_CONNECT) {
+        connect_client(f, client, !variant);
         return;
     }
     if (!is_alive(f, client)) {
         fixture_pass(f);
         return;
     }
-    uint32_t count = 0;
-    switch (what % 16) {
-    case 1:
-        count = next_bytes(script, bytes, sizeof bytes);
-        fake_client_send(&f->fake, peers[client], bytes, count);
-        break;
-    case 2: send_frame(f, client, script); break;
-    case 3:
-        if ((what & 0x80) != 0) {
-            fake_client_reset(&f->fake, peers[client]);
-        } else {
-            fake_client_finish(&f->fake, peers[client]);
-        }
-        break;
-    case 4:
-        fake_client_window(&f->fake, peers[client],
-                           next(script) % 2 != 0 ? FAKE_QUEUE_BYTES : next(script));
-        break;
-    case 5: fixture_sleep(f, (uint64_t)(next(script) + 1) * 100000); break;
-    case 6:
-        f->generates = next(script) % 4 != 0;
-        f->refuse_with = next(script) % 8 == 0 ? STATUS_BUSY_PROGRAMS : STATUS_OK;
-        f->program_status = next(script) % 4 == 0 ? STATUS_BAD_PROGRAM_ACTIVE : STATUS_OK;
-        f->fake.transfer_max = next(script);
-        f->fake.again_every = (next(script) % 4) * 2;   /* never 1: then nothing would ever move */
-        f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
-        break;
-    case 8: send_call(f, client, script); break;
-    case 9: send_auth(f, client, script); break;
+    switch (what % STEPS) {
+    case STEP_BYTES: send_bytes(f, client, script); break;
+    case STEP_FRAME: send_frame(f, client, !variant, script); break;
+    case STEP_END: end_client(f, client, variant); break;
+    case STEP_WINDOW: set_window(f, client, script); break;
+    case STEP_SLEEP: sleep_long(f, variant, script); break;
+    case STEP_MOOD: set_mood(f, script); break;
+    case STEP_CALL: send_call(f, client, script); break;
+    case STEP_CANCEL: send_cancel(f, client, script); break;
+    case STEP_AUTH: send_auth(f, client, script); break;
+    case STEP_SCARCE: make_scarce(f, variant, script); break;
     default: fixture_passes(f, 1 + next(script) % 8); break;
     }
     fixture_pass(f);
@@ -209,18 +286,19 @@ static void end_all(struct fixture *f)
 {
     f->fake.again_every = 0;
     f->fake.transfer_max = 0;
+    f->fake.descriptors = FAKE_PEERS_MAX;
     for (uint32_t i = 0; i < CLIENTS; i++) {
         if (peers[i] != FAKE_NONE) {
             fake_client_reset(&f->fake, peers[i]);
         }
     }
+    fixture_sleep(f, 2000000);      /* who was not accepted for want of descriptors is now */
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
     ASSERT(f->net.open_count == 0 && f->net.strangers_count == 0);
     ASSERT(net_is_flushed(&f->net));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct script script = {data, size};
@@ -228,6 +306,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&arena, memory, sizeof memory);
     fixture_init_keyed(&fixture, &arena, &fixture_limits, &keys);
     fixture_token_texts[0] = "a token of text \xC3\xA9 and half \xE2\x82";
+    memset(open_calls, 0, sizeof open_calls);
     memset(welcomes, 0, sizeof welcomes);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         peers[i] = FAKE_NONE;
@@ -237,4 +316,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     end_all(&fixture);
     return 0;
+}
+
+/* A step that sends a frame of each type; bounds of the numbers of CALL. */
+void dictionary_write(void)
+{
+    for (uint32_t type = 0; type < 256; type++) {
+        if (wire_words_is_type(type)) {
+            dictionary_number(STEP_FRAME | type << 8, 2);
+        }
+    }
+    wire_words_write();
 }

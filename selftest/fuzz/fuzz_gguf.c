@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: no bytes of a model file break the reader: no crash, no message that is not one line of
- * printable ASCII; what is accepted has extents inside the file and a vocabulary that encodes and
- * decodes.
+ * printable ASCII and names an offset of the file; what is accepted has extents inside the file and
+ * a vocabulary that encodes and decodes.
  * Method: the input is the file. A vocabulary that would not fit the arena is left alone, as boot
- * does. Seeds lie in corpus/gguf.
+ * does. The table of keys is private to its source, which is therefore included.
  */
 #include <stdlib.h>
-#include <string.h>
 
-#include "appliance/base/assert.h"
-#include "config/gguf.h"
+#include "config/gguf_keys.c"
 #include "config/vocab.h"
+#include "selftest/fuzz/dictionary.h"
+#include "selftest/fuzz/message.h"
 
-#define ARENA_BYTES (1u << 20)
-#define TEXT_BYTES  64
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+#define ARENA_BYTES      (1u << 20)
+#define HEADER_BYTES_MAX 2560       /* less than an input may have */
+#define TEXT_BYTES       64
+#define NAME             "fuzz.gguf"
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[ARENA_BYTES];
 static struct gguf gguf;
 static struct vocab vocab;
 
-static void check_message(const struct config_error *error)
+/* Every refusal names an offset that the file has, or its end. */
+static void check_place(const struct config_error *error, size_t count)
 {
-    size_t length = strnlen(error->text, sizeof error->text);
-    ASSERT(length > 0 && length < sizeof error->text);
-    ASSERT(strncmp(error->text, "fuzz.gguf: offset ", 18) == 0);
-    for (size_t i = 0; i < length; i++) {
-        ASSERT(error->text[i] >= 0x20 && error->text[i] <= 0x7e);
-    }
+    static const char start[] = NAME ": offset ";
+    char *end = NULL;
+    message_check(error);
+    ASSERT(strncmp(error->text, start, sizeof start - 1) == 0);
+    ASSERT(strtoull(error->text + sizeof start - 1, &end, 10) <= count);
+    ASSERT(end[0] == ':' && end[1] == ' ');
 }
 
 static void check_model(const struct gguf_source *source)
@@ -72,9 +73,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     struct config_error error = {{0}};
     struct plan plan = {0};
     struct arena arena;
-    gguf_source_memory(&source, bytes, count, "fuzz.gguf");
-    if (gguf_scan(&gguf, &source, 1 << 20, &error) != STATUS_OK) {
-        check_message(&error);
+    gguf_source_memory(&source, bytes, count, NAME);
+    if (gguf_scan(&gguf, &source, HEADER_BYTES_MAX, &error) != STATUS_OK) {
+        check_place(&error, count);
         return 0;
     }
     if (gguf.has_model) {
@@ -87,10 +88,40 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     arena = (struct arena){.base = memory, .size_bytes = plan_tier_bytes(&plan, TIER_MODEL)};
     memset(memory, 0, arena.size_bytes);
     if (vocab_load(&vocab, &gguf, &source, &arena, &error) != STATUS_OK) {
-        check_message(&error);
+        check_place(&error, count);
         return 0;
     }
     ASSERT(arena.used_bytes == arena.size_bytes);
     check_vocab();
     return 0;
+}
+
+/* A key and the type of its value, as they stand in a file. */
+static void write_key(const char *key, uint32_t type)
+{
+    uint8_t bytes[DICTIONARY_WORD_BYTES_MAX];
+    uint64_t count = strlen(key);
+    ASSERT(sizeof count + count + sizeof type <= sizeof bytes);
+    memcpy(bytes, &count, sizeof count);
+    memcpy(bytes + sizeof count, key, count);
+    memcpy(bytes + sizeof count + count, &type, sizeof type);
+    dictionary_word(bytes, (uint32_t)(sizeof count + count + sizeof type));
+}
+
+void dictionary_write(void)
+{
+    static const uint32_t types[] = {
+        [WANT_COUNT] = VALUE_U32,   [WANT_REAL] = VALUE_F32,    [WANT_FLAG] = VALUE_BOOL,
+        [WANT_TEXT] = VALUE_TEXT,   [WANT_TEXTS] = VALUE_ARRAY, [WANT_F32S] = VALUE_ARRAY,
+        [WANT_I32S] = VALUE_ARRAY,
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        write_key(rows[i].key, types[rows[i].want]);
+    }
+    for (uint32_t type = 0; type < VALUE_COUNT; type++) {
+        dictionary_number(type, sizeof type);
+    }
+    dictionary_number(UINT32_MAX, 4);
+    dictionary_number(UINT64_MAX, 8);
+    dictionary_number(UINT64_MAX / 8 + 1, 8);       /* times the size of an element: wraps */
 }

@@ -1,26 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of an INI file break the parser: no crash, no message that is not one line of
- * printable ASCII, no value outside its row's range, and the relations and limits of what loads are
- * refused or hold.
- * Method: the input is the file; what it does not name has its default. Seeds lie in corpus/ini.
+ * Goal: no bytes of an INI file break the parser. Every refusal is one line of printable ASCII that
+ * names a place which the input has; every value is in its row's range; what loads, printed and
+ * loaded again, by a file and by --set, gives the same values; relations and limits hold or are
+ * refused.
+ * Method: the input is the file; what it does not name has its default. An input of one short line
+ * is an argument of --set, too.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
-#include "config/config.h"
+#include "appliance/base/text.h"
 #include "config/gguf.h"
+#include "config/value.h"
+#include "selftest/fuzz/dictionary.h"
+#include "selftest/fuzz/message.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+#define NAME        "fuzz.ini"
+#define PRINT_BYTES 32768
 
-static void check_message(const struct config_error *error)
+static struct options defaults;
+
+struct place {
+    unsigned long line, column;     /* 0: not named */
+};
+
+static struct place place_of(const struct config_error *error)
 {
-    size_t length = strnlen(error->text, sizeof error->text);
-    ASSERT(length > 0 && length < sizeof error->text);
-    for (size_t i = 0; i < length; i++) {
-        ASSERT(error->text[i] >= 0x20 && error->text[i] <= 0x7e);
+    struct place place = {0};
+    char *end = NULL;
+    ASSERT(strncmp(error->text, NAME ":", sizeof NAME) == 0);
+    if (error->text[sizeof NAME] == ' ') {
+        return place;               /* of the file as a whole */
     }
+    place.line = strtoul(error->text + sizeof NAME, &end, 10);
+    ASSERT(*end == ':');
+    if (end[1] != ' ') {
+        place.column = strtoul(end + 1, &end, 10);
+        ASSERT(*end == ':' && place.column > 0);
+    }
+    ASSERT(place.line > 0);
+    return place;
+}
+
+/* The line is one of the input's; the column is one of its bytes, or the one behind them. */
+static void check_place(const struct config_error *error, const uint8_t *bytes, size_t count)
+{
+    struct place place = place_of(error);
+    const uint8_t *start = bytes, *end = bytes + count;
+    for (unsigned long line = 1; line < place.line; line++) {
+        start = memchr(start, '\n', (size_t)(end - start));
+        ASSERT(start != NULL);
+        start++;
+    }
+    const uint8_t *newline = memchr(start, '\n', (size_t)(end - start));
+    ASSERT(place.column <= (size_t)((newline != NULL ? newline : end) - start) + 1);
 }
 
 static void check_values(const struct options *options)
@@ -28,8 +62,6 @@ static void check_values(const struct options *options)
     for (uint32_t i = 0; i < config_option_rows_count; i++) {
         const struct option_row *row = &config_option_rows[i];
         const struct option_value *value = config_value(options, row);
-        char text[CONFIG_TEXT_BYTES];
-        ASSERT(config_format(row, value, text, sizeof text) < sizeof text);
         if (row->type == OPTION_TEXT || row->type == OPTION_CHOICE) {
             ASSERT(strnlen(value->text, sizeof value->text) < sizeof value->text);
         } else {
@@ -38,22 +70,177 @@ static void check_values(const struct options *options)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+static void check_equal(const struct options *options, const struct options *again)
 {
-    static struct options options;
+    for (uint32_t i = 0; i < config_option_rows_count; i++) {
+        const struct option_value *one = config_value(options, &config_option_rows[i]);
+        const struct option_value *other = config_value(again, &config_option_rows[i]);
+        ASSERT((one->line == 0) == (other->line == 0));
+        ASSERT(one->number == other->number && strcmp(one->text, other->text) == 0);
+    }
+}
+
+static uint32_t add_assignment(struct text *out, const struct option_row *row,
+                               const struct option_value *value)
+{
+    char text[CONFIG_TEXT_BYTES];
+    uint32_t start = out->length;
+    text_add(out, row->key);
+    text_add(out, "=");             /* no blank: a value may begin with a semicolon */
+    text_add_bytes(out, text, config_format(row, value, text, sizeof text));
+    return out->length - start;
+}
+
+static void check_set(const struct option_row *row, const struct option_value *value,
+                      struct options *again)
+{
+    char bytes[2 * CONFIG_TEXT_BYTES];
+    struct config_error error;
+    struct text text;
+    text_init(&text, bytes, sizeof bytes);
+    text_add(&text, row->section);
+    text_add(&text, ".");
+    (void)add_assignment(&text, row, value);
+    text_add_bytes(&text, "", 1);
+    ASSERT(!text.cut && config_set(again, bytes, &error) == STATUS_OK);
+}
+
+/* What was loaded, written as a file and as --set, is loaded as it was. */
+static void check_round_trip(const struct options *options)
+{
+    static char bytes[PRINT_BYTES];
+    static struct options by_file, by_set;
+    struct config_error error;
+    struct text text;
+    text_init(&text, bytes, sizeof bytes);
+    by_file = by_set = defaults;
+    for (uint32_t i = 0; i < config_option_rows_count; i++) {
+        const struct option_row *row = &config_option_rows[i];
+        const struct option_value *value = config_value(options, row);
+        if (value->line == 0) {
+            continue;
+        }
+        text_add(&text, "[");
+        text_add(&text, row->section);
+        text_add(&text, "]\n");
+        ASSERT(add_assignment(&text, row, value) <= CONFIG_LINE_BYTES_MAX);
+        text_add(&text, "\n");
+        check_set(row, value, &by_set);
+    }
+    ASSERT(!text.cut);
+    if (text.length > 0) {
+        ASSERT(config_load_bytes(&by_file, NAME, bytes, text.length, &error) == STATUS_OK);
+    }
+    check_equal(options, &by_file);
+    check_equal(options, &by_set);
+}
+
+static void check_relations(const struct options *options)
+{
     static const struct model_shape shape = {.vocab_tokens = 512, .context_tokens = 4096};
     struct config_error error = {{0}};
     struct limits limits;
-    config_defaults(&options);
-    if (config_load_bytes(&options, "fuzz.ini", (const char *)bytes, count, &error) != STATUS_OK) {
-        check_message(&error);
+    if (config_check(options, &error) != STATUS_OK ||
+        config_limits(&limits, options, &shape, 4, &error) != STATUS_OK) {
+        message_check(&error);
+    }
+}
+
+static void set_line(const uint8_t *bytes, size_t count)
+{
+    static struct options options;
+    struct config_error error = {{0}};
+    char line[CONFIG_LINE_BYTES_MAX + 1];
+    if (count >= sizeof line || memchr(bytes, '\n', count) != NULL) {
+        return;
+    }
+    memcpy(line, bytes, count);
+    line[count] = '\0';
+    options = defaults;
+    if (config_set(&options, line, &error) != STATUS_OK) {
+        message_check(&error);
+    }
+    check_values(&options);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    static struct options options;
+    static bool ready;
+    struct config_error error = {{0}};
+    if (!ready) {
+        config_defaults(&defaults);
+        ready = true;
+    }
+    options = defaults;
+    set_line(bytes, count);
+    if (config_load_bytes(&options, NAME, (const char *)bytes, count, &error) != STATUS_OK) {
+        message_check(&error);
+        check_place(&error, bytes, count);
         check_values(&options);
         return 0;
     }
     check_values(&options);
-    if (config_check(&options, &error) != STATUS_OK ||
-        config_limits(&limits, &options, &shape, 4, &error) != STATUS_OK) {
-        check_message(&error);
-    }
+    check_round_trip(&options);
+    check_relations(&options);
     return 0;
+}
+
+static void write_name(const char *before, const char *name, const char *after)
+{
+    char bytes[DICTIONARY_WORD_BYTES_MAX];
+    struct text text;
+    text_init(&text, bytes, sizeof bytes);
+    text_add(&text, before);
+    text_add(&text, name);
+    text_add(&text, after);
+    ASSERT(!text.cut);
+    dictionary_word(bytes, text.length);
+}
+
+static void write_words(const struct option_row *row)
+{
+    const char *words = NULL;
+    for (uint32_t left = config_value_words(row, &words); left > 0;) {
+        const char *bar = memchr(words, '|', left);
+        uint32_t bytes = bar != NULL ? (uint32_t)(bar - words) : left;
+        dictionary_word(words, bytes);
+        words += bytes + (bar != NULL);
+        left -= bytes + (bar != NULL);
+    }
+}
+
+/* The key with each bound of its values. */
+static void write_bounds(const struct option_row *row)
+{
+    const struct option_value bounds[2] = {{.number = row->min}, {.number = row->max}};
+    for (uint32_t i = 0; i < 2; i++) {
+        char bytes[DICTIONARY_WORD_BYTES_MAX];
+        struct text text;
+        text_init(&text, bytes, sizeof bytes);
+        text_add(&text, "\n");
+        (void)add_assignment(&text, row, &bounds[i]);
+        ASSERT(!text.cut);
+        dictionary_word(bytes, text.length);
+    }
+}
+
+void dictionary_write(void)
+{
+    const char *section = "";
+    for (uint32_t i = 0; i < config_option_rows_count; i++) {
+        const struct option_row *row = &config_option_rows[i];
+        if (strcmp(row->section, section) != 0) {
+            section = row->section;
+            write_name("\n[", section, "]\n");
+            write_name("", section, ".");
+        }
+        write_bounds(row);
+        if (row->type == OPTION_CHOICE) {
+            write_words(row);
+        }
+        if (row->type == OPTION_TEXT && row->default_text[0] != '\0') {
+            dictionary_text(row->default_text);
+        }
+    }
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes and no timing of a peer break the text port: no assertion, every answer bounded,
- * the slot free in the end.
- * Method: the first byte says how much one recv or send moves, the second how much time passes with
- * each pass; the rest is what the peer sends. The port is part of the program, so its sources are
- * included.
+ * Goal: no bytes and no timing of a peer break the text port: no assertion, every answer lines of
+ * printable ASCII, a body of HTTP no longer than its head says, the slot free in the end.
+ * Method: the first byte says how much one recv or send moves, how the peer ends and how healthy
+ * the appliance is, the second how much time passes with each pass; the rest is what the peer
+ * sends. What the pages show has every number at its longest. The port is part of the program, so
+ * its sources are included.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +14,25 @@
 #include "appliance/textpage.c"
 #include "appliance/textport.c"
 #include "appliance/textrequest.c"
+#include "selftest/fuzz/dictionary.h"
 
 #define PAGE_BYTES 20480
 #define PASSES     64
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+#define EVENTS     32
+#define KV_BYTES   16384
 
 static struct {
     const uint8_t *bytes;
     size_t count;
     uint32_t chunk, interest;
     bool accepted, open;
+    bool resets;                    /* at its end; else it closes its half */
+    bool stutters, again;           /* every other recv and send says EAGAIN */
+    /* the answer as far as it was read */
+    char line[TEXTPORT_LINE_BYTES_MAX + 1];
+    uint32_t line_bytes;
+    bool in_body;
+    uint64_t body_bytes;            /* that are still to come */
 } peer;
 
 static int32_t accept_once(void *self, int32_t listener, struct world_peer *who)
@@ -41,27 +50,67 @@ static void watch(void *self, int32_t handle, enum world_source source, uint32_t
     peer.interest = handle == 1 ? interest : peer.interest;
 }
 
+static bool says_again(void)
+{
+    peer.again = peer.stutters && !peer.again;
+    return peer.again;
+}
+
 static int64_t receive(void *self, int32_t handle, void *to, uint32_t max)
 {
     uint32_t moved = max < peer.chunk ? max : peer.chunk;
     (void)self, (void)handle;
     ASSERT(peer.open && max > 0);
+    if (says_again()) {
+        return WORLD_EAGAIN;
+    }
+    if (peer.count == 0) {
+        return peer.resets ? WORLD_ECLOSED : 0;
+    }
     moved = moved < peer.count ? moved : (uint32_t)peer.count;
     memcpy(to, peer.bytes, moved);
     peer.bytes += moved;
     peer.count -= moved;
-    return moved;                       /* 0: the end */
+    return moved;
+}
+
+static void read_line(void)
+{
+    static const char length[] = "Content-Length: ";
+    peer.line[peer.line_bytes] = '\0';
+    if (strncmp(peer.line, length, sizeof length - 1) == 0) {
+        peer.body_bytes = strtoull(peer.line + sizeof length - 1, NULL, 10);
+    }
+    peer.in_body = peer.body_bytes > 0 && strcmp(peer.line, "\r") == 0;
+    peer.line_bytes = 0;
+}
+
+static void read_byte(char byte)
+{
+    ASSERT((byte >= ' ' && byte <= '~') || byte == '\n' || byte == '\r');
+    if (peer.in_body) {
+        ASSERT(peer.body_bytes > 0);
+        peer.body_bytes--;
+    } else if (byte == '\n') {
+        read_line();
+    } else {
+        ASSERT(peer.line_bytes < TEXTPORT_LINE_BYTES_MAX);
+        peer.line[peer.line_bytes++] = byte;
+    }
 }
 
 static int64_t transmit(void *self, int32_t handle, const void *from, uint32_t wanted)
 {
-    const uint8_t *at = from;
-    volatile uint8_t seen = 0;
+    const char *at = from;
     uint32_t moved = wanted < peer.chunk * 64 ? wanted : peer.chunk * 64;
     (void)self, (void)handle;
     ASSERT(peer.open && wanted > 0 && wanted <= PAGE_BYTES);
-    seen = at[wanted - 1];              /* all of it can be read */
-    (void)seen;
+    if (says_again()) {
+        return WORLD_EAGAIN;
+    }
+    for (uint32_t i = 0; i < moved; i++) {
+        read_byte(at[i]);
+    }
     return moved;
 }
 
@@ -75,11 +124,10 @@ static void close_peer(void *self, int32_t handle)
 static void run(struct textport *port, const struct textport_view *view, uint32_t pace_us)
 {
     uint64_t now_us = 1;
-    for (uint32_t pass = 0; pass < PASSES; pass++, now_us += pace_us) {
+    textport_poll(port, view, now_us);
+    for (uint32_t pass = 0; pass < PASSES && peer.open; pass++, now_us += pace_us) {
         struct world_event event = {.source = WORLD_SOURCE_TEXT, .ready = peer.interest};
-        if (peer.open) {
-            textport_event(port, &event);
-        }
+        textport_event(port, &event);
         textport_poll(port, view, now_us);
         textport_check(port);
         (void)textport_next_us(port, now_us);
@@ -88,38 +136,137 @@ static void run(struct textport *port, const struct textport_view *view, uint32_
     ASSERT(!peer.open);
 }
 
+/* ---- what the pages show --------------------------------------------------------------------- */
+
+static struct stats stats;
+static struct options options;
+static struct sched sched;
+static struct kvmem kv;
+static struct call_table calls;
+static struct health health;
+static struct journal journal;
+static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
+
+STATIC_ASSERT(EVENTS >= EVENT_KINDS_COUNT, "one event of each kind");
+
+static void fill_journal(void)
+{
+    static struct event events[EVENTS];
+    memset(events, 0xff, sizeof events);
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        events[i].call = events[i].program = UINT32_MAX - 1;    /* the greatest that is a slot */
+        events[i].what.kind = i % EVENT_KINDS_COUNT;
+    }
+    journal = (struct journal){.events = events, .capacity = EVENTS, .next = UINT64_MAX - 1};
+}
+
+/* A call in each state; all of one program. */
+static void fill_calls(void)
+{
+    static struct call slots[CALL_FINISHED + 1];
+    memset(slots, 0xff, sizeof slots);
+    for (uint32_t i = 0; i <= CALL_FINISHED; i++) {
+        slots[i].state = (enum call_state)i;
+        slots[i].standby = slots[i].paused = slots[i].cancel = false;
+        slots[i].arrived_us = 0;
+        slots[i].program_next = i < CALL_FINISHED ? i + 1 : CALL_NONE;
+    }
+    calls = (struct call_table){.calls = slots, .count = CALL_FINISHED + 1};
+}
+
+static void fill_kv(void)
+{
+    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[KV_BYTES];
+    const struct kvmem_settings settings = {.calls = CALL_FINISHED + 1, .block_tokens = 16,
+                                            .device_blocks = 4, .host_blocks = 4,
+                                            .blocks_per_call = 2};
+    struct arena arena;
+    arena_init(&arena, memory, sizeof memory);
+    kvmem_init(&kv, &settings, &arena);
+    memset(&kv.counters, 0xff, sizeof kv.counters);
+}
+
+static void fill_sched(void)
+{
+    static struct program programs[2];
+    memset(&programs[0], 0xff, sizeof programs[0]);
+    programs[0].in_use = true;
+    programs[0].first_call = 0;
+    sched.programs = programs;
+    sched.settings.programs = 2;
+    sched.settings.queues = 1;
+    sched.queues[0].service_high_us = UINT64_MAX;
+}
+
+static void fill_all(void)
+{
+    config_defaults(&options);
+    memset(&stats, 0xff, sizeof stats);
+    fill_journal();
+    fill_calls();
+    fill_kv();
+    fill_sched();
+    health = (struct health){.reason = "fuzz", .last_step_age_us = UINT64_MAX};
+}
+
+static void connect_peer(const uint8_t *bytes, size_t count)
+{
+    memset(&peer, 0, sizeof peer);
+    peer.chunk = (uint32_t)bytes[0] + 1;
+    peer.resets = bytes[0] % 4 == 3;
+    peer.stutters = bytes[0] % 8 == 5;
+    peer.bytes = bytes + 2;
+    peer.count = count - 2;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[2 * PAGE_BYTES];
+    static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[PAGE_BYTES + 1024];
     static const struct world world = {.accept = accept_once, .watch = watch, .recv = receive,
                                        .send = transmit, .close = close_peer};
-    static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
-    static struct options options;
-    static struct stats stats;
-    static struct sched sched;
-    static struct kvmem kv;
-    static struct call_table calls;
-    static struct health health;
-    static struct event events[64];
-    static struct journal journal = {.events = events, .capacity = 64, .next = 1000};
-    const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
-                                       .calls = &calls, .journal = &journal,
-                                       .options = &options, .limits = &limits,
-                                       .health = &health};
-    struct arena arena;
+    static const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
+                                              .calls = &calls, .journal = &journal,
+                                              .options = &options, .limits = &limits,
+                                              .health = &health};
+    struct arena arena = {.base = memory, .size_bytes = sizeof memory};
     struct textport port;
     if (count < 2) {
         return 0;
     }
-    config_defaults(&options);
-    arena_init(&arena, memory, sizeof memory);
+    if (journal.capacity == 0) {
+        fill_all();
+    }
+    health.state = (enum health_state)(bytes[0] % (HEALTH_FAILED + 1));
     textport_init(&port, &limits, &world, &stats, &arena);
     textport_listen(&port, 0);
-    memset(&peer, 0, sizeof peer);
-    peer.bytes = bytes + 2;
-    peer.count = count - 2;
-    peer.chunk = (uint32_t)bytes[0] + 1;
+    connect_peer(bytes, count);
     port.accept_ready = true;
     run(&port, &view, (uint32_t)bytes[1] * 1000);
     return 0;
+}
+
+static void write_request(const char *before, const char *name, const char *after)
+{
+    char bytes[DICTIONARY_WORD_BYTES_MAX];
+    struct text text;
+    text_init(&text, bytes, sizeof bytes);
+    text_add(&text, before);
+    text_add(&text, name);
+    text_add(&text, after);
+    ASSERT(!text.cut);
+    dictionary_word(bytes, text.length);
+}
+
+void dictionary_write(void)
+{
+    for (size_t i = 0; i < ROWS_COUNT; i++) {
+        write_request("", rows[i].name, "\n");
+        write_request("GET /", rows[i].name, " HTTP/1.0\r\n\r\n");
+        if (rows[i].show == NULL) {
+            write_request("", rows[i].name, " 18446744073709551500\n");
+        }
+    }
+    for (uint32_t command = 240; command < 256; command++) {
+        dictionary_number(255u | command << 8, 2);      /* telnet's IAC and what follows it */
+    }
 }

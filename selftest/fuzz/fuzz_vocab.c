@@ -3,24 +3,21 @@
  * Goal: no text breaks the tokenizers: no crash, no token outside the vocabulary, no control token
  * that was not asked for, and byte-level BPE gives every text back.
  * Method: three tiny vocabularies are built once; the first byte of the input chooses one, whether
- * special tokens are parsed, and how much room there is for tokens; the rest is the text. Seeds lie
- * in corpus/vocab.
+ * special tokens are parsed, and how much room there is for tokens; the rest is the text.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "appliance/base/assert.h"
 #include "config/vocab_merge.h"
 #include "selftest/fake/gguf_file.h"
+#include "selftest/fuzz/dictionary.h"
 
 #define ARENA_BYTES (256u << 10)
 #define TEXT_BYTES  4096
 #define TOKENS_MAX  (4 * (TEXT_BYTES + 1))
 #define KINDS       3
 #define MARK        "\xe2\x96\x81"    /* U+2581 */
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[KINDS][ARENA_BYTES];
 static struct vocab vocabs[KINDS];
@@ -112,17 +109,22 @@ static void check_back(const struct vocab *vocab, const uint32_t *tokens, uint32
     ASSERT(used == bytes && memcmp(back, text, bytes) == 0);
 }
 
+static void load_all(void)
+{
+    static struct gguf_file file;
+    if (vocabs[0].info.kind == VOCAB_NONE) {
+        load_spm(&file);
+        load_bpe(1, "gpt-2", &file);
+        load_bpe(2, "llama-bpe", &file);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static uint32_t tokens[TOKENS_MAX];
     struct vocab_scratch scratch;
     uint32_t tokens_count = 0;
-    if (vocabs[0].info.kind == VOCAB_NONE) {
-        static struct gguf_file file;
-        load_spm(&file);
-        load_bpe(1, "gpt-2", &file);
-        load_bpe(2, "llama-bpe", &file);
-    }
+    load_all();
     if (count < 1 || count - 1 > TEXT_BYTES) {
         return 0;
     }
@@ -141,4 +143,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         check_back(vocab, tokens, tokens_count, bytes + 1, text_bytes);
     }
     return 0;
+}
+
+/* Texts of several bytes: what merges make, and special tokens. */
+void dictionary_write(void)
+{
+    load_all();
+    for (uint32_t i = 0; i < KINDS; i++) {
+        for (uint32_t token = 0; token < vocabs[i].info.tokens; token++) {
+            const uint32_t *first = &vocabs[i].text_first[token];
+            if (first[1] - first[0] > 1 && vocabs[i].kinds[token] != VOCAB_TOKEN_BYTE) {
+                dictionary_word(vocabs[i].text + first[0], first[1] - first[0]);
+            }
+        }
+    }
 }

@@ -46,7 +46,7 @@ bool post_tensor_at(const struct kernels_weights *weights, uint32_t index,
     uint32_t ends = list_ends(weights, list);
     if (index < ends) {
         *tensor = list[index];
-        snprintf(tensor->name, sizeof tensor->name, "%s.weight", list[index].name);
+        snprintf(tensor->name, sizeof tensor->name, "%.40s.weight", list[index].name);
         return true;
     }
     uint32_t of_layer = list_layer(&weights->layers[0], &weights->shape, list);
@@ -57,7 +57,7 @@ bool post_tensor_at(const struct kernels_weights *weights, uint32_t index,
     list_layer(&weights->layers[layer], &weights->shape, list);
     const struct post_tensor *found = &list[(index - ends) % of_layer];
     *tensor = *found;
-    snprintf(tensor->name, sizeof tensor->name, "blk.%u.%s.weight", layer, found->name);
+    snprintf(tensor->name, sizeof tensor->name, "blk.%u.%.40s.weight", layer, found->name);
     return true;
 }
 

@@ -154,7 +154,7 @@ static void check_blocks(struct sim *sim)
 static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
 {
     const struct call *calls = sim->loop.calls.calls;
-    /* Whoever had a fault shares with nobody; until a worker that was found wrong has gone, it still
+    /* Whoever had a fault shares with nobody; but until a worker that was found wrong has gone, it
      * holds what it had. */
     bool is_wrong = sim->engine.worker == SIM_WORKER_CONDEMNED ||
                     sim->engine.worker == SIM_WORKER_DIED;
