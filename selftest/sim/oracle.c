@@ -171,7 +171,7 @@ void sim_oracle_excuse(struct sim *sim, uint64_t seed, enum status status)
 {
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
         if (sim->calls[i].in_use && sim->calls[i].sampling.seed == seed) {
-            sim->calls[i].excuse = status;
+            sim->calls[i].excuses |= UINT64_C(1) << status;
             sim->calls[i].spoilt++;
         }
     }
@@ -223,7 +223,8 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
 
 static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
-    return (call->spoilt >= CALL_FAULTS_MAX && code == status_wire(call->excuse)) ||
+    uint64_t bit = UINT64_C(1) << status_from_wire(code);
+    return (call->spoilt >= CALL_FAULTS_MAX && (call->excuses & bit) != 0) ||
            (sim->loop.sched.engine_failed && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
@@ -309,6 +310,18 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
     end_call(sim, call);
 }
 
+/* Somebody hostile may have a call by the name of one of ours, or may have had one. */
+static bool has_namesakes(const struct sim *sim, uint32_t client)
+{
+    uint64_t domain = sim_client_domain(sim, client);
+    for (uint32_t i = 0; i < sim->swarm.hostiles; i++) {
+        if (sim_client_domain(sim, i) == domain) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
     return code == status_wire(STATUS_BUSY_CALLS) ||
@@ -320,10 +333,10 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
            (code == status_wire(STATUS_BUSY_CALLS_OF_PROG) &&
             sim->limits.calls_per_program < sim->limits.calls) ||
            (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain) ||
-           /* Somebody hostile has a call by this name, or has had one. */
-           (sim->swarm.hostiles > 0 && (code == status_wire(STATUS_BAD_CALL_OPEN) ||
-                                        code == status_wire(STATUS_BUSY_CALL_OPEN) ||
-                                        code == status_wire(STATUS_BAD_CALL_REUSED)));
+           (has_namesakes(sim, call->client) &&
+            (code == status_wire(STATUS_BAD_CALL_OPEN) ||
+             code == status_wire(STATUS_BUSY_CALL_OPEN) ||
+             code == status_wire(STATUS_BAD_CALL_REUSED)));
 }
 
 static void take_refusal(struct sim *sim, uint32_t client, const struct agx_event *event)

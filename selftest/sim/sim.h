@@ -143,7 +143,7 @@ struct sim_call {
     uint64_t call_id;
     uint64_t sent_us, deadline_us;  /* 0: none */
     uint32_t spoilt;                /* times that the engine was wrong about it ... */
-    enum status excuse;             /* ... the last time like this */
+    uint64_t excuses;               /* ... bit of enum status: like this */
     uint32_t others;                /* calls that its client had open when it was sent */
     uint32_t prompt_tokens, max_tokens, received, expected;
     enum agx_finish finish;         /* that the oracle expects */

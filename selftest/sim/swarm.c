@@ -155,7 +155,7 @@ static void draw_faults(struct sim *sim)
         uint32_t rate = 2u << sim_choose(sim, 8);
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
         if (i == SIM_FAULT_GIVEN_UP) {
-            sim->swarm.rate[i] *= 64;       /* nothing goes on behind it */
+            sim->swarm.rate[i] *= 8;        /* nothing goes on behind it */
         }
         if (is_on) {
             sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],
