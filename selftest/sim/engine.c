@@ -188,6 +188,7 @@ static uint64_t draw_round_us(struct sim *sim)
 
 static void begin_planned(struct sim *sim)
 {
+    invariants_note_plan(sim);
     sim_lockstep_plan(sim);
     check_rows(sim);
     fake_engine_begin(&sim->engine.fake);

@@ -306,7 +306,16 @@ static void check_progress(struct sim *sim)
     }
 }
 
-/* Calls that the last plan has looked at; who came to wait long only since then is its business. */
+STATIC_ASSERT(INVARIANTS_CALLS_MAX >= SIM_CALLS_MAX, "one for each slot");
+
+void invariants_note_plan(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->loop.calls.count; i++) {
+        sim->memory.was_paused[i] = sim->loop.calls.calls[i].paused;
+    }
+}
+
+/* Calls that the last plan could look at; who came to wait long only since then is no fault. */
 static void check_starvation(struct sim *sim)
 {
     const struct sched *sched = &sim->loop.sched;
@@ -316,7 +325,7 @@ static void check_starvation(struct sim *sim)
     }
     for (uint32_t i = 0; i < sched->calls->count; i++) {
         const struct call *call = &sched->calls->calls[i];
-        if (!can_run(call) || call->queue == 0 ||
+        if (!can_run(call) || sim->memory.was_paused[i] || call->queue == 0 ||
             call->waiting_since_us >= sched->step_submitted_us) {
             continue;
         }

@@ -19,7 +19,8 @@ enum invariant {
     INVARIANTS
 };
 
-#define FAILURE_TEXT_BYTES 256
+#define FAILURE_TEXT_BYTES   256
+#define INVARIANTS_CALLS_MAX 64
 struct sim_failure {
     enum invariant invariant;       /* NONE: there was none */
     uint64_t pass, now_us;
@@ -28,12 +29,15 @@ struct sim_failure {
 
 struct invariants_memory {          /* what the last look saw */
     uint64_t arena_bytes;
+    bool was_paused[INVARIANTS_CALLS_MAX];  /* when the step was planned, by slot */
     uint64_t heartbeat, beat_us;    /* the worker's last sign of life, and when */
 };
 
 const char *invariant_text(enum invariant invariant);
 
 struct sim;
+/* As a step is submitted. */
+void invariants_note_plan(struct sim *sim);
 /* After each pass; O(calls + connections). */
 void invariants_check(struct sim *sim);
 /* Now and then; O(everything). */
