@@ -556,8 +556,8 @@ void naive_lost(struct naive *m)
     }
     for (uint32_t i = 0; i < m->rows_count && m->busy; i++) {
         struct naive_call *call = &m->calls[m->rows[i]];
-        if (!call->open || !call->running) {
-            continue;               /* it ended as the step was refuted; another may be there */
+        if (!call->running) {
+            continue;               /* it has ended, and its slot may be another's */
         }
         call->since = call->standby ? call->since : m->submitted;
         call->running = call->standby = false;

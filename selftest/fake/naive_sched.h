@@ -76,11 +76,11 @@ void naive_promote_all(struct naive *m);
 /* Time has come to `now`, and the queues are as they were when the plan began. */
 void naive_follow_plan(struct naive *m, bool planned);
 void naive_launch(struct naive *m);
+/* Before naive_settle(): is the step refuted? Then nothing of it counts but who is to blame, and
+ * naive_lost() is to come. */
+bool naive_refute(struct naive *m);
 /* `real`: the call table as it is before the real one settles. */
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration);
-/* A step with a result that cannot be: nothing of it counts but who is to blame, and naive_lost()
- * follows. Before naive_settle(), with `fault`. */
-bool naive_refute(struct naive *m);
 void naive_lost(struct naive *m);
 void naive_expire(struct naive *m);
 /* Every call, every queue, every account. */

@@ -30,10 +30,21 @@ uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program
                ? salt : fnv_add(salt, program_id, CALL_PROGRAM_ID_BYTES);
 }
 
+/* Device, aside for the canary, host. */
+static uint32_t device_blocks_of(const struct sim *sim)
+{
+    return sim->limits.kv_blocks + sim->limits.canary_blocks;
+}
+
+static uint32_t blocks_of(const struct sim *sim)
+{
+    return device_blocks_of(sim) + sim->limits.kv_host_blocks;
+}
+
 static void start(struct sim *sim)
 {
     struct sim_engine *engine = &sim->engine;
-    uint32_t blocks = sim->limits.kv_blocks + sim->limits.kv_host_blocks;
+    uint32_t blocks = blocks_of(sim);
     for (uint64_t i = 0; i < (uint64_t)blocks * sim->limits.kv_block_tokens; i++) {
         engine->kv[i] = POISON;
     }
@@ -45,14 +56,15 @@ static void start(struct sim *sim)
 void sim_engine_init(struct sim *sim)
 {
     struct sim_engine *engine = &sim->engine;
-    ASSERT(sim->limits.kv_blocks + sim->limits.kv_host_blocks <= SIM_BLOCKS_MAX);
+    ASSERT(blocks_of(sim) <= SIM_BLOCKS_MAX);
     ASSERT(sim->limits.kv_block_tokens <= SIM_BLOCK_TOKENS);
     engine->fake = (struct fake_engine){
-        .step = sim->step, .kv = engine->kv, .device_blocks = sim->limits.kv_blocks,
-        .blocks = sim->limits.kv_blocks + sim->limits.kv_host_blocks,
+        .step = sim->step, .kv = engine->kv, .device_blocks = device_blocks_of(sim),
+        .blocks = blocks_of(sim),
         .block_tokens = sim->limits.kv_block_tokens, .vocab_tokens = sim->limits.vocab_tokens};
     engine->heartbeat = 0;
-    engine->by_hand = false;
+    engine->by_hand = engine->is_canary = engine->owes_step = false;
+    engine->rounds_to_live = 0;
     start(sim);
 }
 
@@ -115,12 +127,18 @@ static void check_rows(struct sim *sim)
     }
 }
 
+/* The canary's, which kvmem knows nothing of. */
+static bool is_aside(const struct sim *sim, uint32_t block)
+{
+    return block >= sim->limits.kv_blocks && block < device_blocks_of(sim);
+}
+
 /* Blocks that nobody has anything in. */
 static void poison_free(struct sim *sim)
 {
     const struct kvmem *kv = &sim->loop.kv;
     for (uint32_t block = 0; block < kv->blocks_count; block++) {
-        bool is_free = kv->blocks[block].state == KVMEM_FREE;
+        bool is_free = kv->blocks[block].state == KVMEM_FREE && !is_aside(sim, block);
         if (is_free && !sim->engine.poisoned[block]) {
             for (uint32_t i = 0; i < sim->limits.kv_block_tokens; i++) {
                 kv_of(sim, block)[i] = POISON;
@@ -168,19 +186,31 @@ static uint64_t draw_round_us(struct sim *sim)
     return sim_fault(sim, SIM_FAULT_SLOW) ? round_us * SLOW_FACTOR : round_us;
 }
 
+static void begin_planned(struct sim *sim)
+{
+    sim_lockstep_plan(sim);
+    check_rows(sim);
+    fake_engine_begin(&sim->engine.fake);
+    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count; i++) {
+        check_history(sim, i);
+    }
+    poison_free(sim);
+}
+
 void sim_engine_submit(void *self)
 {
     struct sim *sim = self;
     struct sim_engine *engine = &sim->engine;
     SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
                 "a step for a worker that has one");
-    sim_lockstep_plan(sim);
-    check_rows(sim);
-    fake_engine_begin(&engine->fake);
-    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count; i++) {
-        check_history(sim, i);
+    engine->is_canary = step_header(&sim->step)->sequence == 0;
+    engine->owes_step = !engine->is_canary;
+    if (engine->is_canary) {
+        engine->fake.salts[0] = 0;
+        fake_engine_begin(&engine->fake);
+    } else {
+        begin_planned(sim);
     }
-    poison_free(sim);
     engine->record = hash_record(sim);
     engine->round_us = draw_round_us(sim);
     engine->rounds_to_live =
@@ -224,6 +254,24 @@ static void spoil_row(struct sim *sim, uint32_t index)
     sim_oracle_excuse(sim, row->sampling.seed, status);
 }
 
+/* What is wrong with what the row says, to who knows what was asked. */
+enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t index)
+{
+    const struct step_out *out = step_out(&sim->step, index);
+    if (out->result != STEP_ROW_OK) {
+        return out->result == STEP_ROW_NOT_FINITE ? NAIVE_FAULT_NAN : NAIVE_FAULT_SILENT;
+    }
+    if (out->produced > step_row(&sim->step, index)->decode_steps) {
+        return NAIVE_FAULT_COUNT;
+    }
+    for (uint32_t i = 0; i < out->produced; i++) {
+        if (step_out_tokens(&sim->step, index)[i] >= sim->limits.vocab_tokens) {
+            return NAIVE_FAULT_TOKEN;
+        }
+    }
+    return NAIVE_FAULT_NONE;
+}
+
 static uint64_t *place_of(struct sim *sim, uint32_t index, uint32_t position)
 {
     uint32_t block_tokens = sim->limits.kv_block_tokens;
@@ -263,19 +311,20 @@ static void end_step(struct sim *sim)
 {
     SIM_REQUIRE(sim, sim->engine.record == hash_record(sim), INVARIANT_RECORD,
                 "the step record was written while its step was in flight");
-    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count; i++) {
+    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count && !sim->engine.is_canary; i++) {
         overrun(sim, i);
         spoil_row(sim, i);
+    }
+    if (sim->engine.is_canary && sim_fault(sim, SIM_FAULT_CANARY)) {
+        sim_say(sim, "the canary comes out otherwise");
+        step_out(&sim->step, 0)->digest++;
     }
     sim->engine.worker = SIM_WORKER_DONE;
 }
 
 static void die(struct sim *sim)
 {
-    enum sim_worker worker = sim->engine.worker;
     sim_say(sim, "worker dies");
-    sim->counts.steps_lost += worker == SIM_WORKER_RUNS || worker == SIM_WORKER_HANGS ||
-                              worker == SIM_WORKER_CONDEMNED || worker == SIM_WORKER_DONE;
     sim->engine.worker = SIM_WORKER_DIED;
 }
 
@@ -348,6 +397,26 @@ void sim_engine_kill(struct sim *sim)
     die(sim);
 }
 
+/* The core wants another one. */
+void sim_engine_condemn(void *self)
+{
+    struct sim *sim = self;
+    sim_say(sim, "worker is condemned");
+    sim->engine.worker = SIM_WORKER_CONDEMNED;
+    sim->engine.due_us = sim->now_us + 1 + sim_time(sim, KILLED_US_MAX);
+}
+
+static bool is_believable(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count; i++) {
+        enum naive_fault fault = sim_engine_fault(sim, i);
+        if (fault != NAIVE_FAULT_NONE && fault != NAIVE_FAULT_NAN) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum world_engine poll(struct sim *sim)
 {
     struct sim_engine *engine = &sim->engine;
@@ -364,13 +433,16 @@ static enum world_engine poll(struct sim *sim)
     case SIM_WORKER_HANGS:
         return WORLD_ENGINE_BUSY;
     case SIM_WORKER_DONE:
-        sim->counts.steps++;
         engine->worker = SIM_WORKER_IDLE;
+        engine->owes_step = engine->owes_step && !is_believable(sim);
+        sim->counts.steps += !engine->is_canary && !engine->owes_step;
         return WORLD_ENGINE_DONE;
     case SIM_WORKER_DIED:
         break;
     }
     sim->counts.losses++;
+    sim->counts.steps_lost += engine->owes_step;
+    engine->owes_step = false;
     start(sim);
     return WORLD_ENGINE_LOST;
 }
@@ -382,18 +454,6 @@ enum world_engine sim_engine_poll(void *self)
     sim_mix(sim, (uint64_t)result);
     sim_lockstep_poll(sim, result);
     return result;
-}
-
-/* Its step was done, but is not: it is lost with the worker. */
-void sim_engine_condemn(void *self)
-{
-    struct sim *sim = self;
-    SIM_REQUIRE(sim, sim->engine.worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
-                "a worker is condemned for a step that it has not done");
-    sim_say(sim, "worker is condemned");
-    sim->counts.steps--;
-    sim->engine.worker = SIM_WORKER_CONDEMNED;
-    sim->engine.due_us = sim->now_us + sim_time(sim, KILLED_US_MAX);
 }
 
 uint64_t sim_engine_heartbeat(void *self)

@@ -95,23 +95,6 @@ static void take_commands(struct sim *sim)
     lockstep->commands_count = count;
 }
 
-static enum naive_fault fault_of(const struct sim *sim, uint32_t index, uint32_t decode_steps)
-{
-    const struct step_out *out = step_out(&sim->step, index);
-    if (out->result != STEP_ROW_OK) {
-        return out->result == STEP_ROW_NOT_FINITE ? NAIVE_FAULT_NAN : NAIVE_FAULT_SILENT;
-    }
-    if (out->produced > decode_steps) {
-        return NAIVE_FAULT_COUNT;
-    }
-    for (uint32_t i = 0; i < out->produced; i++) {
-        if (step_out_tokens(&sim->step, index)[i] >= sim->limits.vocab_tokens) {
-            return NAIVE_FAULT_TOKEN;
-        }
-    }
-    return NAIVE_FAULT_NONE;
-}
-
 static void settle(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
@@ -119,13 +102,12 @@ static void settle(struct sim *sim)
     naive->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
     for (uint32_t i = 0; i < naive->rows_count; i++) {
         naive->produced[i] = step_out(&sim->step, i)->produced;
-        naive->fault[i] = fault_of(sim, i, naive->decode[i]);
+        naive->fault[i] = sim_engine_fault(sim, i);
     }
-    if (naive_refute(naive)) {
-        return;                     /* the worker goes, and naive_lost() ends the step */
+    if (!naive_refute(naive)) {
+        naive_settle(naive, sim->loop.calls.calls, naive->now - naive->submitted);
+        naive->rows_count = 0;
     }
-    naive_settle(naive, sim->loop.calls.calls, naive->now - naive->submitted);
-    naive->rows_count = 0;
 }
 
 void sim_lockstep_poll(struct sim *sim, enum world_engine result)
@@ -140,7 +122,7 @@ void sim_lockstep_poll(struct sim *sim, enum world_engine result)
     lockstep->naive.now = sim->loop.now_us;
     lockstep->has_taken_in = false;
     take_flags(sim);
-    if (result == WORLD_ENGINE_DONE) {
+    if (result == WORLD_ENGINE_DONE && !sim->engine.is_canary) {
         settle(sim);
     } else if (result == WORLD_ENGINE_LOST) {
         naive_lost(&lockstep->naive);
@@ -223,6 +205,9 @@ static void take_in(struct sim *sim)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
     lockstep->has_taken_in = true;
+    if (sim->loop.sched.engine_failed) {
+        begin_again(sim);
+    }
     for (uint32_t i = 0; i < lockstep->commands_count; i++) {
         const struct command *command = &lockstep->commands[i];
         if (command->kind == COMMAND_CALL) {
@@ -240,9 +225,6 @@ static void take_in(struct sim *sim)
             const struct call *call = &sim->loop.calls.calls[command->call];
             start_program(sim, call->domain, call->program_id);
         }
-    }
-    if (sim->orders.engine_failure != NULL) {
-        begin_again(sim);
     }
 }
 

@@ -171,7 +171,8 @@ void sim_oracle_excuse(struct sim *sim, uint64_t seed, enum status status)
 {
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
         if (sim->calls[i].in_use && sim->calls[i].sampling.seed == seed) {
-            sim->calls[i].excuse = status;
+            sim->calls[i].excuses |= UINT64_C(1) << status;
+            sim->calls[i].spoilt++;
         }
     }
 }
@@ -222,8 +223,9 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
 
 static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
-    return (call->excuse != STATUS_OK && code == status_wire(call->excuse)) ||
-           (sim->orders.engine_failure != NULL && code == status_wire(STATUS_DEVICE_FAILED)) ||
+    uint64_t bit = UINT64_C(1) << status_from_wire(code);
+    return (call->spoilt >= CALL_FAULTS_MAX && (call->excuses & bit) != 0) ||
+           (sim->loop.sched.engine_failed && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
 
@@ -308,9 +310,22 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
     end_call(sim, call);
 }
 
+/* Somebody hostile may have a call by the name of one of ours, or may have had one. */
+static bool has_namesakes(const struct sim *sim, uint32_t client)
+{
+    uint64_t domain = sim_client_domain(sim, client);
+    for (uint32_t i = 0; i < sim->swarm.hostiles; i++) {
+        if (sim_client_domain(sim, i) == domain) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
     return code == status_wire(STATUS_BUSY_CALLS) ||
+           (sim->loop.sched.engine_failed && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (code == status_wire(STATUS_BUSY_CALLS_OF_CONN) &&
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&
@@ -318,11 +333,10 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
            (code == status_wire(STATUS_BUSY_CALLS_OF_PROG) &&
             sim->limits.calls_per_program < sim->limits.calls) ||
            (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain) ||
-           (code == status_wire(STATUS_DEVICE_FAILED) && sim->orders.engine_failure != NULL) ||
-           /* Somebody hostile has a call by this name, or has had one. */
-           (sim->swarm.hostiles > 0 && (code == status_wire(STATUS_BAD_CALL_OPEN) ||
-                                        code == status_wire(STATUS_BUSY_CALL_OPEN) ||
-                                        code == status_wire(STATUS_BAD_CALL_REUSED)));
+           (has_namesakes(sim, call->client) &&
+            (code == status_wire(STATUS_BAD_CALL_OPEN) ||
+             code == status_wire(STATUS_BUSY_CALL_OPEN) ||
+             code == status_wire(STATUS_BAD_CALL_REUSED)));
 }
 
 static void take_refusal(struct sim *sim, uint32_t client, const struct agx_event *event)

@@ -79,7 +79,8 @@ struct sim_counts {                 /* what the world has seen: stats must say t
 
 /*   STARTS --due--> IDLE --submit--> RUNS --the last round--> DONE --poll--> IDLE
  *     ^  |           |                | |--a fault--> HANGS --due--+
- *     |  +-----------+-- a fault -----+----------------------------+--> DIED --poll--> STARTS */
+ *     |  +-----------+-- a fault -----+----------------------------+--> DIED --poll--> STARTS
+ *                    '-- condemned: CONDEMNED --due------------------+                       */
 enum sim_worker { SIM_WORKER_STARTS, SIM_WORKER_IDLE, SIM_WORKER_RUNS, SIM_WORKER_DONE,
                   SIM_WORKER_HANGS, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED };
 struct sim_engine {
@@ -89,6 +90,8 @@ struct sim_engine {
     uint64_t round_us;
     bool by_hand;                   /* rounds end by sim_engine_round() alone */
     uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
+    bool is_canary;                 /* the step in flight: the core's own */
+    bool owes_step;                 /* one that was submitted and has not been believed */
     uint64_t heartbeat;
     uint64_t record;                /* hash of what the core has written for the step in flight */
     bool poisoned[SIM_BLOCKS_MAX];
@@ -139,7 +142,8 @@ struct sim_call {
     uint32_t client, program;
     uint64_t call_id;
     uint64_t sent_us, deadline_us;  /* 0: none */
-    enum status excuse;             /* it may fail like this; OK: it may not */
+    uint32_t spoilt;                /* times that the engine was wrong about it ... */
+    uint64_t excuses;               /* ... bit of enum status: like this */
     uint32_t others;                /* calls that its client had open when it was sent */
     uint32_t prompt_tokens, max_tokens, received, expected;
     enum agx_finish finish;         /* that the oracle expects */
@@ -253,8 +257,9 @@ void sim_socket_close(void *self, int32_t handle);
 void sim_engine_init(struct sim *sim);
 void sim_engine_submit(void *self);
 enum world_engine sim_engine_poll(void *self);
-void sim_engine_condemn(void *self);
 uint64_t sim_engine_heartbeat(void *self);
+void sim_engine_condemn(void *self);
+enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t row);
 /* Lets what is due happen; true when the core is to be woken. */
 bool sim_engine_advance(struct sim *sim);
 uint64_t sim_engine_next_us(const struct sim *sim);

@@ -80,7 +80,6 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.half_life=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
     set(sim, "sched.prefetch=%s", yes_or_no(sim));
-    set(sim, "engine.canary=0");
 }
 
 static void draw_kv(struct sim *sim, uint32_t context_tokens)
@@ -138,6 +137,8 @@ static void draw_net(struct sim *sim)
     set(sim, "net.send_bytes=%u", sim_choose(sim, 2) == 0 ? 65536
                                                           : sim_between(sim, least, least + 4096));
     set(sim, "net.bytes_per_pass=%u", sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
+    set(sim, "engine.canary=%llums",
+        (sim_choose(sim, 2) == 1) * (10 + (unsigned long long)sim_time(sim, 10000)));
     set(sim, "net.anteroom=%u", small(sim, 1, 16));
     set(sim, "auth.uids=%u", USER);
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
@@ -153,6 +154,9 @@ static void draw_faults(struct sim *sim)
         bool is_on = sim_choose(sim, 3) == 2;
         uint32_t rate = 2u << sim_choose(sim, 8);
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
+        if (i == SIM_FAULT_GIVEN_UP) {
+            sim->swarm.rate[i] *= 8;        /* nothing goes on behind it */
+        }
         if (is_on) {
             sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],
                     fault_rows[i].text);

@@ -144,6 +144,7 @@ struct agx_open_call {
     const struct agx_call *request;
     uint32_t tokens_max, state;
     int is_resent, is_accepted, is_replayed;
+    int is_other;                           /* its text is not the one that was told */
     struct agx_progress told, seen;         /* by us to the caller; by us over this connection */
 };
 struct agx {

@@ -74,5 +74,5 @@ enum agx_result agx_calls_take_tokens(struct agx_open_call *call, const uint32_t
                                       uint32_t count, uint32_t *old);
 enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text, uint32_t bytes,
                                     uint32_t *old);
-/* The caller has more of the call than has come over this connection. */
+/* What has come over this connection is less than what the caller has, or not the same. */
 bool agx_calls_is_behind(const struct agx_open_call *call);

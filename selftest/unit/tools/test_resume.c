@@ -344,6 +344,25 @@ static void test_cancelled_call_may_come_less_far_than_before(void **state)
     assert_true(last.digest == wire_digest(WIRE_DIGEST_START, answer, 4));
 }
 
+/* It ends within a character that was whole the last time. */
+static void test_sooner_end_may_say_half_a_character(void **state)
+{
+    for (uint32_t told_bytes = 3; told_bytes < 6; told_bytes++) {
+        struct agx agx;
+        struct agx_event last;
+        const struct agx_call call = call_of(1);
+        open_and_hear(&agx, &call, 4, told_bytes);
+        resume(&agx);
+        feed(&agx, accept_frame(1, 0, frame));
+        feed(&agx, part_frame((struct part){0, 2, 0, 4}, answer, "h\xef\xbf\xbd", frame));
+        feed(&agx, done_frame(CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED, answer, 2, frame));
+        assert_int_equal(take_all(&agx, &last), AGX_AGAIN);
+        assert_int_equal(last.kind, AGX_DONE);
+        assert_int_equal(told.text_bytes, told_bytes);
+        assert_true(agx.broken == AGX_OK);
+    }
+}
+
 /* ---- what is not the same -------------------------------------------------------------------- */
 
 static void expect_different(struct agx *agx)
@@ -395,6 +414,14 @@ static void test_answer_that_is_whole_but_shorter_is_found(void **state)
     resume_and_accept(&agx, &call, 4, 0);
     feed_part(&agx, (struct part){0, 3, 0, 0});
     feed(&agx, done_frame(CALL_FINISH_EOS, STATUS_OK, answer, 3, frame));
+    expect_different(&agx);
+    resume_and_accept(&agx, &call, 3, 3);       /* another text of fewer tokens than were told */
+    feed(&agx, part_frame((struct part){0, 2, 0, 3}, answer, "hel", frame));
+    feed_part(&agx, (struct part){2, 2, 3, 1});
+    expect_different(&agx);
+    resume_and_accept(&agx, &call, 3, 3);       /* the same, and it ends there */
+    feed(&agx, part_frame((struct part){0, 2, 0, 3}, answer, "hel", frame));
+    feed(&agx, done_frame(CALL_FINISH_EOS, STATUS_OK, answer, 2, frame));
     expect_different(&agx);
     resume_and_accept(&agx, &call, 2, 5);       /* as many tokens, and less text */
     feed_part(&agx, (struct part){0, 2, 0, 4});
@@ -707,6 +734,7 @@ int main(void)
         T(test_answer_from_the_record_says_so),
         T(test_end_by_shutdown_is_a_break),
         T(test_cancelled_call_may_come_less_far_than_before),
+        T(test_sooner_end_may_say_half_a_character),
         T(test_other_tokens_are_found_before_any_new_one),
         T(test_other_text_is_found_before_any_new_one),
         T(test_answer_that_is_whole_but_shorter_is_found),
