@@ -31,6 +31,12 @@ def memory(pid):
     return maps, rollup, status
 
 
+def sleeps(pid):
+    """How often a process has given up the processor by itself."""
+    return next(int(line.split()[1]) for line in open("/proc/%d/status" % pid)
+                if line.startswith("voluntary_ctxt_switches"))
+
+
 def load(a, calls):
     done = run("agx", "--to", a.to, "load", "--calls", str(calls), "--in-flight", "64",
                "--max-tokens", "4", timeout=HANG_S * 20)
@@ -122,9 +128,13 @@ def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
 
 
 def test_many_calls_leave_memory_as_it_was():
+    """After a fork the keeper meets each page that it writes for the first time once more; it has
+    met them all when it has waited for something ten times."""
     with Appliance(NOISE) as a:
         load(a, 500)
         pids = {"core": a.core, "worker": a.worker, "keeper": a.process.pid}
+        begun = sleeps(a.process.pid)
+        wait_for(lambda: sleeps(a.process.pid) >= begun + 10, "the keeper has waited ten times")
         before = {role: memory(pid) + faults(pid) for role, pid in pids.items()}
         load(a, CALLS)
         after = {role: memory(pid) + faults(pid) for role, pid in pids.items()}
