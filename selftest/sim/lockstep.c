@@ -173,6 +173,14 @@ static void start_program(struct sim *sim, uint64_t domain, const uint8_t *id)
     }
 }
 
+/* A refused one does not even touch its program. */
+static void start_doomed(struct sim *sim, const struct call *call)
+{
+    if (call->finish != CALL_FINISH_REFUSED) {
+        start_program(sim, call->domain, call->program_id);
+    }
+}
+
 static void cancel(struct sim *sim, uint32_t index)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
@@ -222,8 +230,7 @@ static void take_in(struct sim *sim)
         if (command->kind == COMMAND_PROGRAM_START) {
             start_program(sim, command->domain, command->program_id);
         } else if (lockstep->is_doomed[i]) {
-            const struct call *call = &sim->loop.calls.calls[command->call];
-            start_program(sim, call->domain, call->program_id);
+            start_doomed(sim, &sim->loop.calls.calls[command->call]);
         }
     }
 }
