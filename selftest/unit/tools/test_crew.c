@@ -295,6 +295,7 @@ static int work(const char *tasks, uint32_t seats, const enum fate *fates, uint3
     assert_true(task_book_parse(&book, "x", tasks, strlen(tasks), fault));
     crew.book = &book;
     crew.seats_count = seats;
+    crew.retry.tries_max = 2;
     crew.view = (struct crew_view){.opened = on_opened, .ended = on_ended,
                                    .used_tool = on_tool, .over = on_over};
     start_fake(fates, fates_count);
@@ -355,6 +356,18 @@ static void test_a_busy_call_is_asked_again(void **state)
     assert_int_equal(crew.right[TASK_REACT], 1);
     assert_int_equal(fake.calls, 5);
     assert_int_equal(seen.ended, 2);
+    assert_int_equal(crew.retry.waits, 3);
+}
+
+static void test_a_call_that_stays_busy_costs_its_agent_only(void **state)
+{
+    static const enum fate fates[] = {BUSY, BUSY, BUSY};
+    (void)state;
+    assert_int_equal(work(REACT CHAT, 1, fates, 3), EXIT_REFUSED);
+    assert_int_equal(crew.right[TASK_REACT], 0);
+    assert_int_equal(crew.right[TASK_CHAT], 1);
+    assert_int_equal(crew.retry.waits, 2);
+    assert_string_equal(seen.got, status_text(STATUS_BUSY_CALLS));
 }
 
 static void test_a_broken_connection_costs_no_words(void **state)
@@ -426,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_seats_are_taken_again),
         cmocka_unit_test(test_more_calls_than_a_connection_takes_need_more_of_them),
         cmocka_unit_test(test_a_busy_call_is_asked_again),
+        cmocka_unit_test(test_a_call_that_stays_busy_costs_its_agent_only),
         cmocka_unit_test(test_a_broken_connection_costs_no_words),
         cmocka_unit_test(test_a_connection_that_always_breaks_ends_the_agent),
         cmocka_unit_test(test_a_call_that_breaks_its_connection_costs_that_connection_only),
