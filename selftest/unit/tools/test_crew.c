@@ -5,7 +5,7 @@
  * plays the appliance on a unix socket with the codec of net/wire.h; a list says what befalls the
  * first, second, ... call that arrives. Pauses are those of the crew itself, milliseconds.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ enum fate { SERVE, BUSY, REFUSE, FAIL, BREAK, BREAK_OFF, TOO_LONG };    /* OFF: 
 
 struct connection { int descriptor; uint8_t bytes[FRAME_BYTES]; uint32_t count; };
 static struct fake {
-    char directory[32], path[64], address[80];
+    char path[64], address[80];
     int listener, stop[2];
     pthread_t thread;
     const enum fate *fates;
@@ -216,9 +216,8 @@ static void start_fake(const enum fate *fates, uint32_t count)
     fake.fates = fates;
     fake.fates_count = count;
     fake.max_tokens_least = UINT32_MAX;
-    snprintf(fake.directory, sizeof fake.directory, "/tmp/test_crew.XXXXXX");
-    assert_non_null(mkdtemp(fake.directory));
-    snprintf(fake.path, sizeof fake.path, "%s/s", fake.directory);
+    snprintf(fake.path, sizeof fake.path, "%s/s", test_folder());
+    unlink(fake.path);
     snprintf(fake.address, sizeof fake.address, "unix:%s", fake.path);
     memcpy(address.sun_path, fake.path, strlen(fake.path) + 1);
     fake.listener = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -238,8 +237,6 @@ static void stop_fake(void)
     close(fake.listener);
     close(fake.stop[0]);
     close(fake.stop[1]);
-    unlink(fake.path);
-    rmdir(fake.directory);
     assert_false(fake.is_confused);
 }
 

@@ -5,7 +5,7 @@
  * Method: the test plays the appliance with the encoders of net/wire.h. Breaks in each state are
  * made in memory; agx_resume() meets a thread on a unix socket that closes, refuses and restarts.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -541,7 +541,7 @@ static void test_call_that_no_longer_fits_ends_the_session(void **state)
 /* ---- over sockets ---------------------------------------------------------------------------- */
 
 static struct server {
-    char directory[32], path[64], address[80];
+    char path[64], address[80];
     int listener;
     pthread_t thread;
     uint32_t refused;
@@ -560,9 +560,7 @@ static void listen_again(void)
 
 static void start_server(void)
 {
-    snprintf(server.directory, sizeof server.directory, "/tmp/agx-resume-XXXXXX");
-    assert_non_null(mkdtemp(server.directory));
-    snprintf(server.path, sizeof server.path, "%s/s", server.directory);
+    snprintf(server.path, sizeof server.path, "%s/s", test_folder());
     snprintf(server.address, sizeof server.address, "unix:%s", server.path);
     listen_again();
 }
@@ -570,8 +568,6 @@ static void start_server(void)
 static void stop_server(void)
 {
     close(server.listener);
-    unlink(server.path);
-    rmdir(server.directory);
 }
 
 static void put(int peer, const uint8_t *bytes, uint32_t count)

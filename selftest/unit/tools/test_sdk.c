@@ -4,7 +4,7 @@
  * Method: the test plays the appliance with the encoders of net/wire.h, without threads: answers
  * are fed to the session from memory, or wait in a socket pair before the client looks.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -875,18 +875,14 @@ static void test_open_listener_that_never_answers(void **state)
 {
     struct agx agx;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char directory[] = "/tmp/agx-test-XXXXXX", name[128] = "unix:";
-    assert_non_null(mkdtemp(directory));
-    memcpy(address.sun_path, directory, sizeof directory - 1);
-    memcpy(address.sun_path + sizeof directory - 1, "/s", 3);
-    memcpy(name + 5, address.sun_path, sizeof directory + 2);
+    char name[128];
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/s", test_folder());
+    snprintf(name, sizeof name, "unix:%s", address.sun_path);
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(agx_open(&agx, name, buffer, sizeof buffer, 1), AGX_ERROR_TIMEOUT);
     close(listener);
-    unlink(address.sun_path);
-    rmdir(directory);
 }
 
 static void test_result_texts_are_distinct(void **state)
