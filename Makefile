@@ -210,7 +210,8 @@ docs: build/docgen  ## write the generated pages again
 $(B)/bench: tools/bench/bench.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
-$(B)/bench $(B)/bench-sched $(B)/bench-moves:
+$(B)/constant-time: tools/bench/constant_time.c $(LIB)
+$(B)/bench $(B)/bench-sched $(B)/bench-moves $(B)/constant-time:
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
@@ -226,6 +227,10 @@ bench: all $(BENCH) $(BENCH_MODELS)  ## speed; agents right
 	$(B)/bench build/model-110m.gguf
 	$(B)/bench appliance/embedded.gguf
 	PYTHONDONTWRITEBYTECODE=1 tools/model/eval --least 95
+
+.PHONY: constant-time
+constant-time: $(B)/constant-time  ## does the time of authentication tell of secrets? minutes
+	$(B)/constant-time
 
 # ---- the papers' figures in the lab --------------------------------------------------------------
 .PHONY: lab

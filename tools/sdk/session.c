@@ -474,7 +474,7 @@ static enum agx_result take_auth_reply(struct agx *agx)
         STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (!wire_mac_is_equal(reply.mac, agx->expected_mac)) {
+    if (!wire_is_equal(reply.mac, agx->expected_mac)) {
         return AGX_ERROR_IMPOSTOR;
     }
     agx->is_admitted = 1;
