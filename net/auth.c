@@ -63,7 +63,7 @@ uint64_t net_auth_domain(const struct world_peer *peer)
     return peer->kind == WORLD_PEER_LOCAL ? DOMAIN_OF_USER | peer->uid : 0;
 }
 
-/* The key with this id, and its secret; NET_KEY_NONE, and nobody's. All of the table is read, and no
+/* The key with this id, and its secret; NET_KEY_NONE, and nobody's. All of the table is read; no
  * branch and no address tells which id it is, or whether it is one. */
 static uint32_t find_key(const struct net *net, const uint8_t *id, uint8_t *restrict secret)
 {
