@@ -270,53 +270,6 @@ static void test_encode_bpe_specials(void **state)
     assert_encodes("a   b", false, 'a', WORD_SPACES, ' ', 'b');     /* user-defined: always */
 }
 
-static void assert_splits(enum vocab_pre pre, const char *text, const char *marked)
-{
-    char got[256];
-    uint32_t at = 0, used = 0, count = (uint32_t)strlen(text);
-    while (at < count) {
-        uint32_t bytes = vocab_split(pre, (const uint8_t *)text + at, count - at);
-        assert_true(used + bytes + 1 < sizeof got);
-        memcpy(got + used, text + at, bytes);
-        got[used + bytes] = '#';
-        used += bytes + 1;
-        at += bytes;
-    }
-    got[used] = '\0';
-    assert_string_equal(got, marked);
-}
-
-static void test_split_gpt2_follows_its_expression(void **state)
-{
-    const enum vocab_pre pre = VOCAB_PRE_GPT2;
-    assert_splits(pre, "Hello world", "Hello# world#");
-    assert_splits(pre, "it's we'll I'M 'tis", "it#'s# we#'ll# I#'#M# '#tis#");
-    assert_splits(pre, "a1b22 3333", "a#1#b#22# 3333#");
-    assert_splits(pre, "a  b   ", "a# # b#   #");
-    assert_splits(pre, "a\n\n b", "a#\n\n# b#");
-    assert_splits(pre, " ...!?a", " ...!?#a#");
-    assert_splits(pre, "\xc3\xa9t \xe4\xb8\xad\xc2\xbd", "\xc3\xa9t# \xe4\xb8\xad#\xc2\xbd#");
-    assert_splits(pre, "a\xe3\x80\x80" "b", "a#\xe3\x80\x80#b#");
-    assert_splits(pre, "\t\ta", "\t#\t#a#");
-    assert_splits(pre, "'", "'#");
-    assert_splits(pre, "'r", "'#r#");
-}
-
-static void test_split_llama_follows_its_expression(void **state)
-{
-    const enum vocab_pre pre = VOCAB_PRE_LLAMA_BPE;
-    assert_splits(pre, "Hello world", "Hello# world#");
-    assert_splits(pre, "it's we'll I'M 'TIS", "it#'s# we#'ll# I#'M# '#TIS#");
-    assert_splits(pre, "a1b22 3333", "a#1#b#22# #333#3#");
-    assert_splits(pre, "a  b   ", "a# # b#   #");
-    assert_splits(pre, "a \n \n  b", "a# \n \n# # b#");
-    assert_splits(pre, " ...!?\n\n\na", " ...!?\n\n\n#a#");
-    assert_splits(pre, "(a) \ta", "(a#)# #\ta#");
-    assert_splits(pre, "\xc2\xbd\xc2\xbd\xc2\xbd\xc2\xbd", "\xc2\xbd\xc2\xbd\xc2\xbd#\xc2\xbd#");
-    assert_splits(pre, "\xff" "a\xff", "\xff" "a#\xff#");
-    assert_splits(pre, "\r\n", "\r\n#");
-}
-
 /* ---- limits --------------------------------------------------------------------------------- */
 
 static void test_encode_without_room_is_refused(void **state)
@@ -643,7 +596,10 @@ static void test_encode_published_vocabularies_as_expected(void **state)
 {
     check_published("ggml-vocab-llama-spm");
     check_published("vocab-llama-bpe");
+    check_published("vocab-qwen2");
     check_published("ggml-vocab-gpt-2");
+    check_published("ggml-vocab-deepseek-coder");
+    check_published("ggml-vocab-falcon");
 }
 
 int main(void)
@@ -659,8 +615,6 @@ int main(void)
         cmocka_unit_test(test_encode_bpe_takes_lowest_rank_first),
         cmocka_unit_test(test_encode_llama_bpe_takes_whole_words),
         cmocka_unit_test(test_encode_bpe_specials),
-        cmocka_unit_test(test_split_gpt2_follows_its_expression),
-        cmocka_unit_test(test_split_llama_follows_its_expression),
         cmocka_unit_test(test_encode_without_room_is_refused),
         cmocka_unit_test(test_encode_one_long_word_fits_the_scratch),
         cmocka_unit_test(test_decode_gives_the_bytes_of_each_kind),
