@@ -90,7 +90,6 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     const struct model_shape *s = &k->shape;
     uint64_t group = s->heads / s->kv_heads;
     const uint64_t floats[] = {
-        (uint64_t)KERNELS_CHUNK * KERNELS_PANEL_LANES,
         KERNELS_NORM_ROWS * k->normed.stride,
         group * k->scores_stride,
         group * kernels_head_lanes(s->head_dim),
@@ -100,21 +99,20 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
         KERNELS_NORM_ROWS * k->levels.stride / 4,
         KERNELS_NORM_ROWS * kernels_level_blocks_bytes(k->levels.stride) / 4,
     };
-    float *parts[9];
+    float *parts[8];
     uint64_t end = 0;
-    for (uint32_t i = 0; i < 9; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         parts[i] = (float *)(void *)(at + end);
         end += (floats[i] * 4 + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
     }
     if (scratch != NULL) {
         *scratch = (struct kernels_scratch){
-            .chunk = parts[0],
-            .normed = parts[1],
-            .scores = parts[2],
-            .heads = parts[3],
-            .sums = parts[4],
-            .sampler = {k->ops, parts[5], (uint32_t *)(void *)parts[6]},
-            .levels = {(int8_t *)parts[7], (struct kernels_block *)(void *)parts[8],
+            .normed = parts[0],
+            .scores = parts[1],
+            .heads = parts[2],
+            .sums = parts[3],
+            .sampler = {k->ops, parts[4], (uint32_t *)(void *)parts[5]},
+            .levels = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
                        k->levels.stride},
         };
     }

@@ -39,7 +39,6 @@ struct kernels_feed {
 
 /* Memory that one thread has for itself. */
 struct kernels_scratch {
-    float *chunk;               /* (KERNELS_CHUNK, KERNELS_PANEL_LANES): unpacked weights */
     float *normed;              /* (KERNELS_NORM_ROWS, dim) */
     struct kernels_levels levels;   /* (KERNELS_NORM_ROWS, widest input of a product) */
     float *scores;              /* (heads of a group, context, whole blocks) */
@@ -70,7 +69,7 @@ struct kernels {
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;
-    struct kernels_levels levels;       /* of what the next product takes; of a tile or of gathers */
+    struct kernels_levels levels;       /* of what the next product takes */
     struct kernels_buffer gathered;     /* (batch_calls, dim): normed, for the output matrix */
     struct kernels_buffer logits;       /* (batch_calls, vocab_tokens) */
     struct kernels_scratch *scratch;    /* [threads] */

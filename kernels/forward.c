@@ -63,7 +63,6 @@ static void product(const struct pass *p, const struct kernels_matrix *matrix,
         .levels = from.levels,
         .y = y.at,
         .y_stride = y.stride,
-        .scratch = p->k->scratch[p->thread].chunk,
     };
     p->k->ops->product(&task);
 }

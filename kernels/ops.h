@@ -18,7 +18,6 @@
 
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
 #define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c asserts */
-#define KERNELS_CHUNK        512u   /* columns of a panel that stay in the L1 cache, as floats */
 
 /* Activations as integers, for products with weights that are integers. A row is cut into blocks of
  * KERNELS_BLOCK_COLUMNS; of block b, x[k] is about levels[k] * blocks[b].scale. */
@@ -52,8 +51,8 @@ static inline uint64_t kernels_level_blocks_bytes(uint64_t stride)
  * Weights that are floats:
  *     y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start
  *
- * Weights that are integers, w[o][k] = scale * (level[k] - offset) or scale * level[k] - low: with n
- * and s the exact sums, over the columns that share a scale, of x's levels times level - offset
+ * Weights that are integers, w[o][k] = scale * (level[k] - offset) or scale * level[k] - low: with
+ * n and s the exact sums, over the columns that share a scale, of x's levels times level - offset
  * (Q4_K: times level) and of x's levels, and X the scale of x's block,
  *     y[r][o] = chain over these parts ascending of fmaf((float)n, scale * X, acc), and Q4_K then
  *               fmaf((float)s, low * -X, acc)
@@ -66,7 +65,6 @@ struct kernels_product {
     struct kernels_levels levels;   /* of x; weights that are integers read only these */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
-    float *scratch;             /* (KERNELS_CHUNK, KERNELS_PANEL_LANES) of this thread */
 };
 
 /* One row (call position), one KV head and the query heads that share it. The KV of position t lies
@@ -94,8 +92,8 @@ static inline uint32_t kernels_head_lanes(uint32_t head_dim)
 struct kernels_ops {
     void (*product)(const struct kernels_product *product);
     /* One row as levels. With max the largest |x| of a block: scale = max / 63, level = x * (63 /
-     * max) rounded to the nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a block
-     * that is not finite has levels of zero and a scale of NaN, which no product gets rid of. */
+     * max) rounded to the nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a
+     * block that is not finite has levels of zero and a scale of NaN: so is every product then. */
     void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
                      uint32_t columns);
     /* scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */

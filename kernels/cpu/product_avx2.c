@@ -4,10 +4,11 @@
  *
  *   one row      every weight is read once and used once: four panels at a time are eight chains,
  *                enough to hide the latency of the fused operation; types are converted on the fly
- *   more rows    a panel is walked in chunks of KERNELS_CHUNK columns that stay in the L1 cache
- *                (halves are unpacked to floats there once); tiles of up to six rows by
- *                sixteen outputs keep their sums in registers, and put them into y from one chunk
- *                to the next
+ *   more rows    a panel is walked in chunks of CHUNK columns that stay in the L1 cache; tiles of
+ *                up to six rows by sixteen outputs keep their sums in registers, and put them into
+ *                y from one chunk to the next
+ *
+ * Halves are made floats as they are read, again for each tile: that costs less than to store them.
  *
  * Invariant: a float that is stored and loaded again is the same float, so chunks, tiles and the
  * two ways above give the same bits: each output is one chain over k, ascending.
@@ -20,6 +21,7 @@
 
 #define ROWS_MAX      6
 #define PANELS_MAX    4
+#define CHUNK         512u      /* columns; 32 KiB of floats */
 #define AHEAD_COLUMNS 64        /* how far ahead one row asks memory for each of its panels */
 
 struct pair {
@@ -141,37 +143,9 @@ static void product_row(const struct kernels_product *p)
 
 /* ---- more rows ---- */
 
-ALWAYS_INLINE void column_store(float *scratch, uint64_t k, struct pair column)
-{
-    _mm256_store_ps(scratch + k * KERNELS_PANEL_LANES, column.low);
-    _mm256_store_ps(scratch + k * KERNELS_PANEL_LANES + 8, column.high);
-}
-
-ALWAYS_INLINE void unpack(float *scratch, const uint8_t *packed, uint32_t columns,
-                          enum gguf_type type)
-{
-    for (uint64_t k = 0; k < columns; k++) {
-        column_store(scratch, k, column_at(packed, k, type));
-    }
-}
-
-/* `columns` columns as floats, from `packed`: in place, or unpacked into the scratch. */
-static const float *chunk_floats(const struct kernels_product *p, const uint8_t *packed,
-                                 uint32_t columns)
-{
-    if (p->matrix->type == GGUF_F32) {
-        return (const float *)(const void *)packed;
-    }
-    if (p->matrix->type == GGUF_F16) {
-        unpack(p->scratch, packed, columns, GGUF_F16);
-    } else {
-        unpack(p->scratch, packed, columns, GGUF_BF16);
-    }
-    return p->scratch;
-}
-
 struct tile {
-    const float *weights;       /* (columns, 16) */
+    const uint8_t *weights;     /* (columns, 16), of this type */
+    enum gguf_type type;
     const float *x;             /* (rows, x_stride) */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
@@ -181,7 +155,7 @@ struct tile {
     bool first;                 /* the sums start at zero */
 };
 
-ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
+ALWAYS_INLINE void tile_sum(const struct tile *t, int rows, enum gguf_type type)
 {
     const float *x[ROWS_MAX];
     struct pair sums[ROWS_MAX];
@@ -193,7 +167,7 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
         sums[r].high = t->first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + 8);
     }
     for (uint64_t k = 0; k < t->columns; k++) {
-        struct pair column = column_f32((const uint8_t *)t->weights, k);
+        struct pair column = column_at(t->weights, k, type);
         _mm_prefetch(t->next + k * t->next_step, _MM_HINT_T1);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
@@ -208,15 +182,24 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
     }
 }
 
-static void tile_run(const struct tile *t, uint32_t rows)
+ALWAYS_INLINE void tile_of(const struct tile *t, uint32_t rows, enum gguf_type type)
 {
     switch (rows) {
-    case 1: tile_sum(t, 1); break;
-    case 2: tile_sum(t, 2); break;
-    case 3: tile_sum(t, 3); break;
-    case 4: tile_sum(t, 4); break;
-    case 5: tile_sum(t, 5); break;
-    default: tile_sum(t, 6); break;
+    case 1: tile_sum(t, 1, type); break;
+    case 2: tile_sum(t, 2, type); break;
+    case 3: tile_sum(t, 3, type); break;
+    case 4: tile_sum(t, 4, type); break;
+    case 5: tile_sum(t, 5, type); break;
+    default: tile_sum(t, 6, type); break;
+    }
+}
+
+static void tile_run(const struct tile *t, uint32_t rows)
+{
+    switch (t->type) {
+    case GGUF_F16: tile_of(t, rows, GGUF_F16); break;
+    case GGUF_BF16: tile_of(t, rows, GGUF_BF16); break;
+    default: tile_of(t, rows, GGUF_F32); break;
     }
 }
 
@@ -245,12 +228,13 @@ static void product_rows(const struct kernels_product *p)
     const struct kernels_matrix *m = p->matrix;
     for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
         const uint8_t *packed = m->panels + panel * m->panel_bytes;
-        for (uint32_t k = 0; k < m->columns; k += KERNELS_CHUNK) {
+        for (uint32_t k = 0; k < m->columns; k += CHUNK) {
             uint32_t left = m->columns - k;
-            uint32_t columns = left < KERNELS_CHUNK ? left : KERNELS_CHUNK;
+            uint32_t columns = left < CHUNK ? left : CHUNK;
             uint64_t bytes = m->panel_bytes * columns / m->columns;
             struct tile t = {
-                .weights = chunk_floats(p, packed, columns),
+                .weights = packed,
+                .type = m->type,
                 .x = p->x + k,
                 .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
                 .x_stride = p->x_stride,

@@ -7,8 +7,8 @@
  *   broadcast; one multiply-add of bytes makes two sums of 16 bits for each output. Levels below 64
  *   let eight of those be added before they have to become 32 bits wide, levels of a byte none.
  *
- * A tile is up to six rows by eight outputs, or up to three by sixteen, and runs down all columns
- * with its sums in registers. The weights of a panel are read again by each tile, from the L2 cache.
+ * A tile is up to three rows by a panel and runs down all columns with its sums in registers. The
+ * weights of a panel are read again by each tile, from the L2 cache.
  *
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
@@ -18,9 +18,8 @@
  */
 #include "kernels/cpu/avx2.h"
 
-#define ROWS_MAX   6
-#define HALVES_MAX 2
-#define ROWS_WHOLE 3            /* up to this many, a tile is a whole panel wide */
+#define ROWS_MAX 3
+#define HALVES   2              /* of a panel: eight outputs each */
 
 struct rows {
     const int8_t *levels[ROWS_MAX];
@@ -29,13 +28,12 @@ struct rows {
 
 /* Sums of a tile: [row][half of the panel]. */
 struct sums {
-    __m256 of[ROWS_MAX][HALVES_MAX];
+    __m256 of[ROWS_MAX][HALVES];
 };
 
 struct tile {
     const uint8_t *panel;
     uint32_t blocks;
-    uint32_t half;              /* the first one */
     const uint8_t *next;        /* asked for on the way, so many bytes a block */
     uint64_t next_step;
     struct rows x;
@@ -43,8 +41,8 @@ struct tile {
     uint64_t y_stride;
 };
 
-#define EACH_ROW  _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)
-#define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < halves; h++)
+#define EACH_ROW  _Pragma("GCC unroll 3") for (int r = 0; r < rows; r++)
+#define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < HALVES; h++)
 
 ALWAYS_INLINE __m256i weights_at(const uint8_t *groups, uint32_t group, uint32_t half)
 {
@@ -90,18 +88,17 @@ ALWAYS_INLINE __m256i wide(__m256i sums_16)
 
 /* ---- formats: one block of a tile ---- */
 
-ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t index, int rows,
-                              int halves)
+ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t index, int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
-    __m256i exact[ROWS_MAX][HALVES_MAX];
+    __m256i exact[ROWS_MAX][HALVES];
     EACH_ROW {
         EACH_HALF exact[r][h] = offset_of(t->x.blocks[r] + index, -128, -128);
     }
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
-        __m256i weights[HALVES_MAX];
-        EACH_HALF weights[h] = weights_at(block + KERNELS_SCALES_BYTES, g, t->half + (uint32_t)h);
+        __m256i weights[HALVES];
+        EACH_HALF weights[h] = weights_at(block + KERNELS_SCALES_BYTES, g, (uint32_t)h);
         EACH_ROW {
             __m256i x = levels_at(t->x.levels[r] + (uint64_t)index * 32, g);
             EACH_HALF exact[r][h] = _mm256_add_epi32(
@@ -109,14 +106,14 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t 
         }
     }
     EACH_HALF {
-        __m256 scale = halves_at(block, t->half + (uint32_t)h);
+        __m256 scale = halves_at(block, (uint32_t)h);
         EACH_ROW part_add(&sums->of[r][h], exact[r][h], scale, t->x.blocks[r] + index);
     }
 }
 
 /* 32 columns whose bytes hold two levels each, as sums of 16 bits. */
-ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES_MAX], const struct tile *t,
-                               const uint8_t *groups, uint64_t column, int rows, int halves)
+ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct tile *t,
+                               const uint8_t *groups, uint64_t column, int rows)
 {
     const __m256i mask = _mm256_set1_epi8(15);
     EACH_ROW {
@@ -124,9 +121,9 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES_MAX], const struct tile *
     }
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
-        __m256i low[HALVES_MAX], high[HALVES_MAX];
+        __m256i low[HALVES], high[HALVES];
         EACH_HALF {
-            __m256i both = weights_at(groups, g, t->half + (uint32_t)h);
+            __m256i both = weights_at(groups, g, (uint32_t)h);
             low[h] = _mm256_and_si256(both, mask);
             high[h] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
         }
@@ -142,14 +139,13 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES_MAX], const struct tile *
     }
 }
 
-ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct tile *t, uint32_t index, int rows,
-                              int halves)
+ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct tile *t, uint32_t index, int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
-    __m256i exact[ROWS_MAX][HALVES_MAX];
-    nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, halves);
+    __m256i exact[ROWS_MAX][HALVES];
+    nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
     EACH_HALF {
-        __m256 scale = halves_at(block, t->half + (uint32_t)h);
+        __m256 scale = halves_at(block, (uint32_t)h);
         EACH_ROW {
             __m256i offset = offset_of(t->x.blocks[r] + index, -8, -8);
             part_add(&sums->of[r][h], _mm256_add_epi32(wide(exact[r][h]), offset), scale,
@@ -172,12 +168,12 @@ ALWAYS_INLINE __m256 signed_bytes_at(const uint8_t *bytes, uint32_t half)
 }
 
 ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct tile *t, const uint8_t *block,
-                             const uint8_t *part, uint32_t index, int rows, int halves)
+                             const uint8_t *part, uint32_t index, int rows)
 {
-    __m256i exact[ROWS_MAX][HALVES_MAX];
-    nibbles_add(exact, t, part + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, halves);
+    __m256i exact[ROWS_MAX][HALVES];
+    nibbles_add(exact, t, part + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
     EACH_HALF {
-        uint32_t half = t->half + (uint32_t)h;
+        uint32_t half = (uint32_t)h;
         __m256 scale = _mm256_mul_ps(halves_at(block, half), bytes_at(part, half));
         __m256 low = _mm256_mul_ps(halves_at(block + KERNELS_SCALES_BYTES, half),
                                    bytes_at(part + KERNELS_PANEL_LANES, half));
@@ -193,21 +189,20 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct tile *t, const uint
 
 /* Sixteen columns: group g of the low (shift 0) or high (4) halves, and its bits above. */
 ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const uint8_t *block,
-                                  const uint8_t *part, uint32_t index, int second, int rows,
-                                  int halves)
+                                  const uint8_t *part, uint32_t index, int second, int rows)
 {
     const __m256i low_mask = _mm256_set1_epi8(15), high_mask = _mm256_set1_epi8(48);
     const uint8_t *groups = part + KERNELS_SCALES_BYTES;
-    __m256i exact[ROWS_MAX][HALVES_MAX], high[HALVES_MAX];
-    EACH_HALF high[h] = weights_at(groups, 4 + (uint32_t)second, t->half + (uint32_t)h);
+    __m256i exact[ROWS_MAX][HALVES], high[HALVES];
+    EACH_HALF high[h] = weights_at(groups, 4 + (uint32_t)second, (uint32_t)h);
     EACH_ROW {
         EACH_HALF exact[r][h] = _mm256_setzero_si256();
     }
 #pragma GCC unroll 4
     for (int g = 0; g < 4; g++) {
-        __m256i weights[HALVES_MAX];
+        __m256i weights[HALVES];
         EACH_HALF {
-            __m256i low = weights_at(groups, (uint32_t)g, t->half + (uint32_t)h);
+            __m256i low = weights_at(groups, (uint32_t)g, (uint32_t)h);
             low = _mm256_and_si256(second ? _mm256_srli_epi16(low, 4) : low, low_mask);
             __m256i above = g < 2 ? _mm256_slli_epi16(high[h], 4 - 2 * g)
                                   : _mm256_srli_epi16(high[h], 2 * g - 4);
@@ -221,7 +216,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
         }
     }
     EACH_HALF {
-        uint32_t half = t->half + (uint32_t)h;
+        uint32_t half = (uint32_t)h;
         __m256 scale = _mm256_mul_ps(
             halves_at(block, half), signed_bytes_at(part + second * KERNELS_PANEL_LANES, half));
         EACH_ROW {
@@ -234,40 +229,38 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
 
 /* ---- a tile down all columns ---- */
 
-ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct tile *t, uint32_t index, int rows,
-                              int halves)
+ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct tile *t, uint32_t index, int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
-        part_q4_k(sums, t, block, part, index * 8 + p, rows, halves);
+        part_q4_k(sums, t, block, part, index * 8 + p, rows);
     }
 }
 
-ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct tile *t, uint32_t index, int rows,
-                              int halves)
+ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct tile *t, uint32_t index, int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
-        half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows, halves);
-        half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows, halves);
+        half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows);
+        half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows);
     }
 }
 
 ALWAYS_INLINE void block_sum(struct sums *sums, const struct tile *t, enum gguf_type type,
-                             uint32_t index, int rows, int halves)
+                             uint32_t index, int rows)
 {
     switch (type) {
-    case GGUF_Q8_0: block_q8_0(sums, t, index, rows, halves); break;
-    case GGUF_Q4_0: block_q4_0(sums, t, index, rows, halves); break;
-    case GGUF_Q4_K: super_q4_k(sums, t, index, rows, halves); break;
-    case GGUF_Q6_K: super_q6_k(sums, t, index, rows, halves); break;
+    case GGUF_Q8_0: block_q8_0(sums, t, index, rows); break;
+    case GGUF_Q4_0: block_q4_0(sums, t, index, rows); break;
+    case GGUF_Q4_K: super_q4_k(sums, t, index, rows); break;
+    case GGUF_Q6_K: super_q6_k(sums, t, index, rows); break;
     case GGUF_F32: case GGUF_F16: case GGUF_BF16: break;
     }
 }
 
-ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows, int halves)
+ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows)
 {
     struct sums sums;
     EACH_ROW {
@@ -278,10 +271,10 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows,
         for (const uint8_t *end = next + t->next_step; next < end; next += 64) {
             _mm_prefetch(next, _MM_HINT_T1);
         }
-        block_sum(&sums, t, type, i, rows, halves);
+        block_sum(&sums, t, type, i, rows);
     }
     EACH_ROW {
-        EACH_HALF _mm256_storeu_ps(t->y + (uint64_t)r * t->y_stride + (t->half + (uint32_t)h) * 8,
+        EACH_HALF _mm256_storeu_ps(t->y + (uint64_t)r * t->y_stride + h * 8,
                                    sums.of[r][h]);
     }
 }
@@ -289,12 +282,9 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows,
 ALWAYS_INLINE void tile_of(const struct tile *t, enum gguf_type type, uint32_t rows)
 {
     switch (rows) {
-    case 1: tile_sum(t, type, 1, 2); break;
-    case 2: tile_sum(t, type, 2, 2); break;
-    case 3: tile_sum(t, type, 3, 2); break;
-    case 4: tile_sum(t, type, 4, 1); break;
-    case 5: tile_sum(t, type, 5, 1); break;
-    default: tile_sum(t, type, 6, 1); break;
+    case 1: tile_sum(t, type, 1); break;
+    case 2: tile_sum(t, type, 2); break;
+    default: tile_sum(t, type, 3); break;
     }
 }
 
@@ -340,7 +330,7 @@ static void rows_find(struct rows *rows, const struct kernels_levels *x, uint64_
     }
 }
 
-/* A panel times all rows, in even groups: so 16 rows are 6 + 5 + 5 and not 6 + 6 + 4. The tiles
+/* A panel times all rows, in even groups: so 4 rows are 2 + 2 and not 3 + 1. The tiles
  * share out the next panel, which memory is asked for on the way. */
 static void panel_run(const struct kernels_product *p, uint32_t panel)
 {
@@ -358,13 +348,8 @@ static void panel_run(const struct kernels_product *p, uint32_t panel)
         uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
         rows_find(&t.x, &p->levels, row, rows);
         t.y = p->y + row * p->y_stride + (uint64_t)panel * KERNELS_PANEL_LANES;
-        t.half = 0;
         tile_run(&t, m->type, rows);
         t.next += t.next_step * t.blocks;
-        if (rows > ROWS_WHOLE) {
-            t.half = 1;
-            tile_run(&t, m->type, rows);
-        }
         row += rows;
     }
 }

@@ -50,8 +50,6 @@ void post_burn_plan(struct plan *plan, const struct model_shape *shape, bool alo
     plan_add(plan, TIER_SELFTEST, "product results", crew, sizeof(struct post_result));
     plan_add(plan, TIER_SELFTEST, "product rows of results", (uint64_t)crew * POST_SLAB_ROWS,
              y_stride() * sizeof(float));
-    plan_add(plan, TIER_SELFTEST, "product scratch", (uint64_t)crew * KERNELS_CHUNK,
-             KERNELS_PANEL_LANES * sizeof(float));
     kernels_threads_plan(plan, crew);
 }
 
@@ -63,15 +61,11 @@ static void crew_work(void *context, uint32_t thread)
 
 static void place_results(struct post_burn *burn, uint32_t crew, struct arena *arena)
 {
-    uint64_t scratch_floats = KERNELS_CHUNK * KERNELS_PANEL_LANES;
     uint64_t y_floats = POST_SLAB_ROWS * burn->y_stride;
     burn->results = arena_take(arena, crew, sizeof *burn->results);
     float *y = arena_take(arena, (uint64_t)crew * POST_SLAB_ROWS, burn->y_stride * sizeof *y);
-    float *scratch = arena_take(arena, (uint64_t)crew * KERNELS_CHUNK,
-                                KERNELS_PANEL_LANES * sizeof *scratch);
     for (uint32_t i = 0; i < crew; i++) {
         burn->results[i].y = y + i * y_floats;
-        burn->results[i].scratch = scratch + i * scratch_floats;
     }
 }
 
@@ -148,7 +142,7 @@ static void fill_levels(struct post_burn *burn)
     }
 }
 
-static struct kernels_product product_of(const struct post_burn *burn, float *y, float *scratch)
+static struct kernels_product product_of(const struct post_burn *burn, float *y)
 {
     return (struct kernels_product){
         .matrix = &burn->slab.matrix,
@@ -159,15 +153,13 @@ static struct kernels_product product_of(const struct post_burn *burn, float *y,
         .levels = burn->levels,
         .y = y,
         .y_stride = burn->y_stride,
-        .scratch = scratch,
     };
 }
 
 static void phase_reference(struct post_burn *burn, uint32_t thread)
 {
     uint32_t panels = burn->slab.matrix.panels_count;
-    struct kernels_product product =
-        product_of(burn, burn->reference, burn->results[thread].scratch);
+    struct kernels_product product = product_of(burn, burn->reference);
     product.panel_first = panels * thread / burn->threads.count;
     product.panel_end = panels * (thread + 1) / burn->threads.count;
     kernels_ops_plain.product(&product);
@@ -190,7 +182,7 @@ void post_burn_choose(struct post_burn *burn, const struct post_tensor *tensor, 
 
 void post_burn_compute(const struct post_burn *burn, struct post_result *result, uint32_t rows)
 {
-    struct kernels_product product = product_of(burn, result->y, result->scratch);
+    struct kernels_product product = product_of(burn, result->y);
     product.rows = rows;
     burn->ops->product(&product);
 }

@@ -25,7 +25,6 @@ struct post_slab {
 /* What one thread computes. */
 struct post_result {
     float *y;                           /* (POST_SLAB_ROWS, y_stride) */
-    float *scratch;
     struct post_faults faults;
 };
 

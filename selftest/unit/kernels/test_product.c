@@ -2,7 +2,7 @@
  *
  * Goal: the fast product is the plain one to the bit, in every shape, and panels hold the file's
  * weights. Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of the panels;
- * columns past KERNELS_CHUNK; the definition (a chain of fmaf over the file's own weights) as a
+ * columns past CHUNK; the definition (a chain of fmaf over the file's own weights) as a
  * third opinion.
  */
 #include "selftest/unit/test.h"
@@ -11,6 +11,7 @@
 
 #define OUTPUTS_MAX 130
 #define COLUMNS_MAX 1100
+#define CHUNK       512u            /* of columns, where the fast product begins anew */
 #define ROWS_MAX    20
 #define X_STRIDE      (COLUMNS_MAX + 16)
 #define LEVELS_STRIDE 1152u
@@ -18,7 +19,6 @@
 static _Alignas(64) uint8_t file[OUTPUTS_MAX * COLUMNS_MAX * 4];
 static float x[ROWS_MAX * X_STRIDE];
 static _Alignas(64) float y[2][ROWS_MAX * 160];
-static _Alignas(64) float scratch[KERNELS_CHUNK * KERNELS_PANEL_LANES];
 
 static uint64_t file_bytes(enum gguf_type type, uint64_t count)
 {
@@ -51,7 +51,7 @@ static void run(const struct kernels_ops *ops, const struct kernels_matrix *matr
     struct kernels_product product = {
         .matrix = matrix, .rows = rows, .x = x, .x_stride = X_STRIDE,
         .levels = {levels, blocks, LEVELS_STRIDE},
-        .y = to, .y_stride = 160, .scratch = scratch,
+        .y = to, .y_stride = 160,
     };
     for (uint32_t r = 0; r < rows && kernels_format(matrix->type)->is_int8; r++) {
         ops->quantize(levels + r * LEVELS_STRIDE,
@@ -143,9 +143,9 @@ static void test_product_long_columns_equal_bits(void **state)
     (void)state;
     const uint32_t rows[] = {1, 2, 7};
     for (uint32_t i = 0; i < 3; i++) {
-        check(GGUF_F32, 35, KERNELS_CHUNK * 2 + 1, rows[i]);
-        check(GGUF_F16, 35, KERNELS_CHUNK + 1, rows[i]);
-        check(GGUF_BF16, 35, KERNELS_CHUNK + 1, rows[i]);
+        check(GGUF_F32, 35, CHUNK * 2 + 1, rows[i]);
+        check(GGUF_F16, 35, CHUNK + 1, rows[i]);
+        check(GGUF_BF16, 35, CHUNK + 1, rows[i]);
     }
 }
 
