@@ -237,7 +237,7 @@ static enum agx_result await_program(struct dial *dial)
     return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
 }
 
-/* After a break, or a busy answer: what was sent before may never have arrived. */
+/* After a break, for what was sent may never have arrived; after a busy answer, when it is time. */
 static bool ask_again(struct dial *dial, enum agx_result *result, uint32_t *tries)
 {
     if (*result == AGX_ERROR_CLOSED) {
