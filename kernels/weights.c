@@ -25,7 +25,7 @@
 #define PIECE_BYTES   (2048u * KERNELS_Q8_FILE_BYTES)   /* whole floats, halves and blocks */
 #define LAYER_NONE    UINT32_MAX
 
-STATIC_ASSERT(PIECE_BYTES % 4 == 0, "a piece cuts at whole floats");
+STATIC_ASSERT(PIECE_BYTES % 8 == 0, "a piece cuts at whole floats, and words of the digest");
 
 /* One tensor of the list. Exactly one of `matrix` and `vector` is where it goes (once there is a
  * struct kernels_weights; NULL while planning). */
@@ -293,7 +293,7 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
-        loading->digest = fnv_add(loading->digest, piece, bytes);
+        loading->digest = fnv_add_words(loading->digest, piece, bytes);
         offset += bytes;
         loading->done_bytes += bytes;
         if (progress != NULL) {
