@@ -32,7 +32,15 @@
 
 /* ---- boot ------------------------------------------------------------------------------------ */
 
-void net_plan(struct plan *plan, const struct limits *limits)
+/* The longest text of a prompt: what its frame carries, and no more than a context of the longest
+ * tokens. A longer one is refused without being looked at. */
+static uint32_t text_bytes_max(const struct limits *limits, const struct gguf_vocab_info *vocab)
+{
+    uint64_t bytes = vocab_text_bytes_max(vocab, limits->context_tokens);
+    return bytes < limits->frame_bytes ? (uint32_t)bytes : limits->frame_bytes;
+}
+
+void net_plan(struct plan *plan, const struct limits *limits, const struct gguf_vocab_info *vocab)
 {
     uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
     plan_add(plan, TIER_CORE, "net connections", limits->connections,
@@ -41,7 +49,8 @@ void net_plan(struct plan *plan, const struct limits *limits)
     plan_add(plan, TIER_CORE, "net receive buffers", limits->connections, frame);
     plan_add(plan, TIER_CORE, "net send buffers", limits->connections, limits->send_bytes);
     plan_add(plan, TIER_CORE, "net text of a frame", 1, limits->send_bytes);
-    plan_add(plan, TIER_CORE, "net tokenizer scratch", 1, vocab_scratch_bytes(limits->frame_bytes));
+    plan_add(plan, TIER_CORE, "net tokenizer scratch", 1,
+             vocab_scratch_bytes(text_bytes_max(limits, vocab)));
     net_open_plan(plan, limits);
     net_outcomes_plan(plan, limits);
     net_auth_plan(plan, limits);
@@ -97,8 +106,9 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_anteroom_init(net);
     init_connections(net, arena);
     net->text = arena_take(arena, 1, limits->send_bytes);
-    void *scratch = arena_take(arena, 1, vocab_scratch_bytes(limits->frame_bytes));
-    vocab_scratch_init(&net->scratch, scratch, limits->frame_bytes);
+    uint32_t text_bytes = text_bytes_max(limits, &vocab->info);
+    vocab_scratch_init(&net->scratch, arena_take(arena, 1, vocab_scratch_bytes(text_bytes)),
+                       text_bytes);
     net_open_init(net, arena);
     net_outcomes_init(net, arena);
     net_auth_init(net, keys, arena);

@@ -130,11 +130,11 @@ struct net {
     uint32_t open_mask;
     uint64_t open_key[2];
     struct net_outcomes outcomes;
-    struct vocab_scratch scratch;   /* of the tokenizer, for one frame of text */
+    struct vocab_scratch scratch;   /* of the tokenizer, for the longest text of a prompt */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
-void net_plan(struct plan *plan, const struct limits *limits);
+void net_plan(struct plan *plan, const struct limits *limits, const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct world *world,
