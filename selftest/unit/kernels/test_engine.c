@@ -597,7 +597,7 @@ static void test_run_logits_match_naive_double(void **state)
     const struct {
         enum gguf_type type;
         bool tied;
-        double tolerance;               /* activations of seven bits are off by a hundredth */
+        double tolerance;               /* activations of eight bits are off by half a hundredth */
     } cases[] = {{GGUF_F32, false, 2e-4}, {GGUF_F32, true, 2e-4}, {GGUF_F16, false, 2e-4},
                  {GGUF_BF16, false, 2e-4}, {GGUF_Q8_0, false, 0.1}, {GGUF_Q4_0, false, 0.1},
                  {GGUF_Q4_K, false, 0.1}, {GGUF_Q6_K, false, 0.1}};
