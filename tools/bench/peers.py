@@ -61,7 +61,7 @@ def model(shape, kind):
     """Random weights of a shape in a type: made once, kept in build/."""
     path = BUILD / (f"model-{shape}.gguf" if kind == "f32" else f"model-{shape}-{kind}.gguf")
     if not path.exists():
-        fresh = path.with_suffix(".new")
+        fresh = path.with_suffix(f".{os.getpid()}")      # two scripts may be at it
         run(BUILD / "tools" / "mkmodel", "--out", fresh, "--preset", shape, "--type", kind,
             "--seed", 1)
         fresh.rename(path)
