@@ -141,10 +141,10 @@ $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c | build/.setup
+build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $< -lm
+	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm
 
 build/model-%.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset $* --seed 1
@@ -152,7 +152,7 @@ define MODEL_OF_TYPE
 build/model-%-$(1).gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $$@ --preset $$* --type $(1) --seed 1
 endef
-$(foreach type,f16 q8_0,$(eval $(call MODEL_OF_TYPE,$(type))))
+$(foreach type,f16 bf16 q8_0 q4_0 q4_k q6_k,$(eval $(call MODEL_OF_TYPE,$(type))))
 
 # The KV of eight billion parameters (32 layers, 8 heads of 128), and little else.
 build/model-kv8b.gguf: build/tools/mkmodel
