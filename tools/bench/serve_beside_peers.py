@@ -4,13 +4,13 @@
 
     tools/bench/serve_beside_peers.py bfcl.trace --peer-bin DIR [--programs 200] [--rates 1,2,4]
 
-Open loop: programs arrive as the trace says, scaled to a rate; a call goes out when the calls before
-it have ended and its tool gap is over. The appliance is driven by `agx replay`, llama-server by this
-script, which sends ids and asks for ids, greedily, exactly as many as the trace says. Both have KV
-for SLOTS calls of a whole context and no more. For each rate, turn by turn: milliseconds for each
-token over the critical path (means over programs), programs a second, and the ratio; then the rate
-that each sustains at equal latency. Prompts share what they share in the trace; their ids are not
-those of `agx replay`. Without a peer's llama-server it says "not measured"."""
+Open loop: programs arrive as the trace says, scaled to a rate; a call goes out when the calls
+before it have ended and its tool gap is over. The appliance is driven by `agx replay`, llama-server
+by this script, which sends ids and asks for ids, greedily, exactly as many as the trace says. Both
+have KV for SLOTS calls of a whole context and no more. For each rate, turn by turn: milliseconds
+for each token over the critical path (means over programs), programs a second, and the ratio; then
+the rate that each sustains at equal latency. Prompts share what they share in the trace; their ids
+are not those of `agx replay`. Without a peer's llama-server it says "not measured"."""
 import argparse
 import asyncio
 import json
@@ -71,7 +71,7 @@ def read_trace(path, count):
 
 
 class Prompts:
-    """The prompts of one program, and what it has got (the lengths are agx's: tools/agx/prompt.c)."""
+    """The prompts of one program, and what it has got; lengths are those of tools/agx/prompt.c."""
     def __init__(self, chosen, program, calls):
         self.chosen, self.program, self.calls = chosen, program, calls
         self.whole, self.outputs = {}, {}
@@ -113,7 +113,8 @@ async def post(port, path, body):
         writer.close()
     status = head.split(b" ", 2)[1] if b" " in head else b"no answer"
     if status != b"200":
-        raise NotMeasured(f"llama-server: {status.decode()} {content[:200].decode(errors='replace')}")
+        said = content[:200].decode(errors="replace")
+        raise NotMeasured(f"llama-server: {status.decode()} {said}")
     return json.loads(content)
 
 
@@ -249,9 +250,9 @@ def main():
         for shape in chosen.shapes.split(","):
             for kind in chosen.types.split(","):
                 print(f"\n{chosen.trace.name}, {len(programs)} programs, {shape} {kind}, "
-                      f"{chosen.threads} threads, {chosen.slots} slots\n\n| programs/s offered "
-                      f"| agentix, ms a token | {peer.name} | latency of {peer.name} over agentix's "
-                      "|\n|---|---|---|---|")
+                      f"{chosen.threads} threads, {chosen.slots} slots\n\n"
+                      f"| programs/s offered | agentix, ms a token | {peer.name} "
+                      f"| latency of {peer.name} over agentix's |\n|---|---|---|---|")
                 try:
                     compare(chosen, peer, model(shape, kind), programs)
                 except NotMeasured as reason:
