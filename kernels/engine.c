@@ -215,9 +215,10 @@ void kernels_stop(struct kernels *kernels)
     kernels_threads_stop(&kernels->threads);
 }
 
-const float *kernels_logits(const struct kernels *kernels)
+const float *kernels_logits(const struct kernels *kernels, uint32_t row)
 {
-    return kernels->logits.at;
+    ASSERT(row < kernels->settings.batch_calls);
+    return kernels->logits.at + row * kernels->logits.stride;
 }
 
 /* ---- rounds ---- */

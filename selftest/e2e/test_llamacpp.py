@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens.
 
-LLAMA_CPP_GREEDY names the program: tools/bench/llamacpp_greedy.cpp, which says how to build it.
+LLAMA_CPP names the program: tools/bench/llamacpp.cpp, which says how to build it.
 """
 import json
 import os
@@ -17,9 +17,9 @@ PROMPTS, TOKENS = 50, 64
 
 def greedy(program, prompts):
     """llama.cpp's answers to lists of ids."""
-    done = subprocess.run([program, EMBEDDED_MODEL, str(TOKENS)], text=True, capture_output=True,
+    done = subprocess.run([program, EMBEDDED_MODEL, "greedy", str(TOKENS)], text=True,
                           input="".join(json.dumps(ids) + "\n" for ids in prompts),
-                          timeout=HANG_S * 10)
+                          capture_output=True, timeout=HANG_S * 10)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -31,9 +31,9 @@ def ids_of(text):
 
 
 def test_llama_cpp_gives_the_same_tokens():
-    program = os.environ.get("LLAMA_CPP_GREEDY")
+    program = os.environ.get("LLAMA_CPP")
     if not program:
-        raise Skip("LLAMA_CPP_GREEDY names no program; see tools/bench/llamacpp_greedy.cpp")
+        raise Skip("LLAMA_CPP names no program; see tools/bench/llamacpp.cpp")
     with Appliance() as a, Client(a.tcp) as c:
         prompts = [[c.welcome["bos"]] + ids_of(text) for text in held_out.prompts(PROMPTS)]
         for call_id, ids in enumerate(prompts):

@@ -30,7 +30,7 @@ static void answer_take(struct answer *answer, const struct rig *rig)
     assert_int_equal(step_out(&rig->step, 0)->result, STEP_ROW_OK);
     assert_int_equal(step_out(&rig->step, 0)->produced, DECODED);
     memcpy(answer->tokens, step_out_tokens(&rig->step, 0), sizeof answer->tokens);
-    memcpy(answer->logits, kernels_logits(rig->kernels), sizeof answer->logits);
+    memcpy(answer->logits, kernels_logits(rig->kernels, 0), sizeof answer->logits);
     answer->digest = step_out(&rig->step, 0)->digest;
 }
 
@@ -223,7 +223,7 @@ static void test_run_digest_is_of_every_logit_of_the_row_that_wants_it(void **st
             rig_blocks(&rig, 0, 0, 1);
             rig_blocks(&rig, 1, 20, 1);
             kernels_run(rig.kernels, &rig.step);
-            expected = fnv_add(expected, kernels_logits(rig.kernels), 75 * sizeof(float));
+            expected = fnv_add(expected, kernels_logits(rig.kernels, 0), 75 * sizeof(float));
         }
         assert_int_equal(step_out(&rig.step, 0)->digest, expected);
         assert_int_equal(step_out(&rig.step, 1)->digest, 0);
@@ -615,11 +615,35 @@ static void test_run_logits_match_naive_double(void **state)
         rig_blocks(&rig, 0, 0, 1);
         kernels_run(rig.kernels, &rig.step);
         for (uint32_t i = 0; i < tiny.gguf.shape.vocab_tokens; i++) {
-            assert_true(fabs(expected[i] - (double)kernels_logits(rig.kernels)[i]) <
+            assert_true(fabs(expected[i] - (double)kernels_logits(rig.kernels, 0)[i]) <
                         cases[c].tolerance);
         }
         kernels_stop(rig.kernels);
     }
+}
+
+static void test_logits_of_a_row_are_its_own(void **state)
+{
+    (void)state;
+    struct arena *arena = test_arena();
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+    struct rig rig;
+    float alone[75];
+    tiny_make(&tiny, GGUF_F32, false, 5);
+    rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+    rig_blocks(&rig, 0, 0, 1);
+    kernels_run(rig.kernels, &rig.step);
+    memcpy(alone, kernels_logits(rig.kernels, 0), sizeof alone);
+    rig_clear(&rig);
+    rig_row(&rig, prompt + 1, 5, 0, 1);
+    rig_blocks(&rig, 0, 8, 1);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+    rig_blocks(&rig, 1, 0, 1);
+    kernels_run(rig.kernels, &rig.step);
+    assert_memory_equal(kernels_logits(rig.kernels, 1), alone, sizeof alone);
+    assert_memory_not_equal(kernels_logits(rig.kernels, 0), alone, sizeof alone);
+    kernels_stop(rig.kernels);
 }
 
 int main(void)
@@ -636,6 +660,7 @@ int main(void)
         cmocka_unit_test(test_run_ends_early_when_the_core_is_in_haste),
         cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
+        cmocka_unit_test(test_logits_of_a_row_are_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
