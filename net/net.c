@@ -16,8 +16,8 @@
  * Why readiness is not worked through when it comes: the order of events would decide who is
  * served; so every connection has one turn in a pass, whatever the others send.
  *
- * Why not a heap of deadlines: each byte of a client moves its deadline away, so the heap would work
- * for every frame in order to save a look at all of them every few seconds.
+ * Why not a heap of deadlines: each byte of a client moves its deadline away, so the heap would
+ * work for every frame in order to save a look at all of them every few seconds.
  */
 #include "net/net.h"
 

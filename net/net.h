@@ -5,10 +5,11 @@
  * frames. Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
  *
  * Bounded work: a pass visits the connections that have something to do, and all of them only when
- * a deadline may have passed; per pass at most limits.frames_per_pass frames, one receive and one frame_bytes of
- * input for each connection. Every connection has one receive buffer (a frame) and one send buffer.
- * A call's tokens wait in its slot, not in a buffer: a reader that stops costs nobody anything; its
- * calls are paused above `unsent_tokens`, and at `write_deadline` it is dropped.
+ * a deadline may have passed; per pass at most limits.frames_per_pass frames, one receive and one
+ * frame_bytes of input for each connection. Every connection has one receive buffer (a frame) and
+ * one send buffer. A call's tokens wait in its slot, not in a buffer: a reader that stops costs
+ * nobody anything; its calls are paused above `unsent_tokens`, and at `write_deadline` it is
+ * dropped.
  *
  * Life of a connection: accepted -> HELLO, and AUTH where TCP asks for a key -> open -> closed.
  * Closing cancels its calls in the same pass.
