@@ -221,17 +221,19 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen sample >docs/agentix.ini
 
 # ---- benchmarks ----------------------------------------------------------------------------------
+BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench $(B)/bench-scores
 $(B)/bench: tools/bench/bench.c $(O)/tools/bench/ceiling.o $(O)/tools/bench/ceiling_avx2.o $(LIB)
 $(B)/bench-scores: tools/bench/scores.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
-$(B)/bench $(B)/bench-scores $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab:
+$(B)/bench-vocab: tools/bench/vocab.c $(LIB)
+$(B)/constant-time: tools/bench/constant_time.c $(LIB)
+$(BENCH) $(B)/constant-time:
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $(filter %.c %.o %.a,$^) \
 	    $(LDLIBS_core)
 
 .PHONY: bench
-BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench $(B)/bench-scores
 VOCABULARIES = appliance/embedded.gguf $(wildcard ../shared/vocab/*.gguf)
 BENCH_MODELS ?= 15m 15m-q8_0 110m
 BENCH_FILES := $(BENCH_MODELS:%=build/model-%.gguf)
@@ -245,6 +247,10 @@ bench:  ## speed, a line each in build/bench.jsonl (BENCH_MODELS="1.1b 1.1b-q8_0
 	@set -e; for m in $(BENCH_FILES) appliance/embedded.gguf; do \
 	    $(B)/bench $$m --json build/bench.jsonl; done
 	PYTHONDONTWRITEBYTECODE=1 tools/model/eval --least 95
+
+.PHONY: constant-time
+constant-time: $(B)/constant-time  ## does the time of authentication tell of secrets? minutes
+	$(B)/constant-time
 
 # ---- the papers' figures in the lab --------------------------------------------------------------
 .PHONY: lab

@@ -87,7 +87,7 @@ void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t
 uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name);
 /* Of how many tokens of this name has the block the KV, at its beginning? */
 uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
-/* Has the block this name? Any number may be asked about. */
+/* Has the block this name? */
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
 /* The block of the tier that holds this content, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name,

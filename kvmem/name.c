@@ -98,9 +98,6 @@ uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name
 
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)
 {
-    if (block >= kv->blocks_count) {
-        return false;
-    }
     const struct kvmem_block *named = &kv->blocks[block];
     return named->before == name->before && named->index == name->index &&
            named->fill == name->fill &&

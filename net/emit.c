@@ -302,9 +302,6 @@ void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
         uint32_t call_index = at, generation = call->generation;
         uint32_t unsent_bytes = connection->unsent_bytes;
         at = call->emit.conn_next;
-        if (call->state == CALL_INTAKE) {
-            continue;
-        }
         if (!send_news(net, call_index, now_us)) {
             connection->backlog = true;
             /* Not again the one that was stopped: it may always have more to say. */

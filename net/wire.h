@@ -225,8 +225,8 @@ void wire_proof_mac(const struct wire_proof *proof, enum wire_side side,
                     const uint8_t secret[WIRE_SECRET_BYTES], uint8_t mac[WIRE_MAC_BYTES]);
 void wire_hmac(const uint8_t secret[WIRE_SECRET_BYTES], const uint8_t *bytes, uint32_t count,
                uint8_t mac[WIRE_MAC_BYTES]);
-/* In the same time wherever they differ. */
-bool wire_mac_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYTES]);
+/* Of two proofs or two ids of keys: in the same time wherever they differ. */
+bool wire_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYTES]);
 
 /* Names for messages: "CALL", "top_p". */
 const char *wire_type_name(uint8_t type);

@@ -48,7 +48,7 @@ void wire_proof_mac(const struct wire_proof *proof, enum wire_side side,
     wire_hmac(secret, bytes, out.at, mac);
 }
 
-bool wire_mac_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYTES])
+bool wire_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYTES])
 {
     uint8_t difference = 0;
     for (uint32_t i = 0; i < WIRE_MAC_BYTES; i++) {

@@ -60,6 +60,19 @@ def test_a_fault_fails_and_the_other_checks_run():
         assert "  file modes: %s: mode 0666, need 0775 or less" % path in lines, lines
 
 
+def test_keys_that_others_may_read_are_a_fault_even_where_nobody_is_asked_for_one():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "keys")
+        with open(path, "w") as file:
+            file.write("me %064d\n" % 7)
+        for mode, result in (0o600, "ok"), (0o640, "FAILED"):
+            os.chmod(path, mode)
+            checks, _, lines = selftest("--selftest", "--set", "auth.keys=" + path,
+                                        status=int(result != "ok"))
+            assert checks["file modes"] == ("1 files", result), checks
+        assert "  file modes: %s: mode 0640, need 0700 or less" % path in lines, lines
+
+
 def test_a_check_that_dies_fails_and_the_others_run():
     process = subprocess.Popen([os.path.join(BUILD, "agentix"), "--selftest=full",
                                 "--selftest-memory", "64KiB"], stdout=subprocess.PIPE, text=True)

@@ -116,7 +116,7 @@ void post_file_compare(const char *path, uint32_t forbidden, struct post_faults 
     }
 }
 
-/* Who may write a file may change what the appliance does. */
+/* Who may write a file may change what the appliance does; who may read the keys may come in. */
 static void run_files(void *state, const struct post *post, uint32_t variant,
                       struct post_outcome *outcome)
 {
@@ -126,6 +126,7 @@ static void run_files(void *state, const struct post *post, uint32_t variant,
     } files[] = {
         {post->boot->options.source, 0002},
         {post->boot->options.model_path.text, 0002},
+        {post->boot->options.auth_keys.text, 0077},
     };
     uint32_t count = 0;
     for (uint32_t i = 0; i < sizeof files / sizeof *files; i++) {

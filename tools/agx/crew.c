@@ -210,9 +210,12 @@ static void on_refused(struct crew *crew, struct crew_seat *seat, uint32_t index
 {
     struct crew_call *call = &seat->calls[index];
     uint32_t smaller = fault->is_busy ? 0 : smaller_answer(call, fault);
-    if (!seat->has_failed && (fault->is_busy || smaller > 0)) {
+    uint64_t pause_us = 0;
+    if (!seat->has_failed &&
+        (smaller > 0 || (fault->is_busy && retry_again(&crew->retry, fault, &call->busy_tries,
+                                                       &pause_us)))) {
         call->state = CREW_DUE;
-        call->due_us = dial_now_us() + (smaller > 0 ? 0 : lanes_retry_us(call->busy_tries++));
+        call->due_us = dial_now_us() + pause_us;
         call->max_tokens = smaller > 0 ? smaller : call->max_tokens;
         return;
     }
@@ -363,7 +366,7 @@ int crew_open(struct crew *crew, const char *to)
     for (uint32_t i = 0; i < crew->seats_count; i++) {
         crew->seats[i].number = i;
     }
-    return lanes_init(&crew->lanes, to, &crew->welcome);
+    return lanes_init(&crew->lanes, to, &crew->retry, &crew->welcome);
 }
 
 void crew_close(struct crew *crew)

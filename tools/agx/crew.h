@@ -61,6 +61,7 @@ struct crew {
     const struct task_book *book;
     uint32_t seats_count;
     uint64_t seed;
+    struct retry retry;             /* of busy answers */
     uint64_t tool_us, reader_us;    /* how long a tool works, a person reads */
     struct crew_view view;
     /* read by watchers */

@@ -238,7 +238,8 @@ static int run(struct demo *demo, const char *to)
 int demo_main(const char *to, int argc, char **argv)
 {
     static struct demo demo = {         /* too large for a stack */
-        .crew = {.seed = 1, .tool_us = TOOL_US, .reader_us = READER_US}};
+        .crew = {.seed = 1, .retry = {.tries_max = RETRY_OF_MANY}, .tool_us = TOOL_US,
+                 .reader_us = READER_US}};
     const char *path = NULL;
     const struct option_row rows[] = {
         {"--tasks", "FILE", OPTION_TEXT, &path, 0, 0, "its first four tasks (default: built in)"},

@@ -179,7 +179,11 @@ enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
 
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
 {
-    enum agx_result result = dial_try(dial, to, frame_bytes);
+    enum agx_result result;
+    uint32_t tries = 0;
+    do {
+        result = dial_try(dial, to, frame_bytes);
+    } while (result == AGX_ERROR_BUSY && retry_wait(dial->retry, agx_fault(&dial->agx), &tries));
     return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial->agx, result, to);
 }
 
@@ -222,8 +226,9 @@ static enum agx_result await_program(struct dial *dial)
     enum agx_result result;
     while ((result = agx_next(&dial->agx, &event, DIAL_TIMEOUT_MS)) == AGX_OK) {
         if (event.kind == AGX_REFUSED) {
-            enum status status = status_from_wire(agx_fault(&dial->agx)->code);
-            return status == STATUS_BAD_PROGRAM_UNKNOWN ? AGX_OK : AGX_ERROR_REFUSED;
+            const struct agx_fault *fault = agx_fault(&dial->agx);
+            bool is_unknown = status_from_wire(fault->code) == STATUS_BAD_PROGRAM_UNKNOWN;
+            return is_unknown ? AGX_OK : fault->is_busy ? AGX_ERROR_BUSY : AGX_ERROR_REFUSED;
         }
         if (event.kind == AGX_PROGRAM) {
             return AGX_OK;
@@ -232,20 +237,32 @@ static enum agx_result await_program(struct dial *dial)
     return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
 }
 
-/* After a break it is asked again: what was sent before may never have arrived. */
+/* After a break, for what was sent may never have arrived; after a busy answer, when it is time. */
+static bool ask_again(struct dial *dial, enum agx_result *result, uint32_t *tries)
+{
+    if (*result == AGX_ERROR_CLOSED) {
+        *result = wait_for_it(dial);
+        return *result == AGX_OK;
+    }
+    return *result == AGX_ERROR_BUSY && agx_is_open(&dial->agx) &&
+           retry_wait(dial->retry, agx_fault(&dial->agx), tries);
+}
+
 static int ask_program(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
                        enum agx_result (*ask)(struct agx *agx, const uint8_t *id))
 {
     enum agx_result result;
+    uint32_t tries = 0;
     do {
         result = ask(&dial->agx, id);
         result = result == AGX_OK ? await_program(dial) : result;
-    } while (result == AGX_ERROR_CLOSED && (result = wait_for_it(dial)) == AGX_OK);
+    } while (ask_again(dial, &result, &tries));
     if (result == AGX_OK) {
         return EXIT_COMPLETE;
     }
-    return result == AGX_ERROR_REFUSED && agx_is_open(&dial->agx)
-               ? dial_refused(agx_fault(&dial->agx)) : dial_fail(&dial->agx, result, "program");
+    bool is_refused = result == AGX_ERROR_REFUSED || result == AGX_ERROR_BUSY;
+    return is_refused && agx_is_open(&dial->agx) ? dial_refused(agx_fault(&dial->agx))
+                                                 : dial_fail(&dial->agx, result, "program");
 }
 
 int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES])

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "tools/agx/command.h"
+#include "tools/agx/retry.h"
 #include "tools/sdk/agx.h"
 
 #define DIAL_TIMEOUT_MS  5000
@@ -20,14 +21,15 @@ struct dial {
     void *buffer;
     size_t buffer_bytes;
     uint32_t breaks;                /* since the last event */
+    struct retry *retry;            /* set by its owner; NULL: busy is the end */
 };
 
 /* From now on connections over TCP prove to have this key, which stays the caller's; NULL: none. */
 void dial_use_key(const struct agx_key *key);
 /* Opens; frames of `frame_bytes` fit in both directions. The buffer is taken at the first time and
- * used again. EXIT_COMPLETE, or an exit code after a message. */
+ * used again. A busy appliance is asked again. EXIT_COMPLETE, or an exit code after a message. */
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes);
-/* The same, as the library says it: without a message, but for want of memory. */
+/* The same once, as the library says it: without a message, but for want of memory. */
 enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes);
 /* After AGX_ERROR_CLOSED: agx_resume(). AGX_ERROR_CLOSED: it breaks again and again. */
 enum agx_result dial_resume(struct dial *dial, int timeout_ms);
@@ -41,7 +43,7 @@ int dial_refused(const struct agx_fault *fault);
 /* The finish of a call: EXIT_COMPLETE, or EXIT_INCOMPLETE after a message. */
 int dial_finished(const struct agx_event *done);
 /* Starts or ends a program and waits for the answer; nothing else may be open. A program that the
- * appliance does not know any more has ended. */
+ * appliance does not know any more has ended; a busy one is asked again. */
 int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 /* A program id that no other run has: from `name`, the process and the time. */

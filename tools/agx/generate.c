@@ -20,6 +20,8 @@
 
 struct generate {
     struct dial dial;
+    struct retry retry;
+    uint32_t tries;         /* of the call */
     struct agx_call call;
     const char *prompt, *program;
     struct option_ids ids, stop_ids;
@@ -52,6 +54,7 @@ static int parse(struct generate *g, int argc, char **argv)
         {"--deadline-ms", "MS", OPTION_U64, &g->deadline_ms, 0, 0, "ends the call after this time"},
         {"--program", "NAME", OPTION_TEXT, &g->program, 0, 0,
          "the program that the call belongs to; it goes on (default: one of its own)"},
+        RETRY_ROW(g->retry, RETRY_OF_ONE),
         {"--print-ids", "", OPTION_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
         {"--stats", "", OPTION_FLAG, &g->stats, 0, 0, "the terminal frame, on stderr"},
     };
@@ -86,6 +89,8 @@ static int fill_call(struct generate *g)
         return EXIT_USAGE;
     }
     call->deadline_us = g->deadline_ms * 1000;
+    g->retry.lot = call->seed ^ call->call_id;  /* not that of others with the same seed */
+    g->dial.retry = &g->retry;
     g->to_terminal = isatty(STDOUT_FILENO);
     return OPTION_GO_ON;
 }
@@ -146,14 +151,16 @@ static void print_end(const struct generate *g, const struct agx_event *done)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* OPTION_GO_ON: refused because it is too long, and may be tried with fewer tokens. */
-static int refused(const struct generate *g)
+/* OPTION_GO_ON: once more; it asks for fewer tokens now, or has waited for a busy appliance. */
+static int refused(struct generate *g)
 {
     const struct agx_fault *fault = agx_fault(&g->dial.agx);
     if (fault->code == CODE_PROMPT_LENGTH && g->default_max && g->call.max_tokens > 1) {
+        g->call.max_tokens /= 2;
         return OPTION_GO_ON;
     }
-    return dial_refused(fault);
+    return fault->is_busy && retry_wait(&g->retry, fault, &g->tries) ? OPTION_GO_ON
+                                                                     : dial_refused(fault);
 }
 
 static int stream(struct generate *g)
@@ -183,9 +190,9 @@ static int run(struct generate *g)
         return code;
     }
     choose_max_tokens(g);
-    while ((code = stream(g)) == OPTION_GO_ON) {
-        g->call.max_tokens /= 2;
-    }
+    do {
+        code = stream(g);
+    } while (code == OPTION_GO_ON);
     if (g->program == NULL && agx_is_open(&g->dial.agx)) {
         int ended = dial_program_end(&g->dial, g->call.program_id);
         code = code == EXIT_COMPLETE ? ended : code;
@@ -205,6 +212,7 @@ static int connect_and_run(struct generate *g, const char *to)
         code = run(g);
         agx_close(&g->dial.agx);
     }
+    retry_report(&g->retry);
     if (ferror(stdout) != 0 || fflush(stdout) != 0) {
         fprintf(stderr, "agx: cannot write the output\n");
         return EXIT_SYSTEM;
@@ -214,7 +222,7 @@ static int connect_and_run(struct generate *g, const char *to)
 
 int generate_main(const char *to, int argc, char **argv)
 {
-    struct generate g = {0};
+    struct generate g = {.retry = {.tries_max = RETRY_OF_ONE}};
     int code = parse(&g, argc, argv);
     code = code == OPTION_GO_ON ? fill_call(&g) : code;
     code = code == OPTION_GO_ON ? connect_and_run(&g, to) : code;

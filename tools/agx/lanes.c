@@ -19,13 +19,14 @@
  * Bounds: LANES_MAX buffers, each taken at the lane's first opening and used again.
  */
 
-int lanes_init(struct lanes *lanes, const char *to, struct agx_welcome *welcome)
+int lanes_init(struct lanes *lanes, const char *to, struct retry *retry,
+               struct agx_welcome *welcome)
 {
     memset(lanes, 0, sizeof *lanes);
     lanes->to = to;
     lanes->limit = LANES_MAX;
     /* A small buffer first, because the size of the right one comes with the welcome. */
-    struct dial probe = {0};
+    struct dial probe = {.retry = retry};
     int code = dial_open(&probe, to, 0);
     if (code == EXIT_COMPLETE) {
         *welcome = probe.agx.welcome;
@@ -132,7 +133,7 @@ enum agx_result lanes_resume(struct lanes *lanes, uint32_t index)
     return is_away ? AGX_AGAIN : result;
 }
 
-/* Twice as long each time, so that a full appliance is not asked faster than it can answer. */
+/* Twice as long each time, so that nobody is asked faster than it can answer. */
 uint64_t lanes_retry_us(uint32_t tries)
 {
     uint64_t wait_us = (uint64_t)RETRY_FIRST_US << (tries < 6 ? tries : 6);

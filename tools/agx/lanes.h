@@ -24,9 +24,10 @@ struct lanes {
     struct lane { struct dial dial; uint32_t open_calls; bool is_open; } lane[LANES_MAX];
 };
 
-/* Asks the appliance for its limits over a first connection, which is closed again. 0, or an exit
- * code after a message. */
-int lanes_init(struct lanes *lanes, const char *to, struct agx_welcome *welcome);
+/* Asks the appliance for its limits over a first connection, which is closed again; `retry` is for
+ * that one. 0, or an exit code after a message. */
+int lanes_init(struct lanes *lanes, const char *to, struct retry *retry,
+               struct agx_welcome *welcome);
 /* A lane for one more call, or LANES_FULL, or LANES_FAIL. */
 int lanes_pick(struct lanes *lanes);
 /* Waits until a lane has something to read or room to write, or `timeout_us` is over. */
@@ -39,7 +40,7 @@ enum agx_result lanes_next(struct lanes *lanes, uint32_t index, struct agx_event
 /* After AGX_ERROR_CLOSED, again and again: AGX_OK, the lane goes on; AGX_AGAIN, not yet (after a
  * moment); AGX_ERROR_CLOSED, it breaks every time. Else what dial_fail() takes. */
 enum agx_result lanes_resume(struct lanes *lanes, uint32_t index);
-/* How long a call pauses that was refused as busy `tries` times before. */
+/* How long a call pauses whose lane went away `tries` times before. */
 uint64_t lanes_retry_us(uint32_t tries);
 void lanes_close(struct lanes *lanes, uint32_t index);
 void lanes_free(struct lanes *lanes);

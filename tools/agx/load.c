@@ -4,33 +4,37 @@
  * length, its indices and digest (by the library), and that the same prompt with the same length
  * gives the same tokens each time it comes round.
  *
- * Bounds: in_flight calls are open at any time; memory is taken once, before the first call.
+ * Bounds: in_flight calls are open at any time, those included that pause after a busy answer;
+ * memory is taken once, before the first call.
  */
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/agx/dial.h"
 #include "tools/agx/option.h"
+#include "tools/agx/timer.h"
 
 #define PROMPTS      64             /* different prompts */
 #define PROMPT_MAX   8              /* tokens: prompt i has 1 + i % PROMPT_MAX */
 #define LENGTHS_MAX  1024
-#define BUSY_WAIT_MS 5
+#define SILENCE_MS   60000          /* without any answer: something is wrong */
 
 struct load_call {                  /* stays where it is until it has ended: dial_next() */
     bool is_open;
+    uint32_t busy_tries;
     struct agx_call call;
     uint32_t ids[PROMPT_MAX];
 };
 struct load {
     struct dial dial;
     struct load_call open[AGX_CALLS_MAX];
+    struct timer pauses;            /* of open calls that were refused as busy */
+    struct retry retry;
     uint32_t calls, in_flight, tokens_max;
     uint64_t *digests;              /* [PROMPTS * tokens_max]; 0: not seen yet */
-    uint64_t started, completed, tokens, busy;
+    uint64_t started, completed, tokens;
     uint8_t programs[AGX_CALLS_MAX][AGX_ID_BYTES];  /* call i is of program i % in_flight */
 };
 
@@ -95,57 +99,70 @@ static int check_done(struct load *load, const struct agx_event *done)
     return EXIT_COMPLETE;
 }
 
-/* OPTION_GO_ON, or an exit code. `again` becomes the call to start now: the same one after a busy
- * answer, the next one after an end, so that in_flight calls stay open; or UINT64_MAX. */
-static int take_event(struct load *load, const struct agx_event *event, uint64_t *again)
+/* OPTION_GO_ON: the call will be sent again; else an exit code. */
+static int on_refused(struct load *load, struct load_call *call)
 {
-    *again = UINT64_MAX;
-    if (event->kind == AGX_REFUSED) {
-        if (!agx_fault(&load->dial.agx)->is_busy) {
-            return dial_refused(agx_fault(&load->dial.agx));
-        }
-        load->busy++;
-        poll(NULL, 0, BUSY_WAIT_MS);
-        open_call(load, event->call_id)->is_open = false;
-        *again = event->call_id;
-    } else if (event->kind == AGX_DONE) {
-        open_call(load, event->call_id)->is_open = false;
-        int code = check_done(load, event);
-        if (code != EXIT_COMPLETE) {
-            return code;
-        }
-        if (load->started < load->calls) {
-            *again = load->started++;
-        }
+    const struct agx_fault *fault = agx_fault(&load->dial.agx);
+    uint64_t pause_us;
+    if (!fault->is_busy || !retry_again(&load->retry, fault, &call->busy_tries, &pause_us)) {
+        return dial_refused(fault);
     }
+    timer_push(&load->pauses, dial_now_us() + pause_us, (uint32_t)(call - load->open));
     return OPTION_GO_ON;
+}
+
+/* OPTION_GO_ON, or an exit code. */
+static int take_event(struct load *load, const struct agx_event *event)
+{
+    if (event->kind == AGX_REFUSED) {
+        return on_refused(load, open_call(load, event->call_id));
+    }
+    if (event->kind != AGX_DONE) {
+        return OPTION_GO_ON;
+    }
+    open_call(load, event->call_id)->is_open = false;
+    int code = check_done(load, event);
+    return code == EXIT_COMPLETE ? OPTION_GO_ON : code;
+}
+
+/* Sends again what has paused, then fresh calls; but none while a refused one still pauses, whose
+ * place they would take. */
+static enum agx_result send_due(struct load *load)
+{
+    enum agx_result result = AGX_OK;
+    uint32_t index;
+    while (result == AGX_OK && timer_pop(&load->pauses, dial_now_us(), &index)) {
+        result = agx_call_start(&load->dial.agx, &load->open[index].call);
+    }
+    while (result == AGX_OK && load->pauses.count == 0 && load->started < load->calls &&
+           load->started - load->completed < load->in_flight) {
+        result = start(load, load->started++);
+    }
+    return result;
+}
+
+static int wait_ms(const struct load *load)
+{
+    uint64_t due_us = timer_next_us(&load->pauses), now_us = dial_now_us();
+    uint64_t left_ms = due_us > now_us ? (due_us - now_us) / 1000 + 1 : 0;
+    return left_ms < SILENCE_MS ? (int)left_ms : SILENCE_MS;
 }
 
 static int run(struct load *load)
 {
-    struct agx *agx = &load->dial.agx;
-    struct agx_event event;
-    enum agx_result result = AGX_OK;
-    while (load->started < load->calls && load->started < load->in_flight && result == AGX_OK) {
-        result = start(load, load->started++);
-    }
-    while (result == AGX_OK && load->completed < load->calls) {
-        uint64_t again;
-        result = dial_next(&load->dial, &event, 60000);
-        if (result != AGX_OK) {
-            break;
-        }
-        int code = take_event(load, &event, &again);
-        if (code != OPTION_GO_ON) {
-            return code;
-        }
-        if (again != UINT64_MAX) {
-            result = start(load, again);
+    int code = OPTION_GO_ON;
+    while (code == OPTION_GO_ON && load->completed < load->calls) {
+        struct agx_event event;
+        enum agx_result result = send_due(load);
+        result = result == AGX_OK ? dial_next(&load->dial, &event, wait_ms(load)) : result;
+        if (result == AGX_OK) {
+            code = take_event(load, &event);
+        } else if (result != AGX_AGAIN || load->pauses.count == 0) {
+            code = dial_fail(&load->dial.agx, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result,
+                             "load");
         }
     }
-    return result == AGX_OK
-               ? EXIT_COMPLETE
-               : dial_fail(agx, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, "load");
+    return code == OPTION_GO_ON ? EXIT_COMPLETE : code;
 }
 
 static int prepare(struct load *load)
@@ -169,7 +186,7 @@ static int prepare(struct load *load)
         snprintf(name, sizeof name, "load %" PRIu32, i);
         dial_unique_id(name, load->programs[i]);
     }
-    return EXIT_COMPLETE;
+    return timer_init(&load->pauses, AGX_CALLS_MAX);
 }
 
 static int measure(struct load *load)
@@ -182,20 +199,24 @@ static int measure(struct load *load)
         code = dial_program_end(&load->dial, load->programs[i]);
     }
     printf("%" PRIu64 " calls, %" PRIu64 " tokens, %" PRIu64 " busy, %.2f s, %.0f calls/s, "
-           "%.0f tokens/s\n", load->completed, load->tokens, load->busy, seconds,
+           "%.0f tokens/s\n", load->completed, load->tokens, load->retry.waits, seconds,
            (double)load->completed / seconds, (double)load->tokens / seconds);
     return code;
 }
 
 int load_main(const char *to, int argc, char **argv)
 {
-    struct load load = {.calls = 1000, .in_flight = 32, .tokens_max = 4};
+    struct load load = {.calls = 1000, .in_flight = 32, .tokens_max = 4,
+                        .retry = {.tries_max = RETRY_OF_MANY}};
     const struct option_row rows[] = {
         {"--calls", "N", OPTION_U32, &load.calls, 1, UINT32_MAX, "calls in all (default 1000)"},
         {"--in-flight", "K", OPTION_U32, &load.in_flight, 1, AGX_CALLS_MAX,
          "open at once, each a program of its own (default 32)"},
         {"--max-tokens", "N", OPTION_U32, &load.tokens_max, 1, LENGTHS_MAX,
          "calls ask for 1 to N tokens (default 4)"},
+        RETRY_ROW(load.retry, RETRY_OF_MANY),
+        {"--seed", "S", OPTION_U64, &load.retry.lot, 0, 0,
+         "of the pauses after busy answers (default 0)"},
     };
     const struct option_table table = {
         "load [OPTION]...", "Sends many short calls and checks every answer.", NULL, rows,
@@ -204,12 +225,14 @@ int load_main(const char *to, int argc, char **argv)
     if (code != OPTION_GO_ON) {
         return code;
     }
+    load.dial.retry = &load.retry;
     code = dial_open(&load.dial, to, 0);
     if (code == EXIT_COMPLETE) {
         code = prepare(&load);
         code = code == EXIT_COMPLETE ? measure(&load) : code;
         agx_close(&load.dial.agx);
     }
+    timer_free(&load.pauses);
     free(load.digests);
     free(load.dial.buffer);
     return code;

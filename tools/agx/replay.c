@@ -17,6 +17,7 @@ static int report(struct replay *replay)
     measure->rate = replay->rate;
     measure->token_scale = replay->token_scale;
     measure->gap_scale = replay->gap_scale;
+    measure->busy = replay->retry.waits;
     measure_close(measure);
     measure_print(measure, stdout);
     if (replay->json != NULL) {
@@ -45,6 +46,9 @@ static int parse(struct replay *replay, int argc, char **argv)
          "times every count of tokens, at least 1 stays (default 1)"},
         {"--gap-scale", "F", OPTION_F64, &replay->gap_scale, 0, 1e3,
          "times every tool gap (default 1)"},
+        RETRY_ROW(replay->retry, RETRY_OF_MANY),
+        {"--seed", "S", OPTION_U64, &replay->retry.lot, 0, 0,
+         "of the pauses after busy answers (default 0)"},
         {"--json", "FILE", OPTION_TEXT, &replay->json, 0, 0, "the report as one JSON object"},
     };
     const struct option_table table = {
@@ -88,6 +92,7 @@ int replay_main(const char *to, int argc, char **argv)
 {
     static struct replay replay;    /* zeroed; too large for a stack */
     replay.token_scale = replay.gap_scale = 1;
+    replay.retry.tries_max = RETRY_OF_MANY;
     int code = parse(&replay, argc, argv);
     if (code != OPTION_GO_ON) {
         return code;

@@ -41,6 +41,7 @@ struct replay {
     struct lanes lanes;
     struct timer timer;
     struct measure measure;
+    struct retry retry;
     struct replay_run *runs;
     struct replay_call *calls;
     uint32_t **outputs;             /* [calls] into output_tokens */

@@ -110,7 +110,7 @@ static int prepare_runs(struct replay *replay)
 int replay_prepare(struct replay *replay, const char *to)
 {
     struct agx_welcome welcome;
-    int code = lanes_init(&replay->lanes, to, &welcome);
+    int code = lanes_init(&replay->lanes, to, &replay->retry, &welcome);
     if (code != EXIT_COMPLETE) {
         return code;
     }

@@ -10,7 +10,7 @@
  * when it was due, so waiting for a refused slot counts too. Call ids are the indices of the
  * calls, so an answer finds its call without a search.
  * Bounds: a pass takes at most EVENTS_PER_LANE events from each lane; a call is sent again only
- * after a pause that doubles.
+ * after a pause, and a bounded number of times.
  */
 #include "tools/agx/replay.h"
 
@@ -166,13 +166,13 @@ static void on_done(struct replay *replay, struct replay_call *call, const struc
 static void on_refused(struct replay *replay, uint32_t index, const struct agx_fault *fault)
 {
     struct replay_call *call = &replay->calls[index];
-    if (!fault->is_busy) {
+    uint64_t pause_us;
+    if (!fault->is_busy || !retry_again(&replay->retry, fault, &call->busy_tries, &pause_us)) {
         call->place = REPLAY_OVER;
         fail_run(replay, &replay->runs[call->run], fault->text);
         return;
     }
-    replay->measure.busy++;
-    schedule(replay, index, now_us(replay) + lanes_retry_us(call->busy_tries++));
+    schedule(replay, index, now_us(replay) + pause_us);
 }
 
 static void on_event(struct replay *replay, uint32_t lane_index, const struct agx_event *event)

@@ -97,6 +97,7 @@ static int run(struct score *score, const char *to, double least)
         score->progress_us = dial_now_us();
         code = crew_run(crew);
         clear_progress(score);
+        retry_report(&crew->retry);
         double share = print_score(crew);
         if (code == EXIT_COMPLETE && share < least) {
             fprintf(stderr, "agx: fewer than %g %% are right\n", least);
@@ -125,7 +126,8 @@ static int read_files(struct task_book *book, char **paths, uint32_t count)
 
 int agent_main(const char *to, int argc, char **argv)
 {
-    struct score score = {.crew = {.seats_count = 8, .seed = 1}};
+    struct score score = {
+        .crew = {.seats_count = 8, .seed = 1, .retry = {.tries_max = RETRY_OF_MANY}}};
     uint32_t files = 0;
     double least = 0;
     const struct option_row rows[] = {
@@ -133,6 +135,7 @@ int agent_main(const char *to, int argc, char **argv)
          "agents at once (default 8)"},
         {"--seed", "S", OPTION_U64, &score.crew.seed, 0, 0,
          "of the first sample of a vote (default 1)"},
+        RETRY_ROW(score.crew.retry, RETRY_OF_MANY),
         {"--least", "PERCENT", OPTION_F64, &least, 0, 100,
          "exit code 7 when fewer are right"},
         {"--verbose", "", OPTION_FLAG, &score.is_verbose, 0, 0,
@@ -148,6 +151,7 @@ int agent_main(const char *to, int argc, char **argv)
     if (code != OPTION_GO_ON) {
         return code;
     }
+    score.crew.retry.lot = score.crew.seed;
     code = read_files(&score.book, argv + 1, files);
     code = code == EXIT_COMPLETE ? run(&score, to, least) : code;
     task_book_free(&score.book);

@@ -63,10 +63,18 @@ const char *agx_finish_text(enum agx_finish finish)
 /* ---- moving bytes ---------------------------------------------------------------------------- */
 
 /* Twice as long each time, so that nobody is asked faster than it can answer. */
-static uint64_t pause_ms(uint32_t tries)
+static uint32_t pause_ms(uint32_t tries)
 {
-    uint64_t pause = (uint64_t)PAUSE_FIRST_MS << (tries < 6 ? tries : 6);
+    uint32_t pause = (uint32_t)PAUSE_FIRST_MS << (tries < 6 ? tries : 6);
     return pause < PAUSE_LAST_MS ? pause : PAUSE_LAST_MS;
+}
+
+uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot)
+{
+    uint32_t least = hint_ms > pause_ms(tries) ? hint_ms : pause_ms(tries);
+    *lot = *lot * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    uint64_t sum = least + ((*lot >> 32) * (least / 2 + 1) >> 32);  /* its high bits are good */
+    return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
 /* Calls that are due, and have room: it is not yet time. */
@@ -83,8 +91,9 @@ static enum agx_result resend(struct agx *agx)
     }
     uint64_t now_ms = agx_socket_deadline(0);
     if (agx->is_busy) {
+        agx->resend_ms = now_ms + agx_retry_ms(agx->busy_ms, agx->busy_tries++, &agx->lot);
         agx->is_busy = 0;
-        agx->resend_ms = now_ms + pause_ms(agx->busy_tries++);
+        agx->busy_ms = 0;
     }
     return now_ms < agx->resend_ms ? AGX_OK : agx_session_resend(agx);
 }
@@ -318,13 +327,23 @@ enum agx_result agx_resume(struct agx *agx, const char *address, const struct ag
         return agx->broken;
     }
     uint64_t deadline_ms = agx_socket_deadline(timeout_ms);
+    if (agx_socket_entropy((uint8_t *)&agx->lot, sizeof agx->lot) != AGX_OK) {
+        return AGX_ERROR_SYSTEM;
+    }
     for (uint32_t tries = 0;; tries++) {
+        if (agx->connect_ms > deadline_ms) {
+            agx_socket_pause(deadline_ms);
+            return AGX_ERROR_BUSY;              /* as it said the last time */
+        }
+        agx_socket_pause(agx->connect_ms);
         enum agx_result result = resume_once(agx, address, key, deadline_ms);
         if (!is_of_a_restart(result)) {
             return result;
         }
         agx->broken = AGX_ERROR_CLOSED;
-        uint64_t again_ms = agx_socket_deadline(0) + pause_ms(tries);
+        uint32_t hint_ms = result == AGX_ERROR_BUSY ? agx->fault.retry_ms : 0;
+        uint64_t again_ms = agx_socket_deadline(0) + agx_retry_ms(hint_ms, tries, &agx->lot);
+        agx->connect_ms = hint_ms != 0 ? again_ms : 0;
         if (again_ms >= deadline_ms) {
             return result;
         }

@@ -160,7 +160,9 @@ struct agx {
     struct agx_fault fault;
     uint32_t calls_due, busy_tries;         /* calls to be sent again; refusals in a row */
     int is_busy;                            /* one was refused since we looked */
-    uint64_t resend_ms;                     /* not before */
+    uint32_t busy_ms;                       /* then the longest retry_ms */
+    uint64_t resend_ms, connect_ms;         /* not before; 0: at once */
+    uint64_t lot;                           /* of agx_retry_ms() */
     int is_admitted;                        /* requests make sense */
     uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
@@ -192,10 +194,12 @@ void agx_close(struct agx *agx);
  * Needs: each struct agx_call of an open call, and what it points to, where it was and unchanged.
  * Costs: no memory; the time of what is computed again; a hash over each text that is received.
  * Not sent again: starts and ends of programs, cancels, pings. Deadlines begin anew. While the
- * appliance is busy, agx_next() asks again after a pause.
+ * appliance is busy, agx_next() asks again after the pauses of agx_retry_ms(), for as long as it is
+ * called.
  *
  * AGX_ERROR_CONNECT, _CLOSED, _BUSY, _TIMEOUT: not within the time. The agx is closed and its calls
- * are still open: it may be called again. Every other error is final.
+ * are still open: it may be called again, and does not connect sooner than a busy appliance said.
+ * Every other error is final.
  * A call that the appliance gives up when it shuts down has no AGX_DONE; AGX_ERROR_CLOSED follows,
  * and agx_resume() goes on with it too. */
 enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
@@ -215,6 +219,13 @@ enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
  * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */
 enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms);
 const struct agx_fault *agx_fault(const struct agx *agx);
+/* After a refusal that `is_busy`: in how many milliseconds to make the same request again, with the
+ * same struct agx_call. Never sooner than `hint_ms`, the fault's retry_ms; later after each of the
+ * `tries` refusals before this one; and up to half of that later by chance, so that clients that
+ * were refused together do not come back together. The chance is `*lot`, of which any value is a
+ * good first: equal lots give equal pauses. How often to try is the caller's to bound. Pure: it
+ * neither waits nor looks at a clock. */
+uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot);
 /* No error has ended the connection so far. */
 int agx_is_open(const struct agx *agx);
 /* For an event loop: the descriptor, and whether it should be watched for writing too. */

@@ -83,7 +83,7 @@ void agx_session_reset(struct agx *agx)
             agx->calls[i].state = AGX_CALL_LOST;    /* not before it is greeted */
         }
     }
-    agx->calls_due = agx->busy_tries = 0;
+    agx->calls_due = agx->busy_tries = agx->busy_ms = 0;
     agx->is_busy = 0;
 }
 
@@ -173,6 +173,7 @@ static enum agx_result take_error(struct agx *agx, const struct frame *frame,
         if (call->is_resent && agx->fault.is_busy) {
             agx_calls_make_due(agx, call);
             agx->is_busy = 1;
+            agx->busy_ms = error.retry_ms > agx->busy_ms ? error.retry_ms : agx->busy_ms;
             return AGX_AGAIN;
         }
         call->state = AGX_CALL_FREE;
@@ -473,7 +474,7 @@ static enum agx_result take_auth_reply(struct agx *agx)
         STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (!wire_mac_is_equal(reply.mac, agx->expected_mac)) {
+    if (!wire_is_equal(reply.mac, agx->expected_mac)) {
         return AGX_ERROR_IMPOSTOR;
     }
     agx->is_admitted = 1;

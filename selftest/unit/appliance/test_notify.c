@@ -3,7 +3,7 @@
  * Goal: a service manager hears what is true, once, and nothing when nothing moves. Method: the
  * test is the service manager: it listens where NOTIFY_SOCKET points, and writes the control page.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <stdio.h>
 #include <sys/socket.h>
@@ -165,10 +165,9 @@ static void test_address_that_is_none_is_refused(void **state)
 
 static void test_path_is_an_address_too(void **state)
 {
-    char path[] = "/tmp/agentix-test-notify-XXXXXX", name[64];
+    char name[64];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    assert_non_null(mkdtemp(path));
-    int length = snprintf(name, sizeof name, "%s/s", path);
+    int length = snprintf(name, sizeof name, "%s/s", test_folder());
     memcpy(address.sun_path, name, (size_t)length);
     close(manager);
     manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
@@ -178,8 +177,6 @@ static void test_path_is_an_address_too(void **state)
     notify_open(&notify);
     notify_loading(&notify, 10);
     assert_string_equal(heard(), "STATUS=loading model 1%\nEXTEND_TIMEOUT_USEC=60000000");
-    unlink(name);
-    rmdir(path);
 }
 
 #define NOTIFY(test) cmocka_unit_test_setup_teardown(test, begin, end)

@@ -4,7 +4,7 @@
  * both families and of one through the other.
  * Method: real sockets of this machine, connected before they are accepted, so nothing waits.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -51,10 +51,9 @@ static struct world_peer visit(struct sockaddr *address, socklen_t bytes, struct
 static void test_accept_on_a_unix_socket_names_the_user(void **state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "/tmp/agentix-world-%ld", (long)getpid());
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/s", test_folder());
     struct sockaddr *any = (struct sockaddr *)&address;
     struct world_peer peer = visit(any, sizeof address, any, sizeof address);
-    unlink(address.sun_path);
     assert_int_equal(peer.kind, WORLD_PEER_LOCAL);
     assert_int_equal(peer.uid, geteuid());
     gid_t groups[WORLD_PEER_GIDS_MAX];

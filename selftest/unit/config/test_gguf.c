@@ -5,7 +5,7 @@
  * breaks one thing in it. Every prefix and every changed byte of it is tried as well.
  */
 #define TEST_ARENA_BYTES (128u << 10)
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -635,7 +635,7 @@ static void test_open_what_is_no_file_is_refused(void **state)
 {
     struct gguf_source source;
     char fifo[64];
-    snprintf(fifo, sizeof fifo, "/tmp/agentix-test-fifo-%d", (int)getpid());
+    snprintf(fifo, sizeof fifo, "%s/fifo", test_folder());
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_status(STATUS_CONFIG_MODEL, gguf_source_open(&source, "/no/such/file", &error));
     assert_non_null(strstr(error.text, "/no/such/file: offset 0: cannot be opened"));
@@ -644,14 +644,14 @@ static void test_open_what_is_no_file_is_refused(void **state)
     assert_status(STATUS_CONFIG_MODEL, gguf_source_open(&source, "/dev/null", &error));
     assert_status(STATUS_CONFIG_MODEL, gguf_source_open(&source, fifo, &error));
     assert_int_equal(source.fd, -1);
-    unlink(fifo);
 }
 
 static void test_read_file_that_shrank_is_refused(void **state)
 {
-    char path[] = "/tmp/agentix-test-XXXXXX";
-    int fd = mkstemp(path);
+    char path[64];
     struct gguf_source source;
+    snprintf(path, sizeof path, "%s/shrinks", test_folder());
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
     gguf_file_model(&file);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, file.bytes, file.count), file.count);
@@ -665,7 +665,6 @@ static void test_read_file_that_shrank_is_refused(void **state)
     assert_status(STATUS_CONFIG_MODEL, gguf_read(&source, 8, bytes, UINT64_MAX, &error));
     gguf_source_close(&source);
     close(fd);
-    unlink(path);
 }
 
 int main(void)

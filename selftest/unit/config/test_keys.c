@@ -4,7 +4,7 @@
  * Method: good files compared field by field; one bad line of each kind; files of every mode and
  * kind; every prefix of a good file.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -155,11 +155,11 @@ static void test_load_every_prefix_is_taken_or_refused_whole(void **state)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static char folder[64], path[96];
+static char path[96];
 
 static void place(const char *text, mode_t mode)
 {
-    snprintf(path, sizeof path, "%s/keys", folder);
+    snprintf(path, sizeof path, "%s/keys", test_folder());
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
@@ -207,17 +207,16 @@ static void test_file_of_another_user_is_refused(void **state)
 
 static void test_file_that_is_none_is_refused(void **state)
 {
-    snprintf(path, sizeof path, "%s", folder);
+    snprintf(path, sizeof path, "%s", test_folder());
     expect_file_refused("not a regular file");
-    snprintf(path, sizeof path, "%s/nowhere", folder);
+    snprintf(path, sizeof path, "%s/nowhere", test_folder());
     expect_file_refused("cannot be opened");
     place("a " SECRET_A "\n", 0600);
     char link[96];
-    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(link, sizeof link, "%s/link", test_folder());
     assert_int_equal(symlink(path, link), 0);
     memcpy(path, link, sizeof path);
     expect_file_refused("symbolic link");
-    unlink(link);
 }
 
 static void test_file_that_is_too_large_is_refused(void **state)
@@ -226,19 +225,6 @@ static void test_file_that_is_too_large_is_refused(void **state)
     memset(text, '\n', sizeof text - 1);
     place(text, 0600);
     expect_file_refused("too large");
-}
-
-static int make_folder(void **state)
-{
-    snprintf(folder, sizeof folder, "/tmp/agentix-keys-XXXXXX");
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state)
-{
-    snprintf(path, sizeof path, "%s/keys", folder);
-    unlink(path);
-    return rmdir(folder);
 }
 
 int main(void)
@@ -255,5 +241,5 @@ int main(void)
         cmocka_unit_test(test_file_that_is_none_is_refused),
         cmocka_unit_test(test_file_that_is_too_large_is_refused),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

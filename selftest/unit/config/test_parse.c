@@ -4,7 +4,7 @@
  * Method: small files in memory and in a temporary directory; each bad one differs from a good one
  * in one thing.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -194,12 +194,11 @@ static void test_load_name_longer_than_inih_keeps_is_unknown(void **state)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/agentix-test-XXXXXX";
 static char path[64];
 
 static void place(const char *name, const char *bytes, mode_t mode)
 {
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", test_folder(), name);
     int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, bytes, strlen(bytes)), strlen(bytes));
@@ -230,17 +229,16 @@ static void test_file_regular_is_read(void **state)
 static void test_file_kinds_that_are_no_file_are_refused(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "%s", folder);
+    snprintf(path, sizeof path, "%s", test_folder());
     assert_status(STATUS_CONFIG_OPTION, load_path());
     assert_non_null(strstr(error.text, "not a regular file"));
     snprintf(path, sizeof path, "/dev/zero");
     assert_status(STATUS_CONFIG_OPTION, load_path());
     assert_non_null(strstr(error.text, "not a regular file"));
-    snprintf(path, sizeof path, "%s/fifo", folder);
+    snprintf(path, sizeof path, "%s/fifo", test_folder());
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_status(STATUS_CONFIG_OPTION, load_path());   /* and does not wait for a writer */
     assert_non_null(strstr(error.text, "not a regular file"));
-    unlink(path);
 }
 
 static void test_file_symbolic_link_is_refused(void **state)
@@ -249,12 +247,10 @@ static void test_file_symbolic_link_is_refused(void **state)
     char target[64];
     place("target.ini", "[net]\n", 0600);
     memcpy(target, path, sizeof target);
-    snprintf(path, sizeof path, "%s/link.ini", folder);
+    snprintf(path, sizeof path, "%s/link.ini", test_folder());
     assert_int_equal(symlink(target, path), 0);
     assert_status(STATUS_CONFIG_OPTION, load_path());
     assert_non_null(strstr(error.text, "symbolic link"));
-    unlink(path);
-    unlink(target);
 }
 
 static void test_file_empty_large_or_writable_by_all_is_refused(void **state)
@@ -265,15 +261,12 @@ static void test_file_empty_large_or_writable_by_all_is_refused(void **state)
     place("empty.ini", "", 0600);
     assert_status(STATUS_CONFIG_OPTION, load_path());
     assert_non_null(strstr(error.text, "empty"));
-    unlink(path);
     place("big.ini", big, 0600);
     assert_status(STATUS_CONFIG_OPTION, load_path());
     assert_non_null(strstr(error.text, "too large"));
-    unlink(path);
     place("open.ini", "[net]\n", 0666);
     assert_status(STATUS_CONFIG_OPTION, load_path());
     assert_non_null(strstr(error.text, "mode 0666"));
-    unlink(path);
 }
 
 /* ---- --set ----------------------------------------------------------------------------------- */
@@ -429,10 +422,5 @@ int main(void)
         cmocka_unit_test(test_check_contradictions_are_refused),
         cmocka_unit_test(test_sample_loads_as_it_is_and_uncommented),
     };
-    if (mkdtemp(folder) == NULL) {
-        return 1;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    rmdir(folder);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

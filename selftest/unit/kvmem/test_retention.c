@@ -134,6 +134,31 @@ static void test_expire_does_a_bounded_number(void **state)
     assert_int_equal(kvmem_host_used(&rig->kv), 0);
 }
 
+/* It came in with a plan whose step never was; nobody has asked for it since, for as long as the
+ * deadline is. Its move is void, and the host's block is free. */
+static void test_an_old_content_that_is_to_come_in_is_forgotten_with_its_move(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(2, HOST);
+    const uint32_t *tokens = rig_tokens(100);
+    rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
+    rig_reserve(rig, 0, 8);                     /* it goes to the host */
+    assert_int_equal(rig_step(rig), 1);
+    rig_drop(rig, 0);
+    assert_int_equal(rig_claim(rig, 1, tokens, 8), 4);
+    rig_reserve(rig, 1, 8);
+    rig_keep(rig, 1, tokens, 4, KVMEM_RETAINED, SECOND);
+    kvmem_expire(&rig->kv, 101 * SECOND, false);
+    kvmem_check(&rig->kv);
+    uint64_t dropped = rig->kv.counters.dropped_blocks;
+    rig_reserve(rig, 2, 8);
+    assert_int_equal(rig->kv.counters.dropped_blocks, dropped + 1);
+    assert_int_equal(kvmem_host_used(&rig->kv), 0);
+    assert_int_equal(rig_step(rig), 0);
+    rig_drop(rig, 2);
+    assert_int_equal(rig_found(rig, 100, 8), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_no_call_waits_for_the_move_of_an_old_content),
         cmocka_unit_test(test_claim_makes_a_content_young),
         cmocka_unit_test(test_expire_does_a_bounded_number),
+        cmocka_unit_test(test_an_old_content_that_is_to_come_in_is_forgotten_with_its_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,6 +275,43 @@ static void test_drop_while_the_step_runs_frees_for_the_next(void **state)
     assert_int_equal(rig->kv.counters.in_blocks, 3);
 }
 
+/* Between its claim and its reserve another call has computed the same on the device. */
+static void test_what_is_computed_since_the_claim_is_shared_and_not_moved(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(4, HOST);
+    const uint32_t *tokens = rig_tokens(100);
+    rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
+    rig_reserve(rig, 0, 16);                    /* it goes to the host */
+    assert_int_equal(rig_step(rig), 1);
+    rig_drop(rig, 0);
+    assert_int_equal(rig_claim(rig, 0, tokens, 8), 4);
+    assert_int_equal(rig_run(rig, 1, tokens, 8), 0);
+    rig_reserve(rig, 0, 8);
+    assert_int_equal(kvmem_call_pins(&rig->kv, 0), 0);
+    assert_int_equal(rig_block(rig, 0, 0), rig_block(rig, 1, 0));
+    assert_int_equal(rig_step(rig), 0);
+    assert_int_equal(kvmem_host_used(&rig->kv), 1);
+    rig_drop(rig, 1);
+    rig_settle(rig, 0, tokens, 8);              /* what they shared is there */
+    rig_drop(rig, 0);
+    assert_int_equal(rig_found(rig, 100, 8), 4);        /* and the host's is as it was */
+}
+
+/* Nothing was bound: what is planned is not done. */
+static void test_moves_of_a_step_that_is_not_bound_stay_planned(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_fresh(1, HOST);
+    rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
+    rig_reserve(rig, 0, 4);
+    kvmem_moved(&rig->kv);
+    kvmem_check(&rig->kv);
+    assert_int_equal(rig->kv.counters.out_blocks, 0);
+    assert_int_equal(rig_step(rig), 1);
+    assert_int_equal(rig->kv.counters.out_blocks, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +329,8 @@ int main(void)
         cmocka_unit_test(test_dropping_what_is_to_come_in_voids_the_move),
         cmocka_unit_test(test_evicting_on_the_host_what_is_to_come_out_retargets),
         cmocka_unit_test(test_drop_while_the_step_runs_frees_for_the_next),
+        cmocka_unit_test(test_what_is_computed_since_the_claim_is_shared_and_not_moved),
+        cmocka_unit_test(test_moves_of_a_step_that_is_not_bound_stay_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * Goal: a clock that goes back, and a file that others may write, are found.
  * Method: readings made up; files in a temporary folder.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,8 +26,9 @@ static void test_file_that_others_may_write_is_found(void **state)
 {
     (void)state;
     struct post_faults faults = {.count = 0};
-    char path[] = "/tmp/agentix-test-XXXXXX";
-    int handle = mkstemp(path);
+    char path[64];
+    snprintf(path, sizeof path, "%s/file", test_folder());
+    int handle = open(path, O_WRONLY | O_CREAT, 0600);
     assert_true(handle >= 0);
     assert_int_equal(fchmod(handle, 0664), 0);
     post_file_compare(path, 0002, &faults);

@@ -5,7 +5,7 @@
  * plays the appliance on a unix socket with the codec of net/wire.h; a list says what befalls the
  * first, second, ... call that arrives. Pauses are those of the crew itself, milliseconds.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ enum fate { SERVE, BUSY, REFUSE, FAIL, BREAK, BREAK_OFF, TOO_LONG };    /* OFF: 
 
 struct connection { int descriptor; uint8_t bytes[FRAME_BYTES]; uint32_t count; };
 static struct fake {
-    char directory[32], path[64], address[80];
+    char path[64], address[80];
     int listener, stop[2];
     pthread_t thread;
     const enum fate *fates;
@@ -216,9 +216,8 @@ static void start_fake(const enum fate *fates, uint32_t count)
     fake.fates = fates;
     fake.fates_count = count;
     fake.max_tokens_least = UINT32_MAX;
-    snprintf(fake.directory, sizeof fake.directory, "/tmp/test_crew.XXXXXX");
-    assert_non_null(mkdtemp(fake.directory));
-    snprintf(fake.path, sizeof fake.path, "%s/s", fake.directory);
+    snprintf(fake.path, sizeof fake.path, "%s/s", test_folder());
+    unlink(fake.path);
     snprintf(fake.address, sizeof fake.address, "unix:%s", fake.path);
     memcpy(address.sun_path, fake.path, strlen(fake.path) + 1);
     fake.listener = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -238,8 +237,6 @@ static void stop_fake(void)
     close(fake.listener);
     close(fake.stop[0]);
     close(fake.stop[1]);
-    unlink(fake.path);
-    rmdir(fake.directory);
     assert_false(fake.is_confused);
 }
 
@@ -295,6 +292,7 @@ static int work(const char *tasks, uint32_t seats, const enum fate *fates, uint3
     assert_true(task_book_parse(&book, "x", tasks, strlen(tasks), fault));
     crew.book = &book;
     crew.seats_count = seats;
+    crew.retry.tries_max = 2;
     crew.view = (struct crew_view){.opened = on_opened, .ended = on_ended,
                                    .used_tool = on_tool, .over = on_over};
     start_fake(fates, fates_count);
@@ -355,6 +353,18 @@ static void test_a_busy_call_is_asked_again(void **state)
     assert_int_equal(crew.right[TASK_REACT], 1);
     assert_int_equal(fake.calls, 5);
     assert_int_equal(seen.ended, 2);
+    assert_int_equal(crew.retry.waits, 3);
+}
+
+static void test_a_call_that_stays_busy_costs_its_agent_only(void **state)
+{
+    static const enum fate fates[] = {BUSY, BUSY, BUSY};
+    (void)state;
+    assert_int_equal(work(REACT CHAT, 1, fates, 3), EXIT_REFUSED);
+    assert_int_equal(crew.right[TASK_REACT], 0);
+    assert_int_equal(crew.right[TASK_CHAT], 1);
+    assert_int_equal(crew.retry.waits, 2);
+    assert_string_equal(seen.got, status_text(STATUS_BUSY_CALLS));
 }
 
 static void test_a_broken_connection_costs_no_words(void **state)
@@ -426,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_seats_are_taken_again),
         cmocka_unit_test(test_more_calls_than_a_connection_takes_need_more_of_them),
         cmocka_unit_test(test_a_busy_call_is_asked_again),
+        cmocka_unit_test(test_a_call_that_stays_busy_costs_its_agent_only),
         cmocka_unit_test(test_a_broken_connection_costs_no_words),
         cmocka_unit_test(test_a_connection_that_always_breaks_ends_the_agent),
         cmocka_unit_test(test_a_call_that_breaks_its_connection_costs_that_connection_only),

@@ -5,7 +5,7 @@
  * the middle, has a hole, or makes no sense.
  * Method: events written by hand and at random; the file is read by libjansson.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "tools/agx/command.h"
 #include "tools/agx/picture.h"
 
-static char path[] = "/tmp/agx-test-XXXXXX";
+static char path[64];
 static struct chrome chrome;
 static struct picture picture;
 static json_t *root;
@@ -22,10 +22,7 @@ static json_t *root;
 static int set_up(void **state)
 {
     (void)state;
-    strcpy(path, "/tmp/agx-test-XXXXXX");
-    int descriptor = mkstemp(path);
-    assert_true(descriptor >= 0);
-    close(descriptor);
+    snprintf(path, sizeof path, "%s/trace", test_folder());
     assert_true(chrome_open(&chrome, path));
     picture_begin(&picture, &chrome);
     return 0;
@@ -36,7 +33,6 @@ static int tear_down(void **state)
     (void)state;
     json_decref(root);
     root = NULL;
-    unlink(path);
     return 0;
 }
 

@@ -5,7 +5,7 @@
  * Method: the test plays the appliance with the encoders of net/wire.h. Breaks in each state are
  * made in memory; agx_resume() meets a thread on a unix socket that closes, refuses and restarts.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -63,7 +63,8 @@ static uint32_t done_frame(enum call_finish finish, enum status status, const ui
 
 static uint32_t error_frame(enum status status, uint64_t call_id, uint8_t *bytes)
 {
-    struct wire_error error = {.fault = {.status = status, .frame_type = WIRE_CALL,
+    struct wire_error error = {.retry_ms = status == STATUS_BUSY_CALLS ? 60000 : 0,
+                               .fault = {.status = status, .frame_type = WIRE_CALL,
                                          .call_id = call_id}};
     return wire_error_encode(&error, bytes, WIRE_REPLY_BYTES_MAX);
 }
@@ -540,9 +541,10 @@ static void test_call_that_no_longer_fits_ends_the_session(void **state)
 /* ---- over sockets ---------------------------------------------------------------------------- */
 
 static struct server {
-    char directory[32], path[64], address[80];
+    char path[64], address[80];
     int listener;
     pthread_t thread;
+    uint32_t refused;
     bool is_confused;
 } server;
 
@@ -558,9 +560,7 @@ static void listen_again(void)
 
 static void start_server(void)
 {
-    snprintf(server.directory, sizeof server.directory, "/tmp/agx-resume-XXXXXX");
-    assert_non_null(mkdtemp(server.directory));
-    snprintf(server.path, sizeof server.path, "%s/s", server.directory);
+    snprintf(server.path, sizeof server.path, "%s/s", test_folder());
     snprintf(server.address, sizeof server.address, "unix:%s", server.path);
     listen_again();
 }
@@ -568,8 +568,6 @@ static void start_server(void)
 static void stop_server(void)
 {
     close(server.listener);
-    unlink(server.path);
-    rmdir(server.directory);
 }
 
 static void put(int peer, const uint8_t *bytes, uint32_t count)
@@ -667,10 +665,13 @@ static void *play_busy(void *context)
 static void *play_full(void *context)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
-    const struct wire_error error = {.fault = {.status = STATUS_BUSY_CONNECTIONS}, .closes = true};
+    const struct wire_error error = {.fault = {.status = STATUS_BUSY_CONNECTIONS}, .closes = true,
+                                     .retry_ms = context != NULL ? 60000 : 0};
     int peer;
     uint32_t count = wire_error_encode(&error, bytes, sizeof bytes);
+    server.refused = 0;
     while ((peer = accept(server.listener, NULL, NULL)) >= 0) {
+        server.refused++;
         (void)send(peer, bytes, count, MSG_NOSIGNAL);   /* who waited in the backlog may be gone */
         close(peer);
     }
@@ -708,9 +709,34 @@ static void test_resume_without_an_appliance_may_be_tried_again(void **state)
     while (agx_wait_ms(&agx) < 0) {             /* until the busy answer is there: no event */
         assert_int_equal(agx_next(&agx, &event, 1), AGX_AGAIN);
     }
-    assert_true(agx_wait_ms(&agx) <= 10);
+    assert_true(agx_wait_ms(&agx) > 1000);      /* a minute was the hint */
     agx_close(&agx);
     pthread_join(server.thread, NULL);
+    assert_false(server.is_confused);
+    stop_server();
+}
+
+static void test_resume_does_not_connect_sooner_than_it_was_told(void **state)
+{
+    struct agx agx;
+    struct agx_event event;
+    start_server();
+    assert_int_equal(pthread_create(&server.thread, NULL, play_end, NULL), 0);
+    assert_int_equal(agx_open(&agx, server.address, buffer, sizeof buffer, 10000), AGX_OK);
+    const struct agx_call call = call_of(1);
+    assert_int_equal(agx_call_start(&agx, &call), AGX_OK);
+    assert_int_equal(agx_next(&agx, &event, 10000), AGX_ERROR_CLOSED);
+    pthread_join(server.thread, NULL);
+    listen_again();
+    assert_int_equal(pthread_create(&server.thread, NULL, play_full, &server), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(agx_resume(&agx, server.address, NULL, i == 0 ? 10000 : 10),
+                         AGX_ERROR_BUSY);
+        assert_false(agx_is_open(&agx));
+    }
+    shutdown(server.listener, SHUT_RDWR);
+    pthread_join(server.thread, NULL);
+    assert_int_equal(server.refused, 1);
     assert_false(server.is_confused);
     stop_server();
 }
@@ -745,6 +771,7 @@ int main(void)
         T(test_call_that_no_longer_fits_ends_the_session),
         T(test_resume_survives_a_restart),
         T(test_resume_without_an_appliance_may_be_tried_again),
+        T(test_resume_does_not_connect_sooner_than_it_was_told),
         T(test_resume_bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
  * Method: the test plays the appliance with the encoders of net/wire.h, without threads: answers
  * are fed to the session from memory, or wait in a socket pair before the client looks.
  */
-#include "selftest/unit/test.h"
+#include "selftest/unit/folder.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -875,18 +875,14 @@ static void test_open_listener_that_never_answers(void **state)
 {
     struct agx agx;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char directory[] = "/tmp/agx-test-XXXXXX", name[128] = "unix:";
-    assert_non_null(mkdtemp(directory));
-    memcpy(address.sun_path, directory, sizeof directory - 1);
-    memcpy(address.sun_path + sizeof directory - 1, "/s", 3);
-    memcpy(name + 5, address.sun_path, sizeof directory + 2);
+    char name[128];
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/s", test_folder());
+    snprintf(name, sizeof name, "unix:%s", address.sun_path);
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(agx_open(&agx, name, buffer, sizeof buffer, 1), AGX_ERROR_TIMEOUT);
     close(listener);
-    unlink(address.sun_path);
-    rmdir(directory);
 }
 
 static void test_result_texts_are_distinct(void **state)
@@ -899,6 +895,37 @@ static void test_result_texts_are_distinct(void **state)
     }
     assert_string_equal(agx_result_text((enum agx_result)99), "unknown result");
     assert_string_equal(agx_finish_text((enum agx_finish)99), "unknown");
+}
+
+/* ---- when to ask again ----------------------------------------------------------------------- */
+
+static void test_retry_is_never_sooner_than_the_hint_and_at_most_half_later(void **state)
+{
+    static const uint32_t hints[] = {0, 1, 9, 100, 1000, UINT16_MAX, UINT32_MAX};
+    uint64_t lot = 5;
+    for (uint32_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        for (uint32_t n = 0; n < 4000; n++) {
+            uint32_t least = 10u << (n % 6) < hints[i] ? hints[i] : 10u << (n % 6);
+            uint32_t pause = agx_retry_ms(hints[i], n % 6, &lot);
+            assert_true(pause >= least && pause <= (uint64_t)least + least / 2);
+        }
+    }
+    assert_in_range(agx_retry_ms(0, UINT32_MAX, &lot), 500, 750);       /* it stops growing */
+}
+
+static void test_retry_pauses_of_two_lots_differ_and_of_one_do_not(void **state)
+{
+    uint64_t one = 1, same = 1, other = 2;
+    uint32_t differ = 0, least = UINT32_MAX, most = 0;
+    for (uint32_t n = 0; n < 100; n++) {
+        uint32_t pause = agx_retry_ms(1000, 0, &one);
+        assert_int_equal(agx_retry_ms(1000, 0, &same), pause);
+        differ += agx_retry_ms(1000, 0, &other) != pause;
+        least = pause < least ? pause : least;
+        most = pause > most ? pause : most;
+    }
+    assert_true(differ > 90);
+    assert_true(least < 1050 && most > 1450);
 }
 
 int main(void)
@@ -948,6 +975,8 @@ int main(void)
         cmocka_unit_test(test_open_nobody_listens),
         cmocka_unit_test(test_open_listener_that_never_answers),
         cmocka_unit_test(test_result_texts_are_distinct),
+        cmocka_unit_test(test_retry_is_never_sooner_than_the_hint_and_at_most_half_later),
+        cmocka_unit_test(test_retry_pauses_of_two_lots_differ_and_of_one_do_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
