@@ -125,16 +125,15 @@ static uint32_t claim_partial(struct kvmem *kv, uint32_t call, const uint32_t *t
     return best_fill;
 }
 
-/* Nothing but declared blocks was found, and `count` tokens are left: is the beginning of these
- * nowhere, not even where it cannot be claimed for the moment? One that is the end too is what a
- * look looks at. */
+/* Is the beginning nowhere, not even where it cannot be claimed for the moment? One that is the end
+ * too is what a look looks at. */
 static bool is_begin_gone(const struct kvmem *kv, uint32_t call, const uint32_t *tokens,
                           uint32_t count)
 {
     if (count <= kv->settings.block_tokens) {
         return false;
     }
-    struct kvmem_name name = kvmem_name_begin(kv, call, kv->calls[call].count);
+    struct kvmem_name name = kvmem_name_begin(kv, call, 0);
     kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
     return kvmem_name_find_any(kv, &name) == KVMEM_BLOCK_NONE;
 }
@@ -163,9 +162,7 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
         behind = kvmem_loan_find(kv, call, tokens + positions, count - positions);
     }
     positions += behind;
-    if (positions == kvmem_call_declared(kv, call) * block_tokens &&
-        record->kept_positions > positions &&
-        is_begin_gone(kv, call, tokens + positions, count - positions)) {
+    if (positions == 0 && record->kept_positions > 0 && is_begin_gone(kv, call, tokens, count)) {
         record->kept_positions = 0;     /* or it would claim in vain in every plan */
     }
     kv->counters.asked_tokens += count;
