@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: every call finds what it has in common with a declared prefix, in whole blocks, whatever its
- * salt; nothing takes these blocks away; and behind them salts are as far apart as anywhere.
+ * Goal: every call finds what it has in common with a declared prefix, in whole blocks, whatever
+ * its salt; nothing takes these blocks away; and behind them salts are as far apart as anywhere.
  * Method: each case by itself. That every position holds what it should is test_random.c's.
  */
 #include "selftest/unit/kvmem/rig.h"
