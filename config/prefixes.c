@@ -29,6 +29,7 @@ struct reader {
     size_t count, at;
     uint64_t passed;                /* bytes of the file before these */
     int byte;                       /* the one at `at` */
+    uint64_t word;                  /* where the last word begins */
     enum status status;
     struct config_error *error;
 };
@@ -75,7 +76,7 @@ static void refuse(struct reader *reader, const char *problem)
     config_error_begin(reader->error, reader->options, reader->row);
     reader->status = config_error_add(
         reader->error, "at byte %llu: %s, allowed ids 0 .. %u with blanks between them",
-        (unsigned long long)(reader->passed + reader->at), problem, reader->vocab_tokens - 1);
+        (unsigned long long)reader->word, problem, reader->vocab_tokens - 1);
 }
 
 /* The next id of the file; false at its end, and when something is wrong. */
@@ -88,6 +89,7 @@ static bool take_id(struct reader *reader, uint32_t *id)
     if (reader->byte == END) {
         return false;
     }
+    reader->word = reader->passed + reader->at;
     bool is_number = is_digit(reader->byte);
     for (; is_digit(reader->byte) && number < reader->vocab_tokens; pass(reader)) {
         number = number * 10 + (uint64_t)(reader->byte - '0');
