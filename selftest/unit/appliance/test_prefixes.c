@@ -22,6 +22,18 @@ static void bend_prefix(void *context)
     }
 }
 
+/* One row in ten of a call that has had no fault. */
+static void bend_calls(void *context)
+{
+    fake_engine_run(context);
+    for (uint32_t i = 0; i < step_header(&rig.engine.step)->rows_active; i++) {
+        uint32_t call = step_row(&rig.engine.step, i)->call;
+        if (call != CALL_NONE && rig.loop.calls.calls[call].faults == 0 && draw(10) == 0) {
+            *step_out(&rig.engine.step, i) = (struct step_out){.result = STEP_ROW_NOT_FINITE};
+        }
+    }
+}
+
 static void declare(void)
 {
     static uint32_t tokens[2][LONG];
@@ -61,13 +73,31 @@ static void wait_until_computed(void)
     assert_false(prefixes_are_due(&rig.loop.prefixes));
 }
 
-static void run_all(uint32_t kill_one_in)
+/* Nobody runs before all are computed; who has had a fault does without. Returns how many such
+ * calls have blocks. */
+static uint32_t check_calls(void)
 {
+    uint32_t faulted = 0;
+    assert_false(prefixes_are_due(&rig.loop.prefixes) && rig.loop.sched.step_in_flight);
+    for (uint32_t i = 0; i < rig.loop.calls.count; i++) {
+        if (rig.loop.calls.calls[i].faults > 0 && kvmem_call_blocks(&rig.loop.kv, i) > 0) {
+            assert_int_equal(kvmem_call_declared(&rig.loop.kv, i), 0);
+            faulted++;
+        }
+    }
+    return faulted;
+}
+
+/* Returns in how many passes calls with faults had blocks. */
+static uint32_t run_all(uint32_t kill_one_in)
+{
+    uint32_t faulted = 0;
     for (uint32_t i = 0; i < CLIENTS; i++) {
         client_connect(&rig.clients[i]);
     }
     for (uint32_t i = 0; i < PASSES_MAX && !all_done(); i++) {
         assert_true(pass(&orders));
+        faulted += check_calls();
         client_move(&rig.clients[i % CLIENTS]);
         if (kill_one_in != 0 && draw(kill_one_in) == 0) {
             fake_engine_forget(&rig.engine);
@@ -79,6 +109,7 @@ static void run_all(uint32_t kill_one_in)
     wait_until_computed();
     everything_is_back();
     assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
+    return faulted;
 }
 
 static void test_prefixes_are_computed_before_anybody_is_served(void **state)
@@ -137,6 +168,18 @@ static void test_prefix_that_comes_to_nothing_costs_the_worker(void **state)
     run_all(0);
 }
 
+static void test_call_with_a_fault_is_computed_without_prefixes(void **state)
+{
+    uint32_t faulted = 0;
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        declare();
+        start(seed);
+        rig.fake.engine = bend_calls;
+        faulted += run_all(0);
+    }
+    assert_true(faulted > 30);
+}
+
 static void test_engine_that_is_given_up_before_the_prefixes_are_computed_is_told(void **state)
 {
     struct loop_orders given_up = {.load_permille = 1000, .engine_failure = "engine wrong"};
@@ -154,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_calls_find_prefixes_whatever_is_shared),
         cmocka_unit_test(test_killed_workers_cost_prefixes_and_calls_no_token),
         cmocka_unit_test(test_prefix_that_comes_to_nothing_costs_the_worker),
+        cmocka_unit_test(test_call_with_a_fault_is_computed_without_prefixes),
         cmocka_unit_test(
             test_engine_that_is_given_up_before_the_prefixes_are_computed_is_told),
     };
