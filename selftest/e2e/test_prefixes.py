@@ -5,8 +5,8 @@ import os
 import signal
 import tempfile
 
-from appliance import NOISE, Appliance, run, wait_for
-from protocol import Client
+from appliance import NOISE, RANDOM_MODEL, Appliance, run, wait_for
+from protocol import ADD_BOS, Client
 from test_auth import ALICE, BOB, KeyFile, keyed
 
 BLOCK = 16
@@ -75,6 +75,16 @@ def test_domains_share_a_declared_prefix_and_nothing_else():
                 other = bob.generate(1, long).check()
                 assert other.done["cached"] == WHOLE
                 assert first.tokens == again.tokens == other.tokens
+
+
+def test_a_text_that_agx_tokenizes_is_found_by_calls_with_that_text():
+    system = "You are an assistant who keeps bees, and knows what they do all day long. "
+    ids = run("agx", "tokenize", "--vocab", RANDOM_MODEL, "--bos", system).stdout
+    whole = len(ids.split()) // BLOCK * BLOCK
+    with Ids(ids) as path, Appliance(NOISE, "prefix.1=" + path) as a, Client(a.tcp) as c:
+        prompt = (system + "How many are they?").encode()
+        done = c.generate(1, prompt, flags=ADD_BOS, max_tokens=4).check()
+    assert whole >= 2 * BLOCK and done.done["cached"] >= whole - BLOCK, (whole, done.done)
 
 
 def test_a_worker_that_is_killed_computes_them_again_and_no_call_is_lost(kills=10):

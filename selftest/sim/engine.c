@@ -448,6 +448,7 @@ static enum world_engine poll(struct sim *sim)
     case SIM_WORKER_HANGS:
         return WORLD_ENGINE_BUSY;
     case SIM_WORKER_DONE:
+        engine->heartbeat++;            /* a step beats */
         engine->worker = SIM_WORKER_IDLE;
         engine->owes_step = engine->owes_step && !is_believable(sim);
         sim->counts.steps += !engine->is_own && !engine->owes_step;
