@@ -10,6 +10,7 @@
  */
 #include "appliance/base/world.h"
 #include "appliance/canary.h"
+#include "appliance/prefixes.h"
 #include "appliance/textport.h"
 #include "kvmem/kvmem.h"
 #include "net/net.h"
@@ -22,6 +23,7 @@ struct loop_settings {
     const char *model_name;
     struct config_access access;    /* who may come in ... */
     const struct config_keys *keys; /* ... with which keys; NULL: none. Copied */
+    const struct config_prefixes *prefixes;     /* declared; NULL: none */
     struct step step;               /* the record that the engine reads */
     uint64_t drain_us;
 };
@@ -37,6 +39,7 @@ struct loop {
     struct sched sched;
     struct net net;
     struct canary canary;
+    struct prefixes prefixes;
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;

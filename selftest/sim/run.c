@@ -215,7 +215,7 @@ void sim_boot(struct sim *sim)
     struct loop_settings settings = {
         .options = &sim->options, .limits = &sim->limits,
         .vocab = vocab,
-        .model_name = "simulated", .step = sim->step,
+        .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
         .drain_us = sim->options.limits_drain.number,
     };
     SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
@@ -278,7 +278,8 @@ static bool is_quiet(const struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
     return sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
-           kvmem_free(&loop->kv) == loop->kv.device.count && kvmem_host_used(&loop->kv) == 0;
+           kvmem_free(&loop->kv) + kvmem_owned(&loop->kv) == loop->kv.device.count &&
+           kvmem_host_used(&loop->kv) == 0;
 }
 
 static void run_quiet(struct sim *sim)
