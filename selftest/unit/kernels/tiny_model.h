@@ -94,49 +94,59 @@ static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
 {
     if (type == GGUF_Q8_0) {
         return (struct model_shape){
+            .family = &model_families[0],
             .layers = 2, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn_dim = 96,
             .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 16, .rope_base = 10000.0f,
-            .norm_epsilon = 1e-5f, .tied_output = tied,
+            .rope_scale = 1, .norm_epsilon = 1e-5f, .tied_output = tied,
         };
     }
     return (struct model_shape){
+        .family = &model_families[0],
         .layers = 2, .dim = 42, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn_dim = 53,
         .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 8, .rope_base = 10000.0f,
-        .norm_epsilon = 1e-5f, .tied_output = tied, .has_rope_factors = !tied,
+        .rope_scale = 1, .norm_epsilon = 1e-5f, .tied_output = tied, .has_rope_factors = !tied,
     };
 }
 
-static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, uint64_t seed)
+static inline void tiny_layer(struct tiny *tiny, enum gguf_type type, uint32_t layer,
+                              uint64_t *state)
+{
+    const struct model_shape *s = &tiny->gguf.shape;
+    const struct {
+        const char *name;
+        uint64_t columns, rows;
+        bool wanted;
+    } parts[] = {
+#define LAYER_MATRIX(name, outputs, columns) {#name ".weight", columns, outputs, true},
+#define LAYER_VECTOR(name, file, count, wanted) {file, count, 0, wanted},
+#include "config/layer.def"
+#undef LAYER_MATRIX
+#undef LAYER_VECTOR
+    };
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[GGUF_NAME_BYTES];
+        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
+        if (parts[i].wanted) {
+            tiny_tensor(tiny, name, parts[i].rows ? type : GGUF_F32, parts[i].columns,
+                        parts[i].rows, state);
+        }
+    }
+}
+
+/* A model of any shape; what is random comes from `seed`. */
+static inline void tiny_make_shape(struct tiny *tiny, const struct model_shape *shape,
+                                   enum gguf_type type, uint64_t seed)
 {
     uint64_t state = seed;
     memset(tiny, 0, sizeof *tiny);
-    struct model_shape s = tiny->gguf.shape = tiny_shape(type, tied);
+    struct model_shape s = tiny->gguf.shape = *shape;
     tiny->gguf.has_model = true;
     tiny_tensor(tiny, "token_embd.weight", type, s.dim, s.vocab_tokens, &state);
     for (uint32_t i = 0; i < s.layers; i++) {
-        const struct {
-            const char *name;
-            uint32_t columns, rows;
-        } parts[] = {
-            {"attn_norm", s.dim, 0},
-            {"attn_q", s.dim, s.heads * s.head_dim},
-            {"attn_k", s.dim, s.kv_heads * s.head_dim},
-            {"attn_v", s.dim, s.kv_heads * s.head_dim},
-            {"attn_output", s.heads * s.head_dim, s.dim},
-            {"ffn_norm", s.dim, 0},
-            {"ffn_gate", s.dim, s.ffn_dim},
-            {"ffn_up", s.dim, s.ffn_dim},
-            {"ffn_down", s.ffn_dim, s.dim},
-        };
-        for (uint32_t j = 0; j < sizeof parts / sizeof parts[0]; j++) {
-            char name[GGUF_NAME_BYTES];
-            snprintf(name, sizeof name, "blk.%u.%s.weight", i, parts[j].name);
-            tiny_tensor(tiny, name, parts[j].rows ? type : GGUF_F32, parts[j].columns,
-                        parts[j].rows, &state);
-        }
+        tiny_layer(tiny, type, i, &state);
     }
     tiny_tensor(tiny, "output_norm.weight", GGUF_F32, s.dim, 0, &state);
-    if (!tied) {
+    if (!s.tied_output) {
         tiny_tensor(tiny, "output.weight", type, s.dim, s.vocab_tokens, &state);
     }
     if (s.has_rope_factors) {
@@ -144,6 +154,12 @@ static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, 
     }
     uint64_t size = tiny->source.size_bytes;
     gguf_source_memory(&tiny->source, tiny->bytes, size, "tiny");
+}
+
+static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, uint64_t seed)
+{
+    struct model_shape shape = tiny_shape(type, tied);
+    tiny_make_shape(tiny, &shape, type, seed);
 }
 
 static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, struct arena *arena)
