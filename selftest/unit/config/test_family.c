@@ -131,6 +131,19 @@ static void test_scan_keys_of_two_families_are_refused(void **state)
     assert_refused("general.architecture is 'qwen2', expected 'llama' as in the other keys");
 }
 
+static void test_scan_a_family_is_before_its_own_keys_only(void **state)
+{
+    (void)state;
+    more_begin("llama");
+    gguf_file_u32(&file, "block_count", 2);
+    gguf_file_u32(&file, ".block_count", 3);
+    gguf_file_text(&file, "llama.general.name", "x");
+    more_end();
+    assert_status(STATUS_OK, scan());
+    assert_int_equal(gguf.shape.layers, 1);
+    assert_string_equal(gguf.model_name, "small");
+}
+
 static void test_scan_architecture_may_come_last(void **state)
 {
     (void)state;
@@ -300,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_find_takes_whole_names_only),
         cmocka_unit_test(test_scan_other_families_are_refused_by_name),
         cmocka_unit_test(test_scan_keys_of_two_families_are_refused),
+        cmocka_unit_test(test_scan_a_family_is_before_its_own_keys_only),
         cmocka_unit_test(test_scan_architecture_may_come_last),
         cmocka_unit_test(test_scan_each_tensor_of_each_family_is_needed),
         cmocka_unit_test(test_scan_each_tensor_of_each_family_has_its_shape),
