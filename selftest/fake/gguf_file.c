@@ -184,8 +184,8 @@ static void add_family_keys(struct gguf_file *file, const char *family)
     }
     gguf_file_f32(file, family_key(family, "attention.layer_norm_rms_epsilon"), 1e-5f);
     if (is_qwen3) {
-        gguf_file_u32(file, family_key(family, "attention.key_length"), 6);
-        gguf_file_u32(file, family_key(family, "attention.value_length"), 6);
+        gguf_file_u32(file, family_key(family, "attention.key_length"), 2);
+        gguf_file_u32(file, family_key(family, "attention.value_length"), 2);
     } else {
         gguf_file_u32(file, family_key(family, "rope.dimension_count"), 4);
     }
@@ -195,7 +195,7 @@ static void add_family_keys(struct gguf_file *file, const char *family)
 void gguf_file_family(struct gguf_file *file, const char *family)
 {
     bool is_qwen2 = strcmp(family, "qwen2") == 0, is_qwen3 = strcmp(family, "qwen3") == 0;
-    uint64_t head = is_qwen3 ? 6 : 4;
+    uint64_t head = is_qwen3 ? 2 : 4;
     const struct {
         const char *name;
         uint64_t columns, rows;

@@ -21,7 +21,7 @@ static const struct {
 } families[] = {
     {"llama", ROPE_ADJACENT, false, false, 4, 12},
     {"qwen2", ROPE_HALVES, true, false, 4, 15},
-    {"qwen3", ROPE_HALVES, false, true, 6, 14},
+    {"qwen3", ROPE_HALVES, false, true, 2, 14},
 };
 #define FAMILIES (sizeof families / sizeof families[0])
 
