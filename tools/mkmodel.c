@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: writes a GGUF v3 file with random weights, of any family that the engine runs, for tests and
- * for benchmarks of real shapes.
+ * What: writes a GGUF v3 file with random weights, of any family that the engine runs, for tests
+ * and for benchmarks of real shapes.
  *
  *     mkmodel --out F --preset tiny|15m|110m|1.1b [--type f32|f16|q8_0] [--seed N]
  *             [--layers N] [--dim N] [--heads N] [--kv-heads N] [--head-dim N] [--ffn N]
@@ -9,7 +9,7 @@
  *             [--family llama|qwen2|qwen3] [--rope plain|linear|llama3]
  *
  * --head-dim is DIM / HEADS unless it is given. --rope linear divides positions by 4; llama3 is a
- * rope_freqs.weight of factors that rise from 1 to 8, as do those of Llama 3.1.
+ * rope_freqs.weight of factors that rise from 1 towards 8, which is where Llama 3.1's end.
  *
  * Invariants: the same arguments give the same bytes on every machine (no libm function but sqrt,
  * which is exact). Each tensor has a random stream of its own from (seed, tensor index), so that the
@@ -474,8 +474,8 @@ static void quantize_q8_0(const float *values, uint8_t *block)
 
 /* Deviation of a row's weights: 1/sqrt(columns) keeps activations near 1 from layer to layer. Twice
  * that spreads the logits, and in queries and keys, or the norms of their heads, it lets each
- * position look at a few others only; with flat attention greedy decoding soon repeats one token for
- * ever. */
+ * position look at a few others only; with flat attention greedy decoding soon repeats one token
+ * for ever. */
 static float row_deviation(const struct tensor *tensor, uint64_t row)
 {
     float unit = 1.0f / sqrtf((float)tensor->columns);
