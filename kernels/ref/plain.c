@@ -11,6 +11,7 @@
 
 const struct kernels_ops kernels_ops_plain = {
     .product = kernels_product_plain,
+    .quantize = kernels_quantize_plain,
     .scores = kernels_scores_plain,
     .weigh = kernels_weigh_plain,
     .exponentiate = kernels_exponentiate_plain,

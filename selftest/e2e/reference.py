@@ -12,7 +12,7 @@ from operator import mul
 
 FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-F32, F16, Q8_0 = 0, 1, 8
+FORMS = {0: "f", 1: "e"}                # of tensors: F32, F16
 ADJACENT = {"llama"}                    # pairs (2i, 2i + 1) turn; elsewhere (i, i + half)
 
 
@@ -54,20 +54,10 @@ class File:
         return self.take(FIXED[kind])
 
     def rows(self, name):
-        """A tensor as a list of rows of floats; None: there is none."""
-        if name not in self.tensors:
-            return None
+        """A tensor as a list of rows of floats."""
         dims, kind, offset = self.tensors[name]
         columns, count = dims[0], math.prod(dims)
-        at = self.data + offset
-        if kind == Q8_0:
-            flat = []
-            for block in range(count // 32):
-                scale, *levels = struct.unpack_from("<e32b", self.bytes, at + 34 * block)
-                flat += [scale * level for level in levels]
-        else:
-            form = "<%d%s" % (count, {F32: "f", F16: "e"}[kind])
-            flat = list(struct.unpack_from(form, self.bytes, at))
+        flat = struct.unpack_from("<%d%s" % (count, FORMS[kind]), self.bytes, self.data + offset)
         return [flat[i:i + columns] for i in range(0, count, columns)]
 
 

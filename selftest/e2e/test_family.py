@@ -3,15 +3,15 @@
 
 Each token that the appliance gives must be the best of the reference's logits at its place, or be
 within TOLERANCE of the best. Logits spread by about 2; those of the engine differ from the naive
-ones by less than 2 * 10^-4 (unit kernels/engine).
+ones by less than 2 * 10^-4 (unit kernels/engine). Weights are floats: with integers activations are
+rounded, whatever the family.
 """
 import families
 from reference import Reference
 
 TOLERANCE = 1e-3
 VARIANTS = (["--type", "f32"], ["--type", "f32", "--rope", "linear"],
-            ["--type", "f32", "--rope", "llama3", "--tied"], ["--type", "f16"],
-            ["--type", "q8_0"])
+            ["--type", "f32", "--rope", "llama3", "--tied"], ["--type", "f16"])
 
 
 def compare(path, prompts, answers):
