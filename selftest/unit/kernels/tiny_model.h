@@ -29,14 +29,14 @@ static inline float tiny_uniform(uint64_t *state)
     return (float)(tiny_random(state) & 0xffffff) / 8388608.0f - 1.0f;
 }
 
-/* Enough for tests: normal numbers only, truncated. */
+/* Enough for tests: finite numbers only, truncated. */
 static inline uint16_t tiny_half(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
     if (exponent <= 0) {
-        return (uint16_t)(bits >> 16 & 0x8000);
+        return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)(fabsf(value) * 0x1p24f));
     }
     return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
 }
