@@ -82,7 +82,9 @@ struct gguf_tensor {
 };
 
 enum vocab_kind { VOCAB_NONE, VOCAB_SPM, VOCAB_BPE };
-enum vocab_pre { VOCAB_PRE_GPT2, VOCAB_PRE_LLAMA_BPE };     /* pre-tokenizers of BPE */
+enum vocab_pre {                    /* pre-tokenizers of BPE */
+    VOCAB_PRE_GPT2, VOCAB_PRE_LLAMA_BPE, VOCAB_PRE_QWEN2, VOCAB_PRE_DEEPSEEK_CODER, VOCAB_PRE_FALCON
+};
 
 struct gguf_vocab_info {            /* sizes, from the scan */
     enum vocab_kind kind;

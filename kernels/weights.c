@@ -281,7 +281,8 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
 {
     const struct gguf_tensor *tensor = slot->tensor;
     uint8_t piece[PIECE_BYTES];
-    uint64_t whole = PIECE_BYTES - PIECE_BYTES % gguf_type_block(tensor->type).bytes;
+    /* A piece cuts at whole blocks, and at whole words of the digest. */
+    uint64_t whole = PIECE_BYTES - PIECE_BYTES % (gguf_type_block(tensor->type).bytes * 8);
     for (uint64_t offset = 0; offset < tensor->bytes;) {
         uint64_t left = tensor->bytes - offset;
         uint64_t bytes = left < whole ? left : whole;
@@ -296,7 +297,7 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
-        loading->digest = fnv_add(loading->digest, piece, bytes);
+        loading->digest = fnv_add_words(loading->digest, piece, bytes);
         offset += bytes;
         loading->done_bytes += bytes;
         if (progress != NULL) {

@@ -590,8 +590,9 @@ static void test_load_file_that_changed_is_refused(void **state)
 
 static void test_scan_other_tokenizers_are_refused_by_name(void **state)
 {
-    bpe_with("a b", "qwen2");
-    assert_refused("tokenizer.ggml.pre is 'qwen2', expected 'gpt-2' or 'llama-bpe'");
+    bpe_with("a b", "tekken");
+    assert_refused("tokenizer.ggml.pre is 'tekken', expected 'gpt-2', 'llama-bpe', 'qwen2', "
+                   "'deepseek-coder' or 'falcon'");
     gguf_file_begin(&file);
     gguf_file_text(&file, "tokenizer.ggml.model", "be\x1b[2Jrt");
     gguf_file_end(&file, 0);
