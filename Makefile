@@ -150,7 +150,7 @@ $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h | build/.setup
+build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h config/family.def | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm

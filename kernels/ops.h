@@ -105,7 +105,7 @@ struct kernels_ops {
      * -infinity beside finite values weighs as little as a weight can. Reads whole octets. */
     float (*exponentiate)(float *values, uint32_t count, float scale);
     /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of
-     * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. */
+     * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. y may be x. */
     void (*norm)(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
     /* gate[i] = gate[i] / (1 + kernels_exp(-gate[i])) * up[i]; count is a multiple of the lanes. */
     void (*swiglu)(float *gate, const float *up, uint32_t count);
