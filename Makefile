@@ -150,13 +150,18 @@ $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h | build/.setup
+build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h config/family.def | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm
 
 build/model-%.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset $* --seed 1
+define MODEL_OF_TYPE
+build/model-%-$(1).gguf: build/tools/mkmodel
+	build/tools/mkmodel --out $$@ --preset $$* --type $(1) --seed 1
+endef
+$(foreach type,f16 bf16 q8_0 q4_0 q4_k q6_k,$(eval $(call MODEL_OF_TYPE,$(type))))
 
 # The KV of eight billion parameters (32 layers, 8 heads of 128), and little else.
 build/model-kv8b.gguf: build/tools/mkmodel
@@ -216,28 +221,31 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen sample >docs/agentix.ini
 
 # ---- benchmarks ----------------------------------------------------------------------------------
-$(B)/bench: tools/bench/bench.c $(LIB)
+BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench $(B)/bench-scores
+$(B)/bench: tools/bench/bench.c $(O)/tools/bench/ceiling.o $(O)/tools/bench/ceiling_avx2.o $(LIB)
+$(B)/bench-scores: tools/bench/scores.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
 $(B)/bench-vocab: tools/bench/vocab.c $(LIB)
 $(B)/constant-time: tools/bench/constant_time.c $(LIB)
-$(B)/bench $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/constant-time:
+$(BENCH) $(B)/constant-time:
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $(filter %.c %.o %.a,$^) \
+	    $(LDLIBS_core)
 
 .PHONY: bench
-BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench
 VOCABULARIES = appliance/embedded.gguf $(wildcard ../shared/vocab/*.gguf)
-BENCH_MODELS := $(patsubst %,build/model-%.gguf,15m 110m kv8b)
-bench: all $(BENCH) $(BENCH_MODELS)  ## speed; agents right
+BENCH_MODELS ?= 15m 15m-q8_0 110m
+BENCH_FILES := $(BENCH_MODELS:%=build/model-%.gguf)
+bench: all $(BENCH) $(BENCH_FILES) build/model-110m.gguf build/model-kv8b.gguf
+bench:  ## speed, a line each in build/bench.jsonl (BENCH_MODELS="1.1b 1.1b-q8_0"); agents right
 	$(B)/bench-sched
 	$(B)/bench-moves appliance/embedded.gguf
 	$(B)/bench-moves build/model-110m.gguf
 	$(B)/bench-moves build/model-kv8b.gguf
 	$(B)/bench-vocab /usr/share/common-licenses/GPL-3 sched/settle.c $(VOCABULARIES)
-	$(B)/bench build/model-15m.gguf
-	$(B)/bench build/model-110m.gguf
-	$(B)/bench appliance/embedded.gguf
+	@set -e; for m in $(BENCH_FILES) appliance/embedded.gguf; do \
+	    $(B)/bench $$m --json build/bench.jsonl; done
 	PYTHONDONTWRITEBYTECODE=1 tools/model/eval --least 95
 
 .PHONY: constant-time

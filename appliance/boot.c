@@ -80,8 +80,9 @@ static void plan_fill(struct boot *boot)
                      kvmem_moves_max(limits->kv_blocks));
     plan_add(&boot->plan, TIER_SHARED, "control page", 1, sizeof(struct control));
     plan_add(&boot->plan, TIER_SHARED, "step record", 1, boot->step.layout.total_bytes);
-    loop_plan(&boot->plan, &boot->options, limits);
+    loop_plan(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
     vocab_plan(&boot->plan, &boot->gguf->vocab);
+    config_prefixes_plan(&boot->plan, &boot->prefixes);
     kernels_weights_plan(&boot->plan, boot->gguf);
     kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);
 }
@@ -117,7 +118,9 @@ enum boot_exit boot_measure(struct boot *boot)
         return fail(BOOT_EXIT_MODEL, &error);
     }
     if (config_limits(&boot->limits, &boot->options, &boot->gguf->shape, cpus_count(), &error) !=
-        STATUS_OK) {
+            STATUS_OK ||
+        config_prefixes_measure(&boot->prefixes, &boot->options, &boot->limits, &error) !=
+            STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
     }
     if (strcmp(boot->options.engine_simd.text, "avx2") == 0 &&
@@ -166,6 +169,12 @@ void boot_print_plan(const struct boot *boot)
                tier_name(tier));
     }
     printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
+    for (uint32_t i = 0; i < boot->prefixes.count; i++) {
+        const struct config_prefix *prefix = &boot->prefixes.each[i];
+        printf("%sprefix.%u: %u of %u token ids in %u kv blocks\n", i == 0 ? "\n" : "",
+               prefix->option + 1, prefix->tokens_count, prefix->file_tokens,
+               prefix->tokens_count / boot->limits.kv_block_tokens);
+    }
     if (boot->access.tcp_needs_key) {
         printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
     }
@@ -293,6 +302,10 @@ enum boot_exit boot_reserve(struct boot *boot)
         STATUS_OK) {
         return fail(BOOT_EXIT_MODEL, &error);
     }
+    if (config_prefixes_load(&boot->prefixes, &boot->options, &boot->limits, &boot->model_arena,
+                             &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
     ASSERT(boot->model_arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_MODEL));
     arena_seal(&boot->model_arena);
     mprotect(boot->model_arena.base, boot->model_arena.size_bytes, PROT_READ);
@@ -357,6 +370,7 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .model_name = boot->gguf->model_name,
         .access = boot->access,
         .keys = boot->keys,
+        .prefixes = &boot->prefixes,
         .step = boot->step,
         .drain_us = boot->options.limits_drain.number,
     };

@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "config/gguf.h"
 #include "config/keys.h"
+#include "config/prefixes.h"
 #include "config/vocab.h"
 #include "kernels/kernels.h"
 
@@ -39,6 +40,7 @@ struct boot {
     struct limits limits;
     struct config_access access;
     struct config_keys *keys;       /* the core's copy is all that is left of them (core.c) */
+    struct config_prefixes prefixes;
     struct gguf_source source;
     struct gguf *gguf;
     struct vocab vocab;

@@ -73,6 +73,7 @@ static void kvmem_settings_fill(struct kvmem_settings *settings, const struct li
         .host_blocks = limits->kv_host_blocks,
         .block_tokens = limits->kv_block_tokens,
         .calls = limits->calls,
+        .prefixes = limits->prefixes,
         .blocks_per_call = limits->blocks_per_call,
         .retain_device_us = limits->retain_device_us,
         .retain_host_us = limits->retain_host_us,
@@ -100,7 +101,8 @@ static void net_settings_fill(struct net_settings *settings, const struct loop_s
     memcpy(settings->model, from->model_name, length);
 }
 
-void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits)
+void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits,
+               const struct gguf_vocab_info *vocab)
 {
     struct sched_settings sched;
     struct kvmem_settings kv;
@@ -111,13 +113,14 @@ void loop_plan(struct plan *plan, const struct options *options, const struct li
     exchange_plan(plan, limits->commands, limits->calls);
     kvmem_plan(plan, &kv);
     sched_plan_memory(plan, &sched);
-    net_plan(plan, limits);
+    net_plan(plan, limits, vocab);
     textport_plan(plan, limits);
 }
 
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena)
 {
+    static const struct config_prefixes no_prefixes;
     const struct limits *limits = settings->limits;
     struct sched_settings sched;
     struct kvmem_settings kv;
@@ -140,6 +143,9 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     net_init(&loop->net, &net, settings->keys, world, settings->vocab, &loop->calls,
              &loop->exchange, &loop->stats, arena);
     canary_init(&loop->canary, &settings->step, limits, settings->options->engine_canary.number);
+    prefixes_init(&loop->prefixes, &settings->step,
+                  settings->prefixes != NULL ? settings->prefixes : &no_prefixes, &loop->kv,
+                  limits->prefill_tokens);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
     loop->engine = WORLD_ENGINE_DOWN;
     loop->world_us = world->now_us(world->self);
@@ -228,6 +234,13 @@ static void settle_canary(struct loop *loop)
     }
 }
 
+static void settle_prefixes(struct loop *loop)
+{
+    if (!prefixes_settle(&loop->prefixes)) {
+        condemn_engine(loop);
+    }
+}
+
 static void settle_step(struct loop *loop)
 {
     enum sched_verdict verdict = sched_settle(&loop->sched, loop->now_us);
@@ -247,10 +260,13 @@ static void settle_engine(struct loop *loop)
         loop->step_done_us = loop->now_us;
         if (canary_is_in_flight(&loop->canary)) {
             settle_canary(loop);
+        } else if (prefixes_are_in_flight(&loop->prefixes)) {
+            settle_prefixes(loop);
         } else {
             settle_step(loop);
         }
     } else if (loop->engine == WORLD_ENGINE_LOST) {
+        prefixes_lost(&loop->prefixes);
         sched_engine_lost(&loop->sched, loop->now_us);
         canary_lost(&loop->canary);
         loop->stats.engine_restarts++;
@@ -271,6 +287,9 @@ static void launch_step(struct loop *loop)
     }
     if (canary_is_due(&loop->canary, loop->now_us, sched_is_idle(&loop->sched))) {
         canary_launch(&loop->canary);
+        submit(loop);
+    } else if (prefixes_are_due(&loop->prefixes)) {
+        prefixes_launch(&loop->prefixes);
         submit(loop);
     } else if (sched_plan(&loop->sched, loop->now_us)) {
         kvmem_bind(&loop->kv, &loop->settings.step, loop->sched.planned,
@@ -305,6 +324,14 @@ static const char *degraded_reason(const struct loop *loop)
     return loop->engine == WORLD_ENGINE_DOWN ? "engine restarting" : NULL;
 }
 
+static const char *starting_reason(const struct loop *loop, const struct loop_orders *orders)
+{
+    if (orders->load_permille < 1000) {
+        return "loading model";
+    }
+    return loop->engine == WORLD_ENGINE_DOWN ? "starting engine" : "computing prefixes";
+}
+
 void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health)
 {
     const char *reason = degraded_reason(loop);
@@ -326,7 +353,7 @@ void loop_health(const struct loop *loop, const struct loop_orders *orders, stru
         health->reason = failure;
     } else if (!loop->serving) {
         health->state = HEALTH_STARTING;
-        health->reason = orders->load_permille < 1000 ? "loading model" : "starting engine";
+        health->reason = starting_reason(loop, orders);
     } else if (loop->draining) {
         health->state = HEALTH_DRAINING;
     } else if (reason != NULL) {
@@ -361,7 +388,8 @@ static void start_serving(struct loop *loop, const struct loop_orders *orders,
                           const int32_t *listeners)
 {
     bool has_failed = engine_failure(loop, orders) != NULL;
-    if (loop->serving || (loop->engine == WORLD_ENGINE_DOWN && !has_failed)) {
+    bool is_up = loop->engine != WORLD_ENGINE_DOWN && !prefixes_are_due(&loop->prefixes);
+    if (loop->serving || (!is_up && !has_failed)) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {

@@ -10,6 +10,7 @@
  */
 #include "appliance/base/world.h"
 #include "appliance/canary.h"
+#include "appliance/prefixes.h"
 #include "appliance/textport.h"
 #include "kvmem/kvmem.h"
 #include "net/net.h"
@@ -22,6 +23,7 @@ struct loop_settings {
     const char *model_name;
     struct config_access access;    /* who may come in ... */
     const struct config_keys *keys; /* ... with which keys; NULL: none. Copied */
+    const struct config_prefixes *prefixes;     /* declared; NULL: none */
     struct step step;               /* the record that the engine reads */
     uint64_t drain_us;
 };
@@ -37,6 +39,7 @@ struct loop {
     struct sched sched;
     struct net net;
     struct canary canary;
+    struct prefixes prefixes;
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;
@@ -59,7 +62,8 @@ struct loop_orders {
     uint32_t worker_pid;
 };
 
-void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits);
+void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits,
+               const struct gguf_vocab_info *vocab);
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena);
 /* The listening handles of the binary protocol are used once the engine is up; the text port at

@@ -105,6 +105,8 @@ struct limits {
     uint32_t kv_host_blocks;
     uint32_t canary_prompt_tokens, canary_decode_steps;
     uint32_t canary_blocks;         /* device blocks beyond kv_blocks; 0: no canary */
+    uint32_t prefixes;              /* declared ones: config/prefixes.h */
+    uint32_t prefix_blocks;         /* that they take of kv_blocks */
     uint64_t retain_device_us, retain_host_us, retain_drop_us;  /* each at least the one before */
     uint32_t frame_bytes;           /* largest payload of a frame */
     uint32_t send_bytes;            /* send buffer of a connection */
@@ -127,3 +129,6 @@ struct model_shape;                 /* config/gguf.h */
 MUST_CHECK enum status config_limits(struct limits *limits, const struct options *options,
                                      const struct model_shape *shape, uint32_t cpus,
                                      struct config_error *error);
+struct config_prefixes;             /* config/prefixes.h */
+/* What declared prefixes take besides, once these are known. */
+void config_limits_add_prefixes(struct limits *limits, const struct config_prefixes *prefixes);

@@ -52,7 +52,7 @@ static enum status check_file(int fd, const char *path, enum config_file_kind ki
                                       : check_plain(&stat, path, error);
 }
 
-static enum status read_file(int fd, const char *path, char *bytes, size_t max, size_t *count,
+enum status config_file_next(int fd, const char *path, char *bytes, size_t max, size_t *count,
                              struct config_error *error)
 {
     *count = 0;
@@ -72,8 +72,8 @@ static enum status read_file(int fd, const char *path, char *bytes, size_t max, 
     return STATUS_OK;
 }
 
-enum status config_file_read(const char *path, enum config_file_kind kind, char *bytes, size_t max,
-                             size_t *count, struct config_error *error)
+enum status config_file_open(const char *path, enum config_file_kind kind, int *file,
+                             struct config_error *error)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
@@ -81,9 +81,20 @@ enum status config_file_read(const char *path, enum config_file_kind kind, char 
                                 errno == ELOOP ? "it is a symbolic link" : strerror(errno));
     }
     enum status status = check_file(fd, path, kind, error);
-    if (status == STATUS_OK) {
-        status = read_file(fd, path, bytes, max, count, error);
+    if (status != STATUS_OK) {
+        (void)close(fd);
+        return status;
     }
+    *file = fd;
+    return STATUS_OK;
+}
+
+enum status config_file_read(const char *path, enum config_file_kind kind, char *bytes, size_t max,
+                             size_t *count, struct config_error *error)
+{
+    int fd = -1;
+    TRY(config_file_open(path, kind, &fd, error));
+    enum status status = config_file_next(fd, path, bytes, max, count, error);
     (void)close(fd);
     return status;
 }

@@ -6,7 +6,7 @@
  *     key-value pairs          gguf_keys.c      bytes  -> struct gguf_keys, types checked
  *     tensor descriptions      gguf_tensors.c   bytes  -> extents in the file, none shared
  *     vocabulary               gguf_vocab.c     keys   -> kind and sizes
- *     model                    gguf_shape.c     keys and tensors -> a Llama that the engine can run
+ *     model                    gguf_shape.c     keys and tensors -> a shape that the engine can run
  *
  * Invariant: when gguf_scan() says OK, every number in struct gguf is in its range and every extent
  * lies in the file; later readers only have to expect that the file has changed since.

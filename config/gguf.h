@@ -14,6 +14,7 @@
 #include "appliance/base/arena.h"
 #include "appliance/base/status.h"
 #include "config/config.h"
+#include "config/family.h"
 
 #define GGUF_LAYERS_MAX   256
 #define GGUF_TENSORS_MAX  (GGUF_LAYERS_MAX * 12 + 8)
@@ -57,13 +58,15 @@ void gguf_source_memory(struct gguf_source *source, const void *bytes, uint64_t 
                         const char *name);
 void gguf_source_close(struct gguf_source *source);
 
-/* A Llama-architecture model. head_dim * heads need not equal dim. */
+/* head_dim * heads need not equal dim. */
 struct model_shape {
+    const struct model_family *family;
     uint32_t layers, dim, heads, kv_heads, head_dim, ffn_dim;
     uint32_t vocab_tokens;
     uint32_t context_tokens;        /* that the model was trained for */
-    uint32_t rope_dim;              /* <= head_dim; pairs (2i, 2i+1) of a head turn ("norm") */
+    uint32_t rope_dim;              /* <= head_dim: channels of a head that turn */
     float rope_base;
+    float rope_scale;               /* divides the positions; 1: they are as they are */
     float norm_epsilon;
     bool tied_output;               /* no output.weight: the embedding serves */
     bool has_rope_factors;          /* rope_freqs.weight (rope_dim / 2): divides the frequencies */

@@ -45,34 +45,41 @@ struct row {
     enum want want;
     uint32_t text_bytes_max;        /* of an element of TEXTS */
     size_t place;                   /* in struct gguf_keys */
+    bool of_family;                 /* in the file its name, a dot, and then `key` */
 };
-#define KEY(name, want, field) {name, want, 0, offsetof(struct gguf_keys, field)}
+#define KEY(name, want, field) {name, want, 0, offsetof(struct gguf_keys, field), false}
+#define OF_FAMILY(name, want, field) {name, want, 0, offsetof(struct gguf_keys, field), true}
 static const struct row rows[] = {
     KEY("general.architecture", WANT_TEXT, architecture),
     KEY("general.name", WANT_TEXT, name),
     KEY("general.alignment", WANT_COUNT, alignment),
-    KEY("llama.block_count", WANT_COUNT, layers),
-    KEY("llama.context_length", WANT_COUNT, context),
-    KEY("llama.embedding_length", WANT_COUNT, dim),
-    KEY("llama.feed_forward_length", WANT_COUNT, ffn_dim),
-    KEY("llama.attention.head_count", WANT_COUNT, heads),
-    KEY("llama.attention.head_count_kv", WANT_COUNT, kv_heads),
-    KEY("llama.attention.key_length", WANT_COUNT, key_dim),
-    KEY("llama.attention.value_length", WANT_COUNT, value_dim),
-    KEY("llama.attention.layer_norm_rms_epsilon", WANT_REAL, norm_epsilon),
-    KEY("llama.rope.dimension_count", WANT_COUNT, rope_dim),
-    KEY("llama.rope.freq_base", WANT_REAL, rope_base),
-    KEY("llama.rope.scaling.type", WANT_TEXT, rope_scaling),
-    KEY("llama.rope.scaling.factor", WANT_REAL, rope_factor),
-    KEY("llama.rope.scale_linear", WANT_REAL, rope_scale),
-    KEY("llama.vocab_size", WANT_COUNT, vocab_size),
-    KEY("llama.expert_count", WANT_COUNT, experts),
+    OF_FAMILY("block_count", WANT_COUNT, layers),
+    OF_FAMILY("context_length", WANT_COUNT, context),
+    OF_FAMILY("embedding_length", WANT_COUNT, dim),
+    OF_FAMILY("feed_forward_length", WANT_COUNT, ffn_dim),
+    OF_FAMILY("attention.head_count", WANT_COUNT, heads),
+    OF_FAMILY("attention.head_count_kv", WANT_COUNT, kv_heads),
+    OF_FAMILY("attention.key_length", WANT_COUNT, key_dim),
+    OF_FAMILY("attention.value_length", WANT_COUNT, value_dim),
+    OF_FAMILY("attention.layer_norm_rms_epsilon", WANT_REAL, norm_epsilon),
+    OF_FAMILY("rope.dimension_count", WANT_COUNT, rope_dim),
+    OF_FAMILY("rope.freq_base", WANT_REAL, rope_base),
+    OF_FAMILY("rope.scaling.type", WANT_TEXT, rope_scaling),
+    OF_FAMILY("rope.scaling.factor", WANT_REAL, rope_factor),
+    OF_FAMILY("rope.scaling.attn_factor", WANT_REAL, rope_attention),
+    OF_FAMILY("rope.scale_linear", WANT_REAL, rope_scale_linear),
+    OF_FAMILY("vocab_size", WANT_COUNT, vocab_size),
+    OF_FAMILY("expert_count", WANT_COUNT, experts),
+    OF_FAMILY("attention.sliding_window", WANT_COUNT, sliding_window),
+    OF_FAMILY("attention.causal", WANT_FLAG, causal),
     KEY("tokenizer.ggml.model", WANT_TEXT, vocab_model),
     KEY("tokenizer.ggml.pre", WANT_TEXT, vocab_pre),
-    {"tokenizer.ggml.tokens", WANT_TEXTS, GGUF_TOKEN_BYTES_MAX, offsetof(struct gguf_keys, tokens)},
+    {"tokenizer.ggml.tokens", WANT_TEXTS, GGUF_TOKEN_BYTES_MAX, offsetof(struct gguf_keys, tokens),
+     false},
     KEY("tokenizer.ggml.scores", WANT_F32S, scores),
     KEY("tokenizer.ggml.token_type", WANT_I32S, types),
-    {"tokenizer.ggml.merges", WANT_TEXTS, GGUF_MERGE_BYTES_MAX, offsetof(struct gguf_keys, merges)},
+    {"tokenizer.ggml.merges", WANT_TEXTS, GGUF_MERGE_BYTES_MAX, offsetof(struct gguf_keys, merges),
+     false},
     KEY("tokenizer.ggml.bos_token_id", WANT_COUNT, bos),
     KEY("tokenizer.ggml.eos_token_id", WANT_COUNT, eos),
     KEY("tokenizer.ggml.unknown_token_id", WANT_COUNT, unknown),
@@ -80,6 +87,7 @@ static const struct row rows[] = {
     KEY("tokenizer.ggml.add_bos_token", WANT_FLAG, add_bos),
     KEY("tokenizer.ggml.add_space_prefix", WANT_FLAG, add_space_prefix),
 };
+#undef OF_FAMILY
 #undef KEY
 
 #define KEY_SHOWN_BYTES 64          /* longer than every key that we use */
@@ -327,14 +335,47 @@ static enum status read_type(struct pair *pair, struct gguf_cursor *cursor)
     return STATUS_OK;
 }
 
-static const struct row *find_row(const char *key)
+/* NULL: not a key that we use. `family` is the one that it belongs to; NULL: to none. */
+static const struct row *find_row(const char *key, const struct model_family **family)
 {
+    const char *dot = strchr(key, '.');
+    *family = dot != NULL ? model_family_find(key, (size_t)(dot - key)) : NULL;
+    const char *name = *family != NULL ? dot + 1 : key;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (strcmp(rows[i].key, key) == 0) {
+        if (rows[i].of_family == (*family != NULL) && strcmp(rows[i].key, name) == 0) {
             return &rows[i];
         }
     }
     return NULL;
+}
+
+/* The general.architecture may come after its keys, so these only have to agree here. */
+static enum status take_family(struct gguf_keys *keys, const struct gguf_cursor *cursor,
+                               const struct pair *pair, const struct model_family *family)
+{
+    if (keys->family != NULL && keys->family != family) {
+        return gguf_error(cursor->source, pair->offset, cursor->error,
+                          "%s stands beside keys of %s, expected those of one family", pair->key,
+                          keys->family->name);
+    }
+    keys->family = family;
+    return STATUS_OK;
+}
+
+static enum status read_pair(struct gguf_keys *keys, struct gguf_cursor *cursor)
+{
+    struct pair pair = {.count = 0};
+    const struct model_family *family = NULL;
+    TRY(read_key(&pair, cursor));
+    TRY(read_type(&pair, cursor));
+    const struct row *row = find_row(pair.key, &family);
+    if (row == NULL) {
+        return skip_value(cursor, &pair);
+    }
+    if (family != NULL) {
+        TRY(take_family(keys, cursor, &pair, family));
+    }
+    return read_wanted(keys, cursor, &pair, row);
 }
 
 enum status gguf_keys_read(struct gguf_keys *keys, struct gguf_cursor *cursor, uint64_t count)
@@ -342,11 +383,7 @@ enum status gguf_keys_read(struct gguf_keys *keys, struct gguf_cursor *cursor, u
     *keys = (struct gguf_keys){0};
     ASSERT(count <= GGUF_KEYS_MAX);
     for (uint64_t i = 0; i < count; i++) {
-        struct pair pair = {.count = 0};
-        TRY(read_key(&pair, cursor));
-        TRY(read_type(&pair, cursor));
-        const struct row *row = find_row(pair.key);
-        TRY(row != NULL ? read_wanted(keys, cursor, &pair, row) : skip_value(cursor, &pair));
+        TRY(read_pair(keys, cursor));
     }
     return STATUS_OK;
 }

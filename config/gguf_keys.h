@@ -31,10 +31,12 @@ struct gguf_array {
 struct gguf_keys {
     struct gguf_text architecture, name;
     struct gguf_count alignment;
+    const struct model_family *family;  /* whose keys these are; NULL: there were none */
     struct gguf_count layers, context, dim, ffn_dim, heads, kv_heads, key_dim, value_dim, rope_dim;
-    struct gguf_count vocab_size, experts;
-    struct gguf_real norm_epsilon, rope_base, rope_factor, rope_scale;
+    struct gguf_count vocab_size, experts, sliding_window;
+    struct gguf_real norm_epsilon, rope_base, rope_factor, rope_scale_linear, rope_attention;
     struct gguf_text rope_scaling;
+    struct gguf_flag causal;
     struct gguf_text vocab_model, vocab_pre;
     struct gguf_array tokens, scores, types, merges;
     struct gguf_count bos, eos, unknown, eot;

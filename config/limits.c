@@ -8,6 +8,7 @@
 #include "config/gguf.h"
 #include "config/keys.h"
 #include "config/options.h"
+#include "config/prefixes.h"
 
 /*
  * What: how many of everything there is. Each count is a sum with one commented term for each user;
@@ -216,4 +217,14 @@ enum status config_limits(struct limits *limits, const struct options *options,
     ASSERT(limits->kv_blocks >= limits->blocks_per_call);
     ASSERT(limits->frame_bytes >= FRAME_BYTES_MIN && limits->engine_threads > 0);
     return STATUS_OK;
+}
+
+void config_limits_add_prefixes(struct limits *limits, const struct config_prefixes *prefixes)
+{
+    limits->prefixes = prefixes->count;
+    for (uint32_t i = 0; i < prefixes->count; i++) {
+        limits->prefix_blocks +=    /* all of each, though what is equal is kept once */
+            prefixes->each[i].tokens_count / limits->kv_block_tokens;
+    }
+    limits->kv_blocks += limits->prefix_blocks;     /* they never take a call's */
 }

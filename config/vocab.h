@@ -58,6 +58,13 @@ struct vocab_scratch {
     void *memory;
     uint64_t memory_bytes;
 };
+/* The longest text that may have as few as `tokens_max` tokens: none of them covers more than the
+ * longest one has bytes. 0 without a vocabulary. */
+static inline uint64_t vocab_text_bytes_max(const struct gguf_vocab_info *info, uint32_t tokens_max)
+{
+    return (uint64_t)info->token_bytes_max * tokens_max;
+}
+
 uint64_t vocab_scratch_bytes(uint32_t text_bytes_max);
 void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t text_bytes_max);
 

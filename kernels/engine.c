@@ -162,12 +162,28 @@ void kernels_plan(struct plan *plan, const struct kernels_settings *settings,
     kernels_threads_plan(plan, settings->threads);
 }
 
-/* The angle of pair i at position p is p * base^(-2i / rope_dim), divided by the model's factor. */
+/* What a thread needs of queries and keys to turn them: any panel's lanes hold whole pairs that are
+ * adjacent; else it takes heads that fill whole panels. */
+static uint32_t turn_panels(const struct model_shape *shape)
+{
+    if (shape->family->rope_pairs == ROPE_ADJACENT && !shape->family->qk_norm) {
+        return 1;
+    }
+    uint32_t heads = 1;
+    while (heads * shape->head_dim % KERNELS_PANEL_LANES != 0) {
+        heads *= 2;
+    }
+    return heads * shape->head_dim / KERNELS_PANEL_LANES;
+}
+
+/* The angle of pair i at position p is p * base^(-2i / rope_dim), divided by the model's scale and
+ * by its factor for this pair. */
 static void rope_fill(struct kernels *k)
 {
     uint32_t pairs = k->shape.rope_dim / 2;
     for (uint32_t i = 0; i < pairs; i++) {
-        double frequency = pow(k->shape.rope_base, -2.0 * i / k->shape.rope_dim);
+        double frequency =
+            pow(k->shape.rope_base, -2.0 * i / k->shape.rope_dim) / k->shape.rope_scale;
         if (k->weights->rope_factors != NULL) {
             frequency /= k->weights->rope_factors[i];
         }
@@ -196,6 +212,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->phase_work_min = KERNELS_PHASE_WORK_MIN;
     k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
+    k->turn_panels = turn_panels(&weights->shape);
     struct need needs[NEEDS_MAX];
     uint8_t *scratch = NULL;
     uint32_t count = memory_rows(needs, k, &scratch);
@@ -215,9 +232,10 @@ void kernels_stop(struct kernels *kernels)
     kernels_threads_stop(&kernels->threads);
 }
 
-const float *kernels_logits(const struct kernels *kernels)
+const float *kernels_logits(const struct kernels *kernels, uint32_t row)
 {
-    return kernels->logits.at;
+    ASSERT(row < kernels->settings.batch_calls);
+    return kernels->logits.at + row * kernels->logits.stride;
 }
 
 /* ---- rounds ---- */

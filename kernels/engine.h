@@ -66,6 +66,7 @@ struct kernels {
     uint64_t scores_stride;             /* context_tokens in whole blocks */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
+    uint32_t turn_panels;               /* of queries or keys, that one thread must have together */
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;

@@ -123,7 +123,7 @@ static bool pack_q8_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64
     for (uint64_t i = 0; i < blocks; i++) {
         finite = put_half(panel, lane, file) && finite;
         for (uint32_t k = 0; k < PART_COLUMNS; k++) {
-            panel[KERNELS_SCALES_BYTES + level_at(k, lane)] = file[2 + k] ^ 0x80u;
+            panel[KERNELS_SCALES_BYTES + level_at(k, lane)] = file[2 + k];
         }
         file += 34;
         panel += KERNELS_Q8_0_BYTES;
@@ -136,7 +136,7 @@ static void unpack_q8_0(const uint8_t *panel, uint32_t lane, float *weights, uin
     for (uint64_t i = 0; i < blocks; i++) {
         float scale = kernels_half_at(panel, lane);
         for (uint32_t k = 0; k < PART_COLUMNS; k++) {
-            int32_t level = panel[KERNELS_SCALES_BYTES + level_at(k, lane)] - 128;
+            int8_t level = (int8_t)panel[KERNELS_SCALES_BYTES + level_at(k, lane)];
             *weights++ = scale * (float)level;
         }
         panel += KERNELS_Q8_0_BYTES;

@@ -8,7 +8,7 @@
  *   F32     1  [16] float
  *   F16     1  [16] half
  *   BF16    1  [16] bfloat
- *   Q8_0   32  [16] half scale, [8][16][4] level + 128
+ *   Q8_0   32  [16] half scale, [8][16][4] int8 level
  *   Q4_0   32  [16] half scale, [4][16][4] two levels + 8
  *   Q4_K  256  [16] half scale, [16] half scale of minima,
  *              8 times: [16] scale, [16] minimum, [4][16][4] two levels

@@ -2,8 +2,11 @@
  *
  * What: the forward pass of a round, as phases between barriers. Per layer:
  *
- *   normalize | q, k, v, RoPE, KV stored | attention | output + residual | normalize | gate, up,
- *   SwiGLU | down + residual
+ *   normalize | q, k, v, bias, norm, RoPE, KV stored | attention | output + residual | normalize |
+ *   gate, up, SwiGLU | down + residual
+ *
+ * Families differ in the second of these only: where a layer has no bias or norm of its heads, that
+ * is left out. A head that must be turned or normalized as one belongs to one thread.
  *
  * Every thread runs every function here; a phase takes this thread's share of panels (products),
  * rows (norms, embeddings) or heads (attention). Small tiles are normalized by every thread for
@@ -17,6 +20,8 @@
  * on every machine; it touches a thousandth of what a product does.
  */
 #include "kernels/engine.h"
+
+#include <string.h>
 
 /* One tile on its way through one layer, as one thread sees it. */
 struct pass {
@@ -147,18 +152,52 @@ static struct head_part head_part_at(const struct kernels *k, uint32_t column, u
     return part;
 }
 
-/* Turns the pairs of a row's columns; each head turns its first rope_dim channels. */
+/* Normalizes the heads of a row's columns, in scratch: the kernel writes whole octets, and behind a
+ * head lies the next one. */
+static void heads_normalize(const struct pass *p, float *row, struct kernels_share columns,
+                            const float *weight)
+{
+    const struct kernels *k = p->k;
+    uint32_t head_dim = k->shape.head_dim;
+    float *head = k->scratch[p->thread].heads;
+    for (uint32_t c = columns.first; c < columns.end; c += head_dim) {
+        memcpy(head, row + c, head_dim * sizeof *head);
+        k->ops->norm(head, head, weight, head_dim, k->shape.norm_epsilon);
+        memcpy(row + c, head, head_dim * sizeof *head);
+    }
+}
+
+/* What a family does to a product before it is turned or stored: NULL, not this one. */
+static void product_finish(const struct pass *p, float *row, struct kernels_share columns,
+                           const float *bias, const float *norm)
+{
+    if (bias != NULL) {
+        for (uint32_t c = columns.first; c < columns.end; c++) {
+            row[c] += bias[c];
+        }
+    }
+    if (norm != NULL) {
+        heads_normalize(p, row, columns, norm);
+    }
+}
+
+/* Turns the pairs of a row's columns; each head turns its first rope_dim channels. Pair i is the
+ * channels i * step and i * step + apart. */
 static void rope_turn(const struct kernels *k, float *row, struct kernels_share columns,
                       uint32_t position)
 {
+    bool halves = k->shape.family->rope_pairs == ROPE_HALVES;
+    uint32_t pairs = k->shape.rope_dim / 2;
+    uint32_t step = halves ? 1 : 2, apart = halves ? pairs : 1;
     const float *table = k->rope + (uint64_t)position * k->shape.rope_dim;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
         float *head = row + (uint64_t)part.head * k->shape.head_dim;
-        for (uint32_t i = part.first; i < part.end && i < k->shape.rope_dim; i += 2) {
-            float a = head[i], b = head[i + 1];
-            head[i] = a * table[i] - b * table[i + 1];
-            head[i + 1] = a * table[i + 1] + b * table[i];
+        for (uint32_t i = part.first / 2; i < part.end / 2 && i < pairs; i++) {
+            float *pair = head + i * step;
+            float a = pair[0], b = pair[apart], cosine = table[2 * i], sine = table[2 * i + 1];
+            pair[0] = a * cosine - b * sine;
+            pair[apart] = a * sine + b * cosine;
         }
         c += part.end - part.first;
     }
@@ -233,6 +272,40 @@ static struct kernels_share columns_of(const struct kernels_matrix *matrix,
     return (struct kernels_share){first < outputs ? first : outputs, end < outputs ? end : outputs};
 }
 
+/* Both ends of a share of queries or keys move down to where something begins that is turned as
+ * one; those of all threads do, so nothing is left out and nothing done twice. */
+static struct kernels_share share_of_turns(const struct kernels *k, struct kernels_share panels,
+                                           uint32_t panels_count)
+{
+    uint32_t *ends[] = {&panels.first, &panels.end};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (*ends[i] < panels_count) {
+            *ends[i] -= *ends[i] % k->turn_panels;
+        }
+    }
+    return panels;
+}
+
+/* The thread's columns of the three products, on their way to attention. */
+static void rows_finish(const struct pass *p, struct kernels_share query,
+                        struct kernels_share key, struct kernels_share value)
+{
+    struct kernels *k = p->k;
+    const struct kernels_layer *layer = p->layer;
+    for (uint32_t r = 0; r < p->rows; r++) {
+        uint32_t position = p->feeds[r].position;
+        float *queries = k->q.at + r * k->q.stride, *keys = k->k.at + r * k->k.stride;
+        float *values = k->v.at + r * k->v.stride;
+        product_finish(p, queries, query, layer->attn_q_bias, layer->attn_q_norm);
+        product_finish(p, keys, key, layer->attn_k_bias, layer->attn_k_norm);
+        product_finish(p, values, value, layer->attn_v_bias, NULL);
+        rope_turn(k, queries, query, position);
+        rope_turn(k, keys, key, position);
+        keys_store(p, r, key);
+        values_store(p, r, value);
+    }
+}
+
 /* The panels of the three matrices are shared out as one sequence. */
 static void phase_qkv(const struct pass *p)
 {
@@ -246,18 +319,12 @@ static void phase_qkv(const struct pass *p)
     struct kernels_share pq = share_within(all, 0, wq->panels_count);
     struct kernels_share pk = share_within(all, k_first, wk->panels_count);
     struct kernels_share pv = share_within(all, v_first, wv->panels_count);
+    pq = share_of_turns(k, pq, wq->panels_count);
+    pk = share_of_turns(k, pk, wk->panels_count);
     product(p, wq, pq, x, k->q);
     product(p, wk, pk, x, k->k);
     product(p, wv, pv, x, k->v);
-    struct kernels_share q = columns_of(wq, pq), key = columns_of(wk, pk);
-    struct kernels_share value = columns_of(wv, pv);
-    for (uint32_t r = 0; r < p->rows; r++) {
-        uint32_t position = p->feeds[r].position;
-        rope_turn(k, k->q.at + r * k->q.stride, q, position);
-        rope_turn(k, k->k.at + r * k->k.stride, key, position);
-        keys_store(p, r, key);
-        values_store(p, r, value);
-    }
+    rows_finish(p, columns_of(wq, pq), columns_of(wk, pk), columns_of(wv, pv));
     phase_end(p);
 }
 

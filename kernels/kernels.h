@@ -85,6 +85,6 @@ MUST_CHECK enum status kernels_init(struct kernels **kernels,
 void kernels_run(struct kernels *kernels, const struct step *step);
 /* Ends the threads (tests). */
 void kernels_stop(struct kernels *kernels);
-/* Logits of the last position of row 0 of the last step, (vocab_tokens), if no other
- * row decoded longer than row 0; for tests and self-tests. */
-const float *kernels_logits(const struct kernels *kernels);
+/* Logits of the last position of row `row` of the last step, (vocab_tokens), if the rows before it
+ * decoded as long as it did and no row longer; for tests, self-tests and benchmarks. */
+const float *kernels_logits(const struct kernels *kernels, uint32_t row);

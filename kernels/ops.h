@@ -30,8 +30,7 @@ struct kernels_levels {
     struct kernels_block *blocks;   /* (rows, stride / KERNELS_BLOCK_COLUMNS) */
     uint64_t stride;            /* a multiple of KERNELS_BLOCK_COLUMNS */
 };
-/* Two products of a level and a byte without sign fit 16 bits: decision 0036. */
-#define KERNELS_LEVEL_MAX 63
+#define KERNELS_LEVEL_MAX 127   /* two products of levels and bytes fit 16 bits: decision 0036 */
 /* Blocks whose largest magnitude is below count as zero: its reciprocal must be finite. */
 #define KERNELS_LEVEL_TINY 0x1p-100f
 
@@ -91,7 +90,7 @@ static inline uint32_t kernels_head_lanes(uint32_t head_dim)
 
 struct kernels_ops {
     void (*product)(const struct kernels_product *product);
-    /* One row as levels. With max the largest |x| of a block: scale = max / 63, level = x * (63 /
+    /* One row as levels. With max the largest |x| of a block: scale = max / 127, level = x * (127 /
      * max) rounded to the nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a
      * block that is not finite has levels of zero and a scale of NaN: so is every product then. */
     void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
@@ -106,7 +105,7 @@ struct kernels_ops {
      * -infinity beside finite values weighs as little as a weight can. Reads whole octets. */
     float (*exponentiate)(float *values, uint32_t count, float scale);
     /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of
-     * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. */
+     * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. y may be x. */
     void (*norm)(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
     /* gate[i] = gate[i] / (1 + kernels_exp(-gate[i])) * up[i]; count is a multiple of the lanes. */
     void (*swiglu)(float *gate, const float *up, uint32_t count);

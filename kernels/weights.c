@@ -36,10 +36,12 @@ struct slot {
 };
 
 enum layer_tensor {
-#define WEIGHT_MATRIX(name, outputs, columns) LAYER_##name,
-    KERNELS_LAYER_MATRICES
-#undef WEIGHT_MATRIX
-    LAYER_attn_norm, LAYER_ffn_norm, LAYER_TENSORS
+#define LAYER_MATRIX(name, outputs, columns) LAYER_##name,
+#define LAYER_VECTOR(name, file, count, wanted) LAYER_##name,
+#include "config/layer.def"
+#undef LAYER_MATRIX
+#undef LAYER_VECTOR
+    LAYER_TENSORS
 };
 enum model_tensor {
     MODEL_token_embd, MODEL_output_norm, MODEL_output, MODEL_rope_freqs, MODEL_TENSORS
@@ -50,37 +52,38 @@ static uint32_t slots_count(const struct model_shape *shape)
     return MODEL_TENSORS + shape->layers * LAYER_TENSORS;
 }
 
-static void slot_of_layer(struct slot *slot, const struct model_shape *s,
+/* False: this model has no such tensor. */
+static bool slot_of_layer(struct slot *slot, const struct model_shape *s,
                           struct kernels_layer *layer, uint32_t index, uint32_t kind)
 {
     const char *name = "";
+    bool wanted = true;
     switch ((enum layer_tensor)kind) {
-#define WEIGHT_MATRIX(noun, outputs_, columns_)         \
+#define LAYER_MATRIX(noun, outputs_, columns_)          \
     case LAYER_##noun:                                  \
-        name = #noun;                                   \
+        name = #noun ".weight";                         \
         slot->outputs = outputs_;                       \
         slot->columns = columns_;                       \
         slot->matrix = layer ? &layer->noun : NULL;     \
         break;
-    KERNELS_LAYER_MATRICES
-#undef WEIGHT_MATRIX
-    case LAYER_attn_norm:
-        name = "attn_norm";
-        slot->columns = s->dim;
-        slot->vector = layer ? &layer->attn_norm : NULL;
+#define LAYER_VECTOR(noun, file, count, wanted_)        \
+    case LAYER_##noun:                                  \
+        name = file;                                    \
+        wanted = wanted_;                               \
+        slot->columns = count;                          \
+        slot->vector = layer ? &layer->noun : NULL;     \
         break;
-    case LAYER_ffn_norm:
-        name = "ffn_norm";
-        slot->columns = s->dim;
-        slot->vector = layer ? &layer->ffn_norm : NULL;
-        break;
+#include "config/layer.def"
+#undef LAYER_MATRIX
+#undef LAYER_VECTOR
     case LAYER_TENSORS:
         ASSERT(!"a tensor of the list");
     }
-    snprintf(slot->name, sizeof slot->name, "blk.%u.%s.weight", index, name);
+    snprintf(slot->name, sizeof slot->name, "blk.%u.%s", index, name);
+    return wanted;
 }
 
-/* False: this model has no such tensor (tied output, no RoPE factors). */
+/* The same for the others: tied output, no RoPE factors. */
 static bool slot_of_model(struct slot *slot, const struct model_shape *s,
                           struct kernels_weights *weights, uint32_t kind)
 {
@@ -121,17 +124,16 @@ static bool slot_find(struct slot *slot, const struct gguf *gguf, struct kernels
                       uint32_t index)
 {
     memset(slot, 0, sizeof *slot);
+    bool wanted;
     if (index < MODEL_TENSORS) {
-        if (!slot_of_model(slot, &gguf->shape, weights, index)) {
-            return false;
-        }
+        wanted = slot_of_model(slot, &gguf->shape, weights, index);
     } else {
         uint32_t layer = (index - MODEL_TENSORS) / LAYER_TENSORS;
-        slot_of_layer(slot, &gguf->shape, weights ? &weights->layers[layer] : NULL, layer,
-                      (index - MODEL_TENSORS) % LAYER_TENSORS);
+        wanted = slot_of_layer(slot, &gguf->shape, weights ? &weights->layers[layer] : NULL, layer,
+                               (index - MODEL_TENSORS) % LAYER_TENSORS);
     }
-    slot->tensor = gguf_tensor_find(gguf, slot->name);
-    return true;
+    slot->tensor = wanted ? gguf_tensor_find(gguf, slot->name) : NULL;
+    return wanted;
 }
 
 static uint64_t vector_bytes(uint64_t columns)
@@ -279,7 +281,8 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
 {
     const struct gguf_tensor *tensor = slot->tensor;
     uint8_t piece[PIECE_BYTES];
-    uint64_t whole = PIECE_BYTES - PIECE_BYTES % gguf_type_block(tensor->type).bytes;
+    /* A piece cuts at whole blocks, and at whole words of the digest. */
+    uint64_t whole = PIECE_BYTES - PIECE_BYTES % (gguf_type_block(tensor->type).bytes * 8);
     for (uint64_t offset = 0; offset < tensor->bytes;) {
         uint64_t left = tensor->bytes - offset;
         uint64_t bytes = left < whole ? left : whole;
@@ -294,7 +297,7 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
-        loading->digest = fnv_add(loading->digest, piece, bytes);
+        loading->digest = fnv_add_words(loading->digest, piece, bytes);
         offset += bytes;
         loading->done_bytes += bytes;
         if (progress != NULL) {

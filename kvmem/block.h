@@ -15,6 +15,8 @@
  * Name: what the content is of: fill tokens, the index of the block in its call, and the identity
  * of the content before it. An identity is a number that is never given twice; copies of the same
  * content on both tiers carry the same one. At index 0 the salt stands for the content before.
+ * Behind a block of a declared prefix, which is everybody's, the salt and the number of the prefix
+ * do: a prefix has one block of each index at most, so that names one content, too.
  *
  * The record is one cache line: a claim touches it once for each block.
  */
@@ -31,8 +33,9 @@ struct kvmem_block {
     uint64_t identity;              /* of the content */
     uint64_t before;                /* identity of the content before it; at index 0 the salt */
     uint64_t used_us;               /* when a call gave it up last */
-    enum kvmem_state state : 4;
-    enum kvmem_rank rank : 4;
+    enum kvmem_state state : 3;
+    enum kvmem_rank rank : 1;
+    uint32_t declared : 4;          /* SHARED: number of the prefix that has it, from 1; 0: none */
     uint32_t fill : 12;             /* tokens of the name; 0: no name */
     uint32_t begun : 12;            /* PRIVATE: tokens of the name that it had when its call took
                                        it over; it still begins with these */
@@ -73,6 +76,10 @@ static inline bool kvmem_is_host(const struct kvmem *kv, uint32_t block)
 {
     return block >= kv->host.first;
 }
+static inline uint32_t kvmem_calls_count(const struct kvmem_settings *settings)
+{
+    return settings->calls + settings->prefixes;
+}
 static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
 {
     return kv->table + (uint64_t)call * kv->settings.blocks_per_call;
@@ -82,6 +89,10 @@ static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
 void kvmem_name_init(struct kvmem *kv);
 /* The name of no token yet, behind the first `index` blocks of the call. */
 struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index);
+/* May a block of a declared prefix lie there? Those before it are of one. */
+bool kvmem_name_may_be_declared(const struct kvmem *kv, uint32_t call, uint32_t index);
+/* The name of no token yet, there, of a declared prefix. */
+struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t call, uint32_t index);
 /* The name with the next `count` of its tokens. */
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count);
 uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name);

@@ -2,7 +2,8 @@
 /*
  * What: what calls find and what they leave behind: claim, settle, keep.
  *
- *   claim    block by block from the beginning: the device's copy, else the host's; behind the last
+ *   claim    block by block from the beginning: a declared prefix's as long as there is one, then
+ *            the call's own salt's: the device's copy, else the host's; behind the last
  *            full block the longest partial one that the call's tokens continue, or else the
  *            beginning of another (loan.c). What followed a block last time is looked at first:
  *            whoever claims the same again needs no hash
@@ -35,12 +36,26 @@ static uint32_t find_claimable(const struct kvmem *kv, struct kvmem_name *name)
     return block != KVMEM_BLOCK_NONE && is_claimable(kv, block) ? block : KVMEM_BLOCK_NONE;
 }
 
-/* This block lies behind the one that the call has at index - 1: worth a look next time. */
+/* This block lies behind the one that the call has at index - 1: worth a look next time. What is
+ * everybody's remembers nobody, or what one finds behind it would tell that others were there. */
 static void remember_after(struct kvmem *kv, uint32_t call, uint32_t index, uint32_t block)
 {
-    if (index > 0) {
+    if (index > 0 && kv->blocks[kvmem_table_of(kv, call)[index - 1]].declared == 0) {
         kv->blocks[kvmem_table_of(kv, call)[index - 1]].after = block;
     }
+}
+
+/* The block of a declared prefix that has these tokens at this index of the call, or
+ * KVMEM_BLOCK_NONE. */
+static uint32_t find_declared(const struct kvmem *kv, uint32_t call, uint32_t index,
+                              const uint32_t *tokens)
+{
+    if (!kvmem_name_may_be_declared(kv, call, index)) {
+        return KVMEM_BLOCK_NONE;
+    }
+    struct kvmem_name name = kvmem_name_begin_declared(kv, call, index);
+    kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
+    return kvmem_name_find(kv, &name, &kv->device);
 }
 
 /* The best claimable block of the next block_tokens tokens, or KVMEM_BLOCK_NONE. The device has one
@@ -48,6 +63,10 @@ static void remember_after(struct kvmem *kv, uint32_t call, uint32_t index, uint
 static uint32_t find_full(struct kvmem *kv, uint32_t call, const uint32_t *tokens)
 {
     uint32_t index = kv->calls[call].count;
+    uint32_t declared = find_declared(kv, call, index, tokens);
+    if (declared != KVMEM_BLOCK_NONE) {
+        return declared;
+    }
     struct kvmem_name name = kvmem_name_begin(kv, call, index);
     kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
     if (index > 0) {
@@ -126,6 +145,7 @@ uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint3
     uint32_t block_tokens = kv->settings.block_tokens;
     ASSERT(kvmem_call_blocks(kv, call) == 0 && count > 0);
     ASSERT(count <= kv->settings.blocks_per_call * (uint64_t)block_tokens);
+    ASSERT(call < kv->settings.calls ? salt < 2 * KVMEM_SALT_ALONE : salt == KVMEM_SALT_DECLARED);
     record->salt = salt;
     record->claimed = true;
     uint32_t positions = 0;
@@ -163,10 +183,36 @@ static void name_block(struct kvmem *kv, uint32_t block, struct kvmem_name *name
     }
 }
 
+/* The call's block at this index is full: it gets its name, or gives way to an equal one. */
+static void settle_block(struct kvmem *kv, uint32_t call, uint32_t index, const uint32_t *tokens)
+{
+    uint32_t *entry = &kvmem_table_of(kv, call)[index];
+    struct kvmem_name name = kvmem_name_begin(kv, call, index);
+    kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
+    uint32_t equal = find_declared(kv, call, index, tokens);
+    if (equal == KVMEM_BLOCK_NONE) {
+        equal = kvmem_name_find(kv, &name, &kv->device);
+    }
+    ASSERT(kv->blocks[*entry].state == KVMEM_PRIVATE);
+    if (equal != KVMEM_BLOCK_NONE) {
+        kvmem_tier_share(kv, equal);
+        kvmem_tier_release(kv, *entry);
+        *entry = equal;
+    } else {
+        name_block(kv, *entry, &name);
+        kv->blocks[*entry].state = KVMEM_SHARED;
+        if (call >= kv->settings.calls) {
+            kv->blocks[*entry].declared = call - kv->settings.calls + 1;
+            kv->declared_count++;
+        }
+    }
+    remember_after(kv, call, index, *entry);
+}
+
 void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions)
 {
     uint32_t block_tokens = kv->settings.block_tokens;
-    uint32_t *table = kvmem_table_of(kv, call);
+    const uint32_t *table = kvmem_table_of(kv, call);
     uint32_t full = positions / block_tokens;
     ASSERT(kvmem_blocks_ceil(positions, block_tokens) <= kvmem_call_blocks(kv, call));
     ASSERT(kv->calls[call].claimed || positions == 0);
@@ -175,19 +221,7 @@ void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint3
         index--;
     }
     for (; index < full; index++) {
-        struct kvmem_name name = kvmem_name_begin(kv, call, index);
-        kvmem_name_extend(&name, tokens + (uint64_t)index * block_tokens, block_tokens);
-        uint32_t equal = kvmem_name_find(kv, &name, &kv->device);
-        ASSERT(kv->blocks[table[index]].state == KVMEM_PRIVATE);
-        if (equal != KVMEM_BLOCK_NONE) {
-            kvmem_tier_share(kv, equal);
-            kvmem_tier_release(kv, table[index]);
-            table[index] = equal;
-        } else {
-            name_block(kv, table[index], &name);
-            kv->blocks[table[index]].state = KVMEM_SHARED;
-        }
-        remember_after(kv, call, index, table[index]);
+        settle_block(kv, call, index, tokens + (uint64_t)index * block_tokens);
     }
 }
 

@@ -25,6 +25,7 @@ static void check_block(const struct kvmem *kv, uint32_t index)
         ASSERT(!is_host && block->fill == 0 && block->references == 1);
         return;
     case KVMEM_SHARED:
+        ASSERT(block->declared <= kv->settings.prefixes);
         ASSERT(!is_host && is_full && block->references >= 1);
         break;
     case KVMEM_CACHED:
@@ -41,6 +42,7 @@ static void check_block(const struct kvmem *kv, uint32_t index)
     default:
         ASSERT(false);
     }
+    ASSERT(block->declared == 0 || block->state == KVMEM_SHARED);
     /* Its name finds it, and nothing else of its tier. */
     struct kvmem_name name = kvmem_name_of(kv, index);
     ASSERT(block->identity < kv->next_identity);
@@ -102,12 +104,23 @@ static void check_hash(const struct kvmem *kv)
     ASSERT(chained == named);
 }
 
+/* What lies before the block in the call's table is what lies before its content. */
+static void check_place(const struct kvmem *kv, uint32_t call, uint32_t index)
+{
+    const struct kvmem_block *block = &kv->blocks[kvmem_table_of(kv, call)[index]];
+    struct kvmem_name name = kvmem_name_begin(kv, call, index);
+    if (block->declared > 0 && call < kv->settings.calls) {
+        ASSERT(kvmem_name_may_be_declared(kv, call, index));
+        name = kvmem_name_begin_declared(kv, call, index);
+    }
+    ASSERT(block->index == index && block->before == name.before);
+}
+
 /* Full blocks follow each other; PRIVATE ones, and a pinned partial one, come behind them. */
 static void check_call(const struct kvmem *kv, uint32_t call)
 {
     const struct kvmem_call *record = &kv->calls[call];
     const uint32_t *table = kvmem_table_of(kv, call);
-    uint64_t before = record->salt;
     uint32_t pins = 0;
     bool is_behind = false;
     ASSERT(record->count <= kv->settings.blocks_per_call);
@@ -118,10 +131,9 @@ static void check_call(const struct kvmem *kv, uint32_t call)
         pins += block->state == KVMEM_PINNED;
         if (block->fill > 0) {
             ASSERT(record->claimed && !is_behind);
-            ASSERT(block->index == i && block->before == before);
-            before = block->identity;
-        } else if (block->begun > 0) {
-            ASSERT(block->index == i && block->before == before);
+        }
+        if (block->fill > 0 || block->begun > 0) {
+            check_place(kv, call, i);
         }
         is_behind = is_behind || block->fill < kv->settings.block_tokens;
     }
@@ -171,10 +183,13 @@ void kvmem_check(const struct kvmem *kv)
     check_hash(kv);
     check_moves(kv);
     check_loan(kv);
-    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+    for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {
         check_call(kv, call);
     }
+    uint32_t declared = 0;
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         ASSERT(kv->blocks[i].seen == kv->blocks[i].references);
+        declared += kv->blocks[i].declared > 0;
     }
+    ASSERT(declared == kv->declared_count);
 }

@@ -28,6 +28,10 @@
  * position that a call computes next always lies in a block of its own. Where a call parts from a
  * block in the middle, it gets one of its own, with a copy of what they have in common (loan.c).
  *
+ * A declared prefix is a call, too, behind the others: one that nobody schedules and that never
+ * gives up its blocks. Their contents have a salt of their own, and are every call's to find; what
+ * a call adds behind them is named by its own salt again (docs/decisions/0030).
+ *
  * Invariants (kvmem_check): each block is in exactly one state and named accordingly; references
  * equal the tables that hold it; a host block is in no table but pinned by a claim; no block is the
  * target of two moves of one step, and no host block source and target. Nothing that was computed
@@ -46,6 +50,11 @@
                                                    after retain_drop_us where that is longer */
 #define KVMEM_EXPIRE_MAX 64         /* contents that one kvmem_expire() moves or forgets */
 
+#define KVMEM_PREFIXES_MAX 8        /* declared ones */
+/* Salts of calls are smaller than twice this one. With it, a call finds no declared prefix. */
+#define KVMEM_SALT_ALONE    (UINT64_C(1) << 59)
+#define KVMEM_SALT_DECLARED UINT64_MAX      /* that of declared prefixes */
+
 struct kvmem_settings {
     uint32_t device_blocks;
     uint32_t aside_blocks;          /* of the device behind these, for somebody else: never handed
@@ -53,6 +62,7 @@ struct kvmem_settings {
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
+    uint32_t prefixes;              /* declared ones: calls number calls .. calls + prefixes - 1 */
     uint64_t hash_key;              /* where the keys of the hash come from: a secret of this boot,
                                        or clients could choose tokens that all hash alike */
     /* An ended call's contents, by their age since they were given up; device <= host <= drop. */
@@ -90,8 +100,8 @@ struct kvmem {
     /* private: only kvmem/ */
     struct kvmem_block *blocks;     /* [blocks_count] */
     uint32_t *tokens;               /* (blocks_count, block_tokens): what the contents are of */
-    struct kvmem_call *calls;       /* [settings.calls] */
-    uint32_t *table;                /* (calls, blocks_per_call) */
+    struct kvmem_call *calls;       /* [settings.calls + settings.prefixes] */
+    uint32_t *table;                /* (calls + prefixes, blocks_per_call) */
     uint32_t *hash;                 /* [hash_mask + 1] heads of chains of named blocks */
     uint32_t hash_mask;
     uint64_t *hash_keys;            /* [KVMEM_NAME_KEYS + settings.block_tokens] */
@@ -105,6 +115,7 @@ struct kvmem {
     } loan;
     bool bound;                     /* the moves are in a step's record: they cannot be undone */
     uint64_t next_identity;
+    uint32_t declared_count;        /* blocks of declared prefixes */
     uint64_t now_us;                /* the newest time that was told */
     struct kvmem_tier {
         uint32_t first, count;      /* block numbers first .. first + count - 1 */
@@ -137,14 +148,21 @@ static inline uint32_t kvmem_spare(const struct kvmem *kv)
 {
     return kv->device.free.count + kv->device.cached[KVMEM_RETAINED].count;
 }
-/* Device blocks owned by calls now. */
+/* Device blocks owned by calls, and by declared prefixes, now. */
 uint32_t kvmem_owned(const struct kvmem *kv);
+/* Of these, those of declared prefixes that are there to be found. */
+static inline uint32_t kvmem_declared(const struct kvmem *kv)
+{
+    return kv->declared_count;
+}
 /* Host blocks that hold something now, or are read by a move of the step. */
 uint32_t kvmem_host_used(const struct kvmem *kv);
 /* Blocks of the call's table, those on the host that it has claimed included. */
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
 /* Of these, how many it has claimed on the host: kvmem_reserve() moves them in. */
 uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call);
+/* Of these, how many are of a declared prefix: the first ones. O(these). */
+uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
 
 /* Gives a call without blocks the longest cached beginning of its `count` known tokens, under this
  * salt, and returns how many positions that is: always fewer than `count`, so that the last one is
@@ -153,7 +171,8 @@ uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call);
  * block that another call has pinned, and before one that this step only fills. It may end within a
  * block, whose beginning is then on loan: the call's reserve, keep or drop has to come before
  * another call's reserve, and before the step. Every call claims before its first reserve: that is
- * where its salt comes from. */
+ * where its salt comes from. Blocks of declared prefixes are found under every salt but an ALONE
+ * one. */
 uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint32_t *tokens,
                      uint32_t count);
 /* Would a call without blocks still find these `positions` of its tokens, which it has given up
@@ -169,7 +188,8 @@ uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions
  * rank, and moves claimed host blocks in. The caller has checked missing <= available. */
 void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t positions);
 /* A step was settled and the call's KV holds `positions` of its `tokens`: names the blocks that
- * have become full. Where an equal one is there already, the call takes that one. */
+ * have become full. Where an equal one is there already, the call takes that one. From here on
+ * everybody finds the blocks of a declared prefix, until kvmem_drop(). */
 void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions);
 /* Gives up all blocks of the call, whose KV holds `positions` (settled ones), and keeps their
  * contents cached under this rank; settles them first. The same call gives back a claim that came

@@ -11,7 +11,8 @@
  * each other, and the hashes of a block's beginnings come for free on the way to its own. It only
  * finds: a hit counts when fill, index, identity of the content before and the tokens are equal. By
  * induction over the index, two contents with the same name are of the same tokens under the same
- * salt, whatever collides.
+ * salt, whatever collides. The chain of a declared prefix is one under its own salt; whoever goes
+ * on behind it begins a chain again, under his salt and the prefix's number.
  *
  * Invariants: at most one block of each tier has a given name; identities are never given twice.
  * Bounds: a chain has a quarter of a block on average (there are four heads for each), whatever
@@ -46,14 +47,41 @@ static uint32_t *tokens_of(const struct kvmem *kv, uint32_t block)
     return kv->tokens + (uint64_t)block * kv->settings.block_tokens;
 }
 
-struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index)
+/* The block before the one at this index, which has to be full. */
+static const struct kvmem_block *block_before(const struct kvmem *kv, uint32_t call, uint32_t index)
 {
-    if (index == 0) {
-        return (struct kvmem_name){.before = kv->calls[call].salt};
-    }
     const struct kvmem_block *before = &kv->blocks[kvmem_table_of(kv, call)[index - 1]];
     ASSERT(before->fill == kv->settings.block_tokens && before->index == index - 1);
-    return (struct kvmem_name){.before = before->identity, .index = index};
+    return before;
+}
+
+struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index)
+{
+    uint64_t salt = kv->calls[call].salt;
+    if (index == 0) {
+        return (struct kvmem_name){.before = salt};
+    }
+    const struct kvmem_block *before = block_before(kv, call, index);
+    bool parts = before->declared > 0 && salt != KVMEM_SALT_DECLARED;
+    return (struct kvmem_name){
+        .before = parts ? salt | (uint64_t)before->declared * (2 * KVMEM_SALT_ALONE)
+                        : before->identity,
+        .index = index};
+}
+
+bool kvmem_name_may_be_declared(const struct kvmem *kv, uint32_t call, uint32_t index)
+{
+    if (kv->settings.prefixes == 0 || (kv->calls[call].salt & KVMEM_SALT_ALONE) != 0) {
+        return false;
+    }
+    return index == 0 || kv->blocks[kvmem_table_of(kv, call)[index - 1]].declared > 0;
+}
+
+struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t call, uint32_t index)
+{
+    return (struct kvmem_name){
+        .before = index == 0 ? KVMEM_SALT_DECLARED : block_before(kv, call, index)->identity,
+        .index = index};
 }
 
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count)
@@ -177,6 +205,8 @@ void kvmem_name_clear(struct kvmem *kv, uint32_t block)
     *link = named->chain_next;
     named->chain_next = KVMEM_BLOCK_NONE;
     named->fill = 0;
+    kv->declared_count -= named->declared > 0;
+    named->declared = 0;
 }
 
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to)

@@ -50,8 +50,8 @@ void kvmem_plan(struct plan *plan, const struct kvmem_settings *settings)
     plan_add(plan, TIER_CORE, "kv moves", kvmem_moves_max(settings->device_blocks),
              sizeof(struct step_move));
     plan_add(plan, TIER_CORE, "kv copies", settings->calls, sizeof(struct step_move));
-    plan_add(plan, TIER_CORE, "kv calls", settings->calls, sizeof(struct kvmem_call));
-    plan_add(plan, TIER_CORE, "kv block tables", settings->calls,
+    plan_add(plan, TIER_CORE, "kv calls", kvmem_calls_count(settings), sizeof(struct kvmem_call));
+    plan_add(plan, TIER_CORE, "kv block tables", kvmem_calls_count(settings),
              (uint64_t)settings->blocks_per_call * sizeof(uint32_t));
 }
 
@@ -72,6 +72,7 @@ static void reset(struct kvmem *kv)
     kv->copies_count = 0;
     kv->loan = (struct kvmem_loan){0};
     kv->bound = false;
+    kv->declared_count = 0;
     for (uint32_t i = 0; i <= kv->hash_mask; i++) {
         kv->hash[i] = KVMEM_BLOCK_NONE;
     }
@@ -93,6 +94,7 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
     uint32_t moves_max = kvmem_moves_max(settings->device_blocks);
     ASSERT(settings->block_tokens > 0 && settings->block_tokens <= KVMEM_BLOCK_TOKENS_MAX);
     ASSERT(settings->calls > 0 && settings->blocks_per_call > 0);
+    ASSERT(settings->prefixes <= KVMEM_PREFIXES_MAX);
     ASSERT(settings->retain_device_us <= settings->retain_host_us);
     ASSERT(settings->retain_host_us <= settings->retain_drop_us);
     *kv = (struct kvmem){
@@ -107,8 +109,8 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
         .moves = arena_take(arena, moves_max, sizeof(struct step_move)),
         .moves_max = moves_max,
         .copies = arena_take(arena, settings->calls, sizeof(struct step_move)),
-        .calls = arena_take(arena, settings->calls, sizeof(struct kvmem_call)),
-        .table = arena_take(arena, settings->calls,
+        .calls = arena_take(arena, kvmem_calls_count(settings), sizeof(struct kvmem_call)),
+        .table = arena_take(arena, kvmem_calls_count(settings),
                             (uint64_t)settings->blocks_per_call * sizeof(uint32_t)),
         .next_identity = 1,
     };
@@ -139,7 +141,7 @@ uint32_t kvmem_host_used(const struct kvmem *kv)
 
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
 {
-    ASSERT(call < kv->settings.calls);
+    ASSERT(call < kvmem_calls_count(&kv->settings));
     return kv->calls[call].count;
 }
 
@@ -147,6 +149,16 @@ uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call)
 {
     ASSERT(call < kv->settings.calls);
     return kv->calls[call].pins;
+}
+
+uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call)
+{
+    const uint32_t *table = kvmem_table_of(kv, call);
+    uint32_t declared = 0;
+    while (declared < kvmem_call_blocks(kv, call) && kv->blocks[table[declared]].declared > 0) {
+        declared++;
+    }
+    return declared;
 }
 
 uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions)
@@ -237,7 +249,7 @@ static void drop_block(struct kvmem *kv, uint32_t block)
 
 void kvmem_drop(struct kvmem *kv, uint32_t call)
 {
-    ASSERT(call < kv->settings.calls);
+    ASSERT(call < kvmem_calls_count(&kv->settings));
     struct kvmem_call *record = &kv->calls[call];
     uint32_t *table = kvmem_table_of(kv, call);
     kvmem_loan_return(kv, call);
@@ -262,7 +274,7 @@ void kvmem_forget(struct kvmem *kv, uint32_t call)
 
 void kvmem_lost(struct kvmem *kv)
 {
-    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+    for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {
         ASSERT(kv->calls[call].count == 0);
     }
     reset(kv);

@@ -10,7 +10,8 @@
  *   salt   sharing off, or a call with a fault: one for each call, so it finds its own blocks after
  *          a preemption and nobody else does; program: one for each entry that the process table
  *          ever had; domain: one for each trust domain. Numbers of ours, not hashes and not from
- *          the wire: no two are equal by chance or by the choice of an id
+ *          the wire: no two are equal by chance or by the choice of an id. Declared prefixes are
+ *          found under all of them, but by a call with a fault
  *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED.
  *          Without retention all that is cached is some preempted call's, whoever looks at it
  *
@@ -26,8 +27,8 @@
 
 #include "sched/queue.h"
 
-#define SALT_OF_CALL (UINT64_C(1) << 63)    /* no program lives to have such a number, and no
-                                               domain has */
+#define SALT_OF_CALL (KVMEM_SALT_ALONE / 2)     /* no program lives to have such a number, and no
+                                                   domain has */
 
 /* A call with a fault is computed from its own tokens alone: what it found before may be wrong. */
 static enum sched_sharing sharing_of(const struct sched *sched, const struct call *call)
@@ -40,7 +41,8 @@ static uint64_t salt_of(const struct sched *sched, uint32_t call_index)
     const struct call *call = sched_call(sched, call_index);
     switch (sharing_of(sched, call)) {
     case SCHED_SHARING_OFF:
-        return SALT_OF_CALL | (uint64_t)call_index << 32 | call->generation;
+        return (call->faults > 0 ? KVMEM_SALT_ALONE : 0) | SALT_OF_CALL |
+               (uint64_t)call_index << 32 | call->generation;
     case SCHED_SHARING_PROGRAM:
         return sched->programs[call->program].salt;
     case SCHED_SHARING_DOMAIN:
@@ -111,6 +113,8 @@ void sched_residency_take(struct sched *sched, uint32_t call_index, uint32_t pos
     ASSERT(positions >= call->kv_tokens);
     if (claimed && call->computed_tokens == 0) {
         sched->stats->prefix_hit_tokens += call->kv_tokens;
+        sched->stats->declared_hit_tokens += kvmem_call_declared(sched->kv, call_index) *
+                                             sched->kv->settings.block_tokens;
     } else if (claimed) {
         sched->stats->restored_tokens += call->kv_tokens;
     }

@@ -91,6 +91,7 @@ static void report_kv(const struct kvmem *kv, struct stats *stats)
     uint32_t cached = kvmem_available(kv) - kvmem_free(kv);
     stats->kv_blocks_total = kv->settings.device_blocks;
     stats->kv_blocks_used = kvmem_owned(kv);
+    stats->kv_blocks_declared = kvmem_declared(kv);
     stats->kv_blocks_cached = cached;
     stats->kv_host_blocks_total = kv->settings.host_blocks;
     stats->kv_host_blocks_used = kvmem_host_used(kv);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: writes a Llama-architecture GGUF v3 file with random weights, for tests and for benchmarks
- * of real shapes.
+ * What: writes a GGUF v3 file with random weights, of any family that the engine runs, for tests
+ * and for benchmarks of real shapes.
  *
- *     mkmodel --out F --preset tiny|15m|110m|1.1b
- *             [--type f32|f16|bf16|q8_0|q4_0|q4_k|q6_k] [--seed N] [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--context N]
- *             [--vocab N] [--tied]
+ *     mkmodel --out F --preset tiny|15m|110m|1.1b [--type f32|f16|bf16|q8_0|q4_0|q4_k|q6_k]
+ *             [--seed N] [--layers N] [--dim N] [--heads N] [--kv-heads N] [--head-dim N]
+ *             [--ffn N] [--context N] [--vocab N] [--tied]
+ *             [--family llama|qwen2|qwen3] [--rope plain|linear|llama3]
+ *
+ * --head-dim is DIM / HEADS unless it is given. --rope linear divides positions by 4; llama3 is a
+ * rope_freqs.weight of factors that rise from 1 towards 8, which is where Llama 3.1's end.
  *
  * Invariants: the same arguments give the same bytes on every machine (no libm function but sqrt,
  * which is exact). Each tensor has a random stream of its own from (seed, tensor index), so that the
@@ -41,10 +45,27 @@ enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
 
 struct shape {
     uint32_t layers, dim, heads, kv_heads, ffn, context, vocab;
+    uint32_t head_dim;              /* 0: not given */
 };
+
+static const struct family {
+    const char *name;
+    bool qkv_bias, qk_norm;
+} families[] = {
+#define FAMILY(name, pairs, qkv_bias, qk_norm) {#name, qkv_bias, qk_norm},
+#include "config/family.def"
+#undef FAMILY
+};
+
+enum rope { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 };
+static const char *const ropes[] = {"plain", "linear", "llama3"};
+#define ROPE_SCALE      4.0f
+#define ROPE_FACTOR_MAX 8.0f
 
 struct settings {
     const char *out, *preset;
+    const struct family *family;
+    enum rope rope;
     uint32_t type;
     uint64_t seed;
     bool tied;
@@ -55,10 +76,10 @@ static const struct {
     const char *name;
     struct shape shape;
 } presets[] = {
-    {"tiny", {2, 64, 4, 2, 172, 1024, 512}},
-    {"15m", {6, 288, 6, 6, 768, 1024, 32000}},
-    {"110m", {12, 768, 12, 12, 2048, 1024, 32000}},
-    {"1.1b", {22, 2048, 32, 4, 5632, 2048, 32000}},
+    {"tiny", {2, 64, 4, 2, 172, 1024, 512, 0}},
+    {"15m", {6, 288, 6, 6, 768, 1024, 32000, 0}},
+    {"110m", {12, 768, 12, 12, 2048, 1024, 32000, 0}},
+    {"1.1b", {22, 2048, 32, 4, 5632, 2048, 32000, 0}},
 };
 
 /* In order of their scores; `_` stands for U+2581. */
@@ -279,7 +300,10 @@ static void put_vocabulary(void)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum role { ROLE_WEIGHT, ROLE_MATCH, ROLE_NORM, ROLE_OUTPUT };
+enum role {
+    ROLE_WEIGHT, ROLE_MATCH, ROLE_OUTPUT,
+    ROLE_NORM, ROLE_MATCH_NORM, ROLE_BIAS, ROLE_FACTORS     /* these are vectors */
+};
 
 struct tensor {
     char name[48];
@@ -291,56 +315,78 @@ struct tensor {
 static struct tensor *tensors;
 static uint32_t tensors_count;
 
-/* rows = 0: a vector, which is a norm and stays F32. Rows that no block divides become F16. */
+/* rows = 0: a vector, which stays F32. Rows that no block divides become F16. */
 static void add_tensor(const struct settings *settings, enum role role, const char *name,
                        uint64_t columns, uint64_t rows)
 {
     struct tensor *tensor = &tensors[tensors_count++];
-    uint32_t type = role == ROLE_NORM ? TYPE_F32 : settings->type;
+    uint32_t type = rows == 0 ? TYPE_F32 : settings->type;
     if (columns % quant_of(type)->values != 0) {
         type = TYPE_F16;
     }
     *tensor = (struct tensor){.type = type, .dims_count = rows == 0 ? 1 : 2, .columns = columns,
                               .rows = rows == 0 ? 1 : rows, .role = role};
-    snprintf(tensor->name, sizeof tensor->name, "%s.weight", name);
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+}
+
+static uint32_t head_dim_of(const struct shape *shape)
+{
+    return shape->head_dim != 0 ? shape->head_dim : shape->dim / shape->heads;
 }
 
 static void add_layer(const struct settings *settings, uint32_t layer)
 {
     const struct shape *shape = &settings->shape;
-    uint64_t dim = shape->dim, ffn = shape->ffn, kv_dim = dim / shape->heads * shape->kv_heads;
+    uint64_t dim = shape->dim, ffn = shape->ffn, head = head_dim_of(shape);
+    uint64_t q_dim = head * shape->heads, kv_dim = head * shape->kv_heads;
+    bool bias = settings->family->qkv_bias, norm = settings->family->qk_norm;
     const struct {
         const char *name;
         enum role role;
         uint64_t columns, rows;
+        bool absent;
     } parts[] = {
-        {"attn_norm", ROLE_NORM, dim, 0},      {"attn_q", ROLE_MATCH, dim, dim},
-        {"attn_k", ROLE_MATCH, dim, kv_dim},   {"attn_v", ROLE_WEIGHT, dim, kv_dim},
-        {"attn_output", ROLE_WEIGHT, dim, dim}, {"ffn_norm", ROLE_NORM, dim, 0},
-        {"ffn_gate", ROLE_WEIGHT, dim, ffn},   {"ffn_up", ROLE_WEIGHT, dim, ffn},
-        {"ffn_down", ROLE_WEIGHT, ffn, dim},
+        {"attn_norm.weight", ROLE_NORM, dim, 0, false},
+        {"attn_q.weight", ROLE_MATCH, dim, q_dim, false},
+        {"attn_k.weight", ROLE_MATCH, dim, kv_dim, false},
+        {"attn_v.weight", ROLE_WEIGHT, dim, kv_dim, false},
+        {"attn_q.bias", ROLE_BIAS, q_dim, 0, !bias},
+        {"attn_k.bias", ROLE_BIAS, kv_dim, 0, !bias},
+        {"attn_v.bias", ROLE_BIAS, kv_dim, 0, !bias},
+        {"attn_q_norm.weight", ROLE_MATCH_NORM, head, 0, !norm},
+        {"attn_k_norm.weight", ROLE_MATCH_NORM, head, 0, !norm},
+        {"attn_output.weight", ROLE_WEIGHT, q_dim, dim, false},
+        {"ffn_norm.weight", ROLE_NORM, dim, 0, false},
+        {"ffn_gate.weight", ROLE_WEIGHT, dim, ffn, false},
+        {"ffn_up.weight", ROLE_WEIGHT, dim, ffn, false},
+        {"ffn_down.weight", ROLE_WEIGHT, ffn, dim, false},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char name[40];
         snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
-        add_tensor(settings, parts[i].role, name, parts[i].columns, parts[i].rows);
+        if (!parts[i].absent) {
+            add_tensor(settings, parts[i].role, name, parts[i].columns, parts[i].rows);
+        }
     }
 }
 
 static void list_tensors(const struct settings *settings)
 {
     const struct shape *shape = &settings->shape;
-    tensors = calloc((size_t)shape->layers * 9 + 3, sizeof *tensors);
+    tensors = calloc((size_t)shape->layers * 14 + 4, sizeof *tensors);
     if (tensors == NULL) {
         fail("no memory");
     }
-    add_tensor(settings, ROLE_WEIGHT, "token_embd", shape->dim, shape->vocab);
+    add_tensor(settings, ROLE_WEIGHT, "token_embd.weight", shape->dim, shape->vocab);
     for (uint32_t layer = 0; layer < shape->layers; layer++) {
         add_layer(settings, layer);
     }
-    add_tensor(settings, ROLE_NORM, "output_norm", shape->dim, 0);
+    add_tensor(settings, ROLE_NORM, "output_norm.weight", shape->dim, 0);
     if (!settings->tied) {
-        add_tensor(settings, ROLE_OUTPUT, "output", shape->dim, shape->vocab);
+        add_tensor(settings, ROLE_OUTPUT, "output.weight", shape->dim, shape->vocab);
+    }
+    if (settings->rope == ROPE_LLAMA3) {
+        add_tensor(settings, ROLE_FACTORS, "rope_freqs.weight", head_dim_of(shape) / 2, 0);
     }
 }
 
@@ -389,8 +435,9 @@ static float random_normal(uint64_t *state)
 }
 
 /* Deviation of a row's weights: 1/sqrt(columns) keeps activations near 1 from layer to layer. Twice
- * that spreads the logits, and in queries and keys it lets each position look at a few others only;
- * with flat attention greedy decoding soon repeats one token for ever. */
+ * that spreads the logits, and in queries and keys, or the norms of their heads, it lets each
+ * position look at a few others only; with flat attention greedy decoding soon repeats one token
+ * for ever. */
 static float row_deviation(const struct tensor *tensor, uint64_t row)
 {
     float unit = 1.0f / sqrtf((float)tensor->columns);
@@ -399,11 +446,36 @@ static float row_deviation(const struct tensor *tensor, uint64_t row)
         return 2.0f * unit;
     case ROLE_OUTPUT:
         return tokens[row].kind == TOKEN_NORMAL ? 2.0f * unit : 0.02f * unit;
-    case ROLE_WEIGHT:
     case ROLE_NORM:
+        return 0.05f;
+    case ROLE_MATCH_NORM:
+        return 0.1f;
+    case ROLE_BIAS:
+        return 0.5f;
+    case ROLE_FACTORS:
+        return 0;
+    case ROLE_WEIGHT:
         break;
     }
     return unit;
+}
+
+static float value_mean(const struct tensor *tensor, uint64_t column)
+{
+    switch (tensor->role) {
+    case ROLE_NORM:
+        return 1;
+    case ROLE_MATCH_NORM:
+        return 2;
+    case ROLE_FACTORS:
+        return 1 + (ROPE_FACTOR_MAX - 1) * (float)column / (float)tensor->columns;
+    case ROLE_WEIGHT:
+    case ROLE_MATCH:
+    case ROLE_OUTPUT:
+    case ROLE_BIAS:
+        break;
+    }
+    return 0;
 }
 
 static void put_row(const struct tensor *tensor, const float *values, uint8_t *bytes)
@@ -425,8 +497,7 @@ static void put_tensor(const struct tensor *tensor, uint64_t state)
     for (uint64_t row = 0; row < tensor->rows; row++) {
         float deviation = row_deviation(tensor, row);
         for (uint64_t i = 0; i < tensor->columns; i++) {
-            float normal = random_normal(&state);
-            values[i] = tensor->role == ROLE_NORM ? 1.0f + 0.05f * normal : deviation * normal;
+            values[i] = value_mean(tensor, i) + deviation * random_normal(&state);
         }
         put_row(tensor, values, bytes);
     }
@@ -437,25 +508,54 @@ static void put_tensor(const struct tensor *tensor, uint64_t state)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void put_metadata(const struct settings *settings)
+/* FAMILY.NAME */
+static const char *family_key(const struct settings *settings, const char *name)
+{
+    static char key[64];
+    snprintf(key, sizeof key, "%s.%s", settings->family->name, name);
+    return key;
+}
+
+static void put_shape(const struct settings *settings)
 {
     const struct shape *shape = &settings->shape;
+    const struct {
+        const char *name;
+        uint32_t value;
+    } counts[] = {
+        {"block_count", shape->layers},
+        {"context_length", shape->context},
+        {"embedding_length", shape->dim},
+        {"feed_forward_length", shape->ffn},
+        {"attention.head_count", shape->heads},
+        {"attention.head_count_kv", shape->kv_heads},
+        {"rope.dimension_count", head_dim_of(shape)},
+        {"vocab_size", shape->vocab},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        put_key_u32(family_key(settings, counts[i].name), counts[i].value);
+    }
+    if (shape->head_dim != 0) {
+        put_key_u32(family_key(settings, "attention.key_length"), shape->head_dim);
+        put_key_u32(family_key(settings, "attention.value_length"), shape->head_dim);
+    }
+    put_key_f32(family_key(settings, "attention.layer_norm_rms_epsilon"), 1e-5f);
+    put_key_f32(family_key(settings, "rope.freq_base"), 10000.0f);
+    if (settings->rope == ROPE_LINEAR) {
+        put_key_text(family_key(settings, "rope.scaling.type"), "linear");
+        put_key_f32(family_key(settings, "rope.scaling.factor"), ROPE_SCALE);
+    }
+}
+
+static void put_metadata(const struct settings *settings)
+{
     char name[64];
     snprintf(name, sizeof name, "random weights, %s, seed %llu", settings->preset,
              (unsigned long long)settings->seed);
-    put_key_text("general.architecture", "llama");
+    put_key_text("general.architecture", settings->family->name);
     put_key_text("general.name", name);
     put_key_u32("general.alignment", ALIGNMENT);
-    put_key_u32("llama.block_count", shape->layers);
-    put_key_u32("llama.context_length", shape->context);
-    put_key_u32("llama.embedding_length", shape->dim);
-    put_key_u32("llama.feed_forward_length", shape->ffn);
-    put_key_u32("llama.attention.head_count", shape->heads);
-    put_key_u32("llama.attention.head_count_kv", shape->kv_heads);
-    put_key_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    put_key_u32("llama.rope.dimension_count", shape->dim / shape->heads);
-    put_key_f32("llama.rope.freq_base", 10000.0f);
-    put_key_u32("llama.vocab_size", shape->vocab);
+    put_shape(settings);
     put_vocabulary();
 }
 
@@ -483,12 +583,13 @@ static void write_model(const struct settings *settings)
 static void check_shape(const struct shape *shape)
 {
     if (shape->layers < 1 || shape->layers > 256 || shape->dim < 1 || shape->dim > DIM_MAX ||
-        shape->heads < 1 || shape->dim % shape->heads != 0 || shape->dim / shape->heads % 2 != 0 ||
+        shape->heads < 1 || (shape->head_dim == 0 && shape->dim % shape->heads != 0) ||
+        head_dim_of(shape) % 2 != 0 || head_dim_of(shape) < 2 || shape->head_dim > DIM_MAX ||
         shape->kv_heads < 1 || shape->heads % shape->kv_heads != 0 || shape->ffn < 1 ||
         shape->ffn > DIM_MAX || shape->context < 1 || shape->vocab < 512 ||
         shape->vocab > 1000000) {
-        fail("this shape is no model: layers 1..256, dim a multiple of 2 * heads, heads a multiple "
-             "of kv-heads, vocab 512..1000000");
+        fail("this shape is no model: layers 1..256, dim a multiple of heads, head-dim even, heads "
+             "a multiple of kv-heads, vocab 512..1000000");
     }
 }
 
@@ -513,6 +614,26 @@ static uint32_t type_from_name(const char *name)
     return quant->type;
 }
 
+static const struct family *family_from_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        if (strcmp(families[i].name, name) == 0) {
+            return &families[i];
+        }
+    }
+    fail("unknown family '%s'", name);
+}
+
+static enum rope rope_from_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof ropes / sizeof ropes[0]; i++) {
+        if (strcmp(ropes[i], name) == 0) {
+            return (enum rope)i;
+        }
+    }
+    fail("unknown rope '%s': plain, linear or llama3", name);
+}
+
 static uint64_t number_from_text(const char *key, const char *text)
 {
     char *end = NULL;
@@ -533,7 +654,7 @@ static void set_shape(struct settings *settings, const char *key, const char *va
     } fields[] = {{"--layers", &shape->layers}, {"--dim", &shape->dim},
                   {"--heads", &shape->heads},   {"--kv-heads", &shape->kv_heads},
                   {"--ffn", &shape->ffn},       {"--context", &shape->context},
-                  {"--vocab", &shape->vocab}};
+                  {"--vocab", &shape->vocab},   {"--head-dim", &shape->head_dim}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (strcmp(fields[i].key, key) == 0) {
             uint64_t number = number_from_text(key, value);
@@ -562,6 +683,10 @@ static void parse_arguments(struct settings *settings, int argc, char **argv)
             set_preset(settings, value);
         } else if (strcmp(key, "--type") == 0) {
             settings->type = type_from_name(value);
+        } else if (strcmp(key, "--family") == 0) {
+            settings->family = family_from_name(value);
+        } else if (strcmp(key, "--rope") == 0) {
+            settings->rope = rope_from_name(value);
         } else if (strcmp(key, "--seed") == 0) {
             settings->seed = number_from_text(key, value);
         } else {
@@ -573,7 +698,7 @@ static void parse_arguments(struct settings *settings, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.type = TYPE_F32, .seed = 1};
+    struct settings settings = {.type = TYPE_F32, .seed = 1, .family = &families[0]};
     parse_arguments(&settings, argc, argv);
     if (settings.out == NULL) {
         fail("--out FILE is missing");

@@ -4,8 +4,10 @@
  * (kernels/ops.h defines the result).
  *
  *   32 bytes of weights are four columns of eight outputs; the same four columns of a row of x are
- *   broadcast; one multiply-add of bytes makes two sums of 16 bits for each output. Levels below 64
- *   let eight of those be added before they have to become 32 bits wide, levels of a byte none.
+ *   broadcast; one multiply-add of bytes makes two sums of 16 bits for each output. Weights of
+ *   four bits let eight of those be added before they must become 32 bits wide, of six bits two, of
+ *   eight none. One factor has no sign: weights of four and six bits have none, and where a weight
+ *   of eight is negative, x is negated.
  *
  * A tile is up to three rows by a panel and runs down all columns with its sums in registers. The
  * weights of a panel are read again by each tile, from the L2 cache.
@@ -13,8 +15,8 @@
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
  *
- * Why x has levels of seven bits (decision 0036): no pair of products exceeds 16 bits then, and no
- * sign has to be moved from one factor to the other. That is a third of all operations.
+ * Why x is not negated by vpsignb: it shares its units with the multiplications, which are what
+ * bounds a tile.
  */
 #include "kernels/cpu/avx2.h"
 
@@ -93,16 +95,23 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t 
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
     EACH_ROW {
-        EACH_HALF exact[r][h] = offset_of(t->x.blocks[r] + index, -128, -128);
+        EACH_HALF exact[r][h] = _mm256_setzero_si256();
     }
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
-        __m256i weights[HALVES];
-        EACH_HALF weights[h] = weights_at(block + KERNELS_SCALES_BYTES, g, (uint32_t)h);
+        __m256i weights[HALVES], sizes[HALVES], minus[HALVES];
+        EACH_HALF {
+            weights[h] = weights_at(block + KERNELS_SCALES_BYTES, g, (uint32_t)h);
+            sizes[h] = _mm256_abs_epi8(weights[h]);
+            minus[h] = _mm256_cmpgt_epi8(_mm256_setzero_si256(), weights[h]);
+        }
         EACH_ROW {
             __m256i x = levels_at(t->x.levels[r] + (uint64_t)index * 32, g);
-            EACH_HALF exact[r][h] = _mm256_add_epi32(
-                exact[r][h], wide(_mm256_maddubs_epi16(weights[h], x)));
+            EACH_HALF {
+                __m256i turned = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
+                exact[r][h] = _mm256_add_epi32(
+                    exact[r][h], wide(_mm256_maddubs_epi16(sizes[h], turned)));
+            }
         }
     }
     EACH_HALF {
@@ -193,7 +202,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
 {
     const __m256i low_mask = _mm256_set1_epi8(15), high_mask = _mm256_set1_epi8(48);
     const uint8_t *groups = part + KERNELS_SCALES_BYTES;
-    __m256i exact[ROWS_MAX][HALVES], high[HALVES];
+    __m256i exact[ROWS_MAX][HALVES], pairs[ROWS_MAX][HALVES], high[HALVES];
     EACH_HALF high[h] = weights_at(groups, 4 + (uint32_t)second, (uint32_t)h);
     EACH_ROW {
         EACH_HALF exact[r][h] = _mm256_setzero_si256();
@@ -211,8 +220,15 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
         EACH_ROW {
             __m256i x = levels_at(t->x.levels[r] + (uint64_t)index * 32,
                                   (uint32_t)(second * 4 + g));
-            EACH_HALF exact[r][h] = _mm256_add_epi16(exact[r][h],
-                                                     _mm256_maddubs_epi16(weights[h], x));
+            EACH_HALF {
+                __m256i pair = _mm256_maddubs_epi16(weights[h], x);
+                if (g % 2 == 0) {
+                    pairs[r][h] = pair;
+                } else {
+                    pair = wide(_mm256_add_epi16(pairs[r][h], pair));
+                    exact[r][h] = _mm256_add_epi32(exact[r][h], pair);
+                }
+            }
         }
     }
     EACH_HALF {
@@ -222,7 +238,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
         EACH_ROW {
             const struct kernels_block *x = t->x.blocks[r] + index;
             __m256i offset = second ? offset_of(x, 0, -32) : offset_of(x, -32, 0);
-            part_add(&sums->of[r][h], _mm256_add_epi32(wide(exact[r][h]), offset), scale, x);
+            part_add(&sums->of[r][h], _mm256_add_epi32(exact[r][h], offset), scale, x);
         }
     }
 }

@@ -64,7 +64,7 @@ static void part_q8_0(struct part *part, const uint8_t *panel, uint32_t index, u
     part->scale = kernels_half_at(block, lane);
     part->columns = 32;
     for (uint32_t k = 0; k < 32; k++) {
-        part->levels[k] = levels[k / 4 * KERNELS_GROUP_BYTES + lane * 4 + k % 4] - 128;
+        part->levels[k] = (int8_t)levels[k / 4 * KERNELS_GROUP_BYTES + lane * 4 + k % 4];
     }
 }
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens.
+"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens. So it
+does with random models of each family.
 
-LLAMA_CPP_GREEDY names the program: tools/bench/llamacpp_greedy.cpp, which says how to build it.
+LLAMA_CPP names the program: tools/bench/llamacpp.cpp, which says how to build it.
 """
 import json
 import os
 import subprocess
 
+import families
 import held_out
 from appliance import EMBEDDED_MODEL, HANG_S, Appliance, run
 from protocol import Client
@@ -15,11 +17,18 @@ from skip import Skip
 PROMPTS, TOKENS = 50, 64
 
 
-def greedy(program, prompts):
+def the_program():
+    program = os.environ.get("LLAMA_CPP")
+    if not program:
+        raise Skip("LLAMA_CPP names no program; see tools/bench/llamacpp.cpp")
+    return program
+
+
+def greedy(program, model, prompts, tokens):
     """llama.cpp's answers to lists of ids."""
-    done = subprocess.run([program, EMBEDDED_MODEL, str(TOKENS)], text=True, capture_output=True,
+    done = subprocess.run([program, model, "greedy", str(tokens)], text=True,
                           input="".join(json.dumps(ids) + "\n" for ids in prompts),
-                          timeout=HANG_S * 10)
+                          capture_output=True, timeout=HANG_S * 10)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -31,16 +40,30 @@ def ids_of(text):
 
 
 def test_llama_cpp_gives_the_same_tokens():
-    program = os.environ.get("LLAMA_CPP_GREEDY")
-    if not program:
-        raise Skip("LLAMA_CPP_GREEDY names no program; see tools/bench/llamacpp_greedy.cpp")
+    program = the_program()
     with Appliance() as a, Client(a.tcp) as c:
         prompts = [[c.welcome["bos"]] + ids_of(text) for text in held_out.prompts(PROMPTS)]
         for call_id, ids in enumerate(prompts):
             c.start(call_id, ids, max_tokens=TOKENS, flags=0)
         ours = [c.finish(call_id).check().tokens for call_id in range(PROMPTS)]
-    theirs = greedy(program, prompts)
+    theirs = greedy(program, EMBEDDED_MODEL, prompts, TOKENS)
     differ = [i for i in range(PROMPTS) if ours[i] != theirs[i]]
     print("  llama.cpp: %d of %d prompts, %d tokens, the same" % (
         PROMPTS - len(differ), PROMPTS, sum(map(len, ours))))
     assert not differ, [(prompts[i], ours[i], theirs[i]) for i in differ[:2]]
+
+
+def check_family(program, *arguments):
+    prompts = families.draw_prompts(1)
+    with families.model(*arguments) as path:
+        theirs = greedy(program, path, prompts, families.TOKENS)
+        ours = families.answers(path, prompts)
+    assert ours == theirs, (arguments, ours, theirs)
+
+
+def test_llama_cpp_gives_the_same_tokens_for_each_family():
+    program = the_program()
+    for family in families.FAMILIES:
+        check_family(program, family)
+        check_family(program, family, "--rope", "linear")
+    check_family(program, "llama", "--rope", "llama3")

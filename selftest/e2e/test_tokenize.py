@@ -10,11 +10,11 @@ DIGITS = [b"%d" % digit for digit in range(10)]
 SEPARATOR = b"\n__ggml_vocab_test__\n"
 
 
-def ids_of(vocab, content):
+def ids_of(vocab, content, *flags):
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        done = run("agx", "tokenize", "--vocab", vocab, "--file", file.name)
+        done = run("agx", "tokenize", "--vocab", vocab, "--file", file.name, *flags)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\n") and done.stdout.count("\n") == 1, done.stdout
     return [int(word) for word in done.stdout.split()]
@@ -47,6 +47,14 @@ def test_special_tokens_are_plain_text_and_there_is_no_bos():
         assert min(ids) > 2, ids
 
 
+def test_bos_and_special_tokens_are_there_when_they_are_asked_for():
+    plain = ids_of(RANDOM_MODEL, b"the weather")
+    assert ids_of(RANDOM_MODEL, b"the weather", "--bos") == [1] + plain
+    assert ids_of(RANDOM_MODEL, b"", "--bos") == [1]
+    assert 2 in ids_of(RANDOM_MODEL, b"a</s>b", "--special")
+    assert ids_of(RANDOM_MODEL, b"<s>", "--special", "--bos")[:1] == [1]
+
+
 def test_published_vocabularies_give_the_expected_ids():
     for name in ("ggml-vocab-llama-spm", "vocab-llama-bpe", "vocab-qwen2", "ggml-vocab-gpt-2",
                  "ggml-vocab-deepseek-coder", "ggml-vocab-falcon"):
@@ -70,7 +78,7 @@ def test_bad_files_and_command_lines_are_refused():
             (("--vocab", RANDOM_MODEL, "x", "y"), 2, "given twice"),
             (("x",), 2, "--vocab is missing"),
             (("--vocab",), 2, "the last option has no value"),
-            (("--vocab", RANDOM_MODEL, "--bos", "x"), 2, "unknown option")):
+            (("--vocab", RANDOM_MODEL, "--eos", "x"), 2, "unknown option")):
         done = run("agx", "tokenize", *arguments)
         assert done.returncode == status, (arguments, done.returncode, done.stderr)
         assert words in done.stderr, done.stderr

@@ -5,20 +5,55 @@
 
 #include "appliance/base/assert.h"
 
+#define START 0                     /* lies before the first position of a declared prefix */
+
 static uint64_t mix(uint64_t before, uint64_t value)
 {
     uint64_t mixed = (before ^ value) * UINT64_C(0x9e3779b97f4a7c15) + 0x7f4a7c15;
     return mixed ^ (mixed >> 29);
 }
 
-uint64_t fake_engine_start(uint64_t salt)
+void fake_engine_declare(struct fake_declared *declared, const struct config_prefixes *prefixes)
 {
-    return salt + 1;
+    declared->count = prefixes->count;
+    for (uint32_t i = 0; i < prefixes->count; i++) {
+        const struct config_prefix *prefix = &prefixes->each[i];
+        uint64_t hash = START;
+        ASSERT(prefix->tokens_count <= FAKE_ENGINE_CONTEXT_MAX);
+        declared->tokens_count[i] = prefix->tokens_count;
+        for (uint32_t at = 0; at < prefix->tokens_count; at++) {
+            declared->hashes[i][at] = hash = mix(hash, prefix->tokens[at]);
+        }
+    }
 }
 
-uint64_t fake_engine_next(uint64_t before, uint32_t token)
+static bool is_declared(const struct fake_engine *engine, uint32_t position, uint64_t hash)
 {
-    return mix(before, token);
+    const struct fake_declared *declared = engine->declared;
+    for (uint32_t i = 0; declared != NULL && i < declared->count; i++) {
+        if (position < declared->tokens_count[i] && declared->hashes[i][position] == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fake_engine_parts(const struct fake_engine *engine, uint32_t position, uint64_t before,
+                       uint32_t token)
+{
+    before = position == 0 ? START : before;
+    return (position == 0 || is_declared(engine, position - 1, before)) &&
+           !is_declared(engine, position, mix(before, token));
+}
+
+uint64_t fake_engine_next(const struct fake_engine *engine, uint64_t salt, uint32_t position,
+                          uint64_t before, uint32_t token)
+{
+    bool parts = fake_engine_parts(engine, position, before, token);
+    if (position == 0) {
+        return mix(parts ? salt + 1 : START, token);
+    }
+    return mix(parts ? mix(before, salt + 1) : before, token);
 }
 
 static uint32_t sample(const struct fake_engine *engine, uint64_t hash,
@@ -49,9 +84,8 @@ static uint64_t *place(const struct fake_engine *engine, uint32_t row, uint32_t 
 static uint64_t feed(const struct fake_engine *engine, uint32_t row, uint32_t position,
                      uint32_t token)
 {
-    uint64_t before = position == 0 ? fake_engine_start(engine->salts[row])
-                                    : *place(engine, row, position - 1);
-    uint64_t hash = fake_engine_next(before, token);
+    uint64_t before = position == 0 ? 0 : *place(engine, row, position - 1);
+    uint64_t hash = fake_engine_next(engine, engine->salts[row], position, before, token);
     *place(engine, row, position) = hash;
     return hash;
 }
@@ -179,9 +213,9 @@ void fake_engine_forget(struct fake_engine *engine)
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling)
 {
-    uint64_t hash = fake_engine_start(engine->salts[0]);
+    uint64_t hash = 0;
     for (uint32_t i = 0; i < prompt; i++) {
-        hash = fake_engine_next(hash, tokens[i]);
+        hash = fake_engine_next(engine, engine->salts[0], i, hash, tokens[i]);
     }
     for (uint32_t produced = 0; produced < max; produced++) {
         uint32_t token = sample(engine, hash, sampling);
@@ -189,7 +223,7 @@ uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, 
         if (fake_engine_is_stop(sampling, token)) {
             return produced + 1;
         }
-        hash = fake_engine_next(hash, token);
+        hash = fake_engine_next(engine, engine->salts[0], prompt + produced, hash, token);
     }
     return max;
 }

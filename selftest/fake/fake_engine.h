@@ -6,7 +6,8 @@
  * the hash at the last position, read through the row's block ids. So a call's tokens are a pure
  * function of its prompt, its seed and its salt, and come out wrong if a token is fed twice, left
  * out, put at a wrong position, or read from a block that somebody else has written since, or one
- * that was not moved.
+ * that was not moved. As long as the tokens are those of a declared prefix the salt does not count:
+ * these positions are everybody's.
  *
  * A step runs as a whole, or begin, then round by round, so that the core can become hasty between
  * two of them.
@@ -14,23 +15,36 @@
 #include <stdbool.h>
 
 #include "appliance/base/step.h"
+#include "config/prefixes.h"
 
-#define FAKE_ENGINE_ROWS_MAX 1024
+#define FAKE_ENGINE_ROWS_MAX    1024
+#define FAKE_ENGINE_CONTEXT_MAX 256     /* of a declared prefix */
+
+/* The chains of the declared prefixes. */
+struct fake_declared {
+    uint32_t count, tokens_count[CONFIG_PREFIXES_MAX];
+    uint64_t hashes[CONFIG_PREFIXES_MAX][FAKE_ENGINE_CONTEXT_MAX];
+};
 
 struct fake_engine {
     struct step step;
     uint64_t *kv;                   /* (blocks, block_tokens); of both tiers */
     uint32_t blocks, block_tokens, vocab_tokens;
     uint32_t device_blocks;         /* of the blocks, the first ones */
+    const struct fake_declared *declared;   /* NULL: there are none */
     uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */
     uint64_t salts[FAKE_ENGINE_ROWS_MAX];   /* of each row: what its chain of hashes begins with */
     /* private: the step that runs */
     uint32_t rows[FAKE_ENGINE_ROWS_MAX], rows_count, standby, round, rounds;
 };
 
-/* The chain: a position's hash from the one before it; before the first one lies the salt's. */
-uint64_t fake_engine_start(uint64_t salt);
-uint64_t fake_engine_next(uint64_t before, uint32_t token);
+void fake_engine_declare(struct fake_declared *declared, const struct config_prefixes *prefixes);
+/* The chain: a position's hash from the one before it (any, at position 0). */
+uint64_t fake_engine_next(const struct fake_engine *engine, uint64_t salt, uint32_t position,
+                          uint64_t before, uint32_t token);
+/* Does the salt come in right here? Elsewhere the hash is the same whatever it is. */
+bool fake_engine_parts(const struct fake_engine *engine, uint32_t position, uint64_t before,
+                       uint32_t token);
 
 /* Carries out the moves; no round has run yet. */
 void fake_engine_begin(struct fake_engine *engine);

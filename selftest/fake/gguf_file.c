@@ -5,6 +5,8 @@
  */
 #include "selftest/fake/gguf_file.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,38 +161,83 @@ static uint64_t add_f32_tensor(struct gguf_file *file, const char *name, uint64_
     return offset + bytes + (ALIGNMENT - bytes % ALIGNMENT) % ALIGNMENT;
 }
 
-void gguf_file_model(struct gguf_file *file)
+/* FAMILY.NAME */
+static const char *family_key(const char *family, const char *name)
+{
+    static char key[64];
+    snprintf(key, sizeof key, "%s.%s", family, name);
+    return key;
+}
+
+static void add_family_keys(struct gguf_file *file, const char *family)
 {
     static const struct {
         const char *name;
+        uint32_t value;
+    } counts[] = {
+        {"block_count", 1},          {"context_length", 32},       {"embedding_length", 8},
+        {"feed_forward_length", 8},  {"attention.head_count", 2},  {"attention.head_count_kv", 1},
+    };
+    bool is_qwen3 = strcmp(family, "qwen3") == 0;
+    for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        gguf_file_u32(file, family_key(family, counts[i].name), counts[i].value);
+    }
+    gguf_file_f32(file, family_key(family, "attention.layer_norm_rms_epsilon"), 1e-5f);
+    if (is_qwen3) {
+        gguf_file_u32(file, family_key(family, "attention.key_length"), 2);
+        gguf_file_u32(file, family_key(family, "attention.value_length"), 2);
+    } else {
+        gguf_file_u32(file, family_key(family, "rope.dimension_count"), 4);
+    }
+    gguf_file_f32(file, family_key(family, "rope.freq_base"), 10000);
+}
+
+void gguf_file_family(struct gguf_file *file, const char *family)
+{
+    bool is_qwen2 = strcmp(family, "qwen2") == 0, is_qwen3 = strcmp(family, "qwen3") == 0;
+    uint64_t head = is_qwen3 ? 2 : 4;
+    const struct {
+        const char *name;
         uint64_t columns, rows;
+        bool absent;
     } tensors[] = {
-        {"token_embd.weight", 8, 6},       {"output_norm.weight", 8, 1},
-        {"output.weight", 8, 6},           {"blk.0.attn_norm.weight", 8, 1},
-        {"blk.0.attn_q.weight", 8, 8},     {"blk.0.attn_k.weight", 8, 4},
-        {"blk.0.attn_v.weight", 8, 4},     {"blk.0.attn_output.weight", 8, 8},
-        {"blk.0.ffn_norm.weight", 8, 1},   {"blk.0.ffn_gate.weight", 8, 8},
-        {"blk.0.ffn_up.weight", 8, 8},    {"blk.0.ffn_down.weight", 8, 8},
+        {"token_embd.weight", 8, 6, false},
+        {"output_norm.weight", 8, 1, false},
+        {"output.weight", 8, 6, false},
+        {"blk.0.attn_norm.weight", 8, 1, false},
+        {"blk.0.attn_q.weight", 8, 2 * head, false},
+        {"blk.0.attn_k.weight", 8, head, false},
+        {"blk.0.attn_v.weight", 8, head, false},
+        {"blk.0.attn_q.bias", 2 * head, 1, !is_qwen2},
+        {"blk.0.attn_k.bias", head, 1, !is_qwen2},
+        {"blk.0.attn_v.bias", head, 1, !is_qwen2},
+        {"blk.0.attn_q_norm.weight", head, 1, !is_qwen3},
+        {"blk.0.attn_k_norm.weight", head, 1, !is_qwen3},
+        {"blk.0.attn_output.weight", 2 * head, 8, false},
+        {"blk.0.ffn_norm.weight", 8, 1, false},
+        {"blk.0.ffn_gate.weight", 8, 8, false},
+        {"blk.0.ffn_up.weight", 8, 8, false},
+        {"blk.0.ffn_down.weight", 8, 8, false},
     };
     uint64_t offset = 0;
     gguf_file_begin(file);
-    gguf_file_text(file, "general.architecture", "llama");
+    gguf_file_text(file, "general.architecture", family);
     gguf_file_text(file, "general.name", "small");
     gguf_file_u32(file, "general.alignment", ALIGNMENT);
-    gguf_file_u32(file, "llama.block_count", 1);
-    gguf_file_u32(file, "llama.context_length", 32);
-    gguf_file_u32(file, "llama.embedding_length", 8);
-    gguf_file_u32(file, "llama.feed_forward_length", 8);
-    gguf_file_u32(file, "llama.attention.head_count", 2);
-    gguf_file_u32(file, "llama.attention.head_count_kv", 1);
-    gguf_file_f32(file, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    gguf_file_u32(file, "llama.rope.dimension_count", 4);
-    gguf_file_f32(file, "llama.rope.freq_base", 10000);
+    add_family_keys(file, family);
     gguf_file_spm_keys(file);
     for (uint32_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
-        offset = add_f32_tensor(file, tensors[i].name, tensors[i].columns, tensors[i].rows, offset);
+        if (!tensors[i].absent) {
+            offset = add_f32_tensor(file, tensors[i].name, tensors[i].columns, tensors[i].rows,
+                                    offset);
+        }
     }
     gguf_file_end(file, (uint32_t)offset);
+}
+
+void gguf_file_model(struct gguf_file *file)
+{
+    gguf_file_family(file, "llama");
 }
 
 /* The place behind a text with its length before it. */

@@ -34,6 +34,8 @@ void gguf_file_raw(struct gguf_file *file, const void *bytes, uint32_t count);
 
 /* A model of one layer, F32: dim 8, 2 heads, 1 KV head, ffn 8, the vocabulary below; 18 keys. */
 void gguf_file_model(struct gguf_file *file);
+/* The same of another family: qwen2, or qwen3 with heads of 2 channels. */
+void gguf_file_family(struct gguf_file *file, const char *family);
 /* Keys of the smallest vocabularies: SPM <unk> <s> </s> a b ab; BPE a b ab and U+0120 a. */
 void gguf_file_spm_keys(struct gguf_file *file);
 void gguf_file_bpe_keys(struct gguf_file *file);

@@ -202,8 +202,11 @@ static uint32_t naive_chunk(const struct naive_call *call, uint32_t budget)
 static void naive_found(struct naive *m, struct naive_call *call, uint32_t index, uint32_t found)
 {
     ASSERT(found < call->prompt + call->generated);
+    uint32_t block_tokens = m->sched->kv->settings.block_tokens;
+    uint32_t declared = kvmem_call_declared(m->sched->kv, index) * block_tokens;
     bool is_alone = m->set.sharing == SCHED_SHARING_OFF || call->faults > 0;
-    ASSERT(!is_alone || found <= call->computed);
+    ASSERT(call->faults == 0 || declared == 0);
+    ASSERT(!is_alone || found <= call->computed || found == declared);
     ASSERT(kvmem_call_blocks(m->sched->kv, index) > 0);
     call->resident = call->started = true;
     call->kv = found;

@@ -6,6 +6,7 @@
  * Method: the input is the file. A vocabulary that would not fit the arena is left alone, as boot
  * does. The table of keys is private to its source, which is therefore included.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "config/gguf_keys.c"
@@ -42,7 +43,9 @@ static void check_model(const struct gguf_source *source)
         ASSERT(tensor->bytes <= source->size_bytes);
         ASSERT(tensor->offset <= source->size_bytes - tensor->bytes);
     }
+    ASSERT(model_family_find(shape->family->name, strlen(shape->family->name)) == shape->family);
     ASSERT(shape->heads % shape->kv_heads == 0);
+    ASSERT(shape->rope_scale > 0);
     ASSERT(shape->rope_dim <= shape->head_dim && shape->rope_dim % 2 == 0);
     ASSERT(shape->vocab_tokens == gguf.vocab.tokens);
 }
@@ -96,10 +99,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-/* A key and the type of its value, as they stand in a file. */
-static void write_key(const char *key, uint32_t type)
+/* A key and the type of its value, as they stand in a file. `family` is empty, or what the key
+ * begins with. */
+static void write_key(const char *family, const char *name, uint32_t type)
 {
     uint8_t bytes[DICTIONARY_WORD_BYTES_MAX];
+    char key[DICTIONARY_WORD_BYTES_MAX];
+    snprintf(key, sizeof key, "%s%s%s", family, family[0] != '\0' ? "." : "", name);
     uint64_t count = strlen(key);
     ASSERT(sizeof count + count + sizeof type <= sizeof bytes);
     memcpy(bytes, &count, sizeof count);
@@ -116,7 +122,12 @@ void dictionary_write(void)
         [WANT_I32S] = VALUE_ARRAY,
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        write_key(rows[i].key, types[rows[i].want]);
+        if (!rows[i].of_family) {
+            write_key("", rows[i].key, types[rows[i].want]);
+        }
+        for (uint32_t f = 0; rows[i].of_family && f < model_families_count; f++) {
+            write_key(model_families[f].name, rows[i].key, types[rows[i].want]);
+        }
     }
     for (uint32_t type = 0; type < VALUE_COUNT; type++) {
         dictionary_number(type, sizeof type);

@@ -142,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     ASSERT(tokens_count <= room);
     ASSERT(status == STATUS_OK || (status == STATUS_BUSY_SPACE && room < TOKENS_MAX));
     check_tokens(vocab, tokens, tokens_count, parse_special);
+    ASSERT(status != STATUS_OK || text_bytes <= vocab_text_bytes_max(&vocab->info, tokens_count));
     if (status == STATUS_OK && vocab->info.kind == VOCAB_BPE && !parse_special) {
         check_back(vocab, tokens, tokens_count, bytes + 1, text_bytes);
     }

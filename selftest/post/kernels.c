@@ -96,8 +96,8 @@ static void compare_logits(const struct twins *twins, uint32_t vocab_tokens,
                            struct post_faults *faults)
 {
     struct post_pair pair = {
-        .found = (const uint64_t *)(const void *)kernels_logits(twins->best),
-        .expected = (const uint64_t *)(const void *)kernels_logits(twins->plain),
+        .found = (const uint64_t *)(const void *)kernels_logits(twins->best, 0),
+        .expected = (const uint64_t *)(const void *)kernels_logits(twins->plain, 0),
         .count = (vocab_tokens + 1) / 2,
     };
     while (post_pair_differs(&pair)) {
@@ -114,7 +114,7 @@ static void run_kernels(void *state, const struct post *post, uint32_t variant,
     run_twin(post, twins, twins->plain, &outcome->faults);
     run_twin(post, twins, twins->best, &outcome->faults);
     compare_logits(twins, vocab_tokens, &outcome->faults);
-    uint64_t digest = fnv_add(FNV_START, kernels_logits(twins->best),
+    uint64_t digest = fnv_add(FNV_START, kernels_logits(twins->best, 0),
                               (uint64_t)vocab_tokens * sizeof(float));
     if (prompt_tokens(post) == PROMPT_TOKENS) {
         post_known_compare(post, "logits", digest, POST_KNOWN_LOGITS, &outcome->faults);

@@ -3,19 +3,21 @@
 
 #include <stdio.h>
 
-static uint32_t list_layer(const struct kernels_layer *layer, const struct model_shape *shape,
+static uint32_t list_layer(const struct kernels_layer *layer, const struct model_shape *s,
                            struct post_tensor *list)
 {
     uint32_t count = 0;
-#define WEIGHT_MATRIX(noun, outputs_, columns_)                             \
+#define LAYER_MATRIX(noun, outputs_, columns_)                              \
     list[count++] = (struct post_tensor){                                   \
-        .name = #noun, .matrix = &layer->noun, .columns = layer->noun.columns};
-    KERNELS_LAYER_MATRICES
-#undef WEIGHT_MATRIX
-    list[count++] = (struct post_tensor){
-        .name = "attn_norm", .vector = layer->attn_norm, .columns = shape->dim};
-    list[count++] = (struct post_tensor){
-        .name = "ffn_norm", .vector = layer->ffn_norm, .columns = shape->dim};
+        .name = #noun ".weight", .matrix = &layer->noun, .columns = layer->noun.columns};
+#define LAYER_VECTOR(noun, file, count_, wanted)                            \
+    if (wanted) {                                                           \
+        list[count++] = (struct post_tensor){                               \
+            .name = file, .vector = layer->noun, .columns = (uint32_t)(count_)}; \
+    }
+#include "config/layer.def"
+#undef LAYER_MATRIX
+#undef LAYER_VECTOR
     return count;
 }
 
@@ -24,16 +26,16 @@ static uint32_t list_ends(const struct kernels_weights *weights, struct post_ten
     const struct model_shape *shape = &weights->shape;
     uint32_t count = 0;
     list[count++] = (struct post_tensor){
-        .name = "token_embd", .matrix = &weights->token_embd, .columns = shape->dim};
+        .name = "token_embd.weight", .matrix = &weights->token_embd, .columns = shape->dim};
     list[count++] = (struct post_tensor){
-        .name = "output_norm", .vector = weights->output_norm, .columns = shape->dim};
+        .name = "output_norm.weight", .vector = weights->output_norm, .columns = shape->dim};
     if (!shape->tied_output) {
         list[count++] = (struct post_tensor){
-            .name = "output", .matrix = &weights->output, .columns = shape->dim};
+            .name = "output.weight", .matrix = &weights->output, .columns = shape->dim};
     }
     if (shape->has_rope_factors) {
         list[count++] = (struct post_tensor){
-            .name = "rope_freqs", .vector = weights->rope_factors,
+            .name = "rope_freqs.weight", .vector = weights->rope_factors,
             .columns = shape->rope_dim / 2};
     }
     return count;
@@ -46,7 +48,6 @@ bool post_tensor_at(const struct kernels_weights *weights, uint32_t index,
     uint32_t ends = list_ends(weights, list);
     if (index < ends) {
         *tensor = list[index];
-        snprintf(tensor->name, sizeof tensor->name, "%.40s.weight", list[index].name);
         return true;
     }
     uint32_t of_layer = list_layer(&weights->layers[0], &weights->shape, list);
@@ -57,7 +58,7 @@ bool post_tensor_at(const struct kernels_weights *weights, uint32_t index,
     list_layer(&weights->layers[layer], &weights->shape, list);
     const struct post_tensor *found = &list[(index - ends) % of_layer];
     *tensor = *found;
-    snprintf(tensor->name, sizeof tensor->name, "blk.%u.%.40s.weight", layer, found->name);
+    snprintf(tensor->name, sizeof tensor->name, "blk.%u.%.48s", layer, found->name);
     return true;
 }
 

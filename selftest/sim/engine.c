@@ -58,12 +58,13 @@ void sim_engine_init(struct sim *sim)
     struct sim_engine *engine = &sim->engine;
     ASSERT(blocks_of(sim) <= SIM_BLOCKS_MAX);
     ASSERT(sim->limits.kv_block_tokens <= SIM_BLOCK_TOKENS);
+    fake_engine_declare(&sim->declared, &sim->prefixes);
     engine->fake = (struct fake_engine){
         .step = sim->step, .kv = engine->kv, .device_blocks = device_blocks_of(sim),
-        .blocks = blocks_of(sim),
+        .blocks = blocks_of(sim), .declared = &sim->declared,
         .block_tokens = sim->limits.kv_block_tokens, .vocab_tokens = sim->limits.vocab_tokens};
     engine->heartbeat = 0;
-    engine->by_hand = engine->is_canary = engine->owes_step = false;
+    engine->by_hand = engine->is_own = engine->owes_step = false;
     engine->rounds_to_live = 0;
     start(sim);
 }
@@ -76,10 +77,11 @@ static void check_history(struct sim *sim, uint32_t index)
     const struct step_row *row = step_row(&sim->step, index);
     const struct call *call = &sim->loop.calls.calls[row->call];
     uint32_t block_tokens = sim->limits.kv_block_tokens;
-    uint64_t hash = fake_engine_start(sim->engine.fake.salts[index]);
+    uint64_t hash = 0;
     for (uint32_t at = 0; at < row->first_position; at++) {
         uint32_t block = step_blocks(&sim->step, index)[at / block_tokens];
-        hash = fake_engine_next(hash, call->tokens[at]);
+        hash = fake_engine_next(&sim->engine.fake, sim->engine.fake.salts[index], at, hash,
+                                call->tokens[at]);
         SIM_REQUIRE(sim, block < sim->limits.kv_blocks, INVARIANT_KV,
                     "row %u computes in block %u, which is the host's", index, block);
         SIM_REQUIRE(sim, kv_of(sim, block)[at % block_tokens] == hash, INVARIANT_KV,
@@ -204,9 +206,9 @@ void sim_engine_submit(void *self)
     struct sim_engine *engine = &sim->engine;
     SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
                 "a step for a worker that has one");
-    engine->is_canary = step_header(&sim->step)->sequence == 0;
-    engine->owes_step = !engine->is_canary;
-    if (engine->is_canary) {
+    engine->is_own = step_header(&sim->step)->sequence == 0;
+    engine->owes_step = !engine->is_own;
+    if (engine->is_own) {
         engine->fake.salts[0] = 0;
         fake_engine_begin(&engine->fake);
     } else {
@@ -287,7 +289,8 @@ static void feed_last(struct sim *sim, uint32_t index, uint32_t token)
     uint32_t position =
         row->first_position + row->tokens_count + step_out(&sim->step, index)->produced - 1;
     *place_of(sim, index, position) =
-        fake_engine_next(*place_of(sim, index, position - 1), token);
+        fake_engine_next(&sim->engine.fake, sim->engine.fake.salts[index], position,
+                         *place_of(sim, index, position - 1), token);
 }
 
 /* An engine may go on behind a stop; what it says there is nobody's. */
@@ -308,17 +311,28 @@ static void overrun(struct sim *sim, uint32_t index)
     }
 }
 
+static void spoil_own(struct sim *sim)
+{
+    struct step_out *out = step_out(&sim->step, 0);
+    if (step_row(&sim->step, 0)->wants_digest) {
+        sim_say(sim, "the canary comes out otherwise");
+        out->digest++;
+    } else {
+        sim_say(sim, "a declared prefix comes to nothing");
+        out->result = sim_choose(sim, 2) == 0 ? STEP_ROW_NOT_FINITE : 2;
+    }
+}
+
 static void end_step(struct sim *sim)
 {
     SIM_REQUIRE(sim, sim->engine.record == hash_record(sim), INVARIANT_RECORD,
                 "the step record was written while its step was in flight");
-    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count && !sim->engine.is_canary; i++) {
+    for (uint32_t i = 0; i < step_header(&sim->step)->rows_count && !sim->engine.is_own; i++) {
         overrun(sim, i);
         spoil_row(sim, i);
     }
-    if (sim->engine.is_canary && sim_fault(sim, SIM_FAULT_CANARY)) {
-        sim_say(sim, "the canary comes out otherwise");
-        step_out(&sim->step, 0)->digest++;
+    if (sim->engine.is_own && sim_fault(sim, SIM_FAULT_CANARY)) {
+        spoil_own(sim);
     }
     sim->engine.worker = SIM_WORKER_DONE;
 }
@@ -434,9 +448,10 @@ static enum world_engine poll(struct sim *sim)
     case SIM_WORKER_HANGS:
         return WORLD_ENGINE_BUSY;
     case SIM_WORKER_DONE:
+        engine->heartbeat++;            /* a step beats */
         engine->worker = SIM_WORKER_IDLE;
         engine->owes_step = engine->owes_step && !is_believable(sim);
-        sim->counts.steps += !engine->is_canary && !engine->owes_step;
+        sim->counts.steps += !engine->is_own && !engine->owes_step;
         return WORLD_ENGINE_DONE;
     case SIM_WORKER_DIED:
         break;

@@ -38,8 +38,8 @@ static const struct invariant_row {
 } rows[INVARIANTS] = {
     [INVARIANT_BLOCKS] = {"every block of KV is in one place, and counted there", NOW_AND_THEN,
                           check_blocks},
-    [INVARIANT_ISOLATION] = {"a shared block belongs to one trust domain", NOW_AND_THEN,
-                             check_isolation},
+    [INVARIANT_ISOLATION] = {"a shared block belongs to one trust domain, or to a declared prefix "
+                             "that its calls begin with", NOW_AND_THEN, check_isolation},
     [INVARIANT_CALLS] = {"accepted = completed + cancelled + expired + failed + open", EACH_PASS,
                          check_calls},
     [INVARIANT_TERMINAL] = {"one ACCEPT, tokens in order, one end, and that for a reason "
@@ -129,7 +129,7 @@ static void check_blocks(struct sim *sim)
     const struct kvmem *kv = &sim->loop.kv;
     uint32_t held = 0, unheld = 0;
     memset(references, 0, kv->blocks_count * sizeof *references);
-    for (uint32_t call = 0; call < kv->settings.calls; call++) {
+    for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {
         for (uint32_t i = 0; i < kv->calls[call].count; i++) {
             references[kvmem_table_of(kv, call)[i]]++;
         }
@@ -174,6 +174,37 @@ static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
     return true;
 }
 
+/* Of how many of the call's tokens is there a declared prefix, in whole blocks? */
+static uint32_t declared_of(const struct sim *sim, const struct call *call)
+{
+    uint32_t known = call->prompt_tokens + call->generated_tokens, longest = 0;
+    for (uint32_t i = 0; i < sim->prefixes.count; i++) {
+        const struct config_prefix *prefix = &sim->prefixes.each[i];
+        uint32_t common = 0;
+        while (common < known && common < prefix->tokens_count &&
+               call->tokens[common] == prefix->tokens[common]) {
+            common++;
+        }
+        longest = common > longest ? common : longest;
+    }
+    return longest / sim->limits.kv_block_tokens;
+}
+
+/* A block that is settled is the prefix's exactly where the call begins like one; but who has had a
+ * fault goes by itself. */
+static bool is_declared(struct sim *sim, uint32_t call_index, uint32_t index)
+{
+    const struct kvmem *kv = &sim->loop.kv;
+    const struct call *call = &sim->loop.calls.calls[call_index];
+    const struct kvmem_block *block = &kv->blocks[kvmem_table_of(kv, call_index)[index]];
+    bool is_alone = (kv->calls[call_index].salt & KVMEM_SALT_ALONE) != 0;
+    bool must_be = !is_alone && index < declared_of(sim, call);
+    SIM_REQUIRE(sim, block->state != KVMEM_SHARED || must_be == (block->declared > 0),
+                INVARIANT_ISOLATION, "block %u of call %u is %s a declared prefix", index,
+                call_index, must_be ? "not of" : "of");
+    return block->declared > 0;
+}
+
 static void check_isolation(struct sim *sim)
 {
     static uint32_t holder[SIM_BLOCKS_MAX];
@@ -184,7 +215,7 @@ static void check_isolation(struct sim *sim)
     for (uint32_t call = 0; call < kv->settings.calls; call++) {
         for (uint32_t i = 0; i < kv->calls[call].count; i++) {
             uint32_t block = kvmem_table_of(kv, call)[i];
-            uint32_t other = holder[block];
+            uint32_t other = is_declared(sim, call, i) ? CALL_NONE : holder[block];
             SIM_REQUIRE(sim, other == CALL_NONE || share_a_domain(sim, call, other),
                         INVARIANT_ISOLATION, "calls %u and %u share block %u", call, other, block);
             holder[block] = call;
@@ -203,8 +234,12 @@ static void check_contents(struct sim *sim)
     for (uint32_t block = 0; block < kv->blocks_count; block++) {
         const uint64_t *held = sim->engine.kv + (uint64_t)block * block_tokens;
         const uint32_t *tokens = kv->tokens + (uint64_t)block * block_tokens;
+        uint32_t first = kv->blocks[block].index * block_tokens;
         for (uint32_t i = 1; i < kv->blocks[block].fill; i++) {
-            SIM_REQUIRE(sim, held[i] == fake_engine_next(held[i - 1], tokens[i]), INVARIANT_KV,
+            const struct fake_engine *engine = &sim->engine.fake;
+            SIM_REQUIRE(sim, fake_engine_parts(engine, first + i, held[i - 1], tokens[i]) ||
+                                 held[i] == fake_engine_next(engine, 0, first + i, held[i - 1],
+                                                             tokens[i]), INVARIANT_KV,
                         "block %u does not hold its content from position %u on", block, i);
         }
     }
@@ -413,13 +448,31 @@ static void require_pool(struct sim *sim, const char *name, uint64_t now, uint64
                 (unsigned long long)now, (unsigned long long)at_boot);
 }
 
+/* Device blocks that declared prefixes own, whether they are computed yet or not. */
+static uint32_t blocks_of_prefixes(const struct kvmem *kv)
+{
+    static bool is_owned[SIM_BLOCKS_MAX];
+    uint32_t count = 0;
+    memset(is_owned, false, sizeof is_owned);
+    for (uint32_t i = 0; i < kv->settings.prefixes; i++) {
+        uint32_t call = kv->settings.calls + i;
+        for (uint32_t at = 0; at < kv->calls[call].count; at++) {
+            bool *is_counted = &is_owned[kvmem_table_of(kv, call)[at]];
+            count += !*is_counted;
+            *is_counted = true;
+        }
+    }
+    return count;
+}
+
 void invariants_check_done(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
     require_pool(sim, "free call slots", loop->calls.free_count, loop->calls.count);
     require_pool(sim, "open calls", loop->sched.open_calls, 0);
     require_pool(sim, "calls with blocks", loop->sched.resident_calls, 0);
-    require_pool(sim, "device blocks of calls", kvmem_owned(&loop->kv), 0);
+    require_pool(sim, "device blocks of calls",
+                 kvmem_owned(&loop->kv) - blocks_of_prefixes(&loop->kv), 0);
     require_pool(sim, "calls with a deadline", loop->sched.deadlines_count, 0);
     require_pool(sim, "connections", loop->net.open_count, 0);
     require_pool(sim, "open handles", sim_handles_open(sim), 0);
@@ -432,6 +485,7 @@ void invariants_check_quiet(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
     require_pool(sim, "programs", loop->sched.programs_count, 0);
-    require_pool(sim, "free device blocks", kvmem_free(&loop->kv), loop->kv.device.count);
+    require_pool(sim, "free device blocks", kvmem_free(&loop->kv) + blocks_of_prefixes(&loop->kv),
+                 loop->kv.device.count);
     require_pool(sim, "host blocks in use", kvmem_host_used(&loop->kv), 0);
 }

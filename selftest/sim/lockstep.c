@@ -27,6 +27,7 @@ static uint32_t oracle(void *context, const struct call *call, uint32_t known, u
     static struct fake_engine engine;
     const struct sim *sim = context;
     engine.vocab_tokens = sim->limits.vocab_tokens;
+    engine.declared = &sim->declared;
     engine.salts[0] = sim_salt(sim, sim->slot_domains[call - sim->loop.calls.calls],
                                call->program_id);
     memcpy(tokens, call->tokens, known * sizeof *tokens);
@@ -122,7 +123,7 @@ void sim_lockstep_poll(struct sim *sim, enum world_engine result)
     lockstep->naive.now = sim->loop.now_us;
     lockstep->has_taken_in = false;
     take_flags(sim);
-    if (result == WORLD_ENGINE_DONE && !sim->engine.is_canary) {
+    if (result == WORLD_ENGINE_DONE && !sim->engine.is_own) {
         settle(sim);
     } else if (result == WORLD_ENGINE_LOST) {
         naive_lost(&lockstep->naive);

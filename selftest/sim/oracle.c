@@ -31,7 +31,12 @@ static struct sim_call *take(struct sim *sim)
     return NULL;
 }
 
-static uint32_t theme_token(const struct sim *sim, uint32_t theme, uint32_t index)
+uint32_t sim_theme_choose(struct sim *sim)
+{
+    return sim_choose(sim, THEMES);
+}
+
+uint32_t sim_theme_token(const struct sim *sim, uint32_t theme, uint32_t index)
 {
     return (theme * 7 + index * (index + theme)) % sim->limits.vocab_tokens;
 }
@@ -50,10 +55,10 @@ static uint32_t draw_prompt(struct sim *sim, uint32_t program, uint32_t *tokens)
         }
         return count;
     }
-    uint32_t theme = sim_choose(sim, THEMES);
+    uint32_t theme = sim_theme_choose(sim);
     count = sim_between(sim, 1, most);
     for (uint32_t i = 0; i < count; i++) {
-        tokens[i] = theme_token(sim, theme, i);
+        tokens[i] = sim_theme_token(sim, theme, i);
     }
     return count;
 }
@@ -77,6 +82,7 @@ static void judge(struct sim *sim, struct sim_call *call)
     struct call_sampling sampling = call->sampling;
     sim_program_id(call->program, id);
     engine.vocab_tokens = sim->limits.vocab_tokens;
+    engine.declared = &sim->declared;
     engine.salts[0] = sim_salt(sim, sim_client_domain(sim, call->client), id);
     if (sim->swarm.has_words && !call->ignores_eos) {
         sampling.stop_ids[sampling.stop_ids_count++] = sim_words()->info.eos_id;
@@ -125,7 +131,7 @@ struct sim_call *sim_call_plain(struct sim *sim, uint32_t client, const struct s
         call->max_tokens = like->max_tokens;
         call->deadline_us = like->deadline_us;
         for (uint32_t i = 0; i < call->prompt_tokens; i++) {
-            call->tokens[i] = theme_token(sim, 0, i);
+            call->tokens[i] = sim_theme_token(sim, 0, i);
         }
         judge(sim, call);
     }

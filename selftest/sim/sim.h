@@ -90,7 +90,7 @@ struct sim_engine {
     uint64_t round_us;
     bool by_hand;                   /* rounds end by sim_engine_round() alone */
     uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
-    bool is_canary;                 /* the step in flight: the core's own */
+    bool is_own;                    /* the step in flight: the core's, a canary or a prefix's */
     bool owes_step;                 /* one that was submitted and has not been believed */
     uint64_t heartbeat;
     uint64_t record;                /* hash of what the core has written for the step in flight */
@@ -196,6 +196,9 @@ struct sim {
     /* the appliance */
     struct options options;
     struct limits limits;
+    struct config_prefixes prefixes;
+    uint32_t prefix_tokens[CONFIG_PREFIXES_MAX][SIM_CONTEXT_MAX];
+    struct fake_declared declared;
     struct vocab wordless;          /* a vocabulary without texts; else it is words.c's */
     struct arena arena;
     struct step step;
@@ -308,6 +311,9 @@ void sim_operator_read(struct sim *sim, uint32_t client);
 
 /* oracle.c */
 void sim_program_id(uint32_t program, uint8_t *id);
+/* Prompts, and declared prefixes, begin with one of a few themes. */
+uint32_t sim_theme_choose(struct sim *sim);
+uint32_t sim_theme_token(const struct sim *sim, uint32_t theme, uint32_t index);
 /* A new call of the client, filled and judged; NULL: no room. */
 struct sim_call *sim_call_begin(struct sim *sim, uint32_t client);
 /* One with the program, counts and deadline of this one, and no other features. */

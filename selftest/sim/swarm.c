@@ -144,6 +144,31 @@ static void draw_net(struct sim *sim)
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
 }
 
+/* Themes, so that prompts begin with them; each may part from its theme, and so from another. */
+static void draw_prefixes(struct sim *sim)
+{
+    struct config_prefixes *prefixes = &sim->prefixes;
+    uint32_t block_tokens = sim->limits.kv_block_tokens;
+    uint32_t blocks_max = (sim->limits.context_tokens - 1) / block_tokens;
+    uint32_t count = sim_choose(sim, 2) * sim_between(sim, 1, CONFIG_PREFIXES_MAX);
+    prefixes->count = blocks_max > 0 ? count : 0;
+    for (uint32_t i = 0; i < prefixes->count; i++) {
+        uint32_t tokens_count = block_tokens * sim_between(sim, 1, blocks_max);
+        uint32_t theme = sim_theme_choose(sim);
+        uint32_t parts = sim_choose(sim, 2) == 0 ? tokens_count : sim_choose(sim, tokens_count);
+        for (uint32_t at = 0; at < tokens_count; at++) {
+            uint32_t token = sim_theme_token(sim, theme, at) + (at >= parts);
+            sim->prefix_tokens[i][at] = token % sim->limits.vocab_tokens;
+        }
+        prefixes->each[i] = (struct config_prefix){
+            .option = i, .file_tokens = tokens_count, .tokens_count = tokens_count,
+            .tokens = sim->prefix_tokens[i]};
+        sim_say(sim, "a declared prefix of %u tokens, theme %u up to the %uth", tokens_count,
+                theme, parts);
+    }
+    config_limits_add_prefixes(&sim->limits, prefixes);
+}
+
 static void draw_faults(struct sim *sim)
 {
     static const uint64_t rare = 1u << SIM_FAULT_RESET | 1u << SIM_FAULT_FINISH |
@@ -213,6 +238,7 @@ void swarm_draw(struct sim *sim)
     draw_kv(sim, context_tokens);
     draw_net(sim);
     swarm_derive(sim);
+    draw_prefixes(sim);
     draw_faults(sim);
     draw_world(sim);
 }

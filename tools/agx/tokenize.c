@@ -2,10 +2,10 @@
 /*
  * What: `agx tokenize`: prints the token ids of a text, separated by spaces, on one line. It reads
  * the vocabulary from a model file (vocabulary-only files too) with the appliance's own code, so
- * the ids are those that the appliance would compute for a prompt of the same bytes.
+ * the ids are those that the appliance would compute for a prompt of the same bytes, with the flags
+ * ADD_BOS (--bos) and PARSE_SPECIAL (--special), or without.
  *
- * No BOS is added, special tokens are plain text, and the bytes of a file are taken as they are, a
- * newline at the end included.
+ * The bytes of a file are taken as they are, a newline at the end included.
  *
  * Bounds: memory of about 50 bytes for each byte of text, most of it never touched.
  */
@@ -23,6 +23,7 @@ enum { EXIT_FILE = 1, EXIT_USAGE = 2 };
 
 struct arguments {
     const char *vocab, *file, *text;
+    bool bos, special;
 };
 
 struct text {
@@ -30,9 +31,10 @@ struct text {
     uint32_t count;
 };
 
-static const char help[] = "usage: agx tokenize --vocab MODEL.gguf [--file F | TEXT]\n"
-                           "  prints the token ids of TEXT, or of the bytes of F, on one line;\n"
-                           "  no BOS, special tokens are plain text; after -- all is TEXT\n";
+static const char help[] =
+    "usage: agx tokenize --vocab MODEL.gguf [--bos] [--special] [--file F | TEXT]\n"
+    "  prints the token ids of TEXT, or of the bytes of F, on one line: with BOS before them,\n"
+    "  with special tokens as tokens and not as plain text; after -- all is TEXT\n";
 
 static int usage(const char *problem)
 {
@@ -54,6 +56,12 @@ static const char *parse_arguments(struct arguments *arguments, int argc, char *
             value = &arguments->vocab;
         } else if (options && strcmp(argv[i], "--file") == 0) {
             value = &arguments->file;
+        } else if (options && strcmp(argv[i], "--bos") == 0) {
+            arguments->bos = true;
+            continue;
+        } else if (options && strcmp(argv[i], "--special") == 0) {
+            arguments->special = true;
+            continue;
         } else if (options && strncmp(argv[i], "--", 2) == 0) {
             return "unknown option";
         }
@@ -149,21 +157,24 @@ static void print_ids(const uint32_t *ids, uint32_t count)
 }
 
 /* At worst each byte, and a space mark of three bytes before it, is a token. */
-static bool print_tokens(const struct vocab *vocab, const struct text *text)
+static bool print_tokens(const struct vocab *vocab, const struct text *text,
+                         const struct arguments *arguments)
 {
     uint64_t ids_max = 4 * ((uint64_t)text->count + 1);
+    uint32_t first = arguments->bos && vocab->info.bos_id != GGUF_NO_TOKEN;
     uint32_t ids_count = 0;
     void *memory = malloc(vocab_scratch_bytes(text->count));
-    uint32_t *ids = ids_max <= UINT32_MAX ? malloc(ids_max * sizeof *ids) : NULL;
+    uint32_t *ids = ids_max < UINT32_MAX ? malloc((ids_max + 1) * sizeof *ids) : NULL;
     bool fits = memory != NULL && ids != NULL && text->count <= VOCAB_TEXT_BYTES_MAX;
     if (fits) {
         struct vocab_scratch scratch;
         vocab_scratch_init(&scratch, memory, text->count);
-        fits = vocab_encode(vocab, &scratch, text->bytes, text->count, false, ids,
-                            (uint32_t)ids_max, &ids_count) == STATUS_OK;
+        ids[0] = vocab->info.bos_id;
+        fits = vocab_encode(vocab, &scratch, text->bytes, text->count, arguments->special,
+                            ids + first, (uint32_t)ids_max, &ids_count) == STATUS_OK;
     }
     if (fits) {
-        print_ids(ids, ids_count);
+        print_ids(ids, first + ids_count);
     } else {
         fprintf(stderr, "agx tokenize: not enough memory for %u bytes of text\n", text->count);
     }
@@ -191,8 +202,8 @@ int tokenize_main(int argc, char **argv)
     if (text.bytes == NULL && (arguments.file == NULL || !read_file(&text, arguments.file))) {
         return EXIT_FILE;
     }
-    bool done = load_vocabulary(&vocab, arguments.vocab) && print_tokens(&vocab, &text) &&
-                fflush(stdout) == 0;
+    bool done = load_vocabulary(&vocab, arguments.vocab) &&
+                print_tokens(&vocab, &text, &arguments) && fflush(stdout) == 0;
     free(text.bytes);
     return done ? 0 : EXIT_FILE;
 }

@@ -1,151 +1,215 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: speed of the CPU engine alone, without sockets and scheduler.
+ * What: speed of the CPU engine alone, without sockets and scheduler, beside what the machine could
+ * do at most.
  *
- *     bench MODEL.gguf [--threads N] [--simd plain|avx2] [--runs N]
- *         tokens/s of decode with 1, 4, 16 and 32 calls and of a prefill of 256 tokens; for each
- *         the best, median and worst of the runs, and what the median means in GB/s and GFLOP/s
+ *     bench MODEL.gguf [--threads N] [--simd plain|avx2] [--runs N] [--row NAME] [--json FILE]
+ *         decode-N   N calls, PROMPT_TOKENS each before, DECODE_TOKENS each timed
+ *         prefill-N  a prompt of N tokens, CHUNK_TOKENS a step
+ *         mixed      MIXED_CALLS calls decode; each plan begins with MIXED_CHUNK tokens of a prompt
+ *         tokens/s: median, worst and best of the runs; what the median means in GB/s and GFLOP/s;
+ *         and shares of the ceilings. --row: only this one. --json: appends one line.
  *     bench MODEL.gguf [--threads N] --greedy N
  *         greedy ids from BOS (token 1) on standard output, tokens/s on standard error; N is
  *         rounded up to whole plans
  *
- * The formulas: a decode step reads every packed weight once, and the keys and values of every call
- * so far (those of the middle of the run); a token costs two operations a weight of the products,
- * but for the output matrix, which a prefill uses once. Nothing else is counted.
+ * The formulas: a round reads every packed weight once, and the keys and values of every call that
+ * decodes so far (those of the middle of the run); a token costs two operations a weight of the
+ * products, but for the output matrix, which only tokens that sample use, and four a channel of the
+ * queries for each position that it sees. Nothing else is counted.
+ *
+ * Ceilings are taken before every run, and a share is the median of the runs' own: other work on
+ * the machine meets both. They are AVX2's; on a CPU without it every share is 0.
  *
  * Why the first run is dropped: it touches memory for the first time.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 #include <unistd.h>
 
-#include "tools/bench/model.h"
+#include "tools/bench/ceiling.h"
+#include "tools/bench/engine.h"
 
-#define CALLS_MAX      32u
+#define CALLS_MAX      64u
+#define BLOCK_TOKENS   16u
 #define STEPS          8u           /* decode steps of a plan */
 #define PROMPT_TOKENS  16u
 #define DECODE_TOKENS  64u          /* of each call in a run */
-#define PREFILL_TOKENS 256u
+#define DECODE_BLOCKS  ((PROMPT_TOKENS + DECODE_TOKENS + BLOCK_TOKENS - 1) / BLOCK_TOKENS)
+#define PREFILL_MAX    4096u
+#define CHUNK_TOKENS   512u
+#define MIXED_CALLS    16u
+#define MIXED_CHUNK    64u
 #define RUNS_MAX       100u
-#define GREEDY_MAX     4096u
 #define THREADS_MAX    64u
 
+enum kind { DECODE, PREFILL, MIXED };
+
+struct row {
+    const char *name;
+    enum kind kind;
+    uint32_t count;                 /* calls, or tokens of the prompt */
+};
+static const struct row rows[] = {
+    {"decode-1", DECODE, 1},        {"decode-4", DECODE, 4},
+    {"decode-16", DECODE, 16},      {"decode-64", DECODE, 64},
+    {"prefill-512", PREFILL, 512},  {"prefill-4096", PREFILL, PREFILL_MAX},
+    {"mixed", MIXED, MIXED_CALLS},
+};
+#define ROWS_COUNT (sizeof rows / sizeof rows[0])
+
+/* What a run of a row does. */
+struct work {
+    double tokens, sampled, rounds;
+    double decode_seen;             /* positions that tokens see which were sampled */
+    double prompt_seen;             /* the same, of the prompt */
+};
+
+struct run {
+    double seconds;
+    double read_bytes_s, multiply_s;        /* ceilings, taken before it */
+};
+
+/* Of the runs of a row: medians, but for least and most. */
+struct outcome {
+    double tokens_s, tokens_s_least, tokens_s_most;
+    double bytes_s, read_share;
+    double operations_s, multiply_share;
+};
+
 struct bench {
-    struct bench_model model;
-    struct kernels *kernels;
-    struct kernels_settings settings;
-    struct step step;
-    uint64_t heartbeat;
+    struct engine engine;
     uint32_t runs;
+    bool has_ceilings;
+    const char *model_path, *row, *json;
+    double read_bytes_s[ROWS_COUNT * RUNS_MAX], multiply_s[ROWS_COUNT * RUNS_MAX];
+    uint32_t shots;                         /* of each of them, over all rows */
 };
 static struct bench bench;
 
-static void engine_start(enum kernels_simd simd, uint32_t threads, uint32_t context)
+static void start(enum kernels_simd simd, uint32_t threads, uint32_t context)
 {
-    static struct arena arena;
-    struct plan plan = {0};
-    uint32_t blocks = (context + 15) / 16;
-    bench.settings = (struct kernels_settings){
+    uint32_t call_blocks = (context + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+    uint32_t decode_blocks = CALLS_MAX * DECODE_BLOCKS;
+    struct kernels_settings settings = {
         .simd = simd, .threads = threads, .batch_calls = CALLS_MAX, .steps_per_plan = STEPS,
-        .step_tokens = PREFILL_TOKENS + CALLS_MAX * PROMPT_TOKENS, .context_tokens = context,
-        .kv_block_tokens = 16, .kv_blocks = CALLS_MAX * blocks, .blocks_per_call = blocks,
+        .step_tokens = CALLS_MAX * PROMPT_TOKENS, .context_tokens = context,
+        .kv_block_tokens = BLOCK_TOKENS, .blocks_per_call = call_blocks,
+        .kv_blocks = call_blocks > decode_blocks ? call_blocks : decode_blocks,
     };
-    kernels_plan(&plan, &bench.settings, &bench.model.gguf.shape);
-    arena_reserve(&arena, &plan, TIER_ENGINE);
-    if (kernels_init(&bench.kernels, &bench.settings, bench.model.weights, &arena,
-                     &bench.heartbeat) != STATUS_OK) {
-        fail("the engine does not start");
-    }
-    step_layout_init(&bench.step.layout, CALLS_MAX, STEPS, bench.settings.step_tokens, blocks, 0);
-    bench.step.base = aligned_alloc(64, bench.step.layout.total_bytes);
-    if (bench.step.base == NULL) {
-        fail("no memory");
-    }
+    engine_start(&bench.engine, &settings, 0);
 }
 
-/* ---- steps ---- */
+/* ---- runs ---- */
 
-static void step_begin(void)
-{
-    memset(bench.step.base, 0, bench.step.layout.total_bytes);
-}
-
-static uint32_t *step_add(uint32_t tokens, uint32_t position, uint32_t decode_steps)
-{
-    struct step_header *header = step_header(&bench.step);
-    uint32_t index = header->rows_count++;
-    header->rows_active++;
-    uint32_t blocks = bench.settings.blocks_per_call;
-    *step_row(&bench.step, index) = (struct step_row){
-        .first_position = position,
-        .tokens_count = tokens,
-        .tokens_first = header->tokens_count,
-        .decode_steps = decode_steps,
-        .blocks_count = blocks,
-        .sampling = {.top_p = 1, .repeat_penalty = 1},
-    };
-    for (uint32_t i = 0; i < blocks; i++) {
-        step_blocks(&bench.step, index)[i] = index * blocks + i;
-    }
-    header->tokens_count += tokens;
-    return step_tokens(&bench.step) + header->tokens_count - tokens;
-}
+static const struct call_sampling greedily = {.top_p = 1, .repeat_penalty = 1};
 
 static uint32_t some_token(uint32_t i)
 {
-    return (i * 7919u + 13u) % bench.model.gguf.shape.vocab_tokens;
+    return (i * 7919u + 13u) % bench.engine.model.gguf.shape.vocab_tokens;
 }
 
-/* Seconds that `calls` calls take for DECODE_TOKENS each, prompts aside. */
-static double decode_run(uint32_t calls)
+/* A part of a prompt that lies behind the blocks of `calls` calls. */
+static void add_prompt(uint32_t calls, uint32_t first, uint32_t count, bool samples)
+{
+    struct engine_row row = {.tokens_count = count, .first_position = first,
+                             .decode_steps = samples, .blocks_first = calls * DECODE_BLOCKS,
+                             .sampling = greedily};
+    uint32_t *tokens = engine_row_add(&bench.engine, &row);
+    for (uint32_t i = 0; i < count; i++) {
+        tokens[i] = some_token(calls + first + i);
+    }
+}
+
+static double timed_run(void)
+{
+    double begun = seconds();
+    engine_run(&bench.engine);
+    return seconds() - begun;
+}
+
+static void feed_prompts(uint32_t calls)
+{
+    engine_step_begin(&bench.engine);
+    for (uint32_t c = 0; c < calls; c++) {
+        add_prompt(c, 0, PROMPT_TOKENS, true);
+    }
+    engine_run(&bench.engine);
+}
+
+/* Seconds that `calls` calls take for DECODE_TOKENS each, their prompts aside; each plan feeds
+ * `chunk` tokens of one more prompt. */
+static double decode_run(uint32_t calls, uint32_t chunk)
 {
     uint32_t next[CALLS_MAX];
-    step_begin();
-    for (uint32_t c = 0; c < calls; c++) {
-        uint32_t *tokens = step_add(PROMPT_TOKENS, 0, 1);
-        for (uint32_t i = 0; i < PROMPT_TOKENS; i++) {
-            tokens[i] = some_token(c + i);
-        }
-    }
-    kernels_run(bench.kernels, &bench.step);
     double total = 0;
+    feed_prompts(calls);
     for (uint32_t done = 0; done < DECODE_TOKENS; done += STEPS) {
+        const struct step *step = &bench.engine.step;
         for (uint32_t c = 0; c < calls; c++) {
-            next[c] = step_out_tokens(&bench.step, c)[step_out(&bench.step, c)->produced - 1];
+            next[c] = step_out_tokens(step, c)[step_out(step, c)->produced - 1];
         }
-        step_begin();
+        engine_step_begin(&bench.engine);
         for (uint32_t c = 0; c < calls; c++) {
-            *step_add(1, PROMPT_TOKENS + done, STEPS) = next[c];
+            struct engine_row row = {.tokens_count = 1, .first_position = PROMPT_TOKENS + done,
+                                     .decode_steps = STEPS, .blocks_first = c * DECODE_BLOCKS,
+                                     .sampling = greedily};
+            *engine_row_add(&bench.engine, &row) = next[c];
         }
-        double start = seconds();
-        kernels_run(bench.kernels, &bench.step);
-        total += seconds() - start;
+        if (chunk > 0) {
+            add_prompt(calls, done / STEPS * chunk, chunk, false);
+        }
+        total += timed_run();
     }
     return total;
 }
 
-static double prefill_run(void)
+static double prefill_run(uint32_t tokens)
 {
-    step_begin();
-    uint32_t *tokens = step_add(PREFILL_TOKENS, 0, 1);
-    for (uint32_t i = 0; i < PREFILL_TOKENS; i++) {
-        tokens[i] = some_token(i);
+    double total = 0;
+    for (uint32_t done = 0; done < tokens; done += CHUNK_TOKENS) {
+        engine_step_begin(&bench.engine);
+        add_prompt(0, done, CHUNK_TOKENS, done + CHUNK_TOKENS == tokens);
+        total += timed_run();
     }
-    double start = seconds();
-    kernels_run(bench.kernels, &bench.step);
-    return seconds() - start;
+    return total;
 }
 
-/* ---- what a token costs ---- */
+static double row_run(const struct row *row)
+{
+    switch (row->kind) {
+    case DECODE: return decode_run(row->count, 0);
+    case MIXED: return decode_run(row->count, MIXED_CHUNK);
+    case PREFILL: break;
+    }
+    return prefill_run(row->count);
+}
 
-/* Bytes of all products, and weights of those in layers and of the output matrix. */
+/* ---- what they mean ---- */
+
+static struct work row_work(const struct row *row)
+{
+    double calls = row->kind == PREFILL ? 0 : row->count;
+    double prompt = row->kind == PREFILL ? row->count
+                    : row->kind == MIXED ? DECODE_TOKENS / STEPS * MIXED_CHUNK
+                                         : 0;
+    double sampled = calls * DECODE_TOKENS;
+    return (struct work){
+        .tokens = sampled + prompt,
+        .sampled = row->kind == PREFILL ? 1 : sampled,
+        .rounds = row->kind == PREFILL ? row->count / CHUNK_TOKENS : DECODE_TOKENS,
+        .decode_seen = sampled * (PROMPT_TOKENS + DECODE_TOKENS / 2),
+        .prompt_seen = prompt * (prompt + 1) / 2,
+    };
+}
+
+/* Bytes that a round reads of the weights, and weights of the layers and of the output matrix. */
 static void model_count(double *bytes, double *layer_weights, double *output_weights)
 {
-    const char *output = bench.model.gguf.shape.tied_output ? "token_embd.weight" : "output.weight";
+    const struct gguf *gguf = &bench.engine.model.gguf;
+    const char *output = gguf->shape.tied_output ? "token_embd.weight" : "output.weight";
     *bytes = *layer_weights = *output_weights = 0;
-    for (uint32_t i = 0; i < bench.model.gguf.tensors_count; i++) {
-        const struct gguf_tensor *tensor = &bench.model.gguf.tensors[i];
+    for (uint32_t i = 0; i < gguf->tensors_count; i++) {
+        const struct gguf_tensor *tensor = &gguf->tensors[i];
         double weights = (double)tensor->dims[0] * (double)tensor->dims[1];
         if (strncmp(tensor->name, "blk.", 4) == 0) {
             *layer_weights += weights;      /* norms are too small to count */
@@ -157,69 +221,173 @@ static void model_count(double *bytes, double *layer_weights, double *output_wei
     }
 }
 
-static double kv_bytes(uint32_t tokens)
+/* A position has a key and a value in every layer. */
+static double kv_bytes(void)
 {
-    const struct model_shape *shape = &bench.model.gguf.shape;
-    return 2.0 * sizeof(float) * shape->layers * shape->kv_heads * shape->head_dim * tokens;
+    const struct model_shape *shape = &bench.engine.model.gguf.shape;
+    return 2.0 * sizeof(float) * shape->layers * shape->kv_heads * shape->head_dim;
 }
 
-static void report(const char *what, uint32_t calls, uint32_t tokens, double *times)
+static double seen_operations(void)
 {
-    double bytes, layers, output;
-    bool prefill = calls == 0;
-    sort(times, bench.runs);
-    double median = times[bench.runs / 2];
+    const struct model_shape *shape = &bench.engine.model.gguf.shape;
+    return 4.0 * shape->layers * shape->heads * shape->head_dim;
+}
+
+static double median(double *values, uint32_t count)
+{
+    sort(values, count);
+    return values[count / 2];
+}
+
+static struct outcome row_outcome(const struct row *row, const struct run *runs)
+{
+    double bytes, layers, output, times[RUNS_MAX], read[RUNS_MAX], multiply[RUNS_MAX];
+    struct work work = row_work(row);
     model_count(&bytes, &layers, &output);
-    uint32_t steps = prefill ? 1 : DECODE_TOKENS;
-    double operations = 2 * (layers * tokens + output * (prefill ? 1 : tokens));
-    double moved = steps * (bytes + calls * kv_bytes(PROMPT_TOKENS + DECODE_TOKENS / 2));
-    printf("%-7s %5u  %9.1f %9.1f %9.1f  %7.1f GB/s  %8.1f GFLOP/s\n", what,
-           prefill ? tokens : calls, tokens / times[0], tokens / median,
-           tokens / times[bench.runs - 1], moved / median * 1e-9,
-           operations / median * 1e-9);
+    double moved = work.rounds * bytes + work.decode_seen * kv_bytes();
+    double operations = 2 * (layers * work.tokens + output * work.sampled) +
+                        (work.decode_seen + work.prompt_seen) * seen_operations();
+    for (uint32_t i = 0; i < bench.runs; i++) {
+        times[i] = runs[i].seconds;
+        read[i] = moved / runs[i].seconds / runs[i].read_bytes_s;
+        multiply[i] = operations / runs[i].seconds / runs[i].multiply_s;
+    }
+    double middle = median(times, bench.runs);
+    return (struct outcome){
+        .tokens_s = work.tokens / middle,
+        .tokens_s_least = work.tokens / times[bench.runs - 1],
+        .tokens_s_most = work.tokens / times[0],
+        .bytes_s = moved / middle,
+        .read_share = median(read, bench.runs),
+        .operations_s = operations / middle,
+        .multiply_share = median(multiply, bench.runs),
+    };
+}
+
+/* ---- reports ---- */
+
+static void print_row(const struct row *row, const struct outcome *outcome)
+{
+    printf("%-13s %9.1f (%.1f to %.1f)  %6.1f GB/s %3.0f %%  %7.1f GFLOP/s %3.0f %%\n", row->name,
+           outcome->tokens_s, outcome->tokens_s_least, outcome->tokens_s_most,
+           outcome->bytes_s * 1e-9, outcome->read_share * 100, outcome->operations_s * 1e-9,
+           outcome->multiply_share * 100);
+}
+
+static void write_row(FILE *file, const struct row *row, const struct outcome *outcome)
+{
+    fprintf(file,
+            "{\"row\": \"%s\", \"tokens_s\": %.2f, \"least\": %.2f, \"most\": %.2f, "
+            "\"gb_s\": %.3f, \"read_share\": %.4f, \"gflop_s\": %.2f, \"multiply_share\": %.4f}",
+            row->name, outcome->tokens_s, outcome->tokens_s_least, outcome->tokens_s_most,
+            outcome->bytes_s * 1e-9, outcome->read_share,
+            outcome->operations_s * 1e-9, outcome->multiply_share);
+}
+
+static void measure_row(struct outcome *outcome, const struct row *row)
+{
+    struct run runs[RUNS_MAX];
+    row_run(row);
+    for (uint32_t i = 0; i < bench.runs; i++) {
+        runs[i].read_bytes_s = bench.has_ceilings ? ceiling_read() : INFINITY;
+        runs[i].multiply_s = bench.has_ceilings ? ceiling_multiply() : INFINITY;
+        runs[i].seconds = row_run(row);
+        bench.read_bytes_s[bench.shots] = runs[i].read_bytes_s;
+        bench.multiply_s[bench.shots++] = runs[i].multiply_s;
+    }
+    *outcome = row_outcome(row, runs);
+}
+
+static void print_ceilings(void)
+{
+    if (!bench.has_ceilings) {
+        printf("ceilings: not measured, this CPU has no AVX2\n");
+        return;
+    }
+    printf("ceilings: %.1f GB/s read, %.1f GFLOP/s multiplied and added (medians of %u)\n",
+           median(bench.read_bytes_s, bench.shots) * 1e-9,
+           median(bench.multiply_s, bench.shots) * 1e-9, bench.shots);
+}
+
+static void write_json(const struct outcome *outcomes, const bool *measured)
+{
+    FILE *file = fopen(bench.json, "a");
+    if (file == NULL) {
+        fail("the JSON file cannot be written");
+    }
+    fprintf(file, "{\"model\": \"%s\", \"threads\": %u, \"simd\": \"%s\", \"runs\": %u",
+            bench.model_path, bench.engine.settings.threads,
+            kernels_simd_name(bench.engine.settings.simd), bench.runs);
+    if (bench.has_ceilings) {
+        fprintf(file, ", \"read_gb_s\": %.3f, \"multiply_gflop_s\": %.2f",
+                median(bench.read_bytes_s, bench.shots) * 1e-9,
+                median(bench.multiply_s, bench.shots) * 1e-9);
+    }
+    const char *separator = ", \"rows\": [";
+    for (uint32_t i = 0; i < ROWS_COUNT; i++) {
+        if (measured[i]) {
+            fputs(separator, file);
+            write_row(file, &rows[i], &outcomes[i]);
+            separator = ", ";
+        }
+    }
+    fputs("]}\n", file);
+    if (fclose(file) != 0) {
+        fail("the JSON file cannot be written");
+    }
 }
 
 static void measure(void)
 {
-    static const uint32_t calls[] = {1, 4, 16, 32};
-    double times[RUNS_MAX];
-    printf("%s, %u threads, %s, %u runs; tokens/s\n", bench.model.gguf.model_name,
-           bench.settings.threads, kernels_simd_name(bench.settings.simd), bench.runs);
-    printf("what       n       best    median     worst\n");
-    for (uint32_t i = 0; i < 4; i++) {
-        decode_run(calls[i]);
-        for (uint32_t run = 0; run < bench.runs; run++) {
-            times[run] = decode_run(calls[i]);
+    struct outcome outcomes[ROWS_COUNT];
+    bool measured[ROWS_COUNT] = {false}, any = false;
+    bench.has_ceilings = kernels_simd_best() != KERNELS_PLAIN;
+    ceiling_init(bench.engine.settings.threads);
+    printf("%s, %u threads, %s, %u runs; tokens/s\n", bench.engine.model.gguf.model_name,
+           bench.engine.settings.threads, kernels_simd_name(bench.engine.settings.simd),
+           bench.runs);
+    for (uint32_t i = 0; i < ROWS_COUNT; i++) {
+        if (bench.row == NULL || strcmp(bench.row, rows[i].name) == 0) {
+            measure_row(&outcomes[i], &rows[i]);
+            print_row(&rows[i], &outcomes[i]);
+            fflush(stdout);
+            measured[i] = any = true;
         }
-        report("decode", calls[i], calls[i] * DECODE_TOKENS, times);
     }
-    for (uint32_t run = 0; run < bench.runs; run++) {
-        times[run] = prefill_run();
+    if (!any) {
+        fail("there is no such row");
     }
-    report("prefill", 0, PREFILL_TOKENS, times);
+    ceiling_stop();
+    print_ceilings();
+    if (bench.json != NULL) {
+        write_json(outcomes, measured);
+    }
 }
 
-/* The clock starts after the first step, as llama2.c's does after its first token. */
+/* The clock starts after the first plan, as llama2.c's does after its first token. */
 static void greedy(uint32_t count)
 {
     uint32_t token = 1;
-    double start = 0, timed = 0;
+    double begun = 0, timed = 0;
     for (uint32_t position = 0; position < count; position += STEPS) {
-        step_begin();
-        *step_add(1, position, STEPS) = token;
-        kernels_run(bench.kernels, &bench.step);
+        struct engine_row row = {.tokens_count = 1, .first_position = position,
+                                 .decode_steps = STEPS, .sampling = greedily};
+        engine_step_begin(&bench.engine);
+        *engine_row_add(&bench.engine, &row) = token;
+        engine_run(&bench.engine);
         if (position == 0) {
-            start = seconds();
+            begun = seconds();
         } else {
             timed += STEPS;
         }
         for (uint32_t i = 0; i < STEPS; i++) {
-            printf("%u ", step_out_tokens(&bench.step, 0)[i]);
+            printf("%u ", step_out_tokens(&bench.engine.step, 0)[i]);
         }
-        token = step_out_tokens(&bench.step, 0)[STEPS - 1];
+        token = step_out_tokens(&bench.engine.step, 0)[STEPS - 1];
     }
     printf("\n");
-    fprintf(stderr, "achieved tok/s: %f\n", timed / (seconds() - start));
+    fprintf(stderr, "achieved tok/s: %f\n", timed / (seconds() - begun));
 }
 
 int main(int count, char **words)
@@ -228,29 +396,34 @@ int main(int count, char **words)
     enum kernels_simd simd = kernels_simd_best();
     bench.runs = 5;
     if (count < 2 || count % 2 != 0) {
-        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2] [--runs N] [--greedy N]");
+        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2] [--runs N] [--row NAME] "
+             "[--json FILE] [--greedy N]");
     }
     for (int i = 2; i < count; i += 2) {
         if (strcmp(words[i], "--threads") == 0) {
             threads = number(words[i + 1], THREADS_MAX);
         } else if (strcmp(words[i], "--runs") == 0) {
             bench.runs = number(words[i + 1], RUNS_MAX);
+        } else if (strcmp(words[i], "--row") == 0) {
+            bench.row = words[i + 1];
+        } else if (strcmp(words[i], "--json") == 0) {
+            bench.json = words[i + 1];
         } else if (strcmp(words[i], "--greedy") == 0) {
-            ids = (number(words[i + 1], GREEDY_MAX) + STEPS - 1) / STEPS * STEPS;
+            ids = (number(words[i + 1], PREFILL_MAX) + STEPS - 1) / STEPS * STEPS;
         } else if (strcmp(words[i], "--simd") == 0) {
             simd = strcmp(words[i + 1], "plain") == 0 ? KERNELS_PLAIN : simd;
         } else {
             fail("an unknown option");
         }
     }
-    model_load(&bench.model, words[1]);
-    uint32_t least = PREFILL_TOKENS + STEPS;
-    engine_start(simd, threads, ids > least ? ids : least);
+    bench.model_path = words[1];
+    model_load(&bench.engine.model, bench.model_path);
+    start(simd, threads, PREFILL_MAX + STEPS);
     if (ids > 0) {
         greedy(ids);
     } else {
         measure();
     }
-    kernels_stop(bench.kernels);
+    kernels_stop(bench.engine.kernels);
     return 0;
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/bench/model.h"
+#include "tools/bench/engine.h"
 
 #define BLOCK_TOKENS   16u
 #define RUNS           15u
@@ -27,10 +27,7 @@
 #define THREADS_MAX    64u
 
 struct bench {
-    struct bench_model model;
-    struct kernels *kernels;
-    struct step step;
-    uint64_t heartbeat;
+    struct engine engine;
     uint32_t pool_blocks;
     uint64_t piece_bytes;               /* of a block: one layer's K, or V */
     uint32_t pieces;
@@ -38,32 +35,19 @@ struct bench {
 };
 static struct bench bench;
 
-static void engine_start(uint32_t threads)
+static void start(uint32_t threads)
 {
-    static struct arena arena;
-    struct plan plan = {0};
-    const struct model_shape *shape = &bench.model.gguf.shape;
     struct kernels_settings settings = {
         .simd = kernels_simd_best(), .threads = threads, .batch_calls = 1, .steps_per_plan = 1,
         .step_tokens = 1, .context_tokens = BLOCK_TOKENS, .kv_block_tokens = BLOCK_TOKENS,
         .kv_blocks = bench.pool_blocks, .blocks_per_call = 1, .kv_host_blocks = bench.pool_blocks};
-    kernels_plan(&plan, &settings, shape);
-    arena_reserve(&arena, &plan, TIER_ENGINE);
-    if (kernels_init(&bench.kernels, &settings, bench.model.weights, &arena, &bench.heartbeat) !=
-        STATUS_OK) {
-        fail("the engine does not start");
-    }
-    step_layout_init(&bench.step.layout, 1, 1, 1, 1, POOL_BLOCKS);
-    bench.step.base = aligned_alloc(64, bench.step.layout.total_bytes);
-    if (bench.step.base == NULL) {
-        fail("no memory");
-    }
+    engine_start(&bench.engine, &settings, POOL_BLOCKS);
 }
 
 /* The same bytes again, by layers. */
 static void pools_start(void)
 {
-    const struct model_shape *shape = &bench.model.gguf.shape;
+    const struct model_shape *shape = &bench.engine.model.gguf.shape;
     uint64_t block_floats = (uint64_t)shape->kv_heads * shape->head_dim * BLOCK_TOKENS;
     bench.pieces = 2 * shape->layers;
     bench.piece_bytes = block_floats * sizeof(float);
@@ -84,20 +68,21 @@ static void pools_start(void)
 /* The moves of a call whose blocks begin at `first` of both tiers; the engine's numbers. */
 static void write_moves(uint32_t blocks, uint32_t first, bool scattered, bool outwards)
 {
-    memset(bench.step.base, 0, bench.step.layout.total_bytes);
+    engine_step_begin(&bench.engine);
     for (uint32_t i = 0; i < blocks; i++) {
         uint32_t at = (first + i) * (scattered ? STRIDE : 1) % bench.pool_blocks;
         uint32_t host = bench.pool_blocks + at;
-        step_moves(&bench.step)[i] = outwards ? (struct step_move){.from = at, .to = host}
-                                              : (struct step_move){.from = host, .to = at};
+        step_moves(&bench.engine.step)[i] =
+            outwards ? (struct step_move){.from = at, .to = host}
+                     : (struct step_move){.from = host, .to = at};
     }
-    step_header(&bench.step)->moves_count = blocks;
+    step_header(&bench.engine.step)->moves_count = blocks;
 }
 
 static double move_blocks(void)
 {
     double start = seconds();
-    kernels_run(bench.kernels, &bench.step);
+    engine_run(&bench.engine);
     return seconds() - start;
 }
 
@@ -110,10 +95,10 @@ static uint8_t *piece_at(uint32_t piece, uint32_t block)
 
 static double move_layers(void)
 {
-    const struct step_move *moves = step_moves(&bench.step);
+    const struct step_move *moves = step_moves(&bench.engine.step);
     double start = seconds();
     for (uint32_t piece = 0; piece < bench.pieces; piece++) {
-        for (uint32_t i = 0; i < step_header(&bench.step)->moves_count; i++) {
+        for (uint32_t i = 0; i < step_header(&bench.engine.step)->moves_count; i++) {
             memcpy(piece_at(piece, moves[i].to), piece_at(piece, moves[i].from),
                    bench.piece_bytes);
         }
@@ -161,7 +146,7 @@ static void measure_limit(uint32_t threads)
     }
     sort(times, RUNS);
     printf("moves of %s, %u threads: a block is %u pieces of %llu bytes; one memcpy of %llu MiB: "
-           "%.2f GB/s\n", bench.model.gguf.model_name, threads, bench.pieces,
+           "%.2f GB/s\n", bench.engine.model.gguf.model_name, threads, bench.pieces,
            (unsigned long long)bench.piece_bytes, (unsigned long long)(bytes >> 20),
            (double)bytes / times[RUNS / 2] * 1e-9);
 }
@@ -175,9 +160,9 @@ int main(int count, char **words)
     } else if (count != 2) {
         fail("usage: bench-moves MODEL.gguf [--threads N]");
     }
-    model_load(&bench.model, words[1]);
+    model_load(&bench.engine.model, words[1]);
     pools_start();
-    engine_start(threads);
+    start(threads);
     measure_limit(threads);
     warm();
     for (uint32_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -185,6 +170,6 @@ int main(int count, char **words)
             measure(calls[i], way >= 2, way % 2 == 0);
         }
     }
-    kernels_stop(bench.kernels);
+    kernels_stop(bench.engine.kernels);
     return 0;
 }

@@ -43,6 +43,8 @@ struct rig {
 };
 
 static struct rig rig;
+static struct config_prefixes declared;         /* for the next start(); none, if not set */
+static struct fake_declared declared_hashes;
 
 static inline uint32_t draw(uint32_t below)
 {
@@ -82,17 +84,21 @@ static inline void start(uint64_t seed)
     strcpy(rig.options.sched_prefetch.text, seed % 2 == 0 ? "no" : "yes");
     fill_limits(&rig.limits);
     rig.limits.retain_device_us = seed % 5 * 10000;
+    config_limits_add_prefixes(&rig.limits, &declared);
+    fake_engine_declare(&declared_hashes, &declared);
     rig.vocab.info.tokens = VOCAB;
     rig.vocab.info.bos_id = rig.vocab.info.eos_id = GGUF_NO_TOKEN;
     rig.vocab.info.unk_id = rig.vocab.info.eot_id = GGUF_NO_TOKEN;
     struct step step;
     step_layout_init(&step.layout, BATCH + STANDBYS, rig.limits.steps_per_plan,
                      rig.limits.step_tokens, rig.limits.blocks_per_call,
-                     kvmem_moves_max(BLOCKS));
+                     kvmem_moves_max(rig.limits.kv_blocks));
     step.base = arena_take(arena, 1, step.layout.total_bytes);
+    uint32_t device_blocks = rig.limits.kv_blocks + CANARY_BLOCKS;
     rig.engine = (struct fake_engine){.step = step,
-                                      .blocks = BLOCKS + CANARY_BLOCKS + HOST_BLOCKS,
-                                      .device_blocks = BLOCKS + CANARY_BLOCKS,
+                                      .blocks = device_blocks + HOST_BLOCKS,
+                                      .device_blocks = device_blocks,
+                                      .declared = &declared_hashes,
                                       .block_tokens = BLOCK_TOKENS, .vocab_tokens = VOCAB};
     rig.engine.kv = arena_take(arena, (uint64_t)rig.engine.blocks * BLOCK_TOKENS,
                                sizeof(uint64_t));
@@ -102,7 +108,7 @@ static inline void start(uint64_t seed)
     rig.fake.engine_takes_us = 500;
     const struct loop_settings settings = {
         .options = &rig.options, .limits = &rig.limits, .vocab = &rig.vocab, .model_name = "fake",
-        .step = step, .drain_us = 1000000,
+        .step = step, .drain_us = 1000000, .prefixes = &declared,
     };
     loop_init(&rig.loop, &settings, &rig.fake.world, arena);
 }
@@ -136,6 +142,11 @@ static inline void client_call(struct client *client, uint32_t index)
     bool goes_on = index > 0 && draw(2) == 0;
     for (uint32_t i = 0; i < prompt; i++) {
         tokens[i] = goes_on ? client->expected[index - 1][i] : draw(VOCAB);
+    }
+    if (declared.count > 0 && draw(2) == 0) {
+        const struct config_prefix *prefix = &declared.each[draw(declared.count)];
+        uint32_t common = prefix->tokens_count < prompt ? prefix->tokens_count : prompt;
+        memcpy(tokens, prefix->tokens, common * sizeof *tokens);
     }
     client->prompt[index] = prompt;
     client->expected_count[index] =
@@ -209,7 +220,7 @@ static inline void everything_is_back(void)
         pass(&orders);
     }
     assert_true(sched_is_idle(&rig.loop.sched));
-    assert_int_equal(kvmem_owned(&rig.loop.kv), 0);
+    assert_int_equal(kvmem_owned(&rig.loop.kv), kvmem_declared(&rig.loop.kv));
     assert_int_equal(rig.loop.calls.free_count, rig.loop.calls.count);
     const struct stats *stats = &rig.loop.stats;
     assert_int_equal(stats->engine_busy_us > 0, stats->steps + stats->steps_lost > 0);

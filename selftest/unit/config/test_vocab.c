@@ -142,8 +142,10 @@ static void load_words(const char *pre) { load_bpe(pre, words, word_types, 10, w
 
 static enum status encode_bytes(const void *text, size_t bytes, bool parse_special)
 {
-    return vocab_encode(&vocab, &scratch, text, (uint32_t)bytes, parse_special, tokens, TOKENS_MAX,
-                        &tokens_count);
+    enum status status = vocab_encode(&vocab, &scratch, text, (uint32_t)bytes, parse_special,
+                                      tokens, TOKENS_MAX, &tokens_count);
+    assert_true(vocab_text_bytes_max(&vocab.info, tokens_count) >= bytes);
+    return status;
 }
 
 static void assert_tokens(const uint32_t *ids, uint32_t count)
@@ -289,6 +291,21 @@ static void test_encode_without_room_is_refused(void **state)
                   vocab_encode(&vocab, &scratch, text, 1, false, tokens, 0, &count));
     assert_status(STATUS_OK, vocab_encode(&vocab, &scratch, text, 0, false, tokens, 0, &count));
     assert_int_equal(count, 0);
+}
+
+/* That no text is longer, encode_bytes() asserts of every one in this file. */
+static void test_text_bytes_max_is_reached_by_the_longest_token(void **state)
+{
+    static char text[600];
+    load_spm(true, false, letters, LETTERS_COUNT);
+    assert_int_equal(vocab.info.token_bytes_max, strlen("<|x|><"));
+    for (uint32_t i = 0; i < sizeof text; i++) {
+        text[i] = "<|x|><"[i % 6];
+    }
+    assert_status(STATUS_OK, encode_bytes(text, sizeof text, true));
+    assert_true(vocab_text_bytes_max(&vocab.info, tokens_count) == sizeof text);
+    vocab.info = (struct gguf_vocab_info){.kind = VOCAB_NONE};
+    assert_true(vocab_text_bytes_max(&vocab.info, UINT32_MAX) == 0);
 }
 
 static void test_encode_one_long_word_fits_the_scratch(void **state)
@@ -775,6 +792,7 @@ int main(void)
         cmocka_unit_test(test_encode_llama_bpe_takes_whole_words),
         cmocka_unit_test(test_encode_bpe_specials),
         cmocka_unit_test(test_encode_without_room_is_refused),
+        cmocka_unit_test(test_text_bytes_max_is_reached_by_the_longest_token),
         cmocka_unit_test(test_encode_one_long_word_fits_the_scratch),
         cmocka_unit_test(test_orders_of_a_word_have_room_for_each_level),
         cmocka_unit_test(test_decode_gives_the_bytes_of_each_kind),

@@ -30,7 +30,7 @@ static void answer_take(struct answer *answer, const struct rig *rig)
     assert_int_equal(step_out(&rig->step, 0)->result, STEP_ROW_OK);
     assert_int_equal(step_out(&rig->step, 0)->produced, DECODED);
     memcpy(answer->tokens, step_out_tokens(&rig->step, 0), sizeof answer->tokens);
-    memcpy(answer->logits, kernels_logits(rig->kernels), sizeof answer->logits);
+    memcpy(answer->logits, kernels_logits(rig->kernels, 0), sizeof answer->logits);
     answer->digest = step_out(&rig->step, 0)->digest;
 }
 
@@ -98,31 +98,41 @@ static void check_variations(struct rig *rig, const struct answer *expected)
     }
 }
 
+/* On 1 to 3 threads, with every set of kernels. */
+static void check_same_bits(void)
+{
+    struct answer expected;
+    bool known = false;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
+            struct arena *arena = test_arena();
+            struct kernels_weights *weights = tiny_weights(&tiny, arena);
+            struct kernels_settings settings = rig_settings(simd, threads);
+            struct rig rig;
+            rig_start(&rig, &settings, weights, arena);
+            poison(&rig);
+            struct answer got;
+            run_alone(&got, &rig, 0, 1);
+            if (!known) {
+                expected = got;
+                known = true;
+            }
+            assert_same(&expected, &got);
+            check_variations(&rig, &expected);
+            kernels_stop(rig.kernels);
+        }
+    }
+}
+
 static void test_run_same_call_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < TINY_TYPES; i++) {
-        struct answer expected;
-        bool known = false;
-        tiny_make(&tiny, tiny_types[i], tiny_types[i] == GGUF_F16, 7);
-        for (uint32_t threads = 1; threads <= 3; threads++) {
-            for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
-                struct arena *arena = test_arena();
-                struct kernels_weights *weights = tiny_weights(&tiny, arena);
-                struct kernels_settings settings = rig_settings(simd, threads);
-                struct rig rig;
-                rig_start(&rig, &settings, weights, arena);
-                poison(&rig);
-                struct answer got;
-                run_alone(&got, &rig, 0, 1);
-                if (!known) {
-                    expected = got;
-                    known = true;
-                }
-                assert_same(&expected, &got);
-                check_variations(&rig, &expected);
-                kernels_stop(rig.kernels);
-            }
+    for (uint32_t family = 0; family < model_families_count; family++) {
+        for (uint32_t i = 0; i < (family == 0 ? TINY_TYPES : 1); i++) {     /* none sees the type */
+            struct model_shape shape = tiny_shape(tiny_types[i], tiny_types[i] == GGUF_F16);
+            shape.family = &model_families[family];
+            tiny_make_shape(&tiny, &shape, tiny_types[i], 7);
+            check_same_bits();
         }
     }
 }
@@ -223,7 +233,7 @@ static void test_run_digest_is_of_every_logit_of_the_row_that_wants_it(void **st
             rig_blocks(&rig, 0, 0, 1);
             rig_blocks(&rig, 1, 20, 1);
             kernels_run(rig.kernels, &rig.step);
-            expected = fnv_add(expected, kernels_logits(rig.kernels), 75 * sizeof(float));
+            expected = fnv_add(expected, kernels_logits(rig.kernels, 0), 75 * sizeof(float));
         }
         assert_int_equal(step_out(&rig.step, 0)->digest, expected);
         assert_int_equal(step_out(&rig.step, 1)->digest, 0);
@@ -479,13 +489,15 @@ static double ref_weight(const struct gguf_tensor *tensor, uint64_t row, uint64_
                        row * tensor->dims[0] + column);
 }
 
+/* NULL if this model has none. */
 static const struct gguf_tensor *ref_tensor(int layer, const char *name)
 {
     char full[GGUF_NAME_BYTES];
+    const char *suffix = strchr(name, '.') != NULL ? "" : ".weight";
     if (layer >= 0) {
-        snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
+        snprintf(full, sizeof full, "blk.%d.%s%s", layer, name, suffix);
     } else {
-        snprintf(full, sizeof full, "%s.weight", name);
+        snprintf(full, sizeof full, "%s%s", name, suffix);
     }
     return gguf_tensor_find(&tiny.gguf, full);
 }
@@ -498,6 +510,14 @@ static void ref_product(double *y, int layer, const char *name, const double *x)
         for (uint64_t i = 0; i < tensor->dims[0]; i++) {
             y[o] += x[i] * ref_weight(tensor, o, i);
         }
+    }
+}
+
+static void ref_bias(double *y, int layer, const char *name)
+{
+    const struct gguf_tensor *tensor = ref_tensor(layer, name);
+    for (uint64_t i = 0; tensor != NULL && i < tensor->dims[0]; i++) {
+        y[i] += ref_weight(tensor, 0, i);
     }
 }
 
@@ -515,18 +535,29 @@ static void ref_norm(double *y, int layer, const char *name, const double *x)
     }
 }
 
+static void ref_head_norms(double *v, int layer, const char *name, uint32_t heads)
+{
+    const struct model_shape *s = &tiny.gguf.shape;
+    for (uint32_t h = 0; ref_tensor(layer, name) != NULL && h < heads; h++) {
+        ref_norm(v + h * s->head_dim, layer, name, v + h * s->head_dim);
+    }
+}
+
 static void ref_rope(double *v, uint32_t heads, uint32_t position)
 {
     const struct model_shape *s = &tiny.gguf.shape;
     const struct gguf_tensor *factors = ref_tensor(-1, "rope_freqs");
+    bool adjacent = s->family->rope_pairs == ROPE_ADJACENT;
     for (uint32_t h = 0; h < heads; h++) {
+        double *head = v + h * s->head_dim;
         for (uint32_t i = 0; i < s->rope_dim / 2; i++) {
-            double *pair = v + h * s->head_dim + 2 * i;
-            double angle = position * pow(s->rope_base, -2.0 * i / s->rope_dim);
+            double *x = adjacent ? &head[2 * i] : &head[i];
+            double *y = adjacent ? &head[2 * i + 1] : &head[i + s->rope_dim / 2];
+            double angle = position / s->rope_scale * pow(s->rope_base, -2.0 * i / s->rope_dim);
             angle /= factors ? ref_weight(factors, 0, i) : 1;
-            double a = pair[0], b = pair[1];
-            pair[0] = a * cos(angle) - b * sin(angle);
-            pair[1] = a * sin(angle) + b * cos(angle);
+            double a = *x, b = *y;
+            *x = a * cos(angle) - b * sin(angle);
+            *y = a * sin(angle) + b * cos(angle);
         }
     }
 }
@@ -557,6 +588,19 @@ static void ref_attend(double *out, const double *q, uint32_t layer, uint32_t po
     }
 }
 
+static void ref_qkv(double *q, double *k, double *v, int layer, const double *n)
+{
+    const struct model_shape *s = &tiny.gguf.shape;
+    ref_product(q, layer, "attn_q", n);
+    ref_product(k, layer, "attn_k", n);
+    ref_product(v, layer, "attn_v", n);
+    ref_bias(q, layer, "attn_q.bias");
+    ref_bias(k, layer, "attn_k.bias");
+    ref_bias(v, layer, "attn_v.bias");
+    ref_head_norms(q, layer, "attn_q_norm", s->heads);
+    ref_head_norms(k, layer, "attn_k_norm", s->kv_heads);
+}
+
 static void ref_forward(double *logits, uint32_t token, uint32_t position)
 {
     const struct model_shape *s = &tiny.gguf.shape;
@@ -566,9 +610,7 @@ static void ref_forward(double *logits, uint32_t token, uint32_t position)
     }
     for (uint32_t l = 0; l < s->layers; l++) {
         ref_norm(n, (int)l, "attn_norm", x);
-        ref_product(q, (int)l, "attn_q", n);
-        ref_product(ref_keys[l][position], (int)l, "attn_k", n);
-        ref_product(ref_values[l][position], (int)l, "attn_v", n);
+        ref_qkv(q, ref_keys[l][position], ref_values[l][position], (int)l, n);
         ref_rope(q, s->heads, position);
         ref_rope(ref_keys[l][position], s->kv_heads, position);
         ref_attend(a, q, l, position);
@@ -591,35 +633,72 @@ static void ref_forward(double *logits, uint32_t token, uint32_t position)
     ref_product(logits, -1, s->tied_output ? "token_embd" : "output", n);
 }
 
+static void check_logits(double tolerance)
+{
+    double expected[REF_WIDTH];
+    for (uint32_t t = 0; t < PROMPT_TOKENS; t++) {
+        ref_forward(expected, prompt[t], t);
+    }
+    struct arena *arena = test_arena();
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+    struct rig rig;
+    rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+    rig_blocks(&rig, 0, 0, 1);
+    kernels_run(rig.kernels, &rig.step);
+    for (uint32_t i = 0; i < tiny.gguf.shape.vocab_tokens; i++) {
+        assert_true(fabs(expected[i] - (double)kernels_logits(rig.kernels, 0)[i]) < tolerance);
+    }
+    kernels_stop(rig.kernels);
+}
+
 static void test_run_logits_match_naive_double(void **state)
 {
     (void)state;
     const struct {
         enum gguf_type type;
         bool tied;
-        double tolerance;               /* activations of seven bits are off by a hundredth */
-    } cases[] = {{GGUF_F32, false, 2e-4}, {GGUF_F32, true, 2e-4}, {GGUF_F16, false, 2e-4},
-                 {GGUF_BF16, false, 2e-4}, {GGUF_Q8_0, false, 0.1}, {GGUF_Q4_0, false, 0.1},
-                 {GGUF_Q4_K, false, 0.1}, {GGUF_Q6_K, false, 0.1}};
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        tiny_make(&tiny, cases[c].type, cases[c].tied, 11 + c);
-        double expected[REF_WIDTH];
-        for (uint32_t t = 0; t < PROMPT_TOKENS; t++) {
-            ref_forward(expected, prompt[t], t);
+        double tolerance;               /* activations of eight bits are off by half a hundredth */
+        float rope_scale;
+    } cases[] = {{GGUF_F32, false, 2e-4, 1}, {GGUF_F32, true, 2e-4, 1}, {GGUF_F16, false, 2e-4, 1},
+                 {GGUF_BF16, false, 2e-4, 1}, {GGUF_Q8_0, false, 0.1, 1},
+                 {GGUF_Q4_0, false, 0.1, 1}, {GGUF_Q4_K, false, 0.1, 1},
+                 {GGUF_Q6_K, false, 0.1, 1}, {GGUF_F32, true, 2e-4, 4}};
+    for (uint32_t family = 0; family < model_families_count; family++) {
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            struct model_shape shape = tiny_shape(cases[c].type, cases[c].tied);
+            shape.family = &model_families[family];
+            shape.rope_scale = cases[c].rope_scale;
+            tiny_make_shape(&tiny, &shape, cases[c].type, 11 + c);
+            if (family == 0 || cases[c].tolerance < 0.1) {      /* no family sees the type */
+                check_logits(cases[c].tolerance);
+            }
         }
-        struct arena *arena = test_arena();
-        struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
-        struct rig rig;
-        rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
-        rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
-        rig_blocks(&rig, 0, 0, 1);
-        kernels_run(rig.kernels, &rig.step);
-        for (uint32_t i = 0; i < tiny.gguf.shape.vocab_tokens; i++) {
-            assert_true(fabs(expected[i] - (double)kernels_logits(rig.kernels)[i]) <
-                        cases[c].tolerance);
-        }
-        kernels_stop(rig.kernels);
     }
+}
+
+static void test_logits_of_a_row_are_its_own(void **state)
+{
+    (void)state;
+    struct arena *arena = test_arena();
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+    struct rig rig;
+    float alone[75];
+    tiny_make(&tiny, GGUF_F32, false, 5);
+    rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+    rig_blocks(&rig, 0, 0, 1);
+    kernels_run(rig.kernels, &rig.step);
+    memcpy(alone, kernels_logits(rig.kernels, 0), sizeof alone);
+    rig_clear(&rig);
+    rig_row(&rig, prompt + 1, 5, 0, 1);
+    rig_blocks(&rig, 0, 8, 1);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+    rig_blocks(&rig, 1, 0, 1);
+    kernels_run(rig.kernels, &rig.step);
+    assert_memory_equal(kernels_logits(rig.kernels, 1), alone, sizeof alone);
+    assert_memory_not_equal(kernels_logits(rig.kernels, 0), alone, sizeof alone);
+    kernels_stop(rig.kernels);
 }
 
 int main(void)
@@ -636,6 +715,7 @@ int main(void)
         cmocka_unit_test(test_run_ends_early_when_the_core_is_in_haste),
         cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
+        cmocka_unit_test(test_logits_of_a_row_are_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,7 +193,7 @@ static void finish(struct rig *rig, uint32_t first, uint32_t *tokens, float *log
     kernels_run(rig->kernels, &rig->step);
     assert_int_equal(step_out(&rig->step, 0)->produced, DECODED);
     memcpy(tokens, step_out_tokens(&rig->step, 0), DECODED * sizeof *tokens);
-    memcpy(logits, kernels_logits(rig->kernels), 75 * sizeof *logits);
+    memcpy(logits, kernels_logits(rig->kernels, 0), 75 * sizeof *logits);
 }
 
 static void test_swapped_call_says_the_same_bits(void **state)
@@ -253,7 +253,7 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
         rig_blocks(&rig, 0, 50, 1);
         kernels_run(rig.kernels, &rig.step);
         memcpy(expected, step_out_tokens(&rig.step, 0), sizeof expected);
-        memcpy(expected_logits, kernels_logits(rig.kernels), sizeof expected_logits);
+        memcpy(expected_logits, kernels_logits(rig.kernels, 0), sizeof expected_logits);
         rig_clear(&rig);
         rig_row(&rig, other, 24, 0, 1);
         rig_blocks(&rig, 0, 4, 1);
@@ -266,7 +266,8 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
         blocks[2] = 9;
         kernels_run(rig.kernels, &rig.step);
         assert_memory_equal(step_out_tokens(&rig.step, 0), expected, sizeof expected);
-        assert_memory_equal(kernels_logits(rig.kernels), expected_logits, sizeof expected_logits);
+        assert_memory_equal(kernels_logits(rig.kernels, 0), expected_logits,
+                            sizeof expected_logits);
         kernels_stop(rig.kernels);
     }
 }

@@ -74,7 +74,8 @@ static void fill_levels(uint32_t rows, uint64_t *state)
     for (uint32_t r = 0; r < rows; r++) {
         for (uint32_t k = 0; k < X_STRIDE; k++) {
             float scale = 0.01f * (float)(1 + (r + k / 32) % 7);
-            int32_t level = k % 32 == r % 32 ? 63 : (int32_t)(tiny_random(state) % 127) - 63;
+            int32_t level = k % 32 == r % 32 ? KERNELS_LEVEL_MAX
+                                             : (int32_t)(tiny_random(state) % 255) - 127;
             x[r * X_STRIDE + k] = scale * (float)level;
         }
     }
@@ -197,7 +198,7 @@ static void test_quantize_twins_agree(void **state)
             x[k] = tiny_uniform(&random) * ldexpf(1.0f, (int)(i % 40) - 20);
         }
         for (uint32_t k = 0; k < 64 && i % 3 == 0; k++) {   /* halves are exact ties */
-            x[k] = (float)(tiny_random(&random) % 253) * 0.5f - 63.0f;
+            x[k] = (float)(tiny_random(&random) % 509) * 0.5f - 127.0f;
         }
         if (i % 4 == 0) {
             x[tiny_random(&random) % 64] = odd[i / 4 % (sizeof odd / sizeof odd[0])];
@@ -205,8 +206,8 @@ static void test_quantize_twins_agree(void **state)
         kernels_ops_plain.quantize(got[0], of[0], x, 64);
         for (uint32_t k = 0; k < 64; k++) {
             assert_in_range(got[0][k] + KERNELS_LEVEL_MAX, 0, 2 * KERNELS_LEVEL_MAX);
-            float scale = of[0][k / 32].scale;
-            assert_true(isnan(scale) || fabsf(x[k] - scale * (float)got[0][k]) <= scale * 0.501f ||
+            double scale = (double)of[0][k / 32].scale;
+            assert_true(isnan(scale) || fabs(x[k] - scale * got[0][k]) <= scale * 0.501 ||
                         fabsf(x[k]) < KERNELS_LEVEL_TINY);
         }
         if (kernels_simd_best() == KERNELS_AVX2) {

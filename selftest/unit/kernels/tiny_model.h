@@ -29,14 +29,14 @@ static inline float tiny_uniform(uint64_t *state)
     return (float)(tiny_random(state) & 0xffffff) / 8388608.0f - 1.0f;
 }
 
-/* Enough for tests: normal numbers only, truncated. */
+/* Enough for tests: finite numbers only, truncated. */
 static inline uint16_t tiny_half(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
     if (exponent <= 0) {
-        return (uint16_t)(bits >> 16 & 0x8000);
+        return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)(fabsf(value) * 0x1p24f));
     }
     return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
 }
@@ -187,56 +187,67 @@ static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
     uint32_t columns = gguf_type_block(type).values;
     if (columns == 256) {
         return (struct model_shape){
+            .family = &model_families[0],
             .layers = 2, .dim = 256, .heads = 4, .kv_heads = 2, .head_dim = 64, .ffn_dim = 256,
             .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 16, .rope_base = 10000.0f,
-            .norm_epsilon = 1e-5f, .tied_output = tied,
+            .rope_scale = 1, .norm_epsilon = 1e-5f, .tied_output = tied,
         };
     }
     if (columns == 32) {
         return (struct model_shape){
+            .family = &model_families[0],
             .layers = 2, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn_dim = 96,
             .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 16, .rope_base = 10000.0f,
-            .norm_epsilon = 1e-5f, .tied_output = tied,
+            .rope_scale = 1, .norm_epsilon = 1e-5f, .tied_output = tied,
         };
     }
     return (struct model_shape){
+        .family = &model_families[0],
         .layers = 2, .dim = 42, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn_dim = 53,
         .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 8, .rope_base = 10000.0f,
-        .norm_epsilon = 1e-5f, .tied_output = tied, .has_rope_factors = !tied,
+        .rope_scale = 1, .norm_epsilon = 1e-5f, .tied_output = tied, .has_rope_factors = !tied,
     };
 }
 
-static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, uint64_t seed)
+static inline void tiny_layer(struct tiny *tiny, enum gguf_type type, uint32_t layer,
+                              uint64_t *state)
+{
+    const struct model_shape *s = &tiny->gguf.shape;
+    const struct {
+        const char *name;
+        uint64_t columns, rows;
+        bool wanted;
+    } parts[] = {
+#define LAYER_MATRIX(name, outputs, columns) {#name ".weight", columns, outputs, true},
+#define LAYER_VECTOR(name, file, count, wanted) {file, count, 0, wanted},
+#include "config/layer.def"
+#undef LAYER_MATRIX
+#undef LAYER_VECTOR
+    };
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[GGUF_NAME_BYTES];
+        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
+        if (parts[i].wanted) {
+            tiny_tensor(tiny, name, parts[i].rows ? type : GGUF_F32, parts[i].columns,
+                        parts[i].rows, state);
+        }
+    }
+}
+
+/* A model of any shape; what is random comes from `seed`. */
+static inline void tiny_make_shape(struct tiny *tiny, const struct model_shape *shape,
+                                   enum gguf_type type, uint64_t seed)
 {
     uint64_t state = seed;
     memset(tiny, 0, sizeof *tiny);
-    struct model_shape s = tiny->gguf.shape = tiny_shape(type, tied);
+    struct model_shape s = tiny->gguf.shape = *shape;
     tiny->gguf.has_model = true;
     tiny_tensor(tiny, "token_embd.weight", type, s.dim, s.vocab_tokens, &state);
     for (uint32_t i = 0; i < s.layers; i++) {
-        const struct {
-            const char *name;
-            uint32_t columns, rows;
-        } parts[] = {
-            {"attn_norm", s.dim, 0},
-            {"attn_q", s.dim, s.heads * s.head_dim},
-            {"attn_k", s.dim, s.kv_heads * s.head_dim},
-            {"attn_v", s.dim, s.kv_heads * s.head_dim},
-            {"attn_output", s.heads * s.head_dim, s.dim},
-            {"ffn_norm", s.dim, 0},
-            {"ffn_gate", s.dim, s.ffn_dim},
-            {"ffn_up", s.dim, s.ffn_dim},
-            {"ffn_down", s.ffn_dim, s.dim},
-        };
-        for (uint32_t j = 0; j < sizeof parts / sizeof parts[0]; j++) {
-            char name[GGUF_NAME_BYTES];
-            snprintf(name, sizeof name, "blk.%u.%s.weight", i, parts[j].name);
-            tiny_tensor(tiny, name, parts[j].rows ? type : GGUF_F32, parts[j].columns,
-                        parts[j].rows, &state);
-        }
+        tiny_layer(tiny, type, i, &state);
     }
     tiny_tensor(tiny, "output_norm.weight", GGUF_F32, s.dim, 0, &state);
-    if (!tied) {
+    if (!s.tied_output) {
         tiny_tensor(tiny, "output.weight", type, s.dim, s.vocab_tokens, &state);
     }
     if (s.has_rope_factors) {
@@ -244,6 +255,12 @@ static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, 
     }
     uint64_t size = tiny->source.size_bytes;
     gguf_source_memory(&tiny->source, tiny->bytes, size, "tiny");
+}
+
+static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, uint64_t seed)
+{
+    struct model_shape shape = tiny_shape(type, tied);
+    tiny_make_shape(tiny, &shape, type, seed);
 }
 
 static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, struct arena *arena)

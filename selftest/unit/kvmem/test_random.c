@@ -2,7 +2,8 @@
 /*
  * Goal: whatever happens, each call finds in its blocks exactly the KV of its own tokens.
  * Method: random plans, steps and accidents against a dumb model that carries the content: for each
- * position of each block a digest of (salt, all tokens up to there). Moves are carried out when the
+ * position of each block a digest of (salt, all tokens up to there; without the salt as long as the
+ * tokens are those of a declared prefix). Moves are carried out when the
  * step runs, rows write through the block ids of the step record, and before every row all
  * positions that it continues are compared. Few different tokens, two salts and small pools, so
  * that equal beginnings, evictions and short claims are the rule. kvmem_check() after everything.
@@ -14,7 +15,9 @@
 enum {
     BLOCK_TOKENS = 4, CALLS = 7, BLOCKS_PER_CALL = 8, CONTEXT = BLOCK_TOKENS * BLOCKS_PER_CALL,
     DEVICE_MIN = BLOCKS_PER_CALL, DEVICE_SPREAD = 14, HOST_SPREAD = 20,
-    BLOCKS_MAX = DEVICE_MIN + DEVICE_SPREAD + HOST_SPREAD, OPERATIONS = 100000, UNIT_US = 1000,
+    PREFIXES = 2, PREFIX = 3 * BLOCK_TOKENS,
+    BLOCKS_MAX = DEVICE_MIN + DEVICE_SPREAD + PREFIXES * PREFIX / BLOCK_TOKENS + HOST_SPREAD,
+    OPERATIONS = 100000, UNIT_US = 1000,
 };
 
 struct model_call {
@@ -34,9 +37,10 @@ static struct model {
     struct model_call calls[CALLS];
     uint32_t past[CONTEXT];         /* tokens of a call that was there before */
     uint32_t past_count;
+    uint32_t prefixes[PREFIXES][PREFIX];        /* settings.prefixes of them */
     uint64_t now_us;
     uint64_t random;
-    uint64_t found, moved, copied;  /* so that the test knows that it tests something */
+    uint64_t found, moved, copied, declared;    /* so that the test knows that it tests something */
 } m;
 
 static uint32_t below(uint32_t bound)
@@ -45,10 +49,26 @@ static uint32_t below(uint32_t bound)
     return (uint32_t)(m.random >> 33) % bound;
 }
 
+/* How many of these tokens does some prefix begin with? */
+static uint32_t declared_of(const uint32_t *tokens)
+{
+    uint32_t longest = 0;
+    for (uint32_t p = 0; p < m.kv.settings.prefixes; p++) {
+        uint32_t common = 0;
+        while (common < PREFIX && m.prefixes[p][common] == tokens[common]) {
+            common++;
+        }
+        longest = common > longest ? common : longest;
+    }
+    return longest;
+}
+
 static uint64_t digest(const struct model_call *call, uint32_t position)
 {
-    uint64_t value = call->salt * 1000003 + 17;
+    uint32_t declared = declared_of(call->tokens);
+    uint64_t value = 17;
     for (uint32_t i = 0; i <= position; i++) {
+        value += i == declared ? call->salt * 1000003 : 0;
         value = (value ^ (call->tokens[i] + 1)) * UINT64_C(0x100000001b3);
     }
     return value;
@@ -127,6 +147,7 @@ static void visit(uint32_t index)
             kvmem_claim(&m.kv, index, call->salt, call->tokens, call->known);
         assert_true(call->positions < call->known);
         m.found += call->positions;
+        m.declared += kvmem_call_declared(&m.kv, index);
         kvmem_check(&m.kv);
     }
     if (below(4) == 0) {
@@ -292,6 +313,23 @@ static void settle(void)
     }
 }
 
+/* Before anybody has blocks. */
+static void compute_prefixes(void)
+{
+    for (uint32_t p = 0; p < m.kv.settings.prefixes; p++) {
+        struct model_call prefix = {.known = PREFIX};
+        uint32_t call = CALLS + p;
+        memcpy(prefix.tokens, m.prefixes[p], sizeof m.prefixes[p]);
+        uint32_t found = kvmem_claim(&m.kv, call, KVMEM_SALT_DECLARED, prefix.tokens, PREFIX);
+        kvmem_reserve(&m.kv, call, PREFIX);
+        for (uint32_t i = found; i < PREFIX; i++) {
+            *place(kvmem_table_of(&m.kv, call), i) = digest(&prefix, i);
+        }
+        kvmem_settle(&m.kv, call, prefix.tokens, PREFIX);
+        kvmem_check(&m.kv);
+    }
+}
+
 static void lose_engine(void)
 {
     memset(m.content, 0xee, sizeof m.content);
@@ -300,11 +338,15 @@ static void lose_engine(void)
         m.calls[i].positions = m.calls[i].reserved = 0;
         m.calls[i].row = false;
     }
+    for (uint32_t p = 0; p < m.kv.settings.prefixes; p++) {
+        kvmem_drop(&m.kv, CALLS + p);
+    }
     kvmem_check(&m.kv);
     kvmem_lost(&m.kv);
     kvmem_check(&m.kv);
     assert_int_equal(kvmem_free(&m.kv), m.kv.settings.device_blocks);
     assert_int_equal(kvmem_host_used(&m.kv), 0);
+    compute_prefixes();
 }
 
 /* Returns the number of operations. */
@@ -332,7 +374,7 @@ static uint32_t step(void)
     return operations + 3;
 }
 
-static void start(uint64_t seed)
+static void start(uint64_t seed, uint32_t hash_mask)
 {
     struct arena *arena = test_arena();
     memset(&m, 0, sizeof m);
@@ -341,32 +383,40 @@ static void start(uint64_t seed)
         .device_blocks = DEVICE_MIN + below(DEVICE_SPREAD + 1),
         .host_blocks = below(4) == 0 ? 0 : below(HOST_SPREAD + 1),
         .block_tokens = BLOCK_TOKENS, .calls = CALLS, .blocks_per_call = BLOCKS_PER_CALL,
+        .prefixes = below(PREFIXES + 1),
     };
+    settings.device_blocks += settings.prefixes * PREFIX / BLOCK_TOKENS;
     settings.retain_device_us = below(30) * UNIT_US;
     settings.retain_host_us = settings.retain_device_us + below(60) * UNIT_US;
     settings.retain_drop_us = settings.retain_host_us + below(200) * UNIT_US;
     kvmem_init(&m.kv, &settings, arena);
+    m.kv.hash_mask &= hash_mask;
     step_layout_init(&m.step.layout, CALLS, 1, CALLS * CONTEXT, BLOCKS_PER_CALL,
                      kvmem_moves_max(settings.device_blocks));
     m.step.base = arena_take(arena, 1, m.step.layout.total_bytes);
+    for (uint32_t i = 0; i < PREFIX; i++) {
+        m.prefixes[1][i] = i >= BLOCK_TOKENS;   /* the first one has nothing but zeros */
+    }
+    compute_prefixes();
 }
 
 static void run(uint32_t operations, uint32_t hash_mask)
 {
-    uint64_t found = 0, moved = 0, copied = 0;
+    uint64_t found = 0, moved = 0, copied = 0, declared = 0;
     for (uint32_t done = 0, seed = 1; done < operations; seed++) {
-        start(seed);
-        m.kv.hash_mask &= hash_mask;
+        start(seed, hash_mask);
         for (uint32_t i = 0; i < 200; i++) {
             done += step();
         }
         found += m.found;
         moved += m.moved;
         copied += m.copied;
+        declared += m.declared;
     }
     assert_true(found > operations / 10);
     assert_true(moved > operations / 100);
     assert_true(copied > operations / 100);
+    assert_true(declared > operations / 100);
 }
 
 static void test_random_operations_keep_every_call_its_own_kv(void **state)

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Do the engine and llama.cpp's agree on the same files?
+
+    tools/bench/agree_with_peers.py --peer-bin DIR [--shapes 15m,110m,1.1b] [--threads 1]
+
+greedy       F32 weights, prompts of random ids: the ids that both say next. Where they part, the
+             two largest logits must be within 1e-4.
+perplexity   two texts, the same in every type: one drawn from our F32 engine at temperature 1, so
+             that it is unlikely for whoever computes something else, be it only less exactly; one
+             of random ids, which favours nobody and notices little. Beside the ratio: by how much
+             log-probabilities differ, token by token, on average.
+
+Exit status 1 if a bound is broken: 95 of 100 prompts the same, perplexity within 0.1 %. Without
+`llamacpp` in a peer's folder it says "not measured"."""
+import argparse
+import json
+import math
+import random
+import sys
+
+from peers import BUILD, SHAPES, TYPES, NotMeasured, add_arguments, model, run
+
+SAME_LEAST, GAP_MOST, PERPLEXITY_MOST = 0.95, 1e-4, 0.001
+BOS, PLAIN_FIRST, VOCAB = 1, 3, 32000
+WINDOW_TOKENS = 128
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser, SHAPES, TYPES)
+    parser.add_argument("--prompts", type=int, default=100)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--windows", type=int, default=32, help="of 128 tokens, of each text")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+def ask(words, lists):
+    """One JSON value for each list of ids."""
+    said = run(*words, lines="".join(json.dumps(ids) + "\n" for ids in lists))
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def ours(path, threads, verb, *more):
+    return [BUILD / "bench-scores", path, verb, *more, "--threads", threads]
+
+
+def theirs(peer, path, threads, verb, *more):
+    return [peer.tool("llamacpp"), path, verb, *more, threads]
+
+
+def prompts(chosen):
+    chance = random.Random(chosen.seed)
+    return [[BOS] + [chance.randrange(PLAIN_FIRST, VOCAB) for _ in range(chance.randint(4, 32))]
+            for _ in range(chosen.prompts)]
+
+
+def parting(a, b):
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
+def compare_greedy(chosen, peer, path):
+    """True if the bound holds."""
+    asked = prompts(chosen)
+    mine = ask(ours(path, chosen.threads, "greedy", chosen.tokens), asked)
+    other = ask(theirs(peer, path, chosen.threads, "greedy", chosen.tokens), asked)
+    assert len(mine) == len(other) == len(asked)
+    parted = [(i, parting(mine[i], other[i])) for i in range(len(asked)) if mine[i] != other[i]]
+    ways = [asked[i] + mine[i][:at + 1] for i, at in parted]
+    gaps = [scores["gap"][-1] for scores in
+            ask(ours(path, chosen.threads, "score"), ways)] if ways else []
+    same = len(asked) - len(parted)
+    good = same >= SAME_LEAST * len(asked) and all(gap <= GAP_MOST for gap in gaps)
+    print(f"  {peer.name}, greedy: {same} of {len(asked)} prompts the same for {chosen.tokens} ids"
+          + "".join(f"; prompt {i} parts at {at}, logits {gap:.1e} apart"
+                    for (i, at), gap in zip(parted, gaps))
+          + ("" if good else ": NOT WITHIN BOUNDS"), flush=True)
+    return good
+
+
+def flat(scores):
+    return [value for line in scores for value in line["logprob"]]
+
+
+def perplexity(logprobs):
+    return math.exp(-sum(logprobs) / len(logprobs))
+
+
+def compare_perplexity(chosen, peer, path, kind, texts):
+    """Both texts in one go: models take time to load."""
+    lines = [line for text in texts.values() for line in text]
+    mine = ask(ours(path, chosen.threads, "score"), lines)
+    other = ask(theirs(peer, path, chosen.threads, "score"), lines)
+    good = True
+    for name, text in texts.items():
+        here, mine = flat(mine[:len(text)]), mine[len(text):]
+        there, other = flat(other[:len(text)]), other[len(text):]
+        assert len(here) == len(there)
+        ratio = perplexity(here) / perplexity(there) - 1
+        apart = sum(abs(a - b) for a, b in zip(here, there)) / len(here)
+        within = abs(ratio) <= PERPLEXITY_MOST
+        good = good and within
+        print(f"  {peer.name}, {kind}, {name}: perplexity {perplexity(here):.4f} and "
+              f"{perplexity(there):.4f}, {100 * ratio:+.4f} %; log-probabilities {apart:.1e} apart"
+              + ("" if within else ": NOT WITHIN BOUNDS"), flush=True)
+    return good
+
+
+def attempt(what, *words):
+    """A comparison that cannot be made is not one that failed, nor one that passed."""
+    try:
+        return what(*words)
+    except NotMeasured as reason:
+        print(f"  not measured: {reason}", flush=True)
+        return True
+
+
+def compare_type(chosen, shape, kind, texts):
+    path = model(shape, kind)
+    return all([attempt(compare_perplexity, chosen, peer, path, kind, texts)
+                for peer in chosen.peer_bin])
+
+
+def make_texts(chosen, path):
+    chance = random.Random(chosen.seed + 1)
+    starts = [[BOS, PLAIN_FIRST + i] for i in range(chosen.windows)]
+    drawn = ask(ours(path, chosen.threads, "sample", WINDOW_TOKENS - 2), starts)
+    return {"drawn": [start + ids for start, ids in zip(starts, drawn)],
+            "random": [[BOS] + [chance.randrange(PLAIN_FIRST, VOCAB)
+                                for _ in range(WINDOW_TOKENS - 1)] for _ in range(chosen.windows)]}
+
+
+def compare_shape(chosen, shape):
+    path = model(shape, "f32")
+    print(f"{shape}:", flush=True)
+    good = [attempt(compare_greedy, chosen, peer, path) for peer in chosen.peer_bin]
+    texts = make_texts(chosen, path)
+    return all(good + [attempt(compare_type, chosen, shape, kind, texts)
+                       for kind in chosen.types.split(",")])
+
+
+def main():
+    chosen = arguments()
+    if not chosen.peer_bin:
+        print("no peer is named (--peer-bin): not measured")
+        return 0
+    return 0 if all([compare_shape(chosen, shape) for shape in chosen.shapes.split(",")]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

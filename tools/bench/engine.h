@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: an engine with its model and one step record, for programs that run it without sockets and
+ * scheduler. The caller fills steps: engine_step_begin(), a row for each call, engine_run().
+ */
+#include <string.h>
+
+#include "tools/bench/model.h"
+
+struct engine {
+    struct bench_model model;
+    struct kernels *kernels;
+    struct kernels_settings settings;
+    struct step step;
+    uint64_t heartbeat;
+};
+
+/* What a row is asked; its blocks lie side by side from blocks_first on. */
+struct engine_row {
+    uint32_t tokens_count, first_position, decode_steps;
+    uint32_t blocks_first;
+    struct call_sampling sampling;
+};
+
+/* `moves` is how many KV blocks a step may move. */
+static inline void engine_start(struct engine *engine, const struct kernels_settings *settings,
+                                uint32_t moves)
+{
+    static struct arena arena;
+    struct plan plan = {0};
+    engine->settings = *settings;
+    kernels_plan(&plan, settings, &engine->model.gguf.shape);
+    arena_reserve(&arena, &plan, TIER_ENGINE);
+    if (kernels_init(&engine->kernels, settings, engine->model.weights, &arena,
+                     &engine->heartbeat) != STATUS_OK) {
+        fail("the engine does not start");
+    }
+    step_layout_init(&engine->step.layout, settings->batch_calls, settings->steps_per_plan,
+                     settings->step_tokens, settings->blocks_per_call, moves);
+    engine->step.base = aligned_alloc(64, engine->step.layout.total_bytes);
+    if (engine->step.base == NULL) {
+        fail("no memory");
+    }
+}
+
+static inline void engine_step_begin(struct engine *engine)
+{
+    memset(engine->step.base, 0, engine->step.layout.total_bytes);
+}
+
+/* Returns where the row's tokens go. */
+static inline uint32_t *engine_row_add(struct engine *engine, const struct engine_row *asked)
+{
+    struct step_header *header = step_header(&engine->step);
+    uint32_t index = header->rows_count++, block_tokens = engine->settings.kv_block_tokens;
+    uint32_t end = asked->first_position + asked->tokens_count + asked->decode_steps;
+    header->rows_active++;
+    *step_row(&engine->step, index) = (struct step_row){
+        .first_position = asked->first_position,
+        .tokens_count = asked->tokens_count,
+        .tokens_first = header->tokens_count,
+        .decode_steps = asked->decode_steps,
+        .blocks_count = (end + block_tokens - 1) / block_tokens,
+        .sampling = asked->sampling,
+    };
+    for (uint32_t i = 0; i < step_row(&engine->step, index)->blocks_count; i++) {
+        step_blocks(&engine->step, index)[i] = asked->blocks_first + i;
+    }
+    header->tokens_count += asked->tokens_count;
+    return step_tokens(&engine->step) + header->tokens_count - asked->tokens_count;
+}
+
+static inline void engine_run(struct engine *engine)
+{
+    kernels_run(engine->kernels, &engine->step);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: what the engine makes of given tokens, for comparison with another engine's opinion of the
+ * same model file (tools/bench/llamacpp.cpp speaks the same language):
+ *
+ *     bench-scores MODEL.gguf score [--threads N]       log-probabilities of the given ids
+ *     bench-scores MODEL.gguf greedy N [--threads N]    the next N ids, the likeliest each time
+ *     bench-scores MODEL.gguf sample N [--threads N]    the next N ids, drawn at temperature 1
+ *
+ * Each line of standard input is a JSON list of ids; its answer is a line
+ *
+ *     score           {"logprob": [...], "gap": [...]}, for every id but the first: of the id, and
+ *                     by how much the largest logit there exceeds the second
+ *     greedy, sample  [...], the new ids
+ *
+ * Method: up to CALLS_MAX lines at once, a row each. `score` feeds one token a step to every row,
+ * as decoding does; `greedy` and `sample` feed prompts whole. So both ways through the engine are
+ * looked at, in batches.
+ */
+#include <math.h>
+#include <unistd.h>
+
+#include "tools/bench/engine.h"
+
+#define CALLS_MAX     32u
+#define BLOCK_TOKENS  16u
+#define STEPS         8u            /* decode steps of a plan */
+#define LINE_BYTES    (1u << 20)
+#define THREADS_MAX   64u
+
+enum verb { SCORE, GREEDY, SAMPLE };
+
+struct line {
+    uint32_t *ids;
+    uint32_t count;
+    uint32_t made;                  /* of those, by the engine */
+    double *logprob, *gap;          /* (count - 1) */
+};
+
+struct scores {
+    struct engine engine;
+    enum verb verb;
+    uint32_t wanted;                /* ids to make, whole plans */
+    uint32_t call_blocks;
+    struct line *lines;
+    uint32_t lines_count;
+    uint32_t longest, vocab_tokens;
+};
+static struct scores scores;
+
+static void *take(size_t count, size_t size)
+{
+    void *memory = calloc(count > 0 ? count : 1, size);
+    if (memory == NULL) {
+        fail("no memory");
+    }
+    return memory;
+}
+
+/* ---- input ---- */
+
+/* Digits are ids, everything else separates. */
+static void read_ids(struct line *line, const char *text)
+{
+    for (const char *at = text; *at != 0;) {
+        if (*at < '0' || *at > '9') {
+            at++;
+            continue;
+        }
+        char *end;
+        unsigned long id = strtoul(at, &end, 10);
+        if (id >= scores.vocab_tokens) {
+            fail("an id is not in the vocabulary");
+        }
+        line->ids[line->count++] = (uint32_t)id;
+        at = end;
+    }
+    if (line->count == 0) {
+        fail("a line without ids");
+    }
+}
+
+static void add_line(const char *text)
+{
+    scores.lines = realloc(scores.lines, (scores.lines_count + 1) * sizeof *scores.lines);
+    if (scores.lines == NULL) {
+        fail("no memory");
+    }
+    struct line *line = &scores.lines[scores.lines_count++];
+    size_t most = strlen(text) / 2 + 1 + scores.wanted;     /* an id and what separates it */
+    *line = (struct line){.ids = take(most, sizeof *line->ids)};
+    read_ids(line, text);
+    line->logprob = take(line->count, sizeof *line->logprob);
+    line->gap = take(line->count, sizeof *line->gap);
+    scores.longest = line->count > scores.longest ? line->count : scores.longest;
+}
+
+static void read_lines(void)
+{
+    char *text = take(LINE_BYTES, 1);
+    while (fgets(text, LINE_BYTES, stdin) != NULL) {
+        add_line(text);
+    }
+    free(text);
+    if (scores.lines_count == 0) {
+        fail("no lines");
+    }
+}
+
+static void start(uint32_t threads)
+{
+    uint32_t context = scores.longest + scores.wanted + 1;
+    scores.call_blocks = (context + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+    struct kernels_settings settings = {
+        .simd = kernels_simd_best(), .threads = threads, .batch_calls = CALLS_MAX,
+        .steps_per_plan = STEPS, .step_tokens = CALLS_MAX * scores.longest,
+        .context_tokens = scores.call_blocks * BLOCK_TOKENS, .kv_block_tokens = BLOCK_TOKENS,
+        .kv_blocks = CALLS_MAX * scores.call_blocks, .blocks_per_call = scores.call_blocks,
+    };
+    engine_start(&scores.engine, &settings, 0);
+}
+
+/* ---- scores ---- */
+
+/* The natural logarithm of the softmax at `id`, and the distance of the two largest logits. */
+static void judge(const float *logits, uint32_t id, double *logprob, double *gap)
+{
+    double largest = -INFINITY, second = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < scores.vocab_tokens; i++) {
+        double logit = (double)logits[i];
+        second = logit > largest ? largest : logit > second ? logit : second;
+        largest = logit > largest ? logit : largest;
+    }
+    for (uint32_t i = 0; i < scores.vocab_tokens; i++) {
+        sum += exp((double)logits[i] - largest);
+    }
+    *logprob = (double)logits[id] - largest - log(sum);
+    *gap = largest - second;
+}
+
+/* Feeds position `at` of every line that goes on behind it. */
+static uint32_t score_position(struct line *lines, uint32_t count, uint32_t at)
+{
+    struct line *fed[CALLS_MAX];
+    uint32_t rows = 0;
+    engine_step_begin(&scores.engine);
+    for (uint32_t i = 0; i < count; i++) {
+        if (at + 1 < lines[i].count) {
+            struct engine_row row = {.tokens_count = 1, .first_position = at, .decode_steps = 1,
+                                     .blocks_first = i * scores.call_blocks,
+                                     .sampling = {.top_p = 1, .repeat_penalty = 1}};
+            *engine_row_add(&scores.engine, &row) = lines[i].ids[at];
+            fed[rows++] = &lines[i];
+        }
+    }
+    if (rows > 0) {
+        engine_run(&scores.engine);
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        judge(kernels_logits(scores.engine.kernels, r), fed[r]->ids[at + 1], &fed[r]->logprob[at],
+              &fed[r]->gap[at]);
+    }
+    return rows;
+}
+
+static void print_numbers(const char *name, const double *values, uint32_t count)
+{
+    printf("\"%s\": [", name);
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%s%.7f", i == 0 ? "" : ", ", values[i]);
+    }
+    printf("]");
+}
+
+static void score(struct line *lines, uint32_t count)
+{
+    for (uint32_t at = 0; score_position(lines, count, at) > 0; at++) {
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        printf("{");
+        print_numbers("logprob", lines[i].logprob, lines[i].count - 1);
+        printf(", ");
+        print_numbers("gap", lines[i].gap, lines[i].count - 1);
+        printf("}\n");
+    }
+}
+
+/* ---- new ids ---- */
+
+/* First the prompts, then the last token of each plan. */
+static void extend_plan(struct line *lines, uint32_t count)
+{
+    engine_step_begin(&scores.engine);
+    for (uint32_t i = 0; i < count; i++) {
+        struct line *line = &lines[i];
+        uint32_t tokens = line->made == 0 ? line->count : 1;
+        struct engine_row row = {
+            .tokens_count = tokens, .first_position = line->count - tokens,
+            .decode_steps = STEPS, .blocks_first = i * scores.call_blocks,
+            .sampling = {.temperature = scores.verb == SAMPLE ? 1 : 0, .top_p = 1,
+                         .repeat_penalty = 1, .seed = (uint64_t)(line - scores.lines)}};
+        memcpy(engine_row_add(&scores.engine, &row), line->ids + line->count - tokens,
+               tokens * sizeof *line->ids);
+    }
+    engine_run(&scores.engine);
+    for (uint32_t i = 0; i < count; i++) {
+        if (step_out(&scores.engine.step, i)->produced != STEPS) {
+            fail("the engine gave up a row");
+        }
+        memcpy(lines[i].ids + lines[i].count, step_out_tokens(&scores.engine.step, i),
+               STEPS * sizeof *lines[i].ids);
+        lines[i].count += STEPS;
+        lines[i].made += STEPS;
+    }
+}
+
+static void extend(struct line *lines, uint32_t count, uint32_t wanted)
+{
+    while (lines[0].made < wanted) {
+        extend_plan(lines, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t *made = lines[i].ids + lines[i].count - lines[i].made;
+        for (uint32_t n = 0; n < wanted; n++) {
+            printf("%s%u", n == 0 ? "[" : ", ", made[n]);
+        }
+        printf("]\n");
+    }
+}
+
+int main(int count, char **words)
+{
+    const char *usage = "usage: bench-scores MODEL.gguf score|greedy N|sample N [--threads N]";
+    uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), wanted = 0;
+    int next = 3;
+    if (count < 3) {
+        fail(usage);
+    }
+    scores.verb = strcmp(words[2], "score") == 0    ? SCORE
+                  : strcmp(words[2], "greedy") == 0 ? GREEDY
+                                                    : SAMPLE;
+    if (scores.verb != SCORE) {
+        wanted = count > 3 ? number(words[next++], 1u << 16) : 0;
+        scores.wanted = (wanted + STEPS - 1) / STEPS * STEPS;
+    }
+    if (count == next + 2 && strcmp(words[next], "--threads") == 0) {
+        threads = number(words[next + 1], THREADS_MAX);
+        next += 2;
+    }
+    if (count != next || (scores.verb == SAMPLE && strcmp(words[2], "sample") != 0)) {
+        fail(usage);
+    }
+    model_load(&scores.engine.model, words[1]);
+    scores.vocab_tokens = scores.engine.model.gguf.shape.vocab_tokens;
+    read_lines();
+    start(threads);
+    for (uint32_t first = 0; first < scores.lines_count; first += CALLS_MAX) {
+        uint32_t left = scores.lines_count - first, here = left < CALLS_MAX ? left : CALLS_MAX;
+        if (scores.verb == SCORE) {
+            score(scores.lines + first, here);
+        } else {
+            extend(scores.lines + first, here, wanted);
+        }
+    }
+    kernels_stop(scores.engine.kernels);
+    return 0;
+}
