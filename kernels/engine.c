@@ -25,17 +25,12 @@ struct need {
     uint64_t count, size_bytes;
     void **memory;
 };
-#define NEEDS_MAX 20
+#define NEEDS_MAX 22
 
 static void need_add(struct need *needs, uint32_t *count, struct need need)
 {
     ASSERT(*count < NEEDS_MAX);
     needs[(*count)++] = need;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
@@ -68,13 +63,13 @@ static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
 static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kernels *k, uint8_t *at)
 {
     const struct model_shape *s = &k->shape;
-    uint64_t group = s->heads / s->kv_heads;
+    uint64_t queries = (uint64_t)kernels_bundle_rows(s) * kernels_group(s);
     const uint64_t floats[] = {
         (uint64_t)KERNELS_CHUNK * KERNELS_PANEL_LANES,
         KERNELS_NORM_ROWS * k->normed.stride,
-        group * k->scores_stride,
-        group * kernels_head_lanes(s->head_dim),
-        group,
+        k->scores_floats,
+        queries * kernels_head_lanes(s->head_dim),
+        queries,
         kernels_stride_floats(s->vocab_tokens),         /* weights */
         s->vocab_tokens,                                /* ranking */
     };
@@ -105,9 +100,9 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     k->kv_head_floats = (uint64_t)kernels_head_lanes(s->head_dim) * t->kv_block_tokens;
     k->kv_block_floats = k->kv_head_floats * s->layers * 2 * s->kv_heads;
     ASSERT(k->kv_block_floats % KERNELS_COPY_FLOATS == 0);
-    k->scores_stride = (t->context_tokens + (uint64_t)t->kv_block_tokens - 1) / t->kv_block_tokens *
-                       t->kv_block_tokens;
-    k->tile_rows = (uint32_t)smaller(t->step_tokens, KERNELS_TILE_ROWS);
+    uint64_t row_scores = kernels_group(s) * kernels_scores_stride(t->context_tokens);
+    k->scores_floats = row_scores > KERNELS_SCORES_FLOATS ? row_scores : KERNELS_SCORES_FLOATS;
+    k->tile_rows = kernels_smaller(t->step_tokens, KERNELS_TILE_ROWS);
     need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
                                           k->kv_block_floats * 4, (void **)&k->kv});
     need_add(needs, &count, (struct need){"kernels host kv blocks", t->kv_host_blocks,
@@ -118,6 +113,10 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
                                           sizeof *k->feeds, (void **)&k->feeds});
     need_add(needs, &count, (struct need){"kernels gathers", t->batch_calls,
                                           sizeof *k->gather_rows, (void **)&k->gather_rows});
+    need_add(needs, &count, (struct need){"kernels attend order", k->tile_rows,
+                                          sizeof *k->attend_order, (void **)&k->attend_order});
+    need_add(needs, &count, (struct need){"kernels bundles", k->tile_rows,
+                                          sizeof *k->bundles, (void **)&k->bundles});
     buffers_need(needs, &count, k);
     need_add(needs, &count, (struct need){"kernels scratches", t->threads,
                                           sizeof *k->scratch, (void **)&k->scratch});

@@ -19,6 +19,8 @@
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
 #define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c asserts */
 #define KERNELS_CHUNK        512u   /* columns of a panel that stay in the L1 cache, as floats */
+#define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
+#define KERNELS_BUNDLE_ROWS  48u        /* that attend together at most */
 
 /* y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start; outputs of
  * panels panel_first .. panel_end - 1. */
@@ -32,21 +34,29 @@ struct kernels_product {
     float *scratch;             /* (KERNELS_CHUNK, KERNELS_PANEL_LANES) of this thread */
 };
 
-/* One row (call position), one KV head and the query heads that share it. The KV of position t lies
- * in block blocks[t / block_tokens]; `keys` and `values` point into block 0 of the pool. */
+/* One row (call position) that attends. The KV of its position t lies in block
+ * blocks[t / block_tokens]. */
+struct kernels_attending {
+    const uint32_t *blocks;
+    uint32_t tokens;            /* positions 0 .. tokens - 1 are seen; at least one */
+    const float *queries;       /* (heads, head_dim) */
+    float *scores;              /* (heads, scores_stride) */
+    float *out;                 /* (heads, lanes of a head) */
+};
+
+/* Rows that attend together, at one KV head and the query heads that share it. What neighbours
+ * find in the same blocks may be read once for all of them; no row's result knows of the others.
+ * `keys` and `values` point into block 0 of the pool. */
 struct kernels_attention {
+    const struct kernels_attending *rows;
+    uint32_t rows_count;        /* 1 .. KERNELS_BUNDLE_ROWS */
     uint32_t heads;             /* query heads of the group */
     uint32_t head_dim;
-    uint32_t tokens;            /* positions 0 .. tokens - 1 are seen */
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
     uint64_t block_floats;      /* from one block to the next */
-    const uint32_t *blocks;
-    const float *queries;       /* (heads, head_dim) */
     const float *keys;          /* a block: (head_dim, block_tokens) */
     const float *values;        /* a block: (block_tokens, lanes of a head) */
-    float *scores;              /* (heads, scores_stride) */
-    uint64_t scores_stride;     /* covers whole blocks */
-    float *out;                 /* (heads, lanes of a head) */
+    uint64_t scores_stride;     /* covers whole stretches */
 };
 
 static inline uint32_t kernels_head_lanes(uint32_t head_dim)
@@ -54,11 +64,19 @@ static inline uint32_t kernels_head_lanes(uint32_t head_dim)
     return (head_dim + KERNELS_OCTET - 1) / KERNELS_OCTET * KERNELS_OCTET;
 }
 
+/* Floats from one query's scores to the next one's: whole stretches, and an odd number of cache
+ * lines. */
+static inline uint64_t kernels_scores_stride(uint32_t tokens)
+{
+    uint64_t stretches = (tokens + (uint64_t)KERNELS_STRETCH - 1) / KERNELS_STRETCH;
+    return stretches * KERNELS_STRETCH + KERNELS_PANEL_LANES;
+}
+
 struct kernels_ops {
     void (*product)(const struct kernels_product *product);
-    /* scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
+    /* Of each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
     void (*scores)(const struct kernels_attention *attention);
-    /* out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
+    /* Of each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
     void (*weigh)(const struct kernels_attention *attention);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
      * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or +infinity
