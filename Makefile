@@ -210,18 +210,20 @@ docs: build/docgen  ## write the generated pages again
 $(B)/bench: tools/bench/bench.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
-$(B)/bench $(B)/bench-sched $(B)/bench-moves:
+$(B)/bench-prefix: tools/bench/prefix.c $(LIB)
+$(B)/bench $(B)/bench-sched $(B)/bench-moves $(B)/bench-prefix:
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
 .PHONY: bench
-BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench
+BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-prefix $(B)/bench
 BENCH_MODELS := $(patsubst %,build/model-%.gguf,15m 110m kv8b)
 bench: all $(BENCH) $(BENCH_MODELS)  ## speed; agents right
 	$(B)/bench-sched
 	$(B)/bench-moves appliance/embedded.gguf
 	$(B)/bench-moves build/model-110m.gguf
 	$(B)/bench-moves build/model-kv8b.gguf
+	$(B)/bench-prefix build/model-110m.gguf
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf
 	$(B)/bench appliance/embedded.gguf

@@ -25,7 +25,7 @@ struct outcome {
 
 static float pool[POOL_ROWS * (TOKENS_MAX + 128) * 2 * DIM_MAX];
 static float queries[ROWS_MAX * HEADS_MAX * DIM_MAX];
-static uint32_t tables[ROWS_MAX][BLOCKS_MAX];
+static uint32_t tables[ROWS_MAX][BLOCKS_MAX + KERNELS_OCTET];      /* the rest is no block */
 static struct kernels_attending rows[ROWS_MAX];
 static struct outcome expected, got;
 
@@ -38,6 +38,7 @@ struct scene {
 static void tables_make(const struct scene *scene, uint64_t *random)
 {
     uint32_t block = 0, blocks = (TOKENS_MAX + scene->block_tokens - 1) / scene->block_tokens;
+    memset(tables, 0xff, sizeof tables);
     for (uint32_t i = 0; i < scene->tables; i++) {
         uint32_t shared = i == 0 ? 0 : tiny_random(random) % (blocks + 1);
         uint32_t from = i == 0 ? 0 : tiny_random(random) % i;
