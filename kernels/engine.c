@@ -92,6 +92,15 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     return end;
 }
 
+/* Room for the longest bundle, if that is not too much, and for the longest row in any case. */
+static uint64_t scores_floats(const struct kernels *k)
+{
+    uint64_t row = kernels_group(&k->shape) * kernels_scores_stride(k->settings.context_tokens);
+    uint64_t bundle = kernels_bundle_rows(&k->shape) * row;
+    uint64_t most = row > KERNELS_SCORES_FLOATS ? row : KERNELS_SCORES_FLOATS;
+    return bundle < most ? bundle : most;
+}
+
 static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scratch)
 {
     const struct kernels_settings *t = &k->settings;
@@ -100,8 +109,7 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     k->kv_head_floats = (uint64_t)kernels_head_lanes(s->head_dim) * t->kv_block_tokens;
     k->kv_block_floats = k->kv_head_floats * s->layers * 2 * s->kv_heads;
     ASSERT(k->kv_block_floats % KERNELS_COPY_FLOATS == 0);
-    uint64_t row_scores = kernels_group(s) * kernels_scores_stride(t->context_tokens);
-    k->scores_floats = row_scores > KERNELS_SCORES_FLOATS ? row_scores : KERNELS_SCORES_FLOATS;
+    k->scores_floats = scores_floats(k);
     k->tile_rows = kernels_smaller(t->step_tokens, KERNELS_TILE_ROWS);
     need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
                                           k->kv_block_floats * 4, (void **)&k->kv});
