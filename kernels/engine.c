@@ -92,6 +92,17 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     return end;
 }
 
+/* A block is made up to whole turns of the copy; only halves of the smallest models need it. */
+static void kv_sizes(struct kernels *k)
+{
+    const struct model_shape *s = &k->shape;
+    uint64_t turn = KERNELS_COPY_FLOATS * sizeof(float);
+    uint64_t number = k->settings.kv_halves ? sizeof(uint16_t) : sizeof(float);
+    k->kv_head_bytes = kernels_head_lanes(s->head_dim) * k->settings.kv_block_tokens * number;
+    uint64_t block = k->kv_head_bytes * s->layers * 2 * s->kv_heads;
+    k->kv_block_bytes = (block + turn - 1) / turn * turn;
+}
+
 /* Room for the longest bundle, if that is not too much, and for the longest row in any case. */
 static uint64_t scores_floats(const struct kernels *k)
 {
@@ -106,15 +117,13 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     const struct kernels_settings *t = &k->settings;
     const struct model_shape *s = &k->shape;
     uint32_t count = 0;
-    k->kv_head_floats = (uint64_t)kernels_head_lanes(s->head_dim) * t->kv_block_tokens;
-    k->kv_block_floats = k->kv_head_floats * s->layers * 2 * s->kv_heads;
-    ASSERT(k->kv_block_floats % KERNELS_COPY_FLOATS == 0);
+    kv_sizes(k);
     k->scores_floats = scores_floats(k);
     k->tile_rows = kernels_smaller(t->step_tokens, KERNELS_TILE_ROWS);
     need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
-                                          k->kv_block_floats * 4, (void **)&k->kv});
+                                          k->kv_block_bytes, (void **)&k->kv});
     need_add(needs, &count, (struct need){"kernels host kv blocks", t->kv_host_blocks,
-                                          k->kv_block_floats * 4, (void **)&k->kv_host});
+                                          k->kv_block_bytes, (void **)&k->kv_host});
     need_add(needs, &count, (struct need){"kernels rope table", t->context_tokens,
                                           (uint64_t)s->rope_dim * 4, (void **)&k->rope});
     need_add(needs, &count, (struct need){"kernels feeds", t->step_tokens,
@@ -371,7 +380,8 @@ static uint64_t work_of_feed(const struct model_shape *shape)
  * first. */
 static bool is_small(const struct kernels *k)
 {
-    uint64_t moved_floats = step_header(k->step)->moves_count * k->kv_block_floats;
+    uint64_t moved_floats =
+        step_header(k->step)->moves_count * k->kv_block_bytes / sizeof(float);
     return work_of_feed(&k->shape) * k->feeds_count < k->phase_work_min &&
            moved_floats < k->phase_work_min;
 }

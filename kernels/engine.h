@@ -69,9 +69,9 @@ struct kernels {
     const struct kernels_ops *ops;
     volatile uint64_t *heartbeat;
 
-    float *kv;              /* [block][layer][K|V][kv_head][head lanes * block_tokens] */
-    float *kv_host;         /* the same, for blocks settings.kv_blocks .. */
-    uint64_t kv_head_floats, kv_block_floats;
+    uint8_t *kv;            /* [block][layer][K|V][kv_head][head lanes * block_tokens] */
+    uint8_t *kv_host;       /* the same, for blocks settings.kv_blocks .. */
+    uint64_t kv_head_bytes, kv_block_bytes;
     uint64_t scores_floats;             /* of a thread */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
@@ -133,11 +133,11 @@ static inline uint32_t kernels_bundle_rows(const struct model_shape *shape)
 }
 
 /* Where the keys (which = 0) or values (1) of a KV head begin in block 0. */
-static inline float *kernels_kv_head(const struct kernels *k, uint32_t layer, uint32_t which,
-                                     uint32_t kv_head)
+static inline uint8_t *kernels_kv_head(const struct kernels *k, uint32_t layer, uint32_t which,
+                                       uint32_t kv_head)
 {
     uint64_t heads = ((uint64_t)layer * 2 + which) * k->shape.kv_heads + kv_head;
-    return k->kv + heads * k->kv_head_floats;
+    return k->kv + heads * k->kv_head_bytes;
 }
 
 /* Thread 0: which feeds of a tile attend together. */

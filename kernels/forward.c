@@ -16,6 +16,8 @@
  * Why RoPE here and in plain C: its results are sums of two products, rounded three times, the same
  * on every machine; it touches a thousandth of what a product does.
  */
+#include <string.h>
+
 #include "kernels/engine.h"
 
 /* One tile on its way through one layer, as one thread sees it. */
@@ -117,28 +119,59 @@ static void rope_turn(const struct kernels *k, float *row, struct kernels_share 
     }
 }
 
-static float *kv_block_of(const struct pass *p, const struct kernels_feed *feed, float *head)
+/* Where the numbers of the block that the feed writes begin, of a head that begins at `head`. */
+static void *kv_block_of(const struct pass *p, const struct kernels_feed *feed, uint8_t *head)
 {
     const struct kernels *k = p->k;
     uint32_t index = feed->position / k->settings.kv_block_tokens;
     uint32_t block = step_blocks(k->step, feed->row)[index];
     ASSERT(block < k->settings.kv_blocks);
-    return head + block * k->kv_block_floats;
+    return head + block * k->kv_block_bytes;
+}
+
+/* Puts `count` channels of one token into a block of keys; `at` is the number where they begin. */
+static void key_put(const struct kernels *k, void *block, uint64_t at, const float *from,
+                    uint32_t count)
+{
+    uint64_t step = k->settings.kv_block_tokens;
+    if (!k->settings.kv_halves) {
+        float *to = (float *)block + at;
+        for (uint32_t i = 0; i < count; i++) {
+            to[i * step] = from[i];
+        }
+        return;
+    }
+    for (uint32_t first = 0; first < count; first += KERNELS_OCTET) {
+        uint16_t halves[KERNELS_OCTET], *to = (uint16_t *)block + at + first * step;
+        uint32_t octet = kernels_smaller(count - first, KERNELS_OCTET);
+        k->ops->halve(halves, from + first, octet);
+        for (uint32_t i = 0; i < octet; i++) {
+            to[i * step] = halves[i];
+        }
+    }
+}
+
+static void value_put(const struct kernels *k, void *block, uint64_t at, const float *from,
+                      uint32_t count)
+{
+    if (k->settings.kv_halves) {
+        k->ops->halve((uint16_t *)block + at, from, count);
+    } else {
+        memcpy((float *)block + at, from, count * sizeof(float));
+    }
 }
 
 static void keys_store(const struct pass *p, uint32_t row, struct kernels_share columns)
 {
     const struct kernels *k = p->k;
-    uint32_t block_tokens = k->settings.kv_block_tokens;
+    uint64_t block_tokens = k->settings.kv_block_tokens;
     const struct kernels_feed *feed = &p->feeds[row];
+    const float *from = k->k.at + row * k->k.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
-        const float *from = k->k.at + row * k->k.stride + (uint64_t)part.head * k->shape.head_dim;
-        float *to = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 0, part.head)) +
-                    feed->position % block_tokens;
-        for (uint32_t i = part.first; i < part.end; i++) {
-            to[(uint64_t)i * block_tokens] = from[i];
-        }
+        void *block = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 0, part.head));
+        uint64_t at = part.first * block_tokens + feed->position % block_tokens;
+        key_put(k, block, at, from + c, part.end - part.first);
         c += part.end - part.first;
     }
 }
@@ -148,14 +181,12 @@ static void values_store(const struct pass *p, uint32_t row, struct kernels_shar
     const struct kernels *k = p->k;
     uint64_t lanes = kernels_head_lanes(k->shape.head_dim);
     const struct kernels_feed *feed = &p->feeds[row];
+    const float *from = k->v.at + row * k->v.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
-        const float *from = k->v.at + row * k->v.stride + (uint64_t)part.head * k->shape.head_dim;
-        float *to = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 1, part.head)) +
-                    feed->position % k->settings.kv_block_tokens * lanes;
-        for (uint32_t i = part.first; i < part.end; i++) {
-            to[i] = from[i];
-        }
+        void *block = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 1, part.head));
+        uint64_t at = feed->position % k->settings.kv_block_tokens * lanes + part.first;
+        value_put(k, block, at, from + c, part.end - part.first);
         c += part.end - part.first;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the eight kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * What: the nine kernels that a forward pass is made of, and the copy of KV blocks, as a table:
  * one set in plain C (ref/), one for AVX2 (cpu/). Each comment is the definition of the result, to
  * the bit: the order of every sum is part of it, a product added to a sum is always one fused
  * operation, nothing else is fused.
@@ -53,9 +53,10 @@ struct kernels_attention {
     uint32_t heads;             /* query heads of the group */
     uint32_t head_dim;
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
-    uint64_t block_floats;      /* from one block to the next */
-    const float *keys;          /* a block: (head_dim, block_tokens) */
-    const float *values;        /* a block: (block_tokens, lanes of a head) */
+    bool halves;                /* keys and values are halves, each exact as a float; or floats */
+    uint64_t block_bytes;       /* from one block to the next */
+    const void *keys;           /* a block: (head_dim, block_tokens) */
+    const void *values;         /* a block: (block_tokens, lanes of a head) */
     uint64_t scores_stride;     /* covers whole stretches */
 };
 
@@ -78,6 +79,8 @@ struct kernels_ops {
     void (*scores)(const struct kernels_attention *attention);
     /* Of each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
     void (*weigh)(const struct kernels_attention *attention);
+    /* to[i] = kernels_half_of(from[i]). Reads and writes `count` and no more. */
+    void (*halve)(uint16_t *to, const float *from, uint32_t count);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
      * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or +infinity
      * among them, or nothing but -infinity, makes the sum NaN and the values unspecified; a

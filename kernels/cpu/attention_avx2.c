@@ -37,8 +37,8 @@ struct run {
     uint32_t rows_count;
     const struct kernels_attending *rows[KERNELS_BUNDLE_ROWS];
     /* Where each octet of tokens begins; the last one again where there are no more. */
-    const float *keys[OCTETS_MAX];
-    const float *values[OCTETS_MAX];
+    const uint8_t *keys[OCTETS_MAX];
+    const uint8_t *values[OCTETS_MAX];
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -72,10 +72,11 @@ static void run_place(struct run *run)
     const struct kernels_attention *a = run->a;
     const uint32_t *block = run->rows[0]->blocks + run->block_first;
     uint32_t lanes = kernels_head_lanes(a->head_dim);
-    uint32_t offset = run->offset;
+    uint32_t offset = run->offset, size = a->halves ? sizeof(uint16_t) : sizeof(float);
+    const uint8_t *keys = a->keys, *values = a->values;
     for (uint32_t j = 0; j < OCTETS_MAX; j++) {
-        run->keys[j] = a->keys + *block * a->block_floats + offset;
-        run->values[j] = a->values + *block * a->block_floats + offset * lanes;
+        run->keys[j] = keys + *block * a->block_bytes + offset * size;
+        run->values[j] = values + *block * a->block_bytes + offset * lanes * size;
         bool is_last = (j + 1) * KERNELS_OCTET >= run->tokens;
         offset += is_last ? 0 : KERNELS_OCTET;
         if (offset == a->block_tokens) {
@@ -138,14 +139,33 @@ static void tile_fill(struct tile *tile, const struct run *run, struct cursor *a
     }
 }
 
+/* How many queries a tile has, how many octets it takes at a time, and of what: constants of each
+ * copy of the code. */
+struct form {
+    int queries, octets;
+    bool halves;
+};
+
+/* The octet of numbers that lies `index` numbers behind `at`. */
+ALWAYS_INLINE __m256 octet_at(const uint8_t *at, uint64_t index, bool halves)
+{
+    if (halves) {
+        const uint16_t *from = (const uint16_t *)(const void *)at + index;
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
+    }
+    return _mm256_loadu_ps((const float *)(const void *)at + index);
+}
+
 /* ---- scores ---- */
 
 ALWAYS_INLINE void score_octets(const struct tile *t, const struct run *run, uint32_t first,
-                                int queries, int octets)
+                                struct form form)
 {
     __m256 sums[QUERIES_MAX][OCTETS_MAX];
-    const float *keys[OCTETS_MAX], *q[QUERIES_MAX];
+    const uint8_t *keys[OCTETS_MAX];
+    const float *q[QUERIES_MAX];
     uint64_t step = run->a->block_tokens;
+    int queries = form.queries, octets = form.octets;
 #pragma GCC unroll 8
     for (int j = 0; j < octets; j++) {
         keys[j] = run->keys[first + (uint32_t)j];
@@ -159,7 +179,7 @@ ALWAYS_INLINE void score_octets(const struct tile *t, const struct run *run, uin
         __m256 key[OCTETS_MAX];
 #pragma GCC unroll 8
         for (int j = 0; j < octets; j++) {
-            key[j] = _mm256_loadu_ps(keys[j] + d * step);
+            key[j] = octet_at(keys[j], d * step, form.halves);
         }
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
@@ -180,22 +200,32 @@ ALWAYS_INLINE void score_octets(const struct tile *t, const struct run *run, uin
 }
 
 /* A divisor of OCTETS_MAX octets at a time: what is past the last one has room in the scores. */
-ALWAYS_INLINE void score_tile(const struct tile *t, const struct run *run, int queries, int octets)
+ALWAYS_INLINE void score_tile(const struct tile *t, const struct run *run, struct form form)
 {
-    for (uint32_t j = 0; j * KERNELS_OCTET < run->tokens; j += (uint32_t)octets) {
-        score_octets(t, run, j, queries, octets);
+    for (uint32_t j = 0; j * KERNELS_OCTET < run->tokens; j += (uint32_t)form.octets) {
+        score_octets(t, run, j, form);
+    }
+}
+
+ALWAYS_INLINE void score_form(const struct tile *t, const struct run *run, uint32_t queries,
+                              bool halves)
+{
+    switch (queries) {
+    case 1: score_tile(t, run, (struct form){1, 8, halves}); break;
+    case 2: score_tile(t, run, (struct form){2, 4, halves}); break;
+    case 3: score_tile(t, run, (struct form){3, 2, halves}); break;
+    case 4: score_tile(t, run, (struct form){4, 2, halves}); break;
+    case 5: score_tile(t, run, (struct form){5, 2, halves}); break;
+    default: score_tile(t, run, (struct form){6, 2, halves}); break;
     }
 }
 
 static void score_queries(const struct tile *t, const struct run *run, uint32_t queries)
 {
-    switch (queries) {
-    case 1: score_tile(t, run, 1, 8); break;
-    case 2: score_tile(t, run, 2, 4); break;
-    case 3: score_tile(t, run, 3, 2); break;
-    case 4: score_tile(t, run, 4, 2); break;
-    case 5: score_tile(t, run, 5, 2); break;
-    default: score_tile(t, run, 6, 2); break;
+    if (run->a->halves) {
+        score_form(t, run, queries, true);
+    } else {
+        score_form(t, run, queries, false);
     }
 }
 
@@ -206,10 +236,11 @@ struct span {
     uint32_t first, end;
 };
 
-/* Adds the tokens of a span to `octets` octets of channels from `lane` on. */
+/* Adds the tokens of a span to so many octets of channels from `lane` on. */
 ALWAYS_INLINE void weigh_octets(const struct tile *t, const struct run *run, struct span span,
-                                uint32_t lane, int queries, int octets)
+                                uint32_t lane, struct form form)
 {
+    int queries = form.queries, octets = form.octets;
     __m256 sums[QUERIES_MAX][OCTETS_MAX];
     uint64_t lanes = kernels_head_lanes(run->a->head_dim);
     const float *weights[QUERIES_MAX];
@@ -224,12 +255,12 @@ ALWAYS_INLINE void weigh_octets(const struct tile *t, const struct run *run, str
     for (uint32_t token = span.first; token < span.end;) {
         uint32_t octet = token / KERNELS_OCTET;
         uint32_t end = smaller(span.end, (octet + 1) * KERNELS_OCTET);
-        const float *value = run->values[octet] + token % KERNELS_OCTET * lanes + lane;
-        for (; token < end; token++, value += lanes) {
+        uint64_t index = token % KERNELS_OCTET * lanes + lane;
+        for (; token < end; token++, index += lanes) {
             __m256 v[OCTETS_MAX];
 #pragma GCC unroll 8
             for (int j = 0; j < octets; j++) {
-                v[j] = _mm256_loadu_ps(value + j * 8);
+                v[j] = octet_at(run->values[octet], index + (uint32_t)j * 8, form.halves);
             }
 #pragma GCC unroll 6
             for (int i = 0; i < queries; i++) {
@@ -250,40 +281,41 @@ ALWAYS_INLINE void weigh_octets(const struct tile *t, const struct run *run, str
     }
 }
 
-/* All channels, `octets` octets at a time while there are as many. */
+/* All channels: the form's octets at a time while there are as many, then half of them. */
 ALWAYS_INLINE void weigh_tile(const struct tile *t, const struct run *run, struct span span,
-                              int queries, int octets)
+                              struct form form)
 {
     uint32_t lane = 0, lanes = kernels_head_lanes(run->a->head_dim);
-    for (; lane + (uint32_t)octets * KERNELS_OCTET <= lanes; lane += (uint32_t)octets * 8) {
-        weigh_octets(t, run, span, lane, queries, octets);
-    }
-    for (; octets > 4 && lane + 4 * KERNELS_OCTET <= lanes; lane += 4 * KERNELS_OCTET) {
-        weigh_octets(t, run, span, lane, queries, 4);
-    }
-    for (; octets > 2 && lane + 2 * KERNELS_OCTET <= lanes; lane += 2 * KERNELS_OCTET) {
-        weigh_octets(t, run, span, lane, queries, 2);
-    }
-    for (; lane < lanes; lane += KERNELS_OCTET) {
-        weigh_octets(t, run, span, lane, queries, 1);
+#pragma GCC unroll 4
+    for (int octets = form.octets; octets > 0; octets /= 2) {
+        struct form part = {form.queries, octets, form.halves};
+        uint32_t wide = (uint32_t)octets * KERNELS_OCTET;
+        for (; lane + wide <= lanes; lane += wide) {
+            weigh_octets(t, run, span, lane, part);
+        }
     }
 }
 
-static void weigh_query(const struct tile *t, const struct run *run, struct span span)
+ALWAYS_INLINE void weigh_form(const struct tile *t, const struct run *run, struct span span,
+                              uint32_t queries, bool halves)
 {
-    weigh_tile(t, run, span, 1, 8);
+    switch (queries) {
+    case 1: weigh_tile(t, run, span, (struct form){1, 8, halves}); break;
+    case 2: weigh_tile(t, run, span, (struct form){2, 4, halves}); break;
+    case 3: weigh_tile(t, run, span, (struct form){3, 2, halves}); break;
+    case 4: weigh_tile(t, run, span, (struct form){4, 2, halves}); break;
+    case 5: weigh_tile(t, run, span, (struct form){5, 2, halves}); break;
+    default: weigh_tile(t, run, span, (struct form){6, 2, halves}); break;
+    }
 }
 
 static void weigh_together(const struct tile *t, const struct run *run, struct span span,
                            uint32_t queries)
 {
-    switch (queries) {
-    case 1: weigh_query(t, run, span); break;
-    case 2: weigh_tile(t, run, span, 2, 4); break;
-    case 3: weigh_tile(t, run, span, 3, 2); break;
-    case 4: weigh_tile(t, run, span, 4, 2); break;
-    case 5: weigh_tile(t, run, span, 5, 2); break;
-    default: weigh_tile(t, run, span, 6, 2); break;
+    if (run->a->halves) {
+        weigh_form(t, run, span, queries, true);
+    } else {
+        weigh_form(t, run, span, queries, false);
     }
 }
 
@@ -297,7 +329,7 @@ static void weigh_queries(const struct tile *t, const struct run *run, uint32_t 
     for (uint32_t q = 0; q < queries; q++) {
         if (t->tokens[q] > all.end) {
             struct tile alone = {.scores = {t->scores[q]}, .out = {t->out[q]}};
-            weigh_query(&alone, run, (struct span){all.end, t->tokens[q]});
+            weigh_together(&alone, run, (struct span){all.end, t->tokens[q]}, 1);
         }
     }
 }

@@ -2,7 +2,7 @@
  *
  * What: speed of attention over long contexts, without sockets and scheduler.
  *
- *     bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--simd plain|avx2]
+ *     bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]
  *         tokens/s of 16 calls that decode behind a prompt of N tokens (2048), whose blocks they
  *         share, and behind copies of their own; in turns, with the ratio of each pair. Then of
  *         prefills of 512 and 4096 tokens.
@@ -34,16 +34,17 @@ struct bench {
 };
 static struct bench bench;
 
-static void engine_start(enum kernels_simd simd, uint32_t threads)
+static void engine_start(uint32_t threads, bool halves)
 {
     static struct arena arena;
     struct plan plan = {0};
     uint32_t blocks = (PREFILL_MAX + STEPS) / BLOCK_TOKENS + 1;
     bench.settings = (struct kernels_settings){
-        .simd = simd, .threads = threads, .batch_calls = CALLS, .steps_per_plan = STEPS,
-        .step_tokens = STEP_TOKENS, .context_tokens = blocks * BLOCK_TOKENS,
-        .kv_block_tokens = BLOCK_TOKENS, .kv_blocks = CALLS * bench.call_blocks + blocks,
-        .blocks_per_call = blocks,
+        .simd = kernels_simd_best(), .threads = threads, .batch_calls = CALLS,
+        .steps_per_plan = STEPS, .step_tokens = STEP_TOKENS,
+        .context_tokens = blocks * BLOCK_TOKENS, .kv_block_tokens = BLOCK_TOKENS,
+        .kv_blocks = CALLS * bench.call_blocks + blocks, .blocks_per_call = blocks,
+        .kv_halves = halves,
     };
     kernels_plan(&plan, &bench.settings, &bench.model.gguf.shape);
     arena_reserve(&arena, &plan, TIER_ENGINE);
@@ -186,11 +187,10 @@ static void measure_prefill(const char *what, uint32_t tokens)
 int main(int count, char **words)
 {
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), prefix = 2048;
-    enum kernels_simd simd = kernels_simd_best();
+    bool halves = false;
     bench.runs = 5;
     if (count < 2 || count % 2 != 0) {
-        fail("usage: bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] "
-             "[--simd plain|avx2]");
+        fail("usage: bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]");
     }
     for (int i = 2; i < count; i += 2) {
         if (strcmp(words[i], "--threads") == 0) {
@@ -199,8 +199,8 @@ int main(int count, char **words)
             bench.runs = number(words[i + 1], RUNS_MAX);
         } else if (strcmp(words[i], "--prefix") == 0) {
             prefix = number(words[i + 1], PREFILL_MAX - BLOCK_TOKENS);
-        } else if (strcmp(words[i], "--simd") == 0) {
-            simd = strcmp(words[i + 1], "plain") == 0 ? KERNELS_PLAIN : simd;
+        } else if (strcmp(words[i], "--kv") == 0) {
+            halves = strcmp(words[i + 1], "f16") == 0;
         } else {
             fail("an unknown option");
         }
@@ -208,9 +208,9 @@ int main(int count, char **words)
     bench.prefix_blocks = (prefix + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     bench.call_blocks = bench.prefix_blocks + DECODE_PLANS * STEPS / BLOCK_TOKENS;
     model_load(&bench.model, words[1]);
-    engine_start(simd, threads);
-    printf("%s, %u threads, %s, %u runs: best, median, worst; a prefix of %u tokens\n",
-           bench.model.gguf.model_name, threads, kernels_simd_name(simd), bench.runs,
+    engine_start(threads, halves);
+    printf("%s, %u threads, KV in %s, %u runs: best, median, worst; a prefix of %u tokens\n",
+           bench.model.gguf.model_name, threads, halves ? "f16" : "f32", bench.runs,
            bench.prefix_blocks * BLOCK_TOKENS);
     measure_decode();
     measure_prefill("prefill of 512", 512);

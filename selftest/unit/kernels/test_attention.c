@@ -9,6 +9,7 @@
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
 
+#include "kernels/half.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 /* ---- the kernels ---- */
@@ -31,6 +32,7 @@ static struct outcome expected, got;
 
 struct scene {
     uint32_t rows, heads, head_dim, block_tokens;
+    bool halves;
     uint32_t tables;            /* rows have one of so many; each begins as one before it */
 };
 
@@ -48,17 +50,28 @@ static void tables_make(const struct scene *scene, uint64_t *random)
     }
 }
 
+static void number_put(const struct kernels_attention *a, const void *base, uint64_t at,
+                       float value)
+{
+    if (a->halves) {
+        ((uint16_t *)(uintptr_t)base)[at] = kernels_half_of(value);
+    } else {
+        ((float *)(uintptr_t)base)[at] = value;
+    }
+}
+
 /* The position's keys and values, the same for all who see it. */
 static void position_fill(const struct kernels_attention *a, uint32_t block, uint32_t slot)
 {
     uint32_t lanes = kernels_head_lanes(a->head_dim);
     uint64_t random = block * 131 + slot;
-    float *keys = pool + block * a->block_floats + slot;
-    float *values = pool + (a->values - a->keys) + block * a->block_floats + slot * lanes;
+    const uint8_t *keys = (const uint8_t *)a->keys + block * a->block_bytes;
+    const uint8_t *values = (const uint8_t *)a->values + block * a->block_bytes;
     for (uint32_t d = 0; d < lanes; d++) {
-        values[d] = d < a->head_dim ? tiny_uniform(&random) : 0;
-        if (d < a->head_dim) {
-            keys[(uint64_t)d * a->block_tokens] = tiny_uniform(&random);
+        bool is_real = d < a->head_dim;
+        number_put(a, values, (uint64_t)slot * lanes + d, is_real ? tiny_uniform(&random) : 0);
+        if (is_real) {
+            number_put(a, keys, (uint64_t)d * a->block_tokens + slot, tiny_uniform(&random));
         }
     }
 }
@@ -122,10 +135,12 @@ static void compare(const struct kernels_attention *a, uint32_t count)
 
 static void check_scene(const struct scene *scene, uint64_t seed)
 {
-    uint64_t extent = (uint64_t)kernels_head_lanes(scene->head_dim) * scene->block_tokens;
+    uint64_t extent = (uint64_t)kernels_head_lanes(scene->head_dim) * scene->block_tokens *
+                      (scene->halves ? sizeof(uint16_t) : sizeof(float));
     struct kernels_attention a = {
         .heads = scene->heads, .head_dim = scene->head_dim, .block_tokens = scene->block_tokens,
-        .block_floats = 2 * extent, .keys = pool, .values = pool + extent, .scores_stride = STRIDE,
+        .halves = scene->halves, .block_bytes = 2 * extent, .keys = pool,
+        .values = (uint8_t *)pool + extent, .scores_stride = STRIDE,
     };
     tables_make(scene, &seed);
     rows_make(scene, &a, &seed);
@@ -160,6 +175,8 @@ static void test_rows_together_get_the_bits_of_each_alone(void **state)
                 .tables = 1 + tiny_random(&seed) % POOL_ROWS,
             };
             check_scene(&scene, heads * 64 + d);
+            scene.halves = true;
+            check_scene(&scene, heads * 64 + d);
         }
     }
 }
@@ -170,10 +187,11 @@ enum { CALLS = 7, SHARED_TOKENS = 19, SHARED_BLOCKS = 2, DECODED = 6, CALL_TOKEN
 
 static struct tiny tiny;
 
-static void start(struct rig *rig, uint32_t threads)
+static void start(struct rig *rig, uint32_t threads, bool halves)
 {
     struct arena *arena = test_arena();
     struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
+    settings.kv_halves = halves;
     tiny_make(&tiny, GGUF_F32, false, 7);
     rig_start(rig, &settings, tiny_weights(&tiny, arena), arena);
     rig_clear(rig);
@@ -226,7 +244,7 @@ static void answers_together(struct rig *rig, struct answer *answers, uint32_t t
 {
     uint32_t tokens[CALL_TOKENS], fed = SHARED_BLOCKS * 8;
     memset(rig->kernels->kv, 0xff,
-           rig->settings.kv_blocks * rig->kernels->kv_block_floats * sizeof(float));
+           rig->settings.kv_blocks * rig->kernels->kv_block_bytes);
     rig_clear(rig);
     call_tokens(0, tokens);
     rig_row(rig, tokens, fed, 0, 0);
@@ -247,10 +265,10 @@ static void answers_together(struct rig *rig, struct answer *answers, uint32_t t
 static void test_calls_that_share_blocks_say_what_each_says_alone(void **state)
 {
     (void)state;
-    for (uint32_t threads = 1; threads <= 3; threads++) {
+    for (uint32_t i = 0; i < 6; i++) {
         struct answer alone[CALLS], together[CALLS];
         struct rig rig;
-        start(&rig, threads);
+        start(&rig, 1 + i / 2, i % 2);
         answers_alone(&rig, alone);
         for (uint32_t turn = 0; turn < CALLS; turn++) {
             rig.kernels->scores_floats = turn % 2 ? 0 : KERNELS_SCORES_FLOATS;
@@ -292,7 +310,7 @@ static void test_rows_that_share_stand_together(void **state)
 {
     (void)state;
     struct rig rig;
-    start(&rig, 1);
+    start(&rig, 1, false);
     rig.kernels->shape.heads = 2;       /* a query for each row and head: bundles may be long */
     rows_of_two_prompts(&rig, 30);
     struct kernels *k = rig.kernels;
@@ -330,7 +348,7 @@ static void test_bundles_leave_work_for_every_thread(void **state)
 {
     (void)state;
     struct rig rig;
-    start(&rig, 1);
+    start(&rig, 1, false);
     struct kernels *k = rig.kernels;
     k->step = &rig.step;
     k->shape.heads = k->shape.kv_heads = 2;

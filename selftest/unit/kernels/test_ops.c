@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: softmax, norm, SwiGLU and the copy of both sets agree to the bit, and are right.
+ * Goal: softmax, norm, SwiGLU, halves and the copy of both sets agree to the bit, and are right.
  * Method: odd sizes of everything, lanes that do not exist filled with NaN; the exponential
  * against libm's in double (relative error below 3e-7).
  */
 #include "selftest/unit/test.h"
 
 #include "kernels/exp.h"
+#include "kernels/half.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static const struct kernels_ops *const both[2] = {&kernels_ops_plain, &kernels_ops_avx2};
@@ -149,6 +150,75 @@ static void test_largest_first_of_equals(void **state)
     }
 }
 
+/* ---- halves ---- */
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* What halve() must give, by search: of the two neighbours the nearer, of ties the even one. */
+static uint16_t nearest_half(float value)
+{
+    uint16_t best = HALF_NAN;
+    double least = INFINITY, size = fabs((double)value);
+    for (uint16_t half = 0; half <= HALF_FINITE_MAX && size < 65520; half++) {
+        double distance = fabs((double)kernels_half_to_float(half) - size);
+        if (distance < least || (distance == least && half % 2 == 0)) {
+            best = half;
+            least = distance;
+        }
+    }
+    return best == HALF_NAN ? best : (uint16_t)(best | (signbit(value) ? 0x8000 : 0));
+}
+
+static void test_halve_nearest_and_even(void **state)
+{
+    (void)state;
+    float values[300] = {0.0f, -0.0f, 65504.0f, 65519.996f, 65520.0f, -65520.0f, 1e30f, INFINITY,
+                         -INFINITY, NAN, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f,
+                         0x1p-14f, 0x1.ffcp-15f, 0x1.ffep-15f, -0x1.ffffp-15f, 1e-45f, 2049.0f,
+                         2051.0f, -2049.0f, 1.0f, 0x1.ffep0f, 0x1.fff8p15f};
+    uint64_t random = 3;
+    for (uint32_t i = 25; i < 300; i++) {
+        uint32_t exponent = 100 + tiny_random(&random) % 45;
+        values[i] = float_of(tiny_random(&random) << 31 | exponent << 23 |
+                             (tiny_random(&random) & 0x7fffffu));
+    }
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t count = 0; count <= 300; count += count < 20 ? 1 : 56) {
+            uint16_t halves[301];
+            memset(halves, 0x55, sizeof halves);
+            both[s]->halve(halves, values, count);
+            assert_int_equal(halves[count], 0x5555);
+            for (uint32_t i = 0; i < count && (count == 300 || count < 20); i++) {
+                assert_int_equal(halves[i], nearest_half(values[i]));
+            }
+        }
+    }
+}
+
+static void test_halve_every_half_is_itself(void **state)
+{
+    (void)state;
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t half = 0; half < 0x10000; half += 16) {
+            uint16_t halves[16];
+            float values[16];
+            for (uint32_t i = 0; i < 16; i++) {
+                values[i] = kernels_half_to_float((uint16_t)(half + i));
+            }
+            both[s]->halve(halves, values, 16);
+            for (uint32_t i = 0; i < 16; i++) {
+                bool is_number = ((half + i) & 0x7fff) <= HALF_FINITE_MAX;
+                assert_int_equal(halves[i], is_number ? half + i : HALF_NAN);
+            }
+        }
+    }
+}
+
 /* ---- copy ---- */
 
 /* Every bit arrives, also of numbers that are none, and nothing is written beside them. */
@@ -184,6 +254,8 @@ int main(void)
         cmocka_unit_test(test_swiglu_equal_bits),
         cmocka_unit_test(test_is_finite_each_bad_number_found),
         cmocka_unit_test(test_largest_first_of_equals),
+        cmocka_unit_test(test_halve_nearest_and_even),
+        cmocka_unit_test(test_halve_every_half_is_itself),
         cmocka_unit_test(test_copy_every_bit_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
