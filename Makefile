@@ -43,7 +43,7 @@ CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
 SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
-CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o)
+CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
 MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
@@ -77,6 +77,15 @@ $(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
 $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
+
+# Classes of code points, from Debian's unicode-data.
+build/unicode_classes.c: tools/mkunicode.py | build/.setup
+	$(Q)python3 $< >$@.new && mv $@.new $@
+
+$(O)/config/unicode_classes.o: build/unicode_classes.c config/unicode.h
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
@@ -141,10 +150,10 @@ $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c | build/.setup
+build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $< -lm
+	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm
 
 build/model-%.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset $* --seed 1
@@ -210,19 +219,22 @@ docs: build/docgen  ## write the generated pages again
 $(B)/bench: tools/bench/bench.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
+$(B)/bench-vocab: tools/bench/vocab.c $(LIB)
 $(B)/bench-prefix: tools/bench/prefix.c $(LIB)
-$(B)/bench $(B)/bench-sched $(B)/bench-moves $(B)/bench-prefix:
+$(B)/bench $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix:
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $< $(LIB) $(LDLIBS_core)
 
 .PHONY: bench
-BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-prefix $(B)/bench
+BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix $(B)/bench
+VOCABULARIES = appliance/embedded.gguf $(wildcard ../shared/vocab/*.gguf)
 BENCH_MODELS := $(patsubst %,build/model-%.gguf,15m 110m kv8b)
 bench: all $(BENCH) $(BENCH_MODELS)  ## speed; agents right
 	$(B)/bench-sched
 	$(B)/bench-moves appliance/embedded.gguf
 	$(B)/bench-moves build/model-110m.gguf
 	$(B)/bench-moves build/model-kv8b.gguf
+	$(B)/bench-vocab /usr/share/common-licenses/GPL-3 sched/settle.c $(VOCABULARIES)
 	$(B)/bench-prefix build/model-110m.gguf
 	$(B)/bench build/model-15m.gguf
 	$(B)/bench build/model-110m.gguf

@@ -81,7 +81,7 @@ static void plan_fill(struct boot *boot)
                      kvmem_moves_max(limits->kv_blocks));
     plan_add(&boot->plan, TIER_SHARED, "control page", 1, sizeof(struct control));
     plan_add(&boot->plan, TIER_SHARED, "step record", 1, boot->step.layout.total_bytes);
-    loop_plan(&boot->plan, &boot->options, limits);
+    loop_plan(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
     vocab_plan(&boot->plan, &boot->gguf->vocab);
     kernels_weights_plan(&boot->plan, boot->gguf);
     kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);

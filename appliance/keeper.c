@@ -281,12 +281,9 @@ static enum boot_exit load_and_serve(struct keeper *keeper)
     }
     boot_load_end(boot, &load);
     log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
-    exit_status = boot_lock_memory(boot);
-    if (exit_status == BOOT_EXIT_OK) {
-        atomic_store(&control->phase, CONTROL_SERVING);
-        fork_worker(keeper);
-    }
-    return exit_status;
+    atomic_store(&control->phase, CONTROL_SERVING);
+    fork_worker(keeper);
+    return boot_lock_memory(boot);      /* last: nobody waits for it, and a fork undoes a part */
 }
 
 enum boot_exit keeper_run(struct boot *boot)
@@ -311,6 +308,7 @@ enum boot_exit keeper_run(struct boot *boot)
     }
     if (exit_status != BOOT_EXIT_OK) {
         end_child(keeper.core);
+        end_child(keeper.worker);
         listen_remove(boot);
         return exit_status;
     }

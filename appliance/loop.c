@@ -100,7 +100,8 @@ static void net_settings_fill(struct net_settings *settings, const struct loop_s
     memcpy(settings->model, from->model_name, length);
 }
 
-void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits)
+void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits,
+               const struct gguf_vocab_info *vocab)
 {
     struct sched_settings sched;
     struct kvmem_settings kv;
@@ -111,7 +112,7 @@ void loop_plan(struct plan *plan, const struct options *options, const struct li
     exchange_plan(plan, limits->commands, limits->calls);
     kvmem_plan(plan, &kv);
     sched_plan_memory(plan, &sched);
-    net_plan(plan, limits);
+    net_plan(plan, limits, vocab);
     textport_plan(plan, limits);
 }
 

@@ -59,7 +59,8 @@ struct loop_orders {
     uint32_t worker_pid;
 };
 
-void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits);
+void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits,
+               const struct gguf_vocab_info *vocab);
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena);
 /* The listening handles of the binary protocol are used once the engine is up; the text port at

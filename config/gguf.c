@@ -38,19 +38,24 @@ const char *gguf_type_name(uint32_t type)
     return type < sizeof names / sizeof names[0] ? names[type] : "unknown";
 }
 
-uint64_t gguf_row_bytes(enum gguf_type type, uint64_t columns)
+struct gguf_block gguf_type_block(uint32_t type)
 {
     switch (type) {
-    case GGUF_F32:
-        return columns * 4;
-    case GGUF_F16:
-        return columns * 2;
-    case GGUF_Q8_0:
-        break;
+#define GGUF_TYPE(name, number, values, bytes)  \
+    case number:                                \
+        return (struct gguf_block){values, bytes};
+    GGUF_TYPES
+#undef GGUF_TYPE
+    default:
+        return (struct gguf_block){0, 0};
     }
-    ASSERT(type == GGUF_Q8_0);
-    ASSERT(columns % 32 == 0);
-    return columns / 32 * 34;       /* an F16 scale and 32 bytes */
+}
+
+uint64_t gguf_row_bytes(enum gguf_type type, uint64_t columns)
+{
+    struct gguf_block block = gguf_type_block(type);
+    ASSERT(block.values > 0 && columns % block.values == 0);
+    return columns / block.values * block.bytes;
 }
 
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *gguf, const char *name)

@@ -21,8 +21,27 @@
 #define GGUF_NO_TOKEN     UINT32_MAX
 #define GGUF_TOKEN_BYTES_MAX 1024        /* longest token string */
 
-enum gguf_type { GGUF_F32 = 0, GGUF_F16 = 1, GGUF_Q8_0 = 8 };  /* as in the file */
+/* Types of tensors: GGUF_TYPE(name, number in the file, values of a block, bytes of a block). */
+#define GGUF_TYPES                \
+    GGUF_TYPE(F32, 0, 1, 4)       \
+    GGUF_TYPE(F16, 1, 1, 2)       \
+    GGUF_TYPE(Q4_0, 2, 32, 18)    \
+    GGUF_TYPE(Q8_0, 8, 32, 34)    \
+    GGUF_TYPE(Q4_K, 12, 256, 144) \
+    GGUF_TYPE(Q6_K, 14, 256, 210) \
+    GGUF_TYPE(BF16, 30, 1, 2)
+
+enum gguf_type {
+#define GGUF_TYPE(name, number, values, bytes) GGUF_##name = number,
+    GGUF_TYPES
+#undef GGUF_TYPE
+};
+struct gguf_block {
+    uint32_t values, bytes;
+};
 const char *gguf_type_name(uint32_t type);      /* any ggml type number, known or not */
+/* Of a type of the list; {0, 0}: it is none. */
+struct gguf_block gguf_type_block(uint32_t type);
 uint64_t gguf_row_bytes(enum gguf_type type, uint64_t columns);
 
 /* Where the bytes are. For a file read() is pread() until complete; for memory a copy. */
@@ -60,7 +79,9 @@ struct gguf_tensor {
 };
 
 enum vocab_kind { VOCAB_NONE, VOCAB_SPM, VOCAB_BPE };
-enum vocab_pre { VOCAB_PRE_GPT2, VOCAB_PRE_LLAMA_BPE };     /* pre-tokenizers of BPE */
+enum vocab_pre {                    /* pre-tokenizers of BPE */
+    VOCAB_PRE_GPT2, VOCAB_PRE_LLAMA_BPE, VOCAB_PRE_QWEN2, VOCAB_PRE_DEEPSEEK_CODER, VOCAB_PRE_FALCON
+};
 
 struct gguf_vocab_info {            /* sizes, from the scan */
     enum vocab_kind kind;

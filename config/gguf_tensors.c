@@ -67,26 +67,32 @@ static enum status read_dims(struct gguf_tensor *tensor, struct gguf_cursor *cur
     return STATUS_OK;
 }
 
+#define GGUF_TYPE(name, number, values, bytes) " " #name
+#define TYPE_NAMES GGUF_TYPES
+
 static enum status read_type(struct gguf_tensor *tensor, struct gguf_cursor *cursor)
 {
     uint64_t offset = cursor->offset;
     TRY(gguf_cursor_u32(cursor, &tensor->type, tensor->name));
-    if (tensor->type != GGUF_F32 && tensor->type != GGUF_F16 && tensor->type != GGUF_Q8_0) {
+    struct gguf_block block = gguf_type_block(tensor->type);
+    if (block.values == 0) {
         return gguf_error(cursor->source, offset, cursor->error,
-                          "tensor %s has type %s (%u), expected F32, F16 or Q8_0", tensor->name,
+                          "tensor %s has type %s (%u), expected one of" TYPE_NAMES, tensor->name,
                           gguf_type_name(tensor->type), tensor->type);
     }
-    if (tensor->type == GGUF_Q8_0 && tensor->dims[0] % 32 != 0) {
+    if (tensor->dims[0] % block.values != 0) {
         return gguf_error(cursor->source, offset, cursor->error,
-                          "rows of tensor %s have %llu values of type Q8_0, expected a multiple "
-                          "of 32",
-                          tensor->name, (unsigned long long)tensor->dims[0]);
+                          "rows of tensor %s have %llu values of type %s, expected a multiple "
+                          "of %u",
+                          tensor->name, (unsigned long long)tensor->dims[0],
+                          gguf_type_name(tensor->type), block.values);
     }
     uint64_t rows = tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
     tensor->bytes = rows * gguf_row_bytes((enum gguf_type)tensor->type, tensor->dims[0]);
     ASSERT(tensor->bytes > 0 && tensor->bytes <= VALUES_MAX * sizeof(float));
     return STATUS_OK;
 }
+#undef GGUF_TYPE
 
 static enum status read_tensor(struct gguf_tensor *tensor, struct gguf_cursor *cursor,
                                uint32_t alignment)

@@ -2,7 +2,7 @@
 /*
  * What: from a header's keys to the vocabulary's kind and sizes, so that its memory can be planned
  * before it is read. Two kinds are understood: SentencePiece ("llama") and byte-level BPE ("gpt2")
- * with one of two pre-tokenizers. Everything else is refused by name: a tokenizer that is nearly
+ * with one of five pre-tokenizers. Everything else is refused by name: a tokenizer that is nearly
  * right gives a model that is nearly sane.
  *
  * Values that a file leaves out are those of the kind's first model (Llama 2: <unk> 0, <s> 1,
@@ -28,7 +28,9 @@ static const struct {
     {"llama3", VOCAB_PRE_LLAMA_BPE},    {"llama-v3", VOCAB_PRE_LLAMA_BPE},
     {"falcon3", VOCAB_PRE_LLAMA_BPE},   {"falcon-h1", VOCAB_PRE_LLAMA_BPE},
     {"pixtral", VOCAB_PRE_LLAMA_BPE},   {"midm-2.0", VOCAB_PRE_LLAMA_BPE},
-    {"lfm2", VOCAB_PRE_LLAMA_BPE},
+    {"lfm2", VOCAB_PRE_LLAMA_BPE},      {"qwen2", VOCAB_PRE_QWEN2},
+    {"deepseek-r1-qwen", VOCAB_PRE_QWEN2}, {"kormo", VOCAB_PRE_QWEN2},
+    {"deepseek-coder", VOCAB_PRE_DEEPSEEK_CODER}, {"falcon", VOCAB_PRE_FALCON},
 };
 
 struct derivation {
@@ -48,7 +50,8 @@ static enum status take_pre(const struct derivation *d)
         }
     }
     return gguf_error(d->source, pre->key.offset, d->error,
-                      "tokenizer.ggml.pre is '%s', expected 'gpt-2' or 'llama-bpe'",
+                      "tokenizer.ggml.pre is '%s', expected 'gpt-2', 'llama-bpe', 'qwen2', "
+                      "'deepseek-coder' or 'falcon'",
                       pre->key.present ? pre->value : "missing");
 }
 

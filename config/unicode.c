@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: UTF-8 and classes of code points, for the tokenizers.
+ * What: UTF-8 for the tokenizers. The classes of code points are in build/unicode_classes.c.
  *
  * Invariant: decoding accepts exactly the well-formed sequences of the Unicode standard (table
  * 3-7), so two different byte strings never count as the same text.
  *
- * Bounds: decoding is constant; a class is one comparison chain for ASCII and 11 steps otherwise.
+ * Bounds: constant.
  */
 #include "config/unicode.h"
 
@@ -58,37 +58,4 @@ bool unicode_is_valid(const uint8_t *bytes, uint64_t count)
         }
     }
     return true;
-}
-
-static enum unicode_class ascii_class(uint32_t code)
-{
-    if ((code | 0x20) - 'a' < 26) {
-        return UNICODE_LETTER;
-    }
-    if (code - '0' < 10) {
-        return UNICODE_NUMBER;
-    }
-    return code == ' ' || code - '\t' < 5 ? UNICODE_SPACE : UNICODE_OTHER;
-}
-
-enum unicode_class unicode_class(uint32_t code)
-{
-    if (code < 0x80) {
-        return ascii_class(code);
-    }
-    if (code == UNICODE_INVALID) {
-        return UNICODE_OTHER;
-    }
-    ASSERT(code <= 0x10ffff);
-    /* The last run that begins at or before the code; the first begins at 0. */
-    uint32_t low = 0, high = unicode_runs_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (unicode_runs[middle] >> 2 <= code) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return (enum unicode_class)(unicode_runs[low] & 3);
 }

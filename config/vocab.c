@@ -21,7 +21,7 @@
 
 uint32_t vocab_find(const struct vocab *vocab, const uint8_t *text, uint32_t bytes)
 {
-    uint32_t at = (uint32_t)vocab_hash(text, bytes) & vocab->hash_mask;
+    uint32_t at = vocab_hash(text, bytes) & vocab->hash_mask;
     for (;; at = (at + 1) & vocab->hash_mask) {
         if (vocab->hash[at] == 0) {
             return GGUF_NO_TOKEN;

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the vocabulary, and text <-> tokens, bounded and without allocation. SentencePiece (scores,
- * byte fallback) and byte-level BPE (merges; pre-tokenizers of gpt-2 and llama-bpe).
+ * byte fallback) and byte-level BPE (merges; five pre-tokenizers: vocab_split.c).
  * Used by net (prompts in, text out) and by the client's `tokenize`.
  */
 #include <stdbool.h>
@@ -25,6 +25,8 @@ struct vocab_specials {
     uint32_t bytes_max;             /* of the longest; 0: there are none */
 };
 
+struct vocab_rule { uint32_t left, right, into; };     /* a merge of BPE: three tokens */
+
 struct vocab {
     struct gguf_vocab_info info;
     /* private: only vocab*.c; all arrays lie in the model arena */
@@ -35,7 +37,7 @@ struct vocab {
     uint32_t hash_mask;
     uint32_t *orders;               /* (tokens), SPM: the smaller, the higher the score */
     uint8_t *bridges;               /* SPM, bitmap: pairs of characters that some token joins */
-    uint32_t *merge_left, *merge_right, *merge_into;    /* (merges), BPE, by rank */
+    struct vocab_rule *rules;       /* (merges), BPE, by rank */
     uint32_t *merge_hash;           /* open addressing: (left, right) -> rank + 1 */
     uint32_t merge_hash_mask;
     uint32_t byte_token[256];       /* or GGUF_NO_TOKEN; SPM: byte fallback, BPE: first symbols */
@@ -56,6 +58,13 @@ struct vocab_scratch {
     void *memory;
     uint64_t memory_bytes;
 };
+/* The longest text that may have as few as `tokens_max` tokens: none of them covers more than the
+ * longest one has bytes. 0 without a vocabulary. */
+static inline uint64_t vocab_text_bytes_max(const struct gguf_vocab_info *info, uint32_t tokens_max)
+{
+    return (uint64_t)info->token_bytes_max * tokens_max;
+}
+
 uint64_t vocab_scratch_bytes(uint32_t text_bytes_max);
 void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t text_bytes_max);
 

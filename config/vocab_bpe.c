@@ -73,11 +73,11 @@ static bool take_whole_word(const struct vocab *vocab, struct vocab_work *work,
 static void merge_word(const struct vocab *vocab, struct vocab_work *work, const uint8_t *bytes,
                        uint32_t count, struct vocab_output *output)
 {
-    struct vocab_word word = {.text = bytes, .symbols = work->symbols, .symbols_count = count,
-                              .heap = work->heap};
+    struct vocab_word word = {.text = bytes, .bytes = count, .symbols = work->symbols,
+                              .symbols_count = count, .orders = work->orders};
     for (uint32_t i = 0; i < count; i++) {
         work->symbols[i] = (struct vocab_symbol){
-            .first = i, .bytes = 1, .prev = i - 1, .next = i + 1 < count ? i + 1 : VOCAB_END,
+            .first = i, .prev = i - 1, .next = i + 1 < count ? i + 1 : VOCAB_END,
             .token = vocab->byte_token[bytes[i]]};
     }
     STATIC_ASSERT(VOCAB_END == (uint32_t)-1, "the first symbol has no one before it");

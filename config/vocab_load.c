@@ -45,7 +45,7 @@ void vocab_plan(struct plan *plan, const struct gguf_vocab_info *info)
         plan_add(plan, TIER_MODEL, "vocabulary orders", tokens, sizeof(uint32_t));
         plan_add(plan, TIER_MODEL, "vocabulary bridges", 1, VOCAB_PAIR_BITMAP_BYTES);
     } else {
-        plan_add(plan, TIER_MODEL, "vocabulary merges", 3 * merges, sizeof(uint32_t));
+        plan_add(plan, TIER_MODEL, "vocabulary merges", merges, sizeof(struct vocab_rule));
         plan_add(plan, TIER_MODEL, "vocabulary merge hash", hash_slots(info->merges),
                  sizeof(uint32_t));
     }
@@ -68,9 +68,7 @@ static void take_memory(struct vocab *vocab, struct arena *arena)
         return;
     }
     vocab->merge_hash_mask = hash_slots(info->merges) - 1;
-    vocab->merge_left = arena_take(arena, 3 * (uint64_t)info->merges, sizeof(uint32_t));
-    vocab->merge_right = vocab->merge_left + info->merges;
-    vocab->merge_into = vocab->merge_right + info->merges;
+    vocab->rules = arena_take(arena, info->merges, sizeof(struct vocab_rule));
     vocab->merge_hash = arena_take(arena, (uint64_t)vocab->merge_hash_mask + 1, sizeof(uint32_t));
 }
 
@@ -127,7 +125,7 @@ static enum status hash_token(struct loading *loading, uint32_t token)
         return refuse_token(loading, token, loading->cursor.offset,
                             "has the same text as another token, expected its own");
     }
-    uint32_t at = (uint32_t)vocab_hash(text, bytes) & vocab->hash_mask;
+    uint32_t at = vocab_hash(text, bytes) & vocab->hash_mask;
     while (vocab->hash[at] != 0) {
         at = (at + 1) & vocab->hash_mask;
     }
@@ -244,16 +242,24 @@ static enum status load_scores(struct loading *loading)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
+/* A command is no byte, whatever it is called. Nor is a user-defined token: it is found before
+ * bytes are looked for, and its text is not in the vocabulary's writing. */
+static uint32_t find_byte(const struct vocab *vocab, const void *text, uint32_t bytes)
+{
+    uint32_t token = vocab_find(vocab, text, bytes);
+    uint8_t kind = token != GGUF_NO_TOKEN ? vocab->kinds[token] : VOCAB_TOKEN_UNKNOWN;
+    bool is_byte = kind == VOCAB_TOKEN_NORMAL || kind == VOCAB_TOKEN_UNUSED ||
+                   kind == VOCAB_TOKEN_BYTE;
+    return is_byte ? token : GGUF_NO_TOKEN;
+}
+
 /* "<0x0A>", else the byte itself as a character. */
 static uint32_t find_spm_byte(const struct vocab *vocab, uint8_t byte)
 {
     char text[8];
     snprintf(text, sizeof text, "<0x%02X>", byte);
-    uint32_t token = vocab_find(vocab, (const uint8_t *)text, 6);
-    if (token == GGUF_NO_TOKEN) {
-        token = vocab_find(vocab, &byte, 1);
-    }
-    return token;
+    uint32_t token = find_byte(vocab, text, 6);
+    return token != GGUF_NO_TOKEN ? token : find_byte(vocab, &byte, 1);
 }
 
 static uint32_t find_bpe_byte(const struct vocab *vocab, uint8_t byte)
@@ -261,11 +267,11 @@ static uint32_t find_bpe_byte(const struct vocab *vocab, uint8_t byte)
     uint32_t code = vocab_bpe_code(byte);
     uint8_t text[2] = {(uint8_t)code};
     if (code < 0x80) {
-        return vocab_find(vocab, text, 1);
+        return find_byte(vocab, text, 1);
     }
     text[0] = (uint8_t)(0xc0 | code >> 6);
     text[1] = (uint8_t)(0x80 | (code & 0x3f));
-    return vocab_find(vocab, text, 2);
+    return find_byte(vocab, text, 2);
 }
 
 /* A byte without a token is unknown, and dropped where nothing stands for unknown. */
@@ -289,23 +295,23 @@ static bool parse_merge(const struct vocab *vocab, uint8_t *text, uint32_t bytes
         return false;
     }
     uint32_t left = (uint32_t)(space - text);
-    vocab->merge_left[rank] = vocab_find(vocab, text, left);
-    vocab->merge_right[rank] = vocab_find(vocab, text + left + 1, bytes - left - 1);
+    struct vocab_rule *rule = &vocab->rules[rank];
+    rule->left = vocab_find(vocab, text, left);
+    rule->right = vocab_find(vocab, text + left + 1, bytes - left - 1);
     memmove(text + left, text + left + 1, bytes - left - 1);
-    uint32_t into = vocab_find(vocab, text, bytes - 1);
-    vocab->merge_into[rank] = into;
-    return vocab->merge_left[rank] != GGUF_NO_TOKEN && vocab->merge_right[rank] != GGUF_NO_TOKEN &&
-           into != GGUF_NO_TOKEN && vocab_is_plain(vocab, into);
+    rule->into = vocab_find(vocab, text, bytes - 1);
+    return rule->left != GGUF_NO_TOKEN && rule->right != GGUF_NO_TOKEN &&
+           rule->into != GGUF_NO_TOKEN && vocab_is_plain(vocab, rule->into);
 }
 
 /* Of two merges of the same pair the first counts. */
 static void hash_merge(struct vocab *vocab, uint32_t rank)
 {
-    uint32_t left = vocab->merge_left[rank], right = vocab->merge_right[rank];
-    uint32_t at = vocab_pair_hash(left, right) & vocab->merge_hash_mask;
+    const struct vocab_rule *rule = &vocab->rules[rank];
+    uint32_t at = vocab_pair_hash(rule->left, rule->right) & vocab->merge_hash_mask;
     while (vocab->merge_hash[at] != 0) {
-        uint32_t other = vocab->merge_hash[at] - 1;
-        if (vocab->merge_left[other] == left && vocab->merge_right[other] == right) {
+        const struct vocab_rule *other = &vocab->rules[vocab->merge_hash[at] - 1];
+        if (other->left == rule->left && other->right == rule->right) {
             return;
         }
         at = (at + 1) & vocab->merge_hash_mask;

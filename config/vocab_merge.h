@@ -4,34 +4,37 @@
  * What: the parts of the tokenizers that are not for others: the word under work, its merge loop,
  * the word cache, the output, and the steps of vocab_encode(). Private to config.
  */
-#include "appliance/base/fnv.h"
+#include <string.h>
+
 #include "config/vocab.h"
 
 #define VOCAB_END UINT32_MAX        /* no symbol */
 
-/* A part of a word that is one token (or will be bytes). Symbols form a list in text order. */
+/* A part of a word that is one token (or will be bytes). Symbols form a list in text order; those
+ * that were merged into another are not in it any more. */
 struct vocab_symbol {
-    uint32_t first, bytes;          /* in the word's text; bytes 0: merged into another */
+    uint32_t first;                 /* in the word's text */
     uint32_t prev, next;
     uint32_t token;                 /* GGUF_NO_TOKEN: not known */
-};
-
-/* Two neighbours that could become one token, in a heap, best first. */
-struct vocab_pair {
-    uint64_t key;                   /* order << 32 | index of the left symbol */
-    uint32_t bytes;                 /* of both; another sum now: a neighbour was merged since */
-    uint32_t token;                 /* what they become */
+    uint32_t into;                  /* what it becomes together with the next one */
 };
 
 struct vocab_word {
     const uint8_t *text;
+    uint32_t bytes;
     struct vocab_symbol *symbols;   /* [0] is always the first of the list */
     uint32_t symbols_count;
-    struct vocab_pair *heap;        /* (2 * symbols): a merge pops one pair, pushes two */
-    uint32_t heap_count;
+    uint32_t *orders;               /* (vocab_orders_count(symbols)): private to the merge loop */
 };
 /* Merges until no pair is left. O(n log n) for n symbols. */
 void vocab_merge(const struct vocab *vocab, struct vocab_word *word);
+uint64_t vocab_orders_count(uint32_t symbols);
+
+static inline uint32_t vocab_symbol_end(const struct vocab_word *word,
+                                        const struct vocab_symbol *symbol)
+{
+    return symbol->next == VOCAB_END ? word->bytes : word->symbols[symbol->next].first;
+}
 
 /* Where tokens go; `full` once one did not fit. */
 struct vocab_output {
@@ -61,8 +64,8 @@ static inline void vocab_output_push_byte(struct vocab_output *output, const str
 
 /* The scratch, laid out (vocab_scratch.c). */
 struct vocab_work {
-    struct vocab_pair *heap;        /* (2 * (n + 1)) */
     struct vocab_symbol *symbols;   /* (n + 1) */
+    uint32_t *orders;               /* (vocab_orders_count(n + 1)) */
     uint32_t *spans;                /* (n): where special tokens lie, see vocab_special.c */
     uint8_t *text;                  /* (3 * (n + 1)): a word as the vocabulary writes it */
 };
@@ -76,15 +79,35 @@ static inline bool vocab_is_plain(const struct vocab *vocab, uint32_t token)
     uint8_t kind = vocab->kinds[token];
     return kind == VOCAB_TOKEN_NORMAL || kind == VOCAB_TOKEN_USER || kind == VOCAB_TOKEN_UNUSED;
 }
-static inline uint64_t vocab_hash(const uint8_t *text, uint32_t bytes)
+/* Hashes of the vocabulary's own tables, which do not change: what collides, collides for ever. */
+static inline uint64_t vocab_hash_mix(uint64_t value)
 {
-    uint64_t hash = fnv_add(FNV_START ^ bytes, text, bytes);
-    return hash ^ hash >> 32;
+    value *= UINT64_C(0x9e3779b97f4a7c15);
+    return value ^ value >> 32;
+}
+/* Of at least one byte: eight at a time, the last ones once more. */
+static inline uint32_t vocab_hash(const uint8_t *text, uint32_t bytes)
+{
+    uint64_t hash = bytes, word = 0;
+    uint32_t half = 0;
+    for (uint32_t at = 0; at + 8 < bytes; at += 8) {
+        memcpy(&word, text + at, 8);
+        hash = vocab_hash_mix(hash ^ word);
+    }
+    if (bytes >= 8) {
+        memcpy(&word, text + bytes - 8, 8);
+    } else if (bytes >= 4) {
+        memcpy(&word, text, 4);
+        memcpy(&half, text + bytes - 4, 4);
+        word |= (uint64_t)half << 32;
+    } else {
+        word = (uint64_t)text[0] << 16 | (uint64_t)text[bytes / 2] << 8 | text[bytes - 1];
+    }
+    return (uint32_t)vocab_hash_mix(vocab_hash_mix(hash ^ word));
 }
 static inline uint32_t vocab_pair_hash(uint32_t left, uint32_t right)
 {
-    uint64_t hash = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(hash >> 32);
+    return (uint32_t)vocab_hash_mix((uint64_t)left << 32 | right);
 }
 static inline bool vocab_bit(const uint8_t *bitmap, uint32_t bit)
 {

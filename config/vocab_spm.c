@@ -67,17 +67,18 @@ struct piece {
     uint8_t last;                   /* for bridges */
 };
 
-static void push_symbol(const struct piece *piece, const struct vocab_symbol *symbol)
+static void push_symbol(const struct piece *piece, const struct vocab_word *word,
+                        const struct vocab_symbol *symbol)
 {
-    const uint8_t *bytes = piece->work->text + symbol->first;
-    uint32_t token = symbol->token != GGUF_NO_TOKEN
-                         ? symbol->token
-                         : vocab_find(piece->vocab, bytes, symbol->bytes);
+    const uint8_t *bytes = word->text + symbol->first;
+    uint32_t count = vocab_symbol_end(word, symbol) - symbol->first;
+    uint32_t token = symbol->token != GGUF_NO_TOKEN ? symbol->token
+                                                    : vocab_find(piece->vocab, bytes, count);
     if (token != GGUF_NO_TOKEN && vocab_is_plain(piece->vocab, token)) {
         vocab_output_push(piece->output, token);
         return;
     }
-    for (uint32_t i = 0; i < symbol->bytes; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         vocab_output_push_byte(piece->output, piece->vocab, bytes[i]);
     }
 }
@@ -88,11 +89,11 @@ static void finish_piece(struct piece *piece)
     struct vocab_symbol *symbols = piece->work->symbols;
     ASSERT(piece->symbols > 0);
     symbols[piece->symbols - 1].next = VOCAB_END;
-    struct vocab_word word = {.text = piece->work->text, .symbols = symbols,
-                              .symbols_count = piece->symbols, .heap = piece->work->heap};
+    struct vocab_word word = {.text = piece->work->text, .bytes = piece->bytes, .symbols = symbols,
+                              .symbols_count = piece->symbols, .orders = piece->work->orders};
     vocab_merge(piece->vocab, &word);
     for (uint32_t i = 0; i != VOCAB_END; i = symbols[i].next) {
-        push_symbol(piece, &symbols[i]);
+        push_symbol(piece, &word, &symbols[i]);
     }
     piece->symbols = 0;
     piece->bytes = 0;
@@ -106,8 +107,8 @@ static void add_letter(struct piece *piece, struct letter letter)
     }
     uint32_t index = piece->symbols++;
     piece->work->symbols[index] =
-        (struct vocab_symbol){.first = piece->bytes, .bytes = letter.count, .prev = index - 1,
-                              .next = index + 1, .token = GGUF_NO_TOKEN};
+        (struct vocab_symbol){.first = piece->bytes, .prev = index - 1, .next = index + 1,
+                              .token = GGUF_NO_TOKEN};
     memcpy(piece->work->text + piece->bytes, letter.bytes, letter.count);
     piece->bytes += letter.count;
     piece->last = letter.last;

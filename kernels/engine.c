@@ -40,6 +40,25 @@ static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
     need_add(needs, count, (struct need){owner, rows, buffer->stride * 4, (void **)&buffer->at});
 }
 
+static uint32_t widest_input(const struct model_shape *s)
+{
+    uint32_t q_width = s->heads * s->head_dim;
+    uint32_t widest = q_width > s->dim ? q_width : s->dim;
+    return widest > s->ffn_dim ? widest : s->ffn_dim;
+}
+
+static void levels_need(struct need *needs, uint32_t *count, struct kernels *k)
+{
+    uint64_t rows = k->tile_rows;
+    rows = rows > k->settings.batch_calls ? rows : k->settings.batch_calls;
+    k->levels.stride = kernels_levels_stride(widest_input(&k->shape));
+    need_add(needs, count, (struct need){"kernels levels", rows, k->levels.stride,
+                                         (void **)&k->levels.levels});
+    need_add(needs, count, (struct need){"kernels level blocks", rows,
+                                         kernels_level_blocks_bytes(k->levels.stride),
+                                         (void **)&k->levels.blocks});
+}
+
 static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
@@ -57,6 +76,7 @@ static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
     uint64_t calls = k->settings.batch_calls;
     buffer_need(needs, count, "kernels gathered", &k->gathered, calls, s->dim);
     buffer_need(needs, count, "kernels logits", &k->logits, calls, s->vocab_tokens);
+    levels_need(needs, count, k);
 }
 
 /* Bytes of one thread's scratch, laid out in this order; with memory, places it. */
@@ -65,28 +85,30 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     const struct model_shape *s = &k->shape;
     uint64_t queries = (uint64_t)kernels_bundle_rows(s) * kernels_group(s);
     const uint64_t floats[] = {
-        (uint64_t)KERNELS_CHUNK * KERNELS_PANEL_LANES,
         KERNELS_NORM_ROWS * k->normed.stride,
         k->scores_floats,
         queries * kernels_head_lanes(s->head_dim),
         queries,
         kernels_stride_floats(s->vocab_tokens),         /* weights */
         s->vocab_tokens,                                /* ranking */
+        KERNELS_NORM_ROWS * k->levels.stride / 4,
+        KERNELS_NORM_ROWS * kernels_level_blocks_bytes(k->levels.stride) / 4,
     };
-    float *parts[7];
+    float *parts[8];
     uint64_t end = 0;
-    for (uint32_t i = 0; i < 7; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         parts[i] = (float *)(void *)(at + end);
         end += (floats[i] * 4 + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
     }
     if (scratch != NULL) {
         *scratch = (struct kernels_scratch){
-            .chunk = parts[0],
-            .normed = parts[1],
-            .scores = parts[2],
-            .heads = parts[3],
-            .sums = parts[4],
-            .sampler = {k->ops, parts[5], (uint32_t *)(void *)parts[6]},
+            .normed = parts[0],
+            .scores = parts[1],
+            .heads = parts[2],
+            .sums = parts[3],
+            .sampler = {k->ops, parts[4], (uint32_t *)(void *)parts[5]},
+            .levels = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
+                       k->levels.stride},
         };
     }
     return end;

@@ -21,7 +21,7 @@
 #include "kernels/weights.h"
 
 #define KERNELS_TILE_ROWS     256u      /* feeds of a tile at most */
-#define KERNELS_NORM_ROWS     4u        /* up to this many, every thread normalizes for itself */
+#define KERNELS_NORM_ROWS     4u        /* up to this many, every thread prepares for itself */
 #define KERNELS_GATHER_NONE   UINT32_MAX
 #define KERNELS_PHASES        5u        /* barriers of a layer */
 /* Scores of a bundle stay in the L2 cache; of one row there may be more. */
@@ -48,8 +48,8 @@ struct kernels_bundle {
 
 /* Memory that one thread has for itself. */
 struct kernels_scratch {
-    float *chunk;               /* (KERNELS_CHUNK, KERNELS_PANEL_LANES): unpacked weights */
     float *normed;              /* (KERNELS_NORM_ROWS, dim) */
+    struct kernels_levels levels;   /* (KERNELS_NORM_ROWS, widest input of a product) */
     float *scores;              /* (scores_floats): (queries of a bundle, scores_stride) */
     float *heads;               /* (queries of a bundle, lanes of a head) */
     float *sums;                /* (queries of a bundle): of the exponentials */
@@ -78,6 +78,7 @@ struct kernels {
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;
+    struct kernels_levels levels;       /* of what the next product takes */
     struct kernels_buffer gathered;     /* (batch_calls, dim): normed, for the output matrix */
     struct kernels_buffer logits;       /* (batch_calls, vocab_tokens) */
     struct kernels_scratch *scratch;    /* [threads] */

@@ -43,8 +43,14 @@ static void phase_end(const struct pass *p)
     }
 }
 
+/* What a product takes: activations, and the same as levels where weights are integers. */
+struct operand {
+    struct kernels_buffer x;
+    struct kernels_levels levels;
+};
+
 static void product(const struct pass *p, const struct kernels_matrix *matrix,
-                    struct kernels_share panels, struct kernels_buffer x, struct kernels_buffer y)
+                    struct kernels_share panels, struct operand from, struct kernels_buffer y)
 {
     if (panels.first >= panels.end) {
         return;
@@ -54,30 +60,71 @@ static void product(const struct pass *p, const struct kernels_matrix *matrix,
         .panel_first = panels.first,
         .panel_end = panels.end,
         .rows = p->rows,
-        .x = x.at,
-        .x_stride = x.stride,
+        .x = from.x.at,
+        .x_stride = from.x.stride,
+        .levels = from.levels,
         .y = y.at,
         .y_stride = y.stride,
-        .scratch = p->k->scratch[p->thread].chunk,
     };
     p->k->ops->product(&task);
 }
 
-/* Normalizes the residual; returns where this thread finds the result. */
-static struct kernels_buffer normalize(const struct pass *p, const float *weight)
+/* Are rows so few that every thread prepares them for itself, without a barrier? */
+static bool is_alone(const struct pass *p)
+{
+    return p->rows <= KERNELS_NORM_ROWS;
+}
+
+static void quantize(const struct pass *p, const struct operand *to, uint32_t row, uint32_t columns)
+{
+    uint64_t at = row * to->levels.stride;
+    p->k->ops->quantize(to->levels.levels + at, to->levels.blocks + at / KERNELS_BLOCK_COLUMNS,
+                        to->x.at + row * to->x.stride, columns);
+}
+
+static bool takes_levels(const struct kernels_matrix *matrix)
+{
+    return kernels_format(matrix->type)->is_int8;
+}
+
+/* Rows that are there, as a product with `matrix` takes them. */
+static struct operand prepare(const struct pass *p, struct kernels_buffer x,
+                              const struct kernels_matrix *matrix)
 {
     struct kernels *k = p->k;
-    struct kernels_buffer out = k->normed;
-    bool alone = p->rows <= KERNELS_NORM_ROWS;
+    bool alone = is_alone(p);
+    struct operand operand = {x, alone ? k->scratch[p->thread].levels : k->levels};
+    if (!takes_levels(matrix)) {
+        return operand;
+    }
+    struct kernels_share rows = alone ? (struct kernels_share){0, p->rows} : share(p, p->rows);
+    for (uint32_t r = rows.first; r < rows.end; r++) {
+        quantize(p, &operand, r, matrix->columns);
+    }
+    if (!alone) {
+        phase_end(p);
+    }
+    return operand;
+}
+
+/* Normalizes the residual; returns where this thread finds the result. */
+static struct operand normalize(const struct pass *p, const float *weight, bool has_levels)
+{
+    struct kernels *k = p->k;
+    bool alone = is_alone(p);
+    struct operand out = {k->normed, alone ? k->scratch[p->thread].levels : k->levels};
     struct kernels_share rows = {0, p->rows};
     if (alone) {
-        out.at = k->scratch[p->thread].normed;
+        out.x.at = k->scratch[p->thread].normed;
     } else {
         rows = share(p, p->rows);
     }
     for (uint32_t r = rows.first; r < rows.end; r++) {
-        k->ops->norm(out.at + r * out.stride, k->x.at + r * k->x.stride, weight, k->shape.dim,
+        k->ops->norm(out.x.at + r * out.x.stride, k->x.at + r * k->x.stride, weight, k->shape.dim,
                      k->shape.norm_epsilon);
+        if (has_levels) {
+            quantize(p, &out, r, k->shape.dim);
+        }
     }
     if (!alone) {
         phase_end(p);
@@ -215,7 +262,8 @@ static void phase_qkv(const struct pass *p)
     struct kernels *k = p->k;
     const struct kernels_matrix *wq = &p->layer->attn_q, *wk = &p->layer->attn_k;
     const struct kernels_matrix *wv = &p->layer->attn_v;
-    struct kernels_buffer x = normalize(p, p->layer->attn_norm);
+    bool has_levels = takes_levels(wq) || takes_levels(wk) || takes_levels(wv);
+    struct operand x = normalize(p, p->layer->attn_norm, has_levels);
     uint32_t k_first = wq->panels_count, v_first = k_first + wk->panels_count;
     struct kernels_share all = share(p, v_first + wv->panels_count);
     struct kernels_share pq = share_within(all, 0, wq->panels_count);
@@ -252,7 +300,7 @@ static void phase_residual(const struct pass *p, const struct kernels_matrix *ma
 {
     struct kernels *k = p->k;
     struct kernels_share panels = share(p, matrix->panels_count);
-    product(p, matrix, panels, from, sum);
+    product(p, matrix, panels, prepare(p, from, matrix), sum);
     struct kernels_share columns = columns_of(matrix, panels);
     for (uint32_t r = 0; r < p->rows; r++) {
         float *x = k->x.at + r * k->x.stride;
@@ -267,7 +315,8 @@ static void phase_residual(const struct pass *p, const struct kernels_matrix *ma
 static void phase_swiglu(const struct pass *p)
 {
     struct kernels *k = p->k;
-    struct kernels_buffer x = normalize(p, p->layer->ffn_norm);
+    bool has_levels = takes_levels(&p->layer->ffn_gate) || takes_levels(&p->layer->ffn_up);
+    struct operand x = normalize(p, p->layer->ffn_norm, has_levels);
     struct kernels_share panels = share(p, p->layer->ffn_gate.panels_count);
     product(p, &p->layer->ffn_gate, panels, x, k->gate);
     product(p, &p->layer->ffn_up, panels, x, k->up);
@@ -337,7 +386,8 @@ void kernels_forward(struct kernels *kernels, uint32_t thread)
     pass.rows = kernels->gathers_count;
     if (pass.rows > 0) {
         struct kernels_share panels = share(&pass, output->panels_count);
-        product(&pass, output, panels, kernels->gathered, kernels->logits);
+        struct operand gathered = prepare(&pass, kernels->gathered, output);
+        product(&pass, output, panels, gathered, kernels->logits);
         phase_end(&pass);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the nine kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * What: the ten kernels that a forward pass is made of, and the copy of KV blocks, as a table:
  * one set in plain C (ref/), one for AVX2 (cpu/). Each comment is the definition of the result, to
  * the bit: the order of every sum is part of it, a product added to a sum is always one fused
  * operation, nothing else is fused.
@@ -18,20 +18,55 @@
 
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
 #define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c asserts */
-#define KERNELS_CHUNK        512u   /* columns of a panel that stay in the L1 cache, as floats */
 #define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
 #define KERNELS_BUNDLE_ROWS  48u        /* that attend together at most */
 
-/* y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start; outputs of
- * panels panel_first .. panel_end - 1. */
+/* Activations as integers, for products with weights that are integers. A row is cut into blocks of
+ * KERNELS_BLOCK_COLUMNS; of block b, x[k] is about levels[k] * blocks[b].scale. */
+struct kernels_block {
+    float scale;
+    int16_t sums[2];            /* of the levels of its first and of its second half */
+};
+struct kernels_levels {
+    int8_t *levels;             /* (rows, stride): -KERNELS_LEVEL_MAX .. KERNELS_LEVEL_MAX */
+    struct kernels_block *blocks;   /* (rows, stride / KERNELS_BLOCK_COLUMNS) */
+    uint64_t stride;            /* a multiple of KERNELS_BLOCK_COLUMNS */
+};
+/* Two products of a level and a byte without sign fit 16 bits: decision 0036. */
+#define KERNELS_LEVEL_MAX 63
+/* Blocks whose largest magnitude is below count as zero: its reciprocal must be finite. */
+#define KERNELS_LEVEL_TINY 0x1p-100f
+
+/* Stride of levels of so many columns: an odd number of cache lines, as of floats. */
+static inline uint64_t kernels_levels_stride(uint32_t columns)
+{
+    return ((uint64_t)columns + 63) / 64 * 64 | 64;
+}
+
+static inline uint64_t kernels_level_blocks_bytes(uint64_t stride)
+{
+    return stride / KERNELS_BLOCK_COLUMNS * sizeof(struct kernels_block);
+}
+
+/* Outputs of panels panel_first .. panel_end - 1.
+ *
+ * Weights that are floats:
+ *     y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start
+ *
+ * Weights that are integers, w[o][k] = scale * (level[k] - offset) or scale * level[k] - low: with
+ * n and s the exact sums, over the columns that share a scale, of x's levels times level - offset
+ * (Q4_K: times level) and of x's levels, and X the scale of x's block,
+ *     y[r][o] = chain over these parts ascending of fmaf((float)n, scale * X, acc), and Q4_K then
+ *               fmaf((float)s, low * -X, acc)
+ * where a scale of Q4_K and Q6_K is the block's half times the part's integer, as floats. */
 struct kernels_product {
     const struct kernels_matrix *matrix;
     uint32_t panel_first, panel_end;
     uint32_t rows;
     const float *x;             /* (rows, x_stride) */
+    struct kernels_levels levels;   /* of x; weights that are integers read only these */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
-    float *scratch;             /* (KERNELS_CHUNK, KERNELS_PANEL_LANES) of this thread */
 };
 
 /* One row (call position) that attends. The KV of its position t lies in block
@@ -75,6 +110,11 @@ static inline uint64_t kernels_scores_stride(uint32_t tokens)
 
 struct kernels_ops {
     void (*product)(const struct kernels_product *product);
+    /* One row as levels. With max the largest |x| of a block: scale = max / 63, level = x * (63 /
+     * max) rounded to the nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a
+     * block that is not finite has levels of zero and a scale of NaN: so is every product then. */
+    void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
+                     uint32_t columns);
     /* Of each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
     void (*scores)(const struct kernels_attention *attention);
     /* Of each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */

@@ -22,10 +22,8 @@
 
 #include "appliance/base/fnv.h"
 
-#define PIECE_BYTES   (2048u * KERNELS_Q8_FILE_BYTES)   /* whole floats, halves and blocks */
+#define PIECE_BYTES   (64u * 1024)    /* of a tensor that are read and packed together, at most */
 #define LAYER_NONE    UINT32_MAX
-
-STATIC_ASSERT(PIECE_BYTES % 4 == 0, "a piece cuts at whole floats");
 
 /* One tensor of the list. Exactly one of `matrix` and `vector` is where it goes (once there is a
  * struct kernels_weights; NULL while planning). */
@@ -145,7 +143,7 @@ static bool type_is_known(const struct slot *slot)
 {
     uint32_t type = slot->tensor->type;
     bool vector = slot->outputs == 0;
-    return type == GGUF_F32 || (!vector && (type == GGUF_F16 || type == GGUF_Q8_0));
+    return type == GGUF_F32 || (!vector && gguf_type_block(type).values > 0);
 }
 
 struct totals {
@@ -221,11 +219,13 @@ static enum status slot_check(const struct slot *slot, const char *source,
     if (!type_is_known(slot)) {
         char has[48];
         snprintf(has, sizeof has, "is %s and not %s", gguf_type_name(tensor->type),
-                 slot->outputs == 0 ? "F32" : "F32, F16 or Q8_0");
+                 slot->outputs == 0 ? "F32" : "a type of weights");
         return refuse(error, source, slot, has);
     }
-    if (tensor->type == GGUF_Q8_0 && slot->columns % KERNELS_Q8_COLUMNS != 0) {
-        return refuse(error, source, slot, "is Q8_0 with broken blocks");
+    if (slot->columns % gguf_type_block(tensor->type).values != 0) {
+        char has[48];
+        snprintf(has, sizeof has, "is %s with broken blocks", gguf_type_name(tensor->type));
+        return refuse(error, source, slot, has);
     }
     return STATUS_OK;
 }
@@ -279,9 +279,11 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
 {
     const struct gguf_tensor *tensor = slot->tensor;
     uint8_t piece[PIECE_BYTES];
+    /* A piece cuts at whole blocks, and at whole words of the digest. */
+    uint64_t whole = PIECE_BYTES - PIECE_BYTES % (gguf_type_block(tensor->type).bytes * 8);
     for (uint64_t offset = 0; offset < tensor->bytes;) {
         uint64_t left = tensor->bytes - offset;
-        uint64_t bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+        uint64_t bytes = left < whole ? left : whole;
         TRY(gguf_read(loading->source, tensor->offset + offset, piece, bytes, error));
         bool finite = slot->outputs == 0
                           ? vector_store(*slot->vector, offset, piece, bytes)
@@ -293,7 +295,7 @@ static enum status slot_read(const struct slot *slot, struct kernels_loading *lo
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
-        loading->digest = fnv_add(loading->digest, piece, bytes);
+        loading->digest = fnv_add_words(loading->digest, piece, bytes);
         offset += bytes;
         loading->done_bytes += bytes;
         if (progress != NULL) {

@@ -3,6 +3,7 @@
  * What: every invariant of the stage, for tests and for builds that verify.
  * Bounds: O(connections + calls + outcomes).
  */
+#include "net/connection.h"
 #include "net/outcomes.h"
 
 static void check_order(const struct net *net)
@@ -15,6 +16,19 @@ static void check_order(const struct net *net)
         const struct net_connection *connection = &net->connections[index];
         ASSERT(connection->position == i);
         ASSERT((connection->state != NET_CLOSED) == (i < net->open_count));
+    }
+}
+
+/* Nobody sleeps who has something to do, or longer than until its deadline. */
+static void check_sleepers(const struct net *net)
+{
+    ASSERT(net->awake_count <= net->open_count);
+    for (uint32_t i = net->awake_count; i < net->open_count; i++) {
+        const struct net_connection *connection = &net->connections[net->order[i]];
+        ASSERT(!connection->readable && !connection->hangup);
+        ASSERT(!connection->pending && !connection->backlog);
+        ASSERT(connection->unsent_bytes == 0 || connection->stalled);
+        ASSERT(net->due_us <= net_connection_deadline_us(net, connection));
     }
 }
 
@@ -101,6 +115,7 @@ void net_check(const struct net *net)
 {
     uint32_t calls = 0;
     check_order(net);
+    check_sleepers(net);
     for (uint32_t i = 0; i < net->open_count; i++) {
         check_buffers(net, &net->connections[net->order[i]]);
         calls += check_calls_of(net, net->order[i]);

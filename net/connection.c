@@ -8,8 +8,12 @@
  * never has to be refused. An answer that is due from the scheduler counts as a reply.
  *
  * Invariants: room >= WIRE_REPLY_BYTES_MAX * answers_due while OPEN; order[0 .. open_count) are the
- * slots in use, and connections[order[i]].position == i; a call of a closed connection has
- * connection == CALL_NONE, is cancelled, and is no more in the table of open calls.
+ * slots in use, order[0 .. awake_count) those that a pass visits, and
+ * connections[order[i]].position == i; a call of a closed connection has connection == CALL_NONE,
+ * is cancelled, and is no more in the table of open calls.
+ *
+ * Awake: whoever has an event, or bytes to send that were not tried, or is kept up by what waits
+ * for others than its client (net_connection_rest). Silent peers cost a pass nothing.
  *
  * Deadlines of reading are totals, not pauses: a byte now and then keeps nothing alive, for a frame
  * is only given the time that its bytes buy at net.frame_rate. That of writing is a pause: a reader
@@ -29,6 +33,31 @@ static struct net_connection *connection_at(struct net *net, uint32_t index)
 {
     ASSERT(index < net->settings.limits->connections);
     return &net->connections[index];
+}
+
+/* It changes places in the order with whoever is there. */
+static void place(struct net *net, struct net_connection *connection, uint32_t position)
+{
+    uint32_t index = net->order[connection->position], other = net->order[position];
+    net->order[connection->position] = other;
+    net->connections[other].position = connection->position;
+    net->order[position] = index;
+    connection->position = position;
+}
+
+void net_connection_wake(struct net *net, struct net_connection *connection)
+{
+    ASSERT(connection->state != NET_CLOSED);
+    if (connection->position >= net->awake_count) {
+        place(net, connection, net->awake_count++);
+    }
+}
+
+static void put_to_sleep(struct net *net, struct net_connection *connection)
+{
+    if (connection->position < net->awake_count) {
+        place(net, connection, --net->awake_count);
+    }
 }
 
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
@@ -60,7 +89,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
     if (peer->kind != WORLD_PEER_LOCAL) {
         net_anteroom_enter(net, index);
     }
-    net_connection_watch(net, index);
+    net_connection_wake(net, connection);
 }
 
 void net_connection_admit(struct net *net, uint32_t index)
@@ -141,11 +170,8 @@ void net_connection_close(struct net *net, uint32_t index)
     connection->state = NET_CLOSED;
     connection->handle = -1;
     connection->generation++;
-    uint32_t last = --net->open_count, other = net->order[last];
-    net->order[connection->position] = other;
-    net->connections[other].position = connection->position;
-    net->order[last] = index;
-    connection->position = last;
+    put_to_sleep(net, connection);
+    place(net, connection, --net->open_count);
     net->stats->connections_open = net->open_count;
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         net->listeners[i].again_us = 0;     /* a descriptor is free */
@@ -192,6 +218,7 @@ void net_connection_push(struct net *net, struct net_connection *connection, uin
         connection->progress_us = now_us;
     }
     connection->unsent_bytes += count;
+    net_connection_wake(net, connection);
 }
 
 void net_connection_error(struct net *net, struct net_connection *connection,
@@ -301,7 +328,9 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state != NET_CLOSED);
-    if (now_us < net_connection_deadline_us(net, connection)) {
+    uint64_t deadline_us = net_connection_deadline_us(net, connection);
+    if (now_us < deadline_us) {
+        net->due_us = earlier(net->due_us, deadline_us);
         return;
     }
     bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
@@ -315,4 +344,19 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
     }
     struct wire_fault fault = {.status = STATUS_GONE_DEADLINE, .field = WIRE_FIELD_CONNECTION};
     net_connection_fail(net, index, &fault, now_us);
+}
+
+/* The inbox may have room in the next pass, the scheduler may answer, and the time of a half frame
+ * begins anew in every pass in which the client waits for us. */
+static bool waits_for_us(const struct net *net, const struct net_connection *connection)
+{
+    return connection->pending || connection->backlog || !net_connection_may_reply(net, connection);
+}
+
+void net_connection_rest(struct net *net, struct net_connection *connection)
+{
+    net->due_us = earlier(net->due_us, net_connection_deadline_us(net, connection));
+    if (!waits_for_us(net, connection)) {
+        put_to_sleep(net, connection);
+    }
 }

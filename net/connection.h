@@ -14,6 +14,11 @@ void net_connection_close(struct net *net, uint32_t index);
 void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
                          uint64_t now_us);
 
+/* It has a turn in this pass, and in the next ones until it rests. */
+void net_connection_wake(struct net *net, struct net_connection *connection);
+/* Its turn is over: its deadline is noted, and it sleeps if only its client can say more. */
+void net_connection_rest(struct net *net, struct net_connection *connection);
+
 /* It may still send us something that we act upon. */
 static inline bool net_connection_reads(const struct net_connection *connection)
 {
@@ -48,5 +53,5 @@ void net_connection_watch(struct net *net, uint32_t index);
 /* The earliest of the connection's deadlines; UINT64_MAX: none. */
 uint64_t net_connection_deadline_us(const struct net *net,
                                     const struct net_connection *connection);
-/* Acts on the deadlines that have passed. */
+/* Acts on the deadlines that have passed; else notes the next one. */
 void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us);

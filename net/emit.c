@@ -275,6 +275,7 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     uint32_t generation = call->generation;
     /* Behind others that wait for room it waits too: they take turns. */
     connection->backlog = connection->backlog || !send_news(net, call_index, now_us);
+    net_connection_wake(net, connection);
     if (call->generation == generation) {
         set_paused(net, call_index, now_us);
     }

@@ -3,17 +3,21 @@
  * What: the stage: its memory, its listeners, and the two moments of a pass.
  *
  *   net_event()  notes readiness
- *   net_poll()   accepts; then for every open connection: receive, act on frames, deadlines
- *   net_emit()   news of the scheduler; then for every open connection: backlog, flush, watch
+ *   net_poll()   for every connection that is awake: receive, act on frames; deadlines; accepts
+ *   net_emit()   news of the scheduler; then for every one that is awake: backlog, flush, watch
  *
  * Invariants: see net_check(). Sockets are written in net_emit() only, but for the refusal of a
  * connection that finds no slot.
  *
- * Bounds: per pass O(open connections) plus what each may do; NET_ACCEPTS_PER_PASS accepts of
- * each listener.
+ * Bounds: per pass O(connections with something to do) plus what each may do, and O(connections)
+ * when a deadline may have passed, which is seldom: `due_us` is as early as the earliest one was
+ * when it was last looked for. NET_ACCEPTS_PER_PASS accepts of each listener.
  *
  * Why readiness is not worked through when it comes: the order of events would decide who is
- * served; so every connection has one turn in each pass, whatever the others send.
+ * served; so every connection has one turn in a pass, whatever the others send.
+ *
+ * Why not a heap of deadlines: each byte of a client moves its deadline away, so the heap would work
+ * for every frame in order to save a look at all of them every few seconds.
  */
 #include "net/net.h"
 
@@ -32,7 +36,15 @@
 
 /* ---- boot ------------------------------------------------------------------------------------ */
 
-void net_plan(struct plan *plan, const struct limits *limits)
+/* The longest text of a prompt: what its frame carries, and no more than a context of the longest
+ * tokens. A longer one is refused without being looked at. */
+static uint32_t text_bytes_max(const struct limits *limits, const struct gguf_vocab_info *vocab)
+{
+    uint64_t bytes = vocab_text_bytes_max(vocab, limits->context_tokens);
+    return bytes < limits->frame_bytes ? (uint32_t)bytes : limits->frame_bytes;
+}
+
+void net_plan(struct plan *plan, const struct limits *limits, const struct gguf_vocab_info *vocab)
 {
     uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
     plan_add(plan, TIER_CORE, "net connections", limits->connections,
@@ -41,7 +53,8 @@ void net_plan(struct plan *plan, const struct limits *limits)
     plan_add(plan, TIER_CORE, "net receive buffers", limits->connections, frame);
     plan_add(plan, TIER_CORE, "net send buffers", limits->connections, limits->send_bytes);
     plan_add(plan, TIER_CORE, "net text of a frame", 1, limits->send_bytes);
-    plan_add(plan, TIER_CORE, "net tokenizer scratch", 1, vocab_scratch_bytes(limits->frame_bytes));
+    plan_add(plan, TIER_CORE, "net tokenizer scratch", 1,
+             vocab_scratch_bytes(text_bytes_max(limits, vocab)));
     net_open_plan(plan, limits);
     net_outcomes_plan(plan, limits);
     net_auth_plan(plan, limits);
@@ -90,6 +103,7 @@ void net_init(struct net *net, const struct net_settings *settings,
         .calls = calls,
         .exchange = exchange,
         .stats = stats,
+        .due_us = UINT64_MAX,
     };
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         net->listeners[i].handle = -1;
@@ -97,8 +111,9 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_anteroom_init(net);
     init_connections(net, arena);
     net->text = arena_take(arena, 1, limits->send_bytes);
-    void *scratch = arena_take(arena, 1, vocab_scratch_bytes(limits->frame_bytes));
-    vocab_scratch_init(&net->scratch, scratch, limits->frame_bytes);
+    uint32_t text_bytes = text_bytes_max(limits, &vocab->info);
+    vocab_scratch_init(&net->scratch, arena_take(arena, 1, vocab_scratch_bytes(text_bytes)),
+                       text_bytes);
     net_open_init(net, arena);
     net_outcomes_init(net, arena);
     net_auth_init(net, keys, arena);
@@ -234,6 +249,18 @@ void net_event(struct net *net, const struct world_event *event)
     connection->readable = connection->readable || (event->ready & WORLD_READABLE) != 0;
     connection->hangup = connection->hangup || (event->ready & WORLD_HANGUP) != 0;
     connection->stalled = connection->stalled && (event->ready & WORLD_WRITABLE) == 0;
+    net_connection_wake(net, connection);
+}
+
+/* By slots, not in `order`: those that expire wake up in order to be told so. */
+static void expire_all(struct net *net, uint64_t now_us)
+{
+    net->due_us = UINT64_MAX;
+    for (uint32_t index = 0; index < net->settings.limits->connections; index++) {
+        if (net->connections[index].state != NET_CLOSED) {
+            net_connection_expire(net, index, now_us);
+        }
+    }
 }
 
 /* Connections are visited from the last to the first: closing one moves the last into its place,
@@ -241,12 +268,11 @@ void net_event(struct net *net, const struct world_event *event)
 void net_poll(struct net *net, uint64_t now_us)
 {
     net->again = false;
-    for (uint32_t i = net->open_count; i-- > 0;) {
-        uint32_t index = net->order[i];
-        net_intake(net, index, now_us);
-        if (net->connections[index].state != NET_CLOSED) {
-            net_connection_expire(net, index, now_us);
-        }
+    for (uint32_t i = net->awake_count; i-- > 0;) {
+        net_intake(net, net->order[i], now_us);
+    }
+    if (now_us >= net->due_us) {
+        expire_all(net, now_us);
     }
     accept_all(net, now_us);
 }
@@ -266,12 +292,13 @@ static void serve(struct net *net, uint32_t index, uint64_t now_us)
     bool more_out = connection->backlog && connection->unsent_bytes == 0;
     bool more_in = connection->pending && net_intake_may_act(net, connection);
     net->again = net->again || more_out || more_in;
+    net_connection_rest(net, connection);
 }
 
 void net_emit(struct net *net, uint64_t now_us)
 {
     net_emit_news(net, now_us);
-    for (uint32_t i = net->open_count; i-- > 0;) {
+    for (uint32_t i = net->awake_count; i-- > 0;) {
         serve(net, net->order[i], now_us);
     }
 }
@@ -282,15 +309,10 @@ uint64_t net_next_us(const struct net *net, uint64_t now_us)
     if (net->again || !ring_is_empty(&net->exchange->inbox_ring)) {
         return 0;
     }
-    uint64_t next_us = UINT64_MAX;
+    uint64_t next_us = net->due_us;
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         uint64_t again_us = is_paused(net, i) ? net->listeners[i].again_us : UINT64_MAX;
         next_us = again_us < next_us ? again_us : next_us;
-    }
-    for (uint32_t i = 0; i < net->open_count; i++) {
-        uint64_t deadline_us =
-            net_connection_deadline_us(net, &net->connections[net->order[i]]);
-        next_us = deadline_us < next_us ? deadline_us : next_us;
     }
     return next_us <= now_us ? 0 : next_us;
 }

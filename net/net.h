@@ -4,7 +4,8 @@
  * What: intake and emission. Listeners, the connection table, frames into call slots, tokens into
  * frames. Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
  *
- * Bounded work: per pass at most limits.frames_per_pass frames, one receive and one frame_bytes of
+ * Bounded work: a pass visits the connections that have something to do, and all of them only when
+ * a deadline may have passed; per pass at most limits.frames_per_pass frames, one receive and one frame_bytes of
  * input for each connection. Every connection has one receive buffer (a frame) and one send buffer.
  * A call's tokens wait in its slot, not in a buffer: a reader that stops costs nobody anything; its
  * calls are paused above `unsent_tokens`, and at `write_deadline` it is dropped.
@@ -118,8 +119,11 @@ struct net {
     struct net_listener listeners[NET_LISTENERS_MAX];
     bool draining;
     /* private: only net/ */
-    uint32_t *order;                /* a permutation of the slots: the open ones, then the free */
+    uint32_t *order;                /* a permutation of the slots: those that are awake, the other
+                                       open ones, the free ones */
+    uint32_t awake_count;           /* connections with something to do in this pass or the next */
     uint32_t open_count;            /* connections that are open */
+    uint64_t due_us;                /* no deadline of a connection is earlier */
     uint32_t strangers_first, strangers_last, strangers_count;
     struct net_key *keys;           /* [limits.keys] */
     uint32_t keys_count;
@@ -130,11 +134,11 @@ struct net {
     uint32_t open_mask;
     uint64_t open_key[2];
     struct net_outcomes outcomes;
-    struct vocab_scratch scratch;   /* of the tokenizer, for one frame of text */
+    struct vocab_scratch scratch;   /* of the tokenizer, for the longest text of a prompt */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
-void net_plan(struct plan *plan, const struct limits *limits);
+void net_plan(struct plan *plan, const struct limits *limits, const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct world *world,

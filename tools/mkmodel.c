@@ -3,13 +3,13 @@
  * What: writes a Llama-architecture GGUF v3 file with random weights, for tests and for benchmarks
  * of real shapes.
  *
- *     mkmodel --out F --preset tiny|15m|110m|1.1b [--type f32|f16|q8_0] [--seed N]
- *             [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--context N]
+ *     mkmodel --out F --preset tiny|15m|110m|1.1b
+ *             [--type f32|f16|bf16|q8_0|q4_0|q4_k|q6_k] [--seed N] [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--context N]
  *             [--vocab N] [--tied]
  *
  * Invariants: the same arguments give the same bytes on every machine (no libm function but sqrt,
  * which is exact). Each tensor has a random stream of its own from (seed, tensor index), so that the
- * three types hold the same weights, rounded differently.
+ * types hold the same weights, rounded differently.
  *
  * The vocabulary is SentencePiece-like: <unk> <s> </s>, 256 byte tokens, printable ASCII, frequent
  * English pieces, then made-up syllables. Each piece is the concatenation of two others, so that
@@ -28,13 +28,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q8_0 = 8 };
+#include "tools/quants.h"
+
+enum { TYPE_F32 = 0, TYPE_F16 = 1 };
 enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_ARRAY = 9 };
 enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
 
 #define ALIGNMENT     32
-#define BLOCK_VALUES  32            /* of Q8_0: an F16 scale and 32 signed bytes */
-#define BLOCK_BYTES   34
 #define ASCII_FIRST   259           /* first token after the byte tokens */
 #define SPACE         "\xe2\x96\x81"
 #define DIM_MAX       (1 << 20)
@@ -291,13 +291,13 @@ struct tensor {
 static struct tensor *tensors;
 static uint32_t tensors_count;
 
-/* rows = 0: a vector, which is a norm and stays F32. Rows that no Q8_0 block divides become F16. */
+/* rows = 0: a vector, which is a norm and stays F32. Rows that no block divides become F16. */
 static void add_tensor(const struct settings *settings, enum role role, const char *name,
                        uint64_t columns, uint64_t rows)
 {
     struct tensor *tensor = &tensors[tensors_count++];
     uint32_t type = role == ROLE_NORM ? TYPE_F32 : settings->type;
-    if (type == TYPE_Q8_0 && columns % BLOCK_VALUES != 0) {
+    if (columns % quant_of(type)->values != 0) {
         type = TYPE_F16;
     }
     *tensor = (struct tensor){.type = type, .dims_count = rows == 0 ? 1 : 2, .columns = columns,
@@ -346,9 +346,8 @@ static void list_tensors(const struct settings *settings)
 
 static uint64_t row_bytes(const struct tensor *tensor)
 {
-    return tensor->type == TYPE_F32   ? tensor->columns * 4
-           : tensor->type == TYPE_F16 ? tensor->columns * 2
-                                      : tensor->columns / BLOCK_VALUES * BLOCK_BYTES;
+    const struct quant *quant = quant_of(tensor->type);
+    return tensor->columns / quant->values * quant->bytes;
 }
 
 static void put_tensor_infos(void)
@@ -389,43 +388,6 @@ static float random_normal(uint64_t *state)
     return (float)(sum - 131070) * (1.0f / 37837.2f);   /* 65536 * sqrt(4 / 12) */
 }
 
-/* Round to nearest even; weights are small, so there is no overflow, but there are subnormals. */
-static uint16_t f16_from_f32(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude < 0x38800000) {               /* below 2^-14: units of 2^-24 */
-        return (uint16_t)(sign | (uint32_t)lrintf(fabsf(value) * 16777216.0f));
-    }
-    uint32_t half = (magnitude - 0x38000000) >> 13, rest = magnitude & 0x1fff;
-    half += rest > 0x1000 || (rest == 0x1000 && (half & 1) != 0);
-    return (uint16_t)(sign | half);
-}
-
-static float f32_from_f16_normal(uint16_t half)
-{
-    uint32_t bits = (uint32_t)(half & 0x8000) << 16 | ((uint32_t)(half & 0x7fff) << 13);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value * 0x1p112f;                    /* exact, also for subnormals */
-}
-
-static void quantize_q8_0(const float *values, uint8_t *block)
-{
-    float largest = 0;
-    for (uint32_t i = 0; i < BLOCK_VALUES; i++) {
-        largest = fmaxf(largest, fabsf(values[i]));
-    }
-    uint16_t half = f16_from_f32(largest / 127.0f);
-    float scale = f32_from_f16_normal(half);
-    memcpy(block, &half, sizeof half);
-    for (uint32_t i = 0; i < BLOCK_VALUES; i++) {
-        float level = scale > 0 ? values[i] / scale : 0;
-        block[2 + i] = (uint8_t)(int8_t)lrintf(fmaxf(-127.0f, fminf(127.0f, level)));
-    }
-}
-
 /* Deviation of a row's weights: 1/sqrt(columns) keeps activations near 1 from layer to layer. Twice
  * that spreads the logits, and in queries and keys it lets each position look at a few others only;
  * with flat attention greedy decoding soon repeats one token for ever. */
@@ -446,15 +408,11 @@ static float row_deviation(const struct tensor *tensor, uint64_t row)
 
 static void put_row(const struct tensor *tensor, const float *values, uint8_t *bytes)
 {
-    for (uint64_t i = 0; i < tensor->columns; i++) {
-        if (tensor->type == TYPE_F16) {
-            uint16_t half = f16_from_f32(values[i]);
-            memcpy(bytes + 2 * i, &half, sizeof half);
-        } else if (tensor->type == TYPE_Q8_0 && i % BLOCK_VALUES == 0) {
-            quantize_q8_0(values + i, bytes + i / BLOCK_VALUES * BLOCK_BYTES);
-        }
+    const struct quant *quant = quant_of(tensor->type);
+    for (uint64_t i = 0; i < tensor->columns / quant->values; i++) {
+        quant->put(values + i * quant->values, bytes + i * quant->bytes);
     }
-    put(tensor->type == TYPE_F32 ? (const void *)values : bytes, (size_t)row_bytes(tensor));
+    put(bytes, (size_t)row_bytes(tensor));
 }
 
 static void put_tensor(const struct tensor *tensor, uint64_t state)
@@ -548,10 +506,11 @@ static void set_preset(struct settings *settings, const char *name)
 
 static uint32_t type_from_name(const char *name)
 {
-    if (strcmp(name, "f32") != 0 && strcmp(name, "f16") != 0 && strcmp(name, "q8_0") != 0) {
-        fail("unknown type '%s': f32, f16 or q8_0", name);
+    const struct quant *quant = quant_named(name);
+    if (quant == NULL) {
+        fail("unknown type '%s': %s", name, quant_names());
     }
-    return name[0] == 'q' ? TYPE_Q8_0 : name[1] == '3' ? TYPE_F32 : TYPE_F16;
+    return quant->type;
 }
 
 static uint64_t number_from_text(const char *key, const char *text)

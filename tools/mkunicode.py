@@ -1,49 +1,73 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes config/unicode_table.c: which code points are letters, numbers, white space.
+"""Writes the tables of config/unicode.h from the data files of Debian's unicode-data: which code
+points are letters, numbers, punctuation, white space.
 
-The table is checked in, so a build needs neither this program nor a certain Python. It follows
-Unicode 15.1.0, the data of Python 3.13; another version is refused, because the tokenizers of
-published models were made with that one.
+    tools/mkunicode.py >build/unicode_classes.c
 
-    python3.13 tools/mkunicode.py > config/unicode_table.c
-"""
+Data of another version than the one below are refused (decision 0035): the same text would get
+other tokens, in a build that looks like any other."""
+import hashlib
 import sys
-import unicodedata
 
-VERSION = "15.1.0"
-OTHER, LETTER, NUMBER, SPACE = range(4)
-# White_Space of PropList.txt: `\s` of regular expressions.
-SPACES = {9, 10, 11, 12, 13, 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029,
-          0x202F, 0x205F, 0x3000}
+FOLDER, VERSION = "/usr/share/unicode", "15.0.0"
+DIGESTS = {
+    "UnicodeData.txt": "806e9aed65037197f1ec85e12be6e8cd870fc5608b4de0fffd990f689f376a73",
+    "PropList.txt": "e05c0a2811d113dae4abd832884199a3ea8d187ee1b872d8240a788a96540bfd",
+}
+CODES, PAGE = 0x110000, 256
+CLASSES = {"L": "LETTER", "N": "NUMBER", "P": "PUNCTUATION", "W": "SPACE", "O": "OTHER"}
 
 
-def class_of(code):
-    if code in SPACES:
-        return SPACE
-    return {"L": LETTER, "N": NUMBER}.get(unicodedata.category(chr(code))[0], OTHER)
+def read(name):
+    """The fields of each line that is not empty."""
+    path = f"{FOLDER}/{name}"
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        sys.exit(f"mkunicode: {path}: {error.strerror}; install Debian's package unicode-data")
+    if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
+        sys.exit(f"mkunicode: {path}: is not that of Unicode {VERSION}, which Debian 12 has")
+    lines = (line.split("#")[0].strip() for line in content.decode().split("\n"))
+    return [[field.strip() for field in line.split(";")] for line in lines if line]
+
+
+def code_classes():
+    classes, first = ["O"] * CODES, 0
+    for code, name, category, *_ in read("UnicodeData.txt"):
+        code = int(code, 16)
+        first = first if name.endswith(", Last>") else code     # a range is two lines
+        letter = category[0] if category[0] in "LNP" else "O"
+        classes[first:code + 1] = [letter] * (code + 1 - first)
+    for codes, name in read("PropList.txt"):
+        if name == "White_Space":
+            first, _, last = codes.partition("..")
+            first, last = int(first, 16), int(last or first, 16)
+            classes[first:last + 1] = ["W"] * (last + 1 - first)
+    return classes
+
+
+def write(declaration, values, columns):
+    print(f"\nconst uint8_t {declaration} = {{")
+    for i in range(0, len(values), columns):
+        print("    " + " ".join(f"{value}," for value in values[i:i + columns]))
+    print("};")
 
 
 def main():
-    if unicodedata.unidata_version != VERSION:
-        sys.exit(f"needs Unicode {VERSION}, this Python has {unicodedata.unidata_version}")
-    runs, last = [], None
-    for code in range(0x110000):
-        kind = class_of(code)
-        if kind != last:
-            runs.append(code << 2 | kind)
-            last = kind
-    print("/* SPDX-License-Identifier: MIT */")
-    print("/*\n * What: runs of code points of one class, Unicode " + VERSION + "; generated:")
-    print(" *     python3.13 tools/mkunicode.py > config/unicode_table.c")
-    print(" * Each entry is (first code point << 2 | enum unicode_class); a run ends where")
-    print(" * the next begins.\n */")
-    print('#include "config/unicode.h"\n')
-    print(f"const uint32_t unicode_runs_count = {len(runs)};")
-    print("const uint32_t unicode_runs[] = {")
-    for i in range(0, len(runs), 10):
-        print("    " + " ".join(f"0x{run:x}," for run in runs[i:i + 10]))
-    print("};")
+    classes = code_classes()
+    pages, index = {}, []               # pages in the order of their first code point
+    for first in range(0, CODES, PAGE):
+        page = tuple(classes[first:first + PAGE])
+        index.append(pages.setdefault(page, len(pages)))
+    assert len(pages) <= 256
+    print(f"/* Classes of code points, Unicode {VERSION}; written by tools/mkunicode.py. */")
+    print('#include "config/unicode.h"')
+    print("\nenum {" + ", ".join(f"{c} = UNICODE_{name}" for c, name in CLASSES.items()) + "};")
+    write(f"unicode_pages[{len(index)}]", index, 20)
+    write("unicode_classes[]", [c for page in pages for c in page], 32)
+    print(f"  UNICODE {VERSION}, {len(pages)} pages", file=sys.stderr)
 
 
 main()

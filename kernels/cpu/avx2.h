@@ -11,6 +11,9 @@
 #include "kernels/ops.h"
 
 void kernels_product_avx2(const struct kernels_product *product);
+void kernels_product_int8_avx2(const struct kernels_product *product);
+void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
+                           uint32_t columns);
 void kernels_scores_avx2(const struct kernels_attention *attention);
 void kernels_weigh_avx2(const struct kernels_attention *attention);
 void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count);

@@ -6,6 +6,7 @@
 
 const struct kernels_ops kernels_ops_avx2 = {
     .product = kernels_product_avx2,
+    .quantize = kernels_quantize_avx2,
     .scores = kernels_scores_avx2,
     .weigh = kernels_weigh_avx2,
     .halve = kernels_halve_avx2,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product, AVX2 (kernels/ops.h defines the result).
+ * What: the product of weights that are floats, AVX2 (kernels/ops.h defines the result).
  *
  *   one row      every weight is read once and used once: four panels at a time are eight chains,
  *                enough to hide the latency of the fused operation; types are converted on the fly
- *   more rows    a panel is walked in chunks of KERNELS_CHUNK columns that stay in the L1 cache
- *                (F16 and Q8_0 are unpacked to floats there once); tiles of up to six rows by
- *                sixteen outputs keep their sums in registers, and put them into y from one chunk
- *                to the next
+ *   more rows    a panel is walked in chunks of CHUNK columns that stay in the L1 cache; tiles of
+ *                up to six rows by sixteen outputs keep their sums in registers, and put them into
+ *                y from one chunk to the next
+ *
+ * Halves are made floats as they are read, again for each tile: that costs less than to store them.
  *
  * Invariant: a float that is stored and loaded again is the same float, so chunks, tiles and the
  * two ways above give the same bits: each output is one chain over k, ascending.
@@ -20,6 +21,7 @@
 
 #define ROWS_MAX      6
 #define PANELS_MAX    4
+#define CHUNK         512u      /* columns; 32 KiB of floats */
 #define AHEAD_COLUMNS 64        /* how far ahead one row asks memory for each of its panels */
 
 struct pair {
@@ -34,30 +36,27 @@ ALWAYS_INLINE struct pair column_f32(const uint8_t *panel, uint64_t k)
     return (struct pair){_mm256_load_ps(at), _mm256_load_ps(at + 8)};
 }
 
-ALWAYS_INLINE struct pair pair_of_halves(const uint8_t *halves)
+ALWAYS_INLINE struct pair column_f16(const uint8_t *panel, uint64_t k)
 {
-    const __m128i *at = (const __m128i *)(const void *)halves;
+    const __m128i *at = (const __m128i *)(const void *)(panel + k * KERNELS_PANEL_LANES * 2);
     __m128i low = _mm_load_si128(at), high = _mm_load_si128(at + 1);
     return (struct pair){_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
 }
 
-ALWAYS_INLINE struct pair column_f16(const uint8_t *panel, uint64_t k)
+/* The high halves of floats. */
+ALWAYS_INLINE struct pair column_bf16(const uint8_t *panel, uint64_t k)
 {
-    return pair_of_halves(panel + k * KERNELS_PANEL_LANES * 2);
+    const __m128i *at = (const __m128i *)(const void *)(panel + k * KERNELS_PANEL_LANES * 2);
+    __m256i low = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_load_si128(at)), 16);
+    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_load_si128(at + 1)), 16);
+    return (struct pair){_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)};
 }
 
-ALWAYS_INLINE struct pair scales_q8(const uint8_t *block)
+ALWAYS_INLINE struct pair column_at(const uint8_t *panel, uint64_t k, enum gguf_type type)
 {
-    return pair_of_halves(block);
-}
-
-ALWAYS_INLINE struct pair column_q8(const uint8_t *block, uint64_t k, struct pair scales)
-{
-    const uint8_t *values = block + KERNELS_PANEL_LANES * 2 + k * KERNELS_PANEL_LANES;
-    __m128i bytes = _mm_load_si128((const __m128i *)(const void *)values);
-    __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-    __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
-    return (struct pair){_mm256_mul_ps(scales.low, low), _mm256_mul_ps(scales.high, high)};
+    return type == GGUF_F32   ? column_f32(panel, k)
+           : type == GGUF_F16 ? column_f16(panel, k)
+                              : column_bf16(panel, k);
 }
 
 ALWAYS_INLINE void pair_add(struct pair *sum, __m256 x, struct pair column)
@@ -74,46 +73,25 @@ struct span {
 
 /* The columns of a span of neighbouring panels. */
 ALWAYS_INLINE void row_floats(struct pair *sums, const struct kernels_product *p, uint32_t panel,
-                              struct span span, int panels, bool half)
+                              struct span span, int panels, enum gguf_type type)
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
-    uint64_t column_bytes = half ? KERNELS_PANEL_LANES * 2 : KERNELS_PANEL_LANES * 4;
+    uint64_t column_bytes = KERNELS_PANEL_LANES * (type == GGUF_F32 ? 4 : 2);
     for (uint64_t k = span.first; k < span.end; k++) {
         __m256 v = _mm256_broadcast_ss(p->x + k);
 #pragma GCC unroll 4
         for (int j = 0; j < panels; j++) {
             const uint8_t *at = packed + (uint64_t)j * m->panel_bytes;
             _mm_prefetch(at + k * column_bytes + span.ahead_bytes, _MM_HINT_T0);
-            pair_add(&sums[j], v, half ? column_f16(at, k) : column_f32(at, k));
-        }
-    }
-}
-
-ALWAYS_INLINE void row_q8(struct pair *sums, const uint8_t *panel, uint64_t panel_bytes,
-                          const float *x, uint32_t columns, int panels)
-{
-    for (uint64_t first = 0; first < columns; first += KERNELS_Q8_COLUMNS) {
-        const uint8_t *block = panel + first / KERNELS_Q8_COLUMNS * KERNELS_Q8_PANEL_BYTES;
-        struct pair scales[PANELS_MAX];
-#pragma GCC unroll 4
-        for (int j = 0; j < panels; j++) {
-            scales[j] = scales_q8(block + (uint64_t)j * panel_bytes);
-        }
-        for (uint64_t k = 0; k < KERNELS_Q8_COLUMNS; k++) {
-            __m256 v = _mm256_broadcast_ss(x + first + k);
-#pragma GCC unroll 4
-            for (int j = 0; j < panels; j++) {
-                const uint8_t *at = block + (uint64_t)j * panel_bytes;
-                pair_add(&sums[j], v, column_q8(at, k, scales[j]));
-            }
+            pair_add(&sums[j], v, column_at(at, k, type));
         }
     }
 }
 
 /* Near the end of the panels, what comes next is the start of the panels after them. */
 ALWAYS_INLINE void row_spans(struct pair *sums, const struct kernels_product *p, uint32_t panel,
-                             int panels, bool half)
+                             int panels, enum gguf_type type)
 {
     const struct kernels_matrix *m = p->matrix;
     uint32_t ahead = m->columns < AHEAD_COLUMNS ? m->columns : AHEAD_COLUMNS;
@@ -121,8 +99,8 @@ ALWAYS_INLINE void row_spans(struct pair *sums, const struct kernels_product *p,
     uint64_t others_bytes = ((uint64_t)panels - 1) * m->panel_bytes;
     struct span body = {0, m->columns - ahead, ahead_bytes};
     struct span tail = {m->columns - ahead, m->columns, ahead_bytes + others_bytes};
-    row_floats(sums, p, panel, body, panels, half);
-    row_floats(sums, p, panel, tail, panels, half);
+    row_floats(sums, p, panel, body, panels, type);
+    row_floats(sums, p, panel, tail, panels, type);
 }
 
 ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, int panels)
@@ -134,15 +112,9 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, i
         sums[j] = (struct pair){_mm256_setzero_ps(), _mm256_setzero_ps()};
     }
     switch (m->type) {
-    case GGUF_F32:
-        row_spans(sums, p, panel, panels, false);
-        break;
-    case GGUF_F16:
-        row_spans(sums, p, panel, panels, true);
-        break;
-    case GGUF_Q8_0:
-        row_q8(sums, m->panels + panel * m->panel_bytes, m->panel_bytes, p->x, m->columns, panels);
-        break;
+    case GGUF_F32: row_spans(sums, p, panel, panels, GGUF_F32); break;
+    case GGUF_F16: row_spans(sums, p, panel, panels, GGUF_F16); break;
+    default: row_spans(sums, p, panel, panels, GGUF_BF16); break;
     }
 #pragma GCC unroll 4
     for (int j = 0; j < panels; j++) {
@@ -152,12 +124,12 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, i
     }
 }
 
-/* Even groups of at most four panels (of Q8_0 two: its conversion keeps the units busy). */
+/* Even groups of at most four panels. */
 static void product_row(const struct kernels_product *p)
 {
-    uint32_t most = p->matrix->type == GGUF_Q8_0 ? 2 : PANELS_MAX;
     uint32_t panel = p->panel_first;
-    for (uint32_t groups = (p->panel_end - panel + most - 1) / most; groups > 0; groups--) {
+    uint32_t groups = (p->panel_end - panel + PANELS_MAX - 1) / PANELS_MAX;
+    for (; groups > 0; groups--) {
         uint32_t panels = (p->panel_end - panel + groups - 1) / groups;
         switch (panels) {
         case 1: row_panels(p, panel, 1); break;
@@ -171,49 +143,9 @@ static void product_row(const struct kernels_product *p)
 
 /* ---- more rows ---- */
 
-ALWAYS_INLINE void column_store(float *scratch, uint64_t k, struct pair column)
-{
-    _mm256_store_ps(scratch + k * KERNELS_PANEL_LANES, column.low);
-    _mm256_store_ps(scratch + k * KERNELS_PANEL_LANES + 8, column.high);
-}
-
-static void unpack_f16(float *scratch, const uint8_t *halves, uint32_t columns)
-{
-    for (uint64_t k = 0; k < columns; k++) {
-        column_store(scratch, k, column_f16(halves, k));
-    }
-}
-
-static void unpack_q8(float *scratch, const uint8_t *block, uint32_t columns)
-{
-    for (uint64_t first = 0; first < columns; first += KERNELS_Q8_COLUMNS) {
-        struct pair scales = scales_q8(block);
-        for (uint64_t k = 0; k < KERNELS_Q8_COLUMNS; k++) {
-            column_store(scratch, first + k, column_q8(block, k, scales));
-        }
-        block += KERNELS_Q8_PANEL_BYTES;
-    }
-}
-
-/* `columns` columns as floats, from `packed`: in place, or unpacked into the scratch. */
-static const float *chunk_floats(const struct kernels_product *p, const uint8_t *packed,
-                                 uint32_t columns)
-{
-    switch (p->matrix->type) {
-    case GGUF_F32:
-        return (const float *)(const void *)packed;
-    case GGUF_F16:
-        unpack_f16(p->scratch, packed, columns);
-        break;
-    case GGUF_Q8_0:
-        unpack_q8(p->scratch, packed, columns);
-        break;
-    }
-    return p->scratch;
-}
-
 struct tile {
-    const float *weights;       /* (columns, 16) */
+    const uint8_t *weights;     /* (columns, 16), of this type */
+    enum gguf_type type;
     const float *x;             /* (rows, x_stride) */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
@@ -223,7 +155,7 @@ struct tile {
     bool first;                 /* the sums start at zero */
 };
 
-ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
+ALWAYS_INLINE void tile_sum(const struct tile *t, int rows, enum gguf_type type)
 {
     const float *x[ROWS_MAX];
     struct pair sums[ROWS_MAX];
@@ -235,7 +167,7 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
         sums[r].high = t->first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + 8);
     }
     for (uint64_t k = 0; k < t->columns; k++) {
-        struct pair column = column_f32((const uint8_t *)t->weights, k);
+        struct pair column = column_at(t->weights, k, type);
         _mm_prefetch(t->next + k * t->next_step, _MM_HINT_T1);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
@@ -250,15 +182,24 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, int rows)
     }
 }
 
-static void tile_run(const struct tile *t, uint32_t rows)
+ALWAYS_INLINE void tile_of(const struct tile *t, uint32_t rows, enum gguf_type type)
 {
     switch (rows) {
-    case 1: tile_sum(t, 1); break;
-    case 2: tile_sum(t, 2); break;
-    case 3: tile_sum(t, 3); break;
-    case 4: tile_sum(t, 4); break;
-    case 5: tile_sum(t, 5); break;
-    default: tile_sum(t, 6); break;
+    case 1: tile_sum(t, 1, type); break;
+    case 2: tile_sum(t, 2, type); break;
+    case 3: tile_sum(t, 3, type); break;
+    case 4: tile_sum(t, 4, type); break;
+    case 5: tile_sum(t, 5, type); break;
+    default: tile_sum(t, 6, type); break;
+    }
+}
+
+static void tile_run(const struct tile *t, uint32_t rows)
+{
+    switch (t->type) {
+    case GGUF_F16: tile_of(t, rows, GGUF_F16); break;
+    case GGUF_BF16: tile_of(t, rows, GGUF_BF16); break;
+    default: tile_of(t, rows, GGUF_F32); break;
     }
 }
 
@@ -287,12 +228,13 @@ static void product_rows(const struct kernels_product *p)
     const struct kernels_matrix *m = p->matrix;
     for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
         const uint8_t *packed = m->panels + panel * m->panel_bytes;
-        for (uint32_t k = 0; k < m->columns; k += KERNELS_CHUNK) {
+        for (uint32_t k = 0; k < m->columns; k += CHUNK) {
             uint32_t left = m->columns - k;
-            uint32_t columns = left < KERNELS_CHUNK ? left : KERNELS_CHUNK;
+            uint32_t columns = left < CHUNK ? left : CHUNK;
             uint64_t bytes = m->panel_bytes * columns / m->columns;
             struct tile t = {
-                .weights = chunk_floats(p, packed, columns),
+                .weights = packed,
+                .type = m->type,
                 .x = p->x + k,
                 .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
                 .x_stride = p->x_stride,
@@ -310,8 +252,9 @@ static void product_rows(const struct kernels_product *p)
 void kernels_product_avx2(const struct kernels_product *product)
 {
     ASSERT(product->panel_end <= product->matrix->panels_count);
-    ASSERT(product->x_stride >= product->matrix->columns || product->rows <= 1);
-    if (product->rows == 1) {
+    if (kernels_format(product->matrix->type)->is_int8) {
+        kernels_product_int8_avx2(product);
+    } else if (product->rows == 1) {
         product_row(product);
     } else {
         product_rows(product);

@@ -48,7 +48,8 @@ def test_special_tokens_are_plain_text_and_there_is_no_bos():
 
 
 def test_published_vocabularies_give_the_expected_ids():
-    for name in ("ggml-vocab-llama-spm", "vocab-llama-bpe", "ggml-vocab-gpt-2"):
+    for name in ("ggml-vocab-llama-spm", "vocab-llama-bpe", "vocab-qwen2", "ggml-vocab-gpt-2",
+                 "ggml-vocab-deepseek-coder", "ggml-vocab-falcon"):
         vocab = shared("vocab/%s.gguf" % name)
         with open(vocab + ".inp", "rb") as file:
             texts = file.read().split(SEPARATOR)

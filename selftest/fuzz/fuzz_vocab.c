@@ -2,7 +2,7 @@
 /*
  * Goal: no text breaks the tokenizers: no crash, no token outside the vocabulary, no control token
  * that was not asked for, and byte-level BPE gives every text back.
- * Method: three tiny vocabularies are built once; the first byte of the input chooses one, whether
+ * Method: six tiny vocabularies are built once; the first byte of the input chooses one, whether
  * special tokens are parsed, and how much room there is for tokens; the rest is the text.
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define ARENA_BYTES (256u << 10)
 #define TEXT_BYTES  4096
 #define TOKENS_MAX  (4 * (TEXT_BYTES + 1))
-#define KINDS       3
+#define KINDS       6
 #define MARK        "\xe2\x96\x81"    /* U+2581 */
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[KINDS][ARENA_BYTES];
@@ -116,6 +116,9 @@ static void load_all(void)
         load_spm(&file);
         load_bpe(1, "gpt-2", &file);
         load_bpe(2, "llama-bpe", &file);
+        load_bpe(3, "qwen2", &file);
+        load_bpe(4, "deepseek-coder", &file);
+        load_bpe(5, "falcon", &file);
     }
 }
 
@@ -139,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     ASSERT(tokens_count <= room);
     ASSERT(status == STATUS_OK || (status == STATUS_BUSY_SPACE && room < TOKENS_MAX));
     check_tokens(vocab, tokens, tokens_count, parse_special);
+    ASSERT(status != STATUS_OK || text_bytes <= vocab_text_bytes_max(&vocab->info, tokens_count));
     if (status == STATUS_OK && vocab->info.kind == VOCAB_BPE && !parse_special) {
         check_back(vocab, tokens, tokens_count, bytes + 1, text_bytes);
     }

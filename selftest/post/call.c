@@ -279,7 +279,7 @@ static void plan_call(const struct post *post, struct plan *plan)
     const struct boot *boot = post->boot;
     plan_add(plan, TIER_SELFTEST, "call serving", 1, sizeof(struct serving));
     kernels_plan(plan, &boot->engine, &boot->gguf->shape);
-    loop_plan(plan, &boot->options, &boot->limits);
+    loop_plan(plan, &boot->options, &boot->limits, &boot->gguf->vocab);
 }
 
 static void *init_call(const struct post *post, struct arena *arena)

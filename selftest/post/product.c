@@ -41,13 +41,15 @@ void post_burn_plan(struct plan *plan, const struct model_shape *shape, bool alo
     uint64_t x_bytes = kernels_stride_floats(columns_max(shape)) * sizeof(float);
     plan_add(plan, TIER_SELFTEST, "product burn", 1, sizeof(struct post_burn));
     plan_add(plan, TIER_SELFTEST, "product rows", POST_SLAB_ROWS, x_bytes);
+    uint64_t stride = kernels_levels_stride(columns_max(shape));
+    plan_add(plan, TIER_SELFTEST, "product levels", POST_SLAB_ROWS, stride);
+    plan_add(plan, TIER_SELFTEST, "product level blocks", POST_SLAB_ROWS,
+             kernels_level_blocks_bytes(stride));
     plan_add(plan, TIER_SELFTEST, "product reference", POST_SLAB_ROWS,
              y_stride() * sizeof(float));
     plan_add(plan, TIER_SELFTEST, "product results", crew, sizeof(struct post_result));
     plan_add(plan, TIER_SELFTEST, "product rows of results", (uint64_t)crew * POST_SLAB_ROWS,
              y_stride() * sizeof(float));
-    plan_add(plan, TIER_SELFTEST, "product scratch", (uint64_t)crew * KERNELS_CHUNK,
-             KERNELS_PANEL_LANES * sizeof(float));
     kernels_threads_plan(plan, crew);
 }
 
@@ -59,16 +61,20 @@ static void crew_work(void *context, uint32_t thread)
 
 static void place_results(struct post_burn *burn, uint32_t crew, struct arena *arena)
 {
-    uint64_t scratch_floats = KERNELS_CHUNK * KERNELS_PANEL_LANES;
     uint64_t y_floats = POST_SLAB_ROWS * burn->y_stride;
     burn->results = arena_take(arena, crew, sizeof *burn->results);
     float *y = arena_take(arena, (uint64_t)crew * POST_SLAB_ROWS, burn->y_stride * sizeof *y);
-    float *scratch = arena_take(arena, (uint64_t)crew * KERNELS_CHUNK,
-                                KERNELS_PANEL_LANES * sizeof *scratch);
     for (uint32_t i = 0; i < crew; i++) {
         burn->results[i].y = y + i * y_floats;
-        burn->results[i].scratch = scratch + i * scratch_floats;
     }
+}
+
+static void place_levels(struct post_burn *burn, uint32_t columns, struct arena *arena)
+{
+    uint64_t stride = kernels_levels_stride(columns);
+    burn->levels.stride = stride;
+    burn->levels.levels = arena_take(arena, POST_SLAB_ROWS, stride);
+    burn->levels.blocks = arena_take(arena, POST_SLAB_ROWS, kernels_level_blocks_bytes(stride));
 }
 
 struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *shape,
@@ -83,6 +89,7 @@ struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *
     burn->x_stride = kernels_stride_floats(columns_max(shape));
     burn->y_stride = y_stride();
     burn->x = arena_take(arena, POST_SLAB_ROWS, burn->x_stride * sizeof *burn->x);
+    place_levels(burn, columns_max(shape), arena);
     burn->reference = arena_take(arena, POST_SLAB_ROWS, burn->y_stride * sizeof *burn->reference);
     place_results(burn, crew, arena);
     enum status status = kernels_threads_init(&burn->threads, crew, crew_work, burn, arena);
@@ -120,7 +127,22 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
     }
 }
 
-static struct kernels_product product_of(const struct post_burn *burn, float *y, float *scratch)
+/* What a product with integers takes of x. */
+static void fill_levels(struct post_burn *burn)
+{
+    const struct kernels_matrix *matrix = &burn->slab.matrix;
+    const struct kernels_levels *to = &burn->levels;
+    if (!kernels_format(matrix->type)->is_int8) {
+        return;
+    }
+    for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
+        uint64_t at = r * to->stride;
+        kernels_ops_plain.quantize(to->levels + at, to->blocks + at / KERNELS_BLOCK_COLUMNS,
+                                   burn->x + r * burn->x_stride, matrix->columns);
+    }
+}
+
+static struct kernels_product product_of(const struct post_burn *burn, float *y)
 {
     return (struct kernels_product){
         .matrix = &burn->slab.matrix,
@@ -128,17 +150,16 @@ static struct kernels_product product_of(const struct post_burn *burn, float *y,
         .rows = POST_SLAB_ROWS,
         .x = burn->x,
         .x_stride = burn->x_stride,
+        .levels = burn->levels,
         .y = y,
         .y_stride = burn->y_stride,
-        .scratch = scratch,
     };
 }
 
 static void phase_reference(struct post_burn *burn, uint32_t thread)
 {
     uint32_t panels = burn->slab.matrix.panels_count;
-    struct kernels_product product =
-        product_of(burn, burn->reference, burn->results[thread].scratch);
+    struct kernels_product product = product_of(burn, burn->reference);
     product.panel_first = panels * thread / burn->threads.count;
     product.panel_end = panels * (thread + 1) / burn->threads.count;
     kernels_ops_plain.product(&product);
@@ -148,6 +169,7 @@ void post_burn_choose(struct post_burn *burn, const struct post_tensor *tensor, 
 {
     burn->slab = slab_of(tensor, slab);
     fill_x(burn, fnv_add(FNV_START, tensor->name, strlen(tensor->name)) + slab);
+    fill_levels(burn);
     burn->phase = phase_reference;
     kernels_threads_run(&burn->threads, false);
     for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
@@ -160,7 +182,7 @@ void post_burn_choose(struct post_burn *burn, const struct post_tensor *tensor, 
 
 void post_burn_compute(const struct post_burn *burn, struct post_result *result, uint32_t rows)
 {
-    struct kernels_product product = product_of(burn, result->y, result->scratch);
+    struct kernels_product product = product_of(burn, result->y);
     product.rows = rows;
     burn->ops->product(&product);
 }

@@ -25,7 +25,6 @@ struct post_slab {
 /* What one thread computes. */
 struct post_result {
     float *y;                           /* (POST_SLAB_ROWS, y_stride) */
-    float *scratch;
     struct post_faults faults;
 };
 
@@ -36,6 +35,7 @@ struct post_burn {
     void (*phase)(struct post_burn *burn, uint32_t thread);     /* that the crew is in */
     struct post_result *results;        /* [threads] */
     float *x, *reference;
+    struct kernels_levels levels;       /* of x */
     uint64_t x_stride, y_stride;
     struct post_slab slab;
     uint32_t repeats;                   /* of each slab on each CPU */

@@ -185,14 +185,14 @@ static void clear(struct sim *sim)
 }
 
 /* Zeroed pages, whatever the run before has touched. */
-static void take_memory(struct sim *sim)
+static void take_memory(struct sim *sim, const struct vocab *vocab)
 {
     struct plan plan = {0};
     const struct limits *limits = &sim->limits;
     step_layout_init(&sim->step.layout, limits->batch_calls + limits->standby_calls,
                      limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
                      kvmem_moves_max(limits->kv_blocks));
-    loop_plan(&plan, &sim->options, limits);
+    loop_plan(&plan, &sim->options, limits, &vocab->info);
     plan_add(&plan, TIER_CORE, "step record", 1, sim->step.layout.total_bytes);
     uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
     SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",
@@ -204,16 +204,17 @@ static void take_memory(struct sim *sim)
 
 void sim_boot(struct sim *sim)
 {
-    take_memory(sim);
     sim->wordless.info = (struct gguf_vocab_info){
         .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
         .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
+    const struct vocab *vocab = sim->swarm.has_words ? sim_words() : &sim->wordless;
+    take_memory(sim, vocab);
     sim_world_init(sim);
     sim_sockets_init(sim);
     struct config_error error;
     struct loop_settings settings = {
         .options = &sim->options, .limits = &sim->limits,
-        .vocab = sim->swarm.has_words ? sim_words() : &sim->wordless,
+        .vocab = vocab,
         .model_name = "simulated", .step = sim->step,
         .drain_us = sim->options.limits_drain.number,
     };

@@ -7,7 +7,7 @@
  * No BOS is added, special tokens are plain text, and the bytes of a file are taken as they are, a
  * newline at the end included.
  *
- * Bounds: memory of about 80 bytes for each byte of text, most of it never touched.
+ * Bounds: memory of about 50 bytes for each byte of text, most of it never touched.
  */
 #include "tools/agx/tokenize.h"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """How long from exec to the first answer that counts: build/agentix with a model of 0.6 MiB until
-it has accepted a call, and beside it Redis and memcached until they answer anything at all.
+it has accepted a call, and beside it Redis and memcached until they answer anything at all. Its
+whole memory plan is at most PLAN_MIB_MAX, or nothing is measured.
 
     tools/bench/start.py [--runs 100]
 
@@ -14,6 +15,7 @@ import shutil
 import signal
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "selftest" / "e2e"))
 import protocol  # noqa: E402
 
+PLAN_MIB_MAX = 4
 SMALL = ("limits.calls=16", "limits.programs=16", "limits.connections=4", "limits.events=256",
          "limits.context_tokens=256", "net.send_bytes=16KiB", "sched.batch=4", "sched.standby=2",
          "sched.prefill_tokens=64", "engine.threads=1", "net.tcp=", "text.listen=",
@@ -34,6 +37,16 @@ def agentix(path):
     for setting in SMALL:
         words += ["--set", setting]
     return [str(ROOT / "build" / "agentix"), *words]
+
+
+def plan_mib():
+    """The total of the memory plan, which --check prints last."""
+    plan = subprocess.run([*agentix("unused"), "--check"], check=True, capture_output=True,
+                          text=True).stdout
+    label, mib = plan.split("\n\n")[0].splitlines()[-1].split()
+    if label != "total":
+        sys.exit(f"agentix --check ends with {label}, not with a total")
+    return float(mib)
 
 
 def redis(path):
@@ -105,6 +118,10 @@ def main():
     runs = parser.parse_args().runs
     here = {name: SERVERS[name] for name in SERVERS
             if name == "agentix" or shutil.which(name) or print(f"{name}: not measured, not here")}
+    mib = plan_mib()
+    print(f"start memory plan of agentix: {mib:.1f} MiB, at most {PLAN_MIB_MAX} are allowed")
+    if mib > PLAN_MIB_MAX:
+        sys.exit(1)
     taken = {name: [] for name in here}
     for _ in range(runs):
         for name, (command, answers) in here.items():

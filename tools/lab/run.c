@@ -27,7 +27,7 @@ static void layout(struct lab *lab)
 static int map_memory(struct lab *lab)
 {
     struct plan plan = {0};
-    loop_plan(&plan, &lab->options, &lab->limits);
+    loop_plan(&plan, &lab->options, &lab->limits, &lab->vocab.info);
     plan_add(&plan, TIER_CORE, "step record", 1, lab->step.layout.total_bytes);
     uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

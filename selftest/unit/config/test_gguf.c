@@ -451,12 +451,15 @@ static void test_scan_bad_dimensions_are_refused(void **state)
 
 static void test_scan_other_tensor_types_are_refused_by_name(void **state)
 {
-    model_with_tensor("output.weight", 8, 6, 12);
-    assert_refused("tensor output.weight has type Q4_K (12), expected F32, F16 or Q8_0");
+    model_with_tensor("output.weight", 8, 6, 13);
+    assert_refused("tensor output.weight has type Q5_K (13), "
+                   "expected one of F32 F16 Q4_0 Q8_0 Q4_K Q6_K BF16");
     model_with_tensor("output.weight", 8, 6, 0xfffffff0);
     assert_refused("has type unknown (4294967280)");
     model_with_tensor("output.weight", 8, 6, GGUF_Q8_0);
     assert_refused("8 values of type Q8_0, expected a multiple of 32");
+    model_with_tensor("output.weight", 32, 6, GGUF_Q6_K);
+    assert_refused("32 values of type Q6_K, expected a multiple of 256");
     model_with_tensor("output.weight", 32, 6, GGUF_Q8_0);       /* 204 bytes, 192 are its own */
     assert_refused("tensors output.weight and blk.0.attn_norm.weight overlap");
     model_with_tensor("output.weight", 8, 6, GGUF_F16);
@@ -614,8 +617,9 @@ static void test_load_file_that_changed_is_refused(void **state)
 
 static void test_scan_other_tokenizers_are_refused_by_name(void **state)
 {
-    bpe_with("a b", "qwen2");
-    assert_refused("tokenizer.ggml.pre is 'qwen2', expected 'gpt-2' or 'llama-bpe'");
+    bpe_with("a b", "tekken");
+    assert_refused("tokenizer.ggml.pre is 'tekken', expected 'gpt-2', 'llama-bpe', 'qwen2', "
+                   "'deepseek-coder' or 'falcon'");
     gguf_file_begin(&file);
     gguf_file_text(&file, "tokenizer.ggml.model", "be\x1b[2Jrt");
     gguf_file_end(&file, 0);

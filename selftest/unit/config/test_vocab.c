@@ -142,8 +142,10 @@ static void load_words(const char *pre) { load_bpe(pre, words, word_types, 10, w
 
 static enum status encode_bytes(const void *text, size_t bytes, bool parse_special)
 {
-    return vocab_encode(&vocab, &scratch, text, (uint32_t)bytes, parse_special, tokens, TOKENS_MAX,
-                        &tokens_count);
+    enum status status = vocab_encode(&vocab, &scratch, text, (uint32_t)bytes, parse_special,
+                                      tokens, TOKENS_MAX, &tokens_count);
+    assert_true(vocab_text_bytes_max(&vocab.info, tokens_count) >= bytes);
+    return status;
 }
 
 static void assert_tokens(const uint32_t *ids, uint32_t count)
@@ -270,53 +272,6 @@ static void test_encode_bpe_specials(void **state)
     assert_encodes("a   b", false, 'a', WORD_SPACES, ' ', 'b');     /* user-defined: always */
 }
 
-static void assert_splits(enum vocab_pre pre, const char *text, const char *marked)
-{
-    char got[256];
-    uint32_t at = 0, used = 0, count = (uint32_t)strlen(text);
-    while (at < count) {
-        uint32_t bytes = vocab_split(pre, (const uint8_t *)text + at, count - at);
-        assert_true(used + bytes + 1 < sizeof got);
-        memcpy(got + used, text + at, bytes);
-        got[used + bytes] = '#';
-        used += bytes + 1;
-        at += bytes;
-    }
-    got[used] = '\0';
-    assert_string_equal(got, marked);
-}
-
-static void test_split_gpt2_follows_its_expression(void **state)
-{
-    const enum vocab_pre pre = VOCAB_PRE_GPT2;
-    assert_splits(pre, "Hello world", "Hello# world#");
-    assert_splits(pre, "it's we'll I'M 'tis", "it#'s# we#'ll# I#'#M# '#tis#");
-    assert_splits(pre, "a1b22 3333", "a#1#b#22# 3333#");
-    assert_splits(pre, "a  b   ", "a# # b#   #");
-    assert_splits(pre, "a\n\n b", "a#\n\n# b#");
-    assert_splits(pre, " ...!?a", " ...!?#a#");
-    assert_splits(pre, "\xc3\xa9t \xe4\xb8\xad\xc2\xbd", "\xc3\xa9t# \xe4\xb8\xad#\xc2\xbd#");
-    assert_splits(pre, "a\xe3\x80\x80" "b", "a#\xe3\x80\x80#b#");
-    assert_splits(pre, "\t\ta", "\t#\t#a#");
-    assert_splits(pre, "'", "'#");
-    assert_splits(pre, "'r", "'#r#");
-}
-
-static void test_split_llama_follows_its_expression(void **state)
-{
-    const enum vocab_pre pre = VOCAB_PRE_LLAMA_BPE;
-    assert_splits(pre, "Hello world", "Hello# world#");
-    assert_splits(pre, "it's we'll I'M 'TIS", "it#'s# we#'ll# I#'M# '#TIS#");
-    assert_splits(pre, "a1b22 3333", "a#1#b#22# #333#3#");
-    assert_splits(pre, "a  b   ", "a# # b#   #");
-    assert_splits(pre, "a \n \n  b", "a# \n \n# # b#");
-    assert_splits(pre, " ...!?\n\n\na", " ...!?\n\n\n#a#");
-    assert_splits(pre, "(a) \ta", "(a#)# #\ta#");
-    assert_splits(pre, "\xc2\xbd\xc2\xbd\xc2\xbd\xc2\xbd", "\xc2\xbd\xc2\xbd\xc2\xbd#\xc2\xbd#");
-    assert_splits(pre, "\xff" "a\xff", "\xff" "a#\xff#");
-    assert_splits(pre, "\r\n", "\r\n#");
-}
-
 /* ---- limits --------------------------------------------------------------------------------- */
 
 static void test_encode_without_room_is_refused(void **state)
@@ -338,6 +293,21 @@ static void test_encode_without_room_is_refused(void **state)
     assert_int_equal(count, 0);
 }
 
+/* That no text is longer, encode_bytes() asserts of every one in this file. */
+static void test_text_bytes_max_is_reached_by_the_longest_token(void **state)
+{
+    static char text[600];
+    load_spm(true, false, letters, LETTERS_COUNT);
+    assert_int_equal(vocab.info.token_bytes_max, strlen("<|x|><"));
+    for (uint32_t i = 0; i < sizeof text; i++) {
+        text[i] = "<|x|><"[i % 6];
+    }
+    assert_status(STATUS_OK, encode_bytes(text, sizeof text, true));
+    assert_true(vocab_text_bytes_max(&vocab.info, tokens_count) == sizeof text);
+    vocab.info = (struct gguf_vocab_info){.kind = VOCAB_NONE};
+    assert_true(vocab_text_bytes_max(&vocab.info, UINT32_MAX) == 0);
+}
+
 static void test_encode_one_long_word_fits_the_scratch(void **state)
 {
     static char text[TEXT_MAX];
@@ -351,6 +321,18 @@ static void test_encode_one_long_word_fits_the_scratch(void **state)
     memset(text, ' ', sizeof text);
     assert_status(STATUS_OK, encode_bytes(text, sizeof text, false));
     assert_int_equal(tokens_count, 1 + TEXT_MAX);
+}
+
+static void test_orders_of_a_word_have_room_for_each_level(void **state)
+{
+    assert_int_equal(vocab_orders_count(1), 1);
+    assert_int_equal(vocab_orders_count(8), 8);
+    assert_int_equal(vocab_orders_count(9), 16 + 2);
+    assert_int_equal(vocab_orders_count(64), 64 + 8);
+    assert_int_equal(vocab_orders_count(65), 72 + 16 + 2);
+    assert_int_equal(vocab_orders_count(1u << 30),
+                     (1u << 30) + (1u << 27) + (1u << 24) + (1u << 21) + (1u << 18) + (1u << 15) +
+                         (1u << 12) + (1u << 9) + (1u << 6) + 8);
 }
 
 /* ---- decode --------------------------------------------------------------------------------- */
@@ -397,6 +379,27 @@ static void test_named_user_token_is_a_command(void **state)
     assert_decodes(256, false, "");
 }
 
+static void set_type(uint32_t token, int32_t type)
+{
+    uint8_t *types = gguf_file_after_key(&file, "tokenizer.ggml.token_type") + 16;
+    memcpy(types + 4 * token, &type, sizeof type);
+}
+
+/* What is called like a byte is not one because of that: a command never comes of plain text. */
+static void test_encode_bytes_never_gives_commands(void **state)
+{
+    const struct piece pieces[] = {{"a", 0, 1}, {"<0x41>", 0, 3}, {"B", 0, 3}};
+    load_words("gpt-2");
+    set_type('a', VOCAB_TOKEN_CONTROL);
+    set_type(0xff, VOCAB_TOKEN_USER);           /* the character U+00FF, in any text */
+    load_file();
+    assert_encodes("ab", false, 'b');
+    assert_encodes("b\xff", false, 'b');
+    assert_encodes("b\xc3\xbf", false, 'b', 0xff);
+    load_spm(false, false, pieces, 3);
+    assert_encodes("AaB", false, 0, 3, 0);
+}
+
 /* ---- random texts --------------------------------------------------------------------------- */
 
 static uint64_t random_state;
@@ -438,8 +441,8 @@ static uint64_t order_dumb(const uint8_t *text, const uint32_t *ends, const uint
         return plain ? vocab.orders[*into] : UINT64_MAX;
     }
     for (uint32_t rank = 0; rank < vocab.info.merges; rank++) {
-        if (vocab.merge_left[rank] == ids[i] && vocab.merge_right[rank] == ids[i + 1]) {
-            *into = vocab.merge_into[rank];
+        if (vocab.rules[rank].left == ids[i] && vocab.rules[rank].right == ids[i + 1]) {
+            *into = vocab.rules[rank].into;
             return rank;
         }
     }
@@ -525,25 +528,52 @@ static bool has_user_token(const char *text, uint32_t bytes)
     return vocab_special_mark(&vocab, &vocab.user, (const uint8_t *)text, bytes, spans);
 }
 
+static void check_against_dumb(const char *text, uint32_t bytes)
+{
+    uint32_t count = vocab.info.kind == VOCAB_SPM ? encode_spm_dumb(text, bytes, expected)
+                                                  : encode_bpe_dumb(text, bytes, expected);
+    assert_status(STATUS_OK, encode_bytes(text, bytes, false));
+    assert_tokens(expected, count);
+}
+
+static void load_kind(uint32_t kind)
+{
+    random_state = kind;
+    if (kind == 0) {
+        load_spm(true, false, letters, LETTERS_COUNT);
+    } else {
+        load_words("gpt-2");
+    }
+}
+
 static void test_encode_random_texts_as_the_dumb_tokenizers_do(void **state)
 {
     char text[1024];
     for (uint32_t kind = 0; kind < 2; kind++) {
-        random_state = kind;
-        if (kind == 0) {
-            load_spm(true, false, letters, LETTERS_COUNT);
-        } else {
-            load_words("gpt-2");
-        }
+        load_kind(kind);
         for (uint32_t round = 0; round < 3000; round++) {
             uint32_t bytes = random_text(text, sizeof text);
-            if (has_user_token(text, bytes)) {
-                continue;
+            if (!has_user_token(text, bytes)) {
+                check_against_dumb(text, bytes);
             }
-            uint32_t count = kind == 0 ? encode_spm_dumb(text, bytes, expected)
-                                       : encode_bpe_dumb(text, bytes, expected);
-            assert_status(STATUS_OK, encode_bytes(text, bytes, false));
-            assert_tokens(expected, count);
+        }
+    }
+}
+
+/* One word each, of every length around those where the tree of orders has one level more. */
+static void test_encode_long_words_as_the_dumb_tokenizers_do(void **state)
+{
+    static const uint32_t lengths[] = {7, 8, 9, 63, 64, 65, 66, 72, 500, 511, 512, 513, 520, 521};
+    char text[1024];
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        load_kind(kind);
+        for (uint32_t round = 0; round < 20; round++) {
+            for (uint32_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+                for (uint32_t at = 0; at < lengths[i]; at++) {
+                    text[at] = (char)('a' + random_below(3));
+                }
+                check_against_dumb(text, lengths[i]);
+            }
         }
     }
 }
@@ -606,21 +636,30 @@ static uint32_t parse_ids(char **line, uint32_t *ids)
     return count;
 }
 
+static bool load_published(const char *name)
+{
+    char path[128];
+    struct gguf_source source;
+    snprintf(path, sizeof path, "../shared/vocab/%s.gguf", name);
+    if (access(path, R_OK) != 0) {
+        print_message("skipped: %s is not here\n", path);
+        return false;
+    }
+    assert_status(STATUS_OK, gguf_source_open(&source, path, &error));
+    load(&source);
+    gguf_source_close(&source);
+    return true;
+}
+
 static void check_published(const char *name)
 {
     static const char separator[] = "\n__ggml_vocab_test__\n";
     static char texts[16384], answers[16384];
     char path[128];
-    struct gguf_source source;
     uint32_t cases = 0;
-    snprintf(path, sizeof path, "../shared/vocab/%s.gguf", name);
-    if (access(path, R_OK) != 0) {
-        print_message("skipped: %s is not here\n", path);
+    if (!load_published(name)) {
         return;
     }
-    assert_status(STATUS_OK, gguf_source_open(&source, path, &error));
-    load(&source);
-    gguf_source_close(&source);
     snprintf(path, sizeof path, "../shared/vocab/%s.gguf.inp", name);
     uint32_t texts_bytes = read_whole(path, texts, sizeof texts);
     snprintf(path, sizeof path, "../shared/vocab/%s.gguf.out", name);
@@ -639,11 +678,104 @@ static void check_published(const char *name)
     assert_int_equal(cases, 46);
 }
 
+static const char *const published[] = {
+    "ggml-vocab-llama-spm", "vocab-llama-bpe", "vocab-qwen2", "ggml-vocab-gpt-2",
+    "ggml-vocab-deepseek-coder", "ggml-vocab-falcon",
+};
+#define PUBLISHED_COUNT (sizeof published / sizeof published[0])
+
 static void test_encode_published_vocabularies_as_expected(void **state)
 {
-    check_published("ggml-vocab-llama-spm");
-    check_published("vocab-llama-bpe");
-    check_published("ggml-vocab-gpt-2");
+    for (uint32_t i = 0; i < PUBLISHED_COUNT; i++) {
+        check_published(published[i]);
+    }
+}
+
+/* ---- long texts ------------------------------------------------------------------------------ */
+
+#define ENGLISH_BYTES (3u << 20)
+#define RANDOM_BYTES  (1u << 20)
+
+static char long_text[ENGLISH_BYTES];
+
+/* The tests have no book with them: the licences that Debian has in every installation, again and
+ * again, with other letters capital each time. */
+static bool make_english(void)
+{
+    static const char folder[] = "/usr/share/common-licenses/";
+    static const char *const names[] = {"GPL-3", "LGPL-2.1", "MPL-2.0", "Apache-2.0", "GFDL-1.3"};
+    char path[64];
+    uint32_t used = 0;
+    random_state = 1;
+    for (uint32_t i = 0; used < ENGLISH_BYTES; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, names[i % 5]);
+        FILE *stream = fopen(path, "rb");
+        if (stream == NULL) {
+            print_message("skipped: %s is not here\n", path);
+            return false;
+        }
+        size_t count = fread(long_text + used, 1, ENGLISH_BYTES - used, stream);
+        fclose(stream);
+        assert_true(count > 0);
+        for (uint32_t end = used + (uint32_t)count; used < end; used++) {
+            bool small = long_text[used] >= 'a' && long_text[used] <= 'z';
+            long_text[used] ^= small && random_below(64) == 0 ? 0x20 : 0;
+        }
+    }
+    return true;
+}
+
+/* Characters of one to four bytes, but no surrogates; nor those that a vocabulary cannot give back:
+ * of SPM the mark that stands for a space, of falcon what has a byte that it does not know. */
+static uint32_t make_characters(void)
+{
+    static const uint32_t ends[] = {0x80, 0x800, 0xd800, 0x110000};
+    uint32_t used = 0;
+    random_state = 2;
+    while (used + 4 <= RANDOM_BYTES) {
+        uint32_t length = 1 + random_below(4);
+        uint32_t first = length == 1 ? 0 : length == 4 ? 0x10000 : ends[length - 2];
+        uint32_t code = first + random_below(ends[length - 1] - first);
+        bool known = vocab.info.kind == VOCAB_BPE || code != 0x2581;
+        for (uint32_t i = length; i-- > 0; code >>= 6) {
+            uint32_t lead = length == 1 ? code : ((0xf00u >> length) & 0xff) | code;
+            long_text[used + i] = (char)(i > 0 ? 0x80 | (code & 0x3f) : lead);
+            known &= vocab.byte_token[(uint8_t)long_text[used + i]] != GGUF_NO_TOKEN;
+        }
+        used += known ? length : 0;
+    }
+    return used;
+}
+
+/* In pieces that the scratch has room for, cut anywhere. */
+static void check_round_trip(uint32_t bytes)
+{
+    static char back[TEXT_MAX + GGUF_TOKEN_BYTES_MAX];
+    for (uint32_t at = 0, piece; at < bytes; at += piece) {
+        uint32_t used = 0;
+        piece = 1 + random_below(TEXT_MAX);
+        piece = piece < bytes - at ? piece : bytes - at;
+        assert_status(STATUS_OK, encode_bytes(long_text + at, piece, false));
+        for (uint32_t i = 0; i < tokens_count; i++) {
+            assert_true(sizeof back - used >= GGUF_TOKEN_BYTES_MAX);
+            used += vocab_decode(&vocab, tokens[i], i == 0, back + used, GGUF_TOKEN_BYTES_MAX);
+        }
+        assert_int_equal(used, piece);
+        assert_memory_equal(back, long_text + at, piece);
+    }
+}
+
+static void test_decode_long_texts_gives_them_back(void **state)
+{
+    for (uint32_t i = 0; i < PUBLISHED_COUNT; i++) {
+        if (!load_published(published[i])) {
+            continue;
+        }
+        if (make_english()) {
+            check_round_trip(ENGLISH_BYTES);
+        }
+        check_round_trip(make_characters());
+    }
 }
 
 int main(void)
@@ -659,15 +791,18 @@ int main(void)
         cmocka_unit_test(test_encode_bpe_takes_lowest_rank_first),
         cmocka_unit_test(test_encode_llama_bpe_takes_whole_words),
         cmocka_unit_test(test_encode_bpe_specials),
-        cmocka_unit_test(test_split_gpt2_follows_its_expression),
-        cmocka_unit_test(test_split_llama_follows_its_expression),
         cmocka_unit_test(test_encode_without_room_is_refused),
+        cmocka_unit_test(test_text_bytes_max_is_reached_by_the_longest_token),
         cmocka_unit_test(test_encode_one_long_word_fits_the_scratch),
+        cmocka_unit_test(test_orders_of_a_word_have_room_for_each_level),
         cmocka_unit_test(test_decode_gives_the_bytes_of_each_kind),
         cmocka_unit_test(test_named_user_token_is_a_command),
+        cmocka_unit_test(test_encode_bytes_never_gives_commands),
         cmocka_unit_test(test_encode_random_texts_as_the_dumb_tokenizers_do),
+        cmocka_unit_test(test_encode_long_words_as_the_dumb_tokenizers_do),
         cmocka_unit_test(test_decode_random_texts_gives_them_back),
         cmocka_unit_test(test_encode_published_vocabularies_as_expected),
+        cmocka_unit_test(test_decode_long_texts_gives_them_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

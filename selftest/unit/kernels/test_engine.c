@@ -102,17 +102,18 @@ static void check_variations(struct rig *rig, const struct answer *expected)
 static void test_run_same_call_same_bits(void **state)
 {
     (void)state;
-    const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_Q8_0, GGUF_F32};
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i <= TINY_TYPES; i++) {
+        bool halves = i == TINY_TYPES;
+        enum gguf_type type = halves ? GGUF_F32 : tiny_types[i];
         struct answer expected;
         bool known = false;
-        tiny_make(&tiny, types[i], types[i] == GGUF_F16, 7);
+        tiny_make(&tiny, type, type == GGUF_F16, 7);
         for (uint32_t threads = 1; threads <= 3; threads++) {
             for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
                 struct arena *arena = test_arena();
                 struct kernels_weights *weights = tiny_weights(&tiny, arena);
                 struct kernels_settings settings = rig_settings(simd, threads);
-                settings.kv_halves = i == 3;
+                settings.kv_halves = halves;
                 struct rig rig;
                 rig_start(&rig, &settings, weights, arena);
                 poison(&rig);
@@ -474,26 +475,12 @@ static void test_run_sampled_tokens_do_not_depend_on_batch_or_plan(void **state)
 /* ---- the naive forward pass in double ---- */
 
 #define REF_TOKENS 20
-#define REF_WIDTH  128
+#define REF_WIDTH  256
 
 static double ref_weight(const struct gguf_tensor *tensor, uint64_t row, uint64_t column)
 {
-    uint64_t i = row * tensor->dims[0] + column;
-    const uint8_t *at = tiny.bytes + tensor->offset;
-    float value;
-    uint16_t half;
-    switch ((enum gguf_type)tensor->type) {
-    case GGUF_F32:
-        memcpy(&value, at + i * 4, 4);
-        return value;
-    case GGUF_F16:
-        memcpy(&half, at + i * 2, 2);
-        return kernels_half_to_float(half);
-    case GGUF_Q8_0:
-        memcpy(&half, at + i / 32 * 34, 2);
-        return (double)kernels_half_to_float(half) * (int8_t)at[i / 32 * 34 + 2 + i % 32];
-    }
-    return 0;
+    return tiny_weight(tiny.bytes + tensor->offset, (enum gguf_type)tensor->type,
+                       row * tensor->dims[0] + column);
 }
 
 static const struct gguf_tensor *ref_tensor(int layer, const char *name)
@@ -626,7 +613,10 @@ static void test_run_logits_match_naive_double(void **state)
     const struct {
         enum gguf_type type;
         bool tied;
-    } cases[] = {{GGUF_F32, false}, {GGUF_F32, true}, {GGUF_F16, false}, {GGUF_Q8_0, false}};
+        double tolerance;               /* activations of seven bits are off by a hundredth */
+    } cases[] = {{GGUF_F32, false, 2e-4}, {GGUF_F32, true, 2e-4}, {GGUF_F16, false, 2e-4},
+                 {GGUF_BF16, false, 2e-4}, {GGUF_Q8_0, false, 0.1}, {GGUF_Q4_0, false, 0.1},
+                 {GGUF_Q4_K, false, 0.1}, {GGUF_Q6_K, false, 0.1}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         tiny_make(&tiny, cases[c].type, cases[c].tied, 11 + c);
         double expected[REF_WIDTH];
@@ -640,7 +630,7 @@ static void test_run_logits_match_naive_double(void **state)
         rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
         rig_blocks(&rig, 0, 0, 1);
         kernels_run(rig.kernels, &rig.step);
-        assert_logits_near(&rig, expected, 2e-4);
+        assert_logits_near(&rig, expected, cases[c].tolerance);
         kernels_stop(rig.kernels);
     }
 }

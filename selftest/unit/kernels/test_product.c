@@ -2,7 +2,7 @@
  *
  * Goal: the fast product is the plain one to the bit, in every shape, and panels hold the file's
  * weights. Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of the panels;
- * columns past KERNELS_CHUNK; the definition (a chain of fmaf over the file's own weights) as a
+ * columns past CHUNK; the definition (a chain of fmaf over the file's own weights) as a
  * third opinion.
  */
 #include "selftest/unit/test.h"
@@ -11,16 +11,18 @@
 
 #define OUTPUTS_MAX 130
 #define COLUMNS_MAX 1100
+#define CHUNK       512u            /* of columns, where the fast product begins anew */
 #define ROWS_MAX    20
+#define X_STRIDE      (COLUMNS_MAX + 16)
+#define LEVELS_STRIDE 1152u
 
 static _Alignas(64) uint8_t file[OUTPUTS_MAX * COLUMNS_MAX * 4];
-static float x[ROWS_MAX * (COLUMNS_MAX + 16)];
+static float x[ROWS_MAX * X_STRIDE];
 static _Alignas(64) float y[2][ROWS_MAX * 160];
-static _Alignas(64) float scratch[KERNELS_CHUNK * KERNELS_PANEL_LANES];
 
 static uint64_t file_bytes(enum gguf_type type, uint64_t count)
 {
-    return type == GGUF_F32 ? count * 4 : type == GGUF_F16 ? count * 2 : count / 32 * 34;
+    return gguf_row_bytes(type, count);
 }
 
 /* Packs in pieces of `piece_bytes` (whole units). */
@@ -40,13 +42,22 @@ static struct kernels_matrix make(enum gguf_type type, uint32_t outputs, uint32_
     return matrix;
 }
 
+static int8_t levels[ROWS_MAX * LEVELS_STRIDE];
+static struct kernels_block blocks[ROWS_MAX * LEVELS_STRIDE / KERNELS_BLOCK_COLUMNS];
+
 static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
                 float *to)
 {
     struct kernels_product product = {
-        .matrix = matrix, .rows = rows, .x = x, .x_stride = COLUMNS_MAX + 16,
-        .y = to, .y_stride = 160, .scratch = scratch,
+        .matrix = matrix, .rows = rows, .x = x, .x_stride = X_STRIDE,
+        .levels = {levels, blocks, LEVELS_STRIDE},
+        .y = to, .y_stride = 160,
     };
+    for (uint32_t r = 0; r < rows && kernels_format(matrix->type)->is_int8; r++) {
+        ops->quantize(levels + r * LEVELS_STRIDE,
+                      blocks + r * LEVELS_STRIDE / KERNELS_BLOCK_COLUMNS, x + r * X_STRIDE,
+                      matrix->columns);
+    }
     for (uint32_t panel = 0; panel < matrix->panels_count; panel = product.panel_end) {
         product.panel_first = panel;    /* parts of 1, 2, 3, ... panels */
         product.panel_end = panel + panel / 2 + 1;
@@ -57,23 +68,52 @@ static void run(const struct kernels_ops *ops, const struct kernels_matrix *matr
     }
 }
 
+/* Numbers that are levels times a scale: products with integers are as exact as others then. */
+static void fill_levels(uint32_t rows, uint64_t *state)
+{
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t k = 0; k < X_STRIDE; k++) {
+            float scale = 0.01f * (float)(1 + (r + k / 32) % 7);
+            int32_t level = k % 32 == r % 32 ? 63 : (int32_t)(tiny_random(state) % 127) - 63;
+            x[r * X_STRIDE + k] = scale * (float)level;
+        }
+    }
+}
+
+/* The last row of the plain product against the file's own weights: floats to the bit. */
+static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
+{
+    const float *last = x + (rows - 1) * X_STRIDE;
+    for (uint32_t o = 0; o < matrix->outputs; o += 37) {
+        float sum = 0;
+        double exact = 0, magnitude = 0;
+        for (uint32_t k = 0; k < matrix->columns; k++) {
+            double weight = tiny_weight(file, matrix->type, (uint64_t)o * matrix->columns + k);
+            sum = fmaf(last[k], (float)weight, sum);
+            exact += last[k] * weight;
+            magnitude += fabs(last[k] * weight);
+        }
+        const float *found = &y[0][(rows - 1) * 160 + o];
+        if (kernels_format(matrix->type)->is_int8) {
+            assert_true(fabs(*found - exact) <= 1e-5 * magnitude);
+        } else {
+            assert_memory_equal(&sum, found, sizeof sum);
+        }
+    }
+}
+
 static void check(enum gguf_type type, uint32_t outputs, uint32_t columns, uint32_t rows)
 {
     uint64_t state = outputs + columns;
-    struct kernels_matrix matrix = make(type, outputs, columns, 34 * 4 * 7, rows);
-    for (uint32_t i = 0; i < rows * (COLUMNS_MAX + 16); i++) {
+    struct kernels_matrix matrix = make(type, outputs, columns,
+                                        gguf_type_block(type).bytes * 28, rows);
+    fill_levels(rows, &state);
+    run(&kernels_ops_plain, &matrix, rows, y[0]);
+    check_definition(&matrix, rows);
+    for (uint32_t i = 0; i < rows * X_STRIDE; i++) {
         x[i] = tiny_uniform(&state);
     }
     run(&kernels_ops_plain, &matrix, rows, y[0]);
-    for (uint32_t o = 0; o < outputs; o += 37) {
-        static float weights[COLUMNS_MAX];
-        kernels_matrix_row(&matrix, o, weights);
-        float sum = 0;
-        for (uint32_t k = 0; k < columns; k++) {
-            sum = fmaf(x[(rows - 1) * (COLUMNS_MAX + 16) + k], weights[k], sum);
-        }
-        assert_memory_equal(&sum, &y[0][(rows - 1) * 160 + o], sizeof sum);
-    }
     if (kernels_simd_best() != KERNELS_AVX2) {
         return;
     }
@@ -90,9 +130,11 @@ static void test_product_odd_shapes_equal_bits(void **state)
         print_message("no AVX2 on this machine: only the plain kernels are checked\n");
     }
     for (uint32_t rows = 1; rows <= ROWS_MAX; rows++) {
-        check(GGUF_F32, 1 + rows * 6, 1 + rows * 3, rows);
-        check(GGUF_F16, 1 + rows * 6, 1 + rows * 3, rows);
-        check(GGUF_Q8_0, 1 + rows * 6, 32 * (1 + rows % 5), rows);
+        for (uint32_t i = 0; i < TINY_TYPES; i++) {
+            uint32_t unit = gguf_type_block(tiny_types[i]).values;
+            uint32_t columns = unit == 1 ? 1 + rows * 3 : unit * (1 + rows % (1024 / unit));
+            check(tiny_types[i], 1 + rows * 6, columns, rows);
+        }
     }
 }
 
@@ -101,9 +143,9 @@ static void test_product_long_columns_equal_bits(void **state)
     (void)state;
     const uint32_t rows[] = {1, 2, 7};
     for (uint32_t i = 0; i < 3; i++) {
-        check(GGUF_F32, 35, KERNELS_CHUNK * 2 + 1, rows[i]);
-        check(GGUF_F16, 35, KERNELS_CHUNK + 1, rows[i]);
-        check(GGUF_Q8_0, 35, KERNELS_CHUNK + 32, rows[i]);
+        check(GGUF_F32, 35, CHUNK * 2 + 1, rows[i]);
+        check(GGUF_F16, 35, CHUNK + 1, rows[i]);
+        check(GGUF_BF16, 35, CHUNK + 1, rows[i]);
     }
 }
 
@@ -141,6 +183,70 @@ static void test_pack_not_finite_refused(void **state)
     }
 }
 
+/* Bit for bit the same levels, also of what is no ordinary number. */
+static void test_quantize_twins_agree(void **state)
+{
+    (void)state;
+    static const float odd[] = {0.0f, -0.0f, 0x1p-149f, 0x1p-101f, 0x1p-100f, 0x1p-99f, 1.0f,
+                                -1.0f, 0x1.fffffep127f, INFINITY, -INFINITY, NAN};
+    uint64_t random = 5;
+    int8_t got[2][64];
+    struct kernels_block of[2][2];
+    for (uint32_t i = 0; i < 4000; i++) {
+        for (uint32_t k = 0; k < 64; k++) {
+            x[k] = tiny_uniform(&random) * ldexpf(1.0f, (int)(i % 40) - 20);
+        }
+        for (uint32_t k = 0; k < 64 && i % 3 == 0; k++) {   /* halves are exact ties */
+            x[k] = (float)(tiny_random(&random) % 253) * 0.5f - 63.0f;
+        }
+        if (i % 4 == 0) {
+            x[tiny_random(&random) % 64] = odd[i / 4 % (sizeof odd / sizeof odd[0])];
+        }
+        kernels_ops_plain.quantize(got[0], of[0], x, 64);
+        for (uint32_t k = 0; k < 64; k++) {
+            assert_in_range(got[0][k] + KERNELS_LEVEL_MAX, 0, 2 * KERNELS_LEVEL_MAX);
+            float scale = of[0][k / 32].scale;
+            assert_true(isnan(scale) || fabsf(x[k] - scale * (float)got[0][k]) <= scale * 0.501f ||
+                        fabsf(x[k]) < KERNELS_LEVEL_TINY);
+        }
+        if (kernels_simd_best() == KERNELS_AVX2) {
+            kernels_ops_avx2.quantize(got[1], of[1], x, 64);
+            assert_memory_equal(got[0], got[1], 64);
+            assert_memory_equal(of[0], of[1], sizeof of[0]);
+        }
+    }
+}
+
+/* The largest sums that sixteen bits must hold, in both directions. */
+static void test_product_extremes_do_not_overflow(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < TINY_TYPES; i++) {
+        uint32_t columns = 256, outputs = 16;
+        if (gguf_type_block(tiny_types[i]).values == 1) {
+            continue;
+        }
+        for (uint32_t byte = 0; byte < 256; byte += 15) {
+            struct kernels_matrix matrix = make(tiny_types[i], outputs, columns,
+                                                gguf_type_block(tiny_types[i]).bytes, byte);
+            memset(file, (int)byte & 0x7b, sizeof file);    /* as scales, too: finite halves */
+            assert_true(kernels_matrix_pack(&matrix, 0, file,
+                                            outputs * gguf_row_bytes(tiny_types[i], columns)));
+            for (uint32_t k = 0; k < ROWS_MAX * X_STRIDE; k++) {
+                x[k] = k % 3 == 0 && byte % 2 == 0 ? -1.0f : 1.0f;
+            }
+            for (uint32_t rows = 1; rows <= 6; rows++) {
+                run(&kernels_ops_plain, &matrix, rows, y[0]);
+                check_definition(&matrix, rows);
+                if (kernels_simd_best() == KERNELS_AVX2) {
+                    run(&kernels_ops_avx2, &matrix, rows, y[1]);
+                    assert_memory_equal(y[0], y[1], outputs * sizeof(float));
+                }
+            }
+        }
+    }
+}
+
 static void test_half_every_value_exact(void **state)
 {
     (void)state;
@@ -163,6 +269,8 @@ int main(void)
         cmocka_unit_test(test_product_long_columns_equal_bits),
         cmocka_unit_test(test_pack_file_weights_come_back),
         cmocka_unit_test(test_pack_not_finite_refused),
+        cmocka_unit_test(test_quantize_twins_agree),
+        cmocka_unit_test(test_product_extremes_do_not_overflow),
         cmocka_unit_test(test_half_every_value_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

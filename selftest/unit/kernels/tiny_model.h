@@ -41,6 +41,29 @@ static inline uint16_t tiny_half(float value)
     return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
 }
 
+/* Any bytes are levels; halves are set to what makes weights of about `scale`. */
+static inline void tiny_fill_blocks(uint8_t *to, enum gguf_type type, uint64_t count, float scale,
+                                    uint64_t *state)
+{
+    const struct gguf_block block = gguf_type_block(type);
+    const float unit = type == GGUF_Q8_0   ? 1.0f / 127
+                       : type == GGUF_Q4_0 ? 1.0f / 8
+                       : type == GGUF_Q4_K ? 1.0f / (15 * 63)
+                                           : 1.0f / (32 * 127);
+    const uint32_t half_at = type == GGUF_Q6_K ? 208 : 0;
+    for (uint64_t i = 0; i < count / block.values; i++, to += block.bytes) {
+        for (uint32_t j = 0; j < block.bytes; j++) {
+            to[j] = (uint8_t)tiny_random(state);
+        }
+        uint16_t half = tiny_half(scale * unit * (1.0f + 0.5f * tiny_uniform(state)));
+        memcpy(to + half_at, &half, 2);
+        if (type == GGUF_Q4_K) {        /* minima: weights on both sides of zero */
+            half = tiny_half(scale / 2 / 63);
+            memcpy(to + 2, &half, 2);
+        }
+    }
+}
+
 static inline void tiny_fill(uint8_t *to, enum gguf_type type, uint64_t count, float scale,
                              float offset, uint64_t *state)
 {
@@ -54,23 +77,92 @@ static inline void tiny_fill(uint8_t *to, enum gguf_type type, uint64_t count, f
             uint16_t half = tiny_half(scale * tiny_uniform(state));
             memcpy(to + i * 2, &half, 2);
         }
-    } else {
-        for (uint64_t i = 0; i < count / 32; i++) {
-            uint16_t half = tiny_half(scale / 127 * (1.0f + 0.5f * tiny_uniform(state)));
-            memcpy(to + i * 34, &half, 2);
-            for (uint32_t j = 0; j < 32; j++) {
-                to[i * 34 + 2 + j] = (uint8_t)(int8_t)(tiny_random(state) % 255 - 127);
-            }
+    } else if (type == GGUF_BF16) {
+        for (uint64_t i = 0; i < count; i++) {
+            float value = scale * tiny_uniform(state);
+            uint32_t bits;
+            memcpy(&bits, &value, 4);
+            uint16_t high = (uint16_t)(bits >> 16);
+            memcpy(to + i * 2, &high, 2);
         }
+    } else {
+        tiny_fill_blocks(to, type, count, scale, state);
     }
 }
+
+static inline float tiny_half_at(const uint8_t *at)
+{
+    return kernels_half_to_float((uint16_t)(at[0] | at[1] << 8));
+}
+
+/* Six bits of Q4_K's twelve bytes, as the format's description says. */
+static inline uint32_t tiny_six_bits(const uint8_t *q, uint32_t j, bool minimum)
+{
+    if (j < 4) {
+        return q[j + (minimum ? 4 : 0)] & 63u;
+    }
+    uint32_t low = minimum ? q[j + 4] >> 4 : q[j + 4] & 15u;
+    return low | (uint32_t)(q[j - (minimum ? 0 : 4)] >> 6) << 4;
+}
+
+/* Weight i of a block of the file: another reading of the formats than kernels/format.c. */
+static inline double tiny_block_weight(const uint8_t *block, enum gguf_type type, uint32_t i)
+{
+    double d = tiny_half_at(block);
+    if (type == GGUF_Q8_0) {
+        return d * (int8_t)block[2 + i];
+    }
+    if (type == GGUF_Q4_0) {
+        return d * ((i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4) - 8);
+    }
+    if (type == GGUF_Q4_K) {
+        uint8_t byte = block[16 + i / 64 * 32 + i % 32];
+        uint32_t level = i % 64 < 32 ? byte & 15u : byte >> 4;
+        return d * tiny_six_bits(block + 4, i / 32, false) * level -
+               (double)tiny_half_at(block + 2) * tiny_six_bits(block + 4, i / 32, true);
+    }
+    uint32_t n = i / 128, l = i % 32, quarter = i % 128 / 32;
+    uint8_t low = block[64 * n + l + (quarter & 1 ? 32 : 0)];
+    uint8_t high = block[128 + 32 * n + l];
+    int32_t level = (quarter < 2 ? low & 15 : low >> 4) | (high >> 2 * quarter & 3) << 4;
+    return (double)tiny_half_at(block + 208) * (int8_t)block[192 + i / 16] * (level - 32);
+}
+
+/* Weight i of a tensor's bytes. */
+static inline double tiny_weight(const uint8_t *bytes, enum gguf_type type, uint64_t i)
+{
+    const struct gguf_block block = gguf_type_block(type);
+    const uint8_t *at = bytes + i / block.values * block.bytes;
+    uint32_t bits = 0;
+    float value;
+    switch (type) {
+    case GGUF_F32:
+        memcpy(&value, at, 4);
+        return value;
+    case GGUF_F16:
+        return tiny_half_at(at);
+    case GGUF_BF16:
+        bits = (uint32_t)at[0] << 16 | (uint32_t)at[1] << 24;
+        memcpy(&value, &bits, 4);
+        return value;
+    case GGUF_Q8_0: case GGUF_Q4_0: case GGUF_Q4_K: case GGUF_Q6_K:
+        break;
+    }
+    return tiny_block_weight(at, type, (uint32_t)(i % block.values));
+}
+
+static const enum gguf_type tiny_types[] = {
+#define GGUF_TYPE(name, number, values, bytes) GGUF_##name,
+    GGUF_TYPES
+#undef GGUF_TYPE
+};
+#define TINY_TYPES (sizeof tiny_types / sizeof tiny_types[0])
 
 static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const char *name,
                                               enum gguf_type type, uint64_t columns, uint64_t rows,
                                               uint64_t *state)
 {
     struct gguf_tensor *tensor = &tiny->gguf.tensors[tiny->gguf.tensors_count++];
-    uint64_t unit = type == GGUF_F32 ? 4 : 2;
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     tensor->type = type;
     tensor->dims_count = rows == 0 ? 1 : 2;
@@ -79,7 +171,7 @@ static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const char *nam
     tensor->dims[2] = tensor->dims[3] = 1;
     tensor->offset = tiny->source.size_bytes;
     uint64_t count = columns * tensor->dims[1];
-    tensor->bytes = type == GGUF_Q8_0 ? count / 32 * 34 : count * unit;
+    tensor->bytes = count / columns * gguf_row_bytes(type, columns);
     if (tensor->offset + tensor->bytes > TINY_FILE_BYTES) {
         abort();
     }
@@ -92,7 +184,15 @@ static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const char *nam
 /* Odd sizes where the type allows: no width is a multiple of sixteen. */
 static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
 {
-    if (type == GGUF_Q8_0) {
+    uint32_t columns = gguf_type_block(type).values;
+    if (columns == 256) {
+        return (struct model_shape){
+            .layers = 2, .dim = 256, .heads = 4, .kv_heads = 2, .head_dim = 64, .ffn_dim = 256,
+            .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 16, .rope_base = 10000.0f,
+            .norm_epsilon = 1e-5f, .tied_output = tied,
+        };
+    }
+    if (columns == 32) {
         return (struct model_shape){
             .layers = 2, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn_dim = 96,
             .vocab_tokens = 75, .context_tokens = 256, .rope_dim = 16, .rope_base = 10000.0f,

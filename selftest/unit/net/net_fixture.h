@@ -35,8 +35,7 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
                          uint32_t text_bytes, bool parse_special, uint32_t *tokens,
                          uint32_t tokens_max, uint32_t *tokens_count)
 {
-    ASSERT(text_bytes <= scratch->text_bytes_max);
-    if (text_bytes > tokens_max) {
+    if (text_bytes > tokens_max || text_bytes > scratch->text_bytes_max) {
         return STATUS_BUSY_SPACE;
     }
     for (uint32_t i = 0; i < text_bytes; i++) {
@@ -140,7 +139,7 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     call_table_init(&f->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&f->exchange, limits->commands, limits->calls, arena);
     uint64_t before = arena->used_bytes;
-    net_plan(&f->plan, &f->limits);
+    net_plan(&f->plan, &f->limits, &f->vocab.info);
     net_init(&f->net, &settings, keys, &f->fake.world, &f->vocab, &f->calls, &f->exchange,
              &f->stats, arena);
     ASSERT(arena->used_bytes - before == plan_tier_bytes(&f->plan, TIER_CORE));

@@ -102,6 +102,17 @@ static void test_text_prompt_too_long_gives_the_slot_back(void **state)
     refuse_call(f, peer, &call, STATUS_BAD_TEXT, WIRE_FIELD_PROMPT);
 }
 
+/* The scratch of a context of the longest tokens (config/vocab.h), which a frame may exceed. */
+static void test_scratch_is_for_what_fits_the_context_and_a_frame(void **state)
+{
+    struct fixture *f = *state;
+    struct limits limits = fixture_limits;
+    assert_int_equal(f->net.scratch.text_bytes_max, 64 * 32);
+    limits.context_tokens = limits.outcome_tokens = 1024;
+    fixture_init(f, test_arena(), &limits);
+    assert_int_equal(f->net.scratch.text_bytes_max, limits.frame_bytes);
+}
+
 static void test_text_without_vocabulary_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -314,6 +325,7 @@ int main(void)
         T(test_prompt_length_at_and_beyond_the_context),
         T(test_text_prompt_becomes_tokens_with_bos),
         T(test_text_prompt_too_long_gives_the_slot_back),
+        T(test_scratch_is_for_what_fits_the_context_and_a_frame),
         T(test_text_without_vocabulary_is_refused),
         T(test_empty_text_without_bos_in_the_vocabulary_is_refused),
         T(test_token_outside_the_vocabulary_is_refused),

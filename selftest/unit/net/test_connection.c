@@ -97,6 +97,36 @@ static void test_connection_beyond_the_table_is_turned_away(void **state)
     open_client(f);
 }
 
+/* Two that never finish their HELLO, one second apart, and one that is open. */
+static void test_silent_connections_sleep_until_their_own_deadlines(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peers[3] = {fixture_connect(f)};
+    fixture_sleep(f, 1000000);
+    peers[1] = fixture_connect(f);
+    peers[2] = open_client(f);
+    for (int i = 0; i < 3; i++) {
+        fixture_send(f, peers[i], (const uint8_t *)"A", 1);
+        fixture_pass(f);
+        assert_int_equal(f->net.awake_count, 0);
+    }
+    assert_int_equal(f->net.open_count, 3);
+    fixture_sleep(f, 999999);
+    assert_false(fake_client_is_closed(&f->fake, peers[0]));
+    fixture_sleep(f, 1);
+    assert_true(fake_client_is_closed(&f->fake, peers[0]));
+    fixture_sleep(f, 999999);
+    assert_false(fake_client_is_closed(&f->fake, peers[1]));
+    fixture_sleep(f, 1);
+    assert_true(fake_client_is_closed(&f->fake, peers[1]));
+    assert_false(fake_client_is_closed(&f->fake, peers[2]));
+    fixture_sleep(f, 3000060);      /* its half frame has five seconds, and buys 61 us */
+    assert_false(fake_client_is_closed(&f->fake, peers[2]));
+    fixture_sleep(f, 1);
+    assert_true(fake_client_is_closed(&f->fake, peers[2]));
+    assert_int_equal(f->stats.connections_expired, 3);
+}
+
 static void test_accepts_of_a_pass_are_limited(void **state)
 {
     struct fixture *f = *state;
@@ -234,6 +264,7 @@ int main(void)
         T(test_reset_found_by_a_send_makes_the_loop_go_on),
         T(test_frames_before_a_fin_still_count),
         T(test_connection_beyond_the_table_is_turned_away),
+        T(test_silent_connections_sleep_until_their_own_deadlines),
         T(test_accepts_of_a_pass_are_limited),
         T(test_no_descriptors_stops_accepting_until_one_is_free),
         T(test_no_descriptors_is_tried_again_after_a_second),

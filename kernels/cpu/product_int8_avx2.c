@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the product of weights that are integers with activations that were made integers, AVX2
+ * (kernels/ops.h defines the result).
+ *
+ *   32 bytes of weights are four columns of eight outputs; the same four columns of a row of x are
+ *   broadcast; one multiply-add of bytes makes two sums of 16 bits for each output. Levels below 64
+ *   let eight of those be added before they have to become 32 bits wide, levels of a byte none.
+ *
+ * A tile is up to three rows by a panel and runs down all columns with its sums in registers. The
+ * weights of a panel are read again by each tile, from the L2 cache.
+ *
+ * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
+ * do not change it.
+ *
+ * Why x has levels of seven bits (decision 0036): no pair of products exceeds 16 bits then, and no
+ * sign has to be moved from one factor to the other. That is a third of all operations.
+ */
+#include "kernels/cpu/avx2.h"
+
+#define ROWS_MAX 3
+#define HALVES   2              /* of a panel: eight outputs each */
+
+struct rows {
+    const int8_t *levels[ROWS_MAX];
+    const struct kernels_block *blocks[ROWS_MAX];
+};
+
+/* Sums of a tile: [row][half of the panel]. */
+struct sums {
+    __m256 of[ROWS_MAX][HALVES];
+};
+
+struct tile {
+    const uint8_t *panel;
+    uint32_t blocks;
+    const uint8_t *next;        /* asked for on the way, so many bytes a block */
+    uint64_t next_step;
+    struct rows x;
+    float *y;
+    uint64_t y_stride;
+};
+
+#define EACH_ROW  _Pragma("GCC unroll 3") for (int r = 0; r < rows; r++)
+#define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < HALVES; h++)
+
+ALWAYS_INLINE __m256i weights_at(const uint8_t *groups, uint32_t group, uint32_t half)
+{
+    const uint8_t *at = groups + group * KERNELS_GROUP_BYTES + half * 32;
+    return _mm256_load_si256((const __m256i *)(const void *)at);
+}
+
+/* Four levels of a row of x in every lane. */
+ALWAYS_INLINE __m256i levels_at(const int8_t *levels, uint32_t group)
+{
+    int32_t four;
+    memcpy(&four, levels + (uint64_t)group * 4, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+/* Eight of sixteen halves. */
+ALWAYS_INLINE __m256 halves_at(const uint8_t *halves, uint32_t half)
+{
+    return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(halves + half * 16)));
+}
+
+/* `offset` times the sums of a block's halves, together: one factor for each half. */
+ALWAYS_INLINE __m256i offset_of(const struct kernels_block *block, int16_t first, int16_t second)
+{
+    int32_t pair;
+    memcpy(&pair, block->sums, sizeof pair);
+    __m256i factors = _mm256_set1_epi32((int32_t)((uint32_t)(uint16_t)first |
+                                                  (uint32_t)(uint16_t)second << 16));
+    return _mm256_madd_epi16(_mm256_set1_epi32(pair), factors);
+}
+
+ALWAYS_INLINE void part_add(__m256 *sum, __m256i exact, __m256 scale,
+                            const struct kernels_block *block)
+{
+    __m256 both = _mm256_mul_ps(scale, _mm256_broadcast_ss(&block->scale));
+    *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), both, *sum);
+}
+
+ALWAYS_INLINE __m256i wide(__m256i sums_16)
+{
+    return _mm256_madd_epi16(sums_16, _mm256_set1_epi16(1));
+}
+
+/* ---- formats: one block of a tile ---- */
+
+ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+{
+    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
+    __m256i exact[ROWS_MAX][HALVES];
+    EACH_ROW {
+        EACH_HALF exact[r][h] = offset_of(t->x.blocks[r] + index, -128, -128);
+    }
+#pragma GCC unroll 8
+    for (uint32_t g = 0; g < 8; g++) {
+        __m256i weights[HALVES];
+        EACH_HALF weights[h] = weights_at(block + KERNELS_SCALES_BYTES, g, (uint32_t)h);
+        EACH_ROW {
+            __m256i x = levels_at(t->x.levels[r] + (uint64_t)index * 32, g);
+            EACH_HALF exact[r][h] = _mm256_add_epi32(
+                exact[r][h], wide(_mm256_maddubs_epi16(weights[h], x)));
+        }
+    }
+    EACH_HALF {
+        __m256 scale = halves_at(block, (uint32_t)h);
+        EACH_ROW part_add(&sums->of[r][h], exact[r][h], scale, t->x.blocks[r] + index);
+    }
+}
+
+/* 32 columns whose bytes hold two levels each, as sums of 16 bits. */
+ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct tile *t,
+                               const uint8_t *groups, uint64_t column, int rows)
+{
+    const __m256i mask = _mm256_set1_epi8(15);
+    EACH_ROW {
+        EACH_HALF exact[r][h] = _mm256_setzero_si256();
+    }
+#pragma GCC unroll 4
+    for (uint32_t g = 0; g < 4; g++) {
+        __m256i low[HALVES], high[HALVES];
+        EACH_HALF {
+            __m256i both = weights_at(groups, g, (uint32_t)h);
+            low[h] = _mm256_and_si256(both, mask);
+            high[h] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
+        }
+        EACH_ROW {
+            __m256i x = levels_at(t->x.levels[r] + column, g);
+            __m256i x4 = levels_at(t->x.levels[r] + column, g + 4);
+            EACH_HALF {
+                __m256i first = _mm256_maddubs_epi16(low[h], x);
+                __m256i second = _mm256_maddubs_epi16(high[h], x4);
+                exact[r][h] = _mm256_add_epi16(exact[r][h], _mm256_add_epi16(first, second));
+            }
+        }
+    }
+}
+
+ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+{
+    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
+    __m256i exact[ROWS_MAX][HALVES];
+    nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
+    EACH_HALF {
+        __m256 scale = halves_at(block, (uint32_t)h);
+        EACH_ROW {
+            __m256i offset = offset_of(t->x.blocks[r] + index, -8, -8);
+            part_add(&sums->of[r][h], _mm256_add_epi32(wide(exact[r][h]), offset), scale,
+                     t->x.blocks[r] + index);
+        }
+    }
+}
+
+/* Eight bytes as floats. */
+ALWAYS_INLINE __m256 bytes_at(const uint8_t *bytes, uint32_t half)
+{
+    __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)(bytes + half * 8));
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
+}
+
+ALWAYS_INLINE __m256 signed_bytes_at(const uint8_t *bytes, uint32_t half)
+{
+    __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)(bytes + half * 8));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+}
+
+ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct tile *t, const uint8_t *block,
+                             const uint8_t *part, uint32_t index, int rows)
+{
+    __m256i exact[ROWS_MAX][HALVES];
+    nibbles_add(exact, t, part + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
+    EACH_HALF {
+        uint32_t half = (uint32_t)h;
+        __m256 scale = _mm256_mul_ps(halves_at(block, half), bytes_at(part, half));
+        __m256 low = _mm256_mul_ps(halves_at(block + KERNELS_SCALES_BYTES, half),
+                                   bytes_at(part + KERNELS_PANEL_LANES, half));
+        EACH_ROW {
+            const struct kernels_block *x = t->x.blocks[r] + index;
+            part_add(&sums->of[r][h], wide(exact[r][h]), scale, x);
+            __m256 minus = _mm256_xor_ps(_mm256_broadcast_ss(&x->scale), _mm256_set1_ps(-0.0f));
+            __m256 total = _mm256_cvtepi32_ps(offset_of(x, 1, 1));
+            sums->of[r][h] = _mm256_fmadd_ps(total, _mm256_mul_ps(low, minus), sums->of[r][h]);
+        }
+    }
+}
+
+/* Sixteen columns: group g of the low (shift 0) or high (4) halves, and its bits above. */
+ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const uint8_t *block,
+                                  const uint8_t *part, uint32_t index, int second, int rows)
+{
+    const __m256i low_mask = _mm256_set1_epi8(15), high_mask = _mm256_set1_epi8(48);
+    const uint8_t *groups = part + KERNELS_SCALES_BYTES;
+    __m256i exact[ROWS_MAX][HALVES], high[HALVES];
+    EACH_HALF high[h] = weights_at(groups, 4 + (uint32_t)second, (uint32_t)h);
+    EACH_ROW {
+        EACH_HALF exact[r][h] = _mm256_setzero_si256();
+    }
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++) {
+        __m256i weights[HALVES];
+        EACH_HALF {
+            __m256i low = weights_at(groups, (uint32_t)g, (uint32_t)h);
+            low = _mm256_and_si256(second ? _mm256_srli_epi16(low, 4) : low, low_mask);
+            __m256i above = g < 2 ? _mm256_slli_epi16(high[h], 4 - 2 * g)
+                                  : _mm256_srli_epi16(high[h], 2 * g - 4);
+            weights[h] = _mm256_or_si256(low, _mm256_and_si256(above, high_mask));
+        }
+        EACH_ROW {
+            __m256i x = levels_at(t->x.levels[r] + (uint64_t)index * 32,
+                                  (uint32_t)(second * 4 + g));
+            EACH_HALF exact[r][h] = _mm256_add_epi16(exact[r][h],
+                                                     _mm256_maddubs_epi16(weights[h], x));
+        }
+    }
+    EACH_HALF {
+        uint32_t half = (uint32_t)h;
+        __m256 scale = _mm256_mul_ps(
+            halves_at(block, half), signed_bytes_at(part + second * KERNELS_PANEL_LANES, half));
+        EACH_ROW {
+            const struct kernels_block *x = t->x.blocks[r] + index;
+            __m256i offset = second ? offset_of(x, 0, -32) : offset_of(x, -32, 0);
+            part_add(&sums->of[r][h], _mm256_add_epi32(wide(exact[r][h]), offset), scale, x);
+        }
+    }
+}
+
+/* ---- a tile down all columns ---- */
+
+ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+{
+    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
+    for (uint32_t p = 0; p < 8; p++) {
+        const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
+        part_q4_k(sums, t, block, part, index * 8 + p, rows);
+    }
+}
+
+ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+{
+    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
+    for (uint32_t p = 0; p < 8; p++) {
+        const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
+        half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows);
+        half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows);
+    }
+}
+
+ALWAYS_INLINE void block_sum(struct sums *sums, const struct tile *t, enum gguf_type type,
+                             uint32_t index, int rows)
+{
+    switch (type) {
+    case GGUF_Q8_0: block_q8_0(sums, t, index, rows); break;
+    case GGUF_Q4_0: block_q4_0(sums, t, index, rows); break;
+    case GGUF_Q4_K: super_q4_k(sums, t, index, rows); break;
+    case GGUF_Q6_K: super_q6_k(sums, t, index, rows); break;
+    case GGUF_F32: case GGUF_F16: case GGUF_BF16: break;
+    }
+}
+
+ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows)
+{
+    struct sums sums;
+    EACH_ROW {
+        EACH_HALF sums.of[r][h] = _mm256_setzero_ps();
+    }
+    const uint8_t *next = t->next;
+    for (uint32_t i = 0; i < t->blocks; i++) {
+        for (const uint8_t *end = next + t->next_step; next < end; next += 64) {
+            _mm_prefetch(next, _MM_HINT_T1);
+        }
+        block_sum(&sums, t, type, i, rows);
+    }
+    EACH_ROW {
+        EACH_HALF _mm256_storeu_ps(t->y + (uint64_t)r * t->y_stride + h * 8,
+                                   sums.of[r][h]);
+    }
+}
+
+ALWAYS_INLINE void tile_of(const struct tile *t, enum gguf_type type, uint32_t rows)
+{
+    switch (rows) {
+    case 1: tile_sum(t, type, 1); break;
+    case 2: tile_sum(t, type, 2); break;
+    default: tile_sum(t, type, 3); break;
+    }
+}
+
+static void tile_q8_0(const struct tile *t, uint32_t rows)
+{
+    tile_of(t, GGUF_Q8_0, rows);
+}
+
+static void tile_q4_0(const struct tile *t, uint32_t rows)
+{
+    tile_of(t, GGUF_Q4_0, rows);
+}
+
+static void tile_q4_k(const struct tile *t, uint32_t rows)
+{
+    tile_of(t, GGUF_Q4_K, rows);
+}
+
+static void tile_q6_k(const struct tile *t, uint32_t rows)
+{
+    tile_of(t, GGUF_Q6_K, rows);
+}
+
+static void tile_run(const struct tile *t, enum gguf_type type, uint32_t rows)
+{
+    switch (type) {
+    case GGUF_Q8_0: tile_q8_0(t, rows); break;
+    case GGUF_Q4_0: tile_q4_0(t, rows); break;
+    case GGUF_Q4_K: tile_q4_k(t, rows); break;
+    case GGUF_Q6_K: tile_q6_k(t, rows); break;
+    case GGUF_F32: case GGUF_F16: case GGUF_BF16: ASSERT(!"weights that are integers");
+    }
+}
+
+/* ---- all tiles ---- */
+
+static void rows_find(struct rows *rows, const struct kernels_levels *x, uint64_t first,
+                      uint32_t count)
+{
+    for (uint32_t r = 0; r < count; r++) {
+        rows->levels[r] = x->levels + (first + r) * x->stride;
+        rows->blocks[r] = x->blocks + (first + r) * (x->stride / KERNELS_BLOCK_COLUMNS);
+    }
+}
+
+/* A panel times all rows, in even groups: so 4 rows are 2 + 2 and not 3 + 1. The tiles
+ * share out the next panel, which memory is asked for on the way. */
+static void panel_run(const struct kernels_product *p, uint32_t panel)
+{
+    const struct kernels_matrix *m = p->matrix;
+    uint32_t groups = (p->rows + ROWS_MAX - 1) / ROWS_MAX;
+    struct tile t = {
+        .panel = m->panels + panel * m->panel_bytes,
+        .blocks = m->columns / gguf_type_block(m->type).values,
+        .y_stride = p->y_stride,
+    };
+    t.next = t.panel + m->panel_bytes;
+    t.next_step = m->panel_bytes / t.blocks / groups;
+    uint32_t row = 0;
+    for (uint32_t g = 0; g < groups; g++) {
+        uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
+        rows_find(&t.x, &p->levels, row, rows);
+        t.y = p->y + row * p->y_stride + (uint64_t)panel * KERNELS_PANEL_LANES;
+        tile_run(&t, m->type, rows);
+        t.next += t.next_step * t.blocks;
+        row += rows;
+    }
+}
+
+void kernels_product_int8_avx2(const struct kernels_product *p)
+{
+    ASSERT(p->levels.stride >= p->matrix->columns);
+    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
+        panel_run(p, panel);
+    }
+}
+
+/* ---- activations ---- */
+
+/* The largest magnitude of 32 floats, as bits: those of infinities and NaN are the largest. */
+ALWAYS_INLINE uint32_t largest_bits(const float *x)
+{
+    const __m256i mask = _mm256_set1_epi32(0x7fffffff);
+    __m256i max = _mm256_setzero_si256();
+    for (uint32_t i = 0; i < 4; i++) {
+        __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i * 8));
+        max = _mm256_max_epu32(max, _mm256_and_si256(bits, mask));
+    }
+    __m128i half = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
+    half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0x4e));
+    half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(half);
+}
+
+ALWAYS_INLINE __m256i octet_levels(const float *x, __m256 inverse)
+{
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inverse));
+}
+
+static int16_t sixteen_sum(__m128i levels)
+{
+    __m128i sums = _mm_maddubs_epi16(_mm_set1_epi8(1), levels);
+    sums = _mm_madd_epi16(sums, _mm_set1_epi16(1));
+    sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4e));
+    sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0xb1));
+    return (int16_t)_mm_cvtsi128_si32(sums);
+}
+
+static void block_quantize(int8_t *levels, struct kernels_block *block, const float *x)
+{
+    uint32_t bits = largest_bits(x);
+    float max;
+    memcpy(&max, &bits, sizeof max);
+    bool finite = bits < 0x7f800000u;
+    if (!finite || max < KERNELS_LEVEL_TINY) {
+        memset(levels, 0, KERNELS_BLOCK_COLUMNS);
+        *block = (struct kernels_block){.scale = finite ? 0.0f : __builtin_nanf("")};
+        return;
+    }
+    __m256 inverse = _mm256_set1_ps(KERNELS_LEVEL_MAX / max);
+    __m256i a = _mm256_packs_epi32(octet_levels(x, inverse), octet_levels(x + 8, inverse));
+    __m256i b = _mm256_packs_epi32(octet_levels(x + 16, inverse), octet_levels(x + 24, inverse));
+    /* Packing works within halves of a register: groups of four come out as 0 2 4 6 1 3 5 7. */
+    __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i all = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
+    _mm256_storeu_si256((__m256i *)(void *)levels, all);
+    block->scale = max / KERNELS_LEVEL_MAX;
+    block->sums[0] = sixteen_sum(_mm256_castsi256_si128(all));
+    block->sums[1] = sixteen_sum(_mm256_extracti128_si256(all, 1));
+}
+
+void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
+                           uint32_t columns)
+{
+    ASSERT(columns % KERNELS_BLOCK_COLUMNS == 0);
+    for (uint32_t k = 0; k < columns; k += KERNELS_BLOCK_COLUMNS) {
+        block_quantize(levels + k, &blocks[k / KERNELS_BLOCK_COLUMNS], x + k);
+    }
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the formats of weights: how a block of columns lies in the file, for one output, and in a
+ * panel, for sixteen. One row of the table in format.c for each format.
+ *
+ *   panel block, in columns and bytes; [16] is always the sixteen outputs, side by side
+ *   F32     1  [16] float
+ *   F16     1  [16] half
+ *   BF16    1  [16] bfloat
+ *   Q8_0   32  [16] half scale, [8][16][4] level + 128
+ *   Q4_0   32  [16] half scale, [4][16][4] two levels + 8
+ *   Q4_K  256  [16] half scale, [16] half scale of minima,
+ *              8 times: [16] scale, [16] minimum, [4][16][4] two levels
+ *   Q6_K  256  [16] half scale, 8 times: [2][16] int8 scale, [4][16][4] two times the low four bits
+ *              of a level + 32, [2][16][4] four times the high two bits
+ *
+ * Levels lie in groups of four columns: [group][16 outputs][4 columns] bytes, so that 32 bytes are
+ * four columns of eight outputs, which one multiply-add of bytes takes together. Where a byte holds
+ * two levels, the low half is of group g and the high half of group g + 4; where it holds four
+ * times two bits, they are of groups g .. g + 3.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/gguf.h"
+
+#define KERNELS_PANEL_LANES   16u       /* outputs of a panel: two AVX2 vectors */
+#define KERNELS_BLOCK_COLUMNS 32u       /* columns of a part with a scale of its own; Q6_K: two */
+#define KERNELS_SUPER_COLUMNS 256u      /* columns of a block of Q4_K and Q6_K */
+#define KERNELS_GROUP_BYTES   (KERNELS_PANEL_LANES * 4)     /* four columns, a byte each */
+#define KERNELS_SCALES_BYTES  (KERNELS_PANEL_LANES * 2)     /* halves, or two rows of bytes */
+
+#define KERNELS_Q8_0_BYTES     (KERNELS_SCALES_BYTES + 8 * KERNELS_GROUP_BYTES)
+#define KERNELS_Q4_0_BYTES     (KERNELS_SCALES_BYTES + 4 * KERNELS_GROUP_BYTES)
+#define KERNELS_Q4_K_HEAD      (2 * KERNELS_SCALES_BYTES)
+#define KERNELS_Q4_K_PART      (KERNELS_SCALES_BYTES + 4 * KERNELS_GROUP_BYTES)
+#define KERNELS_Q4_K_BYTES     (KERNELS_Q4_K_HEAD + 8 * KERNELS_Q4_K_PART)
+#define KERNELS_Q6_K_HEAD      KERNELS_SCALES_BYTES
+#define KERNELS_Q6_K_PART      (KERNELS_SCALES_BYTES + 6 * KERNELS_GROUP_BYTES)
+#define KERNELS_Q6_K_BYTES     (KERNELS_Q6_K_HEAD + 8 * KERNELS_Q6_K_PART)
+
+struct kernels_format {
+    uint32_t panel_bytes;       /* of a block of sixteen outputs; gguf_type_block() has the rest */
+    bool is_int8;               /* products are integer: kernels/ops.h */
+    /* Puts `blocks` blocks of one output into its lane of as many blocks of a panel. False: a
+     * weight or a scale is not finite. */
+    bool (*pack)(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks);
+    /* The weights of a lane as floats. */
+    void (*unpack)(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks);
+};
+const struct kernels_format *kernels_format(enum gguf_type type);
+
+float kernels_half_to_float(uint16_t half);
+
+/* Element `lane` of a row of sixteen halves, as it lies in a panel. */
+static inline float kernels_half_at(const uint8_t *halves, uint32_t lane)
+{
+    return kernels_half_to_float((uint16_t)(halves[lane * 2] | halves[lane * 2 + 1] << 8));
+}
