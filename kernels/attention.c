@@ -7,8 +7,10 @@
  *            blocks stand together, and of the same table those first that see more
  *   bundle   neighbours in that order who share at least their first block; cut so that their
  *            scores stay in the L2 cache and every thread has several units
- *   unit     a bundle and a KV head; whoever is free takes the next one. One head after the other,
- *            so that all threads read the same keys and values
+ *   kin      bundles side by side that begin with the same block
+ *   unit     a bundle and a KV head; whoever is free takes the next one. Of kin one head after the
+ *            other, so that all threads read the same keys and values; of bundles that share
+ *            nothing one bundle after the other, whose heads lie side by side in its blocks
  *
  * Invariant: who attends together, on which thread and when, never enters a sum (kernels/ops.h).
  * Bounds: a feed is put into the order by a binary search; a comparison reads as many block ids as
@@ -69,31 +71,45 @@ static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
     return wanted > 1 ? kernels_smaller(wanted, kernels_bundle_rows(&k->shape)) : 1;
 }
 
-/* May the feed join the bundle in front of it? */
-static bool bundle_admits(const struct kernels *k, const struct kernels_feed *feeds,
-                          const struct kernels_bundle *bundle, const struct kernels_feed *feed)
+/* Is there room for the scores of one more feed? */
+static bool bundle_has_room(const struct kernels *k, const struct kernels_bundle *bundle,
+                            const struct kernels_feed *feed)
 {
-    const struct kernels_feed *first = &feeds[k->attend_order[bundle->first]];
     uint32_t tokens = feed->position + 1 > bundle->tokens ? feed->position + 1 : bundle->tokens;
     uint64_t queries = (uint64_t)(bundle->end - bundle->first + 1) * kernels_group(&k->shape);
-    return step_blocks(k->step, first->row)[0] == step_blocks(k->step, feed->row)[0] &&
-           queries * kernels_scores_stride(tokens) <= k->scores_floats;
+    return queries * kernels_scores_stride(tokens) <= k->scores_floats;
+}
+
+/* The bundle that begins with the feed at `first` of the order. */
+static struct kernels_bundle *bundle_add(struct kernels *k, uint32_t first, bool is_kin)
+{
+    uint32_t index = k->bundles_count++;
+    k->bundles[index] = (struct kernels_bundle){
+        .first = first,
+        .kin_first = is_kin ? k->bundles[index - 1].kin_first : index,
+    };
+    return &k->bundles[index];
 }
 
 static void bundles_cut(struct kernels *k, const struct kernels_feed *feeds, uint32_t rows)
 {
-    uint32_t rows_max = bundle_rows_max(k, rows);
+    uint32_t rows_max = bundle_rows_max(k, rows), block_before = 0;
     struct kernels_bundle *bundle = NULL;
     k->bundles_count = 0;
     for (uint32_t i = 0; i < rows; i++) {
         const struct kernels_feed *feed = &feeds[k->attend_order[i]];
-        if (bundle == NULL || bundle->end - bundle->first == rows_max ||
-            !bundle_admits(k, feeds, bundle, feed)) {
-            bundle = &k->bundles[k->bundles_count++];
-            *bundle = (struct kernels_bundle){.first = i};
+        uint32_t block = step_blocks(k->step, feed->row)[0], tokens = feed->position + 1;
+        bool is_kin = bundle != NULL && block == block_before;
+        if (!is_kin || bundle->end - bundle->first == rows_max ||
+            !bundle_has_room(k, bundle, feed)) {
+            bundle = bundle_add(k, i, is_kin);
         }
         bundle->end = i + 1;
-        bundle->tokens = feed->position + 1 > bundle->tokens ? feed->position + 1 : bundle->tokens;
+        bundle->tokens = tokens > bundle->tokens ? tokens : bundle->tokens;
+        block_before = block;
+    }
+    for (uint32_t i = 0; i < k->bundles_count; i++) {
+        k->bundles[k->bundles[i].kin_first].kin_count++;
     }
 }
 
@@ -186,19 +202,29 @@ static void unit_attend(const struct unit *u, uint32_t layer)
     }
 }
 
+/* A bundle has as many units as there are KV heads, so unit `index` is one of the kin of bundle
+ * index / heads. */
+static void unit_find(struct unit *u, uint32_t index)
+{
+    const struct kernels *k = u->k;
+    uint32_t first = k->bundles[index / k->shape.kv_heads].kin_first;
+    uint32_t count = k->bundles[first].kin_count;
+    uint32_t of_kin = index - first * k->shape.kv_heads;
+    u->kv_head = of_kin / count;
+    u->bundle = &k->bundles[first + of_kin % count];
+}
+
 void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_feed *feeds,
                     uint32_t layer)
 {
     struct unit unit = {.k = kernels, .scratch = &kernels->scratch[thread], .feeds = feeds};
-    uint32_t bundles = kernels->bundles_count;
-    uint32_t units = bundles * kernels->shape.kv_heads;
+    uint32_t units = kernels->bundles_count * kernels->shape.kv_heads;
     for (;;) {
         uint32_t next = atomic_fetch_add_explicit(&kernels->attend_next, 1, memory_order_relaxed);
         if (next >= units) {
             return;
         }
-        unit.kv_head = next / bundles;
-        unit.bundle = &kernels->bundles[next % bundles];
+        unit_find(&unit, next);
         unit_attend(&unit, layer);
     }
 }

@@ -44,6 +44,8 @@ struct kernels_feed {
 struct kernels_bundle {
     uint32_t first, end;        /* of attend_order */
     uint32_t tokens;            /* that one of them sees at most */
+    uint32_t kin_first;         /* first of the bundles beside it that begin with the same block */
+    uint32_t kin_count;         /* of the first: how many they are */
 };
 
 /* Memory that one thread has for itself. */

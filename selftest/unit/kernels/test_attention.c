@@ -340,6 +340,13 @@ static void test_rows_that_share_stand_together(void **state)
     k->scores_floats = 0;
     kernels_bundle(k, k->feeds, 8);
     assert_int_equal(k->bundles_count, 8);
+    static const uint32_t kin_first[8] = {0, 0, 0, 0, 4, 4, 4, 7};
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(k->bundles[i].kin_first, kin_first[i]);
+    }
+    assert_int_equal(k->bundles[0].kin_count, 4);
+    assert_int_equal(k->bundles[4].kin_count, 3);
+    assert_int_equal(k->bundles[7].kin_count, 1);
     kernels_stop(k);
 }
 
