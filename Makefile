@@ -221,12 +221,14 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen sample >docs/agentix.ini
 
 # ---- benchmarks ----------------------------------------------------------------------------------
-BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench $(B)/bench-scores
+BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix $(B)/bench \
+    $(B)/bench-scores
 $(B)/bench: tools/bench/bench.c $(O)/tools/bench/ceiling.o $(O)/tools/bench/ceiling_avx2.o $(LIB)
 $(B)/bench-scores: tools/bench/scores.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)
 $(B)/bench-vocab: tools/bench/vocab.c $(LIB)
+$(B)/bench-prefix: tools/bench/prefix.c $(LIB)
 $(B)/constant-time: tools/bench/constant_time.c $(LIB)
 $(BENCH) $(B)/constant-time:
 	@echo "  LINK  $@"
@@ -244,6 +246,7 @@ bench:  ## speed, a line each in build/bench.jsonl (BENCH_MODELS="1.1b 1.1b-q8_0
 	$(B)/bench-moves build/model-110m.gguf
 	$(B)/bench-moves build/model-kv8b.gguf
 	$(B)/bench-vocab /usr/share/common-licenses/GPL-3 sched/settle.c $(VOCABULARIES)
+	$(B)/bench-prefix build/model-110m.gguf
 	@set -e; for m in $(BENCH_FILES) appliance/embedded.gguf; do \
 	    $(B)/bench $$m --json build/bench.jsonl; done
 	PYTHONDONTWRITEBYTECODE=1 tools/model/eval --least 95

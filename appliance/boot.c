@@ -66,6 +66,7 @@ static void engine_settings_fill(struct boot *boot)
         .step_tokens = limits->step_tokens,
         .context_tokens = limits->context_tokens,
         .kv_block_tokens = limits->kv_block_tokens,
+        .kv_halves = strcmp(boot->options.kv_type.text, "f16") == 0,
         .kv_blocks = limits->kv_blocks + limits->canary_blocks,
         .kv_host_blocks = limits->kv_host_blocks,
         .blocks_per_call = limits->blocks_per_call,

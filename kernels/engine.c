@@ -25,17 +25,12 @@ struct need {
     uint64_t count, size_bytes;
     void **memory;
 };
-#define NEEDS_MAX 20
+#define NEEDS_MAX 22
 
 static void need_add(struct need *needs, uint32_t *count, struct need need)
 {
     ASSERT(*count < NEEDS_MAX);
     needs[(*count)++] = need;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
@@ -88,12 +83,12 @@ static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
 static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kernels *k, uint8_t *at)
 {
     const struct model_shape *s = &k->shape;
-    uint64_t group = s->heads / s->kv_heads;
+    uint64_t queries = (uint64_t)kernels_bundle_rows(s) * kernels_group(s);
     const uint64_t floats[] = {
         KERNELS_NORM_ROWS * k->normed.stride,
-        group * k->scores_stride,
-        group * kernels_head_lanes(s->head_dim),
-        group,
+        k->scores_floats,
+        queries * kernels_head_lanes(s->head_dim),
+        queries,
         kernels_stride_floats(s->vocab_tokens),         /* weights */
         s->vocab_tokens,                                /* ranking */
         KERNELS_NORM_ROWS * k->levels.stride / 4,
@@ -119,27 +114,48 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     return end;
 }
 
+/* A block is made up to whole turns of the copy; only halves of the smallest models need it. */
+static void kv_sizes(struct kernels *k)
+{
+    const struct model_shape *s = &k->shape;
+    uint64_t turn = KERNELS_COPY_FLOATS * sizeof(float);
+    uint64_t number = k->settings.kv_halves ? sizeof(uint16_t) : sizeof(float);
+    k->kv_head_bytes = kernels_head_lanes(s->head_dim) * k->settings.kv_block_tokens * number;
+    uint64_t block = k->kv_head_bytes * s->layers * 2 * s->kv_heads;
+    k->kv_block_bytes = (block + turn - 1) / turn * turn;
+}
+
+/* Room for the longest bundle, if that is not too much, and for the longest row in any case. */
+static uint64_t scores_floats(const struct kernels *k)
+{
+    uint64_t row = kernels_group(&k->shape) * kernels_scores_stride(k->settings.context_tokens);
+    uint64_t bundle = kernels_bundle_rows(&k->shape) * row;
+    uint64_t most = row > KERNELS_SCORES_FLOATS ? row : KERNELS_SCORES_FLOATS;
+    return bundle < most ? bundle : most;
+}
+
 static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scratch)
 {
     const struct kernels_settings *t = &k->settings;
     const struct model_shape *s = &k->shape;
     uint32_t count = 0;
-    k->kv_head_floats = (uint64_t)kernels_head_lanes(s->head_dim) * t->kv_block_tokens;
-    k->kv_block_floats = k->kv_head_floats * s->layers * 2 * s->kv_heads;
-    ASSERT(k->kv_block_floats % KERNELS_COPY_FLOATS == 0);
-    k->scores_stride = (t->context_tokens + (uint64_t)t->kv_block_tokens - 1) / t->kv_block_tokens *
-                       t->kv_block_tokens;
-    k->tile_rows = (uint32_t)smaller(t->step_tokens, KERNELS_TILE_ROWS);
+    kv_sizes(k);
+    k->scores_floats = scores_floats(k);
+    k->tile_rows = kernels_smaller(t->step_tokens, KERNELS_TILE_ROWS);
     need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
-                                          k->kv_block_floats * 4, (void **)&k->kv});
+                                          k->kv_block_bytes, (void **)&k->kv});
     need_add(needs, &count, (struct need){"kernels host kv blocks", t->kv_host_blocks,
-                                          k->kv_block_floats * 4, (void **)&k->kv_host});
+                                          k->kv_block_bytes, (void **)&k->kv_host});
     need_add(needs, &count, (struct need){"kernels rope table", t->context_tokens,
                                           (uint64_t)s->rope_dim * 4, (void **)&k->rope});
     need_add(needs, &count, (struct need){"kernels feeds", t->step_tokens,
                                           sizeof *k->feeds, (void **)&k->feeds});
     need_add(needs, &count, (struct need){"kernels gathers", t->batch_calls,
                                           sizeof *k->gather_rows, (void **)&k->gather_rows});
+    need_add(needs, &count, (struct need){"kernels attend order", k->tile_rows,
+                                          sizeof *k->attend_order, (void **)&k->attend_order});
+    need_add(needs, &count, (struct need){"kernels bundles", k->tile_rows,
+                                          sizeof *k->bundles, (void **)&k->bundles});
     buffers_need(needs, &count, k);
     need_add(needs, &count, (struct need){"kernels scratches", t->threads,
                                           sizeof *k->scratch, (void **)&k->scratch});
@@ -404,7 +420,8 @@ static uint64_t work_of_feed(const struct model_shape *shape)
  * first. */
 static bool is_small(const struct kernels *k)
 {
-    uint64_t moved_floats = step_header(k->step)->moves_count * k->kv_block_floats;
+    uint64_t moved_floats =
+        step_header(k->step)->moves_count * k->kv_block_bytes / sizeof(float);
     return work_of_feed(&k->shape) * k->feeds_count < k->phase_work_min &&
            moved_floats < k->phase_work_min;
 }

@@ -203,36 +203,59 @@ static void rope_turn(const struct kernels *k, float *row, struct kernels_share 
     }
 }
 
-/* Where the keys (which = 0) or values (1) of a KV head begin in block 0. */
-static float *kv_head_at(const struct pass *p, uint32_t which, uint32_t kv_head)
-{
-    const struct kernels *k = p->k;
-    uint64_t heads = ((uint64_t)p->layer_index * 2 + which) * k->shape.kv_heads + kv_head;
-    return k->kv + heads * k->kv_head_floats;
-}
-
-static float *kv_block_of(const struct pass *p, const struct kernels_feed *feed, float *head)
+/* Where the numbers of the block that the feed writes begin, of a head that begins at `head`. */
+static void *kv_block_of(const struct pass *p, const struct kernels_feed *feed, uint8_t *head)
 {
     const struct kernels *k = p->k;
     uint32_t index = feed->position / k->settings.kv_block_tokens;
     uint32_t block = step_blocks(k->step, feed->row)[index];
     ASSERT(block < k->settings.kv_blocks);
-    return head + block * k->kv_block_floats;
+    return head + block * k->kv_block_bytes;
+}
+
+/* Puts `count` channels of one token into a block of keys; `at` is the number where they begin. */
+static void key_put(const struct kernels *k, void *block, uint64_t at, const float *from,
+                    uint32_t count)
+{
+    uint64_t step = k->settings.kv_block_tokens;
+    if (!k->settings.kv_halves) {
+        float *to = (float *)block + at;
+        for (uint32_t i = 0; i < count; i++) {
+            to[i * step] = from[i];
+        }
+        return;
+    }
+    for (uint32_t first = 0; first < count; first += KERNELS_OCTET) {
+        uint16_t halves[KERNELS_OCTET], *to = (uint16_t *)block + at + first * step;
+        uint32_t octet = kernels_smaller(count - first, KERNELS_OCTET);
+        k->ops->halve(halves, from + first, octet);
+        for (uint32_t i = 0; i < octet; i++) {
+            to[i * step] = halves[i];
+        }
+    }
+}
+
+static void value_put(const struct kernels *k, void *block, uint64_t at, const float *from,
+                      uint32_t count)
+{
+    if (k->settings.kv_halves) {
+        k->ops->halve((uint16_t *)block + at, from, count);
+    } else {
+        memcpy((float *)block + at, from, count * sizeof(float));
+    }
 }
 
 static void keys_store(const struct pass *p, uint32_t row, struct kernels_share columns)
 {
     const struct kernels *k = p->k;
-    uint32_t block_tokens = k->settings.kv_block_tokens;
+    uint64_t block_tokens = k->settings.kv_block_tokens;
     const struct kernels_feed *feed = &p->feeds[row];
+    const float *from = k->k.at + row * k->k.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
-        const float *from = k->k.at + row * k->k.stride + (uint64_t)part.head * k->shape.head_dim;
-        float *to = kv_block_of(p, feed, kv_head_at(p, 0, part.head)) +
-                    feed->position % block_tokens;
-        for (uint32_t i = part.first; i < part.end; i++) {
-            to[(uint64_t)i * block_tokens] = from[i];
-        }
+        void *block = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 0, part.head));
+        uint64_t at = part.first * block_tokens + feed->position % block_tokens;
+        key_put(k, block, at, from + c, part.end - part.first);
         c += part.end - part.first;
     }
 }
@@ -242,14 +265,12 @@ static void values_store(const struct pass *p, uint32_t row, struct kernels_shar
     const struct kernels *k = p->k;
     uint64_t lanes = kernels_head_lanes(k->shape.head_dim);
     const struct kernels_feed *feed = &p->feeds[row];
+    const float *from = k->v.at + row * k->v.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
-        const float *from = k->v.at + row * k->v.stride + (uint64_t)part.head * k->shape.head_dim;
-        float *to = kv_block_of(p, feed, kv_head_at(p, 1, part.head)) +
-                    feed->position % k->settings.kv_block_tokens * lanes;
-        for (uint32_t i = part.first; i < part.end; i++) {
-            to[i] = from[i];
-        }
+        void *block = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 1, part.head));
+        uint64_t at = feed->position % k->settings.kv_block_tokens * lanes + part.first;
+        value_put(k, block, at, from + c, part.end - part.first);
         c += part.end - part.first;
     }
 }
@@ -325,55 +346,15 @@ static void phase_qkv(const struct pass *p)
     product(p, wk, pk, x, k->k);
     product(p, wv, pv, x, k->v);
     rows_finish(p, columns_of(wq, pq), columns_of(wk, pk), columns_of(wv, pv));
+    if (p->thread == 0) {
+        k->attend_next = 0;         /* nobody attends: all are in this phase or before it */
+    }
     phase_end(p);
 }
 
-/* ---- attention ---- */
-
-static void attend(const struct pass *p, uint32_t row, uint32_t kv_head)
-{
-    struct kernels *k = p->k;
-    struct kernels_scratch *scratch = &k->scratch[p->thread];
-    uint32_t group = k->shape.heads / k->shape.kv_heads;
-    uint32_t head_dim = k->shape.head_dim;
-    uint64_t first = (uint64_t)kv_head * group * head_dim;
-    struct kernels_attention a = {
-        .heads = group,
-        .head_dim = head_dim,
-        .tokens = p->feeds[row].position + 1,
-        .block_tokens = k->settings.kv_block_tokens,
-        .block_floats = k->kv_block_floats,
-        .blocks = step_blocks(k->step, p->feeds[row].row),
-        .queries = k->q.at + row * k->q.stride + first,
-        .keys = kv_head_at(p, 0, kv_head),
-        .values = kv_head_at(p, 1, kv_head),
-        .scores = scratch->scores,
-        .scores_stride = k->scores_stride,
-        .out = scratch->heads,
-    };
-    k->ops->scores(&a);
-    for (uint32_t h = 0; h < group; h++) {
-        scratch->sums[h] = k->ops->exponentiate(a.scores + h * a.scores_stride, a.tokens,
-                                                k->attention_scale);
-    }
-    k->ops->weigh(&a);
-    float *out = k->attended.at + row * k->attended.stride + first;
-    for (uint32_t h = 0; h < group; h++) {
-        const float *head = a.out + h * kernels_head_lanes(head_dim);
-        float inverse = 1.0f / scratch->sums[h];
-        for (uint32_t c = 0; c < head_dim; c++) {
-            out[h * head_dim + c] = head[c] * inverse;
-        }
-    }
-}
-
-/* Pairs of (row, KV head) go round the threads in turn: later rows see more positions. */
 static void phase_attention(const struct pass *p)
 {
-    uint32_t kv_heads = p->k->shape.kv_heads;
-    for (uint32_t i = p->thread; i < p->rows * kv_heads; i += p->k->threads.crew) {
-        attend(p, i / kv_heads, i % kv_heads);
-    }
+    kernels_attend(p->k, p->thread, p->feeds, p->layer_index);
     phase_end(p);
 }
 
@@ -419,6 +400,9 @@ static void phase_embed(const struct pass *p)
 {
     struct kernels *k = p->k;
     struct kernels_share rows = share(p, p->rows);
+    if (p->thread == 0) {
+        kernels_bundle(k, p->feeds, p->rows);
+    }
     for (uint32_t r = rows.first; r < rows.end; r++) {
         kernels_matrix_row(&k->weights->token_embd, p->feeds[r].token, k->x.at + r * k->x.stride);
     }

@@ -12,7 +12,8 @@
  *
  * KV is block-major: [block][layer][K|V][kv_head][...], one contiguous extent a block;
  * K inner order is [head_dim][token] (lanes are tokens), V is [token][head_dim] (lanes are
- * channels). Blocks of the host tier are alike and lie in an array of their own.
+ * channels). Numbers are floats or halves. Blocks of the host tier are alike and lie in an array of
+ * their own.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +34,7 @@ struct kernels_settings {
     uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
     uint32_t standby_calls;             /* rows of a step beyond batch_calls */
     uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
+    bool kv_halves;                     /* KV in half precision, rounded when it is stored */
     uint32_t kv_host_blocks;            /* blocks kv_blocks .. kv_blocks + kv_host_blocks - 1 */
 };
 

@@ -18,18 +18,18 @@
 #include "kernels/engine.h"
 
 #define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
-#define LINE_FLOATS   16u                   /* of a cache line: no two threads write one */
+#define LINE_BYTES    64u                   /* of a cache line: no two threads write one */
 
 static bool is_host(const struct kernels *k, uint32_t block)
 {
     return block >= k->settings.kv_blocks;
 }
 
-static float *block_at(const struct kernels *k, uint32_t block)
+static uint8_t *block_at(const struct kernels *k, uint32_t block)
 {
     ASSERT(block < (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks);
-    return is_host(k, block) ? k->kv_host + (block - k->settings.kv_blocks) * k->kv_block_floats
-                             : k->kv + block * k->kv_block_floats;
+    return is_host(k, block) ? k->kv_host + (block - k->settings.kv_blocks) * k->kv_block_bytes
+                             : k->kv + block * k->kv_block_bytes;
 }
 
 static bool is_of_pass(const struct kernels *k, const struct step_move *move, enum step_pass pass)
@@ -43,9 +43,8 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
                            enum step_pass pass)
 {
     const struct step_move *moves = step_moves(k->step);
-    uint64_t block_bytes = k->kv_block_floats * sizeof(float);
     uint32_t count = 1;
-    while (first + count < end && (count + 1) * block_bytes <= RUN_BYTES_MAX &&
+    while (first + count < end && (count + 1) * k->kv_block_bytes <= RUN_BYTES_MAX &&
            moves[first + count].from == moves[first].from + count &&
            moves[first + count].to == moves[first].to + count &&
            is_of_pass(k, &moves[first + count], pass)) {
@@ -59,12 +58,13 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
 static void copy_run(const struct kernels *k, struct step_move first, uint32_t count)
 {
     uint64_t blocks = (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks;
-    float *to = block_at(k, first.to);
-    const float *from = block_at(k, first.from);
-    if (blocks * k->kv_block_floats * sizeof(float) > k->cached_bytes_max) {
-        k->ops->copy(to, from, count * k->kv_block_floats);
+    uint64_t bytes = count * k->kv_block_bytes;
+    void *to = block_at(k, first.to);
+    const void *from = block_at(k, first.from);
+    if (blocks * k->kv_block_bytes > k->cached_bytes_max) {
+        k->ops->copy(to, from, bytes / sizeof(float));
     } else {
-        memcpy(to, from, count * k->kv_block_floats * sizeof(float));
+        memcpy(to, from, bytes);
     }
 }
 
@@ -108,15 +108,14 @@ static void run_between(struct kernels *k, uint32_t thread, enum step_pass pass)
 /* Through the caches: the rows read it next. */
 static void run_within(struct kernels *k, uint32_t thread)
 {
-    uint32_t lines = (uint32_t)(k->kv_block_floats / LINE_FLOATS);
+    uint32_t lines = (uint32_t)(k->kv_block_bytes / LINE_BYTES);
     struct kernels_share share = kernels_share(lines, thread, k->threads.crew);
-    uint64_t first = (uint64_t)share.first * LINE_FLOATS;
-    uint64_t count = (uint64_t)(share.end - share.first) * LINE_FLOATS;
+    uint64_t first = (uint64_t)share.first * LINE_BYTES;
+    uint64_t count = (uint64_t)(share.end - share.first) * LINE_BYTES;
     for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
         const struct step_move *move = &step_moves(k->step)[i];
         if (is_of_pass(k, move, STEP_PASS_WITHIN)) {
-            memcpy(block_at(k, move->to) + first, block_at(k, move->from) + first,
-                   count * sizeof(float));
+            memcpy(block_at(k, move->to) + first, block_at(k, move->from) + first, count);
             beat(k, thread);
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the nine kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * What: the ten kernels that a forward pass is made of, and the copy of KV blocks, as a table:
  * one set in plain C (ref/), one for AVX2 (cpu/). Each comment is the definition of the result, to
  * the bit: the order of every sum is part of it, a product added to a sum is always one fused
  * operation, nothing else is fused.
@@ -18,6 +18,8 @@
 
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
 #define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c asserts */
+#define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
+#define KERNELS_BUNDLE_ROWS  48u        /* that attend together at most */
 
 /* Activations as integers, for products with weights that are integers. A row is cut into blocks of
  * KERNELS_BLOCK_COLUMNS; of block b, x[k] is about levels[k] * blocks[b].scale. */
@@ -66,26 +68,43 @@ struct kernels_product {
     uint64_t x_stride, y_stride;
 };
 
-/* One row (call position), one KV head and the query heads that share it. The KV of position t lies
- * in block blocks[t / block_tokens]; `keys` and `values` point into block 0 of the pool. */
+/* One row (call position) that attends. The KV of its position t lies in block
+ * blocks[t / block_tokens]. */
+struct kernels_attending {
+    const uint32_t *blocks;
+    uint32_t tokens;            /* positions 0 .. tokens - 1 are seen; at least one */
+    const float *queries;       /* (heads, head_dim) */
+    float *scores;              /* (heads, scores_stride) */
+    float *out;                 /* (heads, lanes of a head) */
+};
+
+/* Rows that attend together, at one KV head and the query heads that share it. What neighbours
+ * find in the same blocks may be read once for all of them; no row's result knows of the others.
+ * `keys` and `values` point into block 0 of the pool. */
 struct kernels_attention {
+    const struct kernels_attending *rows;
+    uint32_t rows_count;        /* 1 .. KERNELS_BUNDLE_ROWS */
     uint32_t heads;             /* query heads of the group */
     uint32_t head_dim;
-    uint32_t tokens;            /* positions 0 .. tokens - 1 are seen */
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
-    uint64_t block_floats;      /* from one block to the next */
-    const uint32_t *blocks;
-    const float *queries;       /* (heads, head_dim) */
-    const float *keys;          /* a block: (head_dim, block_tokens) */
-    const float *values;        /* a block: (block_tokens, lanes of a head) */
-    float *scores;              /* (heads, scores_stride) */
-    uint64_t scores_stride;     /* covers whole blocks */
-    float *out;                 /* (heads, lanes of a head) */
+    bool halves;                /* keys and values are halves, each exact as a float; or floats */
+    uint64_t block_bytes;       /* from one block to the next */
+    const void *keys;           /* a block: (head_dim, block_tokens) */
+    const void *values;         /* a block: (block_tokens, lanes of a head) */
+    uint64_t scores_stride;     /* covers whole stretches */
 };
 
 static inline uint32_t kernels_head_lanes(uint32_t head_dim)
 {
     return (head_dim + KERNELS_OCTET - 1) / KERNELS_OCTET * KERNELS_OCTET;
+}
+
+/* Floats from one query's scores to the next one's: whole stretches, and an odd number of cache
+ * lines. */
+static inline uint64_t kernels_scores_stride(uint32_t tokens)
+{
+    uint64_t stretches = (tokens + (uint64_t)KERNELS_STRETCH - 1) / KERNELS_STRETCH;
+    return stretches * KERNELS_STRETCH + KERNELS_PANEL_LANES;
 }
 
 struct kernels_ops {
@@ -95,10 +114,12 @@ struct kernels_ops {
      * block that is not finite has levels of zero and a scale of NaN: so is every product then. */
     void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
                      uint32_t columns);
-    /* scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
+    /* Of each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
     void (*scores)(const struct kernels_attention *attention);
-    /* out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
+    /* Of each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
     void (*weigh)(const struct kernels_attention *attention);
+    /* to[i] = kernels_half_of(from[i]). Reads and writes `count` and no more. */
+    void (*halve)(uint16_t *to, const float *from, uint32_t count);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
      * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or +infinity
      * among them, or nothing but -infinity, makes the sum NaN and the values unspecified; a

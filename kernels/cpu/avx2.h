@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernels/exp.h"
+#include "kernels/half.h"
 #include "kernels/ops.h"
 
 void kernels_product_avx2(const struct kernels_product *product);
@@ -15,6 +16,7 @@ void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const f
                            uint32_t columns);
 void kernels_scores_avx2(const struct kernels_attention *attention);
 void kernels_weigh_avx2(const struct kernels_attention *attention);
+void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count);
 float kernels_exponentiate_avx2(float *values, uint32_t count, float scale);
 void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
 void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count);

@@ -9,6 +9,7 @@ const struct kernels_ops kernels_ops_avx2 = {
     .quantize = kernels_quantize_avx2,
     .scores = kernels_scores_avx2,
     .weigh = kernels_weigh_avx2,
+    .halve = kernels_halve_avx2,
     .exponentiate = kernels_exponentiate_avx2,
     .norm = kernels_norm_avx2,
     .swiglu = kernels_swiglu_avx2,
@@ -16,6 +17,22 @@ const struct kernels_ops kernels_ops_avx2 = {
     .largest = kernels_largest_avx2,
     .copy = kernels_copy_avx2,
 };
+
+void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count)
+{
+    const __m128i magnitude = _mm_set1_epi16(0x7fff);
+    const __m128i finite_max = _mm_set1_epi16(HALF_FINITE_MAX);
+    uint32_t i = 0;
+    for (; i + KERNELS_OCTET <= count; i += KERNELS_OCTET) {
+        __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        __m128i bad = _mm_cmpgt_epi16(_mm_and_si128(halves, magnitude), finite_max);
+        halves = _mm_blendv_epi8(halves, _mm_set1_epi16(HALF_NAN), bad);
+        _mm_storeu_si128((__m128i *)(void *)(to + i), halves);
+    }
+    for (; i < count; i++) {
+        to[i] = kernels_half_of(from[i]);
+    }
+}
 
 static float octets_max(const float *values, uint32_t count)
 {

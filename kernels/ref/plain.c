@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "kernels/exp.h"
+#include "kernels/half.h"
 
 const struct kernels_ops kernels_ops_plain = {
     .product = kernels_product_plain,
     .quantize = kernels_quantize_plain,
     .scores = kernels_scores_plain,
     .weigh = kernels_weigh_plain,
+    .halve = kernels_halve_plain,
     .exponentiate = kernels_exponentiate_plain,
     .norm = kernels_norm_plain,
     .swiglu = kernels_swiglu_plain,
@@ -31,6 +33,13 @@ static float lanes_sum(float *lanes, uint32_t count)
         }
     }
     return lanes[0];
+}
+
+void kernels_halve_plain(uint16_t *to, const float *from, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        to[i] = kernels_half_of(from[i]);
+    }
 }
 
 float kernels_exponentiate_plain(float *values, uint32_t count, float scale)

@@ -27,6 +27,13 @@ def test_quick_passes():
         assert len(checks) == 11 and all(result == "ok" for _, result in checks.values()), checks
 
 
+def test_quick_passes_with_kv_in_halves():
+    floats, _, _ = selftest("--selftest")
+    halves, verdict, _ = selftest("--selftest", "--set", "kv.type=f16")
+    assert verdict == "PASS: 11 of 11 checks", verdict
+    assert halves["kernels against plain"] != floats["kernels against plain"], "nothing is rounded"
+
+
 def test_full_passes_with_little_memory():
     checks, verdict, _ = selftest("--selftest=full", "--selftest-memory", "1MiB", "--seed", "5")
     assert verdict == "PASS: 15 of 15 checks", verdict

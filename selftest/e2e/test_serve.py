@@ -3,6 +3,7 @@
 that vanish, stop reading, or send rubbish."""
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -147,6 +148,24 @@ def test_frames_name_the_queue_of_their_call():
     with Appliance("sched.policy=fcfs", *settings) as a, Client(a.tcp) as c:
         outcome = c.generate(1, [5, 6, 7], max_tokens=60).check()
         assert set(outcome.queues) == {0} and outcome.done["queue"] == 0
+
+
+def test_kv_in_halves_gives_the_same_tokens_whatever_happens_to_it():
+    # Eight tokens in a block, thirteen blocks: swapped, recomputed, begun with copies.
+    asked = prompts(40, 500, seed=4)
+    small = ("limits.context_tokens=96", "kv.block_tokens=8", "kv.device_blocks=13",
+             "sched.quantum=1us", "sched.steps_per_plan=2")
+    with Appliance(NOISE, "kv.type=f16", "engine.threads=1", "kv.sharing=off") as a:
+        alone = serve_all(a, asked, 1, max_tokens=24)
+    for more in (("engine.simd=plain",), small, (*small, "kv.sharing=domain", "kv.host_ratio=3")):
+        with Appliance(NOISE, "kv.type=f16", "engine.threads=2", *more) as a:
+            assert serve_all(a, asked, 24, max_tokens=24) == alone, more
+    block_bytes = {}
+    for kind in "f32", "f16":
+        plan = run("agentix", "--check", "--set", NOISE, "--set", "kv.type=" + kind).stdout
+        row = re.search(r"^kernels kv blocks +\d+ x +(\d+)", plan, re.M)
+        block_bytes[kind] = int(row[1])
+    assert block_bytes["f32"] == 2 * block_bytes["f16"], block_bytes
 
 
 def test_simd_and_plain_kernels_give_the_same_tokens():

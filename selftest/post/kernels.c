@@ -117,7 +117,9 @@ static void run_kernels(void *state, const struct post *post, uint32_t variant,
     uint64_t digest = fnv_add(FNV_START, kernels_logits(twins->best, 0),
                               (uint64_t)vocab_tokens * sizeof(float));
     if (prompt_tokens(post) == PROMPT_TOKENS) {
-        post_known_compare(post, "logits", digest, POST_KNOWN_LOGITS, &outcome->faults);
+        post_known_compare(post, "logits", digest,
+                           post->boot->engine.kv_halves ? POST_KNOWN_LOGITS_F16
+                                                        : POST_KNOWN_LOGITS, &outcome->faults);
     }
     snprintf(outcome->amount, sizeof outcome->amount, "%u tokens, %016llx", prompt_tokens(post),
              (unsigned long long)digest);

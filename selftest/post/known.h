@@ -10,6 +10,8 @@
 
 #define POST_KNOWN_LOGITS   UINT64_C(0x577eb0d033f21b07)    /* of kernels.c's prompt */
 #define POST_KNOWN_CANARY   UINT64_C(0x5b9ec5baf47ff555)    /* of call.c's first call */
+#define POST_KNOWN_LOGITS_F16 UINT64_C(0x4eefbe228f5f0188)  /* the same, of kv.type = f16 */
+#define POST_KNOWN_CANARY_F16 UINT64_C(0x1cb253b9f3b76cad)
 #define POST_KNOWN_PRODUCTS UINT64_C(0x4711d96873f17537)    /* of product.c's slabs */
 
 /* Where the model is the embedded one: `digest` must be the `known` one. */

@@ -67,11 +67,11 @@ struct post_swap *post_swap_init(struct arena *arena, const struct kernels_setti
 uint64_t *post_swap_words(const struct post_swap *swap, uint32_t block, uint64_t *words_count)
 {
     const struct kernels *k = swap->kernels;
-    float *floats = block < swap->device_blocks
-                        ? k->kv + block * k->kv_block_floats
-                        : k->kv_host + (block - swap->device_blocks) * k->kv_block_floats;
-    *words_count = k->kv_block_floats * sizeof(float) / sizeof(uint64_t);
-    return (uint64_t *)(void *)floats;
+    uint8_t *bytes = block < swap->device_blocks
+                         ? k->kv + block * k->kv_block_bytes
+                         : k->kv_host + (block - swap->device_blocks) * k->kv_block_bytes;
+    *words_count = k->kv_block_bytes / sizeof(uint64_t);
+    return (uint64_t *)(void *)bytes;
 }
 
 /* Words `first` .. of a content. */

@@ -3,9 +3,10 @@
  * Goal: a row's tokens and logits depend on its own call and on nothing else.
  * Method: a small random model with odd sizes; the same call is run alone, in batches, in chunks of
  * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2
- * kernels, as an active row and as a standby; everything is compared bit for bit. A naive forward
- * pass in double guards against errors that all of these share: the largest difference of a logit
- * must stay below 2e-4 (logits are about 1).
+ * kernels, as an active row and as a standby, with KV in floats and in halves; everything is
+ * compared bit for bit. A naive forward pass in double guards against errors that all of these
+ * share: the largest difference of a logit must stay below 2e-4, with halves below 5e-3 (logits are
+ * about 1).
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -38,9 +39,9 @@ static void answer_take(struct answer *answer, const struct rig *rig)
 static void poison(struct rig *rig)
 {
     memset(rig->kernels->kv, 0xff,
-           rig->settings.kv_blocks * rig->kernels->kv_block_floats * sizeof(float));
+           rig->settings.kv_blocks * rig->kernels->kv_block_bytes);
     memset(rig->kernels->kv_host, 0xff,
-           rig->settings.kv_host_blocks * rig->kernels->kv_block_floats * sizeof(float));
+           rig->settings.kv_host_blocks * rig->kernels->kv_block_bytes);
 }
 
 static void run_alone(struct answer *answer, struct rig *rig, uint32_t first, uint32_t stride)
@@ -99,7 +100,7 @@ static void check_variations(struct rig *rig, const struct answer *expected)
 }
 
 /* On 1 to 3 threads, with every set of kernels. */
-static void check_same_bits(void)
+static void check_same_bits(bool halves)
 {
     struct answer expected;
     bool known = false;
@@ -108,6 +109,7 @@ static void check_same_bits(void)
             struct arena *arena = test_arena();
             struct kernels_weights *weights = tiny_weights(&tiny, arena);
             struct kernels_settings settings = rig_settings(simd, threads);
+            settings.kv_halves = halves;
             struct rig rig;
             rig_start(&rig, &settings, weights, arena);
             poison(&rig);
@@ -132,7 +134,10 @@ static void test_run_same_call_same_bits(void **state)
             struct model_shape shape = tiny_shape(tiny_types[i], tiny_types[i] == GGUF_F16);
             shape.family = &model_families[family];
             tiny_make_shape(&tiny, &shape, tiny_types[i], 7);
-            check_same_bits();
+            check_same_bits(false);
+            if (tiny_types[i] == GGUF_F32) {
+                check_same_bits(true);
+            }
         }
     }
 }
@@ -633,6 +638,18 @@ static void ref_forward(double *logits, uint32_t token, uint32_t position)
     ref_product(logits, -1, s->tied_output ? "token_embd" : "output", n);
 }
 
+/* Returns the largest difference. */
+static double assert_logits_near(const struct rig *rig, const double *expected, double bound)
+{
+    double largest = 0;
+    for (uint32_t i = 0; i < tiny.gguf.shape.vocab_tokens; i++) {
+        double difference = fabs(expected[i] - (double)kernels_logits(rig->kernels, 0)[i]);
+        assert_true(difference < bound);
+        largest = largest > difference ? largest : difference;
+    }
+    return largest;
+}
+
 static void check_logits(double tolerance)
 {
     double expected[REF_WIDTH];
@@ -646,9 +663,7 @@ static void check_logits(double tolerance)
     rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
     rig_blocks(&rig, 0, 0, 1);
     kernels_run(rig.kernels, &rig.step);
-    for (uint32_t i = 0; i < tiny.gguf.shape.vocab_tokens; i++) {
-        assert_true(fabs(expected[i] - (double)kernels_logits(rig.kernels, 0)[i]) < tolerance);
-    }
+    assert_logits_near(&rig, expected, tolerance);
     kernels_stop(rig.kernels);
 }
 
@@ -674,6 +689,54 @@ static void test_run_logits_match_naive_double(void **state)
                 check_logits(cases[c].tolerance);
             }
         }
+    }
+}
+
+/* Halves round by 2^-11 at most; floats would pass the first bound, and not the second. */
+static void test_run_halves_match_naive_double(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 11);
+    double expected[REF_WIDTH];
+    for (uint32_t t = 0; t < PROMPT_TOKENS; t++) {
+        ref_forward(expected, prompt[t], t);
+    }
+    struct arena *arena = test_arena();
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+    settings.kv_halves = true;
+    struct rig rig;
+    rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+    rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
+    rig_blocks(&rig, 0, 0, 1);
+    kernels_run(rig.kernels, &rig.step);
+    double largest = assert_logits_near(&rig, expected, 5e-3);
+    assert_true(largest > 1e-5);
+    kernels_stop(rig.kernels);
+}
+
+/* Of keys, then of values, one channel is made so large that no half holds it. */
+static void test_run_what_no_half_holds_fails_its_row(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"blk.0.attn_k.weight", "blk.1.attn_v.weight"};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct arena *arena = test_arena();
+        struct kernels_settings settings = rig_settings(kernels_simd_best(), 2);
+        settings.kv_halves = i < 2;
+        tiny_make(&tiny, GGUF_F32, false, 7);
+        const struct gguf_tensor *tensor = gguf_tensor_find(&tiny.gguf, names[i % 2]);
+        float *weights = (float *)(void *)(tiny.bytes + tensor->offset);
+        for (uint64_t c = 0; c < tensor->dims[0]; c++) {
+            weights[c] *= 1e6f;             /* of channel 0 of the first head */
+        }
+        struct rig rig;
+        rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+        rig_row(&rig, prompt, PROMPT_TOKENS, 0, DECODED);
+        rig_blocks(&rig, 0, 0, 1);
+        kernels_run(rig.kernels, &rig.step);
+        assert_int_equal(step_out(&rig.step, 0)->result,
+                         settings.kv_halves ? STEP_ROW_NOT_FINITE : STEP_ROW_OK);
+        kernels_stop(rig.kernels);
     }
 }
 
@@ -716,6 +779,8 @@ int main(void)
         cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
         cmocka_unit_test(test_logits_of_a_row_are_its_own),
+        cmocka_unit_test(test_run_halves_match_naive_double),
+        cmocka_unit_test(test_run_what_no_half_holds_fails_its_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

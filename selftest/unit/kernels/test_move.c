@@ -14,13 +14,19 @@
 
 static struct tiny tiny;
 
-static void start(struct rig *rig, uint32_t threads)
+static void start_with(struct rig *rig, uint32_t threads, bool halves)
 {
     struct arena *arena = test_arena();
     tiny_make(&tiny, GGUF_F32, false, 7);
     struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
+    settings.kv_halves = halves;
     rig_start(rig, &settings, tiny_weights(&tiny, arena), arena);
     rig_clear(rig);
+}
+
+static void start(struct rig *rig, uint32_t threads)
+{
+    start_with(rig, threads, false);
 }
 
 static void move(struct rig *rig, uint32_t from, uint32_t to)
@@ -34,8 +40,8 @@ static float *block_at(const struct rig *rig, uint32_t block)
 {
     const struct kernels *k = rig->kernels;
     uint32_t device = rig->settings.kv_blocks;
-    return block < device ? k->kv + block * k->kv_block_floats
-                          : k->kv_host + (block - device) * k->kv_block_floats;
+    return (float *)(void *)(block < device ? k->kv + block * k->kv_block_bytes
+                                            : k->kv_host + (block - device) * k->kv_block_bytes);
 }
 
 /* Every float of a block says which content it has, and where in it it stands. */
@@ -48,7 +54,7 @@ static void contents_write(const struct rig *rig, uint32_t *contents, uint32_t b
 {
     for (uint32_t i = 0; i < blocks; i++) {
         contents[i] = i;
-        for (uint64_t at = 0; at < rig->kernels->kv_block_floats; at++) {
+        for (uint64_t at = 0; at < rig->kernels->kv_block_bytes / sizeof(float); at++) {
             block_at(rig, i)[at] = content_at(i, at);
         }
     }
@@ -57,7 +63,7 @@ static void contents_write(const struct rig *rig, uint32_t *contents, uint32_t b
 static void assert_contents(const struct rig *rig, const uint32_t *contents, uint32_t blocks)
 {
     for (uint32_t i = 0; i < blocks; i++) {
-        for (uint64_t at = 0; at < rig->kernels->kv_block_floats; at++) {
+        for (uint64_t at = 0; at < rig->kernels->kv_block_bytes / sizeof(float); at++) {
             assert_true(block_at(rig, i)[at] == content_at(contents[i], at));
         }
     }
@@ -126,9 +132,10 @@ static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *rand
 static void test_moves_copy_pass_by_pass(void **state)
 {
     (void)state;
-    for (uint32_t threads = 1; threads <= 3; threads++) {
+    for (uint32_t turn = 0; turn < 6; turn++) {
+        uint32_t threads = 1 + turn / 2;
         struct rig rig;
-        start(&rig, threads);
+        start_with(&rig, threads, turn % 2);
         uint64_t random = threads;
         uint32_t blocks = rig.settings.kv_blocks + rig.settings.kv_host_blocks;
         uint32_t contents[256];
@@ -199,7 +206,7 @@ static void finish(struct rig *rig, uint32_t first, uint32_t *tokens, float *log
 static void test_swapped_call_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t turn = 0; turn < 4; turn++) {
+    for (uint32_t turn = 0; turn < 8; turn++) {
         uint32_t threads = 1 + turn % 2;
         struct rig rig;
         uint32_t prompt[TOKENS], expected[DECODED], tokens[DECODED];
@@ -207,8 +214,8 @@ static void test_swapped_call_says_the_same_bits(void **state)
         for (uint32_t i = 0; i < TOKENS; i++) {
             prompt[i] = (i * 11 + 5) % 75;
         }
-        start(&rig, threads);
-        rig.kernels->cached_bytes_max = turn < 2 ? 0 : UINT64_MAX;
+        start_with(&rig, threads, turn / 4);
+        rig.kernels->cached_bytes_max = turn % 4 < 2 ? 0 : UINT64_MAX;
         rig_row(&rig, prompt, TOKENS, 0, 0);
         rig_blocks(&rig, 0, 4, 1);
         kernels_run(rig.kernels, &rig.step);
@@ -240,7 +247,7 @@ static void test_swapped_call_says_the_same_bits(void **state)
 static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t threads = 1; threads <= 3; threads++) {
+    for (uint32_t turn = 0; turn < 6; turn++) {
         struct rig rig;
         uint32_t other[24], prompt[24], expected[DECODED];
         float expected_logits[75];
@@ -248,7 +255,7 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
             prompt[i] = (i * 11 + 5) % 75;
             other[i] = i < 21 ? prompt[i] : prompt[i] + 1;
         }
-        start(&rig, threads);
+        start_with(&rig, 1 + turn / 2, turn % 2);
         rig_row(&rig, prompt, 24, 0, DECODED);
         rig_blocks(&rig, 0, 50, 1);
         kernels_run(rig.kernels, &rig.step);
@@ -272,6 +279,33 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
     }
 }
 
+static uint64_t planned_block_bytes(const struct model_shape *shape, bool halves)
+{
+    struct plan plan = {0};
+    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
+    settings.kv_halves = halves;
+    kernels_plan(&plan, &settings, shape);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan.rows_count; i++) {
+        if (strcmp(plan.rows[i].owner, "kernels kv blocks") == 0) {
+            bytes = plan.rows[i].size_bytes;
+        }
+    }
+    return bytes;
+}
+
+static void test_halves_take_half_the_room_in_whole_turns_of_the_copy(void **state)
+{
+    (void)state;
+    struct model_shape shape = tiny_shape(GGUF_F32, false);
+    assert_int_equal(planned_block_bytes(&shape, false), 2 * 2 * 2 * 16 * 8 * sizeof(float));
+    assert_int_equal(planned_block_bytes(&shape, true), 2 * 2 * 2 * 16 * 8 * sizeof(uint16_t));
+    shape.layers = shape.kv_heads = 1;
+    shape.head_dim = 8;
+    assert_int_equal(planned_block_bytes(&shape, false), KERNELS_COPY_FLOATS * sizeof(float));
+    assert_int_equal(planned_block_bytes(&shape, true), KERNELS_COPY_FLOATS * sizeof(float));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_moves_within_the_host_are_our_bug),
         cmocka_unit_test(test_swapped_call_says_the_same_bits),
         cmocka_unit_test(test_call_that_begins_with_a_copy_says_the_same_bits),
+        cmocka_unit_test(test_halves_take_half_the_room_in_whole_turns_of_the_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

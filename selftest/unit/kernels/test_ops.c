@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: attention, softmax, norm, SwiGLU and the copy of both sets agree to the bit, and are right.
- * Method: odd sizes of everything, scrambled blocks, lanes that do not exist filled with NaN; the
- * exponential against libm's in double (relative error below 3e-7).
+ * Goal: softmax, norm, SwiGLU, halves and the copy of both sets agree to the bit, and are right.
+ * Method: odd sizes of everything, lanes that do not exist filled with NaN; the exponential
+ * against libm's in double (relative error below 3e-7).
  */
 #include "selftest/unit/test.h"
 
 #include "kernels/exp.h"
+#include "kernels/half.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static const struct kernels_ops *const both[2] = {&kernels_ops_plain, &kernels_ops_avx2};
@@ -149,6 +150,75 @@ static void test_largest_first_of_equals(void **state)
     }
 }
 
+/* ---- halves ---- */
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* What halve() must give, by search: of the two neighbours the nearer, of ties the even one. */
+static uint16_t nearest_half(float value)
+{
+    uint16_t best = HALF_NAN;
+    double least = INFINITY, size = fabs((double)value);
+    for (uint16_t half = 0; half <= HALF_FINITE_MAX && size < 65520; half++) {
+        double distance = fabs((double)kernels_half_to_float(half) - size);
+        if (distance < least || (distance == least && half % 2 == 0)) {
+            best = half;
+            least = distance;
+        }
+    }
+    return best == HALF_NAN ? best : (uint16_t)(best | (signbit(value) ? 0x8000 : 0));
+}
+
+static void test_halve_nearest_and_even(void **state)
+{
+    (void)state;
+    float values[300] = {0.0f, -0.0f, 65504.0f, 65519.996f, 65520.0f, -65520.0f, 1e30f, INFINITY,
+                         -INFINITY, NAN, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f,
+                         0x1p-14f, 0x1.ffcp-15f, 0x1.ffep-15f, -0x1.ffffp-15f, 1e-45f, 2049.0f,
+                         2051.0f, -2049.0f, 1.0f, 0x1.ffep0f, 0x1.fff8p15f};
+    uint64_t random = 3;
+    for (uint32_t i = 25; i < 300; i++) {
+        uint32_t exponent = 100 + tiny_random(&random) % 45;
+        values[i] = float_of(tiny_random(&random) << 31 | exponent << 23 |
+                             (tiny_random(&random) & 0x7fffffu));
+    }
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t count = 0; count <= 300; count += count < 20 ? 1 : 56) {
+            uint16_t halves[301];
+            memset(halves, 0x55, sizeof halves);
+            both[s]->halve(halves, values, count);
+            assert_int_equal(halves[count], 0x5555);
+            for (uint32_t i = 0; i < count && (count == 300 || count < 20); i++) {
+                assert_int_equal(halves[i], nearest_half(values[i]));
+            }
+        }
+    }
+}
+
+static void test_halve_every_half_is_itself(void **state)
+{
+    (void)state;
+    for (uint32_t s = 0; s < sets_count(); s++) {
+        for (uint32_t half = 0; half < 0x10000; half += 16) {
+            uint16_t halves[16];
+            float values[16];
+            for (uint32_t i = 0; i < 16; i++) {
+                values[i] = kernels_half_to_float((uint16_t)(half + i));
+            }
+            both[s]->halve(halves, values, 16);
+            for (uint32_t i = 0; i < 16; i++) {
+                bool is_number = ((half + i) & 0x7fff) <= HALF_FINITE_MAX;
+                assert_int_equal(halves[i], is_number ? half + i : HALF_NAN);
+            }
+        }
+    }
+}
+
 /* ---- copy ---- */
 
 /* Every bit arrives, also of numbers that are none, and nothing is written beside them. */
@@ -174,89 +244,6 @@ static void test_copy_every_bit_and_no_more(void **state)
     }
 }
 
-/* ---- attention ---- */
-
-#define POOL_BLOCKS 12
-#define HEADS_MAX   5
-#define DIM_MAX     136
-#define TOKENS_MAX  96
-
-static float pool[POOL_BLOCKS * 2 * DIM_MAX * 24];
-static float queries[HEADS_MAX * DIM_MAX];
-static float scores[2][HEADS_MAX * TOKENS_MAX], heads_out[2][HEADS_MAX * DIM_MAX];
-
-/* Keys and values of `tokens` positions; everything else in the pool is NaN. */
-static void pool_fill(const struct kernels_attention *a, float *keys, float *values)
-{
-    uint64_t random = a->tokens;
-    memset(pool, 0xff, sizeof pool);
-    for (uint32_t i = 0; i < HEADS_MAX * DIM_MAX; i++) {
-        queries[i] = tiny_uniform(&random);
-    }
-    for (uint32_t t = 0; t < a->tokens; t++) {
-        uint64_t block = a->blocks[t / a->block_tokens] * a->block_floats;
-        uint32_t slot = t % a->block_tokens;
-        for (uint32_t d = 0; d < kernels_head_lanes(a->head_dim); d++) {
-            bool real = d < a->head_dim;
-            values[block + slot * kernels_head_lanes(a->head_dim) + d] =
-                real ? tiny_uniform(&random) : 0;
-            if (real) {
-                keys[block + d * a->block_tokens + slot] = tiny_uniform(&random);
-            }
-        }
-    }
-}
-
-static void check_attention(uint32_t heads, uint32_t head_dim, uint32_t block_tokens,
-                            uint32_t tokens)
-{
-    const uint32_t blocks[POOL_BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 10, 3, 8, 4, 6};
-    uint64_t extent = (uint64_t)kernels_head_lanes(head_dim) * block_tokens;
-    struct kernels_attention a = {
-        .heads = heads, .head_dim = head_dim, .tokens = tokens, .block_tokens = block_tokens,
-        .block_floats = 2 * extent, .blocks = blocks, .queries = queries,
-        .keys = pool, .values = pool + extent, .scores_stride = TOKENS_MAX,
-    };
-    pool_fill(&a, pool, pool + extent);
-    for (uint32_t s = 0; s < sets_count(); s++) {
-        memset(scores[s], 0xff, sizeof scores[s]);
-        memset(heads_out[s], 0xff, sizeof heads_out[s]);
-        a.scores = scores[s];
-        a.out = heads_out[s];
-        both[s]->scores(&a);
-        both[s]->weigh(&a);
-    }
-    for (uint32_t h = 0; h < heads; h++) {
-        for (uint32_t t = 0; t < tokens; t++) {
-            assert_true(isfinite(scores[0][h * TOKENS_MAX + t]));
-        }
-        if (sets_count() == 2) {
-            assert_memory_equal(scores[0] + h * TOKENS_MAX, scores[1] + h * TOKENS_MAX,
-                                tokens * sizeof(float));
-        }
-    }
-    uint32_t out_floats = heads * kernels_head_lanes(head_dim);
-    for (uint32_t i = 0; i < out_floats; i++) {
-        assert_true(isfinite(heads_out[0][i]));
-    }
-    if (sets_count() == 2) {
-        assert_memory_equal(heads_out[0], heads_out[1], out_floats * sizeof(float));
-    }
-}
-
-static void test_attention_odd_shapes_equal_bits(void **state)
-{
-    (void)state;
-    const uint32_t dims[] = {2, 8, 12, 48, 64, 80, 100, 136};
-    for (uint32_t d = 0; d < sizeof dims / sizeof dims[0]; d++) {
-        for (uint32_t tokens = 1; tokens <= TOKENS_MAX; tokens += d == 2 ? 1 : 13) {
-            check_attention(1 + tokens % HEADS_MAX, dims[d], 8, tokens);
-            check_attention(1 + d % HEADS_MAX, dims[d], 16, tokens);
-            check_attention(2, dims[d], 24, tokens);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,8 +254,9 @@ int main(void)
         cmocka_unit_test(test_swiglu_equal_bits),
         cmocka_unit_test(test_is_finite_each_bad_number_found),
         cmocka_unit_test(test_largest_first_of_equals),
+        cmocka_unit_test(test_halve_nearest_and_even),
+        cmocka_unit_test(test_halve_every_half_is_itself),
         cmocka_unit_test(test_copy_every_bit_and_no_more),
-        cmocka_unit_test(test_attention_odd_shapes_equal_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the attention of a tile: which of its feeds attend together, and the units of work that
+ * threads take.
+ *
+ *   order    feeds sorted by their tables of blocks, as words are: those that begin with the same
+ *            blocks stand together, and of the same table those first that see more
+ *   bundle   neighbours in that order who share at least their first block; cut so that their
+ *            scores stay in the L2 cache and every thread has several units
+ *   kin      bundles side by side that begin with the same block
+ *   unit     a bundle and a KV head; whoever is free takes the next one. Of kin one head after the
+ *            other, so that all threads read the same keys and values; of bundles that share
+ *            nothing one bundle after the other, whose heads lie side by side in its blocks
+ *
+ * Invariant: who attends together, on which thread and when, never enters a sum (kernels/ops.h).
+ * Bounds: a feed is put into the order by a binary search; a comparison reads as many block ids as
+ * both have in common. The scores of one feed always fit.
+ *
+ * Why units are taken and not shared out beforehand: their lengths differ by the context of their
+ * rows, and a CPU may be taken away for a while.
+ */
+#include <string.h>
+
+#include "kernels/engine.h"
+
+/* ---- who attends together ---- */
+
+static uint32_t blocks_seen(const struct kernels *k, const struct kernels_feed *feed)
+{
+    return feed->position / k->settings.kv_block_tokens + 1;
+}
+
+static bool comes_before(const struct kernels *k, const struct kernels_feed *a,
+                         const struct kernels_feed *b)
+{
+    const uint32_t *blocks_a = step_blocks(k->step, a->row);
+    const uint32_t *blocks_b = step_blocks(k->step, b->row);
+    uint32_t both = kernels_smaller(blocks_seen(k, a), blocks_seen(k, b));
+    for (uint32_t i = 0; a->row != b->row && i < both; i++) {
+        if (blocks_a[i] != blocks_b[i]) {
+            return blocks_a[i] < blocks_b[i];
+        }
+    }
+    return a->position > b->position;
+}
+
+/* Puts feed `next` among the `count` that are in order. */
+static void order_insert(struct kernels *k, const struct kernels_feed *feeds, uint32_t count,
+                         uint32_t next)
+{
+    uint32_t first = 0, end = count;
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (comes_before(k, &feeds[next], &feeds[k->attend_order[middle]])) {
+            end = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    memmove(&k->attend_order[first + 1], &k->attend_order[first],
+            (count - first) * sizeof *k->attend_order);
+    k->attend_order[first] = next;
+}
+
+/* So many that each thread gets four units or more, if there are enough; at least a tile's. */
+static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
+{
+    uint32_t wanted = rows * k->shape.kv_heads / (4 * k->threads.crew);
+    uint32_t least = KERNELS_TOGETHER_MIN / kernels_group(&k->shape);
+    wanted = wanted > least ? wanted : least;
+    return wanted > 1 ? kernels_smaller(wanted, kernels_bundle_rows(&k->shape)) : 1;
+}
+
+/* Is there room for the scores of one more feed? */
+static bool bundle_has_room(const struct kernels *k, const struct kernels_bundle *bundle,
+                            const struct kernels_feed *feed)
+{
+    uint32_t tokens = feed->position + 1 > bundle->tokens ? feed->position + 1 : bundle->tokens;
+    uint64_t queries = (uint64_t)(bundle->end - bundle->first + 1) * kernels_group(&k->shape);
+    return queries * kernels_scores_stride(tokens) <= k->scores_floats;
+}
+
+/* The bundle that begins with the feed at `first` of the order. */
+static struct kernels_bundle *bundle_add(struct kernels *k, uint32_t first, bool is_kin)
+{
+    uint32_t index = k->bundles_count++;
+    k->bundles[index] = (struct kernels_bundle){
+        .first = first,
+        .kin_first = is_kin ? k->bundles[index - 1].kin_first : index,
+    };
+    return &k->bundles[index];
+}
+
+static void bundles_cut(struct kernels *k, const struct kernels_feed *feeds, uint32_t rows)
+{
+    uint32_t rows_max = bundle_rows_max(k, rows), block_before = 0;
+    struct kernels_bundle *bundle = NULL;
+    k->bundles_count = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct kernels_feed *feed = &feeds[k->attend_order[i]];
+        uint32_t block = step_blocks(k->step, feed->row)[0], tokens = feed->position + 1;
+        bool is_kin = bundle != NULL && block == block_before;
+        if (!is_kin || bundle->end - bundle->first == rows_max ||
+            !bundle_has_room(k, bundle, feed)) {
+            bundle = bundle_add(k, i, is_kin);
+        }
+        bundle->end = i + 1;
+        bundle->tokens = tokens > bundle->tokens ? tokens : bundle->tokens;
+        block_before = block;
+    }
+    for (uint32_t i = 0; i < k->bundles_count; i++) {
+        k->bundles[k->bundles[i].kin_first].kin_count++;
+    }
+}
+
+void kernels_bundle(struct kernels *kernels, const struct kernels_feed *feeds, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        order_insert(kernels, feeds, i, i);
+    }
+    bundles_cut(kernels, feeds, rows);
+}
+
+/* ---- units ---- */
+
+struct unit {
+    struct kernels *k;
+    struct kernels_scratch *scratch;
+    const struct kernels_feed *feeds;
+    const struct kernels_bundle *bundle;
+    uint32_t kv_head;
+};
+
+static const struct kernels_feed *unit_feed(const struct unit *u, uint32_t row)
+{
+    return &u->feeds[u->k->attend_order[u->bundle->first + row]];
+}
+
+/* Channel 0 of the unit's first head, in the feed's row of a buffer of heads. */
+static float *unit_heads(const struct unit *u, const struct kernels_buffer *buffer, uint32_t row)
+{
+    const struct model_shape *shape = &u->k->shape;
+    uint64_t feed = u->k->attend_order[u->bundle->first + row];
+    return buffer->at + feed * buffer->stride +
+           (uint64_t)u->kv_head * kernels_group(shape) * shape->head_dim;
+}
+
+static void rows_fill(const struct unit *u, struct kernels_attending *rows,
+                      const struct kernels_attention *a)
+{
+    uint64_t out_floats = (uint64_t)a->heads * kernels_head_lanes(a->head_dim);
+    for (uint32_t i = 0; i < a->rows_count; i++) {
+        const struct kernels_feed *feed = unit_feed(u, i);
+        rows[i] = (struct kernels_attending){
+            .blocks = step_blocks(u->k->step, feed->row),
+            .tokens = feed->position + 1,
+            .queries = unit_heads(u, &u->k->q, i),
+            .scores = u->scratch->scores + i * a->heads * a->scores_stride,
+            .out = u->scratch->heads + i * out_floats,
+        };
+    }
+}
+
+/* Divides what a row's heads have gathered by the sum of their weights. */
+static void row_finish(const struct unit *u, const struct kernels_attention *a, uint32_t row)
+{
+    float *out = unit_heads(u, &u->k->attended, row);
+    for (uint32_t h = 0; h < a->heads; h++) {
+        const float *head = a->rows[row].out + h * kernels_head_lanes(a->head_dim);
+        float inverse = 1.0f / u->scratch->sums[row * a->heads + h];
+        for (uint32_t c = 0; c < a->head_dim; c++) {
+            out[h * a->head_dim + c] = head[c] * inverse;
+        }
+    }
+}
+
+static void unit_attend(const struct unit *u, uint32_t layer)
+{
+    const struct kernels *k = u->k;
+    struct kernels_attending rows[KERNELS_BUNDLE_ROWS];
+    struct kernels_attention a = {
+        .rows = rows,
+        .rows_count = u->bundle->end - u->bundle->first,
+        .heads = kernels_group(&k->shape),
+        .head_dim = k->shape.head_dim,
+        .block_tokens = k->settings.kv_block_tokens,
+        .halves = k->settings.kv_halves,
+        .block_bytes = k->kv_block_bytes,
+        .keys = kernels_kv_head(k, layer, 0, u->kv_head),
+        .values = kernels_kv_head(k, layer, 1, u->kv_head),
+        .scores_stride = kernels_scores_stride(u->bundle->tokens),
+    };
+    rows_fill(u, rows, &a);
+    k->ops->scores(&a);
+    for (uint32_t q = 0; q < a.rows_count * a.heads; q++) {
+        u->scratch->sums[q] = k->ops->exponentiate(u->scratch->scores + q * a.scores_stride,
+                                                   rows[q / a.heads].tokens, k->attention_scale);
+    }
+    k->ops->weigh(&a);
+    for (uint32_t i = 0; i < a.rows_count; i++) {
+        row_finish(u, &a, i);
+    }
+}
+
+/* A bundle has as many units as there are KV heads, so unit `index` is one of the kin of bundle
+ * index / heads. */
+static void unit_find(struct unit *u, uint32_t index)
+{
+    const struct kernels *k = u->k;
+    uint32_t first = k->bundles[index / k->shape.kv_heads].kin_first;
+    uint32_t count = k->bundles[first].kin_count;
+    uint32_t of_kin = index - first * k->shape.kv_heads;
+    u->kv_head = of_kin / count;
+    u->bundle = &k->bundles[first + of_kin % count];
+}
+
+void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_feed *feeds,
+                    uint32_t layer)
+{
+    struct unit unit = {.k = kernels, .scratch = &kernels->scratch[thread], .feeds = feeds};
+    uint32_t units = kernels->bundles_count * kernels->shape.kv_heads;
+    for (;;) {
+        uint32_t next = atomic_fetch_add_explicit(&kernels->attend_next, 1, memory_order_relaxed);
+        if (next >= units) {
+            return;
+        }
+        unit_find(&unit, next);
+        unit_attend(&unit, layer);
+    }
+}

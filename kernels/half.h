@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a float as a half (IEEE binary16), one definition for all twins: rounded to nearest, ties
+ * to even. What no half can hold (65520 and more, infinities, NaN) becomes the one NaN below, so
+ * that who reads it knows: the largest half instead would be a wrong number, and an infinity may
+ * vanish behind a softmax. The way back is exact (kernels_half_to_float() in matrix.h).
+ */
+#include <stdint.h>
+#include <string.h>
+
+#define HALF_NAN        0x7e00u
+#define HALF_FINITE_MAX 0x7bffu         /* 65504 */
+#define HALF_BIAS       0x38000000u     /* of the exponents, as bits of a float */
+#define HALF_TOO_LARGE  0x477ff000u     /* 65520: halfway to the next power, and up by the tie */
+#define HALF_NORMAL_MIN 0x38800000u     /* 2^-14 */
+
+static inline uint16_t kernels_half_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude >= HALF_TOO_LARGE) {
+        return HALF_NAN;
+    }
+    if (magnitude >= HALF_NORMAL_MIN) {
+        magnitude += 0xfffu + (magnitude >> 13 & 1u);
+        return (uint16_t)(sign | (magnitude - HALF_BIAS) >> 13);
+    }
+    /* Subnormal: the last bit of a number just above 1/2 counts 2^-24, and so do halves here. */
+    float shifted;
+    memcpy(&shifted, &magnitude, sizeof shifted);
+    shifted += 0.5f;
+    memcpy(&magnitude, &shifted, sizeof magnitude);
+    return (uint16_t)(sign | (magnitude - 0x3f000000u));
+}

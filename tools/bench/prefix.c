@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: speed of attention over long contexts, without sockets and scheduler.
+ *
+ *     bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]
+ *         tokens/s of 16 calls that decode behind a prompt of N tokens (2048), whose blocks they
+ *         share, and behind copies of their own; in turns, with the ratio of each pair. Then of
+ *         prefills of 512 and 4096 tokens.
+ *
+ * Why copies: the keys and values, and with them every product, are the same in both; only where
+ * they are read differs.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/bench/model.h"
+
+#define CALLS          16u
+#define STEPS          8u           /* decode steps of a plan */
+#define DECODE_PLANS   2u           /* plans in a run */
+#define BLOCK_TOKENS   16u
+#define PREFILL_MAX    4096u
+#define STEP_TOKENS    512u
+#define RUNS_MAX       100u
+#define THREADS_MAX    64u
+
+struct bench {
+    struct bench_model model;
+    struct kernels *kernels;
+    struct kernels_settings settings;
+    struct step step;
+    uint64_t heartbeat;
+    uint32_t runs, prefix_blocks, call_blocks;
+};
+static struct bench bench;
+
+static void engine_start(uint32_t threads, bool halves)
+{
+    static struct arena arena;
+    struct plan plan = {0};
+    uint32_t blocks = (PREFILL_MAX + STEPS) / BLOCK_TOKENS + 1;
+    bench.settings = (struct kernels_settings){
+        .simd = kernels_simd_best(), .threads = threads, .batch_calls = CALLS,
+        .steps_per_plan = STEPS, .step_tokens = STEP_TOKENS,
+        .context_tokens = blocks * BLOCK_TOKENS, .kv_block_tokens = BLOCK_TOKENS,
+        .kv_blocks = CALLS * bench.call_blocks + blocks, .blocks_per_call = blocks,
+        .kv_halves = halves,
+    };
+    kernels_plan(&plan, &bench.settings, &bench.model.gguf.shape);
+    arena_reserve(&arena, &plan, TIER_ENGINE);
+    if (kernels_init(&bench.kernels, &bench.settings, bench.model.weights, &arena,
+                     &bench.heartbeat) != STATUS_OK) {
+        fail("the engine does not start");
+    }
+    step_layout_init(&bench.step.layout, CALLS, STEPS, STEP_TOKENS, blocks,
+                     CALLS * bench.call_blocks);
+    bench.step.base = aligned_alloc(64, bench.step.layout.total_bytes);
+    if (bench.step.base == NULL) {
+        fail("no memory");
+    }
+}
+
+/* ---- steps ---- */
+
+static void step_begin(void)
+{
+    memset(bench.step.base, 0, bench.step.layout.total_bytes);
+}
+
+static void step_add(uint32_t tokens, uint32_t position, uint32_t decode_steps)
+{
+    struct step_header *header = step_header(&bench.step);
+    uint32_t index = header->rows_count++;
+    header->rows_active++;
+    *step_row(&bench.step, index) = (struct step_row){
+        .first_position = position,
+        .tokens_count = tokens,
+        .tokens_first = header->tokens_count,
+        .decode_steps = decode_steps,
+        .blocks_count = bench.settings.blocks_per_call,
+        .sampling = {.top_p = 1, .repeat_penalty = 1},
+    };
+    for (uint32_t i = 0; i < tokens; i++) {
+        step_tokens(&bench.step)[header->tokens_count++] =
+            ((position + i) * 7919u + index + 13u) % bench.model.gguf.shape.vocab_tokens;
+    }
+}
+
+/* Call `call` has blocks of its own, but for the prefix if it is shared. */
+static void blocks_of_call(uint32_t row, uint32_t call, bool shared)
+{
+    for (uint32_t i = 0; i < bench.call_blocks; i++) {
+        uint32_t of = shared && i < bench.prefix_blocks ? 0 : call;
+        step_blocks(&bench.step, row)[i] = of * bench.call_blocks + i;
+    }
+}
+
+static void step_run(double *total)
+{
+    double start = seconds();
+    kernels_run(bench.kernels, &bench.step);
+    *total += seconds() - start;
+}
+
+static double prefill_run(uint32_t tokens)
+{
+    double total = 0;
+    for (uint32_t done = 0; done < tokens; done += STEP_TOKENS) {
+        uint32_t left = tokens - done;
+        step_begin();
+        step_add(left < STEP_TOKENS ? left : STEP_TOKENS, done, 0);
+        for (uint32_t i = 0; i < bench.settings.blocks_per_call; i++) {
+            step_blocks(&bench.step, 0)[i] = i;
+        }
+        step_run(&total);
+    }
+    return total;
+}
+
+/* The prefix of call 0, and a copy for each other. */
+static void prefix_make(void)
+{
+    double unused = 0;
+    prefill_run(bench.prefix_blocks * BLOCK_TOKENS);
+    step_begin();
+    for (uint32_t call = 1; call < CALLS; call++) {
+        for (uint32_t i = 0; i < bench.prefix_blocks; i++) {
+            step_moves(&bench.step)[step_header(&bench.step)->moves_count++] =
+                (struct step_move){.from = i, .to = call * bench.call_blocks + i};
+        }
+    }
+    step_run(&unused);
+}
+
+static double decode_run(bool shared)
+{
+    double total = 0;
+    for (uint32_t plan = 0; plan < DECODE_PLANS; plan++) {
+        step_begin();
+        for (uint32_t call = 0; call < CALLS; call++) {
+            step_add(1, bench.prefix_blocks * BLOCK_TOKENS + plan * STEPS, STEPS);
+            blocks_of_call(call, call, shared);
+        }
+        step_run(&total);
+    }
+    return total;
+}
+
+/* ---- measurements ---- */
+
+static void report(const char *what, uint32_t tokens, double *times)
+{
+    sort(times, bench.runs);
+    printf("%-22s %9.1f %9.1f %9.1f tokens/s\n", what, tokens / times[0],
+           tokens / times[bench.runs / 2], tokens / times[bench.runs - 1]);
+}
+
+static void measure_decode(void)
+{
+    double shared[RUNS_MAX], own[RUNS_MAX], ratios[RUNS_MAX];
+    uint32_t tokens = CALLS * DECODE_PLANS * STEPS;
+    prefix_make();
+    decode_run(true);
+    decode_run(false);
+    for (uint32_t run = 0; run < bench.runs; run++) {
+        shared[run] = decode_run(true);
+        own[run] = decode_run(false);
+        ratios[run] = own[run] / shared[run];
+    }
+    report("decode, a prefix shared", tokens, shared);
+    report("decode, prefixes apart", tokens, own);
+    sort(ratios, bench.runs);
+    printf("%-22s %9.2f %9.2f %9.2f times\n", "shared over apart", ratios[bench.runs - 1],
+           ratios[bench.runs / 2], ratios[0]);
+}
+
+static void measure_prefill(const char *what, uint32_t tokens)
+{
+    double times[RUNS_MAX];
+    prefill_run(tokens);
+    for (uint32_t run = 0; run < bench.runs; run++) {
+        times[run] = prefill_run(tokens);
+    }
+    report(what, tokens, times);
+}
+
+int main(int count, char **words)
+{
+    uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), prefix = 2048;
+    bool halves = false;
+    bench.runs = 5;
+    if (count < 2 || count % 2 != 0) {
+        fail("usage: bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]");
+    }
+    for (int i = 2; i < count; i += 2) {
+        if (strcmp(words[i], "--threads") == 0) {
+            threads = number(words[i + 1], THREADS_MAX);
+        } else if (strcmp(words[i], "--runs") == 0) {
+            bench.runs = number(words[i + 1], RUNS_MAX);
+        } else if (strcmp(words[i], "--prefix") == 0) {
+            prefix = number(words[i + 1], PREFILL_MAX - BLOCK_TOKENS);
+        } else if (strcmp(words[i], "--kv") == 0) {
+            halves = strcmp(words[i + 1], "f16") == 0;
+        } else {
+            fail("an unknown option");
+        }
+    }
+    bench.prefix_blocks = (prefix + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+    bench.call_blocks = bench.prefix_blocks + DECODE_PLANS * STEPS / BLOCK_TOKENS;
+    model_load(&bench.model, words[1]);
+    engine_start(threads, halves);
+    printf("%s, %u threads, KV in %s, %u runs: best, median, worst; a prefix of %u tokens\n",
+           bench.model.gguf.model_name, threads, halves ? "f16" : "f32", bench.runs,
+           bench.prefix_blocks * BLOCK_TOKENS);
+    measure_decode();
+    measure_prefill("prefill of 512", 512);
+    measure_prefill("prefill of 4096", PREFILL_MAX);
+    kernels_stop(bench.kernels);
+    return 0;
+}
