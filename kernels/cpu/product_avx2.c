@@ -2,8 +2,9 @@
  *
  * What: the product of weights that are floats, AVX2 (kernels/ops.h defines the result).
  *
- *   one row      every weight is read once and used once: four panels at a time are eight chains,
- *                enough to hide the latency of the fused operation; types are converted on the fly
+ *   one row      every weight is read once and used once: two panels at a time are four chains,
+ *                enough to hide the latency of the fused operation behind that of memory, and two
+ *                streams, whose next panels are asked for in time
  *   more rows    a panel is walked in chunks of CHUNK columns that stay in the L1 cache; tiles of
  *                up to six rows by sixteen outputs keep their sums in registers, and put them into
  *                y from one chunk to the next
@@ -20,9 +21,8 @@
 #include "kernels/cpu/avx2.h"
 
 #define ROWS_MAX      6
-#define PANELS_MAX    4
+#define PANELS_MAX    2
 #define CHUNK         512u      /* columns; 32 KiB of floats */
-#define AHEAD_COLUMNS 64        /* how far ahead one row asks memory for each of its panels */
 
 struct pair {
     __m256 low, high;           /* sixteen outputs of one column */
@@ -65,58 +65,40 @@ ALWAYS_INLINE void pair_add(struct pair *sum, __m256 x, struct pair column)
     sum->high = _mm256_fmadd_ps(x, column.high, sum->high);
 }
 
-/* A part of the columns. What lies `ahead_bytes` further in memory is needed soon. */
-struct span {
-    uint32_t first, end;
-    uint64_t ahead_bytes;
-};
-
-/* The columns of a span of neighbouring panels. */
-ALWAYS_INLINE void row_floats(struct pair *sums, const struct kernels_product *p, uint32_t panel,
-                              struct span span, int panels, enum gguf_type type)
+/* All columns of neighbouring panels. The panels after them are asked for on the way. */
+ALWAYS_INLINE void row_sum(struct pair *sums, const struct kernels_product *p, uint32_t panel,
+                           int panels, enum gguf_type type)
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
-    uint64_t column_bytes = KERNELS_PANEL_LANES * (type == GGUF_F32 ? 4 : 2);
-    for (uint64_t k = span.first; k < span.end; k++) {
+    const uint8_t *next = packed + (uint64_t)panels * m->panel_bytes;
+    uint64_t step = (uint64_t)panels * KERNELS_PANEL_LANES * (type == GGUF_F32 ? 4 : 2);
+    for (uint64_t k = 0; k < m->columns; k++) {
         __m256 v = _mm256_broadcast_ss(p->x + k);
-#pragma GCC unroll 4
+        for (uint64_t ahead = 0; ahead < step; ahead += 64) {
+            _mm_prefetch(next + k * step + ahead, _MM_HINT_T1);
+        }
+#pragma GCC unroll 2
         for (int j = 0; j < panels; j++) {
-            const uint8_t *at = packed + (uint64_t)j * m->panel_bytes;
-            _mm_prefetch(at + k * column_bytes + span.ahead_bytes, _MM_HINT_T0);
-            pair_add(&sums[j], v, column_at(at, k, type));
+            pair_add(&sums[j], v, column_at(packed + (uint64_t)j * m->panel_bytes, k, type));
         }
     }
-}
-
-/* Near the end of the panels, what comes next is the start of the panels after them. */
-ALWAYS_INLINE void row_spans(struct pair *sums, const struct kernels_product *p, uint32_t panel,
-                             int panels, enum gguf_type type)
-{
-    const struct kernels_matrix *m = p->matrix;
-    uint32_t ahead = m->columns < AHEAD_COLUMNS ? m->columns : AHEAD_COLUMNS;
-    uint64_t ahead_bytes = m->panel_bytes / m->columns * ahead;
-    uint64_t others_bytes = ((uint64_t)panels - 1) * m->panel_bytes;
-    struct span body = {0, m->columns - ahead, ahead_bytes};
-    struct span tail = {m->columns - ahead, m->columns, ahead_bytes + others_bytes};
-    row_floats(sums, p, panel, body, panels, type);
-    row_floats(sums, p, panel, tail, panels, type);
 }
 
 ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, int panels)
 {
     const struct kernels_matrix *m = p->matrix;
     struct pair sums[PANELS_MAX];
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int j = 0; j < panels; j++) {
         sums[j] = (struct pair){_mm256_setzero_ps(), _mm256_setzero_ps()};
     }
     switch (m->type) {
-    case GGUF_F32: row_spans(sums, p, panel, panels, GGUF_F32); break;
-    case GGUF_F16: row_spans(sums, p, panel, panels, GGUF_F16); break;
-    default: row_spans(sums, p, panel, panels, GGUF_BF16); break;
+    case GGUF_F32: row_sum(sums, p, panel, panels, GGUF_F32); break;
+    case GGUF_F16: row_sum(sums, p, panel, panels, GGUF_F16); break;
+    default: row_sum(sums, p, panel, panels, GGUF_BF16); break;
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int j = 0; j < panels; j++) {
         float *y = p->y + ((uint64_t)panel + (uint32_t)j) * KERNELS_PANEL_LANES;
         _mm256_storeu_ps(y, sums[j].low);
@@ -124,20 +106,14 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, i
     }
 }
 
-/* Even groups of at most four panels. */
 static void product_row(const struct kernels_product *p)
 {
     uint32_t panel = p->panel_first;
-    uint32_t groups = (p->panel_end - panel + PANELS_MAX - 1) / PANELS_MAX;
-    for (; groups > 0; groups--) {
-        uint32_t panels = (p->panel_end - panel + groups - 1) / groups;
-        switch (panels) {
-        case 1: row_panels(p, panel, 1); break;
-        case 2: row_panels(p, panel, 2); break;
-        case 3: row_panels(p, panel, 3); break;
-        default: row_panels(p, panel, 4); break;
-        }
-        panel += panels;
+    for (; panel + PANELS_MAX <= p->panel_end; panel += PANELS_MAX) {
+        row_panels(p, panel, PANELS_MAX);
+    }
+    if (panel < p->panel_end) {
+        row_panels(p, panel, 1);
     }
 }
 
