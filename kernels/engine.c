@@ -40,18 +40,11 @@ static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
     need_add(needs, count, (struct need){owner, rows, buffer->stride * 4, (void **)&buffer->at});
 }
 
-static uint32_t widest_input(const struct model_shape *s)
-{
-    uint32_t q_width = s->heads * s->head_dim;
-    uint32_t widest = q_width > s->dim ? q_width : s->dim;
-    return widest > s->ffn_dim ? widest : s->ffn_dim;
-}
-
 static void levels_need(struct need *needs, uint32_t *count, struct kernels *k)
 {
     uint64_t rows = k->tile_rows;
     rows = rows > k->settings.batch_calls ? rows : k->settings.batch_calls;
-    k->levels.stride = kernels_levels_stride(widest_input(&k->shape));
+    k->levels.stride = kernels_levels_stride(kernels_columns_max(&k->shape));
     need_add(needs, count, (struct need){"kernels levels", rows, k->levels.stride,
                                          (void **)&k->levels.levels});
     need_add(needs, count, (struct need){"kernels level blocks", rows,

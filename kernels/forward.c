@@ -78,11 +78,28 @@ static bool is_alone(const struct pass *p)
     return p->rows <= KERNELS_NORM_ROWS;
 }
 
+static struct kernels_levels levels_of(const struct pass *p)
+{
+    return is_alone(p) ? p->k->scratch[p->thread].levels : p->k->levels;
+}
+
 static void quantize(const struct pass *p, const struct operand *to, uint32_t row, uint32_t columns)
 {
-    uint64_t at = row * to->levels.stride;
-    p->k->ops->quantize(to->levels.levels + at, to->levels.blocks + at / KERNELS_BLOCK_COLUMNS,
-                        to->x.at + row * to->x.stride, columns);
+    struct kernels_levels levels = kernels_levels_from(to->levels, row);
+    p->k->ops->quantize(levels.levels, levels.blocks, to->x.at + row * to->x.stride, columns);
+}
+
+/* The rows that this thread prepares, and what follows when it has. */
+static struct kernels_share rows_to_prepare(const struct pass *p)
+{
+    return is_alone(p) ? (struct kernels_share){0, p->rows} : share(p, p->rows);
+}
+
+static void prepare_end(const struct pass *p)
+{
+    if (!is_alone(p)) {
+        phase_end(p);
+    }
 }
 
 static bool takes_levels(const struct kernels_matrix *matrix)
@@ -94,19 +111,15 @@ static bool takes_levels(const struct kernels_matrix *matrix)
 static struct operand prepare(const struct pass *p, struct kernels_buffer x,
                               const struct kernels_matrix *matrix)
 {
-    struct kernels *k = p->k;
-    bool alone = is_alone(p);
-    struct operand operand = {x, alone ? k->scratch[p->thread].levels : k->levels};
+    struct operand operand = {x, levels_of(p)};
     if (!takes_levels(matrix)) {
         return operand;
     }
-    struct kernels_share rows = alone ? (struct kernels_share){0, p->rows} : share(p, p->rows);
+    struct kernels_share rows = rows_to_prepare(p);
     for (uint32_t r = rows.first; r < rows.end; r++) {
         quantize(p, &operand, r, matrix->columns);
     }
-    if (!alone) {
-        phase_end(p);
-    }
+    prepare_end(p);
     return operand;
 }
 
@@ -114,13 +127,10 @@ static struct operand prepare(const struct pass *p, struct kernels_buffer x,
 static struct operand normalize(const struct pass *p, const float *weight, bool has_levels)
 {
     struct kernels *k = p->k;
-    bool alone = is_alone(p);
-    struct operand out = {k->normed, alone ? k->scratch[p->thread].levels : k->levels};
-    struct kernels_share rows = {0, p->rows};
-    if (alone) {
+    struct operand out = {k->normed, levels_of(p)};
+    struct kernels_share rows = rows_to_prepare(p);
+    if (is_alone(p)) {
         out.x.at = k->scratch[p->thread].normed;
-    } else {
-        rows = share(p, p->rows);
     }
     for (uint32_t r = rows.first; r < rows.end; r++) {
         k->ops->norm(out.x.at + r * out.x.stride, k->x.at + r * k->x.stride, weight, k->shape.dim,
@@ -129,9 +139,7 @@ static struct operand normalize(const struct pass *p, const float *weight, bool 
             quantize(p, &out, r, k->shape.dim);
         }
     }
-    if (!alone) {
-        phase_end(p);
-    }
+    prepare_end(p);
     return out;
 }
 

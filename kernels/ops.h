@@ -47,6 +47,22 @@ static inline uint64_t kernels_level_blocks_bytes(uint64_t stride)
     return stride / KERNELS_BLOCK_COLUMNS * sizeof(struct kernels_block);
 }
 
+/* The rows from `row` on. */
+static inline struct kernels_levels kernels_levels_from(struct kernels_levels all, uint64_t row)
+{
+    all.levels += row * all.stride;
+    all.blocks += row * (all.stride / KERNELS_BLOCK_COLUMNS);
+    return all;
+}
+
+/* Columns of the widest matrix of a layer. */
+static inline uint32_t kernels_columns_max(const struct model_shape *shape)
+{
+    uint32_t heads = shape->heads * shape->head_dim;
+    uint32_t widest = shape->dim > shape->ffn_dim ? shape->dim : shape->ffn_dim;
+    return widest > heads ? widest : heads;
+}
+
 /* Outputs of panels panel_first .. panel_end - 1.
  *
  * Weights that are floats:

@@ -341,8 +341,9 @@ static void rows_find(struct rows *rows, const struct kernels_levels *x, uint64_
                       uint32_t count)
 {
     for (uint32_t r = 0; r < count; r++) {
-        rows->levels[r] = x->levels + (first + r) * x->stride;
-        rows->blocks[r] = x->blocks + (first + r) * (x->stride / KERNELS_BLOCK_COLUMNS);
+        struct kernels_levels row = kernels_levels_from(*x, first + r);
+        rows->levels[r] = row.levels;
+        rows->blocks[r] = row.blocks;
     }
 }
 

@@ -42,6 +42,24 @@ def is_alive(pid):
         return False
 
 
+class TextFile:
+    """A file with this text for as long as the block lasts; its path."""
+
+    def __init__(self, text, mode=0o644):
+        self.text, self.mode = text, mode
+
+    def __enter__(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
+        path = os.path.join(self.directory.name, "file")
+        with open(path, "w") as file:
+            file.write(self.text)
+        os.chmod(path, self.mode)
+        return path
+
+    def __exit__(self, *_):
+        self.directory.cleanup()
+
+
 class Appliance:
     """`with Appliance("sched.queues=2") as a:` serves on a.tcp and answers a.text("health")."""
 

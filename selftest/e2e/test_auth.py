@@ -6,9 +6,8 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 
-from appliance import HANG_S, NOISE, Appliance, run, wait_for
+from appliance import HANG_S, NOISE, Appliance, TextFile, run, wait_for
 from protocol import (CALL, ERROR, PROGRAM, PROGRAM_END, PROGRAM_START, Client, auth, call, frame,
                       hello, proof)
 from skip import Skip
@@ -23,22 +22,11 @@ KEYS = "# who\nalice %s red\nbob %s blue 2\ncarol %s red\n" % (
 PROMPT = list(range(3, 40))
 
 
-class KeyFile:
-    """A file of keys for as long as the block lasts; its path."""
+class KeyFile(TextFile):
+    """A file of keys."""
 
     def __init__(self, text=KEYS, mode=0o600):
-        self.text, self.mode = text, mode
-
-    def __enter__(self):
-        self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
-        path = os.path.join(self.directory.name, "keys")
-        with open(path, "w") as file:
-            file.write(self.text)
-        os.chmod(path, self.mode)
-        return path
-
-    def __exit__(self, *_):
-        self.directory.cleanup()
+        super().__init__(text, mode)
 
 
 def keyed(path, *settings, **options):

@@ -3,9 +3,8 @@
 refused at boot where they cannot be."""
 import os
 import signal
-import tempfile
 
-from appliance import NOISE, RANDOM_MODEL, Appliance, run, wait_for
+from appliance import NOISE, RANDOM_MODEL, Appliance, TextFile, run, wait_for
 from protocol import ADD_BOS, Client
 from test_auth import ALICE, BOB, KeyFile, keyed
 
@@ -15,23 +14,11 @@ WHOLE = 6 * BLOCK
 ASKED = [SYSTEM + [3 + i, 9, 27 + i] for i in range(4)] + [SYSTEM[:40] + [1], [5, 6, 7]]
 
 
-class Ids:
-    """A file of token ids for as long as the block lasts; its path."""
+class Ids(TextFile):
+    """A file of token ids."""
 
     def __init__(self, ids, mode=0o644):
-        self.text = ids if isinstance(ids, str) else " ".join(str(i) for i in ids) + "\n"
-        self.mode = mode
-
-    def __enter__(self):
-        self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
-        path = os.path.join(self.directory.name, "system.ids")
-        with open(path, "w") as file:
-            file.write(self.text)
-        os.chmod(path, self.mode)
-        return path
-
-    def __exit__(self, *_):
-        self.directory.cleanup()
+        super().__init__(ids if isinstance(ids, str) else " ".join(map(str, ids)) + "\n", mode)
 
 
 def ask_all(c, first_id=1, program=b"p" * 16):

@@ -16,13 +16,6 @@
 
 #define REPEATS 16u                 /* of each slab in a round */
 
-static uint32_t columns_max(const struct model_shape *shape)
-{
-    uint32_t heads = shape->heads * shape->head_dim;
-    uint32_t widest = shape->dim > shape->ffn_dim ? shape->dim : shape->ffn_dim;
-    return widest > heads ? widest : heads;
-}
-
 static uint64_t y_stride(void)
 {
     return kernels_stride_floats(POST_SLAB_PANELS * KERNELS_PANEL_LANES);
@@ -38,10 +31,10 @@ void post_burn_plan(struct plan *plan, const struct model_shape *shape, bool alo
     struct post_cpus cpus;
     post_cpus_init(&cpus);
     uint32_t crew = crew_of(&cpus, alone);
-    uint64_t x_bytes = kernels_stride_floats(columns_max(shape)) * sizeof(float);
+    uint64_t x_bytes = kernels_stride_floats(kernels_columns_max(shape)) * sizeof(float);
     plan_add(plan, TIER_SELFTEST, "product burn", 1, sizeof(struct post_burn));
     plan_add(plan, TIER_SELFTEST, "product rows", POST_SLAB_ROWS, x_bytes);
-    uint64_t stride = kernels_levels_stride(columns_max(shape));
+    uint64_t stride = kernels_levels_stride(kernels_columns_max(shape));
     plan_add(plan, TIER_SELFTEST, "product levels", POST_SLAB_ROWS, stride);
     plan_add(plan, TIER_SELFTEST, "product level blocks", POST_SLAB_ROWS,
              kernels_level_blocks_bytes(stride));
@@ -86,10 +79,10 @@ struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *
     burn->ops = kernels_ops(simd);
     burn->repeats = 1;
     burn->digest = FNV_START;
-    burn->x_stride = kernels_stride_floats(columns_max(shape));
+    burn->x_stride = kernels_stride_floats(kernels_columns_max(shape));
     burn->y_stride = y_stride();
     burn->x = arena_take(arena, POST_SLAB_ROWS, burn->x_stride * sizeof *burn->x);
-    place_levels(burn, columns_max(shape), arena);
+    place_levels(burn, kernels_columns_max(shape), arena);
     burn->reference = arena_take(arena, POST_SLAB_ROWS, burn->y_stride * sizeof *burn->reference);
     place_results(burn, crew, arena);
     enum status status = kernels_threads_init(&burn->threads, crew, crew_work, burn, arena);
@@ -131,14 +124,13 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
 static void fill_levels(struct post_burn *burn)
 {
     const struct kernels_matrix *matrix = &burn->slab.matrix;
-    const struct kernels_levels *to = &burn->levels;
     if (!kernels_format(matrix->type)->is_int8) {
         return;
     }
     for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
-        uint64_t at = r * to->stride;
-        kernels_ops_plain.quantize(to->levels + at, to->blocks + at / KERNELS_BLOCK_COLUMNS,
-                                   burn->x + r * burn->x_stride, matrix->columns);
+        struct kernels_levels to = kernels_levels_from(burn->levels, r);
+        kernels_ops_plain.quantize(to.levels, to.blocks, burn->x + r * burn->x_stride,
+                                   matrix->columns);
     }
 }
 
