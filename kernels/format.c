@@ -131,18 +131,6 @@ static bool pack_q8_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64
     return finite;
 }
 
-static void unpack_q8_0(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
-{
-    for (uint64_t i = 0; i < blocks; i++) {
-        float scale = kernels_half_at(panel, lane);
-        for (uint32_t k = 0; k < PART_COLUMNS; k++) {
-            int8_t level = (int8_t)panel[KERNELS_SCALES_BYTES + level_at(k, lane)];
-            *weights++ = scale * (float)level;
-        }
-        panel += KERNELS_Q8_0_BYTES;
-    }
-}
-
 /* The file, too, has columns 0 .. 15 in the low halves of sixteen bytes. */
 static bool pack_q4_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
 {
@@ -156,25 +144,6 @@ static bool pack_q4_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64
         panel += KERNELS_Q4_0_BYTES;
     }
     return finite;
-}
-
-/* Level of a column of a part whose bytes hold two. */
-static uint32_t half_level(const uint8_t *levels, uint32_t column, uint32_t lane)
-{
-    uint32_t byte = levels[level_at(column % (PART_COLUMNS / 2), lane)];
-    return column < PART_COLUMNS / 2 ? byte & 15u : byte >> 4;
-}
-
-static void unpack_q4_0(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
-{
-    for (uint64_t i = 0; i < blocks; i++) {
-        float scale = kernels_half_at(panel, lane);
-        for (uint32_t k = 0; k < PART_COLUMNS; k++) {
-            int32_t level = (int32_t)half_level(panel + KERNELS_SCALES_BYTES, k, lane) - 8;
-            *weights++ = scale * (float)level;
-        }
-        panel += KERNELS_Q4_0_BYTES;
-    }
 }
 
 /* ---- levels in blocks of 256 ---- */
@@ -217,23 +186,6 @@ static bool pack_q4_k(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64
     return finite;
 }
 
-static void unpack_q4_k(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
-{
-    for (uint64_t i = 0; i < blocks; i++) {
-        const uint8_t *part = panel + KERNELS_Q4_K_HEAD;
-        for (uint32_t p = 0; p < PARTS; p++) {
-            float scale = kernels_half_at(panel, lane) * part[lane];
-            float low = kernels_half_at(panel + KERNELS_SCALES_BYTES, lane) * part[LANES + lane];
-            for (uint32_t k = 0; k < PART_COLUMNS; k++) {
-                float level = (float)half_level(part + KERNELS_SCALES_BYTES, k, lane);
-                *weights++ = scale * level - low;
-            }
-            part += KERNELS_Q4_K_PART;
-        }
-        panel += KERNELS_Q4_K_BYTES;
-    }
-}
-
 /* Level + 32 of a column of a block in the file: in each half of 128 columns, quarters q share 32
  * bytes of high bits, and two quarters share 32 bytes of low ones. */
 static uint32_t file_level_q6(const uint8_t *file, uint32_t column)
@@ -271,28 +223,67 @@ static bool pack_q6_k(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64
     return finite;
 }
 
-static int32_t level_q6(const uint8_t *part, uint32_t column, uint32_t lane)
+/* ---- levels of a lane, as they lie in a panel ---- */
+
+/* Level of a column of a part whose bytes hold two. */
+static int32_t half_level(const uint8_t *levels, uint32_t column, uint32_t lane)
 {
-    const uint8_t *low = part + KERNELS_SCALES_BYTES, *high = low + 4 * KERNELS_GROUP_BYTES;
-    uint32_t group = column / 4;
-    uint32_t bits = high[group / 4 * KERNELS_GROUP_BYTES + level_at(column % 4, lane)];
-    uint32_t level = half_level(low, column, lane) | (bits >> (group % 4 * 2) & 3u) << 4;
-    return (int32_t)level - 32;
+    int32_t byte = levels[level_at(column % (PART_COLUMNS / 2), lane)];
+    return column < PART_COLUMNS / 2 ? byte & 15 : byte >> 4;
 }
 
-static void unpack_q6_k(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
+static void part_q8_0(const uint8_t *panel, uint32_t lane, uint32_t index,
+                      struct kernels_part *part)
 {
-    for (uint64_t i = 0; i < blocks; i++) {
-        const uint8_t *part = panel + KERNELS_Q6_K_HEAD;
-        for (uint32_t p = 0; p < PARTS; p++) {
-            for (uint32_t k = 0; k < PART_COLUMNS; k++) {
-                int8_t scale = (int8_t)part[k / (PART_COLUMNS / 2) * LANES + lane];
-                *weights++ = kernels_half_at(panel, lane) * scale *
-                             (float)level_q6(part, k, lane);
-            }
-            part += KERNELS_Q6_K_PART;
-        }
-        panel += KERNELS_Q6_K_BYTES;
+    const uint8_t *block = panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
+    *part = (struct kernels_part){.scale = kernels_half_at(block, lane), .columns = PART_COLUMNS};
+    for (uint32_t k = 0; k < PART_COLUMNS; k++) {
+        part->levels[k] = (int8_t)block[KERNELS_SCALES_BYTES + level_at(k, lane)];
+    }
+}
+
+static void part_q4_0(const uint8_t *panel, uint32_t lane, uint32_t index,
+                      struct kernels_part *part)
+{
+    const uint8_t *block = panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
+    *part = (struct kernels_part){.scale = kernels_half_at(block, lane), .columns = PART_COLUMNS};
+    for (uint32_t k = 0; k < PART_COLUMNS; k++) {
+        part->levels[k] = half_level(block + KERNELS_SCALES_BYTES, k, lane) - 8;
+    }
+}
+
+static void part_q4_k(const uint8_t *panel, uint32_t lane, uint32_t index,
+                      struct kernels_part *part)
+{
+    const uint8_t *block = panel + (uint64_t)(index / PARTS) * KERNELS_Q4_K_BYTES;
+    const uint8_t *at = block + KERNELS_Q4_K_HEAD + index % PARTS * KERNELS_Q4_K_PART;
+    *part = (struct kernels_part){
+        .scale = kernels_half_at(block, lane) * at[lane],
+        .low = kernels_half_at(block + KERNELS_SCALES_BYTES, lane) * at[LANES + lane],
+        .columns = PART_COLUMNS,
+    };
+    for (uint32_t k = 0; k < PART_COLUMNS; k++) {
+        part->levels[k] = half_level(at + KERNELS_SCALES_BYTES, k, lane);
+    }
+}
+
+/* Part 2i is the first half of 32 columns, whose bytes hold the low bits of both. */
+static void part_q6_k(const uint8_t *panel, uint32_t lane, uint32_t index,
+                      struct kernels_part *part)
+{
+    const uint8_t *block = panel + (uint64_t)(index / (2 * PARTS)) * KERNELS_Q6_K_BYTES;
+    const uint8_t *at = block + KERNELS_Q6_K_HEAD + index % (2 * PARTS) / 2 * KERNELS_Q6_K_PART;
+    const uint8_t *low = at + KERNELS_SCALES_BYTES;
+    uint32_t half = index % 2;
+    const uint8_t *high = low + (4 + half) * KERNELS_GROUP_BYTES;
+    *part = (struct kernels_part){
+        .scale = kernels_half_at(block, lane) * (int8_t)at[half * LANES + lane],
+        .columns = PART_COLUMNS / 2,
+    };
+    for (uint32_t k = 0; k < PART_COLUMNS / 2; k++) {
+        int32_t bits = high[level_at(k % 4, lane)] >> (k / 4 * 2) & 3;
+        int32_t four = half_level(low, half * (PART_COLUMNS / 2) + k, lane);
+        part->levels[k] = (four | bits << 4) - 32;
     }
 }
 
@@ -301,13 +292,13 @@ static void unpack_q6_k(const uint8_t *panel, uint32_t lane, float *weights, uin
 const struct kernels_format *kernels_format(enum gguf_type type)
 {
     static const struct kernels_format formats[] = {
-        [GGUF_F32] = {LANES * 4, false, pack_f32, unpack_f32},
-        [GGUF_F16] = {LANES * 2, false, pack_f16, unpack_f16},
-        [GGUF_BF16] = {LANES * 2, false, pack_bf16, unpack_bf16},
-        [GGUF_Q8_0] = {KERNELS_Q8_0_BYTES, true, pack_q8_0, unpack_q8_0},
-        [GGUF_Q4_0] = {KERNELS_Q4_0_BYTES, true, pack_q4_0, unpack_q4_0},
-        [GGUF_Q4_K] = {KERNELS_Q4_K_BYTES, true, pack_q4_k, unpack_q4_k},
-        [GGUF_Q6_K] = {KERNELS_Q6_K_BYTES, true, pack_q6_k, unpack_q6_k},
+        [GGUF_F32] = {LANES * 4, pack_f32, unpack_f32, NULL},
+        [GGUF_F16] = {LANES * 2, pack_f16, unpack_f16, NULL},
+        [GGUF_BF16] = {LANES * 2, pack_bf16, unpack_bf16, NULL},
+        [GGUF_Q8_0] = {KERNELS_Q8_0_BYTES, pack_q8_0, NULL, part_q8_0},
+        [GGUF_Q4_0] = {KERNELS_Q4_0_BYTES, pack_q4_0, NULL, part_q4_0},
+        [GGUF_Q4_K] = {KERNELS_Q4_K_BYTES, pack_q4_k, NULL, part_q4_k},
+        [GGUF_Q6_K] = {KERNELS_Q6_K_BYTES, pack_q6_k, NULL, part_q6_k},
     };
     ASSERT((uint32_t)type < sizeof formats / sizeof formats[0] && formats[type].pack != NULL);
     return &formats[type];

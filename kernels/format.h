@@ -40,16 +40,30 @@
 #define KERNELS_Q6_K_PART      (KERNELS_SCALES_BYTES + 6 * KERNELS_GROUP_BYTES)
 #define KERNELS_Q6_K_BYTES     (KERNELS_Q6_K_HEAD + 8 * KERNELS_Q6_K_PART)
 
+/* The columns of a lane that share a scale: a weight is scale * level - low. */
+struct kernels_part {
+    float scale, low;           /* low is 0 but in Q4_K */
+    uint32_t columns;           /* 32; of Q6_K 16 */
+    int32_t levels[KERNELS_BLOCK_COLUMNS];
+};
+
 struct kernels_format {
     uint32_t panel_bytes;       /* of a block of sixteen outputs; gguf_type_block() has the rest */
-    bool is_int8;               /* products are integer: kernels/ops.h */
     /* Puts `blocks` blocks of one output into its lane of as many blocks of a panel. False: a
      * weight or a scale is not finite. */
     bool (*pack)(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks);
-    /* The weights of a lane as floats. */
+    /* The weights of a lane as floats; NULL where they are integers, in parts. */
     void (*unpack)(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks);
+    /* Part `index` of a lane, counted from the start of the panel. */
+    void (*part)(const uint8_t *panel, uint32_t lane, uint32_t index, struct kernels_part *part);
 };
 const struct kernels_format *kernels_format(enum gguf_type type);
+
+/* Are weights integers, and so their products (kernels/ops.h)? */
+static inline bool kernels_has_levels(enum gguf_type type)
+{
+    return kernels_format(type)->part != NULL;
+}
 
 float kernels_half_to_float(uint16_t half);
 

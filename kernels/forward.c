@@ -104,7 +104,7 @@ static void prepare_end(const struct pass *p)
 
 static bool takes_levels(const struct kernels_matrix *matrix)
 {
-    return kernels_format(matrix->type)->is_int8;
+    return kernels_has_levels(matrix->type);
 }
 
 /* Rows that are there, as a product with `matrix` takes them. */

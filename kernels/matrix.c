@@ -69,7 +69,18 @@ bool kernels_matrix_pack(struct kernels_matrix *matrix, uint64_t offset, const u
 void kernels_matrix_row(const struct kernels_matrix *matrix, uint32_t output, float *row)
 {
     const struct kernels_format *format = kernels_format(matrix->type);
+    const uint8_t *panel = panel_of(matrix, output);
+    uint32_t lane = output % KERNELS_PANEL_LANES;
     ASSERT(output < matrix->outputs);
-    format->unpack(panel_of(matrix, output), output % KERNELS_PANEL_LANES, row,
-                   matrix->columns / gguf_type_block(matrix->type).values);
+    if (!kernels_has_levels(matrix->type)) {
+        format->unpack(panel, lane, row, matrix->columns);
+        return;
+    }
+    struct kernels_part part = {0};
+    for (uint32_t i = 0, column = 0; column < matrix->columns; i++, column += part.columns) {
+        format->part(panel, lane, i, &part);
+        for (uint32_t k = 0; k < part.columns; k++) {
+            row[column + k] = part.scale * (float)part.levels[k] - part.low;
+        }
+    }
 }

@@ -228,7 +228,7 @@ static void product_rows(const struct kernels_product *p)
 void kernels_product_avx2(const struct kernels_product *product)
 {
     ASSERT(product->panel_end <= product->matrix->panels_count);
-    if (kernels_format(product->matrix->type)->is_int8) {
+    if (kernels_has_levels(product->matrix->type)) {
         kernels_product_int8_avx2(product);
     } else if (product->rows == 1) {
         product_row(product);

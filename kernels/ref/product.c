@@ -44,83 +44,7 @@ static void panel_product_floats(const struct kernels_product *p, uint32_t panel
 
 /* ---- integers ---- */
 
-/* The columns that share a scale: sixteen in Q6_K, else a block of x. */
-struct part {
-    float scale, low;
-    int32_t levels[KERNELS_BLOCK_COLUMNS];  /* without their offset */
-    uint32_t columns;
-};
-
-static int32_t half_level(const uint8_t *levels, uint32_t column, uint32_t lane)
-{
-    uint8_t byte = levels[column % 16 / 4 * KERNELS_GROUP_BYTES + lane * 4 + column % 4];
-    return column < 16 ? byte & 15 : byte >> 4;
-}
-
-static void part_q8_0(struct part *part, const uint8_t *panel, uint32_t index, uint32_t lane)
-{
-    const uint8_t *block = panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
-    const uint8_t *levels = block + KERNELS_SCALES_BYTES;
-    part->scale = kernels_half_at(block, lane);
-    part->columns = 32;
-    for (uint32_t k = 0; k < 32; k++) {
-        part->levels[k] = (int8_t)levels[k / 4 * KERNELS_GROUP_BYTES + lane * 4 + k % 4];
-    }
-}
-
-static void part_q4_0(struct part *part, const uint8_t *panel, uint32_t index, uint32_t lane)
-{
-    const uint8_t *block = panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
-    part->scale = kernels_half_at(block, lane);
-    part->columns = 32;
-    for (uint32_t k = 0; k < 32; k++) {
-        part->levels[k] = half_level(block + KERNELS_SCALES_BYTES, k, lane) - 8;
-    }
-}
-
-static void part_q4_k(struct part *part, const uint8_t *panel, uint32_t index, uint32_t lane)
-{
-    const uint8_t *block = panel + (uint64_t)(index / 8) * KERNELS_Q4_K_BYTES;
-    const uint8_t *at = block + KERNELS_Q4_K_HEAD + index % 8 * KERNELS_Q4_K_PART;
-    part->scale = kernels_half_at(block, lane) * at[lane];
-    part->low = kernels_half_at(block + KERNELS_SCALES_BYTES, lane) *
-                at[KERNELS_PANEL_LANES + lane];
-    part->columns = 32;
-    for (uint32_t k = 0; k < 32; k++) {
-        part->levels[k] = half_level(at + KERNELS_SCALES_BYTES, k, lane);
-    }
-}
-
-/* Part 2i is the first half of 32 columns, whose bytes hold the low bits of both. */
-static void part_q6_k(struct part *part, const uint8_t *panel, uint32_t index, uint32_t lane)
-{
-    const uint8_t *block = panel + (uint64_t)(index / 16) * KERNELS_Q6_K_BYTES;
-    const uint8_t *at = block + KERNELS_Q6_K_HEAD + index % 16 / 2 * KERNELS_Q6_K_PART;
-    const uint8_t *low = at + KERNELS_SCALES_BYTES;
-    const uint8_t *high = low + (4 + index % 2) * KERNELS_GROUP_BYTES;
-    part->scale = kernels_half_at(block, lane) *
-                  (int8_t)at[index % 2 * KERNELS_PANEL_LANES + lane];
-    part->columns = 16;
-    for (uint32_t k = 0; k < 16; k++) {
-        int32_t bits = high[lane * 4 + k % 4] >> (k / 4 * 2) & 3;
-        part->levels[k] = (half_level(low, index % 2 * 16 + k, lane) | bits << 4) - 32;
-    }
-}
-
-static void part_load(struct part *part, const struct kernels_matrix *matrix, const uint8_t *panel,
-                      uint32_t index, uint32_t lane)
-{
-    part->low = 0;
-    switch (matrix->type) {
-    case GGUF_Q8_0: part_q8_0(part, panel, index, lane); break;
-    case GGUF_Q4_0: part_q4_0(part, panel, index, lane); break;
-    case GGUF_Q4_K: part_q4_k(part, panel, index, lane); break;
-    case GGUF_Q6_K: part_q6_k(part, panel, index, lane); break;
-    case GGUF_F32: case GGUF_F16: case GGUF_BF16: ASSERT(!"weights that are integers");
-    }
-}
-
-static float part_add(float sum, const struct part *part, const struct kernels_product *p,
+static float part_add(float sum, const struct kernels_part *part, const struct kernels_product *p,
                       uint32_t row, uint32_t column, bool has_low)
 {
     const int8_t *x = p->levels.levels + row * p->levels.stride + column;
@@ -144,9 +68,9 @@ static void panel_product_integers(const struct kernels_product *p, uint32_t pan
         for (uint32_t r = 0; r < p->rows; r++) {
             y[r * p->y_stride] = 0.0f;
         }
-        struct part part = {0};
+        struct kernels_part part = {0};
         for (uint32_t column = 0, i = 0; column < m->columns; column += part.columns, i++) {
-            part_load(&part, m, weights, i, lane);
+            kernels_format(m->type)->part(weights, lane, i, &part);
             for (uint32_t r = 0; r < p->rows; r++) {
                 y[r * p->y_stride] = part_add(y[r * p->y_stride], &part, p, r, column,
                                               m->type == GGUF_Q4_K);
@@ -157,11 +81,11 @@ static void panel_product_integers(const struct kernels_product *p, uint32_t pan
 
 void kernels_product_plain(const struct kernels_product *product)
 {
-    bool is_int8 = kernels_format(product->matrix->type)->is_int8;
+    bool has_levels = kernels_has_levels(product->matrix->type);
     ASSERT(product->panel_end <= product->matrix->panels_count);
-    ASSERT(is_int8 || product->x_stride >= product->matrix->columns || product->rows <= 1);
+    ASSERT(has_levels || product->x_stride >= product->matrix->columns || product->rows <= 1);
     for (uint32_t panel = product->panel_first; panel < product->panel_end; panel++) {
-        if (is_int8) {
+        if (has_levels) {
             panel_product_integers(product, panel);
         } else {
             panel_product_floats(product, panel);

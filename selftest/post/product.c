@@ -124,7 +124,7 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
 static void fill_levels(struct post_burn *burn)
 {
     const struct kernels_matrix *matrix = &burn->slab.matrix;
-    if (!kernels_format(matrix->type)->is_int8) {
+    if (!kernels_has_levels(matrix->type)) {
         return;
     }
     for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
