@@ -21,3 +21,14 @@ def inside(pid, entry):
     if os.geteuid() != 0:
         raise Skip("looking into the appliance needs root")
     return "/proc/%d/%s" % (pid, entry)
+
+
+def open_files(pid):
+    """What a process's descriptors name; one that is closed between the list and the look is not open."""
+    names = []
+    for descriptor in os.listdir(inside(pid, "fd")):
+        try:
+            names.append(os.readlink(inside(pid, "fd/" + descriptor)))
+        except FileNotFoundError:
+            pass
+    return names

@@ -12,7 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, Appliance, wait_for
 from protocol import Client
-from skip import inside
+from skip import inside, open_files
 
 # What selftest/misbehave does, and what it must die of.
 SYSTEM_CALLS = ("mmap", "mprotect", "brk", "open", "openat", "execve", "fork", "clone", "socket",
@@ -88,8 +88,7 @@ def test_what_was_open_by_mistake_is_closed():
              "net.unix=" + path], pass_fds=[stray.fileno()], stderr=subprocess.DEVNULL)
         try:
             wait_for(lambda: os.path.exists(path), "the socket")
-            names = [os.readlink(inside(process.pid, "fd/" + each))
-                     for each in os.listdir(inside(process.pid, "fd"))]
+            names = open_files(process.pid)
             assert __file__ not in names, names
         finally:
             process.send_signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ import time
 
 from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, wait_for
 from protocol import Client
-from skip import Skip, inside
+from skip import Skip, open_files
 
 FILES = os.path.join(ROOT, "tools", "systemd")
 QUIET_S = 1                     # ten ticks of the keeper
@@ -116,8 +116,7 @@ def test_end_is_told_when_it_begins():
 
 def test_nobody_but_the_keeper_has_the_socket():
     def sockets(pid):
-        names = (os.readlink(inside(pid, "fd/" + each)) for each in os.listdir(inside(pid, "fd")))
-        return {name for name in names if name.startswith("socket:")}
+        return {name for name in open_files(pid) if name.startswith("socket:")}
 
     with Manager() as m, Appliance(environment=m.environment) as a:
         assert len(sockets(a.process.pid)) == 1
