@@ -35,3 +35,15 @@ static inline uint16_t kernels_half_of(float value)
     memcpy(&magnitude, &shifted, sizeof magnitude);
     return (uint16_t)(sign | (magnitude - 0x3f000000u));
 }
+
+/* The float with a half's eleven significant bits that is nearest, ties to even; a half's range
+ * does not bound it. `value` is finite and far from the largest float. */
+static inline float kernels_half_rounded(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits += 0xfffu + (bits >> 13 & 1u);
+    bits &= ~0x1fffu;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}

@@ -125,9 +125,10 @@ static inline uint64_t kernels_scores_stride(uint32_t tokens)
 
 struct kernels_ops {
     void (*product)(const struct kernels_product *product);
-    /* One row as levels. With max the largest |x| of a block: scale = max / 127, level = x * (127 /
-     * max) rounded to the nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a
-     * block that is not finite has levels of zero and a scale of NaN: so is every product then. */
+    /* One row as levels. With max the largest |x| of a block: scale = max / 127 with eleven
+     * significant bits (kernels/half.h; decision 0036), level = x * (127 / max) rounded to the
+     * nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a block that is not
+     * finite has levels of zero and a scale of NaN: so is every product then. */
     void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
                      uint32_t columns);
     /* Of each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */

@@ -2,9 +2,11 @@
  *
  * What: the product of weights that are floats, AVX2 (kernels/ops.h defines the result).
  *
- *   one row      every weight is read once and used once: two panels at a time are four chains,
- *                enough to hide the latency of the fused operation behind that of memory, and two
- *                streams, whose next panels are asked for in time
+ *   one row      every weight is read once and used once, as fast as memory gives it. A panel of
+ *                floats is two chains, enough to hide the latency of the fused operation behind
+ *                that of memory; halves come twice as fast, and take four panels at a time. Nothing
+ *                is asked for ahead: the CPU foresees straight streams, and what we asked for
+ *                beside that cost a quarter of the bandwidth
  *   more rows    a panel is walked in chunks of CHUNK columns that stay in the L1 cache; tiles of
  *                up to six rows by sixteen outputs keep their sums in registers, and put them into
  *                y from one chunk to the next
@@ -21,7 +23,7 @@
 #include "kernels/cpu/avx2.h"
 
 #define ROWS_MAX      6
-#define PANELS_MAX    2
+#define PANELS_HALVES 4         /* at a time, for one row */
 #define CHUNK         512u      /* columns; 32 KiB of floats */
 
 struct pair {
@@ -65,55 +67,49 @@ ALWAYS_INLINE void pair_add(struct pair *sum, __m256 x, struct pair column)
     sum->high = _mm256_fmadd_ps(x, column.high, sum->high);
 }
 
-/* All columns of neighbouring panels. The panels after them are asked for on the way. */
-ALWAYS_INLINE void row_sum(struct pair *sums, const struct kernels_product *p, uint32_t panel,
-                           int panels, enum gguf_type type)
+/* All columns of neighbouring panels. */
+ALWAYS_INLINE void row_sum(const struct kernels_product *p, uint32_t panel, int panels,
+                           enum gguf_type type)
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
-    const uint8_t *next = packed + (uint64_t)panels * m->panel_bytes;
-    uint64_t step = (uint64_t)panels * KERNELS_PANEL_LANES * (type == GGUF_F32 ? 4 : 2);
+    float *y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES;
+    struct pair sums[PANELS_HALVES];
+#pragma GCC unroll 4
+    for (int j = 0; j < panels; j++) {
+        sums[j] = (struct pair){_mm256_setzero_ps(), _mm256_setzero_ps()};
+    }
     for (uint64_t k = 0; k < m->columns; k++) {
         __m256 v = _mm256_broadcast_ss(p->x + k);
-        for (uint64_t ahead = 0; ahead < step; ahead += 64) {
-            _mm_prefetch(next + k * step + ahead, _MM_HINT_T1);
-        }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < panels; j++) {
             pair_add(&sums[j], v, column_at(packed + (uint64_t)j * m->panel_bytes, k, type));
         }
     }
-}
-
-ALWAYS_INLINE void row_panels(const struct kernels_product *p, uint32_t panel, int panels)
-{
-    const struct kernels_matrix *m = p->matrix;
-    struct pair sums[PANELS_MAX];
-#pragma GCC unroll 2
-    for (int j = 0; j < panels; j++) {
-        sums[j] = (struct pair){_mm256_setzero_ps(), _mm256_setzero_ps()};
-    }
-    switch (m->type) {
-    case GGUF_F32: row_sum(sums, p, panel, panels, GGUF_F32); break;
-    case GGUF_F16: row_sum(sums, p, panel, panels, GGUF_F16); break;
-    default: row_sum(sums, p, panel, panels, GGUF_BF16); break;
-    }
-#pragma GCC unroll 2
-    for (int j = 0; j < panels; j++) {
-        float *y = p->y + ((uint64_t)panel + (uint32_t)j) * KERNELS_PANEL_LANES;
+#pragma GCC unroll 4
+    for (int j = 0; j < panels; j++, y += KERNELS_PANEL_LANES) {
         _mm256_storeu_ps(y, sums[j].low);
         _mm256_storeu_ps(y + 8, sums[j].high);
     }
 }
 
-static void product_row(const struct kernels_product *p)
+ALWAYS_INLINE void row_panels(const struct kernels_product *p, int panels, enum gguf_type type)
 {
     uint32_t panel = p->panel_first;
-    for (; panel + PANELS_MAX <= p->panel_end; panel += PANELS_MAX) {
-        row_panels(p, panel, PANELS_MAX);
+    for (; panel + (uint32_t)panels <= p->panel_end; panel += (uint32_t)panels) {
+        row_sum(p, panel, panels, type);
     }
-    if (panel < p->panel_end) {
-        row_panels(p, panel, 1);
+    for (; panel < p->panel_end; panel++) {
+        row_sum(p, panel, 1, type);
+    }
+}
+
+static void product_row(const struct kernels_product *p)
+{
+    switch (p->matrix->type) {
+    case GGUF_F32: row_panels(p, 1, GGUF_F32); break;
+    case GGUF_F16: row_panels(p, PANELS_HALVES, GGUF_F16); break;
+    default: row_panels(p, PANELS_HALVES, GGUF_BF16); break;
     }
 }
 

@@ -19,6 +19,7 @@
  * bounds a tile.
  */
 #include "kernels/cpu/avx2.h"
+#include "kernels/half.h"
 
 #define ROWS_MAX 3
 #define HALVES   2              /* of a panel: eight outputs each */
@@ -348,7 +349,8 @@ static void rows_find(struct rows *rows, const struct kernels_levels *x, uint64_
 }
 
 /* A panel times all rows, in even groups: so 4 rows are 2 + 2 and not 3 + 1. The tiles
- * share out the next panel, which memory is asked for on the way. */
+ * share out the next panel, which memory is asked for on the way; one row is a straight stream,
+ * which the CPU foresees better. */
 static void panel_run(const struct kernels_product *p, uint32_t panel)
 {
     const struct kernels_matrix *m = p->matrix;
@@ -359,7 +361,7 @@ static void panel_run(const struct kernels_product *p, uint32_t panel)
         .y_stride = p->y_stride,
     };
     t.next = t.panel + m->panel_bytes;
-    t.next_step = m->panel_bytes / t.blocks / groups;
+    t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
     uint32_t row = 0;
     for (uint32_t g = 0; g < groups; g++) {
         uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
@@ -428,7 +430,7 @@ static void block_quantize(int8_t *levels, struct kernels_block *block, const fl
     __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i all = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
     _mm256_storeu_si256((__m256i *)(void *)levels, all);
-    block->scale = max / KERNELS_LEVEL_MAX;
+    block->scale = kernels_half_rounded(max / KERNELS_LEVEL_MAX);
     block->sums[0] = sixteen_sum(_mm256_castsi256_si128(all));
     block->sums[1] = sixteen_sum(_mm256_extracti128_si256(all, 1));
 }

@@ -8,6 +8,7 @@
  */
 #include <math.h>
 
+#include "kernels/half.h"
 #include "kernels/ref/plain.h"
 
 /* Column k of a panel of floats as sixteen floats. */
@@ -103,8 +104,8 @@ static void block_quantize(int8_t *levels, struct kernels_block *block, const fl
     }
     bool is_zero = !finite || max < KERNELS_LEVEL_TINY;
     float inverse = is_zero ? 0.0f : KERNELS_LEVEL_MAX / max;
-    *block = (struct kernels_block){.scale = !finite ? NAN : is_zero ? 0.0f
-                                                            : max / KERNELS_LEVEL_MAX};
+    float scale = is_zero ? 0.0f : kernels_half_rounded(max / KERNELS_LEVEL_MAX);
+    *block = (struct kernels_block){.scale = finite ? scale : NAN};
     for (uint32_t k = 0; k < KERNELS_BLOCK_COLUMNS; k++) {
         levels[k] = is_zero ? 0 : (int8_t)lrintf(x[k] * inverse);
         block->sums[k / (KERNELS_BLOCK_COLUMNS / 2)] += levels[k];

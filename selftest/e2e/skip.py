@@ -24,7 +24,7 @@ def inside(pid, entry):
 
 
 def open_files(pid):
-    """What a process's descriptors name; one that is closed between the list and the look is not open."""
+    """What a process's descriptors name. One closed between the list and the look is not open."""
     names = []
     for descriptor in os.listdir(inside(pid, "fd")):
         try:

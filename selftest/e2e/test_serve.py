@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Serving: the right tokens, whatever the batch, the threads or the memory; stops; cancels; clients
 that vanish, stop reading, or send rubbish."""
+import itertools
 import os
 import random
 import re
@@ -21,16 +22,19 @@ def prompts(count, vocab, seed=1, longest=40):
             for _ in range(count)]
 
 
+visits = itertools.count()
+
+
 def serve_all(a, asked, at_once, **options):
-    """The tokens of every prompt, with `at_once` calls open at a time."""
-    answers = {}
+    """The tokens of every prompt, with `at_once` calls open at a time, of seven new programs."""
+    answers, visit = {}, next(visits)
     with Client(a.tcp) as c:
         waiting = list(enumerate(asked))
         open_calls = set()
         while waiting or open_calls:
             while waiting and len(open_calls) < at_once:
                 index, prompt = waiting.pop(0)
-                c.start(index + 1, prompt, program=struct.pack("<QQ", index % 7, 9), **options)
+                c.start(index + 1, prompt, program=struct.pack("<QQ", index % 7, visit), **options)
                 open_calls.add(index + 1)
             c.step()
             for call_id in [i for i in open_calls if c.calls[i].done]:

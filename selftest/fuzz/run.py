@@ -5,10 +5,10 @@ usage: run.py can               is there a clang that can build them? The exit s
        run.py short [TARGET..]  SECONDS_SHORT each, one seed, from the checked-in corpus, which
                                 stays as it is
        run.py long [TARGET..]   FUZZ_RUNS executions or FUZZ_SECONDS each, whatever comes first;
-                                the corpus grows in build/fuzz/corpus; every other slice takes inputs
-                                of a quarter the length, which are faster and reach nearly as much;
-                                what was executed clean is noted in build/fuzz/ledger, at least
-                                every SLICE_SECONDS
+                                the corpus grows in build/fuzz/corpus; every other slice takes
+                                inputs of a quarter the length: faster, and they reach nearly as
+                                much; what was executed clean is noted in build/fuzz/ledger, at
+                                least every SLICE_SECONDS
        run.py corpus [TARGET..] adds to the checked-in corpus what reaches an edge that a run of
                                 SECONDS_EASY from it does not
        run.py ledger            adds build/fuzz/ledger to docs/testing.md, and empties it
@@ -105,8 +105,7 @@ def run_slice(stop, target, where, runs, seconds, longest):
     grown = "%s/corpus/%s" % (BUILD, target)
     os.makedirs(grown, exist_ok=True)
     count = execute(stop, target, "-runs=%d" % runs, "-max_total_time=%d" % seconds,
-                    "-max_len=%d" % longest, grown,
-                    "%s/%s" % (HERE, target))
+                    "-max_len=%d" % longest, grown, "%s/%s" % (HERE, target))
     with open(LEDGER, "a") as ledger:
         print(target, count, datetime.date.today(), where, file=ledger)
     return count
