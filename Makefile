@@ -263,7 +263,7 @@ lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--qu
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame text sdk vocab keys
+FUZZ := ini gguf wire frame text sdk vocab keys core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'
 	$(MAKE) MODE=fuzz CC=clang fuzzers
@@ -279,12 +279,16 @@ fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md
 fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
 $(B)/fuzz_%.dict: $(B)/fuzz_%
 	$(Q)$< --dictionary >$@
+# The core's input is a tape of the simulator.
+FUZZ_SIM := $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(APPLIANCE_LIB)
+$(B)/fuzz_core: $(FUZZ_SIM)
+$(B)/fuzz_core: FUZZ_MORE := $(FUZZ_SIM)
 $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(LIB) $(FAKE_OBJ) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -fsanitize=fuzzer -o $@ $< \
-	    $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB) $(LDLIBS_inih) \
-	    $(LDLIBS_core)
+	    $(O)/selftest/fuzz/dictionary.o $(FUZZ_MORE) $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
+	    $(LDLIBS_inih) $(LDLIBS_core)
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: soak cov

@@ -26,7 +26,8 @@ import sys
 
 # Of each target, the longest input that is worth its time.
 TARGETS = {"ini": 2048, "gguf": 4096, "wire": 512, "frame": 512, "text": 700, "sdk": 1024,
-           "vocab": 512, "keys": 1024}
+           "vocab": 512, "keys": 1024, "core": 16384}
+UNITS = {"core": "passes"}      # what is counted, of those that are not "inputs"
 HERE = "selftest/fuzz/corpus"
 BUILD = "build/fuzz"
 LEDGER = BUILD + "/ledger"
@@ -71,13 +72,14 @@ def command(target, *flags):
 
 
 def execute(stop, target, *flags):
-    """How many inputs were executed; exits where one of them is a finding."""
+    """How many inputs were executed, or passes of the core; exits where one is a finding."""
     stop.child = subprocess.Popen(command(target, *flags), stderr=subprocess.PIPE, text=True,
                                   errors="replace", start_new_session=True)
     said = stop.child.stderr.read()
     status = stop.child.wait()
     stop.child = None
-    count = re.search(r"stat::number_of_executed_units:\s*(\d+)", said)
+    count = (re.search(r"stat::simulated_passes:\s*(\d+)", said) or
+             re.search(r"stat::number_of_executed_units:\s*(\d+)", said))
     if status not in (0, INTERRUPTED) or count is None:
         sys.exit("%s\nfuzz_%s: FAILED, status %d; the input lies in %s/found" %
                  (said, target, status, BUILD))
@@ -98,7 +100,7 @@ def run_short(stop, targets):
                  for name in sorted(os.listdir("%s/%s" % (HERE, target)))]
         count = execute(stop, target, "-seed=1", "-max_total_time=%d" % SECONDS_SHORT,
                         "-seed_inputs=" + ",".join(seeds))
-        print("fuzz_%-6s %10d inputs" % (target, count), flush=True)
+        print("fuzz_%-6s %10d %s" % (target, count, UNITS.get(target, "inputs")), flush=True)
 
 
 def run_slice(stop, target, where, runs, seconds, longest):
@@ -124,7 +126,7 @@ def run_long(stop, targets):
             done += run_slice(stop, target, where, runs - done if runs else -1,
                               max(1, min(SLICE_SECONDS, int(seconds - spent))), longest)
             longest = TARGETS[target] // (1 if longest < TARGETS[target] else 4)
-            print("fuzz_%-6s %10d inputs" % (target, done), flush=True)
+            print("fuzz_%-6s %10d %s" % (target, done, UNITS.get(target, "inputs")), flush=True)
         if stop.asked:
             sys.exit("interrupted")
         merge(target, "%s/corpus/%s" % (BUILD, target))

@@ -18,7 +18,7 @@
 #define SCRATCH_BYTES (64u << 10)
 
 static const char *const pieces[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "ba", "<0xC3>",
-                                     "<0xA9>", "c", "aab", "\xe2\x96\x81" "a"};
+                                     "<0xA9>", "c", "aab", "\342\226\201a"};
 static const char *const texts[] = {"", "", "", "a", "b", "ab", "ba", "\xC3",
                                     "\xA9", "c", "aab", " a"};
 enum { PIECES = sizeof pieces / sizeof pieces[0] };
