@@ -4,8 +4,8 @@
  * clients, its engine, its clock, or of what fails and when (selftest/sim).
  * Method: the input is the tape of a run of the simulator, which says what must hold and when. A
  * run has a pass for each BYTES_PER_PASS, then the peace in which all that is owed must come. The
- * tape goes round: behind its end there were zeros, and with them time that hardly passes. A failure
- * leaves sim.tape, for `agentix-sim --replay`, beside libFuzzer's input.
+ * tape goes round: behind its end there were zeros, and with them time that hardly passes. A
+ * failure leaves sim.tape, for `agentix-sim --replay`, beside libFuzzer's input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (sim_run(sim, &tape) != SIM_CLEAN) {
         give_up();
     }
-    passes += sim->pass < tape.steps ? sim->pass : tape.steps;      /* those of the peace are tame */
+    passes += sim->pass < tape.steps ? sim->pass : tape.steps;  /* those of the peace are tame */
     return 0;
 }
 
