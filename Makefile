@@ -64,6 +64,15 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 # The command line client, for tests of its parts.
 CLIENT_LIB := $(O)/libclient.a
 
+# The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
+GPU_SRC := kernels/cuda/driver.c kernels/cuda/blas.c
+GPU_LIB := $(O)/libgpu.a
+# A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
+SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
+    appliance/base/say.c
+SOFTGPU := $(B)/libsoftgpu.so
+CUDA ?= /usr/local/cuda
+
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
@@ -104,6 +113,20 @@ $(CLIENT_LIB): $(AGX_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
 	$(Q)ar rcs $@ $^
+
+$(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o)
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(O)/pic/%.o: %.c | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $< (shared)"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
+
+$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -lm -lpthread
 
 $(B)/libagx.a: $(SDK_OBJ)
 	@mkdir -p $(@D)
@@ -173,13 +196,16 @@ $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
+# Where there is a cuda.h, our own declarations are compared with it.
+$(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
+$(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
-    $(B)/libagx.a
+    $(B)/libagx.a $(GPU_LIB)
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka $(LDLIBS_core)
+	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) \
+	    $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
