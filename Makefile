@@ -39,12 +39,13 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
-              kernels/ref/*.c kernels/cpu/*.c)
+              kernels/ref/*.c kernels/cpu/*.c) kernels/cuda/images.c
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
 SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
-CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
-MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
+CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o \
+    $(O)/kernels/cuda/images_table.o
+MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/kernels/cuda/images_data.o
 MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
@@ -63,6 +64,24 @@ APPLIANCE_LIB := $(O)/libappliance.a
 APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN_OBJ))
 # The command line client, for tests of its parts.
 CLIENT_LIB := $(O)/libclient.a
+
+# The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
+GPU_SRC := kernels/cuda/driver.c kernels/cuda/blas.c
+GPU_LIB := $(O)/libgpu.a
+# A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
+SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
+    appliance/base/say.c
+SOFTGPU := $(B)/libsoftgpu.so
+# Kernels for the chip: an image for each .cu file and architecture. NVCC= builds without.
+CUDA ?= /usr/local/cuda
+NVCC ?= $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
+CUBIN_ARCHS := sm_80 sm_90a sm_100
+PTX_ARCH := compute_80
+CUDA_NAMES := $(patsubst kernels/cuda/%.cu,%,$(wildcard kernels/cuda/*.cu))
+IMAGES := $(if $(NVCC),$(foreach name,$(CUDA_NAMES),$(CUBIN_ARCHS:%=build/cuda/$(name).%.cubin) \
+    build/cuda/$(name).$(PTX_ARCH).ptx))
+# One rounding for each operation that is written, as on the CPU.
+NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I.
 
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
@@ -90,6 +109,36 @@ $(O)/config/unicode_classes.o: build/unicode_classes.c config/unicode.h
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
+# ---- kernels for the chip ------------------------------------------------------------------------
+define CUBIN_OF_ARCH
+build/cuda/%.$(1).cubin: kernels/cuda/%.cu | build/.setup
+	@mkdir -p $$(@D)
+	@echo "  NVCC  $$< $(1)"
+	$(Q)$(NVCC) $(NVCCFLAGS) -cubin -arch=$(1) -MD -MF $$@.d -MT $$@ -o $$@ $$<
+endef
+$(foreach arch,$(CUBIN_ARCHS),$(eval $(call CUBIN_OF_ARCH,$(arch))))
+build/cuda/%.$(PTX_ARCH).ptx: kernels/cuda/%.cu | build/.setup
+	@mkdir -p $(@D)
+	@echo "  NVCC  $< $(PTX_ARCH)"
+	$(Q)$(NVCC) $(NVCCFLAGS) -ptx -arch=$(PTX_ARCH) -MD -MF $@.d -MT $@ -o $@ $<
+
+# Written again when there are other images, or another nvcc.
+build/cuda/list: FORCE | build/.setup
+	@mkdir -p $(@D)
+	@$(if $(NVCC),,echo "  NVCC  not found: no GPU kernels in this build (NVCC=/path/of/nvcc)")
+	@echo "$(NVCC) $(IMAGES)" | cmp -s - $@ || echo "$(NVCC) $(IMAGES)" >$@
+.PHONY: FORCE
+build/cuda/images_table.c: $(IMAGES) build/cuda/list tools/mkimages.py
+	$(Q)python3 tools/mkimages.py table "$(NVCC)" $(IMAGES) >$@.new && mv $@.new $@
+build/cuda/images_data.S: $(IMAGES) build/cuda/list tools/mkimages.py
+	$(Q)python3 tools/mkimages.py data $(IMAGES) >$@.new && mv $@.new $@
+$(O)/kernels/cuda/images_table.o: build/cuda/images_table.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
+$(O)/kernels/cuda/images_data.o: build/cuda/images_data.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -c $< -o $@
+
 $(LIB): $(CORE_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
@@ -104,6 +153,21 @@ $(CLIENT_LIB): $(AGX_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
 	$(Q)ar rcs $@ $^
+
+$(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/images_data.o
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(O)/pic/%.o: %.c | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $< (shared)"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
+
+$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -lm -lpthread
 
 $(B)/libagx.a: $(SDK_OBJ)
 	@mkdir -p $(@D)
@@ -173,13 +237,16 @@ $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
+# Where there is a cuda.h, our own declarations are compared with it.
+$(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
+$(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
-    $(B)/libagx.a
+    $(B)/libagx.a $(GPU_LIB)
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka $(LDLIBS_core)
+	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) \
+	    $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz

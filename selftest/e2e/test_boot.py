@@ -31,7 +31,10 @@ def boot(*arguments, text=None):
 
 
 def test_version_and_help():
-    assert run("agentix", "--version").stdout.startswith("agentix ")
+    version = run("agentix", "--version").stdout
+    assert version.startswith("agentix ")
+    # Which GPU kernels are in it, or why there are none.
+    assert "gpu kernels: none: " in version or "gpu kernels sm_90a: " in version, version
     text = run("agentix", "--help").stdout
     for key in ("model", "policy", "steps_per_plan", "device_blocks", "lock"):
         assert key in text, key
