@@ -67,6 +67,10 @@ CLIENT_LIB := $(O)/libclient.a
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
+# The kernels of the GPU, as C, and what runs them on a CPU: for tests and the soft GPU only.
+HOST_CU_OBJ := $(patsubst %.cu,$(O)/%.cu.o,$(wildcard kernels/cuda/*.cu)) \
+            $(O)/selftest/fake/softgpu/host.o $(O)/selftest/fake/softgpu/fiber.o
+HOST_CU_LIB := $(O)/libhostcu.a
 
 .SECONDARY:
 .PHONY: all
@@ -80,6 +84,12 @@ $(O)/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
+
+$(O)/kernels/cuda/%.cu.o: kernels/cuda/%.cu | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -x c -c $< -o $@
+$(HOST_CU_OBJ): CFLAGS += -fPIC
 
 # Classes of code points, from Debian's unicode-data.
 build/unicode_classes.c: tools/mkunicode.py | build/.setup
@@ -96,6 +106,11 @@ $(LIB): $(CORE_OBJ)
 	$(Q)ar rcs $@ $^
 
 $(APPLIANCE_LIB): $(APPLIANCE_OBJ)
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(HOST_CU_LIB): $(HOST_CU_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
 	$(Q)ar rcs $@ $^
@@ -174,12 +189,12 @@ $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 
 # ---- tests ---------------------------------------------------------------------------------------
 $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
-    $(B)/libagx.a
+    $(B)/libagx.a $(HOST_CU_LIB)
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka $(LDLIBS_core)
+	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(LIB) \
+	    $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
