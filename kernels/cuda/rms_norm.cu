@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the residual grows by what a product gave, and is normalized for the next product. One
- * block a row.
+ * What: the residual grows by what a product gave, and is normalized for the next one. A block has
+ * a row.
  */
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/number.h"
 
-/* Adds to the residual, if there is something to add; returns this thread's share of its squares. */
+/* Adds to the residual, if there is something; returns this thread's share of its squares. */
 GPU_INLINE float row_grow(float *x, const float *add, uint32_t dim)
 {
     float sum = 0.0f;
