@@ -66,7 +66,7 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
-GPU_SRC := kernels/cuda/driver.c kernels/cuda/blas.c
+GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c))
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
@@ -86,6 +86,11 @@ NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I.
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
+# The kernels of the GPU, as C, and what runs them on a CPU: for tests and the soft GPU only.
+HOST_CU_KERNELS := $(patsubst %.cu,$(O)/%.cu.o,$(wildcard kernels/cuda/*.cu))
+HOST_CU_OBJ := $(HOST_CU_KERNELS) $(O)/selftest/fake/softgpu/host.o \
+    $(O)/selftest/fake/softgpu/fiber.o
+HOST_CU_LIB := $(O)/libhostcu.a
 
 .SECONDARY:
 .PHONY: all
@@ -99,6 +104,12 @@ $(O)/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
+
+$(O)/kernels/cuda/%.cu.o: kernels/cuda/%.cu | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -x c -c $< -o $@
+$(HOST_CU_OBJ): CFLAGS += -fPIC
 
 # Classes of code points, from Debian's unicode-data.
 build/unicode_classes.c: tools/mkunicode.py | build/.setup
@@ -149,6 +160,11 @@ $(APPLIANCE_LIB): $(APPLIANCE_OBJ)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
+$(HOST_CU_LIB): $(HOST_CU_OBJ)
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
 $(CLIENT_LIB): $(AGX_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
@@ -164,7 +180,7 @@ $(O)/pic/%.o: %.c | build/.setup
 	@echo "  CC    $< (shared)"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
 
-$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o)
+$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o) $(HOST_CU_KERNELS)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -lm -lpthread
@@ -241,11 +257,11 @@ $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
-    $(B)/libagx.a $(GPU_LIB)
+    $(B)/libagx.a $(GPU_LIB) $(HOST_CU_LIB)
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) \
+	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) \
 	    $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
