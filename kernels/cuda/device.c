@@ -63,7 +63,7 @@ static void load_images(struct gpu_device *device, const char *arch)
 {
     struct CUmod_st *module = NULL;
     if (strcmp(arch, IMAGES_SOFT) == 0) {
-        CALL(device, cuModuleLoadData, &module, IMAGES_SOFT_DATA);
+        CALL(device, cuModuleLoadData, &module, IMAGES_SOFT_BYTES);
         find_kernels(device, module);
         return;
     }
@@ -85,6 +85,8 @@ static enum status load_kernels(struct gpu_device *device, int ordinal, struct c
                  capability / 10, capability % 10);
         return STATUS_CONFIG_GPU_IMAGE;
     }
+    int shared_bytes = 0;
+    CALL(device, cuDeviceGetAttribute, &shared_bytes, DRIVER_SHARED_BYTES_MAX, ordinal);
     load_images(device, arch);
     TRY(status_of(device, error));
     for (uint32_t i = 0; i < GPU_KERNELS; i++) {
@@ -94,7 +96,7 @@ static enum status load_kernels(struct gpu_device *device, int ordinal, struct c
             return STATUS_CONFIG_GPU_IMAGE;
         }
         CALL(device, cuFuncSetAttribute, device->kernels[i], DRIVER_FUNCTION_SHARED_BYTES,
-             GPU_SHARED_BYTES_MAX);
+             shared_bytes);
     }
     return status_of(device, error);
 }

@@ -31,6 +31,7 @@ enum {
     DRIVER_CONTEXT_BLOCKING = 4,    /* a wait sleeps */
     DRIVER_CONTEXT_KEEPS_LOCAL = 16,    /* local memory of threads grows and never shrinks */
     DRIVER_STREAM_NON_BLOCKING = 1,
+    DRIVER_HOST_MAPPED = 2,         /* cuMemHostRegister: kernels read it at its own address */
     DRIVER_EVENT_UNTIMED = 2,
     DRIVER_LIMIT_STACK = 0,         /* cuCtxSetLimit: bytes a thread, of printf(), of malloc() */
     DRIVER_LIMIT_PRINTF = 1,

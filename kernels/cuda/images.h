@@ -11,6 +11,7 @@
 
 /* What a device takes when it is the soft GPU of the tests: every kernel is in there already. */
 #define IMAGES_SOFT "soft"
+#define IMAGES_SOFT_BYTES "agentix softgpu\n"
 
 struct image {
     const char *file;               /* kernels/cuda/FILE.cu */
