@@ -3,8 +3,8 @@
  * What: from one round of a step to the next, on the device (appliance/base/step.h: who goes on,
  * who enters, when a step ends). One block; a thread has every 256th place.
  *
- * Free places are counted in shared memory: the n-th one gets the n-th standby. One thread reads the
- * core's haste, which may change while the others look.
+ * Free places are counted in shared memory: the n-th one gets the n-th standby. One thread reads
+ * the core's haste, which may change while the others look.
  */
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/kernels.h"

@@ -12,7 +12,8 @@ struct line {                           /* what a thread copies at a time */
 
 GPU_INLINE void lines_copy(uint64_t to, uint64_t from, uint64_t block_bytes)
 {
-    uint64_t first = (uint64_t)blockIdx.y * GPU_COPY_LINES, lines = block_bytes / sizeof(struct line);
+    uint64_t lines = block_bytes / sizeof(struct line);
+    uint64_t first = (uint64_t)blockIdx.y * GPU_COPY_LINES;
     uint64_t end = lines - first < GPU_COPY_LINES ? lines : first + GPU_COPY_LINES;
     for (uint64_t i = first + threadIdx.x; i < end; i += blockDim.x) {
         ((struct line *)to)[i] = ((const struct line *)from)[i];

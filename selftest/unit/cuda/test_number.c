@@ -93,7 +93,8 @@ static void test_embed_every_type_is_exact(void **state)
         RIG_LAUNCH(embed, &args);
         for (uint32_t i = 0; i < 4 * COLUMNS; i++) {
             const struct gpu_feed *feed = &feeds[i / COLUMNS];
-            float expected = feed->row == GPU_NONE ? 0 : floats[feed->token * COLUMNS + i % COLUMNS];
+            float expected =
+                feed->row == GPU_NONE ? 0 : floats[feed->token * COLUMNS + i % COLUMNS];
             assert_same_float(x[i / COLUMNS * 100 + i % COLUMNS], expected);
         }
     }
