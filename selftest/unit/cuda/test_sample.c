@@ -176,6 +176,23 @@ static void test_sample_equal_logits_lower_id_stays(void **state)
     assert_int_equal(met, 1u << 1 | 1u << 3 | 1u << 5);
 }
 
+/* A random number of exactly one half, and two tokens of the same weight: the sum of the first is
+ * reached and not exceeded, so it is the second. */
+static void test_sample_sum_must_be_exceeded(void **state)
+{
+    (void)state;
+    for (uint32_t ranked = 0; ranked < 2; ranked++) {
+        scene_make(2);
+        scene.logits[0] = scene.logits[1] = 3;
+        scene.rows[4].seed = UINT64_C(0x998ead70ae4918a9);
+        scene.rows[4].temperature = 1;
+        scene.rows[4].min_p = 0.5f * (float)ranked;
+        RIG_LAUNCH(sample, &scene.args);
+        assert_int_equal(scene.tokens[4 * STEPS], 1);
+        check_place(0, 0);
+    }
+}
+
 static void test_sample_not_finite_is_reported(void **state)
 {
     (void)state;
@@ -232,6 +249,7 @@ static void test_sample_others_stay(void **state)
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_sample_same_token_as_the_cpu),
     RIG_TEST(test_sample_equal_logits_lower_id_stays),
+    RIG_TEST(test_sample_sum_must_be_exceeded),
     RIG_TEST(test_sample_not_finite_is_reported),
     RIG_TEST(test_sample_digest_is_the_cpus),
     RIG_TEST(test_sample_others_stay),
