@@ -63,7 +63,8 @@ GPU_INLINE void digits_clear(const struct draw *d)
     __syncthreads();
 }
 
-/* Adds up the candidates whose key begins as `key`, above the digit at `shift`. Both barriers. */
+/* Adds up the candidates whose key begins as `key`, above the digit at `shift`. Ends with a
+ * barrier. */
 GPU_INLINE void digits_count(const struct draw *d, uint64_t floor, uint64_t key, uint32_t shift)
 {
     digits_clear(d);
