@@ -48,7 +48,7 @@ static struct launch {
     uint32_t lane;                      /* that runs */
     struct fiber scheduler;
     struct lane lanes[GPU_HOST_THREADS_MAX];
-} launch = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} launch = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 static _Alignas(64) uint8_t stacks[GPU_HOST_THREADS_MAX][STACK_BYTES];
 
@@ -201,7 +201,11 @@ bool gpu_host_run(const struct gpu_host_kernel *kernel, const uint32_t grid[3],
                 grid[1], grid[2], block[0], block[1], block[2]);
         return false;
     }
-    pthread_mutex_lock(&launch.lock);
+    if (pthread_mutex_lock(&launch.lock) != 0) {
+        fprintf(stderr, "gpu_host: %s: the last kernel, %s, never ended: a fault in it?\n",
+                kernel->name, launch.kernel->name);
+        return false;
+    }
     launch.kernel = kernel;
     launch.args = args;
     launch.shared_bytes = shared_bytes;
