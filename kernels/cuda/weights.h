@@ -4,7 +4,7 @@
  * What: the weights of a model in the memory of a GPU: matrices as they lie in the file, rows of
  * outputs; norms, biases and RoPE factors as floats. The list is kernels/tensors.h.
  */
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/queue.h"
 #include "kernels/tensors.h"
 
 #define GPU_ROPE_PAIRS_MAX 256u

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a GPU that is ours; see device.h.
+ * What: a GPU that is ours; see queue.h.
  */
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/queue.h"
 
 #include <stdio.h>
 #include <string.h>
