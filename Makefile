@@ -75,7 +75,9 @@ SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: an image for each .cu file and architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
-NVCC ?= $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
+ifeq ($(origin NVCC),undefined)
+NVCC := $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
+endif
 CUBIN_ARCHS := sm_80 sm_90a sm_100
 PTX_ARCH := compute_80
 CUDA_NAMES := $(patsubst kernels/cuda/%.cu,%,$(wildcard kernels/cuda/*.cu))
