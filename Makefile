@@ -72,6 +72,7 @@ GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
     appliance/base/say.c
+SOFTGPU_CU := $(wildcard kernels/cuda/*.cu)
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: an image for each .cu file and architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
@@ -176,7 +177,7 @@ $(O)/pic/%.o: %.c | build/.setup
 	@echo "  CC    $< (shared)"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
 
-$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o)
+$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o) $(SOFTGPU_CU:%=$(O)/%.o)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -lm -lpthread
