@@ -67,7 +67,7 @@ CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
 GPU_SRC := kernels/cuda/driver.c kernels/cuda/blas.c kernels/cuda/device.c
-GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o
+GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/images_data.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \

@@ -2,11 +2,12 @@
 """engine.kind = cuda and auto: what GPU there is, is told by a program of its own, and whatever is
 wrong with the driver is named; the CPU serves where it may. The GPU is the soft one."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, NOISE, Appliance
+from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, run
 from protocol import Client
 from skip import Skip, inside
 
@@ -62,6 +63,20 @@ def test_whatever_is_wrong_with_the_driver_is_named():
             ({"SOFTGPU_FAULTS": "sticky:1"}, "cuMemGetInfo: CUDA_ERROR_ILLEGAL_ADDRESS"),
             ({"SOFTGPU_FAULTS": "lost:1"}, "cuMemGetInfo: CUDA_ERROR_DEVICE_UNAVAILABLE")):
         assert words in refusal(*ON_SOFT, **environment), words
+
+
+def test_the_binary_holds_every_image_that_it_lists():
+    with open(os.path.join(ROOT, "build", "cuda", "list")) as file:
+        images = [word for word in file.read().split() if word.startswith("build/")]
+    listed = re.findall(r"^gpu kernels \w+: (\d+) images", run("agentix", "--version").stdout, re.M)
+    assert sum(map(int, listed)) == len(images)
+    if not images:
+        raise Skip("no GPU kernels in this build")
+    with open(os.path.join(BUILD, "agentix"), "rb") as file:
+        binary = file.read()
+    for path in images:
+        with open(os.path.join(ROOT, path), "rb") as file:
+            assert file.read() in binary, path
 
 
 def test_a_library_that_is_no_cublas_is_named():
