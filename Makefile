@@ -45,7 +45,7 @@ SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/bas
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o \
     $(O)/kernels/cuda/images_table.o
-MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/kernels/cuda/images_data.o
+MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
 MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
@@ -67,6 +67,7 @@ CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
 GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c))
+GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/images_data.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
@@ -74,7 +75,9 @@ SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: an image for each .cu file and architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
-NVCC ?= $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
+ifeq ($(origin NVCC),undefined)
+NVCC := $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
+endif
 CUBIN_ARCHS := sm_80 sm_90a sm_100
 PTX_ARCH := compute_80
 CUDA_NAMES := $(patsubst kernels/cuda/%.cu,%,$(wildcard kernels/cuda/*.cu))
@@ -175,6 +178,15 @@ $(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/images_data.o
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
+# Dynamic, embedded in the static one, and started from memory.
+$(B)/agentix-gpu-worker: $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -s -o $@ $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB) -lm -lpthread
+$(O)/appliance/gpu/embedded.o: appliance/gpu/embedded.S $(B)/agentix-gpu-worker
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DGPU_PROGRAM='"$(B)/agentix-gpu-worker"' -c $< -o $@
+
 $(O)/pic/%.o: %.c | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $< (shared)"
@@ -272,7 +284,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	    echo "== $$t"; $$t; done
 
 e2e soak: build/model-tiny.gguf
-e2e: $(B)/agentix-misbehave
+e2e: $(B)/agentix-misbehave $(SOFTGPU)
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 

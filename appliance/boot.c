@@ -16,12 +16,18 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
+#include "appliance/gpu.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
 
 #define LOUD_BYTES (64u << 20)      /* a model as large says in the log how far its loading is */
 
 extern const uint8_t embedded_model[], embedded_model_end[];
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
 
 static enum boot_exit fail(enum boot_exit exit_status, const struct config_error *error)
 {
@@ -99,6 +105,29 @@ static enum status read_access(struct boot *boot, struct config_error *error)
                : STATUS_OK;
 }
 
+/* engine.kind. There is no engine for the GPU yet: what is found is told, and not used. */
+static enum boot_exit choose_engine(const struct boot *boot)
+{
+    const char *kind = boot->options.engine_kind.text;
+    struct config_error error = {.text = ""};
+    struct gpu gpu;
+    if (strcmp(kind, "cpu") == 0) {
+        return BOOT_EXIT_OK;
+    }
+    if (gpu_probe(&gpu, &boot->options, &error) == STATUS_OK) {
+        log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
+                  gpu.name, gpu.arch, gpu.driver_version / 1000, gpu.driver_version % 1000 / 10,
+                  gpu.processors, mib(gpu.free_bytes));
+        snprintf(error.text, sizeof error.text, "this version has no engine for GPUs");
+    }
+    if (strcmp(kind, "cuda") == 0) {
+        log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);
+        return BOOT_EXIT_ENGINE;
+    }
+    log_event(LOG_WARN, "engine.kind = auto: the CPU serves: %s", error.text);
+    return BOOT_EXIT_OK;
+}
+
 enum boot_exit boot_measure(struct boot *boot)
 {
     static struct gguf gguf;
@@ -132,12 +161,7 @@ enum boot_exit boot_measure(struct boot *boot)
     }
     engine_settings_fill(boot);
     plan_fill(boot);
-    return BOOT_EXIT_OK;
-}
-
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
+    return choose_engine(boot);
 }
 
 static uint64_t plan_total_bytes(const struct plan *plan)

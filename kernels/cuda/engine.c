@@ -45,7 +45,7 @@ struct buffer {
 struct gpu_engine {
     struct kernels_settings settings;
     struct gpu_weights weights;
-    struct gpu_device *device;
+    struct gpu_queue *queue;
     volatile uint64_t *heartbeat;
     struct CUevent_st **events;         /* [steps_per_plan]: behind each round */
     uint32_t rows_max;                  /* of a step */
@@ -109,14 +109,14 @@ static uint32_t splits_of(const struct kernels_settings *settings)
 
 /* Walked with a device to take, and without to count. */
 struct taking {
-    struct gpu_device *device;
+    struct gpu_queue *queue;
     uint64_t bytes;
 };
 
 static uint64_t take(struct taking *taking, uint64_t count, uint64_t bytes)
 {
     taking->bytes += gpu_taken_bytes(count, bytes);
-    return taking->device != NULL ? gpu_take(taking->device, count, bytes) : 0;
+    return taking->queue != NULL ? gpu_take(taking->queue, count, bytes) : 0;
 }
 
 static struct buffer take_buffer(struct taking *taking, uint64_t rows, uint32_t width)
@@ -201,27 +201,27 @@ static enum status fill_device(struct gpu_engine *e, const struct gguf *gguf,
 {
     const struct model_shape *s = &e->weights.shape;
     uint32_t context = e->settings.context_tokens;
-    TRY(gpu_weights_load(&e->weights, e->device, gguf, source, e->staging, STAGING_BYTES, error));
+    TRY(gpu_weights_load(&e->weights, e->queue, gguf, source, e->staging, STAGING_BYTES, error));
     kernels_rope_fill(rope, s, e->weights.rope_factors, context);
-    gpu_upload(e->device, e->rope, rope, (uint64_t)context * s->rope_dim * sizeof(float));
+    gpu_upload(e->queue, e->rope, rope, (uint64_t)context * s->rope_dim * sizeof(float));
     for (uint32_t i = 0; i < e->settings.steps_per_plan; i++) {
-        gpu_create_event(e->device, &e->events[i]);
+        gpu_create_event(e->queue, &e->events[i]);
     }
-    return gpu_check(e->device, error);
+    return gpu_check(e->queue, error);
 }
 
 enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_settings *settings,
                             const struct gguf *gguf, const struct gguf_source *source,
-                            struct gpu_device *device, struct arena *arena,
+                            struct gpu_queue *queue, struct arena *arena,
                             volatile uint64_t *heartbeat, struct config_error *error)
 {
     ASSERT(settings->step_tokens >= settings->batch_calls);
-    struct taking taking = {.device = device};
+    struct taking taking = {.queue = queue};
     float *rope = NULL;
-    gpu_pin(device, arena->base, arena->size_bytes);
+    gpu_pin(queue, arena->base, arena->size_bytes);
     struct gpu_engine *e = arena_take(arena, 1, sizeof *e);
     e->settings = *settings;
-    e->device = device;
+    e->queue = queue;
     e->heartbeat = heartbeat;
     e->rows_max = settings->batch_calls + settings->standby_calls;
     e->weights.shape = gguf->shape;
@@ -235,7 +235,7 @@ enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_set
 void gpu_engine_stop(struct gpu_engine *engine)
 {
     for (uint32_t i = 0; i < engine->settings.steps_per_plan; i++) {
-        gpu_destroy_event(engine->device, engine->events[i]);
+        gpu_destroy_event(engine->queue, engine->events[i]);
     }
 }
 
@@ -332,7 +332,7 @@ static void write_record(struct gpu_engine *e)
     *round = (struct gpu_round){.standby_next = header->rows_active};
     memset(host_part(e, e->record.outs), 0, e->rows_max * sizeof(struct gpu_out));
     *e->haste = step_haste(e->step);
-    gpu_upload(e->device, e->at, e->host, e->record.end);
+    gpu_upload(e->queue, e->at, e->host, e->record.end);
 }
 
 static void read_outs(const struct gpu_engine *e)
@@ -388,14 +388,14 @@ static void copy_run(struct gpu_engine *e, struct step_move first, uint32_t coun
     uint64_t bytes = count * e->kv.block_bytes;
     switch (pass) {
     case STEP_PASS_OUT:
-        gpu_download(e->device, host_block(e, first.to), device_block(e, first.from), bytes);
+        gpu_download(e->queue, host_block(e, first.to), device_block(e, first.from), bytes);
         break;
     case STEP_PASS_IN:
-        gpu_upload(e->device, device_block(e, first.to), host_block(e, first.from), bytes);
+        gpu_upload(e->queue, device_block(e, first.to), host_block(e, first.from), bytes);
         break;
     case STEP_PASS_WITHIN:
     case STEP_PASSES:
-        gpu_copy(e->device, device_block(e, first.to), device_block(e, first.from), bytes);
+        gpu_copy(e->queue, device_block(e, first.to), device_block(e, first.from), bytes);
         break;
     }
 }
@@ -426,7 +426,7 @@ static void queue_product(struct gpu_engine *e, const struct gpu_matrix *matrix,
         .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
         .x_type = GPU_F32, .w_type = matrix->type,
     };
-    GPU_LAUNCH(e->device, product, &args);
+    GPU_LAUNCH(e->queue, product, &args);
 }
 
 /* The residual, with what is added to it, normalized; `places`: of the feeds that they sample. */
@@ -439,7 +439,7 @@ static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint
         .rows = rows, .dim = e->weights.shape.dim, .y_type = GPU_F32,
         .epsilon = e->weights.shape.norm_epsilon,
     };
-    GPU_LAUNCH(e->device, rms_norm, &args);
+    GPU_LAUNCH(e->queue, rms_norm, &args);
 }
 
 static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, const struct gpu_kv *kv,
@@ -457,7 +457,7 @@ static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, cons
         .pairs_are_halves = s->family->rope_pairs == ROPE_HALVES,
         .epsilon = s->norm_epsilon,
     };
-    GPU_LAUNCH(e->device, rope, &args);
+    GPU_LAUNCH(e->queue, rope, &args);
 }
 
 /* `singles` feeds each for itself, then tiles. */
@@ -473,12 +473,12 @@ static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, uint3
     if (singles > 0) {
         const struct gpu_attend_split split = {attention, e->partials, splits_of(&e->settings)};
         const struct gpu_attend_merge merge = {attention, e->partials, splits_of(&e->settings)};
-        GPU_LAUNCH(e->device, attend_split, &split);
-        GPU_LAUNCH(e->device, attend_merge, &merge);
+        GPU_LAUNCH(e->queue, attend_split, &split);
+        GPU_LAUNCH(e->queue, attend_merge, &merge);
     }
     if (tiles > 0) {
         const struct gpu_attend_tile tile = {attention, e->at + e->record.tiles, tiles};
-        GPU_LAUNCH(e->device, attend_tile, &tile);
+        GPU_LAUNCH(e->queue, attend_tile, &tile);
     }
 }
 
@@ -503,7 +503,7 @@ static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t feeds, ui
         .gate_stride = e->gate.width, .up_stride = e->up.width, .y_stride = e->gate.width,
         .rows = feeds, .columns = e->gate.width, .y_type = GPU_F32,
     };
-    GPU_LAUNCH(e->device, swiglu, &swiglu);
+    GPU_LAUNCH(e->queue, swiglu, &swiglu);
     queue_product(e, &layer->ffn_down, e->gate, e->delta, feeds);
 }
 
@@ -514,7 +514,7 @@ static void queue_forward(struct gpu_engine *e, uint32_t feeds, uint32_t singles
         .x_stride = e->x.width, .feeds_count = feeds, .dim = e->x.width,
         .table_type = e->weights.token_embd.type,
     };
-    GPU_LAUNCH(e->device, embed, &embed);
+    GPU_LAUNCH(e->queue, embed, &embed);
     for (uint32_t layer = 0; layer < e->weights.shape.layers; layer++) {
         queue_layer(e, layer, feeds, singles, tiles);
     }
@@ -535,7 +535,7 @@ static void queue_sample(struct gpu_engine *e)
         .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
         .steps_max = e->settings.steps_per_plan,
     };
-    GPU_LAUNCH(e->device, sample, &args);
+    GPU_LAUNCH(e->queue, sample, &args);
 }
 
 static void queue_advance(struct gpu_engine *e)
@@ -548,7 +548,7 @@ static void queue_advance(struct gpu_engine *e)
         .places_count = e->places_count, .rows_count = step_header(e->step)->rows_count,
         .steps_max = e->settings.steps_per_plan, .rounds_max = e->settings.steps_per_plan,
     };
-    GPU_LAUNCH(e->device, advance, &args);
+    GPU_LAUNCH(e->queue, advance, &args);
 }
 
 /* That there can be: as many as a row wants tokens, and with standbys as many as there may be. */
@@ -575,7 +575,7 @@ static void queue_round(struct gpu_engine *e, uint32_t round)
     }
     queue_sample(e);
     queue_advance(e);
-    gpu_mark(e->device, e->events[round]);
+    gpu_mark(e->queue, e->events[round]);
 }
 
 /* A round that is done is a sign of life; none is given while the device owes one. */
@@ -583,7 +583,7 @@ static void watch_rounds(struct gpu_engine *e, uint32_t rounds)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     for (uint32_t round = 0; round < rounds; round++) {
-        while (e->device->result == 0 && !gpu_is_past(e->device, e->events[round])) {
+        while (e->queue->result == 0 && !gpu_is_past(e->queue, e->events[round])) {
             __atomic_store_n(e->haste, step_haste(e->step), __ATOMIC_RELAXED);
             nanosleep(&nap, NULL);
         }
@@ -604,10 +604,10 @@ enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step)
     for (uint32_t round = 0; round < rounds; round++) {
         queue_round(e, round);
     }
-    gpu_download(e->device, e->host + record->round, e->at + record->round,
+    gpu_download(e->queue, e->host + record->round, e->at + record->round,
                  record->end - record->round);
     watch_rounds(e, rounds);
-    TRY(gpu_wait(e->device));
+    TRY(gpu_wait(e->queue));
     read_outs(e);
     return STATUS_OK;
 }

@@ -26,7 +26,7 @@ void gpu_engine_plan(struct plan *plan, const struct kernels_settings *settings,
 MUST_CHECK enum status gpu_engine_init(struct gpu_engine **engine,
                                        const struct kernels_settings *settings,
                                        const struct gguf *gguf, const struct gguf_source *source,
-                                       struct gpu_device *device, struct arena *arena,
+                                       struct gpu_queue *queue, struct arena *arena,
                                        volatile uint64_t *heartbeat, struct config_error *error);
 /* Runs one step to its end. Not STATUS_OK: the device has failed, nothing of the step counts, and
  * the process has to be started anew. The record is the core's and trusted. */

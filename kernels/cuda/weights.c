@@ -92,7 +92,7 @@ static enum status check_types(const struct gguf *gguf, const char *source,
 
 /* Where a load reads from, and through what. */
 struct loading {
-    struct gpu_device *device;
+    struct gpu_queue *queue;
     const struct gguf_source *source;
     void *staging;
     uint64_t staging_bytes;
@@ -105,8 +105,8 @@ static enum status copy_tensor(const struct loading *loading, const struct gguf_
         uint64_t left = tensor->bytes - offset;
         uint64_t bytes = left < loading->staging_bytes ? left : loading->staging_bytes;
         TRY(gguf_read(loading->source, tensor->offset + offset, loading->staging, bytes, error));
-        gpu_upload(loading->device, to + offset, loading->staging, bytes);
-        TRY(gpu_check(loading->device, error));
+        gpu_upload(loading->queue, to + offset, loading->staging, bytes);
+        TRY(gpu_check(loading->queue, error));
         offset += bytes;
     }
     return STATUS_OK;
@@ -119,7 +119,7 @@ static enum status load_tensor(struct gpu_weights *weights, const struct loading
     if (is_of_the_host(tensor)) {
         return gguf_read(loading->source, file->offset, weights->rope_factors, file->bytes, error);
     }
-    uint64_t at = gpu_take(loading->device, 1, file->bytes);
+    uint64_t at = gpu_take(loading->queue, 1, file->bytes);
     if (tensor->outputs == 0) {
         *vector_of(weights, tensor) = at;
     } else {
@@ -129,11 +129,11 @@ static enum status load_tensor(struct gpu_weights *weights, const struct loading
     return copy_tensor(loading, file, at, error);
 }
 
-enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_device *device,
+enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_queue *queue,
                              const struct gguf *gguf, const struct gguf_source *source,
                              void *staging, uint64_t staging_bytes, struct config_error *error)
 {
-    const struct loading loading = {device, source, staging, staging_bytes};
+    const struct loading loading = {queue, source, staging, staging_bytes};
     TRY(kernels_tensors_check(gguf, source->name, error));
     TRY(check_types(gguf, source->name, error));
     *weights = (struct gpu_weights){.shape = gguf->shape};

@@ -36,7 +36,7 @@ struct gpu_weights {
 uint64_t gpu_weights_bytes(const struct gguf *gguf);
 /* BOOT_ONLY. Checks the list, refuses types that the kernels do not read by name, copies through
  * `staging` (pinned). Whether weights are finite is told by the first logits. */
-MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_device *device,
+MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_queue *queue,
                                         const struct gguf *gguf, const struct gguf_source *source,
                                         void *staging, uint64_t staging_bytes,
                                         struct config_error *error);

@@ -50,6 +50,7 @@ bool soft_redzones_hold(void);
 /* stream.c */
 #define SOFT_ARGUMENTS_BYTES 1024       /* of an operation */
 void soft_streams_init(bool lazy);
+void soft_streams_free(void);                       /* all have been destroyed */
 unsigned soft_submit(struct CUstream_st *stream, bool (*run)(const void *arguments),
                      const void *arguments, size_t bytes);
 unsigned soft_wait_all(void);

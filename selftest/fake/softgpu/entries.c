@@ -150,6 +150,11 @@ static unsigned soft_cuDevicePrimaryCtxRelease(int handle)
         return SOFT_INVALID_CONTEXT;
     }
     device.context.retained--;
+    if (device.context.retained == 0) {
+        pthread_mutex_lock(&soft_lock);
+        soft_streams_free();
+        pthread_mutex_unlock(&soft_lock);
+    }
     return DRIVER_SUCCESS;
 }
 

@@ -131,12 +131,11 @@ bool soft_memory_holds(enum soft_place place, const void *from, size_t bytes)
 
 static bool zone_holds(const uint8_t *zone)
 {
-    for (uint32_t i = 0; i < ZONE_BYTES; i++) {
-        if (zone[i] != REDZONE) {
-            return false;
-        }
+    const uint8_t *end = zone + ZONE_BYTES;
+    while (zone < end && *zone == REDZONE) {
+        zone++;
     }
-    return true;
+    return zone == end;
 }
 
 bool soft_redzones_hold(void)

@@ -8,8 +8,8 @@
  * An event is a position of a stream. What waits for it wants that position, through other streams
  * too. After an error that stays nothing runs any more, and positions go on.
  *
- * Bounds: RING operations a stream; who submits more waits. Streams are freed by the next
- * soft_streams_init(), so that an event may outlive its stream.
+ * Bounds: RING operations a stream; who submits more waits. Streams are freed with the context, so
+ * that an event may outlive its stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -195,13 +195,18 @@ unsigned soft_wait_all(void)
 
 void soft_streams_init(bool lazy)
 {
+    soft_streams_free();
+    state.lazy = lazy;
+}
+
+void soft_streams_free(void)
+{
     while (state.streams != NULL) {
         struct CUstream_st *stream = state.streams;
         state.streams = stream->next;
         ASSERT(stream->is_gone);
         free(stream);
     }
-    state.lazy = lazy;
 }
 
 unsigned soft_stream_create(struct CUstream_st **stream)

@@ -24,7 +24,9 @@ static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
 /* Both engines, and one record. */
 static struct pair {
     struct rig cpu;
-    struct gpu_device device;
+    struct driver driver;
+    struct device device;
+    struct gpu_queue queue;
     struct gpu_engine *gpu;
     uint64_t heartbeat;
 } pair;
@@ -43,12 +45,14 @@ static void gpu_start(const struct kernels_settings *settings)
     struct config_error error = {{0}};
     struct arena *arena = pinned_arena(settings);
     uint64_t bytes = gpu_weights_bytes(&tiny.gguf) + gpu_engine_bytes(settings, &tiny.gguf.shape);
-    assert_status(STATUS_OK, gpu_open(&pair.device, SOFTGPU, &error));
-    assert_status(STATUS_OK, gpu_reserve(&pair.device, bytes, &error));
+    assert_status(STATUS_OK, driver_open(&pair.driver, SOFTGPU, DRIVER_VERSION_MIN, &error));
+    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, &error));
+    assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, &error));
+    assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, &error));
     assert_status(STATUS_OK,
-                  gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &pair.device,
+                  gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &pair.queue,
                                   arena, &pair.heartbeat, &error));
-    assert_int_equal(pair.device.used_bytes, bytes);       /* as planned, on both sides */
+    assert_int_equal(pair.queue.used_bytes, bytes);       /* as planned, on both sides */
     assert_int_equal(arena->used_bytes, arena->size_bytes);
 }
 
@@ -66,7 +70,10 @@ static void pair_stop(void)
 {
     kernels_stop(pair.cpu.kernels);
     gpu_engine_stop(pair.gpu);
-    gpu_close(&pair.device);
+    gpu_close(&pair.queue);
+    pair.driver.cuCtxSetCurrent(NULL);
+    pair.driver.cuDevicePrimaryCtxRelease(0);
+    driver_close(&pair.driver);
     memset(&pair, 0, sizeof pair);
 }
 
