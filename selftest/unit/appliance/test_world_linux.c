@@ -2,8 +2,8 @@
 /*
  * Goal: the world says who connects as the kernel does: users on a unix socket, loopback on TCP of
  * both families and of one through the other.
- * Method: real sockets of this machine. Who is connected may be a moment from being accepted: that is
- * waited for.
+ * Method: real sockets of this machine. Who is connected may be a moment from being accepted, which
+ * is waited for.
  */
 #include "selftest/unit/folder.h"
 
