@@ -47,14 +47,14 @@ def add_arguments(parser, shapes, types):
     parser.add_argument("--threads", type=int, default=os.cpu_count())
 
 
-def run(*words, lines=None):
-    """What it prints, or why it does not."""
+def run(*words, lines=None, both=False):
+    """What it prints, on stderr too where `both`; or why it does not."""
     done = subprocess.run([str(word) for word in words], text=True, capture_output=True,
                           input=lines)
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or f"exit {done.returncode}")
         raise NotMeasured(f"{Path(words[0]).name}: {said.splitlines()[-1]}")
-    return done.stdout
+    return done.stdout + (done.stderr if both else "")
 
 
 def model(shape, kind):
