@@ -10,7 +10,7 @@ import protocol
 from appliance import HANG_S, NOISE, Appliance, run, wait_for
 from skip import inside
 
-CALLS = int(os.environ.get("SOAK_CALLS", "1000000"))
+CALLS = int(os.environ.get("SOAK_CALLS", "200000"))
 VISITS = int(os.environ.get("SOAK_VISITS", "10000"))
 LEAVERS = int(os.environ.get("SOAK_LEAVERS", "1000"))
 
