@@ -11,7 +11,6 @@ memory that grows for hours (vllm#28726, sglang#6914, ollama#18264) in memory; e
 way (vllm#24885, sglang#1838) in boot, `sigterm_drains_and_open_calls_finish`; clients that do not
 read (xinference#5213) in serve, `two_hundred_clients_some_vanish_some_never_read`."""
 import contextlib
-import os
 import socket
 import struct
 import tempfile
