@@ -17,7 +17,6 @@
 #define DIM_MAX      65536
 #define FFN_MAX      1048576
 #define HEADS_MAX    1024
-#define HEAD_DIM_MAX 1024
 #define CONTEXT_MAX  (1u << 24)
 
 /* What the checks below share. */
@@ -103,10 +102,10 @@ static enum status take_heads(const struct derivation *d)
                       shape->dim);
     }
     shape->head_dim = keys->key_dim.key.present ? keys->key_dim.value : shape->dim / shape->heads;
-    if (shape->head_dim < 2 || shape->head_dim > HEAD_DIM_MAX) {
+    if (shape->head_dim < 2 || shape->head_dim > GGUF_HEAD_DIM_MAX) {
         return gguf_error(d->source, keys->key_dim.key.offset, d->error,
                           "a head has %u dimensions, expected 2 to %d", shape->head_dim,
-                          HEAD_DIM_MAX);
+                          GGUF_HEAD_DIM_MAX);
     }
     if (keys->value_dim.key.present && keys->value_dim.value != shape->head_dim) {
         return refuse(d, &keys->value_dim.key, "attention.value_length",

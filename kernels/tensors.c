@@ -96,8 +96,8 @@ bool kernels_tensor_type_is_known(const struct kernels_tensor *slot)
     return type == GGUF_F32 || (!vector && gguf_type_block(type).values > 0);
 }
 
-static enum status refuse(struct config_error *error, const char *source, const struct kernels_tensor *slot,
-                          const char *has)
+static enum status refuse(struct config_error *error, const char *source,
+                          const struct kernels_tensor *slot, const char *has)
 {
     char needs[48];
     if (slot->outputs == 0) {

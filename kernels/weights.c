@@ -70,7 +70,7 @@ static struct totals totals_of(const struct gguf *gguf)
     struct totals totals = {0};
     for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
         struct kernels_tensor slot;
-        if (!kernels_tensor_find(&slot, gguf, i) || slot.tensor == NULL || 
+        if (!kernels_tensor_find(&slot, gguf, i) || slot.tensor == NULL ||
             !kernels_tensor_type_is_known(&slot)) {
             continue;                   /* load() refuses what is missing or unknown */
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the GPU engine: takes a step record (appliance/base/step.h) and runs it on a GPU, all rounds
- * without the host: moves of KV blocks, the forward pass of every row, sampling, standbys.
+ * What: the GPU engine: takes a step record (appliance/base/step.h) and runs it on a GPU, all
+ * rounds without the host: moves of KV blocks, the forward pass of every row, sampling, standbys.
  *
  * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU. A
  * product where no library is used has one order, whatever the rows (kernels/cuda/forward.h).

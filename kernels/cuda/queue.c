@@ -70,7 +70,7 @@ static void load_images(struct gpu_queue *queue, const char *arch)
 enum status gpu_open(struct gpu_queue *queue, const struct driver *driver,
                      const struct device *device, struct config_error *error)
 {
-    *queue = (struct gpu_queue){.driver = driver};
+    *queue = (struct gpu_queue){.driver = driver, .shared_bytes_max = device->shared_bytes_max};
     CALL(queue, cuStreamCreate, &queue->stream, DRIVER_STREAM_NON_BLOCKING);
     load_images(queue, device->arch);
     TRY(status_of(queue, error));
@@ -143,11 +143,6 @@ void gpu_download(struct gpu_queue *queue, void *to, uint64_t from, uint64_t byt
 void gpu_copy(struct gpu_queue *queue, uint64_t to, uint64_t from, uint64_t bytes)
 {
     CALL(queue, cuMemcpyDtoDAsync, to, from, bytes, queue->stream);
-}
-
-void gpu_clear(struct gpu_queue *queue, uint64_t at, uint64_t bytes)
-{
-    CALL(queue, cuMemsetD8Async, at, 0, bytes, queue->stream);
 }
 
 void gpu_launch_kernel(struct gpu_queue *queue, enum gpu_kernel kernel,

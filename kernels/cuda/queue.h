@@ -4,9 +4,9 @@
  * What: what is asked of a GPU: one stream, our kernels by number, and one piece of its memory that
  * is taken at boot and given out from the front.
  *
- * Work is queued; nothing waits but gpu_wait(). The first call that fails is remembered, and what is
- * queued after it is not: so a step is written without a check behind each line and looked at once,
- * at its end. After a failure the context is done for, and so is this process.
+ * Work is queued; nothing waits but gpu_wait(). The first call that fails is remembered, and what
+ * is queued after it is not: so a step is written without a check behind each line and looked at
+ * once, at its end. After a failure the context is done for, and so is this process.
  */
 #include "config/config.h"
 #include "kernels/cuda/device.h"
@@ -24,6 +24,7 @@ struct gpu_queue {
     struct CUstream_st *stream;
     struct CUfunc_st *kernels[GPU_KERNELS];
     uint64_t memory, memory_bytes, used_bytes;
+    uint32_t shared_bytes_max;      /* of a block: what a kernel may ask for */
     unsigned result;                /* of the first call that failed; 0: none has */
     const char *failed;             /* its name */
 };
@@ -55,7 +56,6 @@ void gpu_destroy_event(struct gpu_queue *queue, struct CUevent_st *event);
 void gpu_upload(struct gpu_queue *queue, uint64_t to, const void *from, uint64_t bytes);
 void gpu_download(struct gpu_queue *queue, void *to, uint64_t from, uint64_t bytes);
 void gpu_copy(struct gpu_queue *queue, uint64_t to, uint64_t from, uint64_t bytes);
-void gpu_clear(struct gpu_queue *queue, uint64_t at, uint64_t bytes);
 void gpu_launch_kernel(struct gpu_queue *queue, enum gpu_kernel kernel,
                        const struct gpu_launch *launch, const void *args);
 /* gpu_NAME of its arguments, with its own geometry. */

@@ -137,7 +137,6 @@ enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_queue *queu
     TRY(kernels_tensors_check(gguf, source->name, error));
     TRY(check_types(gguf, source->name, error));
     *weights = (struct gpu_weights){.shape = gguf->shape};
-    ASSERT(gguf->shape.rope_dim / 2 <= GPU_ROPE_PAIRS_MAX);
     for (uint32_t i = 0; i < gguf->shape.rope_dim / 2; i++) {
         weights->rope_factors[i] = 1;
     }

@@ -7,8 +7,6 @@
 #include "kernels/cuda/queue.h"
 #include "kernels/tensors.h"
 
-#define GPU_ROPE_PAIRS_MAX 256u
-
 struct gpu_matrix {
     uint64_t at;                /* (outputs, columns) */
     uint32_t outputs, columns;
@@ -28,7 +26,7 @@ struct gpu_weights {
     struct gpu_matrix token_embd;   /* (vocab_tokens, dim) */
     struct gpu_matrix output;       /* the same when the output is tied */
     uint64_t output_norm;           /* float (dim) */
-    float rope_factors[GPU_ROPE_PAIRS_MAX]; /* of the host: the table is made there; 1: none */
+    float rope_factors[GGUF_HEAD_DIM_MAX / 2]; /* of the host: the table is made there; 1: none */
     struct gpu_layer layers[GGUF_LAYERS_MAX];
 };
 

@@ -5,13 +5,13 @@
  * Method: both get the same records over the same small random models, the GPU one on the soft GPU
  * through the driver's entry points. Tokens, counts and rounds must be equal; attention and norms
  * sum in another order there, so logits are compared by what they choose, over models whose weights
- * are floats. Digests of the GPU's own logits must be equal to the bit, alone, in chunks, in a batch,
- * after a move to the host and back.
+ * are floats. Digests of the GPU's own logits must be equal to the bit, alone, in chunks, in a
+ * batch, after a move to the host and back.
  */
 #define TEST_ARENA_BYTES (64u << 20)
 #include "selftest/unit/test.h"
 
-#include "kernels/cuda/engine.h"
+#include "kernels/cuda/engine_state.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;
@@ -160,7 +160,7 @@ static void test_run_like_the_cpu_in_every_family(void **state)
     for (uint32_t family = 0; family < model_families_count; family++) {
         for (uint32_t i = 0; i < 3; i++) {
             struct model_shape shape = tiny_shape(types[i], i == 1);
-                    shape.family = &model_families[family];
+            shape.family = &model_families[family];
             tiny_make_shape(&tiny, &shape, types[i], 7);
             pair_start(i == 2);
             check_alike();
@@ -204,7 +204,7 @@ static void test_run_same_call_same_bits(void **state)
     (void)state;
     static const enum gguf_type types[] = {GGUF_F32, GGUF_Q8_0};
     for (uint32_t i = 0; i < 2; i++) {
-            tiny_make(&tiny, types[i], false, 7);
+        tiny_make(&tiny, types[i], false, 7);
         pair_start(false);
         check_same_bits();
         pair_stop();
@@ -289,6 +289,37 @@ static void test_heartbeat_counts_rounds(void **state)
     pair_stop();
 }
 
+/* What came back counts more tokens than a row can have. */
+static void test_a_device_that_counts_wrongly_has_failed(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false);
+    rig_clear(&pair.cpu);
+    add_row(0, 5, 0, 1, 0);
+    run_gpu();
+    struct gpu_out *outs = (void *)(pair.gpu->host + pair.gpu->record.outs);
+    outs[0].produced = DECODED;
+    assert_status(STATUS_OK, gpu_record_settle(pair.gpu));
+    outs[0].produced = DECODED + 1;
+    assert_status(STATUS_DEVICE_FAILED, gpu_record_settle(pair.gpu));
+    pair_stop();
+}
+
+static void test_heads_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    struct config_error error = {{0}};
+    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    tiny.gguf.shape.head_dim = GGUF_HEAD_DIM_MAX;
+    struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
+    assert_status(STATUS_CONFIG_MODEL,
+                  gpu_engine_init(&pair.gpu, &settings, &tiny.gguf, &tiny.source, &queue,
+                                  test_arena(), &pair.heartbeat, &error));
+    assert_non_null(strstr(error.text, "heads of 1024 channels"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +328,8 @@ int main(void)
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
         cmocka_unit_test_teardown(test_standbys_stops_and_haste_as_on_the_cpu, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_rounds, clean_up),
+        cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
+        cmocka_unit_test(test_heads_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,13 +11,6 @@
 #include "appliance/base/step.h"
 #include "kernels/sample.h"
 
-STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as far");
-STATIC_ASSERT(GPU_STOP_IDS_MAX == CALL_STOP_IDS_MAX, "room for all stop ids");
-STATIC_ASSERT(GPU_ROW_OK == STEP_ROW_OK && GPU_ROW_NOT_FINITE == STEP_ROW_NOT_FINITE, "results");
-STATIC_ASSERT(sizeof(struct gpu_out) == sizeof(struct step_out) &&
-              offsetof(struct gpu_out, produced) == offsetof(struct step_out, produced) &&
-              offsetof(struct gpu_out, digest) == offsetof(struct step_out, digest), "outs");
-
 enum { VOCAB_MAX = 1000, STEPS = 8, PLACES = 4, ROWS = 6 };
 
 struct scene {
