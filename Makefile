@@ -43,8 +43,7 @@ CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
 SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
-CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o \
-    $(O)/kernels/cuda/images_table.o
+CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
 MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
@@ -67,35 +66,35 @@ CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
 GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c))
-GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/images_data.o
+GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
     appliance/base/say.c
 SOFTGPU := $(B)/libsoftgpu.so
-# Kernels for the chip: an image for each .cu file and architecture. NVCC= builds without.
+# Kernels for the chip: one image with code for each architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
 ifeq ($(origin NVCC),undefined)
 NVCC := $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
 endif
-CUBIN_ARCHS := sm_80 sm_90a sm_100
-PTX_ARCH := compute_80
-CUDA_NAMES := $(patsubst kernels/cuda/%.cu,%,$(wildcard kernels/cuda/*.cu))
-IMAGES := $(if $(NVCC),$(foreach name,$(CUDA_NAMES),$(CUBIN_ARCHS:%=build/cuda/$(name).%.cubin) \
-    build/cuda/$(name).$(PTX_ARCH).ptx))
+GPU_ARCHS := sm_80 sm_90a sm_100
+GPU_PTX := compute_80
+GPU_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
+CU_SRC := $(wildcard kernels/cuda/*.cu)
 # One rounding for each operation that is written, as on the CPU.
-NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I.
+NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I. --threads 0 \
+    $(foreach arch,$(GPU_ARCHS),-gencode arch=$(arch:sm_%=compute_%),code=$(arch)) \
+    -gencode arch=$(GPU_PTX),code=$(GPU_PTX)
 
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
 # The kernels of the GPU, as C, and what runs them on a CPU: for tests and the soft GPU only.
-HOST_CU_KERNELS := $(patsubst %.cu,$(O)/%.cu.o,$(wildcard kernels/cuda/*.cu))
+HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
 HOST_CU_OBJ := $(HOST_CU_KERNELS) $(O)/selftest/fake/softgpu/host.o \
     $(O)/selftest/fake/softgpu/fiber.o
 HOST_CU_LIB := $(O)/libhostcu.a
 
-.SECONDARY:
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
 all: $(B)/agentix-sim
@@ -124,34 +123,25 @@ $(O)/config/unicode_classes.o: build/unicode_classes.c config/unicode.h
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
 # ---- kernels for the chip ------------------------------------------------------------------------
-define CUBIN_OF_ARCH
-build/cuda/%.$(1).cubin: kernels/cuda/%.cu | build/.setup
-	@mkdir -p $$(@D)
-	@echo "  NVCC  $$< $(1)"
-	$(Q)$(NVCC) $(NVCCFLAGS) -cubin -arch=$(1) -MD -MF $$@.d -MT $$@ -o $$@ $$<
-endef
-$(foreach arch,$(CUBIN_ARCHS),$(eval $(call CUBIN_OF_ARCH,$(arch))))
-build/cuda/%.$(PTX_ARCH).ptx: kernels/cuda/%.cu | build/.setup
-	@mkdir -p $(@D)
-	@echo "  NVCC  $< $(PTX_ARCH)"
-	$(Q)$(NVCC) $(NVCCFLAGS) -ptx -arch=$(PTX_ARCH) -MD -MF $@.d -MT $@ -o $@ $<
-
-# Written again when there are other images, or another nvcc.
-build/cuda/list: FORCE | build/.setup
+# All kernels are one unit: nvcc's own start costs more than most of them. Written again when there
+# are other kernels, architectures, or another nvcc.
+build/cuda/kernels.cu: FORCE | build/.setup
 	@mkdir -p $(@D)
 	@$(if $(NVCC),,echo "  NVCC  not found: no GPU kernels in this build (NVCC=/path/of/nvcc)")
-	@echo "$(NVCC) $(IMAGES)" | cmp -s - $@ || echo "$(NVCC) $(IMAGES)" >$@
+	@{ echo '/* $(or $(NVCC),no nvcc): $(GPU_ARCHS) $(GPU_PTX) */'; \
+	    printf '#include "%s"\n' $(CU_SRC); } >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 .PHONY: FORCE
-build/cuda/images_table.c: $(IMAGES) build/cuda/list tools/mkimages.py
-	$(Q)python3 tools/mkimages.py table "$(NVCC)" $(IMAGES) >$@.new && mv $@.new $@
-build/cuda/images_data.S: $(IMAGES) build/cuda/list tools/mkimages.py
-	$(Q)python3 tools/mkimages.py data $(IMAGES) >$@.new && mv $@.new $@
-$(O)/kernels/cuda/images_table.o: build/cuda/images_table.c
+build/cuda/kernels.fatbin: build/cuda/kernels.cu
+	@echo "  NVCC  $@"
+	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MF $@.d -MT $@ -o $@ $<
+IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
+    -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
+$(O)/kernels/cuda/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
+$(O)/kernels/cuda/images.o: build/cuda/kernels.cu
+$(O)/kernels/cuda/embedded.o: kernels/cuda/embedded.S build/cuda/kernels.cu $(GPU_IMAGE)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
-$(O)/kernels/cuda/images_data.o: build/cuda/images_data.S
-	@mkdir -p $(@D)
-	$(Q)$(CC) -c $< -o $@
+	$(Q)$(CC) $(if $(GPU_IMAGE),-DGPU_IMAGE='"$(GPU_IMAGE)"') -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
 	@echo "  AR    $@"
@@ -173,7 +163,7 @@ $(CLIENT_LIB): $(AGX_OBJ)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
-$(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/images_data.o
+$(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
 	@echo "  AR    $@"
 	@rm -f $@
 	$(Q)ar rcs $@ $^
@@ -372,6 +362,8 @@ fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that it does not 
 fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md
 	$(FUZZ_RUN) ledger
 fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
+# Only what no rule names; all else that somebody deletes is made again.
+.SECONDARY: $(FUZZ:%=$(B)/fuzz_%) $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ)
 $(B)/fuzz_%.dict: $(B)/fuzz_%
 	$(Q)$< --dictionary >$@
 # The core's input is a tape of the simulator.

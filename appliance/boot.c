@@ -105,7 +105,7 @@ static enum status read_access(struct boot *boot, struct config_error *error)
                : STATUS_OK;
 }
 
-/* engine.kind. There is no engine for the GPU yet: what is found is told, and not used. */
+/* engine.kind. Nothing starts the GPU's engine yet: what is found is told, and not used. */
 static enum boot_exit choose_engine(const struct boot *boot)
 {
     const char *kind = boot->options.engine_kind.text;
@@ -118,7 +118,7 @@ static enum boot_exit choose_engine(const struct boot *boot)
         log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
                   gpu.name, gpu.arch, gpu.driver_version / 1000, gpu.driver_version % 1000 / 10,
                   gpu.processors, mib(gpu.free_bytes));
-        snprintf(error.text, sizeof error.text, "this version has no engine for GPUs");
+        snprintf(error.text, sizeof error.text, "this version does not serve by a GPU yet");
     }
     if (strcmp(kind, "cuda") == 0) {
         log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);

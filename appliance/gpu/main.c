@@ -17,12 +17,12 @@
 
 STATIC_ASSERT(GPU_NAME_BYTES == DEVICE_NAME_BYTES, "a name fits the page");
 
-/* Images of a later toolkit than the driver knows would be refused one by one, and less clearly.
- * Within one major version a driver takes them all. */
+/* An image of a later toolkit than the driver knows would be refused, and less clearly. Within one
+ * major version a driver takes them all. */
 static int version_min(void)
 {
-    int of_images = (int)(images_toolkit / 1000 * 1000);
-    return images_count > 0 && of_images > DRIVER_VERSION_MIN ? of_images : DRIVER_VERSION_MIN;
+    int of_image = (int)(images_toolkit / 1000 * 1000);
+    return of_image > DRIVER_VERSION_MIN ? of_image : DRIVER_VERSION_MIN;
 }
 
 static enum status open_all(const struct gpu_page *page, struct driver *driver,

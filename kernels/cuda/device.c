@@ -5,7 +5,6 @@
 #include "kernels/cuda/device.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/cuda/images.h"
 
@@ -41,19 +40,10 @@ static enum status read_attributes(struct device *device, const struct driver *d
     return STATUS_OK;
 }
 
-static bool has_images(const char *arch)
+static enum status choose_arch(struct device *device, struct config_error *error)
 {
-    bool has = strcmp(arch, IMAGES_SOFT) == 0;
-    for (uint32_t i = 0; i < images_count; i++) {
-        has = has || strcmp(images[i].arch, arch) == 0;
-    }
-    return has;
-}
-
-static enum status check_images(struct device *device, struct config_error *error)
-{
-    device->arch = images_arch(device->capability);
-    if (device->arch != NULL && has_images(device->arch)) {
+    device->arch = images_arch(images_archs, device->capability);
+    if (device->arch != NULL) {
         return STATUS_OK;
     }
     snprintf(error->text, sizeof error->text, "%s: compute capability %u.%u: this build has no "
@@ -87,6 +77,6 @@ enum status device_open(struct device *device, const struct driver *driver,
     }
     STEP(cuDeviceGet, &handle, 0);
     TRY(read_attributes(device, driver, handle, error));
-    TRY(check_images(device, error));
+    TRY(choose_arch(device, error));
     return open_context(device, driver, handle, error);
 }

@@ -1,70 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which images there are, and which a device takes. A cubin runs on its own major version,
- * from its minor on; one with an `a` on exactly its own; PTX on everything later, after the driver
- * has compiled it.
+ * What: which architectures the image has code for, and which a device runs. Code for an
+ * architecture runs on its own major version, from its minor on; where the name ends with `a` on
+ * exactly its own; PTX on everything later, after the driver has compiled it.
  */
 #include "kernels/cuda/images.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* The best first. */
-static const struct arch {
-    const char *name;
-    uint32_t capability;
-    enum { EXACTLY, SAME_MAJOR, LATER } runs_on;
-} archs[] = {
-    {"sm_90a", 90, EXACTLY},
-    {"sm_80", 80, SAME_MAJOR},
-    {"sm_100", 100, SAME_MAJOR},
-    {"compute_80", 80, LATER},
-    {IMAGES_SOFT, 0, EXACTLY},
-};
-#define ARCHS (sizeof archs / sizeof archs[0])
+#ifndef IMAGES_ARCHS                    /* of the Makefile, where there is an nvcc */
+#define IMAGES_ARCHS
+#define IMAGES_TOOLKIT 0
+#endif
 
-static bool arch_runs_on(const struct arch *arch, uint32_t capability)
+const char *const images_archs[] = {IMAGES_ARCHS NULL};
+const uint32_t images_toolkit = IMAGES_TOOLKIT;
+
+static bool arch_runs_on(const char *arch, uint32_t capability)
 {
-    bool is_later = capability >= arch->capability;
-    bool is_same_major = capability / 10 == arch->capability / 10;
-    return arch->runs_on == EXACTLY      ? capability == arch->capability
-           : arch->runs_on == SAME_MAJOR ? is_later && is_same_major
-                                         : is_later;
+    char *end = NULL;
+    uint32_t own = (uint32_t)strtoul(strchr(arch, '_') + 1, &end, 10);
+    if (*end == 'a') {
+        return capability == own;
+    }
+    bool is_ptx = strncmp(arch, "compute_", strlen("compute_")) == 0;
+    return capability >= own && (is_ptx || capability / 10 == own / 10);
 }
 
-const char *images_arch(uint32_t capability)
+const char *images_arch(const char *const archs[], uint32_t capability)
 {
-    for (uint32_t i = 0; i < ARCHS; i++) {
-        if (arch_runs_on(&archs[i], capability)) {
-            return archs[i].name;
-        }
+    if (capability == 0) {
+        return IMAGES_SOFT;
     }
-    return NULL;
-}
-
-static void write_arch(FILE *file, const char *arch)
-{
-    uint32_t count = 0, bytes = 0;
-    for (uint32_t i = 0; i < images_count; i++) {
-        if (strcmp(images[i].arch, arch) == 0) {
-            count++;
-            bytes += images[i].bytes;
-        }
+    while (*archs != NULL && !arch_runs_on(*archs, capability)) {
+        archs++;
     }
-    if (count > 0) {
-        fprintf(file, "gpu kernels %s: %u images, %u bytes, CUDA %u.%u\n", arch, count, bytes,
-                images_toolkit / 1000, images_toolkit % 1000 / 10);
-    }
+    return *archs;
 }
 
 void images_write(FILE *file)
 {
-    for (uint32_t i = 0; i < ARCHS; i++) {
-        write_arch(file, archs[i].name);
+    if (images_archs[0] == NULL) {
+        fprintf(file, "gpu kernels: none: no nvcc when this was built\n");
+        return;
     }
-    if (images_count == 0) {
-        fprintf(file, "gpu kernels: none: %s\n",
-                images_toolkit == 0 ? "no nvcc when this was built" : "no .cu file");
+    fprintf(file, "gpu kernels:");
+    for (const char *const *arch = images_archs; *arch != NULL; arch++) {
+        fprintf(file, " %s", *arch);
     }
+    fprintf(file, ", CUDA %u.%u\n", images_toolkit / 1000, images_toolkit % 1000 / 10);
 }

@@ -36,50 +36,30 @@ static enum status status_of(const struct gpu_queue *queue, struct config_error 
     return driver_status(queue->result);
 }
 
-static void find_kernels(struct gpu_queue *queue, struct CUmod_st *module)
+static enum status find_kernels(struct gpu_queue *queue, struct CUmod_st *module,
+                                struct config_error *error)
 {
-    for (uint32_t i = 0; i < GPU_KERNELS && queue->result == DRIVER_SUCCESS; i++) {
-        if (queue->kernels[i] != NULL) {
-            continue;
-        }
-        unsigned result = queue->driver->cuModuleGetFunction(&queue->kernels[i], module,
-                                                             kernel_names[i]);
-        if (result != DRIVER_NOT_FOUND) {   /* it may be in another image */
-            queue->result = result;
-            queue->failed = "cuModuleGetFunction";
+    for (uint32_t i = 0; i < GPU_KERNELS; i++) {
+        CALL(queue, cuModuleGetFunction, &queue->kernels[i], module, kernel_names[i]);
+        if (queue->result == DRIVER_NOT_FOUND) {
+            snprintf(error->text, sizeof error->text, "GPU: its image has no kernel %s",
+                     kernel_names[i]);
+            return STATUS_CONFIG_GPU_IMAGE;
         }
     }
-}
-
-static void load_images(struct gpu_queue *queue, const char *arch)
-{
-    struct CUmod_st *module = NULL;
-    if (strcmp(arch, IMAGES_SOFT) == 0) {
-        CALL(queue, cuModuleLoadData, &module, IMAGES_SOFT_BYTES);
-        find_kernels(queue, module);
-        return;
-    }
-    for (uint32_t i = 0; i < images_count; i++) {
-        if (strcmp(images[i].arch, arch) == 0) {
-            CALL(queue, cuModuleLoadData, &module, images_data[i]);
-            find_kernels(queue, module);
-        }
-    }
+    return status_of(queue, error);
 }
 
 enum status gpu_open(struct gpu_queue *queue, const struct driver *driver,
                      const struct device *device, struct config_error *error)
 {
     *queue = (struct gpu_queue){.driver = driver, .shared_bytes_max = device->shared_bytes_max};
+    const bool is_soft = strcmp(device->arch, IMAGES_SOFT) == 0;
+    struct CUmod_st *module = NULL;
     CALL(queue, cuStreamCreate, &queue->stream, DRIVER_STREAM_NON_BLOCKING);
-    load_images(queue, device->arch);
-    TRY(status_of(queue, error));
+    CALL(queue, cuModuleLoadData, &module, is_soft ? (const void *)IMAGES_SOFT_BYTES : images_data);
+    TRY(find_kernels(queue, module, error));
     for (uint32_t i = 0; i < GPU_KERNELS; i++) {
-        if (queue->kernels[i] == NULL) {
-            snprintf(error->text, sizeof error->text, "GPU: no kernel %s for %s", kernel_names[i],
-                     device->arch);
-            return STATUS_CONFIG_GPU_IMAGE;
-        }
         CALL(queue, cuFuncSetAttribute, queue->kernels[i], DRIVER_FUNCTION_SHARED_BYTES,
              (int)device->shared_bytes_max);
     }

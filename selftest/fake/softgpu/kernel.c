@@ -2,7 +2,7 @@
 /*
  * What: modules and launches. A module of the soft GPU is the word SOFTGPU_IMAGE, for every kernel
  * is here already, compiled for the host. A device that SOFTGPU_CAPABILITY makes a real one takes
- * cubins and PTX instead, so that the choice among images is tested; it runs the same kernels.
+ * fat binaries instead, so that it is tested what is loaded; it runs the same kernels.
  *
  * One kernel is its own, and knows nothing of the model: `trial` (trial.h).
  */
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "appliance/base/assert.h"
+#include "kernels/cuda/host.h"
 #include "selftest/fake/softgpu/device.h"
 #include "selftest/fake/softgpu/softgpu.h"
 #include "selftest/fake/softgpu/trial.h"
@@ -19,12 +20,6 @@
 #define SHARED_BYTES_MAX    (227u << 10)
 #define FUNCTIONS_MAX       64
 #define NAME_BYTES          32
-#define EM_CUDA             190
-
-/* The kernels of kernels/cuda, compiled for the host. */
-bool gpu_host_launch(const char *name, const uint32_t grid[3], const uint32_t block[3],
-                     uint32_t shared_bytes, const void *args) __attribute__((weak));
-uint32_t gpu_host_args_bytes(const char *name) __attribute__((weak));
 
 struct CUfunc_st {
     char name[NAME_BYTES];
@@ -45,21 +40,11 @@ STATIC_ASSERT(sizeof(struct call) <= SOFT_ARGUMENTS_BYTES, "a call fits an opera
 
 /* ---- modules ---- */
 
-static bool is_cubin(const uint8_t *image)
-{
-    return memcmp(image, "\177ELF", 4) == 0 && image[18] == EM_CUDA;
-}
-
-static bool is_ptx(const char *image)
-{
-    return strncmp(image, "//", 2) == 0 && strstr(image, "\n.version ") != NULL;
-}
-
 unsigned soft_module_load(struct CUmod_st **module, const void *image, uint64_t capability)
 {
     bool is_right = capability == 0
                         ? strncmp(image, SOFTGPU_IMAGE, sizeof SOFTGPU_IMAGE - 1) == 0
-                        : is_cubin(image) || is_ptx(image);
+                        : memcmp(image, SOFTGPU_FATBIN, sizeof SOFTGPU_FATBIN - 1) == 0;
     if (!is_right) {
         return DRIVER_INVALID_IMAGE;
     }
@@ -79,7 +64,7 @@ static uint32_t arguments_bytes(const char *name)
     if (strcmp(name, "trial") == 0) {
         return sizeof(struct gpu_trial);
     }
-    return gpu_host_args_bytes == NULL ? 0 : gpu_host_args_bytes(name);
+    return gpu_host_args_bytes(name);
 }
 
 unsigned soft_function_find(struct CUfunc_st **function, struct CUmod_st *module, const char *name)
@@ -112,20 +97,15 @@ unsigned soft_function_set_shared(struct CUfunc_st *function, int bytes)
 
 /* ---- launches ---- */
 
-/* Fibers of the shim are one thread's: streams take turns. */
 static bool run_kernel(const void *arguments)
 {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     const struct call *call = arguments;
     const char *name = call->launch.function->name;
     if (strcmp(name, "trial") == 0) {
         return trial_run((const void *)call->arguments);
     }
-    pthread_mutex_lock(&turn);
-    bool is_right = gpu_host_launch(name, call->launch.grid, call->launch.block,
-                                    call->launch.shared_bytes, call->arguments);
-    pthread_mutex_unlock(&turn);
-    return is_right;
+    return gpu_host_launch(name, call->launch.grid, call->launch.block, call->launch.shared_bytes,
+                           call->arguments);
 }
 
 static bool is_launchable(const struct soft_launch *launch)

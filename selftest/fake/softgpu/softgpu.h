@@ -15,7 +15,7 @@
  *   SOFTGPU_LACKS=NAME        an entry point that is not there
  *   SOFTGPU_DEVICES=1         0: none
  *   SOFTGPU_MEMORY=268435456  bytes of the device
- *   SOFTGPU_CAPABILITY=0      90: takes the cubins of sm_90
+ *   SOFTGPU_CAPABILITY=0      90: takes fat binaries, as a 9.0 does
  *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *
@@ -31,7 +31,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SOFTGPU_IMAGE "agentix softgpu\n"   /* what a module of the soft GPU begins with */
+#define SOFTGPU_IMAGE  "agentix softgpu\n"  /* what a module of the soft GPU begins with */
+#define SOFTGPU_FATBIN "\x50\xed\x55\xba"  /* what one of nvcc begins with */
 
 /* Exported. Takes new faults instead of the old; a device that was lost or hung goes on. */
 void softgpu_faults(const char *text);
