@@ -350,13 +350,10 @@ static void say_progress(struct boot_load *load)
 
 enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
 {
-    struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS, false);
     load->said_tenths = 0;
-    if (exit_status == BOOT_EXIT_OK &&
-        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena,
-                              &error) != STATUS_OK) {
-        return fail(BOOT_EXIT_MODEL, &error);
+    if (exit_status == BOOT_EXIT_OK) {
+        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena);
     }
     return exit_status;
 }
