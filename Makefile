@@ -38,8 +38,10 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
+# Of the GPU engine what is known without a driver.
+GPU_TOLD := kernels/cuda/images.c kernels/cuda/plan.c
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
-              kernels/ref/*.c kernels/cpu/*.c) kernels/cuda/images.c
+              kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
 SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
@@ -65,7 +67,7 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
-GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c))
+GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c))
 GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.

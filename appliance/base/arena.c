@@ -8,8 +8,8 @@
 
 const char *tier_name(enum tier tier)
 {
-    static const char *const names[TIER_COUNT] = {"core",    "shared", "model",
-                                                  "weights", "engine", "selftest"};
+    static const char *const names[TIER_COUNT] = {"core",   "shared", "model",   "weights",
+                                                  "engine", "device", "selftest"};
     ASSERT(tier < TIER_COUNT);
     return names[tier];
 }

@@ -25,6 +25,7 @@ enum tier {
     TIER_MODEL,     /* vocabulary and header: read once, inherited by every role */
     TIER_WEIGHTS,   /* packed weights: read once by the keeper, inherited by the worker */
     TIER_ENGINE,    /* KV blocks and workspace: the worker's */
+    TIER_DEVICE,    /* of the GPU, where one serves: weights, KV blocks, workspace */
     TIER_SELFTEST,  /* what a check of the self-test has for itself; nothing when serving */
     TIER_COUNT
 };
