@@ -68,7 +68,9 @@ CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
 GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c))
-GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/embedded.o
+GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/filter.c \
+    appliance/log.c appliance/runner.c
+GPU_MAIN_OBJ := $(GPU_MAIN_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "appliance/base/arena.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "appliance/base/assert.h"
 
@@ -86,6 +88,28 @@ enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared)
     }
     if (!shared) {
         populate(memory, bytes);
+    }
+    *arena = (struct arena){.base = memory, .size_bytes = size_bytes};
+    return STATUS_OK;
+}
+
+int arena_share(uint64_t size_bytes)
+{
+    int handle = memfd_create("agentix-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (handle >= 0 && (ftruncate(handle, (off_t)size_bytes) != 0 ||
+                        fcntl(handle, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
+        close(handle);
+        return -1;
+    }
+    return handle;
+}
+
+enum status arena_map_shared(struct arena *arena, int handle, uint64_t size_bytes)
+{
+    void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, handle,
+                        0);
+    if (memory == MAP_FAILED) {
+        return STATUS_CONFIG_MEMORY;
     }
     *arena = (struct arena){.base = memory, .size_bytes = size_bytes};
     return STATUS_OK;
