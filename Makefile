@@ -47,7 +47,7 @@ SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/bas
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
-MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
+MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o $(O)/selftest/misbehave/forbidden.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 # The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
@@ -74,7 +74,7 @@ GPU_MAIN_OBJ := $(GPU_MAIN_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
-    appliance/base/say.c
+    appliance/base/say.c selftest/misbehave/forbidden.c
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: one image with code for each architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
@@ -277,7 +277,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
 	    echo "== $$t"; $$t; done
 
-e2e soak: build/model-tiny.gguf
+e2e soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
 e2e: $(B)/agentix-misbehave $(SOFTGPU)
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)

@@ -96,12 +96,55 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
     return STATUS_OK;
 }
 
+/* Why a step has failed. */
+static void explain(struct worker *worker, struct config_error *error)
+{
+    if (gpu_check(&worker->queue, error) == STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "GPU: its results cannot be");
+    }
+}
+
+/* One token, fed, and what comes of it fed again: what a driver does only when it first computes, it
+ * does now, and weights that are no numbers show. */
+static void fill_first_step(const struct step *step)
+{
+    uint32_t rounds = step->layout.steps_max < 2 ? 1 : 2;
+    *step_header(step) = (struct step_header){.rows_count = 1, .rows_active = 1, .tokens_count = 1};
+    *step_row(step, 0) = (struct step_row){
+        .tokens_count = 1, .decode_steps = rounds, .blocks_count = 1,
+        .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
+}
+
+static enum status run_first_step(struct worker *worker, struct config_error *error)
+{
+    struct arena arena;
+    struct step step = {.layout = worker->step.layout};
+    if (arena_map(&arena, step.layout.total_bytes, false) != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cannot reserve a step");
+        return STATUS_CONFIG_MEMORY;
+    }
+    step.base = arena_take(&arena, 1, step.layout.total_bytes);
+    fill_first_step(&step);
+    enum status status = gpu_engine_run(worker->engine, &step);
+    bool is_finite = step_out(&step, 0)->result == STEP_ROW_OK;
+    munmap(arena.base, arena.size_bytes);
+    if (status != STATUS_OK) {
+        explain(worker, error);
+    } else if (!is_finite) {
+        snprintf(error->text, sizeof error->text, "%s: its first logits are not finite",
+                 worker->source.name);
+        status = STATUS_CONFIG_MODEL;
+    }
+    return status;
+}
+
 static enum status start(struct worker *worker, struct config_error *error)
 {
     TRY(map_shared(worker, error));
     TRY(open_device(worker, error));
     TRY(scan_model(worker, error));
-    return start_engine(worker, error);
+    TRY(start_engine(worker, error));
+    return run_first_step(worker, error);
 }
 
 static bool run_step(void *engine, const struct step *step)
@@ -127,7 +170,7 @@ int order_serve(struct gpu_page *page)
                                   .bell = GPU_BELL, .epoch = worker.orders.serve.epoch,
                                   .engine = worker.engine, .run = run_step};
     runner_serve(&runner);
-    bool is_told = gpu_check(&worker.queue, &error) != STATUS_OK;
-    log_event(LOG_ERROR, "engine failed: %s", is_told ? error.text : "its results cannot be");
+    explain(&worker, &error);
+    log_event(LOG_ERROR, "engine failed: %s", error.text);
     _exit(BOOT_EXIT_ENGINE);            /* a driver that has failed may never come back from exit */
 }
