@@ -134,7 +134,7 @@ build/cuda/kernels.cu: FORCE | build/.setup
 .PHONY: FORCE
 build/cuda/kernels.fatbin: build/cuda/kernels.cu
 	@echo "  NVCC  $@"
-	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MF $@.d -MT $@ -o $@ $<
+	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
 IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
     -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
 $(O)/kernels/cuda/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
