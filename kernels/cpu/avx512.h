@@ -9,3 +9,5 @@
 
 void kernels_product_avx512(const struct kernels_product *product);
 void kernels_product_int8_avx512(const struct kernels_product *product);
+void kernels_scores_avx512(const struct kernels_attention *attention);
+void kernels_weigh_avx512(const struct kernels_attention *attention);

@@ -14,6 +14,8 @@
 #define kernels_ops_avx512          kernels_ops_emulated
 #define kernels_product_avx512      kernels_product_emulated
 #define kernels_product_int8_avx512 kernels_product_int8_emulated
+#define kernels_scores_avx512       kernels_scores_emulated
+#define kernels_weigh_avx512        kernels_weigh_emulated
 
 static inline simde__m512 emulated_floats(simde__m256 low, simde__m256 high)
 {
