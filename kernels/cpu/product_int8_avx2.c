@@ -20,7 +20,6 @@
  */
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/product_walk.h"
-#include "kernels/half.h"
 
 #define ROWS_MAX 3
 #define HALVES   2              /* of a panel: eight outputs each */
@@ -29,6 +28,10 @@
 struct sums {
     __m256 of[ROWS_MAX][HALVES];
 };
+
+/* The sum is made here and stays in its register. GCC 12 puts such additions off to the end of a
+ * block, where it needs the last one, and stores every product until then. */
+#define KEEP(sum) __asm__ volatile("" : "+x"(sum))
 
 #define EACH_ROW  _Pragma("GCC unroll 3") for (int r = 0; r < rows; r++)
 #define EACH_HALF _Pragma("GCC unroll 2") for (int h = 0; h < HALVES; h++)
@@ -99,6 +102,7 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
                 __m256i turned = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
                 exact[r][h] = _mm256_add_epi32(
                     exact[r][h], wide(_mm256_maddubs_epi16(sizes[h], turned)));
+                KEEP(exact[r][h]);
             }
         }
     }
@@ -131,6 +135,7 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct level_tile
                 __m256i first = _mm256_maddubs_epi16(low[h], x);
                 __m256i second = _mm256_maddubs_epi16(high[h], x4);
                 exact[r][h] = _mm256_add_epi16(exact[r][h], _mm256_add_epi16(first, second));
+                KEEP(exact[r][h]);
             }
         }
     }
@@ -185,39 +190,45 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
     }
 }
 
-/* Sixteen columns: group g of the low (shift 0) or high (4) halves, and its bits above. */
+/* Four columns of weights of six bits: the low (second: 0) or high halves of bytes, and two bits of
+ * those above. */
+ALWAYS_INLINE __m256i six_bits_at(const uint8_t *groups, uint32_t group, int half, int second)
+{
+    __m256i low = weights_at(groups, group, (uint32_t)half);
+    __m256i high = weights_at(groups, 4 + (uint32_t)second, (uint32_t)half);
+    low = second ? _mm256_srli_epi16(low, 4) : low;
+    high = group < 2 ? _mm256_slli_epi16(high, 4 - 2 * (int)group)
+                     : _mm256_srli_epi16(high, 2 * (int)group - 4);
+    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)),
+                           _mm256_and_si256(high, _mm256_set1_epi8(48)));
+}
+
+/* Sixteen columns. */
 ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
                                   const uint8_t *block, const uint8_t *part, uint32_t index,
                                   int second, int rows)
 {
-    const __m256i low_mask = _mm256_set1_epi8(15), high_mask = _mm256_set1_epi8(48);
     const uint8_t *groups = part + KERNELS_SCALES_BYTES;
-    __m256i exact[ROWS_MAX][HALVES], pairs[ROWS_MAX][HALVES], high[HALVES];
-    EACH_HALF high[h] = weights_at(groups, 4 + (uint32_t)second, (uint32_t)h);
+    __m256i exact[ROWS_MAX][HALVES];
     EACH_ROW {
         EACH_HALF exact[r][h] = _mm256_setzero_si256();
     }
-#pragma GCC unroll 4
-    for (int g = 0; g < 4; g++) {
-        __m256i weights[HALVES];
+#pragma GCC unroll 2
+    for (uint32_t g = 0; g < 4; g += 2) {
+        __m256i first[HALVES], next[HALVES];
         EACH_HALF {
-            __m256i low = weights_at(groups, (uint32_t)g, (uint32_t)h);
-            low = _mm256_and_si256(second ? _mm256_srli_epi16(low, 4) : low, low_mask);
-            __m256i above = g < 2 ? _mm256_slli_epi16(high[h], 4 - 2 * g)
-                                  : _mm256_srli_epi16(high[h], 2 * g - 4);
-            weights[h] = _mm256_or_si256(low, _mm256_and_si256(above, high_mask));
+            first[h] = six_bits_at(groups, g, h, second);
+            next[h] = six_bits_at(groups, g + 1, h, second);
         }
         EACH_ROW {
-            __m256i x = levels_at(t->levels[r] + (uint64_t)index * 32,
-                                  (uint32_t)(second * 4 + g));
+            const int8_t *levels = t->levels[r] + (uint64_t)index * 32;
+            __m256i x = levels_at(levels, (uint32_t)second * 4 + g);
+            __m256i x1 = levels_at(levels, (uint32_t)second * 4 + g + 1);
             EACH_HALF {
-                __m256i pair = _mm256_maddubs_epi16(weights[h], x);
-                if (g % 2 == 0) {
-                    pairs[r][h] = pair;
-                } else {
-                    pair = wide(_mm256_add_epi16(pairs[r][h], pair));
-                    exact[r][h] = _mm256_add_epi32(exact[r][h], pair);
-                }
+                __m256i pair = _mm256_add_epi16(_mm256_maddubs_epi16(first[h], x),
+                                                _mm256_maddubs_epi16(next[h], x1));
+                exact[r][h] = _mm256_add_epi32(exact[r][h], wide(pair));
+                KEEP(exact[r][h]);
             }
         }
     }

@@ -176,7 +176,13 @@ static enum agx_result next_event(struct sim *sim, uint32_t index, struct agx_ev
     return result;
 }
 
-/* As agx.c does it by the real clock. */
+/* In peace as agx.c does it by the real clock: not before the hint; else when it likes. */
+static uint64_t busy_us(struct sim *sim, const struct sim_client *client)
+{
+    uint64_t hint_us = sim->calm ? (uint64_t)client->agx.busy_ms * 1000 : 0;
+    return hint_us + sim_time(sim, RESEND_US_MAX);
+}
+
 static void resend(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
@@ -184,8 +190,9 @@ static void resend(struct sim *sim, uint32_t index)
         return;
     }
     if (client->agx.is_busy) {
+        client->resend_us = sim->now_us + busy_us(sim, client);
         client->agx.is_busy = 0;
-        client->resend_us = sim->now_us + sim_time(sim, RESEND_US_MAX);
+        client->agx.busy_ms = 0;
     }
     if (sim->now_us >= client->resend_us) {
         enum agx_result result = agx_session_resend(&client->agx);
