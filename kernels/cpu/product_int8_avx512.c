@@ -123,26 +123,31 @@ ALWAYS_INLINE void part_q4_k(__m512 *sums, const struct level_tile *t, const uin
     }
 }
 
-/* Sixteen columns: the low or the high (second) halves of all groups, and their bits above. */
-ALWAYS_INLINE void half_part_q6_k(__m512 *sums, const struct level_tile *t, const uint8_t *block,
-                                  const uint8_t *part, uint32_t index, int second, int rows)
+/* Four columns of weights of six bits: the low or the high (second) halves of bytes, and two bits
+ * of those above. */
+ALWAYS_INLINE __m512i six_bits_at(const uint8_t *groups, uint32_t g, uint32_t second)
 {
-    const __m512i low_mask = _mm512_set1_epi8(15), high_mask = _mm512_set1_epi8(48);
-    const uint8_t *groups = part + KERNELS_SCALES_BYTES;
-    __m512i exact[ROWS_MAX], high = weights_at(groups, 4 + (uint32_t)second);
+    __m512i low = weights_at(groups, g);
+    __m512i high = weights_at(groups, 4 + second);
+    low = second ? _mm512_srli_epi16(low, 4) : low;
+    high = g < 2 ? _mm512_slli_epi16(high, 4 - 2 * g) : _mm512_srli_epi16(high, 2 * g - 4);
+    return _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi8(15)),
+                           _mm512_and_si512(high, _mm512_set1_epi8(48)));
+}
+
+/* Sixteen columns. */
+ALWAYS_INLINE void half_part_q6_k(__m512 *sums, const struct level_tile *t, const uint8_t *block,
+                                  const uint8_t *part, uint32_t index, uint32_t second, int rows)
+{
+    __m512i exact[ROWS_MAX];
     EACH_ROW exact[r] = _mm512_set1_epi32(-32 * t->x[r][index].sums[second]);
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
-        __m512i low = weights_at(groups, g);
-        low = _mm512_and_si512(second ? _mm512_srli_epi16(low, 4) : low, low_mask);
-        __m512i above = g < 2 ? _mm512_slli_epi16(high, 4 - 2 * g)
-                              : _mm512_srli_epi16(high, 2 * g - 4);
-        __m512i weights = _mm512_or_si512(low, _mm512_and_si512(above, high_mask));
+        __m512i weights = six_bits_at(part + KERNELS_SCALES_BYTES, g, second);
         EACH_ROW exact[r] = _mm512_dpbusd_epi32(
-            exact[r], weights,
-            levels_at(t->levels[r] + (uint64_t)index * 32, (uint32_t)second * 4 + g));
+            exact[r], weights, levels_at(t->levels[r] + (uint64_t)index * 32, second * 4 + g));
     }
-    const uint8_t *scales = part + second * (int)KERNELS_PANEL_LANES;
+    const uint8_t *scales = part + second * KERNELS_PANEL_LANES;
     __m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes_at(scales)));
     scale = _mm512_mul_ps(halves_at(block), scale);
     EACH_ROW part_add(&sums[r], exact[r], scale, t->x[r] + index);
