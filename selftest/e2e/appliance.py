@@ -4,6 +4,7 @@
 Only processes started here are ever signalled, by pid. Nothing here asserts a time; deadlines only
 bound how long a test may hang.
 """
+import contextlib
 import os
 import re
 import signal
@@ -20,7 +21,11 @@ EMBEDDED_MODEL = os.path.join(ROOT, "appliance", "embedded.gguf")
 # Random weights: no end, no order, another answer to each prompt. For whoever compares tokens.
 RANDOM_MODEL = os.path.join(ROOT, "build", "model-tiny.gguf")
 NOISE = "model.path=" + RANDOM_MODEL
+tempfile.tempdir = "/tmp"           # paths of sockets are short, whatever TMPDIR is
 HANG_S = float(os.environ.get("AGENTIX_HANG_S", "60"))
+# A machine that is busy for seconds makes nobody a stranger, a peer that is gone or a hung worker.
+PATIENT = ("net.handshake=1min", "net.frame_deadline=10min", "net.write_deadline=10min",
+           "engine.hang=10min")
 
 
 def wait_for(condition, what, limit_s=HANG_S):
@@ -34,12 +39,29 @@ def wait_for(condition, what, limit_s=HANG_S):
     raise AssertionError("did not happen: " + what)
 
 
-def is_alive(pid):
+def state(pid):
+    """Of a process, as the kernel calls it: T when it is stopped; X when there is none."""
     try:
         with open("/proc/%d/stat" % pid) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except OSError:
-        return False
+        return "X"
+
+
+def is_alive(pid):
+    return state(pid) not in "ZX"
+
+
+def stop(pid):
+    """Returns when the process stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: state(pid) == "T", "%d is stopped" % pid)
+
+
+def listens(path):
+    """A unix socket has its name before somebody listens behind it."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 class TextFile:
@@ -67,7 +89,7 @@ class Appliance:
         self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
         self.unix = os.path.join(self.directory.name, "s") if unix else None
         arguments = [os.path.join(BUILD, binary)]
-        for setting in ("net.tcp=127.0.0.1:0", "text.listen=127.0.0.1:0") + settings:
+        for setting in ("net.tcp=127.0.0.1:0", "text.listen=127.0.0.1:0", *PATIENT, *settings):
             arguments += ["--set", setting]
         if unix:
             arguments += ["--set", "net.unix=" + self.unix]
@@ -80,7 +102,7 @@ class Appliance:
         self.tcp = self._listening("net.tcp")
         self.text_address = self._listening("text.listen")
         if wait:
-            wait_for(lambda: self.health().startswith("ready"), "health is ready")
+            self.wait_ready()
 
     def _read(self):
         for line in self.process.stderr:
@@ -92,7 +114,7 @@ class Appliance:
         def find():
             ended = self.process.poll() is not None
             if ended:
-                self.reader.join(1)
+                self.reader.join(HANG_S)
             for line in list(self.lines):
                 match = pattern.search(line)
                 if match:
@@ -125,6 +147,10 @@ class Appliance:
     def health(self):
         return self.text("health")
 
+    def wait_ready(self):
+        """A worker that waits for the processor may look silent for a moment."""
+        wait_for(lambda: self.health().startswith("ready"), "health is ready")
+
     def stats(self):
         """name -> integer"""
         values = {}
@@ -151,7 +177,26 @@ class Appliance:
 
     @property
     def core(self):
-        return self.children()["agentix-core"]
+        return wait_for(lambda: self.children().get("agentix-core"), "a core")
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        """The worker is stopped: no call that comes in the block ends in it, however fast the
+        engine is and however slow the test."""
+        worker = self.worker
+        stop(worker)
+        try:
+            yield
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    def wait_stats(self, **wanted):
+        """Until these statistics have these values."""
+        wait_for(lambda: wanted.items() <= self.stats().items(), "stats are %s" % wanted)
+
+    def wait_back(self):
+        """Until nobody is connected, no call is open and no block is used."""
+        self.wait_stats(connections_open=0, calls_open=0, kv_blocks_used=0)
 
     def stop(self):
         """SIGTERM; the exit status."""

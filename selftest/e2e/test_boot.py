@@ -10,7 +10,7 @@ import struct
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, Appliance, run, wait_for
+from appliance import BUILD, HANG_S, Appliance, listens, run, wait_for
 from protocol import IGNORE_EOS, Client
 from skip import Skip, inside
 
@@ -215,7 +215,7 @@ def test_serves_in_an_empty_chroot():
             preexec_fn=lambda: (os.chroot(directory), os.chdir("/")), stderr=subprocess.DEVNULL)
         try:
             path = os.path.join(directory, "s")
-            wait_for(lambda: os.path.exists(path), "the socket")
+            wait_for(lambda: listens(path), "the socket")
             with Client(path) as c:
                 assert len(c.generate(1, [1, 2], max_tokens=5).check().tokens) == 5
         finally:
@@ -256,14 +256,14 @@ def test_a_second_sigterm_ends_at_once():
 
 
 def test_new_calls_are_refused_while_draining():
-    with Appliance() as a:
+    with Appliance("limits.drain=10min") as a:
         with Client(a.tcp) as c:
-            first = c.start(1, [1, 2, 3], max_tokens=900)
-            while not first.tokens:
+            with a.standing_still():
+                c.start(1, [1, 2, 3], max_tokens=100)
                 c.step()
-            a.process.send_signal(signal.SIGTERM)
-            wait_for(lambda: a.health().startswith("draining") or first.done, "draining")
-            c.start(2, [1, 2, 3], flags=IGNORE_EOS)
-            second = c.finish(2)
-            assert second.error is not None and "draining" in second.error["text"]
+                a.process.send_signal(signal.SIGTERM)
+                wait_for(lambda: a.health().startswith("draining"), "draining")
+                c.start(2, [1, 2, 3], flags=IGNORE_EOS)
+                second = c.finish(2)
+                assert second.error is not None and "draining" in second.error["text"]
             c.finish(1).check()

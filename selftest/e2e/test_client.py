@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import tempfile
 
@@ -114,9 +113,6 @@ def test_generate_own_program_ends_and_a_named_one_stays():
 
 # ---- a busy appliance ----------------------------------------------------------------------------
 
-STANDS_STILL = "engine.hang=10min"
-
-
 def begin(a, *arguments):
     return subprocess.Popen([os.path.join(BUILD, "agx"), "--to", a.to] + list(arguments), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -130,67 +126,64 @@ def end(process):
 
 def refused_while_it_stands_still(a, refusals, *commands):
     """Starts the commands while the worker does not work; lets it go on after so many refusals."""
-    os.kill(a.worker, signal.SIGSTOP)
-    started = [begin(a, *command) for command in commands]
-    wait_for(lambda: a.stats()["calls_refused"] >= refusals, "refused")
-    os.kill(a.worker, signal.SIGCONT)
+    with a.standing_still():
+        started = [begin(a, *command) for command in commands]
+        wait_for(lambda: a.stats()["calls_refused"] >= refusals, "refused")
     return [end(process) for process in started]
 
 
 def test_generate_waits_until_a_busy_appliance_has_room():
     ask = ("generate", "--ids", "5,6,7", "--max-tokens", "9", "--ignore-eos", "--print-ids",
            "--retries", "1000")
-    with Appliance(NOISE, STANDS_STILL, "limits.calls=1") as a:
+    with Appliance(NOISE, "limits.calls=1") as a:
         alone = agx(a, *ask)
         assert "told to wait" not in alone.stderr, alone
         ends = refused_while_it_stands_still(a, 3, *[ask] * 4)
         assert [out for out, _ in ends] == [alone.stdout] * 4
         waits = [int(re.search(r"told to wait (\d+) times", err).group(1)) for _, err in ends
                  if err]
-        assert len(waits) >= 3 and sum(waits) == a.stats()["calls_refused"], ends
+        assert sum(waits) == a.stats()["calls_refused"] >= 3, ends
 
 
 def test_generate_asks_a_busy_appliance_as_often_as_it_may():
     ask = ("generate", "--prompt", "a", "--max-tokens", "4", "--retries")
-    with Appliance(NOISE, STANDS_STILL, "limits.calls=1") as a, Client(a.tcp) as c:
-        os.kill(a.worker, signal.SIGSTOP)
-        c.start(1, [5, 6, 7], max_tokens=4)
-        wait_for(lambda: a.stats()["calls_open"] == 1, "the one place is taken")
-        for retries in (0, 2):
-            refused = a.stats()["calls_refused"]
-            done = agx(a, *ask, str(retries))
-            assert done.returncode == REFUSED and "busy: CALL" in done.stderr, done
-            assert ("told to wait 2 times" in done.stderr) == (retries == 2), done
-            assert a.stats()["calls_refused"] == refused + retries + 1
-        os.kill(a.worker, signal.SIGCONT)
+    with Appliance(NOISE, "limits.calls=1") as a, Client(a.tcp) as c:
+        with a.standing_still():
+            c.start(1, [5, 6, 7], max_tokens=4)
+            wait_for(lambda: a.stats()["calls_open"] == 1, "the one place is taken")
+            for retries in (0, 2):
+                refused = a.stats()["calls_refused"]
+                done = agx(a, *ask, str(retries))
+                assert done.returncode == REFUSED and "busy: CALL" in done.stderr, done
+                assert ("told to wait 2 times" in done.stderr) == (retries == 2), done
+                assert a.stats()["calls_refused"] == refused + retries + 1
         c.finish(1).check()
 
 
 def test_generate_waits_for_a_place_of_its_program_and_of_its_connection():
     ask = ("generate", "--prompt", "a", "--max-tokens", "4", "--retries", "1000")
-    with Appliance(NOISE, STANDS_STILL, "limits.programs=1") as a, Client(a.tcp) as c:
-        os.kill(a.worker, signal.SIGSTOP)
-        c.start(1, [5, 6, 7], max_tokens=4)
-        wait_for(lambda: a.stats()["calls_open"] == 1, "the one program has a call")
-        other = begin(a, *ask)
-        wait_for(lambda: a.stats()["connections_open"] == 2, "the other has come")
-        done = agx(a, "generate", "--prompt", "a", "--retries", "0")
-        assert done.returncode == REFUSED and "PROGRAM_START" in done.stderr, done
-        os.kill(a.worker, signal.SIGCONT)
+    with Appliance(NOISE, "limits.programs=1") as a, Client(a.tcp) as c:
+        with a.standing_still():
+            c.start(1, [5, 6, 7], max_tokens=4)
+            wait_for(lambda: a.stats()["calls_open"] == 1, "the one program has a call")
+            other = begin(a, *ask)
+            wait_for(lambda: a.stats()["connections_open"] == 2, "the other has come")
+            done = agx(a, "generate", "--prompt", "a", "--retries", "0")
+            assert done.returncode == REFUSED and "PROGRAM_START" in done.stderr, done
         c.finish(1).check()
         end(other)
     with Appliance(NOISE, "limits.connections=1") as a:
         with Client(a.tcp) as c:
             assert agx(a, *ask[:-1], "0").returncode == REFUSED
             other = begin(a, *ask)
-            wait_for(lambda: a.stats()["connections_refused"] == 2, "the other is turned away")
+            wait_for(lambda: a.stats()["connections_refused"] >= 2, "the other is turned away")
             c.generate(1, [5, 6, 7]).check()
         _, err = end(other)
         assert "told to wait" in err, err
 
 
 def test_load_and_replay_wait_where_the_appliance_is_busy():
-    with Appliance(NOISE, STANDS_STILL, "limits.calls=4") as a:
+    with Appliance(NOISE, "limits.calls=4") as a:
         loads = [("load", "--calls", "100", "--seed", seed) for seed in "123"]
         ends = refused_while_it_stands_still(a, 8, *loads)      # each has four in flight
         busy = [int(re.match(r"100 calls, \d+ tokens, (\d+) busy", out).group(1))
@@ -198,7 +191,7 @@ def test_load_and_replay_wait_where_the_appliance_is_busy():
         assert sum(busy) == a.stats()["calls_refused"] >= 8, ends
         done = agx(a, "load", "--calls", "200", "--in-flight", "4", "--retries", "0")
         assert done.returncode == 0 and " 0 busy" in done.stdout, done
-    with Appliance(NOISE, STANDS_STILL, "limits.calls=1") as a, \
+    with Appliance(NOISE, "limits.calls=1") as a, \
             tempfile.NamedTemporaryFile(suffix=".trace") as file:
         file.write(TRACE)
         file.flush()

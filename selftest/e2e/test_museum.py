@@ -11,7 +11,6 @@ memory that grows for hours (vllm#28726, sglang#6914, ollama#18264) in memory; e
 way (vllm#24885, sglang#1838) in boot, `sigterm_drains_and_open_calls_finish`; clients that do not
 read (xinference#5213) in serve, `two_hundred_clients_some_vanish_some_never_read`."""
 import contextlib
-import os
 import socket
 import struct
 import tempfile
@@ -37,10 +36,8 @@ def reference(max_tokens):
 
 
 def everything_is_back(a):
-    wait_for(lambda: a.stats()["connections_open"] == 0, "connections are back")
-    wait_for(lambda: a.stats()["calls_open"] == 0, "calls are back")
-    assert a.stats()["kv_blocks_used"] == 0
-    assert a.health().startswith("ready"), a.health()
+    a.wait_back()
+    a.wait_ready()
 
 
 @contextlib.contextmanager
@@ -339,7 +336,9 @@ def test_clients_that_leave_while_their_prompt_is_computed():
     with hall("sched.prefill_tokens=16", "kv.sharing=off") as a:
         before = a.stats()["tokens_computed"]
         for _ in range(5):
-            gone_when(a, lambda outcome: outcome.accepted, LONG)
+            with a.standing_still():
+                gone_when(a, lambda outcome: outcome.accepted, LONG)
+                a.wait_stats(connections_open=1)
         wait_for(lambda: a.stats()["calls_cancelled"] == 5, "the leavers' calls are gone")
         computed = a.stats()["tokens_computed"] - before
         assert computed < 5 * len(LONG), computed
@@ -414,8 +413,11 @@ def test_a_call_that_can_never_fit():
 
 def many_calls_through(a, calls, max_tokens):
     with Client(a.tcp) as c:
-        for call_id in range(1, calls + 1):
-            c.start(call_id, PROMPT, max_tokens=max_tokens, program=b"many %011d" % call_id)
+        with a.standing_still():
+            for call_id in range(1, calls + 1):
+                c.start(call_id, PROMPT, max_tokens=max_tokens, program=b"many %011d" % call_id)
+            while not all(call.accepted for call in c.calls.values()):
+                c.step()
         for call_id in range(1, calls + 1):
             assert c.finish(call_id).check().tokens == reference(max_tokens)
 
@@ -459,10 +461,13 @@ def test_sessions_that_hold_what_others_wait_for():
 def test_a_queue_without_an_end():
     """vllm#18826, #2901, llama.cpp PR#5018: whoever came was queued; nobody was told how long."""
     with hall("limits.calls=8", "sched.batch=1") as a, Client(a.tcp) as c:
-        start_together(c, *20 * [{"max_tokens": 100}])
+        with a.standing_still():
+            start_together(c, *20 * [{"max_tokens": 100}])
+            while not all(call.accepted or call.error for call in c.calls.values()):
+                c.step()
         outcomes = [c.finish(call_id) for call_id in range(1, 21)]
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        assert len(errors) == 13, len(errors)
+        assert len(errors) in (12, 13), len(errors)     # with or without the witness
         assert all(error["code"] == BUSY_CALLS and error["max"] == 8 for error in errors), errors
 
 

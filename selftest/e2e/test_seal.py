@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, Appliance, wait_for
+from appliance import BUILD, HANG_S, Appliance, listens, wait_for
 from protocol import Client
 from skip import inside, open_files
 
@@ -87,8 +87,9 @@ def test_what_was_open_by_mistake_is_closed():
             [os.path.join(BUILD, "agentix"), "--set", "net.tcp=", "--set", "text.listen=", "--set",
              "net.unix=" + path], pass_fds=[stray.fileno()], stderr=subprocess.DEVNULL)
         try:
-            wait_for(lambda: os.path.exists(path), "the socket")
-            names = open_files(process.pid)
+            wait_for(lambda: listens(path), "the socket")
+            with Client(path):                      # it serves: signals are not lost any more
+                names = open_files(process.pid)
             assert __file__ not in names, names
         finally:
             process.send_signal(signal.SIGTERM)

@@ -72,8 +72,8 @@ def test_boot_is_ready_once_it_serves():
 
 def test_watchdog_is_fed_while_idle_and_while_serving():
     with Manager() as m, Appliance(NOISE, environment=m.environment) as a, Client(a.tcp) as c:
-        assert m.is_fed()
         m.heard()
+        m.hear("WATCHDOG=1")
         for call_id in itertools.count(1):
             c.generate(call_id, [1, 2, 3], max_tokens=200).check()
             if "WATCHDOG=1" in m.heard():
@@ -82,16 +82,10 @@ def test_watchdog_is_fed_while_idle_and_while_serving():
 
 def test_watchdog_starves_with_a_worker_that_owes_a_step():
     with Manager() as m, Appliance(NOISE, environment=m.environment) as a, Client(a.tcp) as c:
-        c.start(1, [1, 2, 3], max_tokens=1000)
-        while not c.calls[1].tokens:
-            c.step()
-        worker = a.worker
-        os.kill(worker, signal.SIGSTOP)
-        try:
+        with a.standing_still():
+            c.start(1, [1, 2, 3])
             m.hear("STATUS=degraded")
             wait_for(lambda: not m.is_fed(), "nothing is fed")
-        finally:
-            os.kill(worker, signal.SIGCONT)
         m.hear("WATCHDOG=1")
         c.finish(1).check()
 
@@ -144,7 +138,8 @@ def test_unit_makes_sense_to_systemd():
         with open(os.path.join(FILES, "agentix.service"), encoding="utf-8") as unit, \
                 open(path, "w", encoding="utf-8") as copy:
             copy.write(unit.read().replace("/usr/bin/agentix", os.path.join(BUILD, "agentix")))
-        assert systemd("systemd-analyze", "verify", path) == ""
+        said = systemd("systemd-analyze", "verify", path)
+        assert "agentix" not in said, said          # of other units of this machine it may complain
 
 
 def test_user_and_folders_are_made():

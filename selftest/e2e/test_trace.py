@@ -77,13 +77,15 @@ def check_format(trace):
             assert before[1] <= after[0], (before, after)
 
 
-def serve(client, programs, calls, tokens, prompt=24):
+def serve(a, client, programs, calls, tokens, prompt=24):
     """`calls` of each program at once; {call id: terminal frame}."""
-    done = {}
-    for p in range(programs):
-        for n in range(calls):
-            client.start(1 + p * calls + n, list(range(3, 3 + prompt)), max_tokens=tokens,
-                         program=b"trace-program-%02d" % p, flags=IGNORE_EOS)
+    done, accepted = {}, a.stats()["calls_accepted"] + programs * calls
+    with a.standing_still():
+        for p in range(programs):
+            for n in range(calls):
+                client.start(1 + p * calls + n, list(range(3, 3 + prompt)), max_tokens=tokens,
+                             program=b"trace-program-%02d" % p, flags=IGNORE_EOS)
+        a.wait_stats(calls_accepted=accepted)
     for call in range(1, 1 + programs * calls):
         done[call] = client.finish(call).check().done
     return done
@@ -91,7 +93,7 @@ def serve(client, programs, calls, tokens, prompt=24):
 
 def test_events_are_in_order_and_whole():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
-        done = serve(c, 2, 3, 40)
+        done = serve(a, c, 2, 3, 40)
         found = events(a)
         assert [number for number, _, _, _ in found] == list(range(len(found)))
         assert all(one[1] <= other[1] for one, other in zip(found, found[1:]))
@@ -108,7 +110,7 @@ def test_events_are_in_order_and_whole():
 
 def test_waits_and_runs_of_the_picture_are_those_of_the_terminal_frame():
     with Appliance(NOISE, "sched.batch=2", "sched.quantum=1us") as a, Client(a.tcp) as c:
-        done = serve(c, 3, 3, 60)
+        done = serve(a, c, 3, 3, 60)
         said, trace = just_now(a)
         assert " 9 calls, 3 programs; 0 events lost" in said, said
         for call, frame in done.items():
@@ -138,7 +140,7 @@ def test_gap_between_the_calls_of_a_program():
 def test_preemptions_and_swaps_appear():
     with Appliance(NOISE, "kv.block_tokens=8", "kv.device_blocks=32", "sched.quantum=1us",
                    "limits.context_tokens=256", "kv.sharing=off") as a, Client(a.tcp) as c:
-        done = serve(c, 8, 2, 100)
+        done = serve(a, c, 8, 2, 100)
         stats, (_, trace) = a.stats(), just_now(a)
         assert stats["preemptions"] > 0 and stats["swap_out_blocks"] > 0, stats
         assert len(trace.named("preempted", "i")) == stats["preemptions"]
@@ -164,7 +166,7 @@ def test_a_dead_worker_is_in_the_picture():
 
 def test_a_small_journal_says_what_it_forgot():
     with Appliance(NOISE, "limits.events=16") as a, Client(a.tcp) as c:
-        serve(c, 1, 1, 200)
+        serve(a, c, 1, 1, 200)
         found = events(a)
         assert len(found) == 16 and found[0][0] > 0
         last = a.text("events 0").split("\n")[-1]
@@ -204,7 +206,7 @@ def test_follows_until_interrupted_and_the_file_is_whole():
         path = os.path.join(directory, "t.json")
         with Appliance(NOISE) as a, Client(a.tcp) as c:
             tracing = Tracing(a, path)
-            done = serve(c, 2, 4, 100)
+            done = serve(a, c, 2, 4, 100)
             tracing.process.send_signal(signal.SIGINT)
             out, _ = tracing.end()
             assert " 8 calls, 2 programs; 0 events lost" in out, out
@@ -219,7 +221,7 @@ def test_lost_events_are_counted_and_shown():
         with Appliance(NOISE, "limits.events=1") as a, Client(a.tcp) as c:
             c.generate(100, [3, 4, 5]).check()
             tracing = Tracing(a, path)
-            serve(c, 4, 4, 50)
+            serve(a, c, 4, 4, 50)
             tracing.process.send_signal(signal.SIGINT)
             out, _ = tracing.end()
         trace = Trace(path)
@@ -232,7 +234,7 @@ def test_an_appliance_that_goes_leaves_a_whole_file():
         path = os.path.join(directory, "t.json")
         with Appliance(NOISE) as a, Client(a.tcp) as c:
             tracing = Tracing(a, path)
-            serve(c, 1, 1, 20)
+            serve(a, c, 1, 1, 20)
             tracing.catch_up(a)
         _, error = tracing.end(wanted=5)
         assert "closed the connection" in error, error
@@ -264,7 +266,7 @@ def test_the_text_port_refuses_what_is_no_number():
         for number in (end, end + 1, 2 ** 63, 2 ** 64 - 1):
             answer = a.text("events %d" % number)
             assert answer.startswith("next=%d end=%d lost=0 " % (end, end)), answer
-        assert a.health().startswith("ready")
+        a.wait_ready()
 
 
 def test_a_port_that_stands_still_is_not_asked_for_ever():

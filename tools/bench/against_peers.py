@@ -43,7 +43,7 @@ def batched_bench(peer, path, threads, prompt, decode, calls):
     tool = peer.tool("llama-batched-bench")
     context = calls * ((prompt + decode + 255) // 256 * 256)
     said = run(tool, "-m", path, "-c", context, "-npp", prompt, "-ntg", decode, "-npl", calls,
-               "-t", threads, "-tb", threads, *peer.repacks(tool))
+               "-t", threads, "-tb", threads, *peer.repacks(tool), both=True)
     for line in said.splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split("|")]
         if len(cells) == 10 and cells[0].isdigit():

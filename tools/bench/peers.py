@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
@@ -22,7 +23,7 @@ class NotMeasured(Exception):
 class Peer:
     def __init__(self, text):
         name, _, folder = text.rpartition("=")
-        self.folder = Path(folder)
+        self.folder = Path(folder).resolve()
         self.name = name or self.folder.name
         if not self.folder.is_dir():
             sys.exit(f"{folder}: no such folder")
@@ -35,7 +36,7 @@ class Peer:
 
     def repacks(self, tool):
         """What makes it repack weights as it loads them, if it has a switch for that."""
-        asked = subprocess.run([tool, "--help"], capture_output=True, text=True)
+        asked = launch(tool, "--help")
         return ["-rtr"] if "-rtr," in asked.stdout + asked.stderr else []
 
 
@@ -47,14 +48,20 @@ def add_arguments(parser, shapes, types):
     parser.add_argument("--threads", type=int, default=os.cpu_count())
 
 
-def run(*words, lines=None):
-    """What it prints, or why it does not."""
-    done = subprocess.run([str(word) for word in words], text=True, capture_output=True,
-                          input=lines)
+def launch(*words, lines=None):
+    """Some peers leave a log where they run, so that is a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([str(word) for word in words], text=True, capture_output=True,
+                              input=lines, cwd=folder)
+
+
+def run(*words, lines=None, both=False):
+    """What it prints, on stderr too where `both`; or why it does not."""
+    done = launch(*words, lines=lines)
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or f"exit {done.returncode}")
         raise NotMeasured(f"{Path(words[0]).name}: {said.splitlines()[-1]}")
-    return done.stdout
+    return done.stdout + (done.stderr if both else "")
 
 
 def model(shape, kind):

@@ -2,11 +2,13 @@
 /*
  * Goal: the world says who connects as the kernel does: users on a unix socket, loopback on TCP of
  * both families and of one through the other.
- * Method: real sockets of this machine, connected before they are accepted, so nothing waits.
+ * Method: real sockets of this machine. Who is connected may be a moment from being accepted, which
+ * is waited for.
  */
 #include "selftest/unit/folder.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -31,7 +33,10 @@ static struct world_peer visit(struct sockaddr *address, socklen_t bytes, struct
 {
     struct world_peer peer = {.uid = 1, .gids_count = 1, .address = 1};
     int listener = socket(address->sa_family, SOCK_STREAM, 0);
-    int client = socket(to->sa_family, SOCK_STREAM, 0);
+    int client = socket(to->sa_family, SOCK_STREAM, 0), off = 0;
+    if (address->sa_family == AF_INET6) {       /* whatever net.ipv6.bindv6only says */
+        assert_int_equal(setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off), 0);
+    }
     assert_int_equal(bind(listener, address, bytes), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, address, &bytes), 0);
@@ -39,6 +44,8 @@ static struct world_peer visit(struct sockaddr *address, socklen_t bytes, struct
         ((struct sockaddr_in *)to)->sin_port = ((struct sockaddr_in *)address)->sin_port;
     }
     assert_int_equal(connect(client, to, to_bytes), 0);
+    struct pollfd visitor = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&visitor, 1, -1), 1);
     const struct world *world = &linux_world.world;
     int32_t handle = world->accept(world->self, listener, &peer);
     assert_true(handle >= 0);

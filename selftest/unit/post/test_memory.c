@@ -4,6 +4,10 @@
  * with its address; each word is read as the pattern and as its inverse.
  * Method: an area that ends within a page, all patterns; bits changed between steps.
  */
+#include "kernels/threads.h"
+
+/* One stack for each CPU of this machine. */
+#define TEST_ARENA_BYTES ((16u << 20) + KERNELS_THREADS_MAX * KERNELS_STACK_BYTES)
 #include "selftest/unit/test.h"
 
 #include "selftest/post/memory.h"

@@ -5,6 +5,10 @@
  * twins agree about, show in the digest.
  * Method: the tiny models; a matrix of several slabs; kernels that err on purpose.
  */
+#include "kernels/threads.h"
+
+/* One stack for each CPU of this machine. */
+#define TEST_ARENA_BYTES ((16u << 20) + KERNELS_THREADS_MAX * KERNELS_STACK_BYTES)
 #include "selftest/unit/test.h"
 
 #include "selftest/post/product.h"
