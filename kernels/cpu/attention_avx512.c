@@ -112,27 +112,32 @@ ALWAYS_INLINE void weigh_wides(const struct tile *t, const struct run *run, stru
     int queries = form.queries, wides = form.wides;
     __m512 sums[QUERIES_MAX][WIDES_MAX];
     uint64_t lanes = kernels_head_lanes(run->a->head_dim);
+    const float *weights[QUERIES_MAX];
 #pragma GCC unroll 6
     for (int i = 0; i < queries; i++) {
+        weights[i] = t->scores[i];
 #pragma GCC unroll 8
         for (int j = 0; j < wides; j++) {
             sums[i][j] = _mm512_loadu_ps(t->out[i] + lane + j * (int)SIXTEEN);
         }
     }
-    for (uint32_t token = span.first; token < span.end; token++) {
-        const uint8_t *values = run->values[token / KERNELS_OCTET];
+    for (uint32_t token = span.first; token < span.end;) {
+        uint32_t octet = token / KERNELS_OCTET;
+        uint32_t end = smaller(span.end, (octet + 1) * KERNELS_OCTET);
         uint64_t index = token % KERNELS_OCTET * lanes + lane;
-        __m512 v[WIDES_MAX];
-#pragma GCC unroll 8
-        for (int j = 0; j < wides; j++) {
-            v[j] = sixteen_at(values, index + (uint32_t)j * SIXTEEN, form.halves);
-        }
-#pragma GCC unroll 6
-        for (int i = 0; i < queries; i++) {
-            __m512 w = _mm512_set1_ps(t->scores[i][token]);
+        for (; token < end; token++, index += lanes) {
+            __m512 v[WIDES_MAX];
 #pragma GCC unroll 8
             for (int j = 0; j < wides; j++) {
-                sums[i][j] = _mm512_fmadd_ps(w, v[j], sums[i][j]);
+                v[j] = sixteen_at(run->values[octet], index + (uint32_t)j * SIXTEEN, form.halves);
+            }
+#pragma GCC unroll 6
+            for (int i = 0; i < queries; i++) {
+                __m512 w = _mm512_set1_ps(weights[i][token]);
+#pragma GCC unroll 8
+                for (int j = 0; j < wides; j++) {
+                    sums[i][j] = _mm512_fmadd_ps(w, v[j], sums[i][j]);
+                }
             }
         }
     }
