@@ -9,7 +9,8 @@
  *   offset that makes them so, but for those of eight bits, which get 128 on the way. A sum begins
  *   with -offset times the sum of x's levels, which is known (struct kernels_block).
  *
- * A tile is up to eight rows by a panel and runs down all columns with its sums in registers.
+ * A tile is up to eight rows by a panel and runs down all columns with its sums in registers. The
+ * addition is part of the instruction, so GCC cannot put it off (KEEP in product_int8_avx2.c).
  *
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
