@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the names behind the table of the AVX-512 kernels. Only files compiled for AVX-512
- * (…_avx512.c) include this, and those are compiled a second time for any CPU, in tests
+ * (…_avx512.c) include this, and those are compiled a second time for AVX2, in tests
  * (selftest/fake/avx512.h).
  */
 #include "kernels/cpu/avx2.h"
