@@ -67,13 +67,20 @@ CLIENT_LIB := $(O)/libclient.a
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
+# The AVX-512 kernels again, for CPUs with AVX2.
+EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512.c))
 
 .SECONDARY:
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
 all: $(B)/agentix-sim
 
-$(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
+AVX2   := -mavx2 -mfma -mf16c
+AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+$(O)/%_avx2.o: CFLAGS += $(AVX2) -O3
+# Sanitizers would make minutes of the unrolled tiles; the emulated ones have them, in MODE=asan.
+BARE := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
+$(O)/kernels/cpu/%_avx512.o: CFLAGS += $(AVX512) -O3 $(BARE)
 $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup
@@ -173,12 +180,18 @@ $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
-$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
-    $(B)/libagx.a
+$(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $< (emulated)"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(AVX2) -O1 -Wno-psabi -include selftest/fake/avx512.h $(WARN) \
+	    -c $< -o $@
+
+$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(EMULATED_OBJ) \
+    $(CLIENT_LIB) $(B)/libagx.a
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
+	    $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
 	    -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
