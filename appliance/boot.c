@@ -55,16 +55,11 @@ static enum status open_source(struct boot *boot, struct config_error *error)
     return gguf_source_open(&boot->source, path, error);
 }
 
-static enum kernels_simd simd_from_options(const struct options *options)
-{
-    return strcmp(options->engine_simd.text, "plain") == 0 ? KERNELS_PLAIN : kernels_simd_best();
-}
-
 static void engine_settings_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
     boot->engine = (struct kernels_settings){
-        .simd = simd_from_options(&boot->options),
+        .simd = kernels_simd_named(boot->options.engine_simd.text),
         .threads = limits->engine_threads,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
@@ -139,7 +134,8 @@ static enum status choose_gpu(struct boot *boot, struct config_error *error)
     log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
               gpu->name, gpu->arch, gpu->driver_version / 1000, gpu->driver_version % 1000 / 10,
               gpu->processors, mib(gpu->free_bytes));
-    TRY(gpu_plan_check(boot->gguf, gpu->shared_bytes_max, boot->source.name, error));
+    TRY(gpu_plan_check(boot->gguf, &boot->engine, gpu->shared_bytes_max, boot->source.name,
+                       error));
     return check_device_memory(boot, error);
 }
 
@@ -189,13 +185,14 @@ enum boot_exit boot_measure(struct boot *boot)
             STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
     }
-    if (strcmp(boot->options.engine_simd.text, "avx2") == 0 &&
-        kernels_simd_best() < KERNELS_AVX2) {
+    engine_settings_fill(boot);
+    if (boot->engine.simd > kernels_simd_best()) {
         snprintf(error.text, sizeof error.text,
-                 "engine.simd = avx2: this CPU lacks AVX2, FMA or F16C, allowed: auto, plain");
+                 "engine.simd = %s: this CPU lacks what that takes, allowed: auto, plain%s",
+                 boot->options.engine_simd.text,
+                 kernels_simd_best() == KERNELS_AVX2 ? ", avx2" : "");
         return fail(BOOT_EXIT_CONFIG, &error);
     }
-    engine_settings_fill(boot);
     enum boot_exit exit_status = choose_engine(boot);
     if (exit_status == BOOT_EXIT_OK) {
         plan_fill(boot);

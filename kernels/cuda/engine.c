@@ -70,7 +70,7 @@ enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_set
 {
     ASSERT(settings->step_tokens >= settings->batch_calls);
     float *rope = NULL;
-    TRY(gpu_plan_check(gguf, queue->shared_bytes_max, source->name, error));
+    TRY(gpu_plan_check(gguf, settings, queue->shared_bytes_max, source->name, error));
     gpu_pin(queue, arena->base, arena->size_bytes);
     struct gpu_engine *e = arena_take(arena, 1, sizeof *e);
     e->settings = *settings;

@@ -11,6 +11,8 @@
 #include "config/tensors.h"
 #include "kernels/cuda/engine_state.h"
 
+#define GPU_FEEDS_MAX 65535u        /* a dimension of a grid */
+
 /* ---- weights ---- */
 
 const struct gpu_format *gpu_format_of(uint32_t type)
@@ -59,25 +61,33 @@ static enum status check_types(const struct gguf *gguf, const char *source,
     return STATUS_OK;
 }
 
-/* The widest kernel is the one that attends in tiles. */
-static enum status check_heads(const struct model_shape *s, uint32_t shared_bytes_max,
-                               const char *source, struct config_error *error)
+/* Of all kernels the one that attends in tiles takes the most shared memory. */
+static enum status check_launches(const struct kernels_settings *settings,
+                                  const struct model_shape *s, uint32_t shared_bytes_max,
+                                  struct config_error *error)
 {
     uint32_t bytes = gpu_attention_bytes(s->head_dim, 2);
-    if (bytes <= shared_bytes_max) {
-        return STATUS_OK;
+    if (bytes > shared_bytes_max) {
+        snprintf(error->text, sizeof error->text,
+                 "heads of %u channels need %u bytes of shared memory; this GPU has %u",
+                 s->head_dim, bytes, shared_bytes_max);
+        return STATUS_CONFIG_MODEL;
     }
-    snprintf(error->text, sizeof error->text,
-             "%s: heads of %u channels need %u bytes of shared memory; this GPU has %u", source,
-             s->head_dim, bytes, shared_bytes_max);
-    return STATUS_CONFIG_MODEL;
+    if (settings->step_tokens > GPU_FEEDS_MAX) {
+        snprintf(error->text, sizeof error->text,
+                 "steps of %u tokens; a GPU takes at most %u: sched.prefill_tokens is too large",
+                 settings->step_tokens, GPU_FEEDS_MAX);
+        return STATUS_CONFIG_OPTION;
+    }
+    return STATUS_OK;
 }
 
-enum status gpu_plan_check(const struct gguf *gguf, uint32_t shared_bytes_max, const char *source,
+enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_settings *settings,
+                           uint32_t shared_bytes_max, const char *source,
                            struct config_error *error)
 {
     TRY(check_types(gguf, source, error));
-    return check_heads(&gguf->shape, shared_bytes_max, source, error);
+    return check_launches(settings, &gguf->shape, shared_bytes_max, error);
 }
 
 /* ---- the engine ---- */

@@ -9,10 +9,12 @@
 #include "config/gguf.h"
 #include "kernels/kernels.h"
 
-/* Is this a model for a device whose blocks may take `shared_bytes_max` of shared memory? A refusal
- * names `source`, the tensor or size, and what was expected. */
-MUST_CHECK enum status gpu_plan_check(const struct gguf *gguf, uint32_t shared_bytes_max,
-                                      const char *source, struct config_error *error);
+/* Can a device run this whose blocks may take `shared_bytes_max` of shared memory? A refusal names
+ * the tensor of `source`, or the size, and what was expected. */
+MUST_CHECK enum status gpu_plan_check(const struct gguf *gguf,
+                                      const struct kernels_settings *settings,
+                                      uint32_t shared_bytes_max, const char *source,
+                                      struct config_error *error);
 /* TIER_DEVICE: weights, KV, workspace; TIER_ENGINE: the host's part, pinned, with the host tier of
  * KV. */
 void gpu_plan(struct plan *plan, const struct kernels_settings *settings, const struct gguf *gguf);
