@@ -38,7 +38,7 @@ struct boot {
     struct kernels_weights *weights;
     struct step step;
     struct shared shared;
-    bool serves_by_gpu;             /* what follows is for the GPU's worker; closed if it is not */
+    bool serves_by_gpu;             /* what follows is for its worker; closed where the CPU serves */
     struct gpu gpu;
     struct gpu_program gpu_program;
     int shared_handle;              /* of shared_arena */

@@ -96,8 +96,9 @@ enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared)
 int arena_share(uint64_t size_bytes)
 {
     int handle = memfd_create("agentix-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     if (handle >= 0 && (ftruncate(handle, (off_t)size_bytes) != 0 ||
-                        fcntl(handle, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
+                        fcntl(handle, F_ADD_SEALS, seals) != 0)) {
         close(handle);
         return -1;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the GPU worker's program: does what the page orders that it was given as descriptor 3. It is
- * the only program of ours that maps the driver.
+ * What: the GPU worker's program: does what the page orders that it was given as descriptor 3. It
+ * is the only program of ours that maps the driver.
  */
 #include <stdio.h>
 #include <stdlib.h>

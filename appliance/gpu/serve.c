@@ -104,8 +104,8 @@ static void explain(struct worker *worker, struct config_error *error)
     }
 }
 
-/* One token, fed, and what comes of it fed again: what a driver does only when it first computes, it
- * does now, and weights that are no numbers show. */
+/* One token, fed, and what comes of it fed again: what a driver does only when it first computes,
+ * it does now, and weights that are no numbers show. */
 static void fill_first_step(const struct step *step)
 {
     uint32_t rounds = step->layout.steps_max < 2 ? 1 : 2;
