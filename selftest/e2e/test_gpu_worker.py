@@ -241,6 +241,7 @@ def test_the_sealed_worker_has_what_it_needs_and_no_more():
         assert resource.prlimit(a.worker, resource.RLIMIT_NOFILE) == (free, free), numbers
         assert resource.prlimit(a.worker, resource.RLIMIT_CORE) == (0, 0)
         assert [part[2] for part in shared_parts(a.worker)] == ["r--s", "rw-s", "r--s", "rw-s"]
+        assert not [name for name in open_files(a.core) if "memfd" in name or "gguf" in name]
         for pid in (a.process.pid, a.core):
             with open(inside(pid, "maps")) as maps:
                 assert not re.search("softgpu|libcuda|libc.so", maps.read())
