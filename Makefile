@@ -39,12 +39,12 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
-              kernels/ref/*.c kernels/cpu/*.c)
+              kernels/ref/*.c kernels/cpu/*.c) kernels/cuda/images.c
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
 SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
-MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o
+MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
 MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
@@ -64,13 +64,39 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 # The command line client, for tests of its parts.
 CLIENT_LIB := $(O)/libclient.a
 
+# The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
+GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c))
+GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/embedded.o
+GPU_LIB := $(O)/libgpu.a
+# A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
+SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
+    appliance/base/say.c
+SOFTGPU := $(B)/libsoftgpu.so
+# Kernels for the chip: one image with code for each architecture. NVCC= builds without.
+CUDA ?= /usr/local/cuda
+ifeq ($(origin NVCC),undefined)
+NVCC := $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
+endif
+GPU_ARCHS := sm_80 sm_90a sm_100
+GPU_PTX := compute_80
+GPU_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
+CU_SRC := $(wildcard kernels/cuda/*.cu)
+# One rounding for each operation that is written, as on the CPU.
+NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I. --threads 0 \
+    $(foreach arch,$(GPU_ARCHS),-gencode arch=$(arch:sm_%=compute_%),code=$(arch)) \
+    -gencode arch=$(GPU_PTX),code=$(GPU_PTX)
+
 UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
 FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
+# The kernels of the GPU, as C, and what runs them on a CPU: for tests and the soft GPU only.
+HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
+HOST_CU_OBJ := $(HOST_CU_KERNELS) $(O)/selftest/fake/softgpu/host.o \
+    $(O)/selftest/fake/softgpu/fiber.o
+HOST_CU_LIB := $(O)/libhostcu.a
 # The AVX-512 kernels again, for CPUs with AVX2.
 EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512.c))
 
-.SECONDARY:
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
 all: $(B)/agentix-sim
@@ -88,6 +114,12 @@ $(O)/%.o: %.c | build/.setup
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
+$(O)/kernels/cuda/%.cu.o: kernels/cuda/%.cu | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -x c -c $< -o $@
+$(HOST_CU_OBJ): CFLAGS += -fPIC
+
 # Classes of code points, from Debian's unicode-data.
 build/unicode_classes.c: tools/mkunicode.py | build/.setup
 	$(Q)python3 $< >$@.new && mv $@.new $@
@@ -96,6 +128,27 @@ $(O)/config/unicode_classes.o: build/unicode_classes.c config/unicode.h
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
+
+# ---- kernels for the chip ------------------------------------------------------------------------
+# All kernels are one unit: nvcc's own start costs more than most of them. Written again when there
+# are other kernels, architectures, or another nvcc.
+build/cuda/kernels.cu: FORCE | build/.setup
+	@mkdir -p $(@D)
+	@$(if $(NVCC),,echo "  NVCC  not found: no GPU kernels in this build (NVCC=/path/of/nvcc)")
+	@{ echo '/* $(or $(NVCC),no nvcc): $(GPU_ARCHS) $(GPU_PTX) */'; \
+	    printf '#include "%s"\n' $(CU_SRC); } >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+.PHONY: FORCE
+build/cuda/kernels.fatbin: build/cuda/kernels.cu
+	@echo "  NVCC  $@"
+	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
+IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
+    -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
+$(O)/kernels/cuda/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
+$(O)/kernels/cuda/images.o: build/cuda/kernels.cu
+$(O)/kernels/cuda/embedded.o: kernels/cuda/embedded.S build/cuda/kernels.cu $(GPU_IMAGE)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(if $(GPU_IMAGE),-DGPU_IMAGE='"$(GPU_IMAGE)"') -c $< -o $@
 
 $(LIB): $(CORE_OBJ)
 	@echo "  AR    $@"
@@ -107,10 +160,39 @@ $(APPLIANCE_LIB): $(APPLIANCE_OBJ)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
+$(HOST_CU_LIB): $(HOST_CU_OBJ)
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
 $(CLIENT_LIB): $(AGX_OBJ)
 	@echo "  AR    $@"
 	@rm -f $@
 	$(Q)ar rcs $@ $^
+
+$(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
+	@echo "  AR    $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+# Dynamic, embedded in the static one, and started from memory.
+$(B)/agentix-gpu-worker: $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -s -o $@ $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB) -lm -lpthread
+$(O)/appliance/gpu/embedded.o: appliance/gpu/embedded.S $(B)/agentix-gpu-worker
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DGPU_PROGRAM='"$(B)/agentix-gpu-worker"' -c $< -o $@
+
+$(O)/pic/%.o: %.c | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $< (shared)"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
+
+$(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o) $(HOST_CU_KERNELS)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -lm -lpthread
 
 $(B)/libagx.a: $(SDK_OBJ)
 	@mkdir -p $(@D)
@@ -186,13 +268,16 @@ $(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(AVX2) -O1 -Wno-psabi -include selftest/fake/avx512.h $(WARN) \
 	    -c $< -o $@
 
+# Where there is a cuda.h, our own declarations are compared with it.
+$(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
+$(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(EMULATED_OBJ) \
-    $(CLIENT_LIB) $(B)/libagx.a
+    $(CLIENT_LIB) $(B)/libagx.a $(GPU_LIB) $(HOST_CU_LIB)
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a -lcmocka $(LDLIBS_core)
+	    $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) \
+	    $(GPU_LIB) $(LIB) $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
@@ -202,7 +287,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	    echo "== $$t"; $$t; done
 
 e2e soak: build/model-tiny.gguf
-e2e: $(B)/agentix-misbehave
+e2e: $(B)/agentix-misbehave $(SOFTGPU)
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
@@ -290,6 +375,8 @@ fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that it does not 
 fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md
 	$(FUZZ_RUN) ledger
 fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
+# Only what no rule names; all else that somebody deletes is made again.
+.SECONDARY: $(FUZZ:%=$(B)/fuzz_%) $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(EMULATED_OBJ)
 $(B)/fuzz_%.dict: $(B)/fuzz_%
 	$(Q)$< --dictionary >$@
 # The core's input is a tape of the simulator.

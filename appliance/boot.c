@@ -16,12 +16,18 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
+#include "appliance/gpu.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
 
 #define LOUD_BYTES (64u << 20)      /* a model as large says in the log how far its loading is */
 
 extern const uint8_t embedded_model[], embedded_model_end[];
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
 
 static enum boot_exit fail(enum boot_exit exit_status, const struct config_error *error)
 {
@@ -94,6 +100,29 @@ static enum status read_access(struct boot *boot, struct config_error *error)
                : STATUS_OK;
 }
 
+/* engine.kind. Nothing starts the GPU's engine yet: what is found is told, and not used. */
+static enum boot_exit choose_engine(const struct boot *boot)
+{
+    const char *kind = boot->options.engine_kind.text;
+    struct config_error error = {.text = ""};
+    struct gpu gpu;
+    if (strcmp(kind, "cpu") == 0) {
+        return BOOT_EXIT_OK;
+    }
+    if (gpu_probe(&gpu, &boot->options, &error) == STATUS_OK) {
+        log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
+                  gpu.name, gpu.arch, gpu.driver_version / 1000, gpu.driver_version % 1000 / 10,
+                  gpu.processors, mib(gpu.free_bytes));
+        snprintf(error.text, sizeof error.text, "this version does not serve by a GPU yet");
+    }
+    if (strcmp(kind, "cuda") == 0) {
+        log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);
+        return BOOT_EXIT_ENGINE;
+    }
+    log_event(LOG_WARN, "engine.kind = auto: the CPU serves: %s", error.text);
+    return BOOT_EXIT_OK;
+}
+
 enum boot_exit boot_measure(struct boot *boot)
 {
     static struct gguf gguf;
@@ -128,12 +157,7 @@ enum boot_exit boot_measure(struct boot *boot)
         return fail(BOOT_EXIT_CONFIG, &error);
     }
     plan_fill(boot);
-    return BOOT_EXIT_OK;
-}
-
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
+    return choose_engine(boot);
 }
 
 static uint64_t plan_total_bytes(const struct plan *plan)
@@ -322,13 +346,10 @@ static void say_progress(struct boot_load *load)
 
 enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
 {
-    struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS, false);
     load->said_tenths = 0;
-    if (exit_status == BOOT_EXIT_OK &&
-        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena,
-                              &error) != STATUS_OK) {
-        return fail(BOOT_EXIT_MODEL, &error);
+    if (exit_status == BOOT_EXIT_OK) {
+        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena);
     }
     return exit_status;
 }

@@ -9,6 +9,7 @@
 #include "appliance/boot.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
+#include "kernels/cuda/images.h"
 #include "selftest/post/post.h"
 
 #define VERSION "0.1.0"
@@ -97,6 +98,7 @@ static int read_line(int argc, char **argv, enum mode *mode, struct post_setting
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--version") == 0) {
             printf("agentix %s protocol %d\n", VERSION, 1);
+            images_write(stdout);
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--check") == 0) {
             *mode = MODE_CHECK;

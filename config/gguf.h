@@ -19,6 +19,7 @@
 #define GGUF_LAYERS_MAX   256
 #define GGUF_TENSORS_MAX  (GGUF_LAYERS_MAX * 12 + 8)
 #define GGUF_NAME_BYTES   64
+#define GGUF_HEAD_DIM_MAX 1024
 #define GGUF_NO_TOKEN     UINT32_MAX
 #define GGUF_TOKEN_BYTES_MAX 1024        /* longest token string */
 

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "appliance/base/fnv.h"
+#include "kernels/rope.h"
 
 /* Everything that the engine takes: walked once to plan and once to take. */
 struct need {
@@ -185,25 +186,6 @@ static uint32_t turn_panels(const struct model_shape *shape)
     return heads * shape->head_dim / KERNELS_PANEL_LANES;
 }
 
-/* The angle of pair i at position p is p * base^(-2i / rope_dim), divided by the model's scale and
- * by its factor for this pair. */
-static void rope_fill(struct kernels *k)
-{
-    uint32_t pairs = k->shape.rope_dim / 2;
-    for (uint32_t i = 0; i < pairs; i++) {
-        double frequency =
-            pow(k->shape.rope_base, -2.0 * i / k->shape.rope_dim) / k->shape.rope_scale;
-        if (k->weights->rope_factors != NULL) {
-            frequency /= k->weights->rope_factors[i];
-        }
-        for (uint32_t p = 0; p < k->settings.context_tokens; p++) {
-            float *at = k->rope + ((uint64_t)p * pairs + i) * 2;
-            at[0] = (float)cos(p * frequency);
-            at[1] = (float)sin(p * frequency);
-        }
-    }
-}
-
 static void engine_work(void *context, uint32_t thread);
 
 enum status kernels_init(struct kernels **kernels, const struct kernels_settings *settings,
@@ -231,7 +213,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     for (uint32_t i = 0; i < settings->threads; i++) {
         scratch += scratch_place(&k->scratch[i], k, scratch);
     }
-    rope_fill(k);
+    kernels_rope_fill(k->rope, &k->shape, weights->rope_factors, settings->context_tokens);
     *kernels = k;
     return kernels_threads_init(&k->threads, settings->threads, engine_work, k, arena);
 }

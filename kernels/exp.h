@@ -15,6 +15,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef KERNELS_DEVICE
+#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#endif
+
 #define EXP_LOW     -87.3f
 #define EXP_HIGH    88.3f
 #define EXP_LOG2E   0x1.715476p+0f
@@ -28,7 +32,7 @@
 #define EXP_C3      (1.0f / 6)
 #define EXP_C2      (1.0f / 2)
 
-static inline float kernels_exp(float x)
+static inline KERNELS_DEVICE float kernels_exp(float x)
 {
     x = EXP_LOW > x ? EXP_LOW : x;
     x = EXP_HIGH < x ? EXP_HIGH : x;

@@ -9,13 +9,17 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef KERNELS_DEVICE
+#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#endif
+
 #define HALF_NAN        0x7e00u
 #define HALF_FINITE_MAX 0x7bffu         /* 65504 */
 #define HALF_BIAS       0x38000000u     /* of the exponents, as bits of a float */
 #define HALF_TOO_LARGE  0x477ff000u     /* 65520: halfway to the next power, and up by the tie */
 #define HALF_NORMAL_MIN 0x38800000u     /* 2^-14 */
 
-static inline uint16_t kernels_half_of(float value)
+static inline KERNELS_DEVICE uint16_t kernels_half_of(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -38,7 +42,7 @@ static inline uint16_t kernels_half_of(float value)
 
 /* The float with a half's eleven significant bits that is nearest, ties to even; a half's range
  * does not bound it. `value` is finite and far from the largest float. */
-static inline float kernels_half_rounded(float value)
+static inline KERNELS_DEVICE float kernels_half_rounded(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

@@ -59,11 +59,9 @@ struct kernels_loading {
     uint32_t order[GGUF_TENSORS_MAX];
 };
 
-/* BOOT_ONLY. Checks the list of tensors and takes the arena. */
-MUST_CHECK enum status kernels_loading_begin(struct kernels_loading *loading,
-                                             const struct gguf *gguf,
-                                             const struct gguf_source *source,
-                                             struct arena *arena, struct config_error *error);
+/* BOOT_ONLY. Takes the arena. The scan has checked that every tensor is there and fits. */
+void kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
+                           const struct gguf_source *source, struct arena *arena);
 /* BOOT_ONLY. Reads one tensor, checks that every weight is finite, packs it. `progress` (may be
  * NULL) is set to the permille done, also within a tensor. */
 MUST_CHECK enum status kernels_loading_next(struct kernels_loading *loading,

@@ -3,8 +3,9 @@
  * What: sampling (kernels/sample.h states the order).
  *
  * Invariants: the result is a pure function of logits, sampling, recent tokens and position. Sums
- * run in double, in one order. Logits are finite, so weights lie in (0, 1] and the heaviest is 1
- * (only a penalty on logits near the largest float could break that, and then the walk still ends).
+ * are of integers (kernels/draw.h). Logits are finite, so weights lie in (0, 1] and the heaviest is
+ * 1 (only a penalty on logits near the largest float could break that, and then the walk still
+ * ends).
  *
  * Bounds: a heap of ids in memory of the caller; no sort of the whole vocabulary unless top_p asks
  * for nearly all of it.
@@ -15,6 +16,8 @@
 #include "kernels/sample.h"
 
 #include <string.h>
+
+#include "kernels/draw.h"
 
 static uint32_t recent_count(const struct kernels_recent *recent)
 {
@@ -44,18 +47,6 @@ static void penalize(float *logits, uint32_t vocab_tokens, float penalty,
             logits[token] = logit > 0 ? logit / penalty : logit * penalty;
         }
     }
-}
-
-/* Mixes (seed, position) to 53 uniform bits: two rounds of multiply and shift, each a bijection. */
-static double uniform(uint64_t seed, uint32_t position)
-{
-    uint64_t z = seed ^ (position + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    for (int round = 0; round < 2; round++) {
-        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-        z ^= z >> 31;
-    }
-    return (double)(z >> 11) * 0x1p-53;
 }
 
 /* ---- ranking: heaviest first, the lower id of equals ---- */
@@ -125,27 +116,27 @@ static uint32_t survivors(struct ranking *ranking, const struct call_sampling *s
 {
     const float *weights = ranking->weights;
     uint32_t limit = ranking->vocab_tokens;
-    double total = 0;
+    uint64_t total = 0;
     if (sampling->top_k > 0 && sampling->top_k < limit) {
         limit = sampling->top_k;
         for (uint32_t rank = 0; rank < limit; rank++) {
-            total += weights[ranking_id(ranking, rank)];
+            total += kernels_mass(weights[ranking_id(ranking, rank)]);
         }
     } else {
         for (uint32_t id = 0; id < limit; id++) {
-            total += weights[id];
+            total += kernels_mass(weights[id]);
         }
     }
-    double enough = sampling->top_p < 1 ? sampling->top_p * total : 2 * total;
+    double enough = (sampling->top_p < 1 ? (double)sampling->top_p : 2.0) * (double)total;
     float least = sampling->min_p * weights[ranking_id(ranking, 0)];
-    double sum = 0;
+    uint64_t sum = 0;
     uint32_t count = 0;
-    while (count < limit && (count == 0 || sum < enough)) {
+    while (count < limit && (count == 0 || (double)sum < enough)) {
         float weight = weights[ranking_id(ranking, count)];
         if (count > 0 && weight < least) {
             break;
         }
-        sum += weight;
+        sum += kernels_mass(weight);
         count++;
     }
     return count;
@@ -153,14 +144,14 @@ static uint32_t survivors(struct ranking *ranking, const struct call_sampling *s
 
 static uint32_t draw_ranked(struct ranking *ranking, uint32_t count, double u)
 {
-    double total = 0;
+    uint64_t total = 0;
     for (uint32_t rank = 0; rank < count; rank++) {
-        total += ranking->weights[ranking_id(ranking, rank)];
+        total += kernels_mass(ranking->weights[ranking_id(ranking, rank)]);
     }
-    double sum = 0;
+    uint64_t sum = 0;
     for (uint32_t rank = 0; rank + 1 < count; rank++) {
-        sum += ranking->weights[ranking_id(ranking, rank)];
-        if (sum > u * total) {
+        sum += kernels_mass(ranking->weights[ranking_id(ranking, rank)]);
+        if ((double)sum > u * (double)total) {
             return ranking_id(ranking, rank);
         }
     }
@@ -169,14 +160,14 @@ static uint32_t draw_ranked(struct ranking *ranking, uint32_t count, double u)
 
 static uint32_t draw_all(const float *weights, uint32_t vocab_tokens, double u)
 {
-    double total = 0;
+    uint64_t total = 0;
     for (uint32_t id = 0; id < vocab_tokens; id++) {
-        total += weights[id];
+        total += kernels_mass(weights[id]);
     }
-    double sum = 0;
+    uint64_t sum = 0;
     for (uint32_t id = 0; id + 1 < vocab_tokens; id++) {
-        sum += weights[id];
-        if (sum > u * total) {
+        sum += kernels_mass(weights[id]);
+        if ((double)sum > u * (double)total) {
             return id;
         }
     }
@@ -203,7 +194,7 @@ uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, ui
         return sampler->ops->largest(weights, vocab_tokens);
     }
     sampler->ops->exponentiate(weights, vocab_tokens, 1.0f / sampling->temperature);
-    double u = uniform(sampling->seed, position);
+    double u = kernels_uniform(sampling->seed, position);
     if (sampling->top_k == 0 && sampling->top_p >= 1 && sampling->min_p <= 0) {
         return draw_all(weights, vocab_tokens, u);
     }

@@ -12,6 +12,8 @@
  *   6 min_p        of these stay those of at least min_p times the heaviest
  *   7 draw         walk the candidates until the sum of weights exceeds u times their total; u is a
  *                  hash of (seed, position). Heaviest first if 4, 5 or 6 is on, else by id.
+ *
+ * In sums a weight is an integer (kernels/draw.h), so that the GPU adds them in another order.
  */
 #include "kernels/ops.h"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Boot: the command line, the plan, every way in which it must refuse, and how it ends."""
 import os
+import re
 import resource
 import shutil
 import signal
@@ -31,7 +32,10 @@ def boot(*arguments, text=None):
 
 
 def test_version_and_help():
-    assert run("agentix", "--version").stdout.startswith("agentix ")
+    version = run("agentix", "--version").stdout
+    assert version.startswith("agentix ")
+    # Which GPU kernels are in it, or why there are none.
+    assert re.search(r"^gpu kernels: (none: |sm_\d+a? )", version, re.M), version
     text = run("agentix", "--help").stdout
     for key in ("model", "policy", "steps_per_plan", "device_blocks", "lock"):
         assert key in text, key

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: from one round of a step to the next, on the device (appliance/base/step.h: who goes on,
+ * who enters, when a step ends). One block; a thread has every 256th place.
+ *
+ * Free places are counted in shared memory: the n-th one gets the n-th standby. One thread reads
+ * the core's haste, which may change while the others look.
+ */
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/kernels.h"
+
+enum { HASTE_ROW_ENDS = 1, HASTE_ROUND_ENDS = 2 };      /* enum step_haste */
+
+GPU_INLINE bool is_stop_id(const struct gpu_row *row, uint32_t token)
+{
+    for (uint32_t i = 0; i < row->stop_ids_count; i++) {
+        if (row->stop_ids[i] == token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+GPU_INLINE const uint32_t *tokens_of(const struct gpu_advance *args, uint32_t row)
+{
+    return (const uint32_t *)args->out_tokens + (uint64_t)row * args->steps_max;
+}
+
+/* Wants the place's row another token? */
+GPU_INLINE bool goes_on(const struct gpu_advance *args, const struct gpu_place *place)
+{
+    if (place->feed == GPU_NONE) {
+        return false;
+    }
+    const struct gpu_row *row = (const struct gpu_row *)args->rows + place->row;
+    const struct gpu_out *out = (const struct gpu_out *)args->outs + place->row;
+    return out->result == GPU_ROW_OK && out->produced < row->decode_steps &&
+           !is_stop_id(row, tokens_of(args, place->row)[out->produced - 1]);
+}
+
+/* What row `index` feeds next: the token that it sampled last, or of a standby its only one. */
+GPU_INLINE struct gpu_feed feed_of(const struct gpu_advance *args, uint32_t index)
+{
+    const struct gpu_row *row = (const struct gpu_row *)args->rows + index;
+    uint32_t produced = ((const struct gpu_out *)args->outs + index)->produced;
+    struct gpu_feed feed;
+    feed.token = produced > 0 ? tokens_of(args, index)[produced - 1] : row->token;
+    feed.position = row->first_position + row->tokens_count + produced - 1;
+    feed.row = index;
+    return feed;
+}
+
+/* How many of the places before `end` are free. */
+GPU_INLINE uint32_t count_free(const uint32_t *is_free, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < end; i++) {
+        count += is_free[i];
+    }
+    return count;
+}
+
+/* Places that sampled; of no row are left. */
+GPU_INLINE uint32_t count_sampled(const struct gpu_place *places, uint32_t count)
+{
+    uint32_t sampled = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sampled += places[i].feed != GPU_NONE;
+    }
+    return sampled;
+}
+
+/* Does the step end behind this round? `sampled` places sampled in it, `next` would in the next. */
+GPU_INLINE bool has_ended(uint32_t haste, uint32_t sampled, uint32_t next)
+{
+    return next == 0 || haste == HASTE_ROUND_ENDS || (haste == HASTE_ROW_ENDS && next < sampled);
+}
+
+/* The place of the next round; row `standby`, if there is one, gets it if it is free. */
+GPU_INLINE void place_fill(const struct gpu_advance *args, uint32_t p, bool is_free,
+                           uint32_t standby)
+{
+    struct gpu_place *place = (struct gpu_place *)args->places + p;
+    struct gpu_feed *feed = (struct gpu_feed *)args->feeds + p;
+    struct gpu_feed none = {0, 0, GPU_NONE};
+    place->row = !is_free ? place->row : standby < args->rows_count ? standby : GPU_NONE;
+    place->feed = place->row == GPU_NONE ? GPU_NONE : p;
+    *feed = place->row == GPU_NONE ? none : feed_of(args, place->row);
+}
+
+GPU_KERNEL(advance)
+{
+    struct gpu_round *round = (struct gpu_round *)args.round, before = *round;
+    const struct gpu_place *places = (const struct gpu_place *)args.places;
+    uint32_t *haste = (uint32_t *)gpu_shared, *is_free = haste + 1;
+    if (before.has_ended != 0) {
+        return;
+    }
+    if (threadIdx.x == 0) {
+        *haste = *(volatile const uint32_t *)args.haste;
+    }
+    for (uint32_t p = threadIdx.x; p < args.places_count; p += blockDim.x) {
+        is_free[p] = !goes_on(&args, &places[p]);
+    }
+    uint32_t sampled = count_sampled(places, args.places_count);
+    __syncthreads();
+    uint32_t free = count_free(is_free, args.places_count);
+    uint32_t enter = gpu_smaller(free, args.rows_count - before.standby_next);
+    bool ended = before.round + 1 == args.rounds_max ||
+                 has_ended(*haste, sampled, args.places_count - free + enter);
+    for (uint32_t p = threadIdx.x; p < args.places_count; p += blockDim.x) {
+        uint32_t standby = ended ? GPU_NONE : before.standby_next + count_free(is_free, p);
+        place_fill(&args, p, ended || is_free[p] != 0, standby);
+    }
+    if (threadIdx.x == 0) {
+        round->round = before.round + 1;
+        round->standby_next = before.standby_next + (ended ? 0 : enter);
+        round->has_ended = ended;
+    }
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: attention over paged KV, for decode and for prefill (kernels/cuda/kernels.h defines it).
+ *
+ *   query   a feed and a query head. A block has up to GPU_QUERIES of one KV head and one row: the
+ *           heads of a group, in prefill of several feeds
+ *   chunk   GPU_CHUNK_TOKENS keys, then their values, which the block reads once for its queries.
+ *           Of scores a warp has a query and a lane has a token; of outs a thread has channels
+ *
+ * Invariant: a query sees no token behind its own position: what lies there is not defined, so it
+ * is left out, not weighed with zero.
+ */
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/kv.h"
+#include "kernels/exp.h"
+
+/* What a query has gathered. */
+struct gathered {
+    float *out;                 /* (queries, head_dim) */
+    float *largest, *sum;       /* (queries) */
+};
+
+struct block {
+    const struct gpu_attention *a;
+    const uint32_t *table;
+    uint32_t feed_first;
+    uint32_t kv_head, head_first, heads;
+    uint32_t queries;           /* query i: feed i / heads, head i % heads */
+    float *q;                   /* (queries, head_dim) */
+    float *stage;               /* (GPU_CHUNK_TOKENS, head_dim + 1): no two lanes in one bank */
+    float *weights;             /* (queries, GPU_CHUNK_TOKENS) */
+    float *shrink;              /* (queries) */
+    struct gathered split, all; /* all: prefill only */
+};
+
+GPU_INLINE const struct gpu_feed *feed_of(const struct block *b, uint32_t query)
+{
+    return (const struct gpu_feed *)b->a->feeds + b->feed_first + query / b->heads;
+}
+
+/* Tokens at `first` and behind that a query sees. */
+GPU_INLINE uint32_t seen_from(const struct block *b, uint32_t query, uint32_t first)
+{
+    uint32_t tokens = feed_of(b, query)->position + 1;
+    return tokens > first ? tokens - first : 0;
+}
+
+GPU_INLINE struct gathered gathered_take(float **shared, uint32_t head_dim)
+{
+    struct gathered g;
+    g.out = *shared;
+    g.largest = g.out + GPU_QUERIES * head_dim;
+    g.sum = g.largest + GPU_QUERIES;
+    *shared = g.sum + GPU_QUERIES;
+    return g;
+}
+
+/* The block's queries: heads of set blockIdx.x, of `feeds` feeds. Ends without a barrier. */
+GPU_INLINE struct block block_init(const struct gpu_attention *a, uint32_t feed, uint32_t feeds)
+{
+    struct block b;
+    uint32_t dim = a->kv.head_dim, group = a->heads / a->kv.kv_heads;
+    uint32_t together = gpu_heads_together(a->heads, a->kv.kv_heads);
+    uint32_t sets = gpu_ceil(group, together), first = blockIdx.x % sets * together;
+    b.a = a;
+    b.feed_first = feed;
+    b.table = gpu_kv_table(&a->kv, ((const struct gpu_feed *)a->feeds + feed)->row);
+    b.kv_head = blockIdx.x / sets;
+    b.head_first = b.kv_head * group + first;
+    b.heads = gpu_smaller(together, group - first);
+    b.queries = b.heads * feeds;
+    b.q = (float *)gpu_shared;
+    b.stage = b.q + GPU_QUERIES * dim;
+    b.weights = b.stage + GPU_CHUNK_TOKENS * (dim + 1);
+    b.shrink = b.weights + GPU_QUERIES * GPU_CHUNK_TOKENS;
+    float *shared = b.shrink + GPU_QUERIES;
+    b.split = gathered_take(&shared, dim);
+    b.all.out = shared;
+    for (uint32_t i = threadIdx.x; i < b.queries * dim; i += blockDim.x) {
+        uint64_t row = feed + i / dim / b.heads, head = b.head_first + i / dim % b.heads;
+        b.q[i] = ((const float *)a->q)[row * a->q_stride + head * dim + i % dim];
+    }
+    return b;
+}
+
+/* Ends without a barrier. */
+GPU_INLINE void gathered_clear(const struct block *b, const struct gathered *g)
+{
+    for (uint32_t i = threadIdx.x; i < b->queries * b->a->kv.head_dim; i += blockDim.x) {
+        g->out[i] = 0.0f;
+    }
+    for (uint32_t i = threadIdx.x; i < b->queries; i += blockDim.x) {
+        g->largest[i] = -INFINITY;
+        g->sum[i] = 0.0f;
+    }
+}
+
+/* Keys (which = 0) or values (1) of the tokens first .. end - 1, as floats. */
+GPU_INLINE void chunk_load(const struct block *b, uint32_t which, uint32_t first, uint32_t end)
+{
+    const struct gpu_kv *kv = &b->a->kv;
+    uint32_t dim = kv->head_dim;
+    for (uint32_t t = threadIdx.x / GPU_WARP; t < end - first; t += blockDim.x / GPU_WARP) {
+        const void *from = gpu_kv_at(kv, b->table, first + t, which, b->kv_head);
+        for (uint32_t c = threadIdx.x % GPU_WARP; c < dim; c += GPU_WARP) {
+            b->stage[t * (dim + 1) + c] = gpu_load(from, kv->type, c);
+        }
+    }
+}
+
+GPU_INLINE float score_of(const struct block *b, uint32_t query, uint32_t token)
+{
+    uint32_t dim = b->a->kv.head_dim;
+    const float *q = b->q + query * dim, *key = b->stage + token * (dim + 1);
+    float score = 0.0f;
+    for (uint32_t c = 0; c < dim; c++) {
+        score = fmaf(q[c], key[c], score);
+    }
+    return score;
+}
+
+/* One warp: the weights of a query that sees `seen` tokens of the chunk, at least one. */
+GPU_INLINE void query_weigh(const struct block *b, uint32_t query, uint32_t seen)
+{
+    uint32_t lane = threadIdx.x % GPU_WARP;
+    float scale = b->a->scale, before = b->split.largest[query];
+    float score = lane < seen ? score_of(b, query, lane) : -INFINITY;
+    float largest = gpu_warp_largest(fmaxf(score, before));
+    float weight = lane < seen ? kernels_exp((score - largest) * scale) : 0.0f;
+    float sum = gpu_warp_sum(weight);
+    b->weights[query * GPU_CHUNK_TOKENS + lane] = weight;
+    if (lane == 0) {
+        float shrink = kernels_exp((before - largest) * scale);
+        b->split.sum[query] = fmaf(b->split.sum[query], shrink, sum);
+        b->split.largest[query] = largest;
+        b->shrink[query] = shrink;
+    }
+}
+
+GPU_INLINE void outs_add(const struct block *b, uint32_t first)
+{
+    uint32_t dim = b->a->kv.head_dim;
+    for (uint32_t i = threadIdx.x; i < b->queries * dim; i += blockDim.x) {
+        uint32_t query = i / dim, seen = gpu_smaller(seen_from(b, query, first), GPU_CHUNK_TOKENS);
+        if (seen > 0) {
+            const float *weights = b->weights + query * GPU_CHUNK_TOKENS;
+            float out = b->split.out[i] * b->shrink[query];
+            for (uint32_t t = 0; t < seen; t++) {
+                out = fmaf(weights[t], b->stage[t * (dim + 1) + i % dim], out);
+            }
+            b->split.out[i] = out;
+        }
+    }
+}
+
+GPU_INLINE void chunk_attend(const struct block *b, uint32_t first, uint32_t end)
+{
+    chunk_load(b, 0, first, end);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x / GPU_WARP; i < b->queries; i += blockDim.x / GPU_WARP) {
+        uint32_t seen = gpu_smaller(seen_from(b, i, first), GPU_CHUNK_TOKENS);
+        if (seen > 0) {
+            query_weigh(b, i, seen);
+        }
+    }
+    __syncthreads();
+    chunk_load(b, 1, first, end);
+    __syncthreads();
+    outs_add(b, first);
+    __syncthreads();
+}
+
+/* What the block's queries gather from the split that begins at token `first`; `tokens` is what
+ * the one sees that sees most. Ends with a barrier. */
+GPU_INLINE void split_attend(const struct block *b, uint32_t first, uint32_t tokens)
+{
+    uint32_t end = gpu_smaller(tokens, first + GPU_SPLIT_TOKENS);
+    gathered_clear(b, &b->split);
+    for (uint32_t chunk = first; chunk < end; chunk += GPU_CHUNK_TOKENS) {
+        chunk_attend(b, chunk, gpu_smaller(end, chunk + GPU_CHUNK_TOKENS));
+    }
+}
+
+/* ---- decode ---- */
+
+GPU_INLINE float *partial_at(uint64_t partials, const struct gpu_attention *a, uint32_t splits,
+                             uint64_t feed, uint32_t head)
+{
+    return (float *)partials + (feed * a->heads + head) * splits * (a->kv.head_dim + 2);
+}
+
+GPU_KERNEL(attend_split)
+{
+    const struct gpu_attention *a = &args.attention;
+    uint32_t feed = blockIdx.z, first = blockIdx.y * GPU_SPLIT_TOKENS, dim = a->kv.head_dim;
+    const struct gpu_feed *fed = (const struct gpu_feed *)a->feeds + feed;
+    if (fed->row == GPU_NONE || fed->position < first) {
+        return;
+    }
+    struct block b = block_init(a, feed, 1);
+    split_attend(&b, first, fed->position + 1);
+    for (uint32_t i = threadIdx.x; i < b.queries * (dim + 2); i += blockDim.x) {
+        uint32_t query = i / (dim + 2), c = i % (dim + 2);
+        float *to = partial_at(args.partials, a, args.splits, feed, b.head_first + query) +
+                    blockIdx.y * (dim + 2);
+        to[c] = c < dim    ? b.split.out[query * dim + c]
+                : c == dim ? b.split.largest[query]
+                           : b.split.sum[query];
+    }
+}
+
+/* How a split is added to those before it. */
+struct merge {
+    float largest;              /* of both */
+    float before, split;        /* what each counts */
+};
+
+GPU_INLINE struct merge merge_of(float before, float split, float scale)
+{
+    struct merge m;
+    m.largest = fmaxf(before, split);
+    m.before = kernels_exp((before - m.largest) * scale);
+    m.split = kernels_exp((split - m.largest) * scale);
+    return m;
+}
+
+GPU_INLINE float merged(const struct merge *m, float before, float split)
+{
+    return fmaf(before, m->before, m->split * split);
+}
+
+/* Channel c of a head, of a feed that sees so many tokens. */
+GPU_INLINE float channel_merge(const struct gpu_attention *a, const float *partial, uint32_t c,
+                               uint32_t tokens)
+{
+    uint32_t dim = a->kv.head_dim;
+    float largest = -INFINITY, sum = 0.0f, out = 0.0f;
+    for (uint32_t first = 0; first < tokens; first += GPU_SPLIT_TOKENS) {
+        struct merge m = merge_of(largest, partial[dim], a->scale);
+        largest = m.largest;
+        sum = merged(&m, sum, partial[dim + 1]);
+        out = merged(&m, out, partial[c]);
+        partial += dim + 2;
+    }
+    return out * (1.0f / sum);
+}
+
+GPU_KERNEL(attend_merge)
+{
+    const struct gpu_attention *a = &args.attention;
+    uint32_t head = blockIdx.x, dim = a->kv.head_dim;
+    uint64_t feed = blockIdx.y;
+    const struct gpu_feed *fed = (const struct gpu_feed *)a->feeds + feed;
+    const float *partial = partial_at(args.partials, a, args.splits, feed, head);
+    for (uint32_t c = threadIdx.x; c < dim; c += blockDim.x) {
+        float out = fed->row == GPU_NONE ? 0.0f : channel_merge(a, partial, c, fed->position + 1);
+        gpu_store((void *)a->out, a->out_type, feed * a->out_stride + head * dim + c, out);
+    }
+}
+
+/* ---- prefill ---- */
+
+/* Adds the split to all before it, of the queries that see it. Ends with a barrier. */
+GPU_INLINE void split_merge(const struct block *b, uint32_t first)
+{
+    uint32_t dim = b->a->kv.head_dim;
+    for (uint32_t i = threadIdx.x; i < b->queries * dim; i += blockDim.x) {
+        uint32_t query = i / dim;
+        if (seen_from(b, query, first) > 0) {
+            struct merge m = merge_of(b->all.largest[query], b->split.largest[query], b->a->scale);
+            b->all.out[i] = merged(&m, b->all.out[i], b->split.out[i]);
+        }
+    }
+    __syncthreads();
+    for (uint32_t query = threadIdx.x; query < b->queries; query += blockDim.x) {
+        if (seen_from(b, query, first) > 0) {
+            struct merge m = merge_of(b->all.largest[query], b->split.largest[query], b->a->scale);
+            b->all.sum[query] = merged(&m, b->all.sum[query], b->split.sum[query]);
+            b->all.largest[query] = m.largest;
+        }
+    }
+    __syncthreads();
+}
+
+GPU_KERNEL(attend_tile)
+{
+    const struct gpu_attention *a = &args.attention;
+    const struct gpu_tile *tile = (const struct gpu_tile *)args.tiles + blockIdx.y;
+    uint32_t dim = a->kv.head_dim;
+    struct block b = block_init(a, tile->feed, tile->count);
+    float *rest = b.all.out;
+    b.all = gathered_take(&rest, dim);
+    gathered_clear(&b, &b.all);
+    uint32_t tokens = seen_from(&b, b.queries - 1, 0);
+    for (uint32_t first = 0; first < tokens; first += GPU_SPLIT_TOKENS) {
+        split_attend(&b, first, tokens);
+        split_merge(&b, first);
+    }
+    for (uint32_t i = threadIdx.x; i < b.queries * dim; i += blockDim.x) {
+        uint64_t feed = tile->feed + i / dim / b.heads, head = b.head_first + i / dim % b.heads;
+        gpu_store((void *)a->out, a->out_type, feed * a->out_stride + head * dim + i % dim,
+                  b.all.out[i] * (1.0f / b.all.sum[i / dim]));
+    }
+}

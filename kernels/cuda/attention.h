@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the kernels of attention (kernels/cuda/kernels.h: how to read this). */
+#include "kernels/cuda/record.h"
+
+/* What the three kernels have in common. Query head h is of KV head h / (heads / kv_heads).
+ *
+ * A feed at position p sees the tokens 0 .. p: in splits of GPU_SPLIT_TOKENS, each in chunks of
+ * GPU_CHUNK_TOKENS. For each query head:
+ *
+ *   score   s[t] = chain over channels ascending of fmaf(q[c], key[t][c], acc)
+ *   chunk   m' = max(m, s[t]); w[t] = kernels_exp((s[t] - m') * scale), shrink = the same of m;
+ *           sum = fmaf(sum, shrink, gpu_warp_sum(w)); out[c] = out[c] * shrink, then a chain over
+ *           t ascending of fmaf(w[t], value[t][c], acc). From m = -infinity, sum = 0, out = 0
+ *   split   its m, sum and out are added to those of the splits before: with m' the larger m, a and
+ *           b = kernels_exp((m - m') * scale) of both, sum = fmaf(sum, a, b * its sum), out alike
+ *   end     out * (1 / sum)
+ *
+ * So decode, whose splits are computed side by side, and prefill, which goes through them one after
+ * the other, agree to the bit. What is not finite in q or KV makes the result NaN. */
+#define GPU_SPLIT_TOKENS   512u
+#define GPU_CHUNK_TOKENS   32u          /* a warp's */
+#define GPU_QUERIES        16u          /* of a block, that share what it reads of KV */
+#define GPU_ATTEND_THREADS 128u
+
+struct gpu_attention {
+    struct gpu_kv kv;
+    uint64_t feeds;             /* struct gpu_feed (feeds_count) */
+    uint64_t q;                 /* float (feeds, heads * head_dim) */
+    uint64_t out;               /* out_type (feeds, heads * head_dim) */
+    uint64_t q_stride, out_stride;
+    uint32_t feeds_count, heads, out_type;
+    float scale;                /* 1 / sqrt(head_dim) */
+};
+
+/* Query heads that a block has at once; of a larger group several blocks read the same KV. */
+static inline GPU_BOTH uint32_t gpu_heads_together(uint32_t heads, uint32_t kv_heads)
+{
+    return gpu_smaller(heads / kv_heads, GPU_QUERIES);
+}
+
+/* Sets of query heads of all KV heads. */
+static inline uint32_t gpu_head_sets(uint32_t heads, uint32_t kv_heads)
+{
+    return kv_heads * gpu_ceil(heads / kv_heads, gpu_heads_together(heads, kv_heads));
+}
+
+/* Queries, what they gather (of a split; in prefill of all as well), keys or values of a chunk. */
+static inline uint32_t gpu_attention_bytes(uint32_t head_dim, uint32_t outs)
+{
+    uint32_t floats = GPU_QUERIES * (1 + outs) * head_dim + GPU_CHUNK_TOKENS * (head_dim + 1) +
+                      GPU_QUERIES * (GPU_CHUNK_TOKENS + 1 + 2 * outs);
+    return floats * (uint32_t)sizeof(float);
+}
+
+/* Decode: of each feed, split and query head its out, m and sum, into
+ * partials[feed][head][split][head_dim + 2]. Splits that a feed does not have stay. */
+struct gpu_attend_split {
+    struct gpu_attention attention;
+    uint64_t partials;
+    uint32_t splits;            /* of the longest feed at most, and of a row of partials */
+};
+static inline struct gpu_launch gpu_attend_split_launch(const struct gpu_attend_split *args)
+{
+    const struct gpu_attention *a = &args->attention;
+    struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads), args->splits,
+                                          GPU_ATTEND_THREADS);
+    launch.grid[2] = a->feeds_count;
+    launch.shared_bytes = gpu_attention_bytes(a->kv.head_dim, 1);
+    return launch;
+}
+
+/* Adds the splits of each feed and query head; feeds of no row get zeros. */
+struct gpu_attend_merge {
+    struct gpu_attention attention;
+    uint64_t partials;
+    uint32_t splits;
+};
+static inline struct gpu_launch gpu_attend_merge_launch(const struct gpu_attend_merge *args)
+{
+    return gpu_launch(args->attention.heads, args->attention.feeds_count, GPU_ATTEND_THREADS);
+}
+
+/* Feeds of one row, side by side, that attend together; all of them are of a row. */
+struct gpu_tile {
+    uint32_t feed, count;       /* 1 .. gpu_tile_feeds() */
+};
+static inline uint32_t gpu_tile_feeds(uint32_t heads, uint32_t kv_heads)
+{
+    return GPU_QUERIES / gpu_heads_together(heads, kv_heads);
+}
+
+/* Prefill: every feed of the tiles attends to its end. */
+struct gpu_attend_tile {
+    struct gpu_attention attention;
+    uint64_t tiles;             /* struct gpu_tile (tiles_count) */
+    uint32_t tiles_count;
+};
+static inline struct gpu_launch gpu_attend_tile_launch(const struct gpu_attend_tile *args)
+{
+    const struct gpu_attention *a = &args->attention;
+    struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads),
+                                          args->tiles_count, GPU_ATTEND_THREADS);
+    launch.shared_bytes = gpu_attention_bytes(a->kv.head_dim, 2);
+    return launch;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the GPU engine: takes a step record (appliance/base/step.h) and runs it on a GPU, all
+ * rounds without the host: moves of KV blocks, the forward pass of every row, sampling, standbys.
+ *
+ * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU. A
+ * product where no library is used has one order, whatever the rows (kernels/cuda/forward.h).
+ *
+ * Memory: all of the device's is taken at boot, as gpu_engine_bytes() says; of the host's what
+ * gpu_engine_plan() says: pinned, with the host tier of KV.
+ */
+#include "appliance/base/step.h"
+#include "kernels/cuda/weights.h"
+#include "kernels/kernels.h"
+
+struct gpu_engine;                  /* lies in the engine's arena */
+
+/* Device bytes beside the weights. */
+uint64_t gpu_engine_bytes(const struct kernels_settings *settings,
+                          const struct model_shape *shape);
+void gpu_engine_plan(struct plan *plan, const struct kernels_settings *settings,
+                     const struct model_shape *shape);
+/* BOOT_ONLY. The device has room for the weights and the engine; `arena` is mapped and none of it
+ * is taken yet; it becomes pinned as a whole. `heartbeat` grows with each round that is done. */
+MUST_CHECK enum status gpu_engine_init(struct gpu_engine **engine,
+                                       const struct kernels_settings *settings,
+                                       const struct gguf *gguf, const struct gguf_source *source,
+                                       struct gpu_queue *queue, struct arena *arena,
+                                       volatile uint64_t *heartbeat, struct config_error *error);
+/* Runs one step to its end. Not STATUS_OK: the device has failed, nothing of the step counts, and
+ * the process has to be started anew. The record is the core's and trusted. */
+MUST_CHECK enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step);
+void gpu_engine_stop(struct gpu_engine *engine);

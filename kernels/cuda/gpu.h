@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the language of the kernels. A .cu file is CUDA for nvcc, and C for gcc, which compiles it
+ * for the soft GPU (kernels/cuda/host.h says how that runs it): so no templates, no overloading,
+ * and of CUDA only what both have:
+ *
+ *   threadIdx, blockIdx, blockDim, gridDim; blocks have one dimension and whole warps
+ *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd()
+ *   gpu_shared: the shared memory of the block. All of it is stated at the launch
+ *
+ * Device addresses are uint64_t in the arguments; a kernel casts each one once.
+ *
+ * Sums: nvcc must be told -fmad=false. Then a product added to a sum is one operation where fmaf()
+ * says so and nowhere else, and a kernel has the same bits on every chip and on the soft GPU.
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GPU_WARP        32u
+#define GPU_WARP_ALL    0xffffffffu
+#define GPU_THREADS_MAX 256u            /* of a block */
+
+#ifdef __CUDACC__
+#define GPU_INLINE     static __device__ __forceinline__
+#define KERNELS_DEVICE __device__       /* kernels/exp.h, half.h, draw.h */
+#define GPU_KERNEL(name)                                             \
+    extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)    \
+    name(const __grid_constant__ struct gpu_##name args)
+extern __shared__ __align__(16) unsigned char gpu_shared[];
+#else
+#include "kernels/cuda/host.h"
+#define GPU_INLINE static inline
+#define GPU_KERNEL(name)                                 \
+    void gpu_kernel_##name(const struct gpu_##name args); \
+    void gpu_kernel_##name(const struct gpu_##name args)
+#endif

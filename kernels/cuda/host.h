@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: kernels on the CPU, for machines without a GPU: what CUDA gives a kernel, and how one is
+ * launched. selftest/fake/softgpu/host.c implements it; no part of the appliance.
+ *
+ * The blocks of a launch run one after the other, the threads of a block in turns: each runs until
+ * it waits for others or ends. What waits for nothing runs in one piece, so an atomic operation is
+ * an ordinary one. Launches of several host threads wait for one another.
+ *
+ * What a GPU leaves undefined is a failure here, and the message names the kernel: threads at a
+ * barrier that others never reach, or at different ones. Shared memory begins as 0xff bytes (a
+ * float: NaN) and ends where the launch said; under AddressSanitizer nobody gets past it.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GPU_HOST_THREADS_MAX 1024u
+
+/* ---- for who launches ---- */
+
+/* Runs kernel `name` of kernels.def to its end; `args` is its struct gpu_NAME. False: there is no
+ * such kernel, the geometry is none that kernels here have (grid and block at least 1; block one
+ * dimension and whole warps), or threads parted at a barrier. A line on stderr says what. */
+bool gpu_host_launch(const char *name, const uint32_t grid[3], const uint32_t block[3],
+                     uint32_t shared_bytes, const void *args);
+/* Bytes of its arguments; 0: there is no such kernel. */
+uint32_t gpu_host_args_bytes(const char *name);
+/* Blocks and threads take turns in descending order: a kernel whose result depends on who comes
+ * first lacks a barrier. */
+void gpu_host_reverse(bool reverse);
+
+/* A kernel that is not in kernels.def. */
+struct gpu_host_kernel {
+    const char *name;
+    uint32_t args_bytes;
+    void (*run)(const void *args);
+};
+bool gpu_host_run(const struct gpu_host_kernel *kernel, const uint32_t grid[3],
+                  const uint32_t block[3], uint32_t shared_bytes, const void *args);
+
+/* ---- for kernels ---- */
+
+struct gpu_host_index {
+    uint32_t x, y, z;
+};
+/* Of the thread that runs now. */
+extern struct gpu_host_index gpu_host_thread, gpu_host_block, gpu_host_threads, gpu_host_grid;
+extern unsigned char *gpu_host_shared;
+
+void gpu_host_barrier(int line);
+/* The value that lane (own ^ lanes) of the warp gives. */
+uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line);
+
+static inline float gpu_host_exchange_float(float value, uint32_t lanes, int line)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = gpu_host_exchange(bits, lanes, line);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#define threadIdx  gpu_host_thread
+#define blockIdx   gpu_host_block
+#define blockDim   gpu_host_threads
+#define gridDim    gpu_host_grid
+#define gpu_shared gpu_host_shared
+#define __syncthreads() gpu_host_barrier(__LINE__)
+#define __shfl_xor_sync(all, value, lanes)                                       \
+    _Generic((value), float: gpu_host_exchange_float, uint32_t: gpu_host_exchange) \
+    (value, lanes, __LINE__)
+#define atomicAdd(at, value) ((void)(*(at) += (value)))

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: numbers as they lie in device memory, by type (enum gpu_type). Loads are exact; stores
+ * round to nearest, ties to even. What no half can hold becomes the one NaN of kernels/half.h.
+ */
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/half.h"
+
+GPU_INLINE float gpu_float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+GPU_INLINE uint32_t gpu_bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* A half's exponent is shifted to its place, and then 2^112 too small; so are subnormals. */
+GPU_INLINE float gpu_half_load(uint16_t half)
+{
+    uint32_t magnitude = (half & 0x7fffu) << 13;
+    float value = gpu_float_of(magnitude) * 0x1p112f;
+    if (magnitude >= 0x7c00u << 13) {
+        value = gpu_float_of(magnitude | 0x7f800000u);
+    }
+    return (half & 0x8000u) != 0 ? -value : value;
+}
+
+GPU_INLINE uint16_t gpu_bfloat_of(float value)
+{
+    uint32_t bits = gpu_bits_of(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return 0x7fc0u;
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* A block of 32 columns: a half, which is their scale, and their levels. */
+GPU_INLINE float gpu_q8_0_load(const void *from, uint64_t index)
+{
+    const uint8_t *block = (const uint8_t *)from + index / GPU_Q8_0_COLUMNS * GPU_Q8_0_BYTES;
+    uint16_t scale = (uint16_t)(block[0] | block[1] << 8);
+    return gpu_half_load(scale) * (float)(int8_t)block[2 + index % GPU_Q8_0_COLUMNS];
+}
+
+GPU_INLINE float gpu_load(const void *from, uint32_t type, uint64_t index)
+{
+    switch (type) {
+    case GPU_F16:
+        return gpu_half_load(((const uint16_t *)from)[index]);
+    case GPU_BF16:
+        return gpu_float_of((uint32_t)((const uint16_t *)from)[index] << 16);
+    case GPU_Q8_0:
+        return gpu_q8_0_load(from, index);
+    default:
+        return ((const float *)from)[index];
+    }
+}
+
+/* To F32, F16 or BF16. */
+GPU_INLINE void gpu_store(void *to, uint32_t type, uint64_t index, float value)
+{
+    switch (type) {
+    case GPU_F16:
+        ((uint16_t *)to)[index] = kernels_half_of(value);
+        break;
+    case GPU_BF16:
+        ((uint16_t *)to)[index] = gpu_bfloat_of(value);
+        break;
+    default:
+        ((float *)to)[index] = value;
+    }
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: a round: a forward pass over its feeds, sample, advance. Rounds are queued one behind the
+ * other, as many as there can be; those that nobody needs any more find no feeds.
+ */
+#include <math.h>
+
+#include "kernels/cuda/engine_state.h"
+
+/* ---- a forward pass ---- */
+
+static void queue_product(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                          struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
+{
+    const struct gpu_product args = {
+        .x = from.at, .w = matrix->at, .y = to.at,
+        .x_stride = from.width, .y_stride = to.width,
+        .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
+        .x_type = GPU_F32, .w_type = matrix->type,
+    };
+    GPU_LAUNCH(e->queue, product, &args);
+}
+
+/* The residual, with what is added to it, normalized; `places`: of the feeds that they sample. */
+static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint64_t places,
+                       struct gpu_buffer to, uint32_t rows)
+{
+    const struct gpu_rms_norm args = {
+        .x = e->x.at, .add = add, .weight = weight, .places = places, .y = to.at,
+        .x_stride = e->x.width, .add_stride = e->delta.width, .y_stride = to.width,
+        .rows = rows, .dim = e->weights.shape.dim, .y_type = GPU_F32,
+        .epsilon = e->weights.shape.norm_epsilon,
+    };
+    GPU_LAUNCH(e->queue, rms_norm, &args);
+}
+
+static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, const struct gpu_kv *kv,
+                       uint32_t feeds)
+{
+    const struct model_shape *s = &e->weights.shape;
+    const struct gpu_rope args = {
+        .kv = *kv, .feeds = e->at + e->record.feeds,
+        .q = e->q.at, .k = e->k.at, .v = e->v.at,
+        .q_bias = layer->attn_q_bias, .k_bias = layer->attn_k_bias, .v_bias = layer->attn_v_bias,
+        .q_norm = layer->attn_q_norm, .k_norm = layer->attn_k_norm,
+        .table = e->rope,
+        .q_stride = e->q.width, .k_stride = e->k.width, .v_stride = e->v.width,
+        .feeds_count = feeds, .heads = s->heads, .rope_dim = s->rope_dim,
+        .pairs_are_halves = s->family->rope_pairs == ROPE_HALVES,
+        .epsilon = s->norm_epsilon,
+    };
+    GPU_LAUNCH(e->queue, rope, &args);
+}
+
+/* `singles` feeds each for itself, then tiles. */
+static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, uint32_t singles,
+                            uint32_t tiles)
+{
+    const struct gpu_attention attention = {
+        .kv = *kv, .feeds = e->at + e->record.feeds, .q = e->q.at, .out = e->attended.at,
+        .q_stride = e->q.width, .out_stride = e->attended.width,
+        .feeds_count = singles, .heads = e->weights.shape.heads, .out_type = GPU_F32,
+        .scale = 1.0f / sqrtf((float)e->weights.shape.head_dim),
+    };
+    if (singles > 0) {
+        const struct gpu_attend_split split = {attention, e->partials, gpu_splits(&e->settings)};
+        const struct gpu_attend_merge merge = {attention, e->partials, gpu_splits(&e->settings)};
+        GPU_LAUNCH(e->queue, attend_split, &split);
+        GPU_LAUNCH(e->queue, attend_merge, &merge);
+    }
+    if (tiles > 0) {
+        const struct gpu_attend_tile tile = {attention, e->at + e->record.tiles, tiles};
+        GPU_LAUNCH(e->queue, attend_tile, &tile);
+    }
+}
+
+static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t feeds, uint32_t singles,
+                        uint32_t tiles)
+{
+    const struct gpu_layer *layer = &e->weights.layers[index];
+    struct gpu_kv kv = e->kv;
+    kv.layer = index;
+    queue_norm(e, layer->attn_norm, index > 0 ? e->delta.at : 0, 0, e->normed, feeds);
+    queue_product(e, &layer->attn_q, e->normed, e->q, feeds);
+    queue_product(e, &layer->attn_k, e->normed, e->k, feeds);
+    queue_product(e, &layer->attn_v, e->normed, e->v, feeds);
+    queue_rope(e, layer, &kv, feeds);
+    queue_attention(e, &kv, singles, tiles);
+    queue_product(e, &layer->attn_output, e->attended, e->delta, feeds);
+    queue_norm(e, layer->ffn_norm, e->delta.at, 0, e->normed, feeds);
+    queue_product(e, &layer->ffn_gate, e->normed, e->gate, feeds);
+    queue_product(e, &layer->ffn_up, e->normed, e->up, feeds);
+    const struct gpu_swiglu swiglu = {
+        .gate = e->gate.at, .up = e->up.at, .y = e->gate.at,
+        .gate_stride = e->gate.width, .up_stride = e->up.width, .y_stride = e->gate.width,
+        .rows = feeds, .columns = e->gate.width, .y_type = GPU_F32,
+    };
+    GPU_LAUNCH(e->queue, swiglu, &swiglu);
+    queue_product(e, &layer->ffn_down, e->gate, e->delta, feeds);
+}
+
+static void queue_forward(struct gpu_engine *e, uint32_t feeds, uint32_t singles, uint32_t tiles)
+{
+    const struct gpu_embed embed = {
+        .table = e->weights.token_embd.at, .feeds = e->at + e->record.feeds, .x = e->x.at,
+        .x_stride = e->x.width, .feeds_count = feeds, .dim = e->x.width,
+        .table_type = e->weights.token_embd.type,
+    };
+    GPU_LAUNCH(e->queue, embed, &embed);
+    for (uint32_t layer = 0; layer < e->weights.shape.layers; layer++) {
+        queue_layer(e, layer, feeds, singles, tiles);
+    }
+    queue_norm(e, e->weights.output_norm, e->delta.at, e->at + e->record.places, e->gathered,
+               e->places_count);
+    queue_product(e, &e->weights.output, e->gathered, e->logits, e->places_count);
+}
+
+/* ---- rounds ---- */
+
+static void queue_sample(struct gpu_engine *e)
+{
+    const struct gpu_sample args = {
+        .logits = e->logits.at, .weights = e->sample_weights,
+        .places = e->at + e->record.places, .rows = e->at + e->record.rows,
+        .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
+        .logits_stride = e->logits.width, .weights_stride = e->logits.width,
+        .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
+        .steps_max = e->settings.steps_per_plan,
+    };
+    GPU_LAUNCH(e->queue, sample, &args);
+}
+
+static void queue_advance(struct gpu_engine *e)
+{
+    const struct gpu_advance args = {
+        .round = e->at + e->record.round, .haste = (uint64_t)(uintptr_t)e->haste,
+        .rows = e->at + e->record.rows, .outs = e->at + e->record.outs,
+        .out_tokens = e->at + e->record.out_tokens, .places = e->at + e->record.places,
+        .feeds = e->at + e->record.feeds,
+        .places_count = e->places_count, .rows_count = step_header(e->step)->rows_count,
+        .steps_max = e->settings.steps_per_plan, .rounds_max = e->settings.steps_per_plan,
+    };
+    GPU_LAUNCH(e->queue, advance, &args);
+}
+
+/* That there can be: as many as a row wants tokens, and with standbys as many as there may be. */
+uint32_t gpu_rounds_of(const struct gpu_engine *engine)
+{
+    const struct gpu_engine *e = engine;
+    const struct step_header *header = step_header(e->step);
+    uint32_t most = 1;
+    if (header->rows_count > header->rows_active) {
+        return e->settings.steps_per_plan;
+    }
+    for (uint32_t r = 0; r < header->rows_active; r++) {
+        uint32_t wanted = step_row(e->step, r)->decode_steps;
+        most = wanted > most ? wanted : most;
+    }
+    return most;
+}
+
+void gpu_round_queue(struct gpu_engine *engine, uint32_t round)
+{
+    struct gpu_engine *e = engine;
+    if (round == 0) {
+        queue_forward(e, e->feeds_count, e->feeds_single, e->tiles_count);
+    } else {
+        queue_forward(e, e->places_count, e->places_count, 0);
+    }
+    queue_sample(e);
+    queue_advance(e);
+    gpu_mark(e->queue, e->events[round]);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: what the host knows of a step, in one piece that is uploaded at once: rows, block tables,
+ * the feeds, tiles and places of round 1. Its end comes back at once: outs, tokens, rounds.
+ *
+ * Feeds of round 1: rows of one token first, which attend as in later rounds, then rows of more,
+ * which attend in tiles. Both ways have the same bits (attention.h).
+ */
+#include <string.h>
+
+#include "appliance/base/assert.h"
+#include "kernels/cuda/engine_state.h"
+
+STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as far");
+STATIC_ASSERT(GPU_STOP_IDS_MAX == CALL_STOP_IDS_MAX, "room for all stop ids");
+STATIC_ASSERT(GPU_ROW_OK == STEP_ROW_OK && GPU_ROW_NOT_FINITE == STEP_ROW_NOT_FINITE, "results");
+
+static uint64_t part(uint64_t *end, uint64_t count, uint64_t bytes)
+{
+    uint64_t at = *end;
+    *end += gpu_taken_bytes(count, bytes);
+    return at;
+}
+
+struct gpu_record gpu_record_of(const struct kernels_settings *settings)
+{
+    const struct kernels_settings *s = settings;
+    struct gpu_record r = {0};
+    uint64_t rows = (uint64_t)s->batch_calls + s->standby_calls, end = 0;
+    r.rows = part(&end, rows, sizeof(struct gpu_row));
+    r.tables = part(&end, rows, s->blocks_per_call * sizeof(uint32_t));
+    r.feeds = part(&end, s->step_tokens, sizeof(struct gpu_feed));
+    r.tiles = part(&end, s->step_tokens, sizeof(struct gpu_tile));
+    r.places = part(&end, s->batch_calls, sizeof(struct gpu_place));
+    r.round = part(&end, 1, sizeof(struct gpu_round));
+    r.outs = part(&end, rows, sizeof(struct gpu_out));
+    r.out_tokens = part(&end, rows, s->steps_per_plan * sizeof(uint32_t));
+    r.end = end;
+    return r;
+}
+
+static void *host_part(const struct gpu_engine *e, uint64_t offset)
+{
+    return e->host + offset;
+}
+
+static struct gpu_row row_of(const struct step_row *row, uint32_t token)
+{
+    const struct call_sampling *s = &row->sampling;
+    struct gpu_row out = {
+        .seed = s->seed,
+        .temperature = s->temperature,
+        .top_p = s->top_p,
+        .min_p = s->min_p,
+        .repeat_penalty = s->repeat_penalty,
+        .top_k = s->top_k,
+        .first_position = row->first_position,
+        .tokens_count = row->tokens_count,
+        .decode_steps = row->decode_steps,
+        .token = token,
+        .wants_digest = row->wants_digest,
+        .history_count = row->history_count,
+        .stop_ids_count = s->stop_ids_count,
+    };
+    memcpy(out.history, row->history, sizeof out.history);
+    memcpy(out.stop_ids, s->stop_ids, sizeof out.stop_ids);
+    return out;
+}
+
+/* Every token of a row, at its place among the feeds; the last is sampled if it wants tokens. */
+static void feed_row(struct gpu_engine *e, uint32_t r)
+{
+    const struct step_row *row = step_row(e->step, r);
+    const uint32_t *tokens = step_tokens(e->step) + row->tokens_first;
+    struct gpu_feed *feeds = host_part(e, e->record.feeds);
+    struct gpu_place *place = (struct gpu_place *)host_part(e, e->record.places) + r;
+    ASSERT(row->tokens_count <= e->settings.step_tokens - e->feeds_count);
+    for (uint32_t i = 0; i < row->tokens_count; i++) {
+        feeds[e->feeds_count + i] = (struct gpu_feed){tokens[i], row->first_position + i, r};
+    }
+    e->feeds_count += row->tokens_count;
+    *place = (struct gpu_place){r, row->decode_steps > 0 ? e->feeds_count - 1 : GPU_NONE};
+}
+
+static void tile_row(struct gpu_engine *e, uint32_t first_feed)
+{
+    const struct model_shape *s = &e->weights.shape;
+    uint32_t most = gpu_tile_feeds(s->heads, s->kv_heads);
+    struct gpu_tile *tiles = host_part(e, e->record.tiles);
+    for (uint32_t feed = first_feed; feed < e->feeds_count; feed += most) {
+        tiles[e->tiles_count++] =
+            (struct gpu_tile){feed, gpu_smaller(most, e->feeds_count - feed)};
+    }
+}
+
+/* Round 1: rows of one token, then the others. */
+static void write_feeds(struct gpu_engine *e)
+{
+    uint32_t active = step_header(e->step)->rows_active;
+    e->feeds_count = e->tiles_count = 0;
+    for (uint32_t r = 0; r < active; r++) {
+        if (step_row(e->step, r)->tokens_count == 1) {
+            feed_row(e, r);
+        }
+    }
+    e->feeds_single = e->feeds_count;
+    for (uint32_t r = 0; r < active; r++) {
+        uint32_t first_feed = e->feeds_count;
+        if (step_row(e->step, r)->tokens_count > 1) {
+            feed_row(e, r);
+            tile_row(e, first_feed);
+        }
+    }
+}
+
+void gpu_record_send(struct gpu_engine *engine)
+{
+    struct gpu_engine *e = engine;
+    const struct step_header *header = step_header(e->step);
+    struct gpu_row *rows = host_part(e, e->record.rows);
+    uint32_t *tables = host_part(e, e->record.tables);
+    struct gpu_round *round = host_part(e, e->record.round);
+    for (uint32_t r = 0; r < header->rows_count; r++) {
+        const struct step_row *row = step_row(e->step, r);
+        rows[r] = row_of(row, step_tokens(e->step)[row->tokens_first]);
+        memcpy(tables + r * e->kv.tables_stride, step_blocks(e->step, r),
+               row->blocks_count * sizeof(uint32_t));
+    }
+    e->places_count = header->rows_active;
+    write_feeds(e);
+    *round = (struct gpu_round){.standby_next = header->rows_active};
+    memset(host_part(e, e->record.outs), 0, header->rows_count * sizeof(struct gpu_out));
+    *e->haste = step_haste(e->step);
+    gpu_upload(e->queue, e->at, e->host, e->record.end);
+}
+
+void gpu_record_receive(struct gpu_engine *engine)
+{
+    const struct gpu_record *record = &engine->record;
+    gpu_download(engine->queue, engine->host + record->round, engine->at + record->round,
+                 record->end - record->round);
+}
+
+enum status gpu_record_settle(const struct gpu_engine *engine)
+{
+    const struct gpu_engine *e = engine;
+    const struct gpu_out *outs = host_part(e, e->record.outs);
+    const uint32_t *tokens = host_part(e, e->record.out_tokens);
+    const struct gpu_round *round = host_part(e, e->record.round);
+    uint32_t steps = e->settings.steps_per_plan;
+    for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
+        if (outs[r].produced > steps) {
+            return STATUS_DEVICE_FAILED;
+        }
+        *step_out(e->step, r) = (struct step_out){outs[r].result, outs[r].produced,
+                                                  outs[r].digest};
+        memcpy(step_out_tokens(e->step, r), tokens + (uint64_t)r * steps,
+               outs[r].produced * sizeof *tokens);
+    }
+    *step_rounds(e->step) = round->round;
+    return STATUS_OK;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what the kernels of the GPU have in common: types of numbers, a launch, and what a step and
+ * its KV are on the device.
+ */
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define GPU_BOTH __host__ __device__    /* who launches and the kernel count alike */
+#else
+#define GPU_BOTH
+#endif
+
+#define GPU_NONE UINT32_MAX
+
+enum gpu_type { GPU_F32, GPU_F16, GPU_BF16, GPU_Q8_0 };     /* Q8_0: weights only */
+#define GPU_Q8_0_COLUMNS 32u
+#define GPU_Q8_0_BYTES   34u
+
+struct gpu_launch {
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;
+};
+
+static inline struct gpu_launch gpu_launch(uint32_t x, uint32_t y, uint32_t threads)
+{
+    struct gpu_launch launch = {{x, y, 1}, {threads, 1, 1}, 0};
+    return launch;
+}
+
+static inline GPU_BOTH uint32_t gpu_smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline GPU_BOTH uint32_t gpu_ceil(uint32_t count, uint32_t of)
+{
+    return (count + of - 1) / of;
+}
+
+/* ---- what a step is on the device ---- */
+
+/* One token at one position of one row of the step: a row of the activations. */
+struct gpu_feed {
+    uint32_t token, position;
+    uint32_t row;               /* GPU_NONE: none; its activations are nobody's */
+};
+
+/* One of the rows that run at a time, and of the logits. */
+struct gpu_place {
+    uint32_t row;               /* of the step, or GPU_NONE: empty */
+    uint32_t feed;              /* whose logits are sampled, or GPU_NONE */
+};
+
+/* The KV of one layer. Position t of a row lies in block table[t / block_tokens]. */
+struct gpu_kv {
+    uint64_t blocks;            /* type (blocks, block_bytes) */
+    uint64_t block_bytes;
+    uint64_t tables;            /* uint32_t (rows of the step, tables_stride) */
+    uint64_t tables_stride;
+    uint32_t type;              /* F32, F16 or BF16 */
+    uint32_t layer, kv_heads, head_dim, block_tokens;
+};

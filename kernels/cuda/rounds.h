@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the kernels between two rounds of a step (kernels/cuda/kernels.h: how to read this), so
+ * that all rounds are queued at once and the host waits for none. The rules are those of
+ * appliance/base/step.h and kernels/sample.h.
+ *
+ *   round 1       the engine writes rows, outs (zeros), feeds, places and the round; place p has
+ *                 row p, and samples its last feed if it wants tokens
+ *   sample        a token of each place that samples, and what becomes of its row
+ *   advance       places whose row has ended go to standbys; feed p of the next round is of place
+ *                 p, or of no row. Rows and outputs of products stay where they are: only feeds of
+ *                 no row tell that there are fewer
+ */
+#include "kernels/cuda/record.h"
+
+#define GPU_HISTORY_TOKENS 64u          /* CALL_REPEAT_TOKENS */
+#define GPU_STOP_IDS_MAX   17u          /* CALL_STOP_IDS_MAX */
+
+/* One row of the step: struct step_row, and what of struct call_sampling the device needs. */
+struct gpu_row {
+    uint64_t seed;
+    float temperature, top_p, min_p, repeat_penalty;
+    uint32_t top_k;
+    uint32_t first_position, tokens_count, decode_steps;
+    uint32_t token;             /* of a standby: what it feeds */
+    uint32_t wants_digest;
+    uint32_t history_count, history[GPU_HISTORY_TOKENS];
+    uint32_t stop_ids_count, stop_ids[GPU_STOP_IDS_MAX];
+};
+
+/* struct step_out. */
+struct gpu_out {
+    uint32_t result;            /* enum step_row_result */
+    uint32_t produced;
+    uint64_t digest;
+};
+#define GPU_ROW_OK         0u
+#define GPU_ROW_NOT_FINITE 1u
+
+/* The next token of each place that samples, by the rule of kernels/sample.h: the same logits give
+ * the same token as there. A row with a logit that is not finite gets that result and no token. */
+struct gpu_sample {
+    uint64_t logits;            /* float (places, vocab); stay as they are */
+    uint64_t weights;           /* float (places, vocab): workspace */
+    uint64_t places;            /* struct gpu_place (places_count) */
+    uint64_t rows;              /* struct gpu_row (rows of the step) */
+    uint64_t outs;              /* struct gpu_out (rows of the step) */
+    uint64_t out_tokens;        /* uint32_t (rows of the step, steps_max) */
+    uint64_t logits_stride, weights_stride;
+    uint32_t places_count, vocab_tokens, steps_max;
+};
+#define GPU_SAMPLE_THREADS 256u
+static inline struct gpu_launch gpu_sample_launch(const struct gpu_sample *args)
+{
+    struct gpu_launch launch = gpu_launch(args->places_count, 1, GPU_SAMPLE_THREADS);
+    /* Of 256 digits what they weigh and how many have them; what was found. */
+    launch.shared_bytes = 256 * (sizeof(uint64_t) + sizeof(uint32_t)) + 4 * sizeof(uint64_t);
+    return launch;
+}
+
+/* How far a step is; the engine begins with {0, first standby, 0}. */
+struct gpu_round {
+    uint32_t round;             /* that have run */
+    uint32_t standby_next;      /* row of the step that enters next */
+    uint32_t has_ended;         /* no row wants another token, or haste: every feed has no row */
+};
+
+/* Between two rounds. One block. */
+struct gpu_advance {
+    uint64_t round;             /* struct gpu_round */
+    uint64_t haste;             /* uint32_t, enum step_haste: memory of the host, which may write */
+    uint64_t rows, outs, out_tokens;    /* as of sample */
+    uint64_t places;            /* struct gpu_place (places_count) */
+    uint64_t feeds;             /* struct gpu_feed (places_count at least) */
+    uint32_t places_count;      /* rows_active of the step */
+    uint32_t rows_count;        /* with standbys */
+    uint32_t steps_max;         /* tokens of a row of out_tokens */
+    uint32_t rounds_max;        /* of a step */
+};
+#define GPU_ADVANCE_THREADS 256u
+static inline struct gpu_launch gpu_advance_launch(const struct gpu_advance *args)
+{
+    struct gpu_launch launch = gpu_launch(1, 1, GPU_ADVANCE_THREADS);
+    launch.shared_bytes = (1 + args->places_count) * (uint32_t)sizeof(uint32_t);
+    return launch;
+}

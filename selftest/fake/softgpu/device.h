@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what the files of the soft GPU share. One lock guards all state; operations run outside.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/cuda/driver.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum { SOFT_INVALID_VALUE = 1, SOFT_NOT_INITIALIZED = 3, SOFT_INVALID_CONTEXT = 201,
+       SOFT_INVALID_HANDLE = 400 };
+
+enum soft_fault { FAULT_ALLOC, FAULT_LAUNCH, FAULT_STICKY, FAULT_LOST, FAULT_HANG, FAULT_CORRUPT,
+                  FAULTS };
+
+extern pthread_mutex_t soft_lock;
+extern pthread_cond_t soft_moved;       /* a stream or a fault has changed */
+
+/* Says why on standard error; `result`, so that a refusal reads `return soft_refuse(...)`. */
+unsigned soft_refuse(unsigned result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+uint64_t soft_environment(const char *name, uint64_t fallback);
+
+/* fault.c */
+void soft_faults_init(void);
+bool soft_fault_strikes(enum soft_fault fault);     /* counts one event */
+bool soft_is_hung(uint64_t hang);                   /* `hang`: of soft_hang() */
+uint64_t soft_hang(void);                           /* counts; 0: this one does not hang */
+unsigned soft_error(void);                          /* what every call reports; 0: nothing */
+void soft_fail(unsigned result);                    /* from now on, unless something has failed */
+
+/* memory.c: `size`: of the device */
+enum soft_place { PLACE_DEVICE, PLACE_HOST };
+void soft_memory_init(uint64_t size);
+unsigned soft_reserve(enum soft_place place, void **memory, size_t bytes);
+unsigned soft_release(enum soft_place place, void *memory);
+unsigned soft_register(void *memory, size_t bytes);
+unsigned soft_unregister(void *memory);
+uint64_t soft_memory_free(uint64_t *size);
+/* Within one allocation, or one registered range. */
+bool soft_memory_holds(enum soft_place place, const void *from, size_t bytes);
+/* False, and says where: somebody wrote beyond an allocation. */
+bool soft_redzones_hold(void);
+
+/* stream.c */
+#define SOFT_ARGUMENTS_BYTES 1024       /* of an operation */
+void soft_streams_init(bool lazy);
+void soft_streams_free(void);                       /* all have been destroyed */
+unsigned soft_submit(struct CUstream_st *stream, bool (*run)(const void *arguments),
+                     const void *arguments, size_t bytes);
+unsigned soft_wait_all(void);
+unsigned soft_stream_create(struct CUstream_st **stream);
+unsigned soft_stream_destroy(struct CUstream_st *stream);
+unsigned soft_stream_query(struct CUstream_st *stream);
+unsigned soft_stream_wait(struct CUstream_st *stream);
+unsigned soft_stream_wait_event(struct CUstream_st *stream, struct CUevent_st *event);
+unsigned soft_event_create(struct CUevent_st **event, bool timed);
+unsigned soft_event_destroy(struct CUevent_st *event);
+unsigned soft_event_record(struct CUevent_st *event, struct CUstream_st *stream);
+unsigned soft_event_query(struct CUevent_st *event);
+unsigned soft_event_wait(struct CUevent_st *event);
+unsigned soft_event_elapsed(float *milliseconds, struct CUevent_st *begin, struct CUevent_st *end);
+
+/* kernel.c */
+struct soft_launch {
+    struct CUfunc_st *function;
+    uint32_t grid[3], block[3], shared_bytes;
+};
+unsigned soft_module_load(struct CUmod_st **module, const void *image, uint64_t capability);
+unsigned soft_module_unload(struct CUmod_st *module);
+unsigned soft_function_find(struct CUfunc_st **function, struct CUmod_st *module,
+                            const char *name);
+unsigned soft_function_set_shared(struct CUfunc_st *function, int bytes);
+unsigned soft_launch(struct CUstream_st *stream, const struct soft_launch *launch,
+                     void **parameters);

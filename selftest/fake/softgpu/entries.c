@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the entry points themselves, one for each row of driver.def: a row without a function here
+ * does not compile. Each takes the lock, reports an error that stays, and leaves the work to the
+ * other files.
+ */
+#include "selftest/fake/softgpu/softgpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "selftest/fake/softgpu/device.h"
+
+#define MEMORY_BYTES (UINT64_C(256) << 20)
+#define VERSION 13000
+
+struct CUctx_st {
+    uint32_t retained;
+};
+
+static struct {
+    bool is_initialized;
+    uint64_t capability;
+    struct CUctx_st context;
+} device;
+static _Thread_local struct CUctx_st *current;
+
+/* With the lock. Counts a call for the faults. */
+static unsigned enter(void)
+{
+    pthread_mutex_lock(&soft_lock);
+    if (soft_fault_strikes(FAULT_STICKY)) {
+        soft_fail(DRIVER_ILLEGAL_ADDRESS);
+    }
+    if (soft_fault_strikes(FAULT_LOST)) {
+        soft_fail(DRIVER_DEVICE_UNAVAILABLE);
+    }
+    return !device.is_initialized ? SOFT_NOT_INITIALIZED
+           : current == NULL      ? soft_refuse(SOFT_INVALID_CONTEXT, "no current context")
+                                  : soft_error();
+}
+
+static unsigned leave(unsigned result)
+{
+    pthread_mutex_unlock(&soft_lock);
+    return result;
+}
+
+#define LOCKED(expression)                                                    \
+    do {                                                                      \
+        unsigned locked_error_ = enter();                                     \
+        return leave(locked_error_ != 0 ? locked_error_ : (expression));      \
+    } while (0)
+
+/* ---- device and context ---- */
+
+static unsigned soft_cuInit(unsigned flags)
+{
+    if (soft_environment("SOFTGPU_DEVICES", 1) == 0) {
+        return DRIVER_NO_DEVICE;
+    }
+    soft_faults_init();
+    pthread_mutex_lock(&soft_lock);
+    soft_streams_init(soft_environment("SOFTGPU_LAZY", 0) != 0);
+    soft_memory_init(soft_environment("SOFTGPU_MEMORY", MEMORY_BYTES));
+    device.capability = soft_environment("SOFTGPU_CAPABILITY", 0);
+    device.is_initialized = true;
+    return leave(flags == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE);
+}
+
+static unsigned soft_cuGetErrorName(unsigned result, const char **name)
+{
+    switch (result) {
+#define RESULT(name_, number, status) case number: *name = "CUDA_ERROR_" #name_; return 0;
+#include "kernels/cuda/result.def"
+#undef RESULT
+    default:
+        return SOFT_INVALID_VALUE;
+    }
+}
+
+static unsigned soft_cuDeviceGetCount(int *count)
+{
+    *count = 1;
+    return device.is_initialized ? DRIVER_SUCCESS : SOFT_NOT_INITIALIZED;
+}
+
+static unsigned soft_cuDeviceGet(int *handle, int ordinal)
+{
+    *handle = 0;
+    return ordinal == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
+}
+
+static unsigned soft_cuDeviceGetName(char *name, int bytes, int handle)
+{
+    static const char ours[] = "soft";
+    if (bytes < (int)sizeof ours) {
+        return SOFT_INVALID_VALUE;
+    }
+    memcpy(name, ours, sizeof ours);
+    return DRIVER_SUCCESS;
+}
+
+static unsigned soft_cuDeviceGetAttribute(int *value, unsigned attribute, int handle)
+{
+    switch (attribute) {
+    case DRIVER_PROCESSORS:
+        *value = 2;
+        return DRIVER_SUCCESS;
+    case DRIVER_ECC:
+        *value = 0;
+        return DRIVER_SUCCESS;
+    case DRIVER_CAPABILITY_MAJOR:
+        *value = (int)(device.capability / 10);
+        return DRIVER_SUCCESS;
+    case DRIVER_CAPABILITY_MINOR:
+        *value = (int)(device.capability % 10);
+        return DRIVER_SUCCESS;
+    case DRIVER_SHARED_BYTES_MAX:
+        *value = 227 << 10;
+        return DRIVER_SUCCESS;
+    default:
+        return soft_refuse(SOFT_INVALID_VALUE, "no attribute %u", attribute);
+    }
+}
+
+static unsigned soft_cuDeviceTotalMem(size_t *bytes, int handle)
+{
+    uint64_t size = 0;
+    soft_memory_free(&size);
+    *bytes = size;
+    return DRIVER_SUCCESS;
+}
+
+static unsigned soft_cuDevicePrimaryCtxSetFlags(int handle, unsigned flags)
+{
+    return handle == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
+}
+
+static unsigned soft_cuDevicePrimaryCtxRetain(struct CUctx_st **context, int handle)
+{
+    device.context.retained++;
+    *context = &device.context;
+    return handle == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
+}
+
+static unsigned soft_cuDevicePrimaryCtxRelease(int handle)
+{
+    if (device.context.retained == 0) {
+        return SOFT_INVALID_CONTEXT;
+    }
+    device.context.retained--;
+    if (device.context.retained == 0) {
+        pthread_mutex_lock(&soft_lock);
+        soft_streams_free();
+        pthread_mutex_unlock(&soft_lock);
+    }
+    return DRIVER_SUCCESS;
+}
+
+static unsigned soft_cuCtxSetCurrent(struct CUctx_st *context)
+{
+    if (context != NULL && context->retained == 0) {
+        return SOFT_INVALID_CONTEXT;
+    }
+    current = context;
+    return DRIVER_SUCCESS;
+}
+
+static unsigned soft_cuCtxSetLimit(unsigned limit, size_t value)
+{
+    LOCKED(limit <= DRIVER_LIMIT_HEAP ? DRIVER_SUCCESS : SOFT_INVALID_VALUE);
+}
+
+static unsigned soft_cuCtxSynchronize(void)
+{
+    LOCKED(soft_wait_all());
+}
+
+/* ---- memory ---- */
+
+static unsigned soft_cuMemGetInfo(size_t *free, size_t *total)
+{
+    uint64_t size = 0;
+    unsigned error = enter();
+    *free = soft_memory_free(&size);
+    *total = size;
+    return leave(error);
+}
+
+static unsigned soft_cuMemAlloc(unsigned long long *address, size_t bytes)
+{
+    void *memory = NULL;
+    unsigned result = enter();
+    result = result != 0 ? result : soft_reserve(PLACE_DEVICE, &memory, bytes);
+    *address = (uintptr_t)memory;
+    return leave(result);
+}
+
+/* Freeing waits for all that runs, as a driver's does. */
+static unsigned soft_cuMemFree(unsigned long long address)
+{
+    LOCKED((soft_wait_all(), soft_release(PLACE_DEVICE, (void *)(uintptr_t)address)));
+}
+
+static unsigned soft_cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    LOCKED(soft_reserve(PLACE_HOST, memory, bytes));
+}
+
+static unsigned soft_cuMemFreeHost(void *memory)
+{
+    LOCKED((soft_wait_all(), soft_release(PLACE_HOST, memory)));
+}
+
+static unsigned soft_cuMemHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+    LOCKED(soft_register(memory, bytes));
+}
+
+static unsigned soft_cuMemHostUnregister(void *memory)
+{
+    LOCKED((soft_wait_all(), soft_unregister(memory)));
+}
+
+/* ---- copies and fills ---- */
+
+struct copy {
+    uint8_t *to;
+    const uint8_t *from;
+    size_t bytes;
+    bool is_corrupt;
+};
+
+static bool run_copy(const void *arguments)
+{
+    const struct copy *copy = arguments;
+    memmove(copy->to, copy->from, copy->bytes);
+    if (copy->is_corrupt && copy->bytes > 0) {
+        copy->to[copy->bytes / 2] ^= 1;
+    }
+    return true;
+}
+
+static unsigned submit_copy(struct CUstream_st *stream, enum soft_place to_place, uintptr_t to,
+                            enum soft_place from_place, uintptr_t from, size_t bytes)
+{
+    struct copy copy = {(uint8_t *)to, (const uint8_t *)from, bytes, false};
+    if (!soft_memory_holds(to_place, copy.to, bytes) ||
+        !soft_memory_holds(from_place, copy.from, bytes)) {
+        return soft_refuse(SOFT_INVALID_VALUE, "a copy of %zu bytes that are not all within one "
+                           "allocation, or not pinned", bytes);
+    }
+    copy.is_corrupt = soft_fault_strikes(FAULT_CORRUPT);
+    return soft_submit(stream, run_copy, &copy, sizeof copy);
+}
+
+static unsigned soft_cuMemcpyHtoDAsync(unsigned long long to, const void *from, size_t bytes,
+                                       struct CUstream_st *stream)
+{
+    LOCKED(submit_copy(stream, PLACE_DEVICE, to, PLACE_HOST, (uintptr_t)from, bytes));
+}
+
+static unsigned soft_cuMemcpyDtoHAsync(void *to, unsigned long long from, size_t bytes,
+                                       struct CUstream_st *stream)
+{
+    LOCKED(submit_copy(stream, PLACE_HOST, (uintptr_t)to, PLACE_DEVICE, from, bytes));
+}
+
+static unsigned soft_cuMemcpyDtoDAsync(unsigned long long to, unsigned long long from, size_t bytes,
+                                       struct CUstream_st *stream)
+{
+    LOCKED(submit_copy(stream, PLACE_DEVICE, to, PLACE_DEVICE, from, bytes));
+}
+
+struct fill {
+    uint8_t *to;
+    size_t count;
+    uint32_t value, element_bytes;
+};
+
+static bool run_fill(const void *arguments)
+{
+    const struct fill *fill = arguments;
+    for (size_t i = 0; i < fill->count; i++) {
+        memcpy(fill->to + i * fill->element_bytes, &fill->value, fill->element_bytes);
+    }
+    return true;
+}
+
+static unsigned submit_fill(struct CUstream_st *stream, const struct fill *fill)
+{
+    if (!soft_memory_holds(PLACE_DEVICE, fill->to, fill->count * fill->element_bytes)) {
+        return soft_refuse(SOFT_INVALID_VALUE, "a fill of %zu elements that are not all within one "
+                           "allocation", fill->count);
+    }
+    return soft_submit(stream, run_fill, fill, sizeof *fill);
+}
+
+static unsigned soft_cuMemsetD8Async(unsigned long long to, unsigned char value, size_t count,
+                                     struct CUstream_st *stream)
+{
+    const struct fill fill = {(uint8_t *)(uintptr_t)to, count, value, 1};
+    LOCKED(submit_fill(stream, &fill));
+}
+
+static unsigned soft_cuMemsetD32Async(unsigned long long to, unsigned value, size_t count,
+                                      struct CUstream_st *stream)
+{
+    const struct fill fill = {(uint8_t *)(uintptr_t)to, count, value, sizeof value};
+    LOCKED(submit_fill(stream, &fill));
+}
+
+/* ---- streams and events ---- */
+
+static unsigned soft_cuStreamCreate(struct CUstream_st **stream, unsigned flags)
+{
+    LOCKED(soft_stream_create(stream));
+}
+
+static unsigned soft_cuStreamDestroy(struct CUstream_st *stream)
+{
+    LOCKED(soft_stream_destroy(stream));
+}
+
+static unsigned soft_cuStreamQuery(struct CUstream_st *stream)
+{
+    LOCKED(soft_stream_query(stream));
+}
+
+static unsigned soft_cuStreamSynchronize(struct CUstream_st *stream)
+{
+    LOCKED(soft_stream_wait(stream));
+}
+
+static unsigned soft_cuStreamWaitEvent(struct CUstream_st *stream, struct CUevent_st *event,
+                                       unsigned flags)
+{
+    LOCKED(soft_stream_wait_event(stream, event));
+}
+
+static unsigned soft_cuEventCreate(struct CUevent_st **event, unsigned flags)
+{
+    LOCKED(soft_event_create(event, (flags & DRIVER_EVENT_UNTIMED) == 0));
+}
+
+static unsigned soft_cuEventDestroy(struct CUevent_st *event)
+{
+    LOCKED(soft_event_destroy(event));
+}
+
+static unsigned soft_cuEventRecord(struct CUevent_st *event, struct CUstream_st *stream)
+{
+    LOCKED(soft_event_record(event, stream));
+}
+
+static unsigned soft_cuEventQuery(struct CUevent_st *event)
+{
+    LOCKED(soft_event_query(event));
+}
+
+static unsigned soft_cuEventSynchronize(struct CUevent_st *event)
+{
+    LOCKED(soft_event_wait(event));
+}
+
+static unsigned soft_cuEventElapsedTime(float *milliseconds, struct CUevent_st *begin,
+                                        struct CUevent_st *end)
+{
+    LOCKED(soft_event_elapsed(milliseconds, begin, end));
+}
+
+/* ---- modules and launches ---- */
+
+static unsigned soft_cuModuleLoadData(struct CUmod_st **module, const void *image)
+{
+    LOCKED(soft_module_load(module, image, device.capability));
+}
+
+static unsigned soft_cuModuleUnload(struct CUmod_st *module)
+{
+    LOCKED((soft_wait_all(), soft_module_unload(module)));
+}
+
+static unsigned soft_cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module,
+                                         const char *name)
+{
+    LOCKED(soft_function_find(function, module, name));
+}
+
+static unsigned soft_cuFuncSetAttribute(struct CUfunc_st *function, unsigned attribute, int value)
+{
+    LOCKED(attribute == DRIVER_FUNCTION_SHARED_BYTES ? soft_function_set_shared(function, value)
+                                                     : SOFT_INVALID_VALUE);
+}
+
+static unsigned soft_cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y,
+                                    unsigned grid_z, unsigned block_x, unsigned block_y,
+                                    unsigned block_z, unsigned shared_bytes,
+                                    struct CUstream_st *stream, void **parameters, void **extra)
+{
+    const struct soft_launch launch = {
+        function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+    LOCKED(extra != NULL ? SOFT_INVALID_VALUE : soft_launch(stream, &launch, parameters));
+}
+
+/* ---- the table ---- */
+
+EXPORTED unsigned cuDriverGetVersion(int *version);
+EXPORTED unsigned cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags,
+                                      unsigned *found);
+
+unsigned cuDriverGetVersion(int *version)
+{
+    *version = (int)soft_environment("SOFTGPU_VERSION", VERSION);
+    return DRIVER_SUCCESS;
+}
+
+/* A version that is not the row's would be another signature. */
+unsigned cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags,
+                             unsigned *found)
+{
+    static const struct {
+        const char *name;
+        int version;
+        void *address;
+    } entries[] = {
+#define ENTRY(name, version, parameters) {#name, version, (void *)soft_##name},
+#include "kernels/cuda/driver.def"
+#undef ENTRY
+    };
+    const char *lacks = getenv("SOFTGPU_LACKS");
+    for (uint32_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+        if (strcmp(entries[i].name, name) == 0 && entries[i].version == version &&
+            (lacks == NULL || strcmp(lacks, name) != 0)) {
+            *address = entries[i].address;
+            return DRIVER_SUCCESS;
+        }
+    }
+    *address = NULL;
+    return DRIVER_NOT_FOUND;
+}

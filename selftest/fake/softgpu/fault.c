@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: faults to inject, and the errors that stay. Counters count down to the event that fails.
+ */
+#include "selftest/fake/softgpu/softgpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "selftest/fake/softgpu/device.h"
+
+pthread_mutex_t soft_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t soft_moved = PTHREAD_COND_INITIALIZER;
+
+static struct {
+    uint64_t left[FAULTS];          /* events until the one that fails; 0: none does */
+    uint64_t hangs;                 /* number of the newest hang that is not cleared; 0: none */
+    uint64_t hangs_count;
+    unsigned error;
+} state;
+
+unsigned soft_refuse(unsigned result, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "softgpu: %s\n", text);
+    return result;
+}
+
+uint64_t soft_environment(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text == NULL || text[0] == '\0' ? fallback : strtoull(text, NULL, 10);
+}
+
+/* ---- faults ---- */
+
+static void take_fault(const char *word)
+{
+    static const char *const names[FAULTS] = {
+        [FAULT_ALLOC] = "alloc",   [FAULT_LAUNCH] = "launch", [FAULT_STICKY] = "sticky",
+        [FAULT_LOST] = "lost",     [FAULT_HANG] = "hang",     [FAULT_CORRUPT] = "corrupt"};
+    for (uint32_t i = 0; i < FAULTS; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(word, names[i], length) == 0 && word[length] == ':') {
+            state.left[i] = strtoull(word + length + 1, NULL, 10);
+            return;
+        }
+    }
+    soft_refuse(0, "no such fault: %s", word);
+    abort();                        /* a test that injects nothing would pass */
+}
+
+EXPORTED void softgpu_faults(const char *text)
+{
+    pthread_mutex_lock(&soft_lock);
+    memset(state.left, 0, sizeof state.left);
+    state.hangs = 0;
+    state.error = 0;
+    while (text[0] != '\0') {
+        take_fault(text);
+        text += strcspn(text, ",");
+        text += text[0] == ',' ? 1 : 0;
+    }
+    pthread_cond_broadcast(&soft_moved);
+    pthread_mutex_unlock(&soft_lock);
+}
+
+static void take_file(const char *path)
+{
+    char text[256] = {0};
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        text[strcspn(fgets(text, sizeof text, file) == NULL ? "" : text, "\n")] = '\0';
+        fclose(file);
+        unlink(path);
+    }
+    softgpu_faults(text);
+}
+
+void soft_faults_init(void)
+{
+    const char *text = getenv("SOFTGPU_FAULTS");
+    if (text != NULL && text[0] == '@') {
+        take_file(text + 1);
+    } else {
+        softgpu_faults(text == NULL ? "" : text);
+    }
+}
+
+bool soft_fault_strikes(enum soft_fault fault)
+{
+    return state.left[fault] > 0 && --state.left[fault] == 0;
+}
+
+uint64_t soft_hang(void)
+{
+    if (!soft_fault_strikes(FAULT_HANG)) {
+        return 0;
+    }
+    state.hangs = ++state.hangs_count;
+    return state.hangs;
+}
+
+bool soft_is_hung(uint64_t hang)
+{
+    return hang != 0 && hang == state.hangs;
+}
+
+/* ---- errors that stay ---- */
+
+unsigned soft_error(void)
+{
+    return state.error;
+}
+
+void soft_fail(unsigned result)
+{
+    state.error = state.error == 0 ? result : state.error;
+    pthread_cond_broadcast(&soft_moved);
+}

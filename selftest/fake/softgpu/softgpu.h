@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def and
+ * blas.def on the CPU, so that everything above the chip is tested without one. It is built for
+ * tests only; the appliance opens it where engine.cuda_library names it.
+ *
+ * One device. Streams are queues, each with a thread; device memory is malloc's, between redzones.
+ * It is stricter than a GPU: no default stream, no copy of memory that is not pinned or is not
+ * within one allocation, no cuBLAS without a workspace; each refusal says why on standard error.
+ *
+ * The environment, read by cuInit() (the first three: whenever they are asked for):
+ *
+ *   SOFTGPU_VERSION=13000     of the driver
+ *   SOFTGPU_LACKS=NAME        an entry point that is not there
+ *   SOFTGPU_DEVICES=1         0: none
+ *   SOFTGPU_MEMORY=268435456  bytes of the device
+ *   SOFTGPU_CAPABILITY=0      90: takes fat binaries, as a 9.0 does
+ *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
+ *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
+ *
+ * Faults: KIND:N, more of them behind a comma. The Nth event of the kind from now on fails:
+ *
+ *   alloc     an allocation of device or host memory is refused
+ *   launch    a launch is refused; the next one is not
+ *   sticky    a call reports an illegal address, and so does every later one
+ *   lost      a call reports that the device is gone, and so does every later one
+ *   hang      an operation of a stream never ends
+ *   corrupt   one bit of what a copy has copied is wrong
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SOFTGPU_IMAGE  "agentix softgpu\n"  /* what a module of the soft GPU begins with */
+#define SOFTGPU_FATBIN "\x50\xed\x55\xba"  /* what one of nvcc begins with */
+
+/* Exported. Takes new faults instead of the old; a device that was lost or hung goes on. */
+void softgpu_faults(const char *text);

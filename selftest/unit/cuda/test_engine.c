@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: the GPU engine does what the CPU engine does with the same step, and the numbers of a row
+ * are its own.
+ * Method: both get the same records over the same small random models, the GPU one on the soft GPU
+ * through the driver's entry points. Tokens, counts and rounds must be equal; attention and norms
+ * sum in another order there, so logits are compared by what they choose, over models whose weights
+ * are floats. Digests of the GPU's own logits must be equal to the bit, alone, in chunks, in a
+ * batch, after a move to the host and back.
+ */
+#define TEST_ARENA_BYTES (64u << 20)
+#include "selftest/unit/test.h"
+
+#include "kernels/cuda/engine_state.h"
+#include "selftest/unit/kernels/tiny_model.h"
+
+static struct tiny tiny;
+static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
+                                  28, 50, 11, 2, 70, 36, 12, 8, 66};
+#define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
+#define DECODED 8
+#define DEVICE_MORE_BYTES 4096
+
+/* Both engines, and one record. */
+static struct pair {
+    struct rig cpu;
+    struct driver driver;
+    struct device device;
+    struct gpu_queue queue;
+    struct gpu_engine *gpu;
+    uint64_t heartbeat;
+} pair;
+
+static struct arena *pinned_arena(const struct kernels_settings *settings)
+{
+    static struct arena arena;
+    struct plan plan = {0};
+    gpu_engine_plan(&plan, settings, &tiny.gguf.shape);
+    assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false));
+    return &arena;
+}
+
+static void gpu_start(const struct kernels_settings *settings)
+{
+    struct config_error error = {{0}};
+    struct arena *arena = pinned_arena(settings);
+    uint64_t bytes = gpu_weights_bytes(&tiny.gguf) + gpu_engine_bytes(settings, &tiny.gguf.shape);
+    assert_status(STATUS_OK, driver_open(&pair.driver, SOFTGPU, DRIVER_VERSION_MIN, &error));
+    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, &error));
+    assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, &error));
+    assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, &error));
+    assert_status(STATUS_OK,
+                  gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &pair.queue,
+                                  arena, &pair.heartbeat, &error));
+    assert_int_equal(pair.queue.used_bytes, bytes);       /* as planned, on both sides */
+    assert_int_equal(arena->used_bytes, arena->size_bytes);
+}
+
+static void pair_start(bool halves)
+{
+    struct arena *arena = test_arena();
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+    settings.kv_halves = halves;
+    memset(&pair, 0, sizeof pair);
+    rig_start(&pair.cpu, &settings, tiny_weights(&tiny, arena), arena);
+    gpu_start(&settings);
+}
+
+static void pair_stop(void)
+{
+    kernels_stop(pair.cpu.kernels);
+    gpu_engine_stop(pair.gpu);
+    gpu_close(&pair.queue);
+    pair.driver.cuCtxSetCurrent(NULL);
+    pair.driver.cuDevicePrimaryCtxRelease(0);
+    driver_close(&pair.driver);
+    memset(&pair, 0, sizeof pair);
+}
+
+/* Of a test that has failed: the next one opens the device again. */
+static int clean_up(void **state)
+{
+    (void)state;
+    if (pair.gpu != NULL) {
+        pair_stop();
+    }
+    return 0;
+}
+
+static void run_gpu(void)
+{
+    assert_status(STATUS_OK, gpu_engine_run(pair.gpu, &pair.cpu.step));
+}
+
+/* What came of a record. */
+struct outcome {
+    uint32_t rows, rounds;
+    struct step_out outs[14];
+    uint32_t tokens[14][DECODED];
+};
+
+static void take_outcome(struct outcome *outcome)
+{
+    const struct step *step = &pair.cpu.step;
+    memset(outcome, 0, sizeof *outcome);
+    outcome->rows = step_header(step)->rows_count;
+    outcome->rounds = *step_rounds(step);
+    for (uint32_t r = 0; r < outcome->rows; r++) {
+        outcome->outs[r] = *step_out(step, r);
+        memcpy(outcome->tokens[r], step_out_tokens(step, r),
+               outcome->outs[r].produced * sizeof(uint32_t));
+    }
+}
+
+/* The record on both; the same came of it, but for digests. */
+static void run_both(void)
+{
+    struct outcome cpu, gpu;
+    kernels_run(pair.cpu.kernels, &pair.cpu.step);
+    take_outcome(&cpu);
+    run_gpu();
+    take_outcome(&gpu);
+    assert_int_equal(cpu.rounds, gpu.rounds);
+    for (uint32_t r = 0; r < cpu.rows; r++) {
+        assert_int_equal(cpu.outs[r].result, gpu.outs[r].result);
+        assert_int_equal(cpu.outs[r].produced, gpu.outs[r].produced);
+    }
+    assert_memory_equal(cpu.tokens, gpu.tokens, sizeof cpu.tokens);
+}
+
+static struct step_row *add_row(uint32_t offset, uint32_t count,
+                                uint32_t position, uint32_t decode_steps, uint32_t block)
+{
+    struct step_row *row = rig_row(&pair.cpu, prompt + offset, count, position, decode_steps);
+    rig_blocks(&pair.cpu, step_header(&pair.cpu.step)->rows_count - 1, block, 1);
+    return row;
+}
+
+/* A prompt in two steps, then beside rows of other lengths. */
+static void check_alike(void)
+{
+    rig_clear(&pair.cpu);
+    add_row(0, PROMPT_TOKENS, 0, DECODED, 0);
+    run_both();
+    rig_clear(&pair.cpu);
+    add_row(0, 7, 0, 0, 16);
+    run_both();
+    rig_clear(&pair.cpu);
+    add_row(7, PROMPT_TOKENS - 7, 7, DECODED, 16);
+    for (uint32_t i = 1; i < 7; i++) {
+        add_row(i, i, 0, DECODED - i, 16 + 16 * i);
+    }
+    run_both();
+}
+
+static void test_run_like_the_cpu_in_every_family(void **state)
+{
+    (void)state;
+    static const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_BF16};
+    for (uint32_t family = 0; family < model_families_count; family++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            struct model_shape shape = tiny_shape(types[i], i == 1);
+            shape.family = &model_families[family];
+            tiny_make_shape(&tiny, &shape, types[i], 7);
+            pair_start(i == 2);
+            check_alike();
+            pair_stop();
+        }
+    }
+}
+
+static struct step_row *ask(uint32_t offset, uint32_t count, uint32_t block)
+{
+    struct step_row *row = add_row(offset, count, offset, DECODED, block);
+    row->wants_digest = true;
+    return row;
+}
+
+/* The same call in every surrounding. */
+static void check_same_bits(void)
+{
+    struct step *step = &pair.cpu.step;
+    rig_clear(&pair.cpu);
+    ask(0, PROMPT_TOKENS, 0);
+    run_gpu();
+    const struct step_out alone = *step_out(step, 0);
+    assert_int_equal(alone.produced, DECODED);
+
+    for (uint32_t cut = 1; cut < PROMPT_TOKENS; cut += 5) {     /* in two chunks, beside others */
+        rig_clear(&pair.cpu);
+        add_row(3, 4, 0, 2, 64);
+        add_row(0, cut, 0, 0, 16);
+        run_gpu();
+        rig_clear(&pair.cpu);
+        add_row(5, 1, 0, 3, 64);
+        ask(cut, PROMPT_TOKENS - (uint32_t)cut, 16);
+        run_gpu();
+        assert_int_equal(step_out(step, 1)->digest, alone.digest);
+    }
+}
+
+static void test_run_same_call_same_bits(void **state)
+{
+    (void)state;
+    static const enum gguf_type types[] = {GGUF_F32, GGUF_Q8_0};
+    for (uint32_t i = 0; i < 2; i++) {
+        tiny_make(&tiny, types[i], false, 7);
+        pair_start(false);
+        check_same_bits();
+        pair_stop();
+    }
+}
+
+static void add_move(uint32_t from, uint32_t to)
+{
+    struct step_header *header = step_header(&pair.cpu.step);
+    step_moves(&pair.cpu.step)[header->moves_count++] = (struct step_move){from, to};
+}
+
+/* Blocks 0 .. 2 go to the host, other calls take their places, they come back elsewhere. */
+static void test_moves_lose_nothing(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, true, 7);
+    pair_start(false);
+    uint32_t device_blocks = pair.cpu.settings.kv_blocks;
+    rig_clear(&pair.cpu);
+    ask(0, PROMPT_TOKENS, 0);
+    run_gpu();
+    const struct step_out alone = *step_out(&pair.cpu.step, 0);
+    rig_clear(&pair.cpu);
+    add_row(0, PROMPT_TOKENS - 1, 0, 0, 0);
+    run_gpu();
+    rig_clear(&pair.cpu);                   /* out, and within: block 2 by way of block 90 */
+    add_move(0, device_blocks + 5);
+    add_move(1, device_blocks + 6);
+    add_move(2, 90);
+    add_row(4, 9, 0, 4, 0);
+    run_gpu();
+    rig_clear(&pair.cpu);
+    add_move(90, 50);
+    add_move(device_blocks + 6, 49);
+    add_move(device_blocks + 5, 48);
+    ask(PROMPT_TOKENS - 1, 1, 48);
+    run_gpu();
+    assert_int_equal(step_out(&pair.cpu.step, 0)->digest, alone.digest);
+    pair_stop();
+}
+
+static void test_standbys_stops_and_haste_as_on_the_cpu(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false);
+    for (uint32_t haste = STEP_WHOLE; haste <= STEP_ROUND_ENDS; haste++) {
+        rig_clear(&pair.cpu);
+        add_row(0, 5, 0, 2, 0);
+        add_row(5, 3, 0, DECODED, 16);
+        add_row(9, 1, 0, 5, 32)->sampling.temperature = 0.8f;
+        add_row(2, 1, 0, 3, 48);
+        add_row(3, 1, 0, 6, 64);
+        step_header(&pair.cpu.step)->rows_active = 3;
+        step_hasten(&pair.cpu.step, haste);
+        run_both();
+    }
+    rig_clear(&pair.cpu);                   /* what comes second ends it */
+    add_row(0, PROMPT_TOKENS, 0, DECODED, 0);
+    run_both();
+    uint32_t second = step_out_tokens(&pair.cpu.step, 0)[1];
+    rig_clear(&pair.cpu);
+    struct step_row *row = add_row(0, PROMPT_TOKENS, 0, DECODED, 0);
+    row->sampling.stop_ids_count = 1;
+    row->sampling.stop_ids[0] = second;
+    run_both();
+    assert_true(step_out(&pair.cpu.step, 0)->produced <= 2);
+    pair_stop();
+}
+
+/* A heartbeat for each round, and none for a step that has none. */
+static void test_heartbeat_counts_rounds(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false);
+    rig_clear(&pair.cpu);
+    add_row(0, 5, 0, 4, 0);
+    run_gpu();
+    assert_int_equal(pair.heartbeat, 4);
+    pair_stop();
+}
+
+/* What came back counts more tokens than a row can have. */
+static void test_a_device_that_counts_wrongly_has_failed(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false);
+    rig_clear(&pair.cpu);
+    add_row(0, 5, 0, 1, 0);
+    run_gpu();
+    struct gpu_out *outs = (void *)(pair.gpu->host + pair.gpu->record.outs);
+    outs[0].produced = DECODED;
+    assert_status(STATUS_OK, gpu_record_settle(pair.gpu));
+    outs[0].produced = DECODED + 1;
+    assert_status(STATUS_DEVICE_FAILED, gpu_record_settle(pair.gpu));
+    pair_stop();
+}
+
+static void assert_refused(enum status status, const struct kernels_settings *settings,
+                           const char *words)
+{
+    struct config_error error = {{0}};
+    struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
+    assert_status(status, gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &queue,
+                                          test_arena(), &pair.heartbeat, &error));
+    assert_non_null(strstr(error.text, words));
+}
+
+static void test_what_no_launch_can_do_is_refused(void **state)
+{
+    (void)state;
+    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    settings.step_tokens = 65536;
+    assert_refused(STATUS_CONFIG_OPTION, &settings, "steps of 65536 tokens");
+    tiny.gguf.shape.head_dim = GGUF_HEAD_DIM_MAX;
+    assert_refused(STATUS_CONFIG_MODEL, &settings, "heads of 1024 channels");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_run_like_the_cpu_in_every_family, clean_up),
+        cmocka_unit_test_teardown(test_run_same_call_same_bits, clean_up),
+        cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
+        cmocka_unit_test_teardown(test_standbys_stops_and_haste_as_on_the_cpu, clean_up),
+        cmocka_unit_test_teardown(test_heartbeat_counts_rounds, clean_up),
+        cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
+        cmocka_unit_test(test_what_no_launch_can_do_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

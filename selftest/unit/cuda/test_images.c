@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a device runs what it can of what there is and nothing else, and the image holds what is
+ * listed, whole.
+ * Method: capabilities of chips that there are; the parts of the fat binary, by the fields of
+ * their headers; a soft GPU that takes only what a chip takes.
+ */
+#include "selftest/unit/test.h"
+
+#include "kernels/cuda/images.h"
+#include "kernels/cuda/queue.h"
+
+enum { PTX = 1, CODE = 2 };             /* kinds of parts */
+struct fat {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint64_t bytes;                     /* of the parts */
+};
+struct fat_part {
+    uint16_t kind, attributes;
+    uint32_t header_bytes;
+    uint64_t bytes;
+    uint32_t more[3];
+    uint32_t arch;                      /* 90 */
+};
+
+static void skip_without_nvcc(void)
+{
+    if (images_archs[0] == NULL) {
+        print_message("skipped: no nvcc when this was built: no image\n");
+        skip();
+    }
+}
+
+static void test_a_device_takes_what_runs_on_it(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"sm_80", "sm_90a", "sm_100", "compute_80", NULL};
+    static const struct { uint32_t capability; const char *arch; } cases[] = {
+        {80, "sm_80"}, {86, "sm_80"}, {89, "sm_80"}, {90, "sm_90a"}, {100, "sm_100"},
+        {103, "sm_100"}, {120, "compute_80"}, {0, "soft"},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_string_equal(images_arch(archs, cases[i].capability), cases[i].arch);
+    }
+    assert_null(images_arch(archs, 75));
+    assert_null(images_arch(archs, 1));
+    assert_null(images_arch(archs + 4, 90));
+    assert_string_equal(images_arch(archs + 1, 86), "compute_80");
+    assert_string_equal(images_arch(archs + 1, 91), "compute_80");
+}
+
+/* "sm_90a" is code of 90. */
+static bool is_of(const struct fat_part *part, const char *arch)
+{
+    return strtoul(strchr(arch, '_') + 1, NULL, 10) == part->arch &&
+           part->kind == (strncmp(arch, "sm_", 3) == 0 ? CODE : PTX);
+}
+
+static void test_the_image_holds_every_architecture_that_is_listed(void **state)
+{
+    (void)state;
+    const struct fat *fat = (const void *)images_data;
+    skip_without_nvcc();
+    assert_true(images_toolkit >= 12000);
+    assert_int_equal((uintptr_t)images_data % 64, 0);
+    assert_int_equal(fat->magic, 0xba55ed50);
+    for (const char *const *arch = images_archs; *arch != NULL; arch++) {
+        uint32_t found = 0;
+        for (uint64_t at = 0; at < fat->bytes;) {
+            const struct fat_part *part = (const void *)(images_data + fat->header_bytes + at);
+            found += is_of(part, *arch);
+            at += part->header_bytes + part->bytes;
+        }
+        assert_int_equal(found, 1);
+    }
+}
+
+static void test_a_chip_is_given_the_image(void **state)
+{
+    (void)state;
+    static struct driver driver;
+    static struct device device;
+    static struct gpu_queue queue;
+    struct config_error error = {{0}};
+    skip_without_nvcc();
+    setenv("SOFTGPU_CAPABILITY", "90", 1);
+    assert_status(STATUS_OK, driver_open(&driver, SOFTGPU, DRIVER_VERSION_MIN, &error));
+    assert_status(STATUS_OK, device_open(&device, &driver, &error));
+    assert_status(STATUS_OK, gpu_open(&queue, &driver, &device, &error));
+    gpu_close(&queue);
+    driver.cuCtxSetCurrent(NULL);
+    driver.cuDevicePrimaryCtxRelease(0);
+    driver_close(&driver);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_device_takes_what_runs_on_it),
+        cmocka_unit_test(test_the_image_holds_every_architecture_that_is_listed),
+        cmocka_unit_test(test_a_chip_is_given_the_image),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Goal: the device draws the token that kernels_sample() draws from the same logits, always; it
+ * reports what is not finite, keeps the digest, and touches no row but those that sample.
+ * Method: thousands of random draws, every option on and off and at its edges, distributions from
+ * flat to steep, many equal logits, vocabularies of odd sizes; the CPU's function as the twin.
+ */
+#include "selftest/unit/cuda/gpu_rig.h"
+
+#include "appliance/base/fnv.h"
+#include "appliance/base/step.h"
+#include "kernels/sample.h"
+
+enum { VOCAB_MAX = 1000, STEPS = 8, PLACES = 4, ROWS = 6 };
+
+struct scene {
+    struct gpu_sample args;
+    struct gpu_row *rows;
+    struct gpu_place *places;
+    struct gpu_out *outs;
+    uint32_t *tokens;
+    float *logits;
+};
+
+static struct scene scene;
+
+/* Four places, of rows 4, 2, 0 and 5; rows 1 and 3 are others'. */
+static void scene_make(uint32_t vocab)
+{
+    const struct gpu_place places[PLACES] = {{4, 1}, {2, 0}, {0, 7}, {5, 2}};
+    uint64_t stride = vocab + 7;
+    scene.places = rig_copy(places, sizeof places);
+    scene.rows = memset(rig_take(ROWS * sizeof *scene.rows), 0, ROWS * sizeof *scene.rows);
+    scene.outs = memset(rig_take(ROWS * sizeof *scene.outs), 0, ROWS * sizeof *scene.outs);
+    scene.tokens = rig_take(ROWS * STEPS * sizeof *scene.tokens);
+    scene.logits = rig_floats((PLACES - 1) * stride + vocab);
+    scene.args = (struct gpu_sample){
+        .logits = rig_address(scene.logits),
+        .weights = rig_address(rig_take(((PLACES - 1) * stride + vocab) * sizeof(float))),
+        .places = rig_address(scene.places),
+        .rows = rig_address(scene.rows),
+        .outs = rig_address(scene.outs),
+        .out_tokens = rig_address(scene.tokens),
+        .logits_stride = stride,
+        .weights_stride = stride,
+        .places_count = PLACES,
+        .vocab_tokens = vocab,
+        .steps_max = STEPS,
+    };
+    for (uint32_t i = 0; i < ROWS; i++) {
+        scene.rows[i].top_p = scene.rows[i].repeat_penalty = 1;
+        scene.rows[i].tokens_count = 1;
+    }
+}
+
+/* One of few values, so that each is met often. */
+static float pick(const float *values, uint32_t count)
+{
+    return values[rig_random(count)];
+}
+
+static void row_random(struct gpu_row *row, uint32_t vocab)
+{
+    static const float temperatures[] = {0, 0.01f, 0.3f, 1, 1, 2, 100};
+    static const float top_ps[] = {1, 1, 0.9f, 0.5f, 1e-6f, 0.999999f};
+    static const float min_ps[] = {0, 0, 0.05f, 0.5f, 0.999f};
+    static const float penalties[] = {1, 1, 1.3f, 0.5f, 10};
+    const uint32_t top_ks[] = {0, 0, 1, 2, 40, vocab - 1, vocab, vocab + 1};
+    row->seed = (uint64_t)rig_random(1u << 31) << 32 | rig_random(1u << 31);
+    row->temperature = pick(temperatures, 7);
+    row->top_p = pick(top_ps, 6);
+    row->min_p = pick(min_ps, 5);
+    row->repeat_penalty = pick(penalties, 5);
+    row->top_k = top_ks[rig_random(8)];
+    row->first_position = rig_random(1000);
+    row->history_count = rig_random(2) * rig_random(GPU_HISTORY_TOKENS + 1);
+    for (uint32_t i = 0; i < row->history_count; i++) {
+        row->history[i] = rig_random(vocab + 3);        /* some are no tokens of this model */
+    }
+}
+
+/* Flat, steep, or of few values. */
+static void logits_random(float *logits, uint32_t vocab)
+{
+    uint32_t kind = rig_random(4);
+    for (uint32_t i = 0; i < vocab; i++) {
+        float x = rig_number();
+        logits[i] = kind == 0 ? x : kind == 1 ? 30 * x : kind == 2 ? floorf(3 * x) : 8 * x * x * x;
+    }
+}
+
+static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32_t vocab,
+                          const uint32_t *tokens, uint32_t produced)
+{
+    static float weights[VOCAB_MAX + 8];
+    static uint32_t ranking[VOCAB_MAX];
+    struct kernels_sampler sampler = {&kernels_ops_plain, weights, ranking};
+    struct call_sampling sampling = {
+        .seed = row->seed,
+        .temperature = row->temperature,
+        .top_p = row->top_p,
+        .min_p = row->min_p,
+        .repeat_penalty = row->repeat_penalty,
+        .top_k = row->top_k,
+    };
+    struct kernels_recent recent = {row->history, row->history_count, tokens, produced};
+    return kernels_sample(&sampler, logits, vocab, &sampling, &recent,
+                          row->first_position + row->tokens_count + produced);
+}
+
+static const float *place_logits(uint32_t place)
+{
+    return scene.logits + place * scene.args.logits_stride;
+}
+
+static void check_place(uint32_t place, uint32_t step)
+{
+    uint32_t r = scene.places[place].row, vocab = scene.args.vocab_tokens;
+    const uint32_t *tokens = scene.tokens + r * STEPS;
+    assert_int_equal(scene.outs[r].result, STEP_ROW_OK);
+    assert_int_equal(scene.outs[r].produced, step + 1);
+    assert_int_equal(tokens[step],
+                     cpu_token(&scene.rows[r], place_logits(place), vocab, tokens, step));
+}
+
+static void test_sample_same_token_as_the_cpu(void **state)
+{
+    (void)state;
+    const uint32_t vocabs[] = {1, 2, 31, 256, 257, VOCAB_MAX};
+    for (uint32_t i = 0; i < 120; i++) {
+        uint32_t vocab = vocabs[i % 6];
+        scene_make(vocab);
+        for (uint32_t r = 0; r < ROWS; r++) {
+            row_random(&scene.rows[r], vocab);
+        }
+        for (uint32_t step = 0; step < STEPS; step++) {
+            for (uint32_t place = 0; place < PLACES; place++) {
+                logits_random(scene.logits + place * scene.args.logits_stride, vocab);
+            }
+            RIG_LAUNCH(sample, &scene.args);
+            for (uint32_t place = 0; place < PLACES; place++) {
+                check_place(place, step);
+            }
+        }
+        rig_teardown(NULL);
+    }
+}
+
+/* The cut falls between two of equal weight: the lower id stays, in every kind of cut. */
+static void test_sample_equal_logits_lower_id_stays(void **state)
+{
+    (void)state;
+    scene_make(300);
+    for (uint32_t i = 0; i < 300; i++) {
+        scene.logits[2 * scene.args.logits_stride + i] = i % 2 == 0 ? -1.0f : 2.0f;
+    }
+    struct gpu_row *row = &scene.rows[0];
+    row->temperature = 1;
+    row->top_k = 3;
+    uint32_t met = 0;
+    for (uint32_t seed = 0; seed < 64; seed++) {
+        row->seed = seed;
+        memset(scene.outs, 0, ROWS * sizeof *scene.outs);
+        RIG_LAUNCH(sample, &scene.args);
+        uint32_t token = scene.tokens[0];
+        assert_true(token == 1 || token == 3 || token == 5);
+        met |= 1u << token;
+    }
+    assert_int_equal(met, 1u << 1 | 1u << 3 | 1u << 5);
+}
+
+/* A random number of exactly one half, and two tokens of the same weight: the sum of the first is
+ * reached and not exceeded, so it is the second. */
+static void test_sample_sum_must_be_exceeded(void **state)
+{
+    (void)state;
+    for (uint32_t ranked = 0; ranked < 2; ranked++) {
+        scene_make(2);
+        scene.logits[0] = scene.logits[1] = 3;
+        scene.rows[4].seed = UINT64_C(0x998ead70ae4918a9);
+        scene.rows[4].temperature = 1;
+        scene.rows[4].min_p = 0.5f * (float)ranked;
+        RIG_LAUNCH(sample, &scene.args);
+        assert_int_equal(scene.tokens[4 * STEPS], 1);
+        check_place(0, 0);
+    }
+}
+
+static void test_sample_not_finite_is_reported(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (uint32_t i = 0; i < 3; i++) {
+        scene_make(300);
+        scene.outs[2] = (struct gpu_out){STEP_ROW_OK, 3, 77};
+        scene.logits[scene.args.logits_stride + 299 - 100 * i] = bad[i];
+        RIG_LAUNCH(sample, &scene.args);
+        assert_int_equal(scene.outs[2].result, STEP_ROW_NOT_FINITE);
+        assert_int_equal(scene.outs[2].produced, 0);
+        assert_int_equal(scene.outs[2].digest, 0);
+        check_place(0, 0);
+        check_place(2, 0);
+    }
+}
+
+static void test_sample_digest_is_the_cpus(void **state)
+{
+    (void)state;
+    uint64_t digest = FNV_START;
+    scene_make(100);
+    scene.rows[4].wants_digest = 1;
+    for (uint32_t step = 0; step < 3; step++) {
+        logits_random(scene.logits, 100);
+        RIG_LAUNCH(sample, &scene.args);
+        digest = fnv_add(digest, scene.logits, 100 * sizeof(float));
+        assert_true(scene.outs[4].digest == digest);
+        assert_int_equal(scene.outs[2].digest, 0);
+    }
+}
+
+/* Logits stay; rows that have no place, and places that do not sample, stay too. */
+static void test_sample_others_stay(void **state)
+{
+    (void)state;
+    scene_make(300);
+    uint64_t floats = 3 * scene.args.logits_stride + 300;
+    float *before = rig_copy(scene.logits, floats * sizeof *before);
+    scene.places[1].feed = GPU_NONE;
+    scene.places[3] = (struct gpu_place){GPU_NONE, GPU_NONE};
+    for (uint32_t r = 0; r < ROWS; r++) {
+        row_random(&scene.rows[r], 300);
+    }
+    RIG_LAUNCH(sample, &scene.args);
+    assert_memory_equal(scene.logits, before, floats * sizeof *before);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        bool samples = r == 4 || r == 0;
+        assert_int_equal(scene.outs[r].produced, samples);
+        assert_int_equal(scene.tokens[r * STEPS] == UINT32_MAX, !samples);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    RIG_TEST(test_sample_same_token_as_the_cpu),
+    RIG_TEST(test_sample_equal_logits_lower_id_stays),
+    RIG_TEST(test_sample_sum_must_be_exceeded),
+    RIG_TEST(test_sample_not_finite_is_reported),
+    RIG_TEST(test_sample_digest_is_the_cpus),
+    RIG_TEST(test_sample_others_stay),
+};
+
+rig_main(tests)
