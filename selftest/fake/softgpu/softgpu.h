@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def and
- * blas.def on the CPU, so that everything above the chip is tested without one. It is built for
+ * blas.def and nvml.def on the CPU, so that everything above the chip is tested without one. It is built for
  * tests only; the appliance opens it where engine.cuda_library names it.
  *
  * One device. Streams are queues, each with a thread; device memory is malloc's, between redzones.
@@ -19,6 +19,10 @@
  *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *
+ *   SOFTGPU_NVML=             figures of NVML that are not a sound GPU's: NAME:N,... of temperature
+ *                             slowdown sm memory power held (reasons) corrected uncorrected (each by
+ *                             how many they grow at a look) pending failed pages; -1: not told
+ *
  * Faults: KIND:N, more of them behind a comma. The Nth event of the kind from now on fails:
  *
  *   alloc     an allocation of device or host memory is refused
@@ -27,6 +31,7 @@
  *   lost      a call reports that the device is gone, and so does every later one
  *   hang      an operation of a stream never ends
  *   corrupt   one bit of what a copy has copied is wrong
+ *   stuck     from an operation of a stream on, a bit in the middle of the largest allocation is 1
  */
 #include <stdbool.h>
 #include <stdint.h>
