@@ -65,7 +65,8 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
-GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c))
+GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c)) \
+    $(wildcard selftest/burn/*.c) selftest/post/fault.c
 GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.

@@ -171,5 +171,8 @@ int main(int argc, char **argv)
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
     }
+    if (mode == MODE_SELFTEST) {
+        post_choose_engine(&selftest, &boot.options);
+    }
     return run(&boot, mode, &selftest);
 }

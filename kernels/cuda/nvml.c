@@ -69,11 +69,11 @@ static void read_state(const struct nvml *nvml, struct nvml_reading *r)
 {
     unsigned value = 0;
     unsigned long long reasons = 0;
-    FIGURE(r->temperature_c, value, nvmlDeviceGetTemperature, NVML_TEMPERATURE_GPU, &value);
+    FIGURE(r->temperature_c, value, nvmlDeviceGetTemperature, NVML_SENSOR_GPU, &value);
     FIGURE(r->slowdown_c, value, nvmlDeviceGetTemperatureThreshold, NVML_THRESHOLD_SLOWDOWN,
            &value);
-    FIGURE(r->sm_mhz, value, nvmlDeviceGetClockInfo, NVML_CLOCK_SM, &value);
-    FIGURE(r->memory_mhz, value, nvmlDeviceGetClockInfo, NVML_CLOCK_MEMORY, &value);
+    FIGURE(r->sm_mhz, value, nvmlDeviceGetClockInfo, NVML_SM_CLOCK, &value);
+    FIGURE(r->memory_mhz, value, nvmlDeviceGetClockInfo, NVML_MEMORY_CLOCK, &value);
     FIGURE(r->power_mw, value, nvmlDeviceGetPowerUsage, &value);
     FIGURE(r->held_by, reasons, nvmlDeviceGetCurrentClocksEventReasons, &reasons);
 }

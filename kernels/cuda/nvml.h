@@ -14,10 +14,10 @@
 
 /* The numbers are NVML's. */
 enum {
-    NVML_TEMPERATURE_GPU = 0,
+    NVML_SENSOR_GPU = 0,
     NVML_THRESHOLD_SLOWDOWN = 1,
-    NVML_CLOCK_SM = 1,
-    NVML_CLOCK_MEMORY = 2,
+    NVML_SM_CLOCK = 1,
+    NVML_MEMORY_CLOCK = 2,
     NVML_ERROR_CORRECTED = 0,
     NVML_ERROR_UNCORRECTED = 1,
     NVML_COUNTER_VOLATILE = 0,          /* since the driver was loaded */
@@ -49,7 +49,8 @@ struct nvml_reading {
     uint64_t remaps_pending, remap_failed, pages_pending;   /* 0 or 1 */
 };
 
-/* BOOT_ONLY. Opens `library` for the device on `bus`, a PCI address. A refusal says why nothing is measured. */
+/* BOOT_ONLY. Opens `library` for the device on `bus`, a PCI address. A refusal says why nothing is
+ * measured. */
 MUST_CHECK enum status nvml_open(struct nvml *nvml, const char *library, const char *bus,
                                  struct config_error *error);
 void nvml_close(struct nvml *nvml);

@@ -70,7 +70,7 @@ static inline struct gpu_launch gpu_pattern_fill_launch(const struct gpu_pattern
 /* What a block of threads has found; of no wrong word: zeros. */
 struct gpu_pattern_report {
     uint64_t wrong;             /* words */
-    uint64_t first, found;      /* the first of them: its i, and what it held when it was compared */
+    uint64_t first, found;      /* the first of them: its i, and what was compared */
 };
 /* Compares word i with word number first + i. */
 struct gpu_pattern_verify {

@@ -29,6 +29,16 @@ void post_settings_init(struct post_settings *settings)
     (void)!getrandom(&settings->seed, sizeof settings->seed, 0);
 }
 
+void post_choose_engine(struct post_settings *settings, struct options *options)
+{
+    static const char cpu[] = "cpu";
+    const char *kind = options->engine_kind.text;
+    settings->gpu = strcmp(kind, "cuda") == 0   ? POST_GPU
+                    : strcmp(kind, "auto") == 0 ? POST_GPU_IF_ANY
+                                                : POST_NO_GPU;
+    memcpy(options->engine_kind.text, cpu, sizeof cpu);
+}
+
 static bool is_level(struct post_settings *settings, const char *word)
 {
     for (uint32_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -63,7 +63,7 @@ unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, struct nvmlDevice_st 
 
 unsigned nvmlDeviceGetTemperature(struct nvmlDevice_st *device, unsigned sensor, unsigned *celsius)
 {
-    return sensor == NVML_TEMPERATURE_GPU ? tell(celsius, "temperature", 40)
+    return sensor == NVML_SENSOR_GPU ? tell(celsius, "temperature", 40)
                                           : NVML_INVALID_ARGUMENT;
 }
 
@@ -76,7 +76,7 @@ unsigned nvmlDeviceGetTemperatureThreshold(struct nvmlDevice_st *device, unsigne
 
 unsigned nvmlDeviceGetClockInfo(struct nvmlDevice_st *device, unsigned clock, unsigned *mhz)
 {
-    return clock == NVML_CLOCK_SM ? tell(mhz, "sm", 1500) : tell(mhz, "memory", 2600);
+    return clock == NVML_SM_CLOCK ? tell(mhz, "sm", 1500) : tell(mhz, "memory", 2600);
 }
 
 unsigned nvmlDeviceGetPowerUsage(struct nvmlDevice_st *device, unsigned *milliwatts)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def and
- * blas.def and nvml.def on the CPU, so that everything above the chip is tested without one. It is built for
- * tests only; the appliance opens it where engine.cuda_library names it.
+ * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def, blas.def
+ * and nvml.def on the CPU, so that everything above the chip is tested without one. It is built
+ * for tests only; the appliance opens it where engine.cuda_library names it.
  *
  * One device. Streams are queues, each with a thread; device memory is malloc's, between redzones.
  * It is stricter than a GPU: no default stream, no copy of memory that is not pinned or is not
@@ -19,9 +19,9 @@
  *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *
- *   SOFTGPU_NVML=             figures of NVML that are not a sound GPU's: NAME:N,... of temperature
- *                             slowdown sm memory power held (reasons) corrected uncorrected (each by
- *                             how many they grow at a look) pending failed pages; -1: not told
+ *   SOFTGPU_NVML=             figures of NVML that are not a sound GPU's: NAME:N,... of temperature,
+ *                             slowdown, sm, memory, power, held (reasons), corrected, uncorrected
+ *                             (what they grow by at a look), pending, failed, pages; -1: not told
  *
  * Faults: KIND:N, more of them behind a comma. The Nth event of the kind from now on fails:
  *
