@@ -95,12 +95,19 @@ HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
 HOST_CU_OBJ := $(HOST_CU_KERNELS) $(O)/selftest/fake/softgpu/host.o \
     $(O)/selftest/fake/softgpu/fiber.o
 HOST_CU_LIB := $(O)/libhostcu.a
+# The AVX-512 kernels again, for CPUs with AVX2.
+EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512.c))
 
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
 all: $(B)/agentix-sim
 
-$(O)/%_avx2.o: CFLAGS += -mavx2 -mfma -mf16c -O3
+AVX2   := -mavx2 -mfma -mf16c
+AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+$(O)/%_avx2.o: CFLAGS += $(AVX2) -O3
+# Sanitizers would make minutes of the unrolled tiles; the emulated ones have them, in MODE=asan.
+BARE := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
+$(O)/kernels/cpu/%_avx512.o: CFLAGS += $(AVX512) -O3 $(BARE)
 $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup
@@ -135,7 +142,7 @@ build/cuda/kernels.cu: FORCE | build/.setup
 .PHONY: FORCE
 build/cuda/kernels.fatbin: build/cuda/kernels.cu
 	@echo "  NVCC  $@"
-	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MF $@.d -MT $@ -o $@ $<
+	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
 IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
     -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
 $(O)/kernels/cuda/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
@@ -256,16 +263,22 @@ $(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
 	$(Q)$(CC) -c $< -o $@
 
 # ---- tests ---------------------------------------------------------------------------------------
+$(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup
+	@mkdir -p $(@D)
+	@echo "  CC    $< (emulated)"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(AVX2) -O1 -Wno-psabi -include selftest/fake/avx512.h $(WARN) \
+	    -c $< -o $@
+
 # Where there is a cuda.h, our own declarations are compared with it.
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
-$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(CLIENT_LIB) \
-    $(B)/libagx.a $(GPU_LIB) $(HOST_CU_LIB)
+$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(EMULATED_OBJ) \
+    $(CLIENT_LIB) $(B)/libagx.a $(GPU_LIB) $(HOST_CU_LIB)
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) \
-	    $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
+	    $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) \
+	    $(GPU_LIB) $(LIB) $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
@@ -364,7 +377,7 @@ fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md
 	$(FUZZ_RUN) ledger
 fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
 # Only what no rule names; all else that somebody deletes is made again.
-.SECONDARY: $(FUZZ:%=$(B)/fuzz_%) $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ)
+.SECONDARY: $(FUZZ:%=$(B)/fuzz_%) $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(EMULATED_OBJ)
 $(B)/fuzz_%.dict: $(B)/fuzz_%
 	$(Q)$< --dictionary >$@
 # The core's input is a tape of the simulator.

@@ -55,16 +55,11 @@ static enum status open_source(struct boot *boot, struct config_error *error)
     return gguf_source_open(&boot->source, path, error);
 }
 
-static enum kernels_simd simd_from_options(const struct options *options)
-{
-    return strcmp(options->engine_simd.text, "plain") == 0 ? KERNELS_PLAIN : kernels_simd_best();
-}
-
 static void engine_settings_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
     boot->engine = (struct kernels_settings){
-        .simd = simd_from_options(&boot->options),
+        .simd = kernels_simd_named(boot->options.engine_simd.text),
         .threads = limits->engine_threads,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
@@ -153,13 +148,14 @@ enum boot_exit boot_measure(struct boot *boot)
             STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
     }
-    if (strcmp(boot->options.engine_simd.text, "avx2") == 0 &&
-        kernels_simd_best() < KERNELS_AVX2) {
+    engine_settings_fill(boot);
+    if (boot->engine.simd > kernels_simd_best()) {
         snprintf(error.text, sizeof error.text,
-                 "engine.simd = avx2: this CPU lacks AVX2, FMA or F16C, allowed: auto, plain");
+                 "engine.simd = %s: this CPU lacks what that takes, allowed: auto, plain%s",
+                 boot->options.engine_simd.text,
+                 kernels_simd_best() == KERNELS_AVX2 ? ", avx2" : "");
         return fail(BOOT_EXIT_CONFIG, &error);
     }
-    engine_settings_fill(boot);
     plan_fill(boot);
     return choose_engine(boot);
 }
@@ -350,13 +346,10 @@ static void say_progress(struct boot_load *load)
 
 enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
 {
-    struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS, false);
     load->said_tenths = 0;
-    if (exit_status == BOOT_EXIT_OK &&
-        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena,
-                              &error) != STATUS_OK) {
-        return fail(BOOT_EXIT_MODEL, &error);
+    if (exit_status == BOOT_EXIT_OK) {
+        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena);
     }
     return exit_status;
 }

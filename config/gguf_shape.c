@@ -5,7 +5,7 @@
  * hold; every tensor of the family must be there with the right dimensions, and no other may be: a
  * bias or an expert that we ignored would change what the model says.
  *
- * Bounds: tensors are looked up by name, at most 12 * 256 lookups among as many, a few ms.
+ * Bounds: the list of tensors (tensors.h), each looked up by name among as many, a few ms.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 
 #include "appliance/base/assert.h"
 #include "config/gguf_keys.h"
+#include "config/tensors.h"
 
 #define DIM_MAX      65536
 #define FFN_MAX      1048576
@@ -102,10 +103,10 @@ static enum status take_heads(const struct derivation *d)
                       shape->dim);
     }
     shape->head_dim = keys->key_dim.key.present ? keys->key_dim.value : shape->dim / shape->heads;
-    if (shape->head_dim < 2 || shape->head_dim > GGUF_HEAD_DIM_MAX) {
+    if (shape->head_dim < 2 || shape->head_dim > GGUF_HEAD_DIM_MAX || shape->head_dim % 2 != 0) {
         return gguf_error(d->source, keys->key_dim.key.offset, d->error,
-                          "a head has %u dimensions, expected 2 to %d", shape->head_dim,
-                          GGUF_HEAD_DIM_MAX);
+                          "a head has %u dimensions, expected an even number, 2 to %d",
+                          shape->head_dim, GGUF_HEAD_DIM_MAX);
     }
     if (keys->value_dim.key.present && keys->value_dim.value != shape->head_dim) {
         return refuse(d, &keys->value_dim.key, "attention.value_length",
@@ -191,71 +192,12 @@ static enum status take_norm(const struct derivation *d)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* NULL if there is none; else its dimensions must be (columns, rows). */
-static enum status find_tensor(struct derivation *d, const char *name, uint64_t columns,
-                               uint64_t rows, const struct gguf_tensor **found)
-{
-    const struct gguf_tensor *tensor = gguf_tensor_find(d->gguf, name);
-    *found = tensor;
-    if (tensor == NULL) {
-        return STATUS_OK;
-    }
-    d->known[tensor - d->gguf->tensors] = true;
-    if (tensor->dims[0] != columns || tensor->dims[1] != rows || tensor->dims[2] != 1 ||
-        tensor->dims[3] != 1) {
-        return gguf_error(d->source, tensor->offset, d->error,
-                          "tensor %s is %llu x %llu x %llu x %llu, expected %llu x %llu", name,
-                          (unsigned long long)tensor->dims[0], (unsigned long long)tensor->dims[1],
-                          (unsigned long long)tensor->dims[2], (unsigned long long)tensor->dims[3],
-                          (unsigned long long)columns, (unsigned long long)rows);
-    }
-    return STATUS_OK;
-}
-
-static enum status need_tensor(struct derivation *d, const char *name, uint64_t columns,
-                               uint64_t rows)
-{
-    const struct gguf_tensor *tensor = NULL;
-    TRY(find_tensor(d, name, columns, rows, &tensor));
-    if (tensor == NULL) {
-        return gguf_error(d->source, d->gguf->header_bytes, d->error,
-                          "tensor %s is missing, expected %llu x %llu", name,
-                          (unsigned long long)columns, (unsigned long long)rows);
-    }
-    return STATUS_OK;
-}
-
-static enum status need_layer(struct derivation *d, uint32_t layer)
-{
-    const struct model_shape *s = &d->gguf->shape;
-    const struct {
-        const char *name;
-        uint64_t columns, rows;
-        bool wanted;
-    } parts[] = {
-#define LAYER_MATRIX(name, outputs, columns) {#name ".weight", columns, outputs, true},
-#define LAYER_VECTOR(name, file, count, wanted) {file, count, 1, wanted},
-#include "config/layer.def"
-#undef LAYER_MATRIX
-#undef LAYER_VECTOR
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        char name[GGUF_NAME_BYTES];
-        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
-        if (parts[i].wanted) {
-            TRY(need_tensor(d, name, parts[i].columns, parts[i].rows));
-        }
-    }
-    return STATUS_OK;
-}
-
 /* The number of rows of the embedding is the model's vocabulary. */
 static enum status take_vocabulary(struct derivation *d)
 {
     struct model_shape *shape = &d->gguf->shape;
     const struct gguf_tensor *embedding = gguf_tensor_find(d->gguf, "token_embd.weight");
     uint64_t rows = embedding != NULL ? embedding->dims[1] : d->gguf->vocab.tokens;
-    TRY(need_tensor(d, "token_embd.weight", shape->dim, rows));
     if (rows != d->gguf->vocab.tokens) {
         return gguf_error(d->source, embedding->offset, d->error,
                           "token_embd.weight has %llu rows, expected one for each of the %u tokens",
@@ -270,18 +212,40 @@ static enum status take_vocabulary(struct derivation *d)
     return STATUS_OK;
 }
 
-static enum status take_options(struct derivation *d)
+static enum status check_tensor(struct derivation *d, const struct model_tensor *wanted)
 {
-    struct model_shape *shape = &d->gguf->shape;
-    const struct gguf_tensor *output = NULL, *factors = NULL;
-    TRY(find_tensor(d, "output.weight", shape->dim, shape->vocab_tokens, &output));
-    TRY(find_tensor(d, "rope_freqs.weight", shape->rope_dim / 2, 1, &factors));
-    shape->tied_output = output == NULL;
-    shape->has_rope_factors = factors != NULL;
-    if (factors != NULL && factors->type != GGUF_F32) {
-        return gguf_error(d->source, factors->offset, d->error,
-                          "tensor rope_freqs.weight has type %s, expected F32",
-                          gguf_type_name(factors->type));
+    const struct gguf_tensor *tensor = wanted->tensor;
+    uint64_t columns = wanted->columns, rows = wanted->outputs > 0 ? wanted->outputs : 1;
+    if (tensor == NULL) {
+        return gguf_error(d->source, d->gguf->header_bytes, d->error,
+                          "tensor %s is missing, expected %llu x %llu", wanted->name,
+                          (unsigned long long)columns, (unsigned long long)rows);
+    }
+    d->known[tensor - d->gguf->tensors] = true;
+    if (tensor->dims[0] != columns || tensor->dims[1] != rows || tensor->dims[2] != 1 ||
+        tensor->dims[3] != 1) {
+        return gguf_error(d->source, tensor->offset, d->error,
+                          "tensor %s is %llu x %llu x %llu x %llu, expected %llu x %llu",
+                          wanted->name, (unsigned long long)tensor->dims[0],
+                          (unsigned long long)tensor->dims[1], (unsigned long long)tensor->dims[2],
+                          (unsigned long long)tensor->dims[3], (unsigned long long)columns,
+                          (unsigned long long)rows);
+    }
+    if (wanted->outputs == 0 && tensor->type != GGUF_F32) {
+        return gguf_error(d->source, tensor->offset, d->error,
+                          "tensor %s has type %s, expected F32", wanted->name,
+                          gguf_type_name(tensor->type));
+    }
+    return STATUS_OK;
+}
+
+static enum status check_tensors(struct derivation *d)
+{
+    for (uint32_t i = 0; i < model_tensors_count(&d->gguf->shape); i++) {
+        struct model_tensor wanted;
+        if (model_tensor_find(&wanted, d->gguf, i)) {
+            TRY(check_tensor(d, &wanted));
+        }
     }
     return STATUS_OK;
 }
@@ -312,10 +276,8 @@ enum status gguf_shape_derive(struct gguf *gguf, const struct gguf_keys *keys,
     TRY(refuse_extensions(&d));
     TRY(take_norm(&d));
     TRY(take_vocabulary(&d));
-    TRY(need_tensor(&d, "output_norm.weight", gguf->shape.dim, 1));
-    for (uint32_t layer = 0; layer < gguf->shape.layers; layer++) {
-        TRY(need_layer(&d, layer));
-    }
-    TRY(take_options(&d));
+    gguf->shape.tied_output = gguf_tensor_find(gguf, "output.weight") == NULL;
+    gguf->shape.has_rope_factors = gguf_tensor_find(gguf, "rope_freqs.weight") != NULL;
+    TRY(check_tensors(&d));
     return refuse_unknown_tensors(&d);
 }

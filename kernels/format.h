@@ -25,7 +25,7 @@
 
 #include "config/gguf.h"
 
-#define KERNELS_PANEL_LANES   16u       /* outputs of a panel: two AVX2 vectors */
+#define KERNELS_PANEL_LANES   16u       /* outputs of a panel: a vector of AVX-512, two of AVX2 */
 #define KERNELS_BLOCK_COLUMNS 32u       /* columns of a part with a scale of its own; Q6_K: two */
 #define KERNELS_SUPER_COLUMNS 256u      /* columns of a block of Q4_K and Q6_K */
 #define KERNELS_GROUP_BYTES   (KERNELS_PANEL_LANES * 4)     /* four columns, a byte each */

@@ -23,10 +23,14 @@
 #include "config/config.h"
 #include "config/gguf.h"
 
-enum kernels_simd { KERNELS_PLAIN, KERNELS_AVX2 };
-/* What this CPU has (AVX2, FMA and F16C together count as AVX2). */
+/* Sets of kernels, each better than the one before: AVX2 with FMA and F16C; AVX-512 (F, BW, VL, DQ)
+ * with VNNI. */
+enum kernels_simd { KERNELS_PLAIN, KERNELS_AVX2, KERNELS_AVX512, KERNELS_SIMDS };
+/* Of those that this CPU can run. */
 enum kernels_simd kernels_simd_best(void);
 const char *kernels_simd_name(enum kernels_simd simd);
+/* The set of that name, whether this CPU can run it or not; of any other name ("auto") the best. */
+enum kernels_simd kernels_simd_named(const char *name);
 
 struct kernels_settings {
     enum kernels_simd simd;
@@ -55,11 +59,9 @@ struct kernels_loading {
     uint32_t order[GGUF_TENSORS_MAX];
 };
 
-/* BOOT_ONLY. Checks the list of tensors and takes the arena. */
-MUST_CHECK enum status kernels_loading_begin(struct kernels_loading *loading,
-                                             const struct gguf *gguf,
-                                             const struct gguf_source *source,
-                                             struct arena *arena, struct config_error *error);
+/* BOOT_ONLY. Takes the arena. The scan has checked that every tensor is there and fits. */
+void kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
+                           const struct gguf_source *source, struct arena *arena);
 /* BOOT_ONLY. Reads one tensor, checks that every weight is finite, packs it. `progress` (may be
  * NULL) is set to the permille done, also within a tensor. */
 MUST_CHECK enum status kernels_loading_next(struct kernels_loading *loading,

@@ -2,10 +2,10 @@
 #pragma once
 /*
  * What: the ten kernels that a forward pass is made of, and the copy of KV blocks, as a table:
- * one set in plain C (ref/), one for AVX2 (cpu/). Each comment is the definition of the result, to
- * the bit: the order of every sum is part of it, a product added to a sum is always one fused
- * operation, nothing else is fused.
- * The two sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work
+ * one set in plain C (ref/), one for AVX2 and one for AVX-512 (cpu/). Each comment is the
+ * definition of the result, to the bit: the order of every sum is part of it, a product added to a
+ * sum is always one fused operation, nothing else is fused.
+ * The sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work
  * into tiles.
  *
  * Buffers are padded: rows to KERNELS_PANEL_LANES, heads to KERNELS_OCTET. Kernels may read and
@@ -159,4 +159,5 @@ struct kernels_ops {
 
 extern const struct kernels_ops kernels_ops_plain;
 extern const struct kernels_ops kernels_ops_avx2;
+extern const struct kernels_ops kernels_ops_avx512;
 const struct kernels_ops *kernels_ops(enum kernels_simd simd);

@@ -24,14 +24,14 @@
 
 #define PIECE_BYTES   (64u * 1024)    /* of a tensor that are read and packed together, at most */
 
-static struct kernels_matrix *matrix_of(struct kernels_weights *w, const struct kernels_tensor *t)
+static struct kernels_matrix *matrix_of(struct kernels_weights *w, const struct model_tensor *t)
 {
-    struct kernels_layer *layer = t->layer == KERNELS_LAYER_NONE ? NULL : &w->layers[t->layer];
+    struct kernels_layer *layer = t->layer == MODEL_LAYER_NONE ? NULL : &w->layers[t->layer];
     if (layer == NULL) {
-        return t->kind == KERNELS_MODEL_token_embd ? &w->token_embd : &w->output;
+        return t->kind == MODEL_token_embd ? &w->token_embd : &w->output;
     }
-    switch ((enum kernels_layer_tensor)t->kind) {
-#define LAYER_MATRIX(name, outputs, columns) case KERNELS_LAYER_##name: return &layer->name;
+    switch ((enum model_layer_tensor)t->kind) {
+#define LAYER_MATRIX(name, outputs, columns) case MODEL_LAYER_##name: return &layer->name;
 #define LAYER_VECTOR(name, file, count, wanted)
 #include "config/layer.def"
 #undef LAYER_MATRIX
@@ -40,15 +40,15 @@ static struct kernels_matrix *matrix_of(struct kernels_weights *w, const struct 
     }
 }
 
-static float **vector_of(struct kernels_weights *w, const struct kernels_tensor *t)
+static float **vector_of(struct kernels_weights *w, const struct model_tensor *t)
 {
-    struct kernels_layer *layer = t->layer == KERNELS_LAYER_NONE ? NULL : &w->layers[t->layer];
+    struct kernels_layer *layer = t->layer == MODEL_LAYER_NONE ? NULL : &w->layers[t->layer];
     if (layer == NULL) {
-        return t->kind == KERNELS_MODEL_output_norm ? &w->output_norm : &w->rope_factors;
+        return t->kind == MODEL_output_norm ? &w->output_norm : &w->rope_factors;
     }
-    switch ((enum kernels_layer_tensor)t->kind) {
+    switch ((enum model_layer_tensor)t->kind) {
 #define LAYER_MATRIX(name, outputs, columns)
-#define LAYER_VECTOR(name, file, count, wanted) case KERNELS_LAYER_##name: return &layer->name;
+#define LAYER_VECTOR(name, file, count, wanted) case MODEL_LAYER_##name: return &layer->name;
 #include "config/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
@@ -68,11 +68,10 @@ struct totals {
 static struct totals totals_of(const struct gguf *gguf)
 {
     struct totals totals = {0};
-    for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
-        struct kernels_tensor slot;
-        if (!kernels_tensor_find(&slot, gguf, i) || slot.tensor == NULL ||
-            !kernels_tensor_type_is_known(&slot)) {
-            continue;                   /* load() refuses what is missing or unknown */
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor slot;
+        if (!model_tensor_find(&slot, gguf, i)) {
+            continue;
         }
         totals.file_bytes += slot.tensor->bytes;
         if (slot.outputs == 0) {
@@ -105,9 +104,9 @@ static struct kernels_weights *weights_place(const struct gguf *gguf, struct are
     weights->layers = arena_take(arena, gguf->shape.layers, sizeof *weights->layers);
     uint8_t *vectors = arena_take(arena, 1, totals.vector_bytes);
     uint8_t *panels = arena_take(arena, 1, totals.panel_bytes);
-    for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
-        struct kernels_tensor slot;
-        if (!kernels_tensor_find(&slot, gguf, i)) {
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor slot;
+        if (!model_tensor_find(&slot, gguf, i)) {
             continue;
         }
         if (slot.outputs == 0) {
@@ -140,7 +139,7 @@ static bool vector_store(float *vector, uint64_t offset, const uint8_t *piece, u
     return worst < 0x7f800000u;
 }
 
-static enum status read_tensor(const struct kernels_tensor *slot, struct kernels_loading *loading,
+static enum status read_tensor(const struct model_tensor *slot, struct kernels_loading *loading,
                              volatile uint32_t *progress, struct config_error *error)
 {
     const struct gguf_tensor *tensor = slot->tensor;
@@ -176,27 +175,19 @@ static enum status read_tensor(const struct kernels_tensor *slot, struct kernels
 static void order_tensors(uint32_t order[GGUF_TENSORS_MAX], const struct gguf *gguf)
 {
     memset(order, 0, GGUF_TENSORS_MAX * sizeof order[0]);
-    for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
-        struct kernels_tensor slot;
-        if (kernels_tensor_find(&slot, gguf, i)) {
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor slot;
+        if (model_tensor_find(&slot, gguf, i)) {
             order[slot.tensor - gguf->tensors] = i + 1;
         }
     }
 }
 
-enum status kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
-                                  const struct gguf_source *source, struct arena *arena,
-                                  struct config_error *error)
+void kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
+                           const struct gguf_source *source, struct arena *arena)
 {
     ASSERT(gguf->has_model);
     ASSERT(gguf->shape.layers > 0 && gguf->shape.layers <= GGUF_LAYERS_MAX);
-    if (gguf->shape.head_dim % 2 != 0) {
-        snprintf(error->text, sizeof error->text,
-                 "%s: a head has %u channels, needs an even number", source->name,
-                 gguf->shape.head_dim);
-        return STATUS_CONFIG_MODEL;
-    }
-    TRY(kernels_tensors_check(gguf, source->name, error));
     loading->gguf = gguf;
     loading->source = source;
     loading->weights = weights_place(gguf, arena);
@@ -205,21 +196,20 @@ enum status kernels_loading_begin(struct kernels_loading *loading, const struct 
     loading->digest = FNV_START;
     loading->tensor_next = 0;
     order_tensors(loading->order, gguf);
-    return STATUS_OK;
 }
 
 enum status kernels_loading_next(struct kernels_loading *loading, volatile uint32_t *progress,
                                  struct config_error *error)
 {
     const struct gguf *gguf = loading->gguf;
-    struct kernels_tensor slot;
+    struct model_tensor slot;
     ASSERT(loading->done_bytes < loading->total_bytes);
     while (loading->order[loading->tensor_next] == 0) {
         loading->tensor_next++;
         ASSERT(loading->tensor_next < gguf->tensors_count);
     }
     uint32_t entry = loading->order[loading->tensor_next++] - 1;
-    bool found = kernels_tensor_find(&slot, gguf, entry);
+    bool found = model_tensor_find(&slot, gguf, entry);
     ASSERT(found);
     return read_tensor(&slot, loading, progress, error);
 }
@@ -230,7 +220,7 @@ enum status kernels_weights_load(struct kernels_weights **weights, const struct 
                                  struct config_error *error)
 {
     struct kernels_loading loading;
-    TRY(kernels_loading_begin(&loading, gguf, source, arena, error));
+    kernels_loading_begin(&loading, gguf, source, arena);
     while (loading.done_bytes < loading.total_bytes) {
         TRY(kernels_loading_next(&loading, progress, error));
     }

@@ -8,7 +8,7 @@
  */
 #include "kernels/kernels.h"
 #include "kernels/matrix.h"
-#include "kernels/tensors.h"
+#include "config/tensors.h"
 
 struct kernels_layer {
 #define LAYER_MATRIX(name, outputs, columns) struct kernels_matrix name;

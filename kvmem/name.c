@@ -96,17 +96,20 @@ void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t
 uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
 {
     const uint64_t *keys = kv->hash_keys;
+    const uint64_t *token_keys = keys + KVMEM_NAME_KEYS;
+    uint64_t sum = name->sum;
     ASSERT(name->fill > 0 && name->fill <= kv->settings.block_tokens);
     if (name->summed == 0) {
-        name->sum = keys[0] + keys[1] * (uint32_t)name->before +
-                    keys[2] * (name->before >> 32) + keys[3] * name->index;
+        sum = keys[0] + keys[1] * (uint32_t)name->before + keys[2] * (name->before >> 32) +
+              keys[3] * name->index;
     }
     STATIC_ASSERT(KVMEM_NAME_KEYS == 4, "one for each term but those of tokens");
-    for (; name->summed < name->fill; name->summed++) {
-        name->sum += keys[KVMEM_NAME_KEYS + name->summed] *
-                     (name->tokens[name->summed] + UINT64_C(1));
+    for (uint32_t i = name->summed; i < name->fill; i++) {
+        sum += token_keys[i] * (name->tokens[i] + UINT64_C(1));
     }
-    return (uint32_t)(name->sum >> 32);
+    name->sum = sum;
+    name->summed = name->fill;
+    return (uint32_t)(sum >> 32);
 }
 
 uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)

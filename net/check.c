@@ -128,7 +128,7 @@ void net_check(const struct net *net)
         const struct call *call = &net->calls->calls[i];
         with_client += call->state != CALL_FREE && call->connection != CALL_NONE ? 1 : 0;
         /* A finished call that nobody will look at again would be lost. */
-        ASSERT(call->state != CALL_FINISHED || call->emit.queued ||
+        ASSERT(call->state != CALL_FINISHED || call->in_emit_ring ||
                call->connection != CALL_NONE);
     }
     ASSERT(with_client == calls);

@@ -152,7 +152,7 @@ static void abandon_calls(struct net *net, uint32_t index)
         net_open_remove(net, call_index);
         net_connection_detach(net, call_index);
         net_cancel(net, call_index);
-        if (call->state == CALL_FINISHED && !call->emit.queued) {
+        if (call->state == CALL_FINISHED && !call->in_emit_ring) {
             call_release(net->calls, call_index);
         }
     }

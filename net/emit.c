@@ -262,7 +262,7 @@ static bool send_news(struct net *net, uint32_t call_index, uint64_t now_us)
 static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = &net->calls->calls[call_index];
-    call->emit.queued = false;
+    call->in_emit_ring = false;
     if (call->connection == CALL_NONE) {
         if (call->state == CALL_FINISHED) {
             call_release(net->calls, call_index);

@@ -58,17 +58,17 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
                                     const uint32_t *tokens, uint32_t count)
 {
     enum call_finish finish = CALL_FINISH_NONE;
-    for (uint32_t i = 0; i < count && finish == CALL_FINISH_NONE; i++) {
-        uint32_t token = tokens[i];
-        ASSERT(call->prompt_tokens + call->generated_tokens < sched->calls->context_tokens);
-        call->tokens[call->prompt_tokens + call->generated_tokens++] = token;
-        sched->stats->tokens_generated++;
-        finish = stop_reason(call, token);
-        if (finish == CALL_FINISH_NONE && call->generated_tokens == call->max_tokens) {
-            finish = CALL_FINISH_LENGTH;
-        }
+    uint32_t *end = call->tokens + call->prompt_tokens + call->generated_tokens;
+    uint32_t taken = 0;
+    ASSERT(count <= call->max_tokens - call->generated_tokens);
+    while (taken < count && finish == CALL_FINISH_NONE) {
+        end[taken] = tokens[taken];
+        finish = stop_reason(call, tokens[taken++]);
     }
-    return finish;
+    call->generated_tokens += taken;
+    sched->stats->tokens_generated += taken;
+    bool is_whole = call->generated_tokens == call->max_tokens;
+    return finish == CALL_FINISH_NONE && is_whole ? CALL_FINISH_LENGTH : finish;
 }
 
 /* Quantum, high-water mark and statistics of the positions that the row has computed. */
@@ -255,8 +255,11 @@ static void read_outs(struct sched *sched)
         const volatile struct step_out *out = step_out(&sched->step, i);
         const volatile uint32_t *tokens = step_out_tokens(&sched->step, i);
         struct step_out own = {.result = out->result, .produced = out->produced};
-        for (uint32_t t = 0; t < own.produced && t < sched->planned[i].decode_steps; t++) {
-            out_tokens(sched, i)[t] = tokens[t];
+        uint32_t asked = sched->planned[i].decode_steps;
+        uint32_t count = own.produced < asked ? own.produced : asked;
+        uint32_t *own_tokens = out_tokens(sched, i);
+        for (uint32_t t = 0; t < count; t++) {
+            own_tokens[t] = tokens[t];
         }
         sched->outs[i] = own;
     }
@@ -275,12 +278,12 @@ static bool is_possible(const struct sched *sched, uint32_t index)
         (must_sample && out->produced == 0)) {
         return false;
     }
+    const uint32_t *tokens = out_tokens(sched, index);
+    uint32_t largest = 0;
     for (uint32_t t = 0; t < out->produced; t++) {
-        if (out_tokens(sched, index)[t] >= sched->settings.vocab_tokens) {
-            return false;
-        }
+        largest = tokens[t] > largest ? tokens[t] : largest;
     }
-    return true;
+    return largest < sched->settings.vocab_tokens;
 }
 
 /* Whose row is impossible has a fault. True: there is one, and the step is not believed. */

@@ -60,7 +60,7 @@ void call_release(struct call_table *table, uint32_t index)
     ASSERT(call->state == CALL_INTAKE || call->state == CALL_FINISHED);
     ASSERT(call->lists == 0);
     ASSERT(call->emit.conn_next == CALL_NONE && call->emit.conn_prev == CALL_NONE);
-    ASSERT(!call->emit.queued);
+    ASSERT(!call->in_emit_ring);
     call->state = CALL_FREE;
     call->generation++;
     table->free[table->free_count++] = index;

@@ -17,9 +17,11 @@
  * an old generation are dropped.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "appliance/base/arena.h"
+#include "appliance/base/assert.h"
 
 #define CALL_NONE             UINT32_MAX
 #define CALL_STOP_IDS_MAX     17        /* 15 that a call may name, end of turn, EOS */
@@ -99,64 +101,68 @@ struct call_emit {
     bool is_replayed;               /* answered from that record; the scheduler never saw it */
     bool accept_sent;
     bool eot_is_eos;                /* the end-of-turn token was added by us: it ends like EOS */
-    bool queued;                    /* in the emit ring */
     uint32_t conn_next, conn_prev;  /* circular list of the connection's calls */
     uint32_t open_next;             /* chain of the table of open calls */
 };
 
+/* A plan, and what a step has brought, touch the first three cache lines of a call, and `sampling`
+ * when it gets a row: with thousands of calls each line more is a miss. The rest is for its begin
+ * and its end. */
 struct call {
-    enum call_state state;
-    uint32_t generation;
-
-    /* Identity (net, at intake). */
-    uint64_t client_call_id;
-    uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
-    uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
-    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
-    uint32_t thread;                /* the client's thread of the program; for statistics */
-
-    /* What is asked (net, at intake). */
-    struct call_sampling sampling;
-    uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
-    uint32_t max_tokens;            /* >= 1; prompt_tokens + max_tokens <= context_tokens */
-    uint32_t stop_texts_count;
-    struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
-    bool want_text;
-    uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
-    bool cancel;                    /* net asks; sched ends it within one step */
-    bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string ... */
-    uint32_t stop_text_tokens;      /* ... and this many generated tokens lead up to its end */
-    bool paused;                    /* the client does not read: no batch slot until it does */
-
     /* Tokens: prompt, then generated. `tokens` has room for context_tokens. */
-    uint32_t *tokens;
+    _Alignas(ARENA_ALIGN_BYTES) uint32_t *tokens;
     uint32_t prompt_tokens;
     uint32_t generated_tokens;
+    uint32_t max_tokens;            /* asked: >= 1; prompt_tokens + max_tokens <= context_tokens */
+    uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
+    uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
 
-    /* Scheduling (sched). */
-    uint32_t program;               /* slot in the process table */
+    enum call_state state;
+    uint32_t generation;
     uint32_t queue;                 /* 0 is the highest */
     uint64_t quantum_left_us;
-    uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
+    uint64_t walk_sequence;         /* last plan whose walk came past it */
+    uint8_t lists;                  /* bit l: it is in list l of its queue */
+    bool cancel;                    /* net asks; sched ends it within one step */
+    bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string ... */
+    bool paused;                    /* the client does not read: no batch slot until it does */
+    bool expired;                   /* its deadline passed during the step that it is in */
+    bool standby;                   /* RUNNING: only if a row of the step ends early */
+    bool in_emit_ring;              /* net will look at it (exchange.c) */
+
+    struct call_link links[CALL_LISTS];
+    uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
     uint64_t wait_us;               /* W_c: reset by promotion */
     uint64_t service_us;            /* T_c: reset by promotion */
     uint64_t lifetime_wait_us;      /* never reset */
     uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
+
+    uint64_t client_call_id;        /* the client's names for it: net's, at intake */
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    uint32_t thread;                /* the client's thread of the program; for statistics */
+    uint32_t program;               /* slot in the process table */
+    uint64_t first_run_us;
     uint32_t promoted_from;         /* in queue 0 for a turn: it goes back there; 0: it is not */
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
-    uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
-    uint64_t walk_sequence;         /* last plan whose walk came past it */
-    uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
-    bool expired;                   /* its deadline passed during the step that it is in */
-    bool standby;                   /* RUNNING: only if a row of the step ends early */
-    uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
-    uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
     uint32_t faults;                /* times that what the engine said of it could not be right;
                                        from the first on it shares KV with nobody */
-    struct call_link links[CALL_LISTS];
-    uint8_t lists;                  /* bit l: it is in list l of its queue */
+    uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
+
+    /* What else is asked (net, at intake). */
+    struct call_sampling sampling;
+    uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
+    uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
+    uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
+    uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
+    bool want_text;
+    uint32_t stop_text_tokens;      /* with stop_text_hit: so many tokens lead up to its end */
+    uint32_t stop_texts_count;
+    struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+
+    /* Its program (sched). */
+    uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
     uint64_t order_key;             /* SRPT: smaller goes first. The lab sets it before the call is
                                        pushed; the appliance never does */
     uint32_t program_next, program_prev;
@@ -166,10 +172,11 @@ struct call {
     enum status status;
 
     /* One time stamp per hand-off. */
-    uint64_t arrived_us, first_run_us, first_token_us, finished_us;
+    uint64_t arrived_us, first_token_us, finished_us;
 
     struct call_emit emit;
 };
+STATIC_ASSERT(offsetof(struct call, sampling) == 3 * ARENA_ALIGN_BYTES, "three cache lines");
 
 struct call_table {
     struct call *calls;             /* [count] */

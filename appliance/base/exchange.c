@@ -34,9 +34,9 @@ void exchange_answer(struct exchange *exchange, const struct answer *answer)
 void exchange_emit(struct exchange *exchange, struct call_table *table, uint32_t call)
 {
     ASSERT(call < table->count);
-    if (table->calls[call].emit.queued) {
+    if (table->calls[call].in_emit_ring) {
         return;
     }
-    table->calls[call].emit.queued = true;
+    table->calls[call].in_emit_ring = true;
     exchange->emit[ring_push(&exchange->emit_ring)] = call;
 }

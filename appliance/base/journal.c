@@ -40,49 +40,48 @@ void journal_init(struct journal *journal, uint32_t events, struct arena *arena)
     journal->events = arena_take(arena, capacity, sizeof(struct event));
 }
 
-static void keep(struct journal *journal, const struct event *event)
-{
-    ASSERT(event->what.kind < EVENT_KINDS_COUNT);
-    journal->events[journal->next++ & (journal->capacity - 1)] = *event;
-}
-
 static bool is_kept(const struct journal *journal)
 {
     return journal != NULL && journal->capacity > 0;
 }
 
+/* The place of the next event, which is written there at once. */
+static struct event *next_place(struct journal *journal, const struct event_what *what)
+{
+    ASSERT(what->kind < EVENT_KINDS_COUNT);
+    return &journal->events[journal->next++ & (journal->capacity - 1)];
+}
+
 void journal_note(struct journal *journal, uint64_t now_us, struct event_what what)
 {
     if (is_kept(journal)) {
-        keep(journal, &(struct event){.time_us = now_us, .call = CALL_NONE,
-                                      .program = EVENT_PROGRAM_NONE, .what = what});
+        *next_place(journal, &what) = (struct event){
+            .time_us = now_us, .call = CALL_NONE, .program = EVENT_PROGRAM_NONE, .what = what};
     }
 }
 
 void journal_note_program(struct journal *journal, uint64_t now_us, uint32_t program,
                           const uint8_t *program_id, struct event_what what)
 {
-    if (!is_kept(journal)) {
-        return;
+    if (is_kept(journal)) {
+        struct event *event = next_place(journal, &what);
+        *event = (struct event){
+            .time_us = now_us, .call = CALL_NONE, .program = program, .what = what};
+        memcpy(event->program_tag, program_id, EVENT_PROGRAM_TAG_BYTES);
     }
-    struct event event = {
-        .time_us = now_us, .call = CALL_NONE, .program = program, .what = what};
-    memcpy(event.program_tag, program_id, EVENT_PROGRAM_TAG_BYTES);
-    keep(journal, &event);
 }
 
 void journal_note_call(struct journal *journal, uint64_t now_us, const struct call_table *table,
                        uint32_t call_index, struct event_what what)
 {
-    if (!is_kept(journal)) {
-        return;
+    if (is_kept(journal)) {
+        ASSERT(call_index < table->count);
+        const struct call *call = &table->calls[call_index];
+        struct event *event = next_place(journal, &what);
+        *event = (struct event){.time_us = now_us, .client_call_id = call->client_call_id,
+                                .call = call_index, .program = call->program, .what = what};
+        memcpy(event->program_tag, call->program_id, EVENT_PROGRAM_TAG_BYTES);
     }
-    ASSERT(call_index < table->count);
-    const struct call *call = &table->calls[call_index];
-    struct event event = {.time_us = now_us, .client_call_id = call->client_call_id,
-                          .call = call_index, .program = call->program, .what = what};
-    memcpy(event.program_tag, call->program_id, EVENT_PROGRAM_TAG_BYTES);
-    keep(journal, &event);
 }
 
 STATIC_ASSERT(EVENT_PROGRAM_NONE == CALL_NONE, "a call without a program says CALL_NONE");

@@ -21,6 +21,7 @@
  * the plain twin three loops long.
  */
 #include "kernels/cpu/avx2.h"
+#include "kernels/cpu/product_walk.h"
 
 #define ROWS_MAX      6
 #define PANELS_HALVES 4         /* at a time, for one row */
@@ -115,19 +116,7 @@ static void product_row(const struct kernels_product *p)
 
 /* ---- more rows ---- */
 
-struct tile {
-    const uint8_t *weights;     /* (columns, 16), of this type */
-    enum gguf_type type;
-    const float *x;             /* (rows, x_stride) */
-    float *y;                   /* (rows, y_stride) */
-    uint64_t x_stride, y_stride;
-    const uint8_t *next;        /* asked for on the way: the part of the next chunk that is this */
-    uint64_t next_step;         /* tile's to ask for, in bytes a column */
-    uint32_t columns;
-    bool first;                 /* the sums start at zero */
-};
-
-ALWAYS_INLINE void tile_sum(const struct tile *t, int rows, enum gguf_type type)
+ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, enum gguf_type type)
 {
     const float *x[ROWS_MAX];
     struct pair sums[ROWS_MAX];
@@ -154,7 +143,7 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, int rows, enum gguf_type type)
     }
 }
 
-ALWAYS_INLINE void tile_of(const struct tile *t, uint32_t rows, enum gguf_type type)
+ALWAYS_INLINE void tile_of(const struct float_tile *t, uint32_t rows, enum gguf_type type)
 {
     switch (rows) {
     case 1: tile_sum(t, 1, type); break;
@@ -166,58 +155,12 @@ ALWAYS_INLINE void tile_of(const struct tile *t, uint32_t rows, enum gguf_type t
     }
 }
 
-static void tile_run(const struct tile *t, uint32_t rows)
+static void tile_run(const struct float_tile *t, uint32_t rows)
 {
     switch (t->type) {
     case GGUF_F16: tile_of(t, rows, GGUF_F16); break;
     case GGUF_BF16: tile_of(t, rows, GGUF_BF16); break;
     default: tile_of(t, rows, GGUF_F32); break;
-    }
-}
-
-/* All rows times one chunk: even groups, so 16 rows are 6 + 5 + 5 and not 6 + 6 + 4. The groups
- * share out the next `next_bytes`, so that memory works while the sums do. */
-static void chunk_run(struct tile *t, const struct kernels_product *p, uint64_t next_bytes)
-{
-    uint32_t groups = (p->rows + ROWS_MAX - 1) / ROWS_MAX;
-    const float *x = t->x;
-    float *y = t->y;
-    const uint8_t *next = t->next;
-    uint32_t row = 0;
-    t->next_step = (next_bytes + (uint64_t)groups * t->columns - 1) / groups / t->columns;
-    for (uint32_t g = 0; g < groups; g++) {
-        uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
-        t->x = x + row * p->x_stride;
-        t->y = y + row * p->y_stride;
-        t->next = next + g * t->next_step * t->columns;
-        tile_run(t, rows);
-        row += rows;
-    }
-}
-
-static void product_rows(const struct kernels_product *p)
-{
-    const struct kernels_matrix *m = p->matrix;
-    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
-        const uint8_t *packed = m->panels + panel * m->panel_bytes;
-        for (uint32_t k = 0; k < m->columns; k += CHUNK) {
-            uint32_t left = m->columns - k;
-            uint32_t columns = left < CHUNK ? left : CHUNK;
-            uint64_t bytes = m->panel_bytes * columns / m->columns;
-            struct tile t = {
-                .weights = packed,
-                .type = m->type,
-                .x = p->x + k,
-                .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
-                .x_stride = p->x_stride,
-                .y_stride = p->y_stride,
-                .next = packed + bytes,
-                .columns = columns,
-                .first = k == 0,
-            };
-            chunk_run(&t, p, bytes);
-            packed += bytes;
-        }
     }
 }
 
@@ -229,6 +172,6 @@ void kernels_product_avx2(const struct kernels_product *product)
     } else if (product->rows == 1) {
         product_row(product);
     } else {
-        product_rows(product);
+        walk_floats(product, (struct float_form){ROWS_MAX, 1, CHUNK, tile_run});
     }
 }

@@ -19,28 +19,14 @@
  * bounds a tile.
  */
 #include "kernels/cpu/avx2.h"
+#include "kernels/cpu/product_walk.h"
 
 #define ROWS_MAX 3
 #define HALVES   2              /* of a panel: eight outputs each */
 
-struct rows {
-    const int8_t *levels[ROWS_MAX];
-    const struct kernels_block *blocks[ROWS_MAX];
-};
-
 /* Sums of a tile: [row][half of the panel]. */
 struct sums {
     __m256 of[ROWS_MAX][HALVES];
-};
-
-struct tile {
-    const uint8_t *panel;
-    uint32_t blocks;
-    const uint8_t *next;        /* asked for on the way, so many bytes a block */
-    uint64_t next_step;
-    struct rows x;
-    float *y;
-    uint64_t y_stride;
 };
 
 /* The sum is made here and stays in its register. GCC 12 puts such additions off to the end of a
@@ -94,7 +80,8 @@ ALWAYS_INLINE __m256i wide(__m256i sums_16)
 
 /* ---- formats: one block of a tile ---- */
 
-ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
@@ -110,7 +97,7 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t 
             minus[h] = _mm256_cmpgt_epi8(_mm256_setzero_si256(), weights[h]);
         }
         EACH_ROW {
-            __m256i x = levels_at(t->x.levels[r] + (uint64_t)index * 32, g);
+            __m256i x = levels_at(t->levels[r] + (uint64_t)index * 32, g);
             EACH_HALF {
                 __m256i turned = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
                 exact[r][h] = _mm256_add_epi32(
@@ -121,12 +108,12 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct tile *t, uint32_t 
     }
     EACH_HALF {
         __m256 scale = halves_at(block, (uint32_t)h);
-        EACH_ROW part_add(&sums->of[r][h], exact[r][h], scale, t->x.blocks[r] + index);
+        EACH_ROW part_add(&sums->of[r][h], exact[r][h], scale, t->x[r] + index);
     }
 }
 
 /* 32 columns whose bytes hold two levels each, as sums of 16 bits. */
-ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct tile *t,
+ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct level_tile *t,
                                const uint8_t *groups, uint64_t column, int rows)
 {
     const __m256i mask = _mm256_set1_epi8(15);
@@ -142,8 +129,8 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct tile *t,
             high[h] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
         }
         EACH_ROW {
-            __m256i x = levels_at(t->x.levels[r] + column, g);
-            __m256i x4 = levels_at(t->x.levels[r] + column, g + 4);
+            __m256i x = levels_at(t->levels[r] + column, g);
+            __m256i x4 = levels_at(t->levels[r] + column, g + 4);
             EACH_HALF {
                 __m256i first = _mm256_maddubs_epi16(low[h], x);
                 __m256i second = _mm256_maddubs_epi16(high[h], x4);
@@ -154,7 +141,8 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct tile *t,
     }
 }
 
-ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
@@ -162,9 +150,9 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct tile *t, uint32_t 
     EACH_HALF {
         __m256 scale = halves_at(block, (uint32_t)h);
         EACH_ROW {
-            __m256i offset = offset_of(t->x.blocks[r] + index, -8, -8);
+            __m256i offset = offset_of(t->x[r] + index, -8, -8);
             part_add(&sums->of[r][h], _mm256_add_epi32(wide(exact[r][h]), offset), scale,
-                     t->x.blocks[r] + index);
+                     t->x[r] + index);
         }
     }
 }
@@ -182,7 +170,7 @@ ALWAYS_INLINE __m256 signed_bytes_at(const uint8_t *bytes, uint32_t half)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
 }
 
-ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct tile *t, const uint8_t *block,
+ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, const uint8_t *block,
                              const uint8_t *part, uint32_t index, int rows)
 {
     __m256i exact[ROWS_MAX][HALVES];
@@ -193,7 +181,7 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct tile *t, const uint
         __m256 low = _mm256_mul_ps(halves_at(block + KERNELS_SCALES_BYTES, half),
                                    bytes_at(part + KERNELS_PANEL_LANES, half));
         EACH_ROW {
-            const struct kernels_block *x = t->x.blocks[r] + index;
+            const struct kernels_block *x = t->x[r] + index;
             part_add(&sums->of[r][h], wide(exact[r][h]), scale, x);
             __m256 minus = _mm256_xor_ps(_mm256_broadcast_ss(&x->scale), _mm256_set1_ps(-0.0f));
             __m256 total = _mm256_cvtepi32_ps(offset_of(x, 1, 1));
@@ -216,8 +204,9 @@ ALWAYS_INLINE __m256i six_bits_at(const uint8_t *groups, uint32_t group, int hal
 }
 
 /* Sixteen columns. */
-ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const uint8_t *block,
-                                  const uint8_t *part, uint32_t index, int second, int rows)
+ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
+                                  const uint8_t *block, const uint8_t *part, uint32_t index,
+                                  int second, int rows)
 {
     const uint8_t *groups = part + KERNELS_SCALES_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
@@ -232,7 +221,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
             next[h] = six_bits_at(groups, g + 1, h, second);
         }
         EACH_ROW {
-            const int8_t *levels = t->x.levels[r] + (uint64_t)index * 32;
+            const int8_t *levels = t->levels[r] + (uint64_t)index * 32;
             __m256i x = levels_at(levels, (uint32_t)second * 4 + g);
             __m256i x1 = levels_at(levels, (uint32_t)second * 4 + g + 1);
             EACH_HALF {
@@ -248,7 +237,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
         __m256 scale = _mm256_mul_ps(
             halves_at(block, half), signed_bytes_at(part + second * KERNELS_PANEL_LANES, half));
         EACH_ROW {
-            const struct kernels_block *x = t->x.blocks[r] + index;
+            const struct kernels_block *x = t->x[r] + index;
             __m256i offset = second ? offset_of(x, 0, -32) : offset_of(x, -32, 0);
             part_add(&sums->of[r][h], _mm256_add_epi32(exact[r][h], offset), scale, x);
         }
@@ -257,7 +246,8 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct tile *t, const
 
 /* ---- a tile down all columns ---- */
 
-ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
@@ -266,7 +256,8 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct tile *t, uint32_t 
     }
 }
 
-ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
@@ -276,7 +267,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct tile *t, uint32_t 
     }
 }
 
-ALWAYS_INLINE void block_sum(struct sums *sums, const struct tile *t, enum gguf_type type,
+ALWAYS_INLINE void block_sum(struct sums *sums, const struct level_tile *t, enum gguf_type type,
                              uint32_t index, int rows)
 {
     switch (type) {
@@ -288,7 +279,7 @@ ALWAYS_INLINE void block_sum(struct sums *sums, const struct tile *t, enum gguf_
     }
 }
 
-ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows)
+ALWAYS_INLINE void tile_sum(const struct level_tile *t, enum gguf_type type, int rows)
 {
     struct sums sums;
     EACH_ROW {
@@ -307,7 +298,7 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, enum gguf_type type, int rows)
     }
 }
 
-ALWAYS_INLINE void tile_of(const struct tile *t, enum gguf_type type, uint32_t rows)
+ALWAYS_INLINE void tile_of(const struct level_tile *t, enum gguf_type type, uint32_t rows)
 {
     switch (rows) {
     case 1: tile_sum(t, type, 1); break;
@@ -316,29 +307,30 @@ ALWAYS_INLINE void tile_of(const struct tile *t, enum gguf_type type, uint32_t r
     }
 }
 
-static void tile_q8_0(const struct tile *t, uint32_t rows)
+/* Functions of their own: no format's code depends on the others'. */
+static __attribute__((noinline)) void tile_q8_0(const struct level_tile *t, uint32_t rows)
 {
     tile_of(t, GGUF_Q8_0, rows);
 }
 
-static void tile_q4_0(const struct tile *t, uint32_t rows)
+static __attribute__((noinline)) void tile_q4_0(const struct level_tile *t, uint32_t rows)
 {
     tile_of(t, GGUF_Q4_0, rows);
 }
 
-static void tile_q4_k(const struct tile *t, uint32_t rows)
+static __attribute__((noinline)) void tile_q4_k(const struct level_tile *t, uint32_t rows)
 {
     tile_of(t, GGUF_Q4_K, rows);
 }
 
-static void tile_q6_k(const struct tile *t, uint32_t rows)
+static __attribute__((noinline)) void tile_q6_k(const struct level_tile *t, uint32_t rows)
 {
     tile_of(t, GGUF_Q6_K, rows);
 }
 
-static void tile_run(const struct tile *t, enum gguf_type type, uint32_t rows)
+static void tile_run(const struct level_tile *t, uint32_t rows)
 {
-    switch (type) {
+    switch (t->type) {
     case GGUF_Q8_0: tile_q8_0(t, rows); break;
     case GGUF_Q4_0: tile_q4_0(t, rows); break;
     case GGUF_Q4_K: tile_q4_k(t, rows); break;
@@ -347,49 +339,9 @@ static void tile_run(const struct tile *t, enum gguf_type type, uint32_t rows)
     }
 }
 
-/* ---- all tiles ---- */
-
-static void rows_find(struct rows *rows, const struct kernels_levels *x, uint64_t first,
-                      uint32_t count)
+void kernels_product_int8_avx2(const struct kernels_product *product)
 {
-    for (uint32_t r = 0; r < count; r++) {
-        struct kernels_levels row = kernels_levels_from(*x, first + r);
-        rows->levels[r] = row.levels;
-        rows->blocks[r] = row.blocks;
-    }
-}
-
-/* A panel times all rows, in even groups: so 4 rows are 2 + 2 and not 3 + 1. The tiles
- * share out the next panel, which memory is asked for on the way; one row is a straight stream,
- * which the CPU foresees better. */
-static void panel_run(const struct kernels_product *p, uint32_t panel)
-{
-    const struct kernels_matrix *m = p->matrix;
-    uint32_t groups = (p->rows + ROWS_MAX - 1) / ROWS_MAX;
-    struct tile t = {
-        .panel = m->panels + panel * m->panel_bytes,
-        .blocks = m->columns / gguf_type_block(m->type).values,
-        .y_stride = p->y_stride,
-    };
-    t.next = t.panel + m->panel_bytes;
-    t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
-    uint32_t row = 0;
-    for (uint32_t g = 0; g < groups; g++) {
-        uint32_t rows = (p->rows - row + groups - g - 1) / (groups - g);
-        rows_find(&t.x, &p->levels, row, rows);
-        t.y = p->y + row * p->y_stride + (uint64_t)panel * KERNELS_PANEL_LANES;
-        tile_run(&t, m->type, rows);
-        t.next += t.next_step * t.blocks;
-        row += rows;
-    }
-}
-
-void kernels_product_int8_avx2(const struct kernels_product *p)
-{
-    ASSERT(p->levels.stride >= p->matrix->columns);
-    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
-        panel_run(p, panel);
-    }
+    walk_levels(product, (struct level_form){ROWS_MAX, tile_run});
 }
 
 /* ---- activations ---- */

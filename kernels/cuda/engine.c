@@ -18,6 +18,7 @@
 #include "kernels/rope.h"
 
 #define STAGING_BYTES (UINT64_C(8) << 20)   /* weights on their way to the device */
+#define GPU_FEEDS_MAX 65535u                /* a dimension of a grid */
 #define NAP_NS        20000
 
 /* ---- memory ---- */
@@ -123,18 +124,25 @@ static void set_kv(struct gpu_engine *e)
     e->kv.block_tokens = e->settings.kv_block_tokens;
 }
 
-/* The widest kernel is the one that attends in tiles. */
-static enum status check_heads(const struct gpu_queue *queue, const struct model_shape *s,
-                               const char *source, struct config_error *error)
+/* Of all kernels the one that attends in tiles takes the most shared memory. */
+static enum status check_launches(const struct gpu_queue *queue,
+                                  const struct kernels_settings *settings,
+                                  const struct model_shape *s, struct config_error *error)
 {
     uint32_t bytes = gpu_attention_bytes(s->head_dim, 2);
-    if (bytes <= queue->shared_bytes_max) {
-        return STATUS_OK;
+    if (bytes > queue->shared_bytes_max) {
+        snprintf(error->text, sizeof error->text,
+                 "heads of %u channels need %u bytes of shared memory; this GPU has %u",
+                 s->head_dim, bytes, queue->shared_bytes_max);
+        return STATUS_CONFIG_MODEL;
     }
-    snprintf(error->text, sizeof error->text,
-             "%s: heads of %u channels need %u bytes of shared memory; this GPU has %u", source,
-             s->head_dim, bytes, queue->shared_bytes_max);
-    return STATUS_CONFIG_MODEL;
+    if (settings->step_tokens > GPU_FEEDS_MAX) {
+        snprintf(error->text, sizeof error->text,
+                 "steps of %u tokens; a GPU takes at most %u: sched.prefill_tokens is too large",
+                 settings->step_tokens, GPU_FEEDS_MAX);
+        return STATUS_CONFIG_OPTION;
+    }
+    return STATUS_OK;
 }
 
 static enum status fill_device(struct gpu_engine *e, const struct gguf *gguf,
@@ -160,7 +168,7 @@ enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_set
     ASSERT(settings->step_tokens >= settings->batch_calls);
     struct taking taking = {.queue = queue};
     float *rope = NULL;
-    TRY(check_heads(queue, &gguf->shape, source->name, error));
+    TRY(check_launches(queue, settings, &gguf->shape, error));
     gpu_pin(queue, arena->base, arena->size_bytes);
     struct gpu_engine *e = arena_take(arena, 1, sizeof *e);
     e->settings = *settings;

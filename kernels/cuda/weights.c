@@ -25,14 +25,14 @@ static const struct gpu_format *format_of(uint32_t type)
     return NULL;
 }
 
-static struct gpu_matrix *matrix_of(struct gpu_weights *w, const struct kernels_tensor *t)
+static struct gpu_matrix *matrix_of(struct gpu_weights *w, const struct model_tensor *t)
 {
-    if (t->layer == KERNELS_LAYER_NONE) {
-        return t->kind == KERNELS_MODEL_token_embd ? &w->token_embd : &w->output;
+    if (t->layer == MODEL_LAYER_NONE) {
+        return t->kind == MODEL_token_embd ? &w->token_embd : &w->output;
     }
     struct gpu_layer *layer = &w->layers[t->layer];
-    switch ((enum kernels_layer_tensor)t->kind) {
-#define LAYER_MATRIX(name, outputs, columns) case KERNELS_LAYER_##name: return &layer->name;
+    switch ((enum model_layer_tensor)t->kind) {
+#define LAYER_MATRIX(name, outputs, columns) case MODEL_LAYER_##name: return &layer->name;
 #define LAYER_VECTOR(name, file, count, wanted)
 #include "config/layer.def"
 #undef LAYER_MATRIX
@@ -41,15 +41,15 @@ static struct gpu_matrix *matrix_of(struct gpu_weights *w, const struct kernels_
     }
 }
 
-static uint64_t *vector_of(struct gpu_weights *w, const struct kernels_tensor *t)
+static uint64_t *vector_of(struct gpu_weights *w, const struct model_tensor *t)
 {
-    if (t->layer == KERNELS_LAYER_NONE) {
+    if (t->layer == MODEL_LAYER_NONE) {
         return &w->output_norm;
     }
     struct gpu_layer *layer = &w->layers[t->layer];
-    switch ((enum kernels_layer_tensor)t->kind) {
+    switch ((enum model_layer_tensor)t->kind) {
 #define LAYER_MATRIX(name, outputs, columns)
-#define LAYER_VECTOR(name, file, count, wanted) case KERNELS_LAYER_##name: return &layer->name;
+#define LAYER_VECTOR(name, file, count, wanted) case MODEL_LAYER_##name: return &layer->name;
 #include "config/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
@@ -57,18 +57,17 @@ static uint64_t *vector_of(struct gpu_weights *w, const struct kernels_tensor *t
     }
 }
 
-static bool is_of_the_host(const struct kernels_tensor *tensor)
+static bool is_of_the_host(const struct model_tensor *tensor)
 {
-    return tensor->layer == KERNELS_LAYER_NONE && tensor->kind == KERNELS_MODEL_rope_freqs;
+    return tensor->layer == MODEL_LAYER_NONE && tensor->kind == MODEL_rope_freqs;
 }
 
 uint64_t gpu_weights_bytes(const struct gguf *gguf)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
-        struct kernels_tensor tensor;
-        if (kernels_tensor_find(&tensor, gguf, i) && tensor.tensor != NULL &&
-            !is_of_the_host(&tensor)) {
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, gguf, i) && !is_of_the_host(&tensor)) {
             bytes += gpu_taken_bytes(1, tensor.tensor->bytes);
         }
     }
@@ -78,9 +77,9 @@ uint64_t gpu_weights_bytes(const struct gguf *gguf)
 static enum status check_types(const struct gguf *gguf, const char *source,
                                struct config_error *error)
 {
-    for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
-        struct kernels_tensor tensor;
-        if (kernels_tensor_find(&tensor, gguf, i) && format_of(tensor.tensor->type) == NULL) {
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, gguf, i) && format_of(tensor.tensor->type) == NULL) {
             snprintf(error->text, sizeof error->text,
                      "%s: tensor %s: is %s; the GPU engine needs F32, F16, BF16 or Q8_0", source,
                      tensor.name, gguf_type_name(tensor.tensor->type));
@@ -113,7 +112,7 @@ static enum status copy_tensor(const struct loading *loading, const struct gguf_
 }
 
 static enum status load_tensor(struct gpu_weights *weights, const struct loading *loading,
-                               const struct kernels_tensor *tensor, struct config_error *error)
+                               const struct model_tensor *tensor, struct config_error *error)
 {
     const struct gguf_tensor *file = tensor->tensor;
     if (is_of_the_host(tensor)) {
@@ -134,15 +133,14 @@ enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_queue *queu
                              void *staging, uint64_t staging_bytes, struct config_error *error)
 {
     const struct loading loading = {queue, source, staging, staging_bytes};
-    TRY(kernels_tensors_check(gguf, source->name, error));
     TRY(check_types(gguf, source->name, error));
     *weights = (struct gpu_weights){.shape = gguf->shape};
     for (uint32_t i = 0; i < gguf->shape.rope_dim / 2; i++) {
         weights->rope_factors[i] = 1;
     }
-    for (uint32_t i = 0; i < kernels_tensors_count(&gguf->shape); i++) {
-        struct kernels_tensor tensor;
-        if (kernels_tensor_find(&tensor, gguf, i)) {
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, gguf, i)) {
             TRY(load_tensor(weights, &loading, &tensor, error));
         }
     }

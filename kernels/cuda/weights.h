@@ -2,10 +2,10 @@
 #pragma once
 /*
  * What: the weights of a model in the memory of a GPU: matrices as they lie in the file, rows of
- * outputs; norms, biases and RoPE factors as floats. The list is kernels/tensors.h.
+ * outputs; norms, biases and RoPE factors as floats. The list is config/tensors.h.
  */
 #include "kernels/cuda/queue.h"
-#include "kernels/tensors.h"
+#include "config/tensors.h"
 
 struct gpu_matrix {
     uint64_t at;                /* (outputs, columns) */
@@ -32,8 +32,8 @@ struct gpu_weights {
 
 /* Device bytes that the weights take. */
 uint64_t gpu_weights_bytes(const struct gguf *gguf);
-/* BOOT_ONLY. Checks the list, refuses types that the kernels do not read by name, copies through
- * `staging` (pinned). Whether weights are finite is told by the first logits. */
+/* BOOT_ONLY. Refuses types that the kernels do not read by name, copies through `staging`
+ * (pinned). Whether weights are finite is told by the first logits. */
 MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_queue *queue,
                                         const struct gguf *gguf, const struct gguf_source *source,
                                         void *staging, uint64_t staging_bytes,

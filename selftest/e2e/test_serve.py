@@ -66,7 +66,7 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
                    "kv.device_blocks=13", "sched.quantum=1us", "sched.steps_per_plan=2",
                    "sched.beta=8") as a:
         assert serve_all(a, asked, 32, a.standing_still, max_tokens=24) == alone
-        assert a.stats()["preemptions"] > len(asked), a.stats()
+        assert a.stats()["preemptions"] > 5 * len(asked), a.stats()
         assert a.stats()["kv_blocks_used"] == 0
 
 
@@ -180,12 +180,22 @@ def test_kv_in_halves_gives_the_same_tokens_whatever_happens_to_it():
     assert block_bytes["f32"] == 2 * block_bytes["f16"], block_bytes
 
 
-def test_simd_and_plain_kernels_give_the_same_tokens():
+def test_all_kernels_that_the_cpu_has_give_the_same_tokens_and_others_are_refused():
     asked = prompts(10, 500, seed=4)
-    with Appliance(NOISE, "engine.simd=plain") as a:
-        plain = serve_all(a, asked, 10)
-    with Appliance(NOISE) as a:
-        assert serve_all(a, asked, 10) == plain
+    with open("/proc/cpuinfo") as file:
+        flags = set(re.search(r"^flags\s*:(.*)$", file.read(), re.M)[1].split())
+    takes = {"plain": set(), "auto": set(), "avx2": {"avx2", "fma", "f16c"}}
+    takes["avx512"] = takes["avx2"] | {"avx512" + part for part in ("f", "bw", "vl", "dq", "_vnni")}
+    answers = []
+    for simd, needed in takes.items():
+        if needed <= flags:
+            with Appliance(NOISE, "engine.simd=" + simd) as a:
+                answers.append(serve_all(a, asked, 10))
+        else:
+            refused = run("agentix", "--check", "--set", NOISE, "--set", "engine.simd=" + simd)
+            assert refused.returncode == 2, (simd, refused.stderr)
+            assert f"engine.simd = {simd}: this CPU lacks what that takes" in refused.stderr
+    assert all(answer == answers[0] for answer in answers)
 
 
 def test_trained_model_tells_its_story():

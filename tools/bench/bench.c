@@ -3,7 +3,8 @@
  * What: speed of the CPU engine alone, without sockets and scheduler, beside what the machine could
  * do at most.
  *
- *     bench MODEL.gguf [--threads N] [--simd plain|avx2] [--runs N] [--row NAME] [--json FILE]
+ *     bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512] [--runs N] [--row NAME]
+ *           [--json FILE]
  *         decode-N   N calls, PROMPT_TOKENS each before, DECODE_TOKENS each timed
  *         prefill-N  a prompt of N tokens, CHUNK_TOKENS a step
  *         mixed      MIXED_CALLS calls decode; each plan begins with MIXED_CHUNK tokens of a prompt
@@ -19,7 +20,8 @@
  * queries for each position that it sees. Nothing else is counted.
  *
  * Ceilings are taken before every run, and a share is the median of the runs' own: other work on
- * the machine meets both. They are AVX2's; on a CPU without it every share is 0.
+ * the machine meets both. They are AVX2's: on a CPU without it every share is 0, and one with
+ * AVX-512 may go beyond.
  *
  * Why the first run is dropped: it touches memory for the first time.
  */
@@ -396,8 +398,8 @@ int main(int count, char **words)
     enum kernels_simd simd = kernels_simd_best();
     bench.runs = 5;
     if (count < 2 || count % 2 != 0) {
-        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2] [--runs N] [--row NAME] "
-             "[--json FILE] [--greedy N]");
+        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512] [--runs N] "
+             "[--row NAME] [--json FILE] [--greedy N]");
     }
     for (int i = 2; i < count; i += 2) {
         if (strcmp(words[i], "--threads") == 0) {
@@ -411,10 +413,13 @@ int main(int count, char **words)
         } else if (strcmp(words[i], "--greedy") == 0) {
             ids = (number(words[i + 1], PREFILL_MAX) + STEPS - 1) / STEPS * STEPS;
         } else if (strcmp(words[i], "--simd") == 0) {
-            simd = strcmp(words[i + 1], "plain") == 0 ? KERNELS_PLAIN : simd;
+            simd = kernels_simd_named(words[i + 1]);
         } else {
             fail("an unknown option");
         }
+    }
+    if (simd > kernels_simd_best()) {
+        fail("this CPU cannot run these kernels");
     }
     bench.model_path = words[1];
     model_load(&bench.engine.model, bench.model_path);

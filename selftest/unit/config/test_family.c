@@ -201,6 +201,37 @@ static void test_scan_each_tensor_of_each_family_has_its_shape(void **state)
     }
 }
 
+/* Norms and biases are F32. */
+static void test_scan_each_vector_of_each_family_is_float(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < FAMILIES; i++) {
+        for (uint32_t t = 0; t < families[i].tensors; t++) {
+            char words[128];
+            gguf_file_family(&file, families[i].name);
+            assert_status(STATUS_OK, scan());
+            struct gguf_tensor tensor = gguf.tensors[t];
+            uint8_t *type = gguf_file_after_tensor(&file, tensor.name) + 4 + 8 * tensor.dims_count;
+            snprintf(words, sizeof words, "tensor %s has type F16, expected F32", tensor.name);
+            *type = GGUF_F16;
+            if (tensor.dims[1] == 1) {
+                assert_refused(words);
+            } else {
+                assert_status(STATUS_OK, scan());
+            }
+        }
+    }
+}
+
+static void test_scan_heads_of_odd_dimensions_are_refused(void **state)
+{
+    (void)state;
+    more_begin("llama");
+    gguf_file_u32(&file, "llama.attention.key_length", 5);
+    more_end();
+    assert_refused("a head has 5 dimensions, expected an even number, 2 to 1024");
+}
+
 static void test_scan_tensors_of_another_family_are_refused(void **state)
 {
     (void)state;
@@ -317,6 +348,8 @@ int main(void)
         cmocka_unit_test(test_scan_architecture_may_come_last),
         cmocka_unit_test(test_scan_each_tensor_of_each_family_is_needed),
         cmocka_unit_test(test_scan_each_tensor_of_each_family_has_its_shape),
+        cmocka_unit_test(test_scan_each_vector_of_each_family_is_float),
+        cmocka_unit_test(test_scan_heads_of_odd_dimensions_are_refused),
         cmocka_unit_test(test_scan_tensors_of_another_family_are_refused),
         cmocka_unit_test(test_scan_what_the_engine_cannot_run_is_refused_by_name),
         cmocka_unit_test(test_scan_extensions_that_change_nothing_are_taken),

@@ -306,18 +306,25 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
     pair_stop();
 }
 
-static void test_heads_that_do_not_fit_are_refused(void **state)
+static void assert_refused(enum status status, const struct kernels_settings *settings,
+                           const char *words)
+{
+    struct config_error error = {{0}};
+    struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
+    assert_status(status, gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &queue,
+                                          test_arena(), &pair.heartbeat, &error));
+    assert_non_null(strstr(error.text, words));
+}
+
+static void test_what_no_launch_can_do_is_refused(void **state)
 {
     (void)state;
-    struct config_error error = {{0}};
     struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
     tiny_make(&tiny, GGUF_F32, false, 7);
+    settings.step_tokens = 65536;
+    assert_refused(STATUS_CONFIG_OPTION, &settings, "steps of 65536 tokens");
     tiny.gguf.shape.head_dim = GGUF_HEAD_DIM_MAX;
-    struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
-    assert_status(STATUS_CONFIG_MODEL,
-                  gpu_engine_init(&pair.gpu, &settings, &tiny.gguf, &tiny.source, &queue,
-                                  test_arena(), &pair.heartbeat, &error));
-    assert_non_null(strstr(error.text, "heads of 1024 channels"));
+    assert_refused(STATUS_CONFIG_MODEL, &settings, "heads of 1024 channels");
 }
 
 int main(void)
@@ -329,7 +336,7 @@ int main(void)
         cmocka_unit_test_teardown(test_standbys_stops_and_haste_as_on_the_cpu, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_rounds, clean_up),
         cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
-        cmocka_unit_test(test_heads_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_what_no_launch_can_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

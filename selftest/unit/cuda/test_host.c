@@ -6,7 +6,11 @@
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
+#include <pthread.h>
+
 #include "kernels/cuda/block.h"
+
+#define LAUNCHES 2000
 
 struct scene {
     uint32_t *out;              /* (threads of the grid) */
@@ -112,6 +116,33 @@ static void test_run_barrier_all_see_all(void **state)
     }
 }
 
+/* As the threads of two streams do. */
+static void *launch_often(void *argument)
+{
+    const struct gpu_host_kernel kernel = {"waiting", sizeof(struct scene), run_waiting};
+    const uint32_t grid[3] = {1, 1, 1}, block[3] = {96, 1, 1};
+    const struct scene *scene = argument;
+    uintptr_t wrong = 0;
+    for (uint32_t i = 0; i < LAUNCHES; i++) {
+        memset(scene->out, 0, 96 * sizeof *scene->out);
+        wrong += !gpu_host_run(&kernel, grid, block, 96 * sizeof(uint32_t), scene) ||
+                 scene->out[0] != 95 * 3 || scene->out[95] != 0;
+    }
+    return (void *)wrong;
+}
+
+static void test_run_by_two_threads_one_after_the_other(void **state)
+{
+    (void)state;
+    struct scene scenes[2] = {{rig_take(96 * sizeof(uint32_t))}, {rig_take(96 * sizeof(uint32_t))}};
+    pthread_t other;
+    void *wrong = NULL;
+    assert_int_equal(pthread_create(&other, NULL, launch_often, &scenes[1]), 0);
+    assert_null(launch_often(&scenes[0]));
+    assert_int_equal(pthread_join(other, &wrong), 0);
+    assert_null(wrong);
+}
+
 /* Without the barrier somebody reads what nobody has written yet: the pattern. */
 static void test_run_without_barrier_bits_differ(void **state)
 {
@@ -183,6 +214,7 @@ static void test_launch_unknown_kernel_fails(void **state)
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_run_grid_every_thread_once),
     RIG_TEST(test_run_barrier_all_see_all),
+    RIG_TEST(test_run_by_two_threads_one_after_the_other),
     RIG_TEST(test_run_without_barrier_bits_differ),
     RIG_TEST(test_run_exchange_lanes_swap),
     RIG_TEST(test_run_sum_all_threads_get_it),

@@ -3,13 +3,14 @@
  * Goal: rows that attend together get the bits that each gets alone, whatever they share; those
  * that share stand together, in bundles of bounded size.
  * Method: random tables of blocks that begin alike and part, ragged lengths, odd sizes, every
- * number that no row sees a NaN; rows in bundles, by both sets, against the plain set row by row.
+ * number that no row sees a NaN; rows in bundles, by all sets, against the plain set row by row.
  * Then the tiny model, whose calls share the blocks of a prompt.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
 
 #include "kernels/half.h"
+#include "selftest/unit/kernels/sets.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 /* ---- the kernels ---- */
@@ -133,6 +134,20 @@ static void compare(const struct kernels_attention *a, uint32_t count)
     assert_true(isnan(got.out[count * out_floats]));
 }
 
+/* The rows in bundles of many sizes. */
+static void check_bundles(const struct kernels_ops *ops, struct kernels_attention *a,
+                          uint32_t rows_count)
+{
+    for (uint32_t together = rows_count; together > 0; together /= 4) {
+        memset(&got, 0xff, sizeof got);
+        for (uint32_t i = 0; i < rows_count; i += together) {
+            uint32_t left = rows_count - i;
+            attend(ops, a, &got, i, left < together ? left : together);
+        }
+        compare(a, rows_count);
+    }
+}
+
 static void check_scene(const struct scene *scene, uint64_t seed)
 {
     uint64_t extent = (uint64_t)kernels_head_lanes(scene->head_dim) * scene->block_tokens *
@@ -148,22 +163,17 @@ static void check_scene(const struct scene *scene, uint64_t seed)
     for (uint32_t i = 0; i < scene->rows; i++) {
         attend(&kernels_ops_plain, &a, &expected, i, 1);
     }
-    for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
-        for (uint32_t together = scene->rows; together > 0; together /= 4) {
-            memset(&got, 0xff, sizeof got);
-            for (uint32_t i = 0; i < scene->rows; i += together) {
-                uint32_t left = scene->rows - i;
-                attend(kernels_ops(simd), &a, &got, i, left < together ? left : together);
-            }
-            compare(&a, scene->rows);
-        }
+    struct sets sets = sets_find();
+    check_bundles(&kernels_ops_plain, &a, scene->rows);
+    for (uint32_t s = 0; s < sets.count; s++) {
+        check_bundles(sets.ops[s], &a, scene->rows);
     }
 }
 
 static void test_rows_together_get_the_bits_of_each_alone(void **state)
 {
     (void)state;
-    const uint32_t dims[] = {2, 8, 12, 48, 64, 80, 100, 136};
+    const uint32_t dims[] = {2, 8, 12, 48, 64, 80, 100, 128, 136};
     const uint32_t block_tokens[] = {8, 16, 24, 40, 64, 128};
     uint64_t seed = 1;
     for (uint32_t d = 0; d < sizeof dims / sizeof dims[0]; d++) {
@@ -385,5 +395,6 @@ int main(void)
         cmocka_unit_test(test_rows_that_share_stand_together),
         cmocka_unit_test(test_bundles_leave_work_for_every_thread),
     };
+    sets_say();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

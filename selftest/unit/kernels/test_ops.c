@@ -14,7 +14,21 @@ static const struct kernels_ops *const both[2] = {&kernels_ops_plain, &kernels_o
 
 static uint32_t sets_count(void)
 {
-    return kernels_simd_best() == KERNELS_AVX2 ? 2 : 1;
+    return kernels_simd_best() >= KERNELS_AVX2 ? 2 : 1;
+}
+
+/* So what is said here of AVX2's kernels is said of AVX-512's; the other three have other tests. */
+static void test_avx512_set_has_avx2_kernels_but_for_three(void **state)
+{
+    (void)state;
+    struct kernels_ops expected = kernels_ops_avx2;
+    expected.product = kernels_ops_avx512.product;
+    expected.scores = kernels_ops_avx512.scores;
+    expected.weigh = kernels_ops_avx512.weigh;
+    assert_memory_equal(&kernels_ops_avx512, &expected, sizeof expected);
+    assert_ptr_not_equal(expected.product, kernels_ops_avx2.product);
+    assert_ptr_not_equal(expected.scores, kernels_ops_avx2.scores);
+    assert_ptr_not_equal(expected.weigh, kernels_ops_avx2.weigh);
 }
 
 static void test_exp_libm_close(void **state)
@@ -247,6 +261,7 @@ static void test_copy_every_bit_and_no_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_avx512_set_has_avx2_kernels_but_for_three),
         cmocka_unit_test(test_exp_libm_close),
         cmocka_unit_test(test_exponentiate_odd_counts_equal_bits),
         cmocka_unit_test(test_exponentiate_nan_reaches_sum),

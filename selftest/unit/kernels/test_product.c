@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the fast product is the plain one to the bit, in every shape, and panels hold the file's
- * weights. Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of the panels;
- * columns past CHUNK; the definition (a chain of fmaf over the file's own weights) as a
+ * Goal: the fast products (sets.h) are the plain one to the bit, in every shape, and panels hold
+ * the file's weights. Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of
+ * the panels; columns past CHUNK; the definition (a chain of fmaf over the file's own weights) as a
  * third opinion.
  */
 #include "kernels/half.h"
 #include "selftest/unit/test.h"
 
+#include "selftest/unit/kernels/sets.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 #define OUTPUTS_MAX 130
 #define COLUMNS_MAX 1100
-#define CHUNK       512u            /* of columns, where the fast product begins anew */
+#define CHUNK       512u            /* of columns: a multiple of where the fast ones begin anew */
 #define ROWS_MAX    20
 #define X_STRIDE      (COLUMNS_MAX + 16)
 #define LEVELS_STRIDE 1152u
@@ -60,8 +61,8 @@ static void run(const struct kernels_ops *ops, const struct kernels_matrix *matr
                       matrix->columns);
     }
     for (uint32_t panel = 0; panel < matrix->panels_count; panel = product.panel_end) {
-        product.panel_first = panel;    /* parts of 1, 2, 3, ... panels */
-        product.panel_end = panel + panel / 2 + 1;
+        product.panel_first = panel;    /* parts of 1, 2, 4, ... panels */
+        product.panel_end = 2 * panel + 1;
         if (product.panel_end > matrix->panels_count) {
             product.panel_end = matrix->panels_count;
         }
@@ -104,6 +105,19 @@ static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
     }
 }
 
+/* All rows of each set's product against the plain one's. */
+static void check_sets(const struct kernels_matrix *matrix, uint32_t rows)
+{
+    struct sets sets = sets_find();
+    for (uint32_t s = 0; s < sets.count; s++) {
+        memset(y[1], 0xff, sizeof y[1]);
+        run(sets.ops[s], matrix, rows, y[1]);
+        for (uint32_t r = 0; r < rows; r++) {
+            assert_memory_equal(y[0] + r * 160, y[1] + r * 160, matrix->outputs * sizeof(float));
+        }
+    }
+}
+
 static void check(enum gguf_type type, uint32_t outputs, uint32_t columns, uint32_t rows)
 {
     uint64_t state = outputs + columns;
@@ -116,21 +130,12 @@ static void check(enum gguf_type type, uint32_t outputs, uint32_t columns, uint3
         x[i] = tiny_uniform(&state);
     }
     run(&kernels_ops_plain, &matrix, rows, y[0]);
-    if (kernels_simd_best() != KERNELS_AVX2) {
-        return;
-    }
-    run(&kernels_ops_avx2, &matrix, rows, y[1]);
-    for (uint32_t r = 0; r < rows; r++) {
-        assert_memory_equal(y[0] + r * 160, y[1] + r * 160, outputs * sizeof(float));
-    }
+    check_sets(&matrix, rows);
 }
 
 static void test_product_odd_shapes_equal_bits(void **state)
 {
     (void)state;
-    if (kernels_simd_best() != KERNELS_AVX2) {
-        print_message("no AVX2 on this machine: only the plain kernels are checked\n");
-    }
     for (uint32_t rows = 1; rows <= ROWS_MAX; rows++) {
         for (uint32_t i = 0; i < TINY_TYPES; i++) {
             uint32_t unit = gguf_type_block(tiny_types[i]).values;
@@ -148,6 +153,17 @@ static void test_product_long_columns_equal_bits(void **state)
         check(GGUF_F32, 35, CHUNK * 2 + 1, rows[i]);
         check(GGUF_F16, 35, CHUNK + 1, rows[i]);
         check(GGUF_BF16, 35, CHUNK + 1, rows[i]);
+    }
+}
+
+/* One row takes a few panels at a time, more rows take two, and what is left alone. */
+static void test_product_many_panels_equal_bits(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < TINY_TYPES; i++) {
+        for (uint32_t rows = 1; rows <= 2; rows++) {
+            check(tiny_types[i], OUTPUTS_MAX, 256, rows);
+        }
     }
 }
 
@@ -211,7 +227,7 @@ static void test_quantize_twins_agree(void **state)
             assert_true(isnan(scale) || fabs(x[k] - scale * got[0][k]) <= scale * 0.563 ||
                         fabsf(x[k]) < KERNELS_LEVEL_TINY);
         }
-        if (kernels_simd_best() == KERNELS_AVX2) {
+        if (kernels_simd_best() >= KERNELS_AVX2) {
             kernels_ops_avx2.quantize(got[1], of[1], x, 64);
             assert_memory_equal(got[0], got[1], 64);
             assert_memory_equal(of[0], of[1], sizeof of[0]);
@@ -240,10 +256,7 @@ static void test_product_extremes_do_not_overflow(void **state)
             for (uint32_t rows = 1; rows <= 6; rows++) {
                 run(&kernels_ops_plain, &matrix, rows, y[0]);
                 check_definition(&matrix, rows);
-                if (kernels_simd_best() == KERNELS_AVX2) {
-                    run(&kernels_ops_avx2, &matrix, rows, y[1]);
-                    assert_memory_equal(y[0], y[1], outputs * sizeof(float));
-                }
+                check_sets(&matrix, rows);
             }
         }
     }
@@ -286,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_product_odd_shapes_equal_bits),
         cmocka_unit_test(test_product_long_columns_equal_bits),
+        cmocka_unit_test(test_product_many_panels_equal_bits),
         cmocka_unit_test(test_pack_file_weights_come_back),
         cmocka_unit_test(test_pack_not_finite_refused),
         cmocka_unit_test(test_quantize_twins_agree),
@@ -293,5 +307,6 @@ int main(void)
         cmocka_unit_test(test_half_every_value_exact),
         cmocka_unit_test(test_half_rounded_is_a_half_of_any_range),
     };
+    sets_say();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

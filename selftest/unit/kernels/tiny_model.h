@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "config/tensors.h"
 #include "kernels/engine.h"
 
 #define TINY_FILE_BYTES (1u << 20)
@@ -209,49 +210,20 @@ static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
     };
 }
 
-static inline void tiny_layer(struct tiny *tiny, enum gguf_type type, uint32_t layer,
-                              uint64_t *state)
-{
-    const struct model_shape *s = &tiny->gguf.shape;
-    const struct {
-        const char *name;
-        uint64_t columns, rows;
-        bool wanted;
-    } parts[] = {
-#define LAYER_MATRIX(name, outputs, columns) {#name ".weight", columns, outputs, true},
-#define LAYER_VECTOR(name, file, count, wanted) {file, count, 0, wanted},
-#include "config/layer.def"
-#undef LAYER_MATRIX
-#undef LAYER_VECTOR
-    };
-    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        char name[GGUF_NAME_BYTES];
-        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
-        if (parts[i].wanted) {
-            tiny_tensor(tiny, name, parts[i].rows ? type : GGUF_F32, parts[i].columns,
-                        parts[i].rows, state);
-        }
-    }
-}
-
 /* A model of any shape; what is random comes from `seed`. */
 static inline void tiny_make_shape(struct tiny *tiny, const struct model_shape *shape,
                                    enum gguf_type type, uint64_t seed)
 {
     uint64_t state = seed;
     memset(tiny, 0, sizeof *tiny);
-    struct model_shape s = tiny->gguf.shape = *shape;
+    tiny->gguf.shape = *shape;
     tiny->gguf.has_model = true;
-    tiny_tensor(tiny, "token_embd.weight", type, s.dim, s.vocab_tokens, &state);
-    for (uint32_t i = 0; i < s.layers; i++) {
-        tiny_layer(tiny, type, i, &state);
-    }
-    tiny_tensor(tiny, "output_norm.weight", GGUF_F32, s.dim, 0, &state);
-    if (!s.tied_output) {
-        tiny_tensor(tiny, "output.weight", type, s.dim, s.vocab_tokens, &state);
-    }
-    if (s.has_rope_factors) {
-        tiny_tensor(tiny, "rope_freqs.weight", GGUF_F32, s.rope_dim / 2, 0, &state);
+    for (uint32_t i = 0; i < model_tensors_count(shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, &tiny->gguf, i)) {
+            tiny_tensor(tiny, tensor.name, tensor.outputs > 0 ? type : GGUF_F32, tensor.columns,
+                        tensor.outputs, &state);
+        }
     }
     uint64_t size = tiny->source.size_bytes;
     gguf_source_memory(&tiny->source, tiny->bytes, size, "tiny");

@@ -234,7 +234,7 @@ static inline void bench_drain(struct bench *bench)
 {
     while (!ring_is_empty(&bench->exchange.emit_ring)) {
         uint32_t index = bench->exchange.emit[ring_pop(&bench->exchange.emit_ring)];
-        bench_at(bench, index)->emit.queued = false;
+        bench_at(bench, index)->in_emit_ring = false;
     }
 }
 

@@ -102,7 +102,7 @@ static void release_finished(void)
 {
     while (!ring_is_empty(&bench.exchange.emit_ring)) {
         uint32_t index = bench.exchange.emit[ring_pop(&bench.exchange.emit_ring)];
-        bench_at(&bench, index)->emit.queued = false;
+        bench_at(&bench, index)->in_emit_ring = false;
         if (bench_at(&bench, index)->state == CALL_FINISHED) {
             call_release(&bench.calls, index);
         }

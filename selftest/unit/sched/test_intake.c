@@ -18,7 +18,7 @@ static void assert_ended(struct bench *bench, uint32_t call, enum call_finish fi
     assert_int_equal(bench_at(bench, call)->state, CALL_FINISHED);
     assert_int_equal(bench_at(bench, call)->finish, finish);
     assert_int_equal(bench_at(bench, call)->status, status);
-    assert_true(bench_at(bench, call)->emit.queued);
+    assert_true(bench_at(bench, call)->in_emit_ring);
     assert_true(sched_is_idle(&bench->sched));
     assert_int_equal(kvmem_owned(&bench->kv), 0);
 }
@@ -44,7 +44,7 @@ static void test_call_is_queued_and_told(void **state)
     struct bench *bench = fresh();
     uint32_t call = bench_call(bench, 1, 5, 5);
     assert_int_equal(bench_at(bench, call)->state, CALL_QUEUED);
-    assert_true(bench_at(bench, call)->emit.queued);
+    assert_true(bench_at(bench, call)->in_emit_ring);
     assert_int_equal(bench->stats.calls_accepted, 1);
     assert_int_equal(bench->stats.tokens_prompt, 5);
 }

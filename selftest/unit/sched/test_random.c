@@ -50,7 +50,7 @@ static void compare(void)
     }
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         if (bench_at(b, i)->state == CALL_FINISHED) {
-            assert_true(bench_at(b, i)->emit.queued);
+            assert_true(bench_at(b, i)->in_emit_ring);
         }
     }
     bench_drain(b);

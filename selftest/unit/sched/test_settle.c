@@ -275,12 +275,12 @@ static void test_new_tokens_are_told_and_stamped(void **state)
     uint32_t call = bench_call(bench, 1, 6, 9);
     bench_drain(bench);
     assert_true(bench_step(bench));
-    assert_false(bench_at(bench, call)->emit.queued);   /* half a prompt is no news */
+    assert_false(bench_at(bench, call)->in_emit_ring);   /* half a prompt is no news */
     assert_int_equal(bench_at(bench, call)->first_run_us, 1);
     assert_int_equal(bench_at(bench, call)->first_token_us, 0);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(bench_step(bench));
-        assert_true(bench_at(bench, call)->emit.queued);
+        assert_true(bench_at(bench, call)->in_emit_ring);
         bench_drain(bench);
     }
     assert_int_equal(bench_at(bench, call)->first_run_us, 1);

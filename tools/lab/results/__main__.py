@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import breakdown    # noqa: E402
+import budget       # noqa: E402
 import figure2      # noqa: E402
 import figure9      # noqa: E402
 import hits         # noqa: E402
@@ -28,8 +29,8 @@ import workload     # noqa: E402
 from page import Page       # noqa: E402
 from runs import Runs       # noqa: E402
 
-PARTS = (workload, figure2, figure9, present, waiting, hits, latency, others, makespan, breakdown,
-         swaps, settings)
+PARTS = (workload, figure2, figure9, present, waiting, hits, latency, budget, others, makespan,
+         breakdown, swaps, settings)
 HERE = os.path.dirname(os.path.abspath(__file__))
 NEEDED = ("sharegpt", "bfcl", "lats", "mixed", "agents", "coding", "taskpar", "tenants")
 

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the names behind the table of the AVX-512 kernels. Only files compiled for AVX-512
+ * (…_avx512.c) include this, and those are compiled a second time for AVX2, in tests
+ * (selftest/fake/avx512.h).
+ */
+#include "kernels/cpu/avx2.h"
+
+void kernels_product_avx512(const struct kernels_product *product);
+void kernels_product_int8_avx512(const struct kernels_product *product);
+void kernels_scores_avx512(const struct kernels_attention *attention);
+void kernels_weigh_avx512(const struct kernels_attention *attention);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: how a product is cut into tiles, the same way for AVX2 and AVX-512: they differ in what a
+ * tile computes and in how large it is. `run` and the sizes are constants of each caller.
+ *
+ * Rows go in even groups, so that 16 are 6 + 5 + 5 and not 6 + 6 + 4. The groups of several rows
+ * share out what comes next and ask memory for it on the way, so that it works while the sums do;
+ * one row is a straight stream, which the CPU foresees better.
+ */
+#include "kernels/cpu/avx2.h"
+
+/* Rows of the next of so many groups that share `rows` rows. */
+static inline uint32_t walk_rows(uint32_t rows, uint32_t groups)
+{
+    return (rows + groups - 1) / groups;
+}
+
+/* ---- weights that are floats ---- */
+
+/* Rows by neighbouring panels, over a chunk of columns; the sums lie in y from one chunk to the
+ * next. */
+struct float_tile {
+    const uint8_t *weights;     /* (columns, 16), of this type; the next panel's panel_bytes on */
+    uint64_t panel_bytes;
+    uint32_t panels;
+    enum gguf_type type;
+    const float *x;             /* (rows, x_stride) */
+    float *y;                   /* (rows, y_stride) */
+    uint64_t x_stride, y_stride;
+    const uint8_t *next;        /* asked for on the way: the part of the next chunk that is this */
+    uint64_t next_step;         /* tile's to ask for, in bytes a column; so of each panel */
+    uint32_t columns;
+    bool first;                 /* the sums start at zero */
+};
+
+/* Of a tile, at most. */
+struct float_form {
+    uint32_t rows, panels, columns;
+    void (*run)(const struct float_tile *tile, uint32_t rows);
+};
+
+/* All rows times one chunk, of which each panel has so many bytes. */
+ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product *p,
+                              uint64_t bytes, struct float_form form)
+{
+    uint32_t groups = (p->rows + form.rows - 1) / form.rows;
+    const float *x = t->x;
+    float *y = t->y;
+    uint32_t row = 0;
+    t->next_step = (bytes + (uint64_t)groups * t->columns - 1) / groups / t->columns;
+    for (; groups > 0; groups--) {
+        uint32_t rows = walk_rows(p->rows - row, groups);
+        t->x = x + row * p->x_stride;
+        t->y = y + row * p->y_stride;
+        form.run(t, rows);
+        t->next += t->next_step * t->columns;
+        row += rows;
+    }
+}
+
+/* All columns of neighbouring panels. */
+ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, uint32_t panels,
+                               struct float_form form)
+{
+    const struct kernels_matrix *m = p->matrix;
+    const uint8_t *packed = m->panels + panel * m->panel_bytes;
+    const uint8_t *behind = packed + panels * m->panel_bytes;
+    for (uint32_t k = 0; k < m->columns; k += form.columns) {
+        bool is_last = m->columns - k <= form.columns;
+        uint32_t columns = is_last ? m->columns - k : form.columns;
+        uint64_t bytes = m->panel_bytes * columns / m->columns;
+        struct float_tile t = {
+            .weights = packed,
+            .panel_bytes = m->panel_bytes,
+            .panels = panels,
+            .type = m->type,
+            .x = p->x + k,
+            .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
+            .x_stride = p->x_stride,
+            .y_stride = p->y_stride,
+            .next = is_last ? behind : packed + bytes,
+            .columns = columns,
+            .first = k == 0,
+        };
+        walk_chunk(&t, p, bytes, form);
+        packed += bytes;
+    }
+}
+
+ALWAYS_INLINE void walk_floats(const struct kernels_product *p, struct float_form form)
+{
+    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel += form.panels) {
+        uint32_t left = p->panel_end - panel;
+        walk_panels(p, panel, left < form.panels ? left : form.panels, form);
+    }
+}
+
+/* ---- weights that are integers ---- */
+
+#define LEVEL_ROWS_MAX 8
+
+/* Rows by a panel, over all columns. */
+struct level_tile {
+    const uint8_t *panel;
+    enum gguf_type type;
+    uint32_t blocks;
+    const uint8_t *next;        /* asked for on the way, so many bytes a block */
+    uint64_t next_step;
+    const int8_t *levels[LEVEL_ROWS_MAX];           /* of each row */
+    const struct kernels_block *x[LEVEL_ROWS_MAX];  /* their blocks */
+    float *y;
+    uint64_t y_stride;
+};
+
+struct level_form {
+    uint32_t rows;              /* of a tile, at most */
+    void (*run)(const struct level_tile *tile, uint32_t rows);
+};
+
+static inline void level_tile_find(struct level_tile *t, const struct kernels_levels *x,
+                                   uint64_t first, uint32_t rows)
+{
+    for (uint32_t r = 0; r < rows; r++) {
+        struct kernels_levels row = kernels_levels_from(*x, first + r);
+        t->levels[r] = row.levels;
+        t->x[r] = row.blocks;
+    }
+}
+
+/* A panel times all rows. */
+ALWAYS_INLINE void walk_panel(const struct kernels_product *p, uint32_t panel,
+                              struct level_form form)
+{
+    const struct kernels_matrix *m = p->matrix;
+    uint32_t groups = (p->rows + form.rows - 1) / form.rows;
+    struct level_tile t = {
+        .panel = m->panels + panel * m->panel_bytes,
+        .type = m->type,
+        .blocks = m->columns / gguf_type_block(m->type).values,
+        .y_stride = p->y_stride,
+    };
+    t.next = t.panel + m->panel_bytes;
+    t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
+    for (uint32_t row = 0; groups > 0; groups--) {
+        uint32_t rows = walk_rows(p->rows - row, groups);
+        level_tile_find(&t, &p->levels, row, rows);
+        t.y = p->y + row * p->y_stride + (uint64_t)panel * KERNELS_PANEL_LANES;
+        form.run(&t, rows);
+        t.next += t.next_step * t.blocks;
+        row += rows;
+    }
+}
+
+ALWAYS_INLINE void walk_levels(const struct kernels_product *p, struct level_form form)
+{
+    ASSERT(p->levels.stride >= p->matrix->columns);
+    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
+        walk_panel(p, panel, form);
+    }
+}

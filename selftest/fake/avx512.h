@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: AVX-512 in terms of AVX2, and other names for the kernels, so that every machine can prove
+ * them. The Makefile compiles kernels/cpu/…_avx512.c a second time with this in front; they do not
+ * know. SIMDe says what each intrinsic does; those that Debian's version 0.7.4 lacks follow.
+ *
+ * Invariant: a fused multiply-add stays one (SIMDe takes AVX2's own where FMA is switched on).
+ */
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+
+#define kernels_ops_avx512          kernels_ops_emulated
+#define kernels_product_avx512      kernels_product_emulated
+#define kernels_product_int8_avx512 kernels_product_int8_emulated
+#define kernels_scores_avx512       kernels_scores_emulated
+#define kernels_weigh_avx512        kernels_weigh_emulated
+
+static inline simde__m512 emulated_floats(simde__m256 low, simde__m256 high)
+{
+    simde__m512_private both;
+    both.m256[0] = low;
+    both.m256[1] = high;
+    return simde__m512_from_private(both);
+}
+
+static inline simde__m512i emulated_integers(simde__m256i low, simde__m256i high)
+{
+    simde__m512i_private both;
+    both.m256i[0] = low;
+    both.m256i[1] = high;
+    return simde__m512i_from_private(both);
+}
+
+static inline simde__m512 emulated_cvtph_ps(simde__m256i halves)
+{
+    return emulated_floats(simde_mm256_cvtph_ps(simde_mm256_extracti128_si256(halves, 0)),
+                           simde_mm256_cvtph_ps(simde_mm256_extracti128_si256(halves, 1)));
+}
+
+static inline simde__m512 emulated_cvtepi32_ps(simde__m512i integers)
+{
+    simde__m512i_private both = simde__m512i_to_private(integers);
+    return emulated_floats(simde_mm256_cvtepi32_ps(both.m256i[0]),
+                           simde_mm256_cvtepi32_ps(both.m256i[1]));
+}
+
+static inline simde__m512i emulated_cvtepu16_epi32(simde__m256i words)
+{
+    return emulated_integers(simde_mm256_cvtepu16_epi32(simde_mm256_extracti128_si256(words, 0)),
+                             simde_mm256_cvtepu16_epi32(simde_mm256_extracti128_si256(words, 1)));
+}
+
+static inline simde__m512i emulated_cvtepu8_epi32(simde__m128i bytes)
+{
+    return emulated_integers(simde_mm256_cvtepu8_epi32(bytes),
+                             simde_mm256_cvtepu8_epi32(simde_mm_bsrli_si128(bytes, 8)));
+}
+
+static inline simde__m512i emulated_cvtepi8_epi32(simde__m128i bytes)
+{
+    return emulated_integers(simde_mm256_cvtepi8_epi32(bytes),
+                             simde_mm256_cvtepi8_epi32(simde_mm_bsrli_si128(bytes, 8)));
+}
+
+/* SIMDe's own, once: as many copies as the kernels have of it take the compiler many minutes. */
+static __attribute__((noinline)) simde__m512i emulated_dpbusd_epi32(
+    simde__m512i sums, simde__m512i unsigned_bytes, simde__m512i signed_bytes)
+{
+    return simde_mm512_dpbusd_epi32(sums, unsigned_bytes, signed_bytes);
+}
+
+#undef _mm512_dpbusd_epi32
+#define _mm512_dpbusd_epi32   emulated_dpbusd_epi32
+#define _mm512_cvtph_ps       emulated_cvtph_ps
+#define _mm512_cvtepi32_ps    emulated_cvtepi32_ps
+#define _mm512_cvtepu16_epi32 emulated_cvtepu16_epi32
+#define _mm512_cvtepu8_epi32  emulated_cvtepu8_epi32
+#define _mm512_cvtepi8_epi32  emulated_cvtepi8_epi32

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the sets of kernels that a test holds against the plain one: those that this CPU runs, and
+ * AVX-512's a second time in terms of AVX2 (selftest/fake/avx512.h), so that it is among them also
+ * where the CPU has none.
+ */
+#include <cmocka.h>
+
+#include "kernels/ops.h"
+
+extern const struct kernels_ops kernels_ops_emulated;
+
+struct sets {
+    uint32_t count;
+    const struct kernels_ops *ops[KERNELS_SIMDS];
+};
+
+static inline struct sets sets_find(void)
+{
+    struct sets sets = {0};
+    for (enum kernels_simd simd = KERNELS_AVX2; simd <= kernels_simd_best(); simd++) {
+        sets.ops[sets.count++] = kernels_ops(simd);
+    }
+    if (kernels_simd_best() >= KERNELS_AVX2) {
+        sets.ops[sets.count++] = &kernels_ops_emulated;
+    }
+    return sets;
+}
+
+/* What is left out on this machine. */
+static inline void sets_say(void)
+{
+    static const char *const said[KERNELS_SIMDS] = {
+        [KERNELS_PLAIN] = "no AVX2 on this machine: only the plain kernels are checked",
+        [KERNELS_AVX2] = "no AVX-512 on this machine: its kernels are checked by emulation only",
+        [KERNELS_AVX512] = "AVX-512 kernels are checked natively and by emulation",
+    };
+    print_message("%s\n", said[kernels_simd_best()]);
+}
