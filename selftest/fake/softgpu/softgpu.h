@@ -19,7 +19,7 @@
  *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *
- *   SOFTGPU_NVML=             figures of NVML that are not a sound GPU's: NAME:N,... of temperature,
+ *   SOFTGPU_NVML=             figures of NVML that a sound GPU has not: NAME:N,... of temperature,
  *                             slowdown, sm, memory, power, held (reasons), corrected, uncorrected
  *                             (what they grow by at a look), pending, failed, pages; -1: not told
  *
