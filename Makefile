@@ -288,7 +288,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	    echo "== $$t"; $$t; done
 
 e2e soak: build/model-tiny.gguf
-e2e: $(B)/agentix-misbehave $(SOFTGPU)
+e2e: $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
@@ -318,6 +318,14 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen stats >docs/stats.md
 	build/docgen events >docs/events.md
 	build/docgen sample >docs/agentix.ini
+
+# ---- a machine with a GPU, which may have no compiler --------------------------------------------
+GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))
+.PHONY: gpu-carry
+gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to carry to the GPU
+	@mkdir -p $(B)/lib
+	$(Q)cp -L "`$(CC) -print-file-name=libcmocka.so.0`" $(B)/lib/
+	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix $(B)/bench \

@@ -12,6 +12,7 @@
 #include "selftest/unit/test.h"
 
 #include "kernels/cuda/engine_state.h"
+#include "selftest/unit/cuda/chip.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;
@@ -45,7 +46,7 @@ static void gpu_start(const struct kernels_settings *settings)
     struct config_error error = {{0}};
     struct arena *arena = pinned_arena(settings);
     uint64_t bytes = gpu_weights_bytes(&tiny.gguf) + gpu_engine_bytes(settings, &tiny.gguf.shape);
-    assert_status(STATUS_OK, driver_open(&pair.driver, SOFTGPU, DRIVER_VERSION_MIN, &error));
+    assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU), DRIVER_VERSION_MIN, &error));
     assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, &error));
     assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, &error));
     assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, &error));
