@@ -38,14 +38,16 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
+# Of the GPU engine what is known without a driver.
+GPU_TOLD := kernels/cuda/images.c kernels/cuda/plan.c
 CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
-              kernels/ref/*.c kernels/cpu/*.c) kernels/cuda/images.c
+              kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)
 MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
 SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
 AGX_SRC  := $(wildcard tools/agx/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
-MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o
+MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o $(O)/selftest/misbehave/forbidden.o
 SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 # The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
@@ -65,13 +67,15 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
-GPU_SRC := $(filter-out kernels/cuda/images.c,$(wildcard kernels/cuda/*.c)) \
+GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c)) \
     $(wildcard selftest/burn/*.c) selftest/post/fault.c
-GPU_MAIN_OBJ := $(O)/appliance/gpu/main.o $(O)/kernels/cuda/embedded.o
+GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/filter.c \
+    appliance/log.c appliance/runner.c
+GPU_MAIN_OBJ := $(GPU_MAIN_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
-    appliance/base/say.c
+    appliance/base/say.c selftest/misbehave/forbidden.c
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: one image with code for each architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
@@ -287,7 +291,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
 	    echo "== $$t"; $$t; done
 
-e2e soak: build/model-tiny.gguf
+e2e soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
 e2e: $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)

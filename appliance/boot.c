@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
-#include "appliance/gpu.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
+#include "kernels/cuda/plan.h"
 
 #define LOUD_BYTES (64u << 20)      /* a model as large says in the log how far its loading is */
 
@@ -85,8 +85,12 @@ static void plan_fill(struct boot *boot)
     loop_plan(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
     vocab_plan(&boot->plan, &boot->gguf->vocab);
     config_prefixes_plan(&boot->plan, &boot->prefixes);
-    kernels_weights_plan(&boot->plan, boot->gguf);
-    kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);
+    if (boot->serves_by_gpu) {
+        gpu_plan(&boot->plan, &boot->engine, boot->gguf);
+    } else {
+        kernels_weights_plan(&boot->plan, boot->gguf);
+        kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);
+    }
 }
 
 /* Who may come in. The keys are only read where somebody is asked for one. */
@@ -100,21 +104,54 @@ static enum status read_access(struct boot *boot, struct config_error *error)
                : STATUS_OK;
 }
 
-/* engine.kind. Nothing starts the GPU's engine yet: what is found is told, and not used. */
-static enum boot_exit choose_engine(const struct boot *boot)
+/* ---- which engine ---- */
+
+static enum status check_device_memory(const struct boot *boot, struct config_error *error)
+{
+    struct plan plan = {0};
+    gpu_plan(&plan, &boot->engine, boot->gguf);
+    uint64_t needed = plan_tier_bytes(&plan, TIER_DEVICE);
+    if (needed <= boot->gpu.free_bytes) {
+        return STATUS_OK;
+    }
+    snprintf(error->text, sizeof error->text,
+             "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free: lower "
+             "kv.device_blocks, sched.batch or limits.context_tokens",
+             mib(needed), mib(boot->gpu.free_bytes), mib(boot->gpu.memory_bytes));
+    return STATUS_CONFIG_MEMORY;
+}
+
+/* Whether the GPU can serve; a refusal says why not. */
+static enum status choose_gpu(struct boot *boot, struct config_error *error)
+{
+    const struct gpu *gpu = &boot->gpu;
+    if (!gpu_program_open(&boot->gpu_program)) {
+        snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: memfd: %s",
+                 strerror(errno));
+        return STATUS_CONFIG_ENGINE;
+    }
+    TRY(gpu_probe(&boot->gpu, &boot->gpu_program, &boot->options, error));
+    log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
+              gpu->name, gpu->arch, gpu->driver_version / 1000, gpu->driver_version % 1000 / 10,
+              gpu->processors, mib(gpu->free_bytes));
+    TRY(gpu_plan_check(boot->gguf, &boot->engine, gpu->shared_bytes_max, boot->source.name,
+                       error));
+    return check_device_memory(boot, error);
+}
+
+/* engine.kind. */
+static enum boot_exit choose_engine(struct boot *boot)
 {
     const char *kind = boot->options.engine_kind.text;
     struct config_error error = {.text = ""};
-    struct gpu gpu;
     if (strcmp(kind, "cpu") == 0) {
         return BOOT_EXIT_OK;
     }
-    if (gpu_probe(&gpu, &boot->options, &error) == STATUS_OK) {
-        log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
-                  gpu.name, gpu.arch, gpu.driver_version / 1000, gpu.driver_version % 1000 / 10,
-                  gpu.processors, mib(gpu.free_bytes));
-        snprintf(error.text, sizeof error.text, "this version does not serve by a GPU yet");
+    boot->serves_by_gpu = choose_gpu(boot, &error) == STATUS_OK;
+    if (boot->serves_by_gpu) {
+        return BOOT_EXIT_OK;
     }
+    gpu_program_close(&boot->gpu_program);
     if (strcmp(kind, "cuda") == 0) {
         log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);
         return BOOT_EXIT_ENGINE;
@@ -156,15 +193,19 @@ enum boot_exit boot_measure(struct boot *boot)
                  kernels_simd_best() == KERNELS_AVX2 ? ", avx2" : "");
         return fail(BOOT_EXIT_CONFIG, &error);
     }
-    plan_fill(boot);
-    return choose_engine(boot);
+    enum boot_exit exit_status = choose_engine(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        plan_fill(boot);
+    }
+    return exit_status;
 }
 
+/* Of the machine's own memory. */
 static uint64_t plan_total_bytes(const struct plan *plan)
 {
     uint64_t total = 0;
     for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
-        uint64_t bytes = plan_tier_bytes(plan, tier);
+        uint64_t bytes = tier == TIER_DEVICE ? 0 : plan_tier_bytes(plan, tier);
         if (__builtin_add_overflow(total, bytes, &total)) {
             return UINT64_MAX;
         }
@@ -183,7 +224,8 @@ void boot_print_plan(const struct boot *boot)
                (double)row->count * (double)row->size_bytes / (1 << 20), tier_name(row->tier));
     }
     for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
-        if (tier == TIER_SELFTEST && plan_tier_bytes(plan, tier) == 0) {
+        bool is_rare = tier == TIER_DEVICE || tier == TIER_SELFTEST;
+        if (is_rare && plan_tier_bytes(plan, tier) == 0) {
             continue;
         }
         printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(plan_tier_bytes(plan, tier)),
@@ -281,21 +323,27 @@ enum boot_exit boot_check_memory(const struct boot *boot)
     return BOOT_EXIT_MEMORY;
 }
 
-static enum boot_exit map_tier(struct boot *boot, struct arena *arena, enum tier tier, bool shared)
+static enum boot_exit fail_tier(const struct boot *boot, enum tier tier)
 {
-    if (arena_map(arena, plan_tier_bytes(&boot->plan, tier), shared) == STATUS_OK) {
-        return BOOT_EXIT_OK;
-    }
     log_event(LOG_ERROR, "boot failed: cannot reserve %.1f MiB for tier %s: %s",
               mib(plan_tier_bytes(&boot->plan, tier)), tier_name(tier), strerror(errno));
     return BOOT_EXIT_MEMORY;
 }
 
+static enum boot_exit map_tier(struct boot *boot, struct arena *arena, enum tier tier)
+{
+    return arena_map(arena, plan_tier_bytes(&boot->plan, tier), false) == STATUS_OK
+               ? BOOT_EXIT_OK
+               : fail_tier(boot, tier);
+}
+
 static enum boot_exit reserve_shared(struct boot *boot)
 {
-    enum boot_exit exit_status = map_tier(boot, &boot->shared_arena, TIER_SHARED, true);
-    if (exit_status != BOOT_EXIT_OK) {
-        return exit_status;
+    uint64_t bytes = plan_tier_bytes(&boot->plan, TIER_SHARED);
+    boot->shared_handle = arena_share(bytes);
+    if (boot->shared_handle < 0 ||
+        arena_map_shared(&boot->shared_arena, boot->shared_handle, bytes) != STATUS_OK) {
+        return fail_tier(boot, TIER_SHARED);
     }
     boot->shared.control = arena_take(&boot->shared_arena, 1, sizeof(struct control));
     boot->step.base = arena_take(&boot->shared_arena, 1, boot->step.layout.total_bytes);
@@ -309,12 +357,39 @@ static enum boot_exit reserve_shared(struct boot *boot)
     return BOOT_EXIT_OK;
 }
 
+/* What a worker that is another program can be given. */
+static enum boot_exit prepare_worker(struct boot *boot)
+{
+    struct gguf_source *source = &boot->source;
+    if (!boot->serves_by_gpu) {
+        close(boot->shared_handle);
+        return BOOT_EXIT_OK;
+    }
+    if (source->fd < 0) {
+        source->fd = gpu_memory_open("agentix-model", source->memory, source->size_bytes, 0);
+    }
+    if (source->fd < 0) {
+        log_event(LOG_ERROR, "boot failed: memfd: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    return BOOT_EXIT_OK;
+}
+
+void boot_forget_worker(struct boot *boot)
+{
+    gguf_source_close(&boot->source);
+    if (boot->serves_by_gpu) {
+        gpu_program_close(&boot->gpu_program);
+        close(boot->shared_handle);
+    }
+}
+
 enum boot_exit boot_reserve(struct boot *boot)
 {
     struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = reserve_shared(boot);
     if (exit_status == BOOT_EXIT_OK) {
-        exit_status = map_tier(boot, &boot->model_arena, TIER_MODEL, false);
+        exit_status = map_tier(boot, &boot->model_arena, TIER_MODEL);
     }
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
@@ -330,7 +405,7 @@ enum boot_exit boot_reserve(struct boot *boot)
     ASSERT(boot->model_arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_MODEL));
     arena_seal(&boot->model_arena);
     mprotect(boot->model_arena.base, boot->model_arena.size_bytes, PROT_READ);
-    return BOOT_EXIT_OK;
+    return prepare_worker(boot);
 }
 
 /* A small model is there before anybody could read about it. */
@@ -346,7 +421,7 @@ static void say_progress(struct boot_load *load)
 
 enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
 {
-    enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS, false);
+    enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS);
     load->said_tenths = 0;
     if (exit_status == BOOT_EXIT_OK) {
         kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena);

@@ -10,7 +10,9 @@
 
 #include "appliance/base/arena.h"
 #include "appliance/base/step.h"
+#include "appliance/boot_exit.h"
 #include "appliance/control.h"
+#include "appliance/gpu.h"
 #include "config/access.h"
 #include "config/config.h"
 #include "config/gguf.h"
@@ -18,20 +20,6 @@
 #include "config/prefixes.h"
 #include "config/vocab.h"
 #include "kernels/kernels.h"
-
-/* Exit statuses: docs/operations.md. */
-enum boot_exit {
-    BOOT_EXIT_OK = 0,
-    BOOT_EXIT_USAGE = 1,
-    BOOT_EXIT_SELFTEST = 1,         /* a check has failed */
-    BOOT_EXIT_CONFIG = 2,
-    BOOT_EXIT_MODEL = 3,
-    BOOT_EXIT_MEMORY = 4,
-    BOOT_EXIT_LISTEN = 5,
-    BOOT_EXIT_ENGINE = 6,
-    BOOT_EXIT_SYSTEM = 7,
-    BOOT_EXIT_CORE = 8,             /* the core ended unexpectedly */
-};
 
 enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, BOOT_LISTENERS };
 
@@ -50,6 +38,10 @@ struct boot {
     struct kernels_weights *weights;
     struct step step;
     struct shared shared;
+    bool serves_by_gpu;             /* what follows is for its worker; closed where the CPU serves */
+    struct gpu gpu;
+    struct gpu_program gpu_program;
+    int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };
 
@@ -62,7 +54,9 @@ void boot_print_plan(const struct boot *boot);
 enum boot_exit boot_check_memory(const struct boot *boot);
 /* Maps model and shared memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
-/* Reads and packs the weights, one tensor at each boot_load_next(), so that the caller can look up
+/* In the core: what the keeper needs for workers, and the core does not. */
+void boot_forget_worker(struct boot *boot);
+/* Reads and packs the weights of the CPU's engine, one tensor at each boot_load_next(), so that the caller can look up
  * in between; boot_load_end() closes the model. `progress` (permille) may be NULL. */
 struct boot_load {                  /* 10 KiB: place it statically */
     struct kernels_loading loading; /* its digest is that of the weights, at the end */

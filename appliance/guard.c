@@ -26,7 +26,7 @@ void guard_begin(struct guard *guard)
 bool guard_tick(struct guard *guard, uint64_t heartbeat, bool is_ready)
 {
     uint32_t patience = is_ready ? 1 : GUARD_START_PATIENCE;
-    bool is_silent = is_ready == guard->is_ready && (!is_ready || heartbeat == guard->heartbeat);
+    bool is_silent = is_ready == guard->is_ready && heartbeat == guard->heartbeat;
     guard->silent_ticks = is_silent ? guard->silent_ticks + 1 : 0;
     guard->is_ready = is_ready;
     guard->heartbeat = heartbeat;

@@ -13,8 +13,8 @@
 
 #define GUARD_TICK_US        UINT64_C(100000)
 #define GUARD_FAILURES_MAX   16         /* engine.failures is no greater */
-#define GUARD_START_PATIENCE 10         /* a worker that is not ready maps and locks its memory, and
-                                           may take this many times longer, without a heartbeat */
+#define GUARD_START_PATIENCE 10         /* a worker that is not ready maps and locks memory, opens a
+                                           device, and may be silent this many times longer */
 struct guard {
     uint32_t hang_ticks;
     uint32_t failures_max;              /* 0: there is no too often */

@@ -83,7 +83,7 @@ static enum boot_exit fork_core(struct keeper *keeper)
     if (keeper->core == 0) {
         follow_parent(parent, &keeper->signals);
         notify_close(&keeper->notify);
-        gguf_source_close(&keeper->boot->source);
+        boot_forget_worker(keeper->boot);
         core_run(keeper->boot);
     }
     return BOOT_EXIT_OK;
@@ -268,22 +268,35 @@ static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load
     return exit_status;
 }
 
-static enum boot_exit load_and_serve(struct keeper *keeper)
+/* True: the weights are there. The GPU's worker reads them itself. */
+static bool load(struct keeper *keeper, enum boot_exit *exit_status)
 {
     static struct boot_load load;
     struct boot *boot = keeper->boot;
-    struct control *control = boot->shared.control;
     log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
               boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
-    enum boot_exit exit_status = read_weights(keeper, &load);
-    if (exit_status != BOOT_EXIT_OK || !boot_load_is_done(&load)) {
-        return exit_status;
+    if (boot->serves_by_gpu) {
+        boot->shared.control->load_permille = 1000;
+        return true;
+    }
+    *exit_status = read_weights(keeper, &load);
+    if (*exit_status != BOOT_EXIT_OK || !boot_load_is_done(&load)) {
+        return false;
     }
     boot_load_end(boot, &load);
     log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
-    atomic_store(&control->phase, CONTROL_SERVING);
+    return true;
+}
+
+static enum boot_exit load_and_serve(struct keeper *keeper)
+{
+    enum boot_exit exit_status = BOOT_EXIT_OK;
+    if (!load(keeper, &exit_status)) {
+        return exit_status;
+    }
+    atomic_store(&keeper->boot->shared.control->phase, CONTROL_SERVING);
     fork_worker(keeper);
-    return boot_lock_memory(boot);      /* last: nobody waits for it, and a fork undoes a part */
+    return boot_lock_memory(keeper->boot);  /* last: nobody waits for it, a fork undoes a part */
 }
 
 enum boot_exit keeper_run(struct boot *boot)

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the filter of system calls, written out as a classic BPF program, and the limits around it.
- *
- *   for each rule:  is it this call?  has each constant argument its value?  then allow
- *   at the end:     kill the process
+ * What: the rules of each role, and the limits around them.
  *
  * Invariants: no rule maps memory, opens, executes, forks, or changes a protection; the only new
  * descriptors are accepted connections, and no more of them than the plan has places for.
- * Bounds: a program of at most PROGRAM_MAX instructions; a call is compared with rules in their
- * order, so those of every pass stand first.
- * Why not libseccomp: it allocates, and the table below is all that it would read.
  */
 #include "appliance/seal.h"
 
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -29,13 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "appliance/filter.h"
 #include "appliance/heap.h"
 #include "appliance/log.h"
 
-#define STACK_BYTES     (64u << 10)     /* tools/stack: each role takes less than half */
-#define CHECKS_MAX      3
-#define PROGRAM_MAX     256
+#define STACK_BYTES (64u << 10)     /* tools/stack: each role takes less than half */
 
 #ifdef AGENTIX_NO_TRAP
 enum { IS_SEALED = 0 };                 /* a sanitizer maps and opens when it likes */
@@ -47,147 +35,50 @@ enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, DESCRIPTORS
 };
 
-/* The kernel reads 32 bits of each argument that is checked here: all are of type int. */
-struct check {
-    enum { CHECK_NONE, CHECK_VALUE, CHECK_DESCRIPTOR } kind;
-    uint32_t argument;                  /* 0: the first */
-    uint32_t value;                     /* or an enum descriptor */
+#define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
+#define IS(argument, value) {FILTER_VALUE, argument, value}
+#define ON(descriptor)      {FILTER_KNOWN, 0, descriptor}
+
+static const struct filter_rule core_rules[] = {
+    ALLOW(epoll_wait, ON(EPOLL)),
+    ALLOW(recvfrom, IS(3, MSG_DONTWAIT)),
+    ALLOW(sendto, IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)),
+    ALLOW(futex, IS(1, FUTEX_WAKE)),
+    ALLOW(read, ON(ENGINE_BELL)),
+    ALLOW(read, ON(CONTROL_BELL)),
+    ALLOW(clock_gettime),                       /* where the clock is no page of the kernel's */
+    ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_MOD)),
+    ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_ADD)),
+    ALLOW(accept4, ON(LISTENER_UNIX), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
+    ALLOW(accept4, ON(LISTENER_TCP), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
+    ALLOW(accept4, ON(LISTENER_TEXT), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
+    ALLOW(setsockopt, IS(1, SOL_SOCKET), IS(2, SO_SNDBUF)),
+    ALLOW(setsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_NODELAY)),
+    ALLOW(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERCRED)),
+    ALLOW(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERGROUPS)),
+    ALLOW(close),
+    ALLOW(getrandom, IS(2, 0)),
+    ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: base/say.c */
+    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(exit_group),
 };
 
-struct rule {
-    uint32_t call;
-    struct check checks[CHECKS_MAX];
+static const struct filter_rule worker_rules[] = {
+    ALLOW(futex, IS(1, FUTEX_WAKE_PRIVATE)),    /* the crew's barriers */
+    ALLOW(futex, IS(1, FUTEX_WAIT_PRIVATE)),
+    ALLOW(futex, IS(1, FUTEX_WAIT)),            /* for the next step */
+    ALLOW(write, ON(ENGINE_BELL)),
+    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(poll, IS(1, 1), IS(2, 0)),
+    ALLOW(clock_gettime),
+    ALLOW(restart_syscall),                     /* a wait goes on after SIGCONT */
+    ALLOW(exit_group),
 };
 
-#define IS(argument, value)     {CHECK_VALUE, argument, value}
-#define ON(descriptor)          {CHECK_DESCRIPTOR, 0, descriptor}
-
-static const struct rule core_rules[] = {
-    {SYS_epoll_wait, {ON(EPOLL)}},
-    {SYS_recvfrom, {IS(3, MSG_DONTWAIT)}},
-    {SYS_sendto, {IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)}},
-    {SYS_futex, {IS(1, FUTEX_WAKE)}},
-    {SYS_read, {ON(ENGINE_BELL)}},
-    {SYS_read, {ON(CONTROL_BELL)}},
-    {.call = SYS_clock_gettime},                    /* where the clock is no page of the kernel's */
-    {SYS_epoll_ctl, {ON(EPOLL), IS(1, EPOLL_CTL_MOD)}},
-    {SYS_epoll_ctl, {ON(EPOLL), IS(1, EPOLL_CTL_ADD)}},
-    {SYS_accept4, {ON(LISTENER_UNIX), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)}},
-    {SYS_accept4, {ON(LISTENER_TCP), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)}},
-    {SYS_accept4, {ON(LISTENER_TEXT), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)}},
-    {SYS_setsockopt, {IS(1, SOL_SOCKET), IS(2, SO_SNDBUF)}},
-    {SYS_setsockopt, {IS(1, IPPROTO_TCP), IS(2, TCP_NODELAY)}},
-    {SYS_getsockopt, {IS(1, SOL_SOCKET), IS(2, SO_PEERCRED)}},
-    {SYS_getsockopt, {IS(1, SOL_SOCKET), IS(2, SO_PEERGROUPS)}},
-    {.call = SYS_close},
-    {SYS_getrandom, {IS(2, 0)}},
-    {SYS_poll, {IS(1, 1), IS(2, 0)}},               /* of standard error: base/say.c */
-    {SYS_write, {IS(0, STDERR_FILENO)}},
-    {.call = SYS_exit_group},
+static const struct filter filters[SEAL_ROLES] = {
+    [SEAL_CORE] = {core_rules, sizeof core_rules / sizeof core_rules[0], FILTER_KILL},
+    [SEAL_WORKER] = {worker_rules, sizeof worker_rules / sizeof worker_rules[0], FILTER_KILL},
 };
-
-static const struct rule worker_rules[] = {
-    {SYS_futex, {IS(1, FUTEX_WAKE_PRIVATE)}},       /* the crew's barriers */
-    {SYS_futex, {IS(1, FUTEX_WAIT_PRIVATE)}},
-    {SYS_futex, {IS(1, FUTEX_WAIT)}},               /* for the next step */
-    {SYS_write, {ON(ENGINE_BELL)}},
-    {SYS_write, {IS(0, STDERR_FILENO)}},
-    {SYS_poll, {IS(1, 1), IS(2, 0)}},
-    {.call = SYS_clock_gettime},
-    {.call = SYS_restart_syscall},                  /* a wait goes on after SIGCONT */
-    {.call = SYS_exit_group},
-};
-
-struct profile {
-    const struct rule *rules;
-    uint32_t rules_count;
-};
-static const struct profile profiles[SEAL_ROLES] = {
-    [SEAL_CORE] = {core_rules, sizeof core_rules / sizeof core_rules[0]},
-    [SEAL_WORKER] = {worker_rules, sizeof worker_rules / sizeof worker_rules[0]},
-};
-
-struct program {
-    struct sock_filter code[PROGRAM_MAX];
-    uint32_t count;
-};
-
-static void emit(struct program *program, struct sock_filter instruction)
-{
-    ASSERT(program->count < PROGRAM_MAX);
-    program->code[program->count++] = instruction;
-}
-
-static void emit_load(struct program *program, uint32_t offset)
-{
-    emit(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
-}
-
-static void emit_skip_unless(struct program *program, uint32_t value, uint32_t skip)
-{
-    ASSERT(skip <= UINT8_MAX);
-    emit(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, (uint8_t)skip));
-}
-
-static void emit_return(struct program *program, uint32_t action)
-{
-    emit(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
-}
-
-static uint32_t checks_count(const struct rule *rule)
-{
-    uint32_t count = 0;
-    while (count < CHECKS_MAX && rule->checks[count].kind != CHECK_NONE) {
-        count++;
-    }
-    return count;
-}
-
-/* The low half of an argument: x86-64 has the low byte first. */
-static uint32_t argument_offset(const struct check *check)
-{
-    return (uint32_t)(offsetof(struct seccomp_data, args) + check->argument * sizeof(uint64_t));
-}
-
-static void emit_rule(struct program *program, const struct rule *rule, const int *descriptors)
-{
-    uint32_t count = checks_count(rule);
-    emit_load(program, offsetof(struct seccomp_data, nr));
-    emit_skip_unless(program, rule->call, 2 * count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct check *check = &rule->checks[i];
-        uint32_t value = check->kind == CHECK_DESCRIPTOR ? (uint32_t)descriptors[check->value]
-                                                         : check->value;
-        emit_load(program, argument_offset(check));
-        emit_skip_unless(program, value, 2 * (count - i - 1) + 1);
-    }
-    emit_return(program, SECCOMP_RET_ALLOW);
-}
-
-/* A call of another architecture is none of these, whatever its number; one of x32 has a number
- * that no rule names. */
-static void program_write(struct program *program, enum seal_role role, const int *descriptors)
-{
-    program->count = 0;
-    emit_load(program, offsetof(struct seccomp_data, arch));
-    emit(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
-    emit_return(program, SECCOMP_RET_KILL_PROCESS);
-    for (uint32_t i = 0; i < profiles[role].rules_count; i++) {
-        emit_rule(program, &profiles[role].rules[i], descriptors);
-    }
-    emit_return(program, SECCOMP_RET_KILL_PROCESS);
-}
-
-/* Different calls; the rules of one stand together. */
-static uint32_t calls_count(enum seal_role role)
-{
-    const struct rule *rules = profiles[role].rules;
-    uint32_t count = 1;
-    for (uint32_t i = 1; i < profiles[role].rules_count; i++) {
-        count += rules[i].call != rules[i - 1].call ? 1 : 0;
-    }
-    return count;
-}
 
 void seal_privileges(void)
 {
@@ -228,14 +119,11 @@ static enum boot_exit fix_limits(const struct boot *boot)
 
 static enum boot_exit load_filter(enum seal_role role, const int *descriptors)
 {
-    static struct program program;
-    program_write(&program, role, descriptors);
-    const struct sock_fprog code = {.len = (unsigned short)program.count, .filter = program.code};
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &code) != 0) {
+    if (filter_load(&filters[role], descriptors) != STATUS_OK) {
         log_event(LOG_ERROR, "boot failed: seccomp: %s", strerror(errno));
         return BOOT_EXIT_SYSTEM;
     }
-    log_event(LOG_INFO, "sealed system_calls=%u", calls_count(role));
+    log_event(LOG_INFO, "sealed system_calls=%u", filter_calls_count(&filters[role]));
     return BOOT_EXIT_OK;
 }
 

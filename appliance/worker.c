@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the worker role: takes the engine's arena, starts the engine, runs steps as they come.
- * Invariants: it runs only steps that were submitted to its own epoch; weights, and what keeper and
- * core write, are read-only here: a wild write costs this worker and nobody else. Between steps the
- * heartbeat grows every IDLE_MS, so that a stopped worker is told from an idle one.
+ * What: the worker role: takes the engine's arena, starts the engine, seals itself, runs steps.
+ * Where the GPU serves it becomes another program first.
+ * Invariant: weights, and what keeper and core write, are read-only here: a wild write costs this
+ * worker and nobody else.
  */
 #include "appliance/worker.h"
 
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "appliance/base/assert.h"
+#include "appliance/gpu_worker.h"
 #include "appliance/log.h"
+#include "appliance/runner.h"
 #include "appliance/seal.h"
-
-#define IDLE_MS 100
 
 static struct kernels *start_engine(const struct boot *boot)
 {
@@ -36,15 +36,23 @@ static struct kernels *start_engine(const struct boot *boot)
     return kernels;
 }
 
+static bool run_step(void *engine, const struct step *step)
+{
+    kernels_run(engine, step);
+    return true;
+}
+
 _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
 {
     struct control *control = boot->shared.control;
+    if (boot->serves_by_gpu) {
+        gpu_worker_run(boot, epoch);
+    }
     prctl(PR_SET_NAME, "agentix-worker");
     log_role("worker");
-    uint32_t seen = atomic_load(&control->submitted);
-    /* A step that was submitted to this epoch before we looked cannot exist: the core submits only
-     * after worker_ready says this epoch. */
-    struct kernels *kernels = start_engine(boot);
+    const struct runner runner = {.control = control, .step = &boot->step,
+                                  .bell = boot->shared.engine_bell, .epoch = epoch,
+                                  .engine = start_engine(boot), .run = run_step};
     if (!control_confine(control, &boot->step)) {
         log_event(LOG_ERROR, "shared memory cannot be made read-only");
         _exit(BOOT_EXIT_SYSTEM);
@@ -53,16 +61,6 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
     if (sealed != BOOT_EXIT_OK) {
         _exit(sealed);
     }
-    atomic_store(&control->worker_ready, epoch);
-    control_ring(boot->shared.engine_bell);
-    for (;;) {
-        if (control_await(control, epoch, &seen, IDLE_MS)) {
-            kernels_run(kernels, &boot->step);
-            control_done(control, seen, boot->shared.engine_bell);
-        }
-        /* An idle worker lives; one that owes a step and does not run it does not. */
-        if (!control_is_owed(control, epoch)) {
-            control->heartbeat++;
-        }
-    }
+    runner_serve(&runner);
+    _exit(BOOT_EXIT_ENGINE);
 }

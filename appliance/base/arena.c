@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "appliance/base/arena.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "appliance/base/assert.h"
 
 const char *tier_name(enum tier tier)
 {
-    static const char *const names[TIER_COUNT] = {"core",    "shared", "model",
-                                                  "weights", "engine", "selftest"};
+    static const char *const names[TIER_COUNT] = {"core",   "shared", "model",   "weights",
+                                                  "engine", "device", "selftest"};
     ASSERT(tier < TIER_COUNT);
     return names[tier];
 }
@@ -86,6 +88,29 @@ enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared)
     }
     if (!shared) {
         populate(memory, bytes);
+    }
+    *arena = (struct arena){.base = memory, .size_bytes = size_bytes};
+    return STATUS_OK;
+}
+
+int arena_share(uint64_t size_bytes)
+{
+    int handle = memfd_create("agentix-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    if (handle >= 0 && (ftruncate(handle, (off_t)size_bytes) != 0 ||
+                        fcntl(handle, F_ADD_SEALS, seals) != 0)) {
+        close(handle);
+        return -1;
+    }
+    return handle;
+}
+
+enum status arena_map_shared(struct arena *arena, int handle, uint64_t size_bytes)
+{
+    void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, handle,
+                        0);
+    if (memory == MAP_FAILED) {
+        return STATUS_CONFIG_MEMORY;
     }
     *arena = (struct arena){.base = memory, .size_bytes = size_bytes};
     return STATUS_OK;

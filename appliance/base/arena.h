@@ -25,6 +25,7 @@ enum tier {
     TIER_MODEL,     /* vocabulary and header: read once, inherited by every role */
     TIER_WEIGHTS,   /* packed weights: read once by the keeper, inherited by the worker */
     TIER_ENGINE,    /* KV blocks and workspace: the worker's */
+    TIER_DEVICE,    /* of the GPU, where one serves: weights, KV blocks, workspace */
     TIER_SELFTEST,  /* what a check of the self-test has for itself; nothing when serving */
     TIER_COUNT
 };
@@ -58,6 +59,10 @@ struct arena {
 void arena_init(struct arena *arena, void *memory, uint64_t size_bytes);
 /* BOOT_ONLY. Maps and populates `size_bytes` of zeroed memory, shared across fork() or private. */
 MUST_CHECK enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared);
+/* BOOT_ONLY. The same memory for whoever has the descriptor, in another program too; nobody can
+ * change its size. Zeroed; -1: errno says why. */
+int arena_share(uint64_t size_bytes);
+MUST_CHECK enum status arena_map_shared(struct arena *arena, int handle, uint64_t size_bytes);
 /* BOOT_ONLY. `count` zeroed elements of `size_bytes`, aligned to ARENA_ALIGN_BYTES. Asserts room:
  * the plan has been checked before. */
 void *arena_take(struct arena *arena, uint64_t count, uint64_t size_bytes);

@@ -2,9 +2,9 @@
  * The GPU worker's program, stripped; GPU_PROGRAM is its path. */
     .section .rodata
     .balign 64
-    .global gpu_program
+    .global gpu_program_bytes
     .global gpu_program_end
-gpu_program:
+gpu_program_bytes:
     .incbin GPU_PROGRAM
 gpu_program_end:
     .byte 0

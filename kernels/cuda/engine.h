@@ -7,8 +7,8 @@
  * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU. A
  * product where no library is used has one order, whatever the rows (kernels/cuda/forward.h).
  *
- * Memory: all of the device's is taken at boot, as gpu_engine_bytes() says; of the host's what
- * gpu_engine_plan() says: pinned, with the host tier of KV.
+ * Memory: all of it is taken at boot, on the device and on the host, as gpu_plan() says
+ * (kernels/cuda/plan.h).
  */
 #include "appliance/base/step.h"
 #include "kernels/cuda/weights.h"
@@ -16,13 +16,9 @@
 
 struct gpu_engine;                  /* lies in the engine's arena */
 
-/* Device bytes beside the weights. */
-uint64_t gpu_engine_bytes(const struct kernels_settings *settings,
-                          const struct model_shape *shape);
-void gpu_engine_plan(struct plan *plan, const struct kernels_settings *settings,
-                     const struct model_shape *shape);
 /* BOOT_ONLY. The device has room for the weights and the engine; `arena` is mapped and none of it
- * is taken yet; it becomes pinned as a whole. `heartbeat` grows with each round that is done. */
+ * is taken yet; it becomes pinned as a whole. `heartbeat` grows with each piece of the weights and
+ * each round that is done. */
 MUST_CHECK enum status gpu_engine_init(struct gpu_engine **engine,
                                        const struct kernels_settings *settings,
                                        const struct gguf *gguf, const struct gguf_source *source,

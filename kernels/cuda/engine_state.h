@@ -2,9 +2,12 @@
 #pragma once
 /*
  * What: the GPU engine's state. Private to kernels/cuda: engine.c places it and runs a step,
- * record.c is what host and device tell each other, move.c and pass.c what is queued between.
+ * plan.c says where its parts lie, record.c is what host and device tell each other, move.c and
+ * pass.c what is queued between.
  */
 #include "kernels/cuda/engine.h"
+
+#define GPU_STAGING_BYTES (UINT64_C(8) << 20)   /* weights on their way to the device, and back */
 
 /* The record of a step, on the host and on the device alike: where its parts begin, in bytes. What
  * comes back begins at `round`. */
@@ -46,9 +49,18 @@ static inline uint32_t gpu_splits(const struct kernels_settings *settings)
     return gpu_ceil(settings->context_tokens, GPU_SPLIT_TOKENS);
 }
 
-/* record.c: its parts; it is uploaded, it comes back (queued); outs and tokens of what came back, a
- * device that counts more than there can be has failed. */
+/* plan.c: where everything lies that is the engine's on the device, if it begins at `base`; how
+ * many bytes that are. */
+uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *shape,
+                          uint64_t base);
+uint64_t gpu_engine_bytes(const struct kernels_settings *settings,
+                          const struct model_shape *shape);
 struct gpu_record gpu_record_of(const struct kernels_settings *settings);
+uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings,
+                            const struct model_shape *shape);
+
+/* record.c: it is uploaded, it comes back (queued); outs and tokens of what came back: a device
+ * that counts more than there can be has failed. */
 void gpu_record_send(struct gpu_engine *engine);
 void gpu_record_receive(struct gpu_engine *engine);
 MUST_CHECK enum status gpu_record_settle(const struct gpu_engine *engine);

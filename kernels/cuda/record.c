@@ -15,30 +15,6 @@ STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as f
 STATIC_ASSERT(GPU_STOP_IDS_MAX == CALL_STOP_IDS_MAX, "room for all stop ids");
 STATIC_ASSERT(GPU_ROW_OK == STEP_ROW_OK && GPU_ROW_NOT_FINITE == STEP_ROW_NOT_FINITE, "results");
 
-static uint64_t part(uint64_t *end, uint64_t count, uint64_t bytes)
-{
-    uint64_t at = *end;
-    *end += gpu_taken_bytes(count, bytes);
-    return at;
-}
-
-struct gpu_record gpu_record_of(const struct kernels_settings *settings)
-{
-    const struct kernels_settings *s = settings;
-    struct gpu_record r = {0};
-    uint64_t rows = (uint64_t)s->batch_calls + s->standby_calls, end = 0;
-    r.rows = part(&end, rows, sizeof(struct gpu_row));
-    r.tables = part(&end, rows, s->blocks_per_call * sizeof(uint32_t));
-    r.feeds = part(&end, s->step_tokens, sizeof(struct gpu_feed));
-    r.tiles = part(&end, s->step_tokens, sizeof(struct gpu_tile));
-    r.places = part(&end, s->batch_calls, sizeof(struct gpu_place));
-    r.round = part(&end, 1, sizeof(struct gpu_round));
-    r.outs = part(&end, rows, sizeof(struct gpu_out));
-    r.out_tokens = part(&end, rows, s->steps_per_plan * sizeof(uint32_t));
-    r.end = end;
-    return r;
-}
-
 static void *host_part(const struct gpu_engine *e, uint64_t offset)
 {
     return e->host + offset;

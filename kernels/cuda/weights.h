@@ -30,11 +30,26 @@ struct gpu_weights {
     struct gpu_layer layers[GGUF_LAYERS_MAX];
 };
 
+/* How a type of the file is read by the kernels; NULL: it is not. */
+struct gpu_format {
+    enum gguf_type file;
+    enum gpu_type type;
+};
+const struct gpu_format *gpu_format_of(uint32_t type);
+bool gpu_is_of_the_host(const struct model_tensor *tensor);
 /* Device bytes that the weights take. */
 uint64_t gpu_weights_bytes(const struct gguf *gguf);
-/* BOOT_ONLY. Refuses types that the kernels do not read by name, copies through `staging`
- * (pinned). Whether weights are finite is told by the first logits. */
-MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights, struct gpu_queue *queue,
-                                        const struct gguf *gguf, const struct gguf_source *source,
-                                        void *staging, uint64_t staging_bytes,
-                                        struct config_error *error);
+
+/* Where they come from, and through what. */
+struct gpu_loading {
+    struct gpu_queue *queue;
+    const struct gguf_source *source;
+    uint8_t *staging;               /* pinned */
+    uint64_t staging_bytes;
+    volatile uint64_t *heartbeat;   /* grows with each piece */
+};
+/* BOOT_ONLY. gpu_plan_check() has passed. What was copied is read back and compared. Whether
+ * weights are finite is told by the first logits. */
+MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights,
+                                        const struct gpu_loading *loading,
+                                        const struct gguf *gguf, struct config_error *error);

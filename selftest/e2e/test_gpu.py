@@ -8,7 +8,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, run
 from protocol import Client
-from skip import Skip, inside
+from skip import Skip
 
 SOFT = os.path.join(BUILD, "libsoftgpu.so")
 ON_SOFT = ("engine.cuda_library=" + SOFT, "engine.cublas_library=" + SOFT)
@@ -43,14 +43,9 @@ def test_without_a_driver_auto_serves_by_the_cpu_and_says_why():
             c.generate(1, [5, 6, 7], max_tokens=4).check()
 
 
-def test_a_device_is_told_by_name_and_nobody_else_maps_the_driver():
-    with Appliance(NOISE, "engine.kind=auto", *ON_SOFT) as a:
-        found = [line for line in a.lines if ' gpu name="soft" arch=soft driver=13.0 ' in line]
-        assert len(found) == 1, a.lines
-        assert sorted(a.children()) == ["agentix-core", "agentix-worker"], a.children()
-        for pid in [a.process.pid] + list(a.children().values()):
-            with open(inside(pid, "maps")) as maps:
-                assert "softgpu" not in maps.read()
+def test_a_device_is_told_by_name():
+    status, said = check("engine.kind=auto", *ON_SOFT)
+    assert status == 0 and said.count(' gpu name="soft" arch=soft driver=13.0 ') == 1, said
 
 
 def test_whatever_is_wrong_with_the_driver_is_named():

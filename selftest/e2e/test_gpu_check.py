@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""tools/gpu-check: says what is missing, runs every step, and fails if one did. The programs that it
-runs are stand-ins here; `tools/gpu-check --soft` runs the real ones on the soft GPU."""
+"""tools/gpu-check: says what is missing, runs every step, and fails if one did. The programs that
+it runs are stand-ins here; `tools/gpu-check --soft` runs the real ones on the soft GPU."""
 import os
 import re
 import subprocess

@@ -100,7 +100,8 @@ def shared_parts(pid):
     """[first, end, permissions] of the memory that core and worker share, by address."""
     parts = []
     for line in open_of(pid, "maps", "r"):
-        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (...s) \S+ \S+ \S+ +/dev/zero \(deleted\)", line)
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (...s) .* /memfd:agentix-shared \(deleted\)",
+                         line)
         if match:
             parts.append([int(match.group(1), 16), int(match.group(2), 16), match.group(3)])
     return parts

@@ -3,11 +3,24 @@
  * What: the checks of a GPU (selftest/burn), each in a GPU worker of its own. One that crashes or
  * hangs there is a fault with a name, as the GPU's failures are.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "appliance/gpu.h"
 #include "selftest/post/check.h"
+
+static enum status burn_in(struct burn *burn, const struct options *options,
+                           struct config_error *error)
+{
+    struct gpu_program program;
+    if (!gpu_program_open(&program)) {
+        snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: memfd: %s",
+                 strerror(errno));
+        return STATUS_CONFIG_ENGINE;
+    }
+    return gpu_burn(burn, &program, options, error);    /* and this process ends */
+}
 
 /* There is no driver or no device, as on most machines. */
 static bool is_absence(enum status status)
@@ -26,7 +39,7 @@ static void run_gpu(void *state, const struct post *post, uint32_t variant,
         .rounds_us = post->rounds_us,
     };
     struct config_error error = {.text = ""};
-    enum status status = gpu_burn(&burn, &post->boot->options, &error);
+    enum status status = burn_in(&burn, &post->boot->options, &error);
     outcome->faults = burn.faults;
     outcome->has_gpu = !is_absence(status);
     memcpy(outcome->amount, burn.amount, sizeof burn.amount);

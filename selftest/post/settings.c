@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "appliance/base/assert.h"
 #include "config/value.h"
 #include "selftest/post/post.h"
 
@@ -31,12 +32,13 @@ void post_settings_init(struct post_settings *settings)
 
 void post_choose_engine(struct post_settings *settings, struct options *options)
 {
-    static const char cpu[] = "cpu";
+    struct config_error error;
     const char *kind = options->engine_kind.text;
     settings->gpu = strcmp(kind, "cuda") == 0   ? POST_GPU
                     : strcmp(kind, "auto") == 0 ? POST_GPU_IF_ANY
                                                 : POST_NO_GPU;
-    memcpy(options->engine_kind.text, cpu, sizeof cpu);
+    bool is_set = config_set(options, "engine.kind=cpu", &error) == STATUS_OK;
+    ASSERT(is_set);
 }
 
 static bool is_level(struct post_settings *settings, const char *word)

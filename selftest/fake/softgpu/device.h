@@ -17,7 +17,7 @@ enum { SOFT_INVALID_VALUE = 1, SOFT_NOT_INITIALIZED = 3, SOFT_INVALID_CONTEXT = 
        SOFT_INVALID_HANDLE = 400 };
 
 enum soft_fault { FAULT_ALLOC, FAULT_LAUNCH, FAULT_STICKY, FAULT_LOST, FAULT_HANG, FAULT_CORRUPT,
-                  FAULT_STUCK, FAULTS };
+                  FAULT_STUCK, FAULT_ACT, FAULTS };
 
 extern pthread_mutex_t soft_lock;
 extern pthread_cond_t soft_moved;       /* a stream or a fault has changed */

@@ -47,7 +47,7 @@ static void take_fault(const char *word)
     static const char *const names[FAULTS] = {
         [FAULT_ALLOC] = "alloc",   [FAULT_LAUNCH] = "launch", [FAULT_STICKY] = "sticky",
         [FAULT_LOST] = "lost",     [FAULT_HANG] = "hang",     [FAULT_CORRUPT] = "corrupt",
-        [FAULT_STUCK] = "stuck"};
+        [FAULT_STUCK] = "stuck",   [FAULT_ACT] = "act"};
     for (uint32_t i = 0; i < FAULTS; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(word, names[i], length) == 0 && word[length] == ':') {

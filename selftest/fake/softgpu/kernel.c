@@ -14,6 +14,7 @@
 #include "selftest/fake/softgpu/device.h"
 #include "selftest/fake/softgpu/softgpu.h"
 #include "selftest/fake/softgpu/trial.h"
+#include "selftest/misbehave/forbidden.h"
 
 #define THREADS_MAX         1024
 #define SHARED_BYTES        (48u << 10)     /* what a kernel may take without asking */
@@ -128,6 +129,10 @@ unsigned soft_launch(struct CUstream_st *stream, const struct soft_launch *launc
     }
     if (soft_fault_strikes(FAULT_LAUNCH)) {
         return DRIVER_LAUNCH_OUT_OF_RESOURCES;
+    }
+    if (soft_fault_strikes(FAULT_ACT)) {
+        call_that_is_not_allowed(getenv("SOFTGPU_ACT"));
+        soft_refuse(0, "survived its misbehaviour");
     }
     memcpy(call.arguments, parameters[0], launch->function->arguments_bytes);
     return soft_submit(stream, run_kernel, &call, sizeof call);

@@ -17,6 +17,7 @@
  *   SOFTGPU_MEMORY=268435456  bytes of the device
  *   SOFTGPU_CAPABILITY=0      90: takes fat binaries, as a 9.0 does
  *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
+ *   SOFTGPU_ACT=              a system call of selftest/misbehave/forbidden.c: see `act`
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *
  *   SOFTGPU_NVML=             figures of NVML that a sound GPU has not: NAME:N,... of temperature,
@@ -30,6 +31,7 @@
  *   sticky    a call reports an illegal address, and so does every later one
  *   lost      a call reports that the device is gone, and so does every later one
  *   hang      an operation of a stream never ends
+ *   act       a launch makes the system call SOFTGPU_ACT, and says so if it lives on
  *   corrupt   one bit of what a copy has copied is wrong
  *   stuck     from an operation of a stream on, a bit in the middle of the largest allocation is 1
  */

@@ -10,10 +10,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "appliance/filter.c"
 #include "appliance/seal.c"
 
 #define CALLS_END   512                 /* Linux 6.18 ends at 469 */
-#define X32_BIT     0x40000000u
 #define URETPROBE   335                 /* the kernel's own code makes these two, when somebody */
 #define UPROBE      336                 /* traces; it lets them past every filter, inert */
 #define CALLS_MAX   20
@@ -66,20 +66,20 @@ static int signal_of_act(enum seal_role role, const struct act *what)
 
 static bool is_named(enum seal_role role, uint32_t call)
 {
-    for (uint32_t i = 0; i < profiles[role].rules_count; i++) {
-        if (profiles[role].rules[i].call == call) {
+    for (uint32_t i = 0; i < filters[role].rules_count; i++) {
+        if (filters[role].rules[i].call == call) {
             return true;
         }
     }
     return false;
 }
 
-static struct act act_of(const struct rule *rule)
+static struct act act_of(const struct filter_rule *rule)
 {
     struct act what = {.call = rule->call};
     for (uint32_t i = 0; i < checks_count(rule); i++) {
-        const struct check *check = &rule->checks[i];
-        what.arguments[check->argument] = check->kind == CHECK_DESCRIPTOR
+        const struct filter_check *check = &rule->checks[i];
+        what.arguments[check->argument] = check->kind == FILTER_KNOWN
                                               ? (uint32_t)descriptors[check->value] : check->value;
     }
     return what;
@@ -105,8 +105,8 @@ static void test_call_that_no_rule_names_ends_the_process(void **state)
 static void test_call_as_its_rule_says_is_allowed(void **state)
 {
     for (uint32_t role = 0; role < SEAL_ROLES; role++) {
-        for (uint32_t i = 0; i < profiles[role].rules_count; i++) {
-            struct act what = act_of(&profiles[role].rules[i]);
+        for (uint32_t i = 0; i < filters[role].rules_count; i++) {
+            struct act what = act_of(&filters[role].rules[i]);
             if (signal_of_act(role, &what) != 0) {
                 fail_msg("role %u dies of rule %u, system call %u", role, i, what.call);
             }
@@ -117,8 +117,8 @@ static void test_call_as_its_rule_says_is_allowed(void **state)
 static void test_another_constant_argument_ends_the_process(void **state)
 {
     for (uint32_t role = 0; role < SEAL_ROLES; role++) {
-        for (uint32_t i = 0; i < profiles[role].rules_count; i++) {
-            const struct rule *rule = &profiles[role].rules[i];
+        for (uint32_t i = 0; i < filters[role].rules_count; i++) {
+            const struct filter_rule *rule = &filters[role].rules[i];
             for (uint32_t k = 0; k < checks_count(rule); k++) {
                 struct act what = act_of(rule);
                 what.arguments[rule->checks[k].argument] ^= 0x100;
@@ -133,8 +133,8 @@ static void test_another_constant_argument_ends_the_process(void **state)
 static void test_numbers_of_x32_end_the_process(void **state)
 {
     for (uint32_t role = 0; role < SEAL_ROLES; role++) {
-        for (uint32_t i = 0; i < profiles[role].rules_count; i++) {
-            struct act what = act_of(&profiles[role].rules[i]);
+        for (uint32_t i = 0; i < filters[role].rules_count; i++) {
+            struct act what = act_of(&filters[role].rules[i]);
             what.call |= X32_BIT;
             assert_int_equal(signal_of_act(role, &what), SIGSYS);
         }
@@ -200,7 +200,7 @@ static void test_what_is_allowed_is_little_and_none_of_what_must_not_be(void **s
             named += is_named(role, call) ? 1 : 0;
         }
         assert_in_range(named, 1, CALLS_MAX);
-        assert_int_equal(calls_count(role), named);
+        assert_int_equal(filter_calls_count(&filters[role]), named);
         for (uint32_t i = 0; i < sizeof never / sizeof never[0]; i++) {
             assert_false(is_named(role, never[i]));
         }

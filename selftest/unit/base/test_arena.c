@@ -3,6 +3,8 @@
  * Method: small arenas, sums at the edge of 64 bits, assertions where the caller broke a rule. */
 #include "selftest/unit/test.h"
 
+#include <unistd.h>
+
 static void test_take_planned_rows_uses_planned_bytes(void **state)
 {
     struct plan plan = {0};
@@ -61,6 +63,24 @@ static void test_map_gives_zeroed_aligned_memory(void **state)
     assert_status(STATUS_CONFIG_MEMORY, arena_map(&arena, UINT64_C(1) << 62, false));
 }
 
+/* As another program does that has only the descriptor. */
+static void test_share_gives_the_same_memory_twice_and_no_other_size(void **state)
+{
+    struct arena one, other;
+    int handle = arena_share(10000);
+    assert_true(handle >= 0);
+    assert_status(STATUS_OK, arena_map_shared(&one, handle, 10000));
+    assert_status(STATUS_OK, arena_map_shared(&other, handle, 10000));
+    uint8_t *mine = arena_take(&one, 1, 9000), *theirs = arena_take(&other, 1, 9000);
+    assert_ptr_not_equal(mine, theirs);
+    assert_int_equal(theirs[8999], 0);
+    mine[8999] = 7;
+    assert_int_equal(theirs[8999], 7);
+    assert_int_not_equal(ftruncate(handle, 4096), 0);
+    assert_int_not_equal(ftruncate(handle, 20000), 0);
+    close(handle);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -68,6 +88,7 @@ int main(void)
         cmocka_unit_test(test_plan_of_huge_rows_overflows),
         cmocka_unit_test(test_take_beyond_the_end_or_the_seal_asserts),
         cmocka_unit_test(test_map_gives_zeroed_aligned_memory),
+        cmocka_unit_test(test_share_gives_the_same_memory_twice_and_no_other_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "selftest/unit/test.h"
 
 #include "kernels/cuda/engine_state.h"
+#include "kernels/cuda/plan.h"
 #include "selftest/unit/cuda/chip.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
@@ -32,49 +33,52 @@ static struct pair {
     uint64_t heartbeat;
 } pair;
 
-static struct arena *pinned_arena(const struct kernels_settings *settings)
+/* Everything before the engine; what the engine's start then says. */
+static enum status gpu_start(const struct kernels_settings *settings, struct config_error *error)
 {
     static struct arena arena;
     struct plan plan = {0};
-    gpu_engine_plan(&plan, settings, &tiny.gguf.shape);
+    gpu_plan(&plan, settings, &tiny.gguf);
+    uint64_t bytes = plan_tier_bytes(&plan, TIER_DEVICE);
     assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false));
-    return &arena;
-}
-
-static void gpu_start(const struct kernels_settings *settings)
-{
-    struct config_error error = {{0}};
-    struct arena *arena = pinned_arena(settings);
-    uint64_t bytes = gpu_weights_bytes(&tiny.gguf) + gpu_engine_bytes(settings, &tiny.gguf.shape);
-    assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU), DRIVER_VERSION_MIN, &error));
-    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, &error));
-    assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, &error));
-    assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, &error));
-    assert_status(STATUS_OK,
-                  gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &pair.queue,
-                                  arena, &pair.heartbeat, &error));
-    assert_int_equal(pair.queue.used_bytes, bytes);       /* as planned, on both sides */
-    assert_int_equal(arena->used_bytes, arena->size_bytes);
+    assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU),
+                                         DRIVER_VERSION_MIN, error));
+    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, error));
+    assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, error));
+    assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, error));
+    enum status status = gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source,
+                                         &pair.queue, &arena, &pair.heartbeat, error);
+    if (status == STATUS_OK) {
+        assert_int_equal(pair.queue.used_bytes, bytes);     /* as planned, on both sides */
+        assert_int_equal(arena.used_bytes, arena.size_bytes);
+    }
+    return status;
 }
 
 static void pair_start(bool halves)
 {
     struct arena *arena = test_arena();
+    struct config_error error = {{0}};
     struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
     settings.kv_halves = halves;
     memset(&pair, 0, sizeof pair);
     rig_start(&pair.cpu, &settings, tiny_weights(&tiny, arena), arena);
-    gpu_start(&settings);
+    assert_status(STATUS_OK, gpu_start(&settings, &error));
+}
+
+static void gpu_stop(void)
+{
+    gpu_close(&pair.queue);
+    pair.driver.cuCtxSetCurrent(NULL);
+    pair.driver.cuDevicePrimaryCtxRelease(0);
+    driver_close(&pair.driver);
 }
 
 static void pair_stop(void)
 {
     kernels_stop(pair.cpu.kernels);
     gpu_engine_stop(pair.gpu);
-    gpu_close(&pair.queue);
-    pair.driver.cuCtxSetCurrent(NULL);
-    pair.driver.cuDevicePrimaryCtxRelease(0);
-    driver_close(&pair.driver);
+    gpu_stop();
     memset(&pair, 0, sizeof pair);
 }
 
@@ -277,12 +281,14 @@ static void test_standbys_stops_and_haste_as_on_the_cpu(void **state)
     pair_stop();
 }
 
-/* A heartbeat for each round, and none for a step that has none. */
-static void test_heartbeat_counts_rounds(void **state)
+/* A heartbeat for each tensor at least, and for each round. */
+static void test_heartbeat_counts_tensors_and_rounds(void **state)
 {
     (void)state;
     tiny_make(&tiny, GGUF_F32, false, 7);
     pair_start(false);
+    assert_true(pair.heartbeat >= 9 * tiny.gguf.shape.layers);
+    pair.heartbeat = 0;
     rig_clear(&pair.cpu);
     add_row(0, 5, 0, 4, 0);
     run_gpu();
@@ -305,6 +311,30 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
     outs[0].produced = DECODED + 1;
     assert_status(STATUS_DEVICE_FAILED, gpu_record_settle(pair.gpu));
     pair_stop();
+}
+
+/* A bit of a copy is wrong, on the way there or on the way back. */
+static void test_weights_that_are_others_there_are_refused(void **state)
+{
+    (void)state;
+    if (chip_library() != NULL) {
+        print_message("skipped: nobody spoils the copies of a chip\n");
+        skip();
+    }
+    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    memset(&pair, 0, sizeof pair);
+    for (uint32_t copy = 1; copy <= 4; copy++) {
+        struct config_error error = {{0}};
+        char fault[16];
+        snprintf(fault, sizeof fault, "corrupt:%u", copy);
+        setenv("SOFTGPU_FAULTS", fault, 1);
+        enum status status = gpu_start(&settings, &error);
+        unsetenv("SOFTGPU_FAULTS");
+        gpu_stop();
+        assert_status(STATUS_DEVICE_FAILED, status);
+        assert_non_null(strstr(error.text, "others there"));
+    }
 }
 
 static void assert_refused(enum status status, const struct kernels_settings *settings,
@@ -335,8 +365,9 @@ int main(void)
         cmocka_unit_test_teardown(test_run_same_call_same_bits, clean_up),
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
         cmocka_unit_test_teardown(test_standbys_stops_and_haste_as_on_the_cpu, clean_up),
-        cmocka_unit_test_teardown(test_heartbeat_counts_rounds, clean_up),
+        cmocka_unit_test_teardown(test_heartbeat_counts_tensors_and_rounds, clean_up),
         cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
+        cmocka_unit_test(test_weights_that_are_others_there_are_refused),
         cmocka_unit_test(test_what_no_launch_can_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

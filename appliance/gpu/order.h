@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the orders that the program takes (appliance/gpu_program.h), and what all of them begin
+ * with.
+ */
+#include "appliance/gpu_program.h"
+#include "kernels/cuda/device.h"
+
+/* The driver, and its device. */
+struct opened {
+    struct driver driver;
+    struct device device;
+};
+MUST_CHECK enum status opened_init(struct opened *opened, const char *cuda_library,
+                                   struct config_error *error);
+
+/* Each returns the program's exit status. */
+int order_probe(struct gpu_page *page);
+int order_serve(struct gpu_page *page);
+int order_burn(struct gpu_page *page);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the worker role, by a GPU: opens the device, puts the model there, runs a first step of its
+ * own, seals itself, runs steps.
+ *
+ * Invariants: nothing is allocated on the device after the start. What was handed over as a
+ * descriptor is closed when it has been read or mapped, so that nobody reads or maps it again. What
+ * keeper and core write is read-only here: a wild write costs this worker and nobody else.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "appliance/base/assert.h"
+#include "appliance/boot_exit.h"
+#include "appliance/gpu/order.h"
+#include "appliance/gpu/seal.h"
+#include "appliance/log.h"
+#include "appliance/runner.h"
+#include "kernels/cuda/engine.h"
+#include "kernels/cuda/plan.h"
+
+struct worker {
+    struct gpu_page orders;             /* a copy: the page is given away */
+    struct arena shared, arena;
+    struct control *control;
+    struct step step;
+    struct gguf_source source;
+    struct gguf gguf;
+    struct opened opened;
+    struct gpu_queue queue;
+    struct gpu_engine *engine;
+};
+
+static void take_orders(struct worker *worker, struct gpu_page *page)
+{
+    memcpy(&worker->orders, page, sizeof worker->orders);
+    munmap(page, sizeof *page);
+    close(GPU_PAGE);
+}
+
+static uint64_t bytes_of(enum gpu_handle handle)
+{
+    struct stat stat;
+    return fstat((int)handle, &stat) == 0 ? (uint64_t)stat.st_size : 0;
+}
+
+static enum status map_shared(struct worker *worker, struct config_error *error)
+{
+    if (arena_map_shared(&worker->shared, GPU_SHARED, bytes_of(GPU_SHARED)) != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "shared memory cannot be mapped");
+        return STATUS_CONFIG_MEMORY;
+    }
+    close(GPU_SHARED);
+    uint8_t *base = worker->shared.base;
+    worker->control = (void *)(base + worker->orders.serve.control_offset);
+    worker->step = (struct step){worker->orders.serve.layout,
+                                 base + worker->orders.serve.step_offset};
+    return STATUS_OK;
+}
+
+static enum status open_device(struct worker *worker, struct config_error *error)
+{
+    TRY(opened_init(&worker->opened, worker->orders.cuda_library, error));
+    return gpu_open(&worker->queue, &worker->opened.driver, &worker->opened.device, error);
+}
+
+/* The keeper has looked at the model too; since then it may have become another. */
+static enum status scan_model(struct worker *worker, struct config_error *error)
+{
+    worker->source = (struct gguf_source){.fd = GPU_MODEL, .size_bytes = bytes_of(GPU_MODEL),
+                                          .name = worker->orders.serve.model_name};
+    return gguf_scan(&worker->gguf, &worker->source, worker->orders.serve.vocabulary_bytes_max,
+                     error);
+}
+
+static enum status start_engine(struct worker *worker, struct config_error *error)
+{
+    const struct kernels_settings *settings = &worker->orders.serve.settings;
+    struct plan plan = {0};
+    gpu_plan(&plan, settings, &worker->gguf);
+    TRY(gpu_reserve(&worker->queue, plan_tier_bytes(&plan, TIER_DEVICE), error));
+    if (arena_map(&worker->arena, plan_tier_bytes(&plan, TIER_ENGINE), false) != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cannot reserve the engine's memory");
+        return STATUS_CONFIG_MEMORY;
+    }
+    TRY(gpu_engine_init(&worker->engine, settings, &worker->gguf, &worker->source, &worker->queue,
+                        &worker->arena, &worker->control->heartbeat, error));
+    gguf_source_close(&worker->source);
+    ASSERT(worker->arena.used_bytes == worker->arena.size_bytes);
+    ASSERT(worker->queue.used_bytes == worker->queue.memory_bytes);
+    arena_seal(&worker->arena);
+    return STATUS_OK;
+}
+
+/* Why a step has failed. */
+static void explain(struct worker *worker, struct config_error *error)
+{
+    if (gpu_check(&worker->queue, error) == STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "GPU: its results cannot be");
+    }
+}
+
+/* One token, fed, and what comes of it fed again: what a driver does only when it first computes,
+ * it does now, and weights that are no numbers show. */
+static void fill_first_step(const struct step *step)
+{
+    uint32_t rounds = step->layout.steps_max < 2 ? 1 : 2;
+    *step_header(step) = (struct step_header){.rows_count = 1, .rows_active = 1, .tokens_count = 1};
+    *step_row(step, 0) = (struct step_row){
+        .tokens_count = 1, .decode_steps = rounds, .blocks_count = 1,
+        .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
+}
+
+static enum status run_first_step(struct worker *worker, struct config_error *error)
+{
+    struct arena arena;
+    struct step step = {.layout = worker->step.layout};
+    if (arena_map(&arena, step.layout.total_bytes, false) != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cannot reserve a step");
+        return STATUS_CONFIG_MEMORY;
+    }
+    step.base = arena_take(&arena, 1, step.layout.total_bytes);
+    fill_first_step(&step);
+    enum status status = gpu_engine_run(worker->engine, &step);
+    bool is_finite = step_out(&step, 0)->result == STEP_ROW_OK;
+    munmap(arena.base, arena.size_bytes);
+    if (status != STATUS_OK) {
+        explain(worker, error);
+    } else if (!is_finite) {
+        snprintf(error->text, sizeof error->text, "%s: its first logits are not finite",
+                 worker->source.name);
+        status = STATUS_CONFIG_MODEL;
+    }
+    return status;
+}
+
+static enum status start(struct worker *worker, struct config_error *error)
+{
+    TRY(map_shared(worker, error));
+    TRY(open_device(worker, error));
+    TRY(scan_model(worker, error));
+    TRY(start_engine(worker, error));
+    return run_first_step(worker, error);
+}
+
+static bool run_step(void *engine, const struct step *step)
+{
+    return gpu_engine_run(engine, step) == STATUS_OK;
+}
+
+int order_serve(struct gpu_page *page)
+{
+    static struct worker worker;
+    static struct config_error error;
+    prctl(PR_SET_NAME, "agentix-worker");
+    log_role("worker");
+    take_orders(&worker, page);
+    if (start(&worker, &error) != STATUS_OK) {
+        log_event(LOG_ERROR, "engine does not start: %s", error.text);
+        return BOOT_EXIT_ENGINE;
+    }
+    if (!control_confine(worker.control, &worker.step) || !seal_gpu()) {
+        return BOOT_EXIT_SYSTEM;
+    }
+    const struct runner runner = {.control = worker.control, .step = &worker.step,
+                                  .bell = GPU_BELL, .epoch = worker.orders.serve.epoch,
+                                  .engine = worker.engine, .run = run_step};
+    runner_serve(&runner);
+    explain(&worker, &error);
+    log_event(LOG_ERROR, "engine failed: %s", error.text);
+    _exit(BOOT_EXIT_ENGINE);            /* a driver that has failed may never come back from exit */
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: sizes and places of what the GPU engine has; see plan.h.
+ * Invariant: counted and placed by one walk, so what is planned is what is taken, to the byte.
+ * Why a file of its own: the static program links it, and nothing else that knows a driver.
+ */
+#include "kernels/cuda/plan.h"
+
+#include <stdio.h>
+
+#include "config/tensors.h"
+#include "kernels/cuda/engine_state.h"
+
+#define GPU_FEEDS_MAX 65535u        /* a dimension of a grid */
+
+/* ---- weights ---- */
+
+const struct gpu_format *gpu_format_of(uint32_t type)
+{
+    static const struct gpu_format formats[] = {{GGUF_F32, GPU_F32}, {GGUF_F16, GPU_F16},
+                                                {GGUF_BF16, GPU_BF16}, {GGUF_Q8_0, GPU_Q8_0}};
+    for (uint32_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (formats[i].file == type) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+bool gpu_is_of_the_host(const struct model_tensor *tensor)
+{
+    return tensor->layer == MODEL_LAYER_NONE && tensor->kind == MODEL_rope_freqs;
+}
+
+uint64_t gpu_weights_bytes(const struct gguf *gguf)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, gguf, i) && !gpu_is_of_the_host(&tensor)) {
+            bytes += gpu_taken_bytes(1, tensor.tensor->bytes);
+        }
+    }
+    return bytes;
+}
+
+/* ---- is it a model for this GPU? ---- */
+
+static enum status check_types(const struct gguf *gguf, const char *source,
+                               struct config_error *error)
+{
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, gguf, i) && gpu_format_of(tensor.tensor->type) == NULL) {
+            snprintf(error->text, sizeof error->text,
+                     "%s: tensor %s: is %s; the GPU engine needs F32, F16, BF16 or Q8_0", source,
+                     tensor.name, gguf_type_name(tensor.tensor->type));
+            return STATUS_CONFIG_MODEL;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Of all kernels the one that attends in tiles takes the most shared memory. */
+static enum status check_launches(const struct kernels_settings *settings,
+                                  const struct model_shape *s, uint32_t shared_bytes_max,
+                                  struct config_error *error)
+{
+    uint32_t bytes = gpu_attention_bytes(s->head_dim, 2);
+    if (bytes > shared_bytes_max) {
+        snprintf(error->text, sizeof error->text,
+                 "heads of %u channels need %u bytes of shared memory; this GPU has %u",
+                 s->head_dim, bytes, shared_bytes_max);
+        return STATUS_CONFIG_MODEL;
+    }
+    if (settings->step_tokens > GPU_FEEDS_MAX) {
+        snprintf(error->text, sizeof error->text,
+                 "steps of %u tokens; a GPU takes at most %u: sched.prefill_tokens is too large",
+                 settings->step_tokens, GPU_FEEDS_MAX);
+        return STATUS_CONFIG_OPTION;
+    }
+    return STATUS_OK;
+}
+
+enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_settings *settings,
+                           uint32_t shared_bytes_max, const char *source,
+                           struct config_error *error)
+{
+    TRY(check_types(gguf, source, error));
+    return check_launches(settings, &gguf->shape, shared_bytes_max, error);
+}
+
+/* ---- the engine ---- */
+
+/* Memory that is given out from the front. */
+struct extent {
+    uint64_t base, bytes;
+};
+
+static uint64_t take(struct extent *extent, uint64_t count, uint64_t bytes)
+{
+    uint64_t at = extent->base + extent->bytes;
+    extent->bytes += gpu_taken_bytes(count, bytes);
+    return at;
+}
+
+struct gpu_record gpu_record_of(const struct kernels_settings *settings)
+{
+    const struct kernels_settings *s = settings;
+    struct gpu_record r = {0};
+    struct extent extent = {0};
+    uint64_t rows = (uint64_t)s->batch_calls + s->standby_calls;
+    r.rows = take(&extent, rows, sizeof(struct gpu_row));
+    r.tables = take(&extent, rows, s->blocks_per_call * sizeof(uint32_t));
+    r.feeds = take(&extent, s->step_tokens, sizeof(struct gpu_feed));
+    r.tiles = take(&extent, s->step_tokens, sizeof(struct gpu_tile));
+    r.places = take(&extent, s->batch_calls, sizeof(struct gpu_place));
+    r.round = take(&extent, 1, sizeof(struct gpu_round));
+    r.outs = take(&extent, rows, sizeof(struct gpu_out));
+    r.out_tokens = take(&extent, rows, s->steps_per_plan * sizeof(uint32_t));
+    r.end = extent.bytes;
+    return r;
+}
+
+static struct gpu_buffer take_buffer(struct extent *extent, uint64_t rows, uint32_t width)
+{
+    return (struct gpu_buffer){take(extent, rows, (uint64_t)width * sizeof(float)), width};
+}
+
+uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings, const struct model_shape *s)
+{
+    uint64_t number = settings->kv_halves ? 2 : 4;
+    uint64_t bytes = number * s->layers * 2 * s->kv_heads * s->head_dim * settings->kv_block_tokens;
+    return gpu_taken_bytes(1, bytes);
+}
+
+uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *shape, uint64_t base)
+{
+    struct gpu_engine *e = engine;
+    const struct model_shape *s = shape;
+    const struct kernels_settings *t = &e->settings;
+    struct extent at = {.base = base};
+    uint64_t feeds = t->step_tokens, calls = t->batch_calls;
+    e->record = gpu_record_of(t);
+    e->at = take(&at, 1, e->record.end);
+    e->kv.blocks = take(&at, t->kv_blocks, gpu_kv_block_bytes(t, s));
+    e->rope = take(&at, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
+    e->partials = take(&at, calls * s->heads * gpu_splits(t), (s->head_dim + 2) * sizeof(float));
+    e->sample_weights = take(&at, calls, (uint64_t)s->vocab_tokens * sizeof(float));
+    e->x = take_buffer(&at, feeds, s->dim);
+    e->normed = take_buffer(&at, feeds, s->dim);
+    e->q = take_buffer(&at, feeds, s->heads * s->head_dim);
+    e->k = take_buffer(&at, feeds, s->kv_heads * s->head_dim);
+    e->v = take_buffer(&at, feeds, s->kv_heads * s->head_dim);
+    e->attended = take_buffer(&at, feeds, s->heads * s->head_dim);
+    e->gate = take_buffer(&at, feeds, s->ffn_dim);
+    e->up = take_buffer(&at, feeds, s->ffn_dim);
+    e->delta = take_buffer(&at, feeds, s->dim);
+    e->gathered = take_buffer(&at, calls, s->dim);
+    e->logits = take_buffer(&at, calls, s->vocab_tokens);
+    return at.bytes;
+}
+
+uint64_t gpu_engine_bytes(const struct kernels_settings *settings, const struct model_shape *shape)
+{
+    struct gpu_engine engine = {.settings = *settings};
+    return gpu_engine_place(&engine, shape, 0);
+}
+
+static void plan_device(struct plan *plan, const struct kernels_settings *settings,
+                        const struct gguf *gguf)
+{
+    uint64_t block_bytes = gpu_kv_block_bytes(settings, &gguf->shape);
+    plan_add(plan, TIER_DEVICE, "gpu weights", 1, gpu_weights_bytes(gguf));
+    plan_add(plan, TIER_DEVICE, "gpu kv blocks", settings->kv_blocks, block_bytes);
+    plan_add(plan, TIER_DEVICE, "gpu workspace", 1,
+             gpu_engine_bytes(settings, &gguf->shape) - settings->kv_blocks * block_bytes);
+}
+
+void gpu_plan(struct plan *plan, const struct kernels_settings *settings, const struct gguf *gguf)
+{
+    plan_device(plan, settings, gguf);
+    plan_add(plan, TIER_ENGINE, "gpu engine", 1, sizeof(struct gpu_engine));
+    plan_add(plan, TIER_ENGINE, "gpu events", settings->steps_per_plan, sizeof(void *));
+    plan_add(plan, TIER_ENGINE, "gpu step", 1, gpu_record_of(settings).end);
+    plan_add(plan, TIER_ENGINE, "gpu haste", 1, sizeof(uint32_t));
+    plan_add(plan, TIER_ENGINE, "gpu staging", 1, GPU_STAGING_BYTES);
+    plan_add(plan, TIER_ENGINE, "gpu rope table", settings->context_tokens,
+             (uint64_t)gguf->shape.rope_dim * sizeof(float));
+    plan_add(plan, TIER_ENGINE, "gpu host kv blocks", settings->kv_host_blocks,
+             gpu_kv_block_bytes(settings, &gguf->shape));
+}

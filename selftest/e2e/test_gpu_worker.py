@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: MIT
+"""The GPU's worker serves, on the soft GPU: the same tokens as the CPU's, through swaps, death and
+every fault that the soft GPU injects (selftest/fake/softgpu/softgpu.h)."""
+import os
+import re
+import resource
+import signal
+import tempfile
+import threading
+
+from appliance import HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, wait_for
+from protocol import Client
+from skip import inside, open_files
+from test_gpu import ON_SOFT, SOFT, check, refusal
+from test_worker import open_of, poke, said, shared_parts
+
+DEVICE_FAILED = 65
+ON_GPU = ("engine.kind=cuda",) + ON_SOFT
+# So little KV that calls preempt each other.
+TIGHT = ("limits.context_tokens=128", "kv.block_tokens=8", "kv.device_blocks=16",
+         "kv.host_ratio=4", "sched.quantum=1us")
+KILLS = 30
+
+
+def prompt(number):
+    return [3 + (number * 37 + i * 11) % 400 for i in range(5 + number % 17)]
+
+
+def sampling(number):
+    """Every third call is drawn, the others are greedy."""
+    return {} if number % 3 else {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "seed": number,
+                                  "penalty": 1.1}
+
+
+def serve(a, numbers, at_once, max_tokens=20):
+    """The tokens of the call of each number, so many open at once."""
+    tokens, numbers = {}, list(numbers)
+    with Client(a.tcp) as c:
+        for first in range(0, len(numbers), at_once):
+            now = numbers[first:first + at_once]
+            for number in now:
+                c.start(number + 1, prompt(number), max_tokens=max_tokens, **sampling(number))
+            for number in now:
+                tokens[number] = c.finish(number + 1).check().tokens
+                assert len(tokens[number]) == max_tokens, c.calls[number + 1].done
+    return tokens
+
+
+def serve_by_two(a, numbers, at_once, **options):
+    """The same by two clients, half of the calls each."""
+    parts = [{}, {}]
+
+    def work(i):
+        parts[i] = serve(a, numbers[i::2], at_once // 2, **options)
+    threads = [threading.Thread(target=work, args=(i,)) for i in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_S * 5)
+    return {**parts[0], **parts[1]}
+
+
+def of_the_cpu(*settings, count=30, **options):
+    with Appliance(NOISE, *settings) as a:
+        return serve(a, range(count), 1, **options)
+
+
+def on_gpu(*settings, **environment):
+    return Appliance(NOISE, *ON_GPU, *settings, environment=environment)
+
+
+def test_tokens_are_the_cpus_alone_and_in_any_company():
+    cpu = of_the_cpu()
+    with on_gpu() as a:
+        assert serve(a, range(30), 1) == cpu
+        assert serve_by_two(a, range(30), 16) == cpu
+        assert a.stats()["engine_restarts"] == 0
+
+
+def test_tokens_are_the_cpus_when_kv_is_swapped_and_computed_again():
+    cpu = of_the_cpu(*TIGHT)
+    for host in (TIGHT, TIGHT + ("kv.host_ratio=0",)):
+        with on_gpu(*host) as a:
+            assert serve_by_two(a, range(30), 16) == cpu
+            stats = a.stats()
+            assert stats["preemptions"] > 0 and stats["kv_blocks_used"] == 0
+            if host is TIGHT:
+                assert stats["swap_out_blocks"] > 0 and stats["swap_in_blocks"] > 0
+            else:
+                assert stats["recomputed_tokens"] > 0
+
+
+def test_half_precision_kv_has_the_cpus_tokens():
+    cpu = of_the_cpu("kv.type=f16")
+    with on_gpu("kv.type=f16") as a:
+        assert serve(a, range(30), 8) == cpu
+
+
+def test_the_embedded_model_serves_by_the_gpu():
+    with Appliance() as a, Client(a.tcp) as c:
+        cpu = c.generate(1, b"The", max_tokens=12).check().tokens
+    with Appliance(*ON_GPU) as a, Client(a.tcp) as c:
+        assert c.generate(1, b"The", max_tokens=12).check().tokens == cpu
+
+
+def test_auto_serves_by_the_gpu_that_there_is():
+    with Appliance(NOISE, "engine.kind=auto", *ON_SOFT) as a:
+        assert said(a, "the CPU serves") == 0
+        with open(inside(a.worker, "maps")) as maps:
+            assert SOFT in maps.read()
+
+
+# ---- death --------------------------------------------------------------------------------------
+
+def test_a_worker_that_is_killed_costs_nothing_but_time():
+    cpu = of_the_cpu(*TIGHT)
+    with on_gpu(*TIGHT, "engine.failures=0") as a:
+        answers, enough = [], threading.Event()
+
+        def work():
+            while not enough.is_set():
+                answers.append(serve_by_two(a, range(30), 16))
+        server = threading.Thread(target=work)
+        server.start()
+        for _ in range(KILLS):
+            steps, pid = a.stats()["steps"], a.worker
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: a.children().get("agentix-worker") not in (None, pid), "a new worker")
+            wait_for(lambda: a.stats()["steps"] > steps + 3 or not server.is_alive(), "progress")
+            assert server.is_alive(), "the clients ended early"
+        enough.set()
+        server.join(HANG_S * 5)
+        stats = a.stats()
+        print("  killed %d times, %d calls, %d blocks swapped out" % (
+            KILLS, 30 * len(answers), stats["swap_out_blocks"]))
+        assert answers and all(answer == cpu for answer in answers)
+        assert stats["engine_restarts"] == KILLS and stats["swap_out_blocks"] > 0
+
+
+# ---- faults -------------------------------------------------------------------------------------
+
+def faulty(a, path, fault):
+    """The next worker has this fault, and its successors have none."""
+    with open(path + ".new", "w") as file:
+        file.write(fault)
+    os.rename(path + ".new", path)
+    os.kill(a.worker, signal.SIGKILL)
+    wait_for(lambda: not os.path.exists(path), "the fault is taken")
+
+
+def after(fault, *words):
+    """Calls get the CPU's tokens whatever happens to one worker, and its end is told in `words`."""
+    cpu = of_the_cpu()
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "faults")
+        with on_gpu("engine.failures=0", "engine.hang=2s", SOFTGPU_FAULTS="@" + path) as a:
+            faulty(a, path, fault)
+            for _ in range(4):                  # until the fault has struck
+                assert serve_by_two(a, range(30), 16) == cpu
+                if a.stats()["engine_restarts"] >= 2:
+                    break
+            assert a.stats()["engine_restarts"] == 2, a.lines[-5:]
+            for word in words:
+                assert said(a, word) == 1, (word, a.lines[-10:])
+            a.wait_ready()
+
+
+def test_memory_that_is_refused_once_costs_a_start():
+    after("alloc:1", "engine does not start: GPU: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY",
+          "signal=0 status=6")
+
+
+def test_weights_that_arrive_damaged_are_found_before_a_step():
+    after("corrupt:40", "engine does not start: GPU: weights that were copied to it are others")
+
+
+def test_a_launch_that_is_refused_costs_a_worker():
+    after("launch:900", "engine failed: GPU: cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+
+
+def test_an_error_that_stays_costs_a_worker():
+    after("sticky:2000", "engine failed: GPU: cu")
+
+
+def test_a_device_that_is_gone_costs_a_worker():
+    after("lost:2000", "engine failed: GPU: cu")
+
+
+def test_a_device_that_hangs_costs_a_worker():
+    after("hang:1500", "engine worker was hung pid=")
+
+
+def test_a_fault_of_every_worker_ends_the_engine_and_health_says_so():
+    with Appliance(NOISE, *ON_GPU, wait=False, environment={"SOFTGPU_FAULTS": "alloc:1"}) as a:
+        wait_for(lambda: a.health().startswith("failed(engine died)"), "the engine is given up")
+        assert said(a, "CUDA_ERROR_OUT_OF_MEMORY") == 3, a.lines
+        assert said(a, "given up") == 1
+        with Client(a.tcp) as c:
+            assert c.generate(1, prompt(1)).error["code"] == DEVICE_FAILED
+
+
+def test_a_device_with_too_little_memory_is_refused_with_figures():
+    said_of = refusal(*ON_SOFT, NOISE, SOFTGPU_MEMORY="5000000")
+    assert re.search(r"needs [\d.]+ MiB of the GPU, 4.8 of 4.8 MiB are free: lower kv", said_of)
+    status, text = check("engine.kind=auto", *ON_SOFT, NOISE, SOFTGPU_MEMORY="5000000")
+    assert status == 0 and "the CPU serves: the plan needs" in text, text
+
+
+def test_a_model_in_a_type_that_the_gpu_does_not_read_is_refused():
+    model = "model.path=" + os.path.join(ROOT, "build", "model-tiny-q4_0.gguf")
+    assert "is Q4_0; the GPU engine needs F32, F16, BF16 or Q8_0" in refusal(*ON_SOFT, model)
+
+
+# ---- the seal -----------------------------------------------------------------------------------
+
+def test_a_driver_that_calls_what_it_must_not_dies_and_its_successor_serves():
+    for act in ("code", "mprotect", "open", "openat", "execve", "fork", "clone", "socket",
+                "ptrace", "kill", "unlink"):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "faults")
+            with on_gpu("engine.failures=0", SOFTGPU_FAULTS="@" + path, SOFTGPU_ACT=act) as a:
+                faulty(a, path, "act:200")
+                with Client(a.tcp) as c:
+                    c.generate(1, prompt(1), max_tokens=40).check()
+                wait_for(lambda: said(a, "worker died pid=") >= 2, "it dies of " + act)
+                assert said(a, "signal=%d status=0" % signal.SIGSYS) == 1, (act, a.lines)
+                assert said(a, "survived") == 0
+
+
+def test_the_sealed_worker_has_what_it_needs_and_no_more():
+    with on_gpu() as a:
+        names = open_files(a.worker)
+        assert not [name for name in names if "gguf" in name or "agentix-gpu-page" in name or
+                    "agentix-shared" in name], names
+        numbers = {int(number) for number in os.listdir(inside(a.worker, "fd"))}
+        free = min(set(range(len(numbers) + 1)) - numbers)
+        assert resource.prlimit(a.worker, resource.RLIMIT_NOFILE) == (free, free), numbers
+        assert resource.prlimit(a.worker, resource.RLIMIT_CORE) == (0, 0)
+        assert [part[2] for part in shared_parts(a.worker)] == ["r--s", "rw-s", "r--s", "rw-s"]
+        for pid in (a.process.pid, a.core):
+            with open(inside(pid, "maps")) as maps:
+                assert not re.search("softgpu|libcuda|libc.so", maps.read())
+
+
+# ---- silent corruption --------------------------------------------------------------------------
+
+def flip_weight(pid):
+    """A bit of a weight, wherever the worker has it, which the host has no copy of any more."""
+    with open(RANDOM_MODEL, "rb") as file:
+        file.seek(-256, os.SEEK_END)
+        wanted = file.read(64)
+    flips = 0
+    for line in open_of(pid, "maps", "r"):
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
+        first, end = (int(number, 16) for number in match.groups()) if match else (0, 0)
+        with open_of(pid, "mem", "rb") as memory:
+            memory.seek(first)
+            at = memory.read(end - first).find(wanted)
+        if at >= 0:
+            poke(pid, first + at + 2, bytes([wanted[2] ^ 0x40]))
+            flips += 1
+    assert flips > 0
+
+
+def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():
+    cpu = of_the_cpu(count=4)
+    with on_gpu("engine.canary=1s", "engine.failures=0") as a:
+        wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+        flip_weight(a.worker)
+        wait_for(lambda: said(a, "engine worker was wrong pid=") == 1, "the canary finds it")
+        a.wait_ready()
+        assert serve(a, range(4), 4) == cpu
+
+
+def test_a_step_that_is_damaged_on_its_way_hangs_nobody():
+    """Nothing of ours sees one wrong bit in one copy of one step (docs/caveats.md): the tokens of
+    that step may be others. Everything goes on, and later calls are right."""
+    cpu = of_the_cpu(count=8)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "faults")
+        with on_gpu("engine.failures=0", SOFTGPU_FAULTS="@" + path) as a:
+            faulty(a, path, "corrupt:150")
+            with Client(a.tcp) as c:
+                for number in range(8):
+                    c.start(number + 1, prompt(number), max_tokens=20)
+                for number in range(8):
+                    c.finish(number + 1).check()
+            assert serve(a, range(8), 8) == cpu
