@@ -84,6 +84,12 @@ NVCC := $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
 endif
 GPU_ARCHS := sm_80 sm_90a sm_100
 GPU_PTX := compute_80
+# One that knows the last of them, and has the compiler that it calls.
+NVCC_LACKS := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code | grep -qx $(lastword $(GPU_ARCHS)) || \
+    echo "$(lastword $(GPU_ARCHS)) (CUDA 12.8 has it)"; command -v g++ >/dev/null || echo g++))
+ifneq ($(NVCC_LACKS),)
+override NVCC :=
+endif
 GPU_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
 CU_SRC := $(wildcard kernels/cuda/*.cu)
 # One rounding for each operation that is written, as on the CPU.
@@ -139,7 +145,8 @@ $(O)/config/unicode_classes.o: build/unicode_classes.c config/unicode.h
 # are other kernels, architectures, or another nvcc.
 build/cuda/kernels.cu: FORCE | build/.setup
 	@mkdir -p $(@D)
-	@$(if $(NVCC),,echo "  NVCC  not found: no GPU kernels in this build (NVCC=/path/of/nvcc)")
+	@$(if $(NVCC),,echo "  NVCC  $(if $(NVCC_LACKS),lacks $(NVCC_LACKS),not found):" \
+	    "no GPU kernels in this build (NVCC=/path/of/nvcc)")
 	@{ echo '/* $(or $(NVCC),no nvcc): $(GPU_ARCHS) $(GPU_PTX) */'; \
 	    printf '#include "%s"\n' $(CU_SRC); } >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi

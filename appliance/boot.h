@@ -38,7 +38,7 @@ struct boot {
     struct kernels_weights *weights;
     struct step step;
     struct shared shared;
-    bool serves_by_gpu;             /* what follows is for its worker; closed where the CPU serves */
+    bool serves_by_gpu;             /* what follows is for its worker; else it is closed */
     struct gpu gpu;
     struct gpu_program gpu_program;
     int shared_handle;              /* of shared_arena */
@@ -56,8 +56,9 @@ enum boot_exit boot_check_memory(const struct boot *boot);
 enum boot_exit boot_reserve(struct boot *boot);
 /* In the core: what the keeper needs for workers, and the core does not. */
 void boot_forget_worker(struct boot *boot);
-/* Reads and packs the weights of the CPU's engine, one tensor at each boot_load_next(), so that the caller can look up
- * in between; boot_load_end() closes the model. `progress` (permille) may be NULL. */
+/* Reads and packs the weights of the CPU's engine, one tensor at each boot_load_next(), so that the
+ * caller can look up in between; boot_load_end() closes the model. `progress` (permille) may be
+ * NULL. */
 struct boot_load {                  /* 10 KiB: place it statically */
     struct kernels_loading loading; /* its digest is that of the weights, at the end */
     uint32_t said_tenths;

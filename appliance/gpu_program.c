@@ -24,15 +24,19 @@ extern const uint8_t gpu_program_bytes[], gpu_program_end[];
 
 int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsigned flags)
 {
-    int handle = memfd_create(name, MFD_CLOEXEC | flags);
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    int handle = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     while (handle >= 0 && count > 0) {
         ssize_t written = write(handle, bytes, count);
         if (written <= 0) {
-            close(handle);
-            return -1;
+            break;
         }
         bytes += written;
         count -= (uint64_t)written;
+    }
+    if (handle >= 0 && (count > 0 || fcntl(handle, F_ADD_SEALS, seals) != 0)) {
+        close(handle);
+        return -1;
     }
     return handle;
 }

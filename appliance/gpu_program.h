@@ -64,7 +64,7 @@ void gpu_program_order(const struct gpu_program *program, enum gpu_order order,
  * first; what is -1 it does not have. */
 #define GPU_HANDLES (GPU_HANDLES_END - GPU_PAGE)
 _Noreturn void gpu_program_run(const struct gpu_program *program, const int handles[GPU_HANDLES]);
-/* A descriptor of memory with these bytes; -1: errno says why. */
+/* A descriptor of memory that has these bytes for ever; -1: errno says why. */
 int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsigned flags);
 /* The exit status of a child that could not become the program. */
 #define GPU_NOT_RUN 127

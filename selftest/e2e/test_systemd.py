@@ -138,8 +138,12 @@ def test_unit_makes_sense_to_systemd():
         with open(os.path.join(FILES, "agentix.service"), encoding="utf-8") as unit, \
                 open(path, "w", encoding="utf-8") as copy:
             copy.write(unit.read().replace("/usr/bin/agentix", os.path.join(BUILD, "agentix")))
-        said = systemd("systemd-analyze", "verify", path)
-        assert "agentix" not in said, said          # of other units of this machine it may complain
+        for drop_in in (None, "gpu.conf"):
+            if drop_in:
+                os.mkdir(path + ".d")
+                shutil.copy(os.path.join(FILES, drop_in), path + ".d")
+            said = systemd("systemd-analyze", "verify", path)
+            assert "agentix" not in said, said      # of other units of this machine it may complain
 
 
 def test_user_and_folders_are_made():

@@ -65,6 +65,31 @@ static void test_what_a_rule_names_ends_the_process(void **state)
     assert_true(killed > 70);
 }
 
+static bool call_plainly(const void *with)
+{
+    syscall(*(const uint32_t *)with, 0, 0, 0, 0, 0, 0);
+    return true;
+}
+
+/* The rules are not asked here. */
+static void test_what_must_not_be_is_named(void **state)
+{
+    (void)state;
+    static const uint32_t never[] = {
+        SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_memfd_create, SYS_io_uring_setup,
+        SYS_execve, SYS_execveat, SYS_fork, SYS_vfork, SYS_clone, SYS_socket, SYS_socketpair,
+        SYS_connect, SYS_bind, SYS_kill, SYS_tkill, SYS_tgkill, SYS_ptrace, SYS_process_vm_writev,
+        SYS_pidfd_getfd, SYS_setrlimit, SYS_prlimit64, SYS_unlink, SYS_rename, SYS_bpf,
+        SYS_userfaultfd, SYS_perf_event_open, SYS_mount, SYS_unshare, SYS_shmat,
+    };
+    for (uint32_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+        int status = status_of(call_plainly, &never[i]);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS) {
+            fail_msg("system call %u: status %x", never[i], status);
+        }
+    }
+}
+
 static bool map_memory(const void *with)
 {
     void *memory = mmap(NULL, ARGUMENT_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -158,6 +183,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_rule_names_ends_the_process),
+        cmocka_unit_test(test_what_must_not_be_is_named),
         cmocka_unit_test(test_memory_may_come_and_code_may_not),
         cmocka_unit_test(test_threads_may_start_and_processes_may_not),
         cmocka_unit_test(test_it_may_end_itself_and_nobody_else),
