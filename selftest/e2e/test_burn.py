@@ -75,9 +75,9 @@ def test_memory_that_sticks_is_found_by_each_pattern_with_its_bit():
     patterns = {name for name in checks if name.startswith("gpu memory")}
     assert status == 1 and patterns <= failed(checks) and len(patterns) == 5, checks
     for name in patterns:
-        match = re.match(r"word 4096 of the area \(wrong words: 1\): address 0x[0-9a-f]+, bit 3: "
+        match = re.match(r"word 4096 of the area \(wrong words: 1\): address 0x[0-9a-f]+, bit 4: "
                          r"expected ([0-9a-f]{16}), found ([0-9a-f]{16})$", said[name][0])
-        assert match and int(match[1], 16) ^ int(match[2], 16) == 8, said[name]
+        assert match and int(match[1], 16) ^ int(match[2], 16) == 16, said[name]
 
 
 def test_a_copy_that_is_wrong_is_found_where_it_went():

@@ -14,7 +14,7 @@
 #define RANGES_MAX  256
 #define NEW         0xc9
 #define REDZONE     0xa5
-#define STUCK_BIT   3
+#define STUCK_BIT   4
 #define ALIGNMENT   256             /* as cuMemAlloc promises */
 #ifdef __SANITIZE_ADDRESS__
 #define ZONE_BYTES  0
