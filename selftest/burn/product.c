@@ -178,9 +178,9 @@ static bool settle_product(struct trial *t, uint32_t slot)
 /* With the weights of one kind, one product always ahead. */
 static bool run_kind(struct trial *t)
 {
-    uint64_t end_us = burn_now_us() + t->b->burn->rounds_us / KINDS;
     uint32_t slot = 0;
     prepare(t);
+    uint64_t end_us = burn_now_us() + t->b->burn->rounds_us / KINDS;
     queue_product(t, slot);
     do {
         queue_product(t, 1 - slot);
