@@ -8,7 +8,7 @@ import signal
 import tempfile
 import threading
 
-from appliance import HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, wait_for
+from appliance import HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, is_alive, wait_for
 from protocol import Client
 from skip import inside, open_files
 from test_gpu import ON_SOFT, SOFT, check, refusal
@@ -92,7 +92,7 @@ def test_tokens_are_the_cpus_when_kv_is_swapped_and_computed_again():
 
 def test_half_precision_kv_has_the_cpus_tokens():
     cpu = of_the_cpu("kv.type=f16")
-    with on_gpu("kv.type=f16") as a:
+    with on_gpu("kv.type=f16", SOFTGPU_LAZY="1") as a:      # nothing runs before it is asked for
         assert serve(a, range(30), 8) == cpu
 
 
@@ -135,6 +135,14 @@ def test_a_worker_that_is_killed_costs_nothing_but_time():
             KILLS, 30 * len(answers), stats["swap_out_blocks"]))
         assert answers and all(answer == cpu for answer in answers)
         assert stats["engine_restarts"] == KILLS and stats["swap_out_blocks"] > 0
+
+
+def test_the_worker_dies_with_its_keeper():
+    a = on_gpu()
+    worker = a.worker
+    a.process.kill()
+    wait_for(lambda: not is_alive(worker), "the worker is gone")
+    assert a.stop() == -signal.SIGKILL
 
 
 # ---- faults -------------------------------------------------------------------------------------
@@ -186,6 +194,10 @@ def test_a_device_that_is_gone_costs_a_worker():
 
 def test_a_device_that_hangs_costs_a_worker():
     after("hang:1500", "engine worker was hung pid=", "engine.hang=5s")
+
+
+def test_a_device_that_hangs_while_it_takes_the_weights_costs_a_start():
+    after("hang:40", "engine worker was hung pid=", "engine.hang=1s")
 
 
 def test_one_allocation_is_all_that_a_worker_asks_the_device_for():
@@ -275,6 +287,23 @@ def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():
         wait_for(lambda: said(a, "engine worker was wrong pid=") == 1, "the canary finds it")
         a.wait_ready()
         assert serve(a, range(4), 4) == cpu
+
+
+def test_a_model_that_is_overwritten_ends_the_engine_when_the_next_worker_reads_it():
+    with open(RANDOM_MODEL, "rb") as file:
+        model = bytearray(file.read())
+    with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+        file.write(model)
+        file.flush()
+        with Appliance("model.path=" + file.name, *ON_GPU) as a:
+            wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+            for at in range(len(model) - 4096 + 2, len(model), 4):
+                model[at] ^= 0x40
+            file.seek(0)
+            file.write(model)
+            file.flush()
+            os.kill(a.worker, signal.SIGKILL)
+            wait_for(lambda: a.health().startswith("failed(canary)"), "it is found twice")
 
 
 def test_a_step_that_is_damaged_on_its_way_hangs_nobody():
