@@ -35,6 +35,7 @@ struct gpu_page {
         struct kernels_settings settings;
         struct step_layout layout;
         uint64_t control_offset, step_offset;       /* in the shared arena */
+        uint64_t device_bytes;                      /* of the plan */
         uint64_t vocabulary_bytes_max;              /* of gguf_scan() */
         char model_name[CONFIG_TEXT_BYTES];         /* for messages */
     } serve;

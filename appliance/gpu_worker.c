@@ -23,6 +23,7 @@ static void write_orders(const struct boot *boot, uint32_t epoch)
     page->serve.layout = boot->step.layout;
     page->serve.control_offset = offset_of(boot, boot->shared.control);
     page->serve.step_offset = offset_of(boot, boot->step.base);
+    page->serve.device_bytes = plan_tier_bytes(&boot->plan, TIER_DEVICE);
     page->serve.vocabulary_bytes_max = boot->options.limits_vocabulary_bytes.number;
     snprintf(page->serve.model_name, sizeof page->serve.model_name, "%s", boot->source.name);
 }

@@ -82,7 +82,13 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
     const struct kernels_settings *settings = &worker->orders.serve.settings;
     struct plan plan = {0};
     gpu_plan(&plan, settings, &worker->gguf);
-    TRY(gpu_reserve(&worker->queue, plan_tier_bytes(&plan, TIER_DEVICE), error));
+    uint64_t bytes = plan_tier_bytes(&plan, TIER_DEVICE);
+    if (bytes != worker->orders.serve.device_bytes) {
+        snprintf(error->text, sizeof error->text, "%s: it is another model than at boot",
+                 worker->source.name);
+        return STATUS_CONFIG_MODEL;
+    }
+    TRY(gpu_reserve(&worker->queue, bytes, error));
     if (arena_map(&worker->arena, plan_tier_bytes(&plan, TIER_ENGINE), false) != STATUS_OK) {
         snprintf(error->text, sizeof error->text, "cannot reserve the engine's memory");
         return STATUS_CONFIG_MEMORY;
@@ -172,5 +178,5 @@ int order_serve(struct gpu_page *page)
     runner_serve(&runner);
     explain(&worker, &error);
     log_event(LOG_ERROR, "engine failed: %s", error.text);
-    _exit(BOOT_EXIT_ENGINE);            /* a driver that has failed may never come back from exit */
+    return BOOT_EXIT_ENGINE;
 }

@@ -8,7 +8,8 @@ import signal
 import tempfile
 import threading
 
-from appliance import HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, is_alive, wait_for
+from appliance import (EMBEDDED_MODEL, HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, is_alive,
+                       wait_for)
 from protocol import Client
 from skip import inside, open_files
 from test_gpu import ON_SOFT, SOFT, check, refusal
@@ -289,21 +290,40 @@ def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():
         assert serve(a, range(4), 4) == cpu
 
 
-def test_a_model_that_is_overwritten_ends_the_engine_when_the_next_worker_reads_it():
+def overwritten(change):
+    """health, and the log, when the next worker reads a file of which `change` has made another."""
     with open(RANDOM_MODEL, "rb") as file:
-        model = bytearray(file.read())
+        model = file.read()
     with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
         file.write(model)
         file.flush()
         with Appliance("model.path=" + file.name, *ON_GPU) as a:
             wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
-            for at in range(len(model) - 4096 + 2, len(model), 4):
-                model[at] ^= 0x40
             file.seek(0)
-            file.write(model)
+            file.write(change(model))
             file.flush()
             os.kill(a.worker, signal.SIGKILL)
-            wait_for(lambda: a.health().startswith("failed(canary)"), "it is found twice")
+            return wait_for(lambda: a.health().startswith("failed") and a.health(),
+                            "the engine is given up"), "\n".join(a.lines)
+
+
+def test_a_model_whose_weights_are_overwritten_is_found_by_the_canary():
+    def change(model):
+        model = bytearray(model)
+        for at in range(len(model) - 4096 + 2, len(model), 4):
+            model[at] ^= 0x40
+        return model
+    health, _ = overwritten(change)
+    assert health.startswith("failed(canary)"), health
+
+
+def test_a_model_that_becomes_another_is_refused():
+    def change(_):
+        with open(EMBEDDED_MODEL, "rb") as file:
+            return file.read()
+    health, log = overwritten(change)
+    assert health.startswith("failed(engine died)"), health
+    assert ".gguf: it is another model than at boot" in log, log
 
 
 def test_a_step_that_is_damaged_on_its_way_hangs_nobody():
