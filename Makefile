@@ -67,7 +67,8 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN
 CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
-GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c))
+GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c)) \
+    $(wildcard selftest/burn/*.c) selftest/post/fault.c
 GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/filter.c \
     appliance/log.c appliance/runner.c
 GPU_MAIN_OBJ := $(GPU_MAIN_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
@@ -298,7 +299,7 @@ unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
 	    echo "== $$t"; $$t; done
 
 e2e soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
-e2e: $(B)/agentix-misbehave $(SOFTGPU)
+e2e: $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
@@ -328,6 +329,14 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen stats >docs/stats.md
 	build/docgen events >docs/events.md
 	build/docgen sample >docs/agentix.ini
+
+# ---- a machine with a GPU, which may have no compiler --------------------------------------------
+GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))
+.PHONY: gpu-carry
+gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to carry to the GPU
+	@mkdir -p $(B)/lib
+	$(Q)cp -L "`$(CC) -print-file-name=libcmocka.so.0`" $(B)/lib/
+	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix $(B)/bench \

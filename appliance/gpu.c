@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: starts the GPU worker's program to learn what GPU there is. The child has the page, and
- * nothing else of ours.
+ * What: starts the GPU worker's program to learn what GPU there is, and for checks of it. The child
+ * has the page, and nothing else of ours.
  *
  * Invariant: what the child has written is copied once and made to end before anybody reads it.
- * Bounds: PROBE_TICKS; a driver that hangs costs a minute of boot, and the child is killed.
+ * Bounds: PROBE_TICKS, and from the first beat of a check on engine.hang between two; a driver that
+ * hangs costs a minute of boot, and the child is killed.
  */
 #include "appliance/gpu.h"
 
@@ -18,16 +19,23 @@
 #include <unistd.h>
 
 #define PROBE_TICKS     6000        /* of TICK_NS: a minute; waking a sleeping GPU takes seconds */
-#define TICK_NS         10000000
+#define TICK_US         10000
+#define TICK_NS         (TICK_US * 1000)
 
 /* How the child ended; -1: it had to be killed. */
-static int await_end(pid_t child)
+static int await_end(pid_t child, const struct gpu_page *page, uint64_t hang_us)
 {
     static const struct timespec tick = {.tv_nsec = TICK_NS};
+    uint64_t beats = 0, ticks_max = PROBE_TICKS;
     int wait_status = 0;
-    for (uint32_t i = 0; i < PROBE_TICKS; i++) {
+    for (uint64_t i = 0; i < ticks_max; i++) {
         if (waitpid(child, &wait_status, WNOHANG) == child) {
             return wait_status;
+        }
+        if (page->burn.beats != beats) {
+            beats = page->burn.beats;
+            ticks_max = hang_us / TICK_US;
+            i = 0;
         }
         nanosleep(&tick, NULL);
     }
@@ -52,8 +60,7 @@ static enum status refuse_silence(int ended, struct config_error *error)
 }
 
 /* From the page, which somebody else has written. */
-static enum status take_report(struct gpu *gpu, const struct gpu_page *page, int ended,
-                               struct config_error *error)
+static enum status take_report(const struct gpu_page *page, int ended, struct config_error *error)
 {
     uint32_t status = page->report.status;
     if (!page->report.is_there || status >= STATUS_COUNT) {
@@ -61,6 +68,11 @@ static enum status take_report(struct gpu *gpu, const struct gpu_page *page, int
     }
     memcpy(error->text, page->report.error, sizeof error->text);
     error->text[sizeof error->text - 1] = '\0';
+    return (enum status)status;
+}
+
+static void take_device(struct gpu *gpu, const struct gpu_page *page)
+{
     memcpy(gpu->name, page->report.name, sizeof gpu->name);
     memcpy(gpu->arch, page->report.arch, sizeof gpu->arch);
     gpu->name[sizeof gpu->name - 1] = '\0';
@@ -70,10 +82,18 @@ static enum status take_report(struct gpu *gpu, const struct gpu_page *page, int
     gpu->shared_bytes_max = page->report.shared_bytes_max;
     gpu->memory_bytes = page->report.memory_bytes;
     gpu->free_bytes = page->report.free_bytes;
-    return (enum status)status;
 }
 
-static _Noreturn void run_probe(const struct gpu_program *program, pid_t parent)
+static void take_burn(struct burn *burn, const struct gpu_page *page)
+{
+    memcpy(burn, &page->burn, sizeof *burn);
+    burn->amount[sizeof burn->amount - 1] = '\0';
+    for (uint32_t i = 0; i < POST_FAULTS_KEPT; i++) {
+        burn->faults.kept[i].where[POST_WHERE_BYTES - 1] = '\0';
+    }
+}
+
+static _Noreturn void run_child(const struct gpu_program *program, pid_t parent)
 {
     const int handles[GPU_HANDLES] = {program->page_handle, -1, -1, -1};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -83,19 +103,38 @@ static _Noreturn void run_probe(const struct gpu_program *program, pid_t parent)
     gpu_program_run(program, handles);
 }
 
-enum status gpu_probe(struct gpu *gpu, const struct gpu_program *program,
-                      const struct options *options, struct config_error *error)
+/* To its end; the order is on the page. */
+static enum status run_order(const struct gpu_program *program, uint64_t hang_us,
+                             struct config_error *error)
 {
     pid_t parent = getpid();
-    gpu_program_order(program, GPU_PROBE, options);
     pid_t child = fork();
     if (child == 0) {
-        run_probe(program, parent);
+        run_child(program, parent);
     }
     if (child < 0) {
         snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: fork: %s",
                  strerror(errno));
         return STATUS_CONFIG_ENGINE;
     }
-    return take_report(gpu, program->page, await_end(child), error);
+    return take_report(program->page, await_end(child, program->page, hang_us), error);
+}
+
+enum status gpu_probe(struct gpu *gpu, const struct gpu_program *program,
+                      const struct options *options, struct config_error *error)
+{
+    gpu_program_order(program, GPU_PROBE, options);
+    enum status status = run_order(program, options->engine_hang.number, error);
+    take_device(gpu, program->page);
+    return status;
+}
+
+enum status gpu_burn(struct burn *burn, const struct gpu_program *program,
+                     const struct options *options, struct config_error *error)
+{
+    gpu_program_order(program, GPU_BURN, options);
+    memcpy(&program->page->burn, burn, sizeof *burn);
+    enum status status = run_order(program, options->engine_hang.number, error);
+    take_burn(burn, program->page);
+    return status;
 }

@@ -86,6 +86,7 @@ void gpu_program_order(const struct gpu_program *program, enum gpu_order order,
     page->order = order;
     memcpy(page->cuda_library, options->engine_cuda_library.text, CONFIG_TEXT_BYTES);
     memcpy(page->cublas_library, options->engine_cublas_library.text, CONFIG_TEXT_BYTES);
+    memcpy(page->nvml_library, options->engine_nvml_library.text, CONFIG_TEXT_BYTES);
 }
 
 /* Above all that the program is to have, so that none takes another's place. */

@@ -11,14 +11,16 @@
 #include "appliance/base/step.h"
 #include "config/config.h"
 #include "kernels/kernels.h"
+#include "selftest/burn/burn.h"
 
 enum gpu_order {
     GPU_PROBE,                      /* look at the device, report, end */
     GPU_SERVE,                      /* run steps */
+    GPU_BURN,                       /* run a check of the self-test, report, end */
     GPU_ORDERS
 };
 
-/* The program's descriptors. GPU_PROBE has the page only. */
+/* The program's descriptors. GPU_SERVE has all of them, the others the page only. */
 enum gpu_handle { GPU_PAGE = 3, GPU_SHARED, GPU_BELL, GPU_MODEL, GPU_HANDLES_END };
 
 #define GPU_NAME_BYTES 64
@@ -26,6 +28,8 @@ enum gpu_handle { GPU_PAGE = 3, GPU_SHARED, GPU_BELL, GPU_MODEL, GPU_HANDLES_END
 struct gpu_page {
     uint32_t order;                 /* enum gpu_order */
     char cuda_library[CONFIG_TEXT_BYTES], cublas_library[CONFIG_TEXT_BYTES];
+    char nvml_library[CONFIG_TEXT_BYTES];
+    struct burn burn;               /* of GPU_BURN, with its own report */
     struct {                        /* orders of GPU_SERVE */
         uint32_t epoch;
         struct kernels_settings settings;
@@ -35,7 +39,7 @@ struct gpu_page {
         uint64_t vocabulary_bytes_max;              /* of gguf_scan() */
         char model_name[CONFIG_TEXT_BYTES];         /* for messages */
     } serve;
-    struct {                        /* the report of GPU_PROBE */
+    struct {                        /* the report of GPU_PROBE; the first three: of GPU_BURN */
         _Atomic uint32_t is_there;
         uint32_t status;            /* enum status; not OK: `error` says why */
         char error[CONFIG_ERROR_BYTES];

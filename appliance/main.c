@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
 #include "appliance/boot.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
@@ -118,19 +117,8 @@ static int read_line(int argc, char **argv, enum mode *mode, struct post_setting
     return -1;
 }
 
-/* What it tests is the CPU's engine, whoever serves. */
-static void choose_cpu(struct options *options)
-{
-    struct config_error error;
-    bool is_set = config_set(options, "engine.kind=cpu", &error) == STATUS_OK;
-    ASSERT(is_set);
-}
-
 static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_settings *selftest)
 {
-    if (mode == MODE_SELFTEST) {
-        choose_cpu(&boot->options);
-    }
     enum boot_exit exit_status = boot_measure(boot);
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
@@ -182,6 +170,9 @@ int main(int argc, char **argv)
     enum boot_exit exit_status = read_options(&boot.options, argc, argv);
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
+    }
+    if (mode == MODE_SELFTEST) {
+        post_choose_engine(&selftest, &boot.options);
     }
     return run(&boot, mode, &selftest);
 }

@@ -15,6 +15,7 @@
 static int (*const orders[GPU_ORDERS])(struct gpu_page *page) = {
     [GPU_PROBE] = order_probe,
     [GPU_SERVE] = order_serve,
+    [GPU_BURN] = order_burn,
 };
 
 /* An image of a later toolkit than the driver knows would be refused, and less clearly. Within one

@@ -18,3 +18,4 @@ MUST_CHECK enum status opened_init(struct opened *opened, const char *cuda_libra
 /* Each returns the program's exit status. */
 int order_probe(struct gpu_page *page);
 int order_serve(struct gpu_page *page);
+int order_burn(struct gpu_page *page);

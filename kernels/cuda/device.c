@@ -27,12 +27,14 @@ static enum status read_attributes(struct device *device, const struct driver *d
 {
     int major = 0, minor = 0, processors = 0, shared = 0, ecc = 0;
     STEP(cuDeviceGetName, device->name, sizeof device->name, handle);
+    STEP(cuDeviceGetPCIBusId, device->bus, sizeof device->bus, handle);
     STEP(cuDeviceGetAttribute, &major, DRIVER_CAPABILITY_MAJOR, handle);
     STEP(cuDeviceGetAttribute, &minor, DRIVER_CAPABILITY_MINOR, handle);
     STEP(cuDeviceGetAttribute, &processors, DRIVER_PROCESSORS, handle);
     STEP(cuDeviceGetAttribute, &shared, DRIVER_SHARED_BYTES_MAX, handle);
     STEP(cuDeviceGetAttribute, &ecc, DRIVER_ECC, handle);
     device->name[sizeof device->name - 1] = '\0';
+    device->bus[sizeof device->bus - 1] = '\0';
     device->capability = (uint32_t)(major * 10 + minor);
     device->processors = (uint32_t)processors;
     device->shared_bytes_max = (uint32_t)shared;

@@ -10,9 +10,11 @@
 #include "kernels/cuda/driver.h"
 
 #define DEVICE_NAME_BYTES 64
+#define DEVICE_BUS_BYTES  32
 
 struct device {
     char name[DEVICE_NAME_BYTES];
+    char bus[DEVICE_BUS_BYTES];     /* its PCI address */
     const char *arch;               /* of the images that it takes: kernels/cuda/images.h */
     uint32_t capability;            /* 90: 9.0 */
     uint32_t processors;

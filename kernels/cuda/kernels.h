@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the kernels of the GPU: what each takes, what it does to the bit, and how it is launched,
- * in five parts. Plain C, for the kernels (nvcc), their tests and who launches them.
+ * in six parts. Plain C, for the kernels (nvcc), their tests and who launches them.
  *
  *   arguments   one struct a kernel, by value: device addresses as uint64_t, sizes, units in the
  *               names. `(a, b)` behind an address is a matrix of a rows, whose stride counts
@@ -21,6 +21,7 @@
  */
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/forward.h"
+#include "kernels/cuda/pattern.h"
 #include "kernels/cuda/record.h"
 #include "kernels/cuda/rounds.h"
 #include "kernels/cuda/swap.h"

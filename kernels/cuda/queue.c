@@ -56,7 +56,7 @@ enum status gpu_open(struct gpu_queue *queue, const struct driver *driver,
     *queue = (struct gpu_queue){.driver = driver, .shared_bytes_max = device->shared_bytes_max};
     const bool is_soft = strcmp(device->arch, IMAGES_SOFT) == 0;
     struct CUmod_st *module = NULL;
-    CALL(queue, cuStreamCreate, &queue->stream, DRIVER_STREAM_NON_BLOCKING);
+    gpu_create_stream(queue);
     CALL(queue, cuModuleLoadData, &module, is_soft ? (const void *)IMAGES_SOFT_BYTES : images_data);
     TRY(find_kernels(queue, module, error));
     for (uint32_t i = 0; i < GPU_KERNELS; i++) {
@@ -96,6 +96,11 @@ uint64_t gpu_take(struct gpu_queue *queue, uint64_t count, uint64_t size_bytes)
 void gpu_pin(struct gpu_queue *queue, void *memory, uint64_t bytes)
 {
     CALL(queue, cuMemHostRegister, memory, bytes, DRIVER_HOST_MAPPED);
+}
+
+void gpu_create_stream(struct gpu_queue *queue)
+{
+    CALL(queue, cuStreamCreate, &queue->stream, DRIVER_STREAM_NON_BLOCKING);
 }
 
 void gpu_create_event(struct gpu_queue *queue, struct CUevent_st **event)

@@ -47,8 +47,9 @@ static inline uint64_t gpu_taken_bytes(uint64_t count, uint64_t size_bytes)
     return (count * size_bytes + GPU_ALIGN_BYTES - 1) / GPU_ALIGN_BYTES * GPU_ALIGN_BYTES;
 }
 
-/* BOOT_ONLY. Host memory that copies may use; an event. Checked by gpu_check(). */
+/* BOOT_ONLY. Host memory that copies may use; a stream; an event. Checked by gpu_check(). */
 void gpu_pin(struct gpu_queue *queue, void *memory, uint64_t bytes);
+void gpu_create_stream(struct gpu_queue *queue);     /* for a copy of another queue: its own */
 void gpu_create_event(struct gpu_queue *queue, struct CUevent_st **event);
 void gpu_destroy_event(struct gpu_queue *queue, struct CUevent_st *event);
 

@@ -24,6 +24,7 @@ struct post {
 struct post_outcome {
     char amount[64];                /* "73.9 MiB", for the table */
     uint64_t planted, found;        /* flips */
+    bool has_gpu;                   /* of the check of that name */
     struct post_faults faults;
 };
 
@@ -51,6 +52,7 @@ enum post_pattern {
 extern const struct post_check post_cpu, post_clock, post_sockets, post_files, post_lock;
 extern const struct post_check post_memory, post_fade, post_weights, post_kernels;
 extern const struct post_check post_product, post_swap, post_call, post_inject;
+extern const struct post_check post_gpu;    /* variants: enum burn_check */
 
 /* Numbers without order, always the same ones: entry `at` of list `seed`. */
 static inline uint64_t post_mix(uint64_t seed, uint64_t at)

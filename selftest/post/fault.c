@@ -46,6 +46,20 @@ void post_fault_word(struct post_faults *faults, const struct post_pair *pair, c
     va_end(arguments);
 }
 
+void post_fault_at(struct post_faults *faults, const struct post_fault *found, const char *where,
+                   ...)
+{
+    struct post_fault *fault = next_kept(faults);
+    if (fault == NULL) {
+        return;
+    }
+    *fault = *found;
+    va_list arguments;
+    va_start(arguments, where);
+    vsnprintf(fault->where, sizeof fault->where, where, arguments);
+    va_end(arguments);
+}
+
 void post_fault_say(struct post_faults *faults, const char *sentence, ...)
 {
     struct post_fault *fault = next_kept(faults);

@@ -40,6 +40,9 @@ uint32_t post_fault_bit(const struct post_fault *fault);
 /* What post_pair_differs() has come to. */
 void post_fault_word(struct post_faults *faults, const struct post_pair *pair, const char *where,
                      ...) __attribute__((format(printf, 3, 4)));
+/* A word that somebody else has compared; `where` of it is filled in here. */
+void post_fault_at(struct post_faults *faults, const struct post_fault *fault, const char *where,
+                   ...) __attribute__((format(printf, 3, 4)));
 void post_fault_say(struct post_faults *faults, const char *sentence, ...)
     __attribute__((format(printf, 2, 3)));
 /* Adds what another thread has found. */

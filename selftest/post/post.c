@@ -19,6 +19,7 @@
 #include "appliance/base/assert.h"
 #include "appliance/heap.h"
 #include "appliance/log.h"
+#include "selftest/burn/burn.h"
 #include "selftest/post/check.h"
 
 #define QUICK  (1u << POST_QUICK | 1u << POST_FULL | 1u << POST_SOAK)
@@ -56,6 +57,15 @@ static const struct row rows[] = {
     {"products on every CPU", &post_product, 0, FULL},
     {"swap to host and back", &post_swap, 0, FULL},
     {"calls, socket to socket", &post_call, 0, QUICK},
+    {"gpu", &post_gpu, BURN_DEVICE, QUICK},
+    {"gpu memory own address", &post_gpu, BURN_OWN_ADDRESS, QUICK},
+    {"gpu memory solid", &post_gpu, BURN_SOLID, FULL},
+    {"gpu memory checkerboard", &post_gpu, BURN_CHECKERBOARD, QUICK},
+    {"gpu memory walking bit", &post_gpu, BURN_WALKING_BIT, QUICK},
+    {"gpu memory random", &post_gpu, BURN_RANDOM, FULL},
+    {"gpu products", &post_gpu, BURN_PRODUCT, QUICK},
+    {"gpu swap to host and back", &post_gpu, BURN_SWAP, FULL},
+    {"gpu health", &post_gpu, BURN_HEALTH, QUICK},
     {"flips in memory", &post_inject, POST_PLACE_MEMORY, INJECT},
     {"flips in staged blocks", &post_inject, POST_PLACE_STAGED, INJECT},
     {"flips in swapped blocks", &post_inject, POST_PLACE_SWAPPED, INJECT},
@@ -188,14 +198,24 @@ struct tally {
     uint64_t checks, failed, planted, found;
 };
 
+/* A GPU's first check says whether there is one for the others. */
+static bool is_due(const struct post *post, const struct row *row, bool has_gpu)
+{
+    bool is_of_level = (row->levels & 1u << post->settings.level) != 0;
+    bool is_first = row->variant == BURN_DEVICE && post->settings.gpu != POST_NO_GPU;
+    return is_of_level && (row->check != &post_gpu || is_first || has_gpu);
+}
+
 static void run_rows(const struct post *post, struct post_outcome *outcome, struct tally *tally)
 {
+    bool has_gpu = false;
     for (uint32_t i = 0; i < ROWS_COUNT; i++) {
-        if ((rows[i].levels & 1u << post->settings.level) == 0) {
+        if (!is_due(post, &rows[i], has_gpu)) {
             continue;
         }
         uint64_t start_us = post_now_us();
         run_check(post, &rows[i], outcome);
+        has_gpu |= outcome->has_gpu;
         bool failed = outcome->faults.count > 0;
         printf("%-26s %-34s %-6s %8.2f\n", rows[i].name, outcome->amount,
                failed ? "FAILED" : "ok", (double)(post_now_us() - start_us) / 1e6);

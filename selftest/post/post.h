@@ -14,8 +14,11 @@
 
 enum post_level { POST_NONE, POST_QUICK, POST_FULL, POST_SOAK, POST_INJECT };
 
+enum post_gpu { POST_NO_GPU, POST_GPU_IF_ANY, POST_GPU };
+
 struct post_settings {
     enum post_level level;
+    enum post_gpu gpu;              /* of engine.kind */
     uint64_t memory_bytes;          /* that the patterns go over; 0: what the plan has */
     uint64_t minutes;               /* of soak; 0: once */
     uint64_t flips;                 /* of inject */
@@ -29,6 +32,9 @@ void post_settings_init(struct post_settings *settings);
 bool post_settings_take(struct post_settings *settings, int argc, char **argv, int *at,
                         const char **problem);
 
+/* Before boot_measure(). The CPU's checks are those of an appliance that the CPU serves, whatever
+ * the engine's kind; that decides which checks of a GPU there are. */
+void post_choose_engine(struct post_settings *settings, struct options *options);
 /* After boot_measure(): adds to the plan what a check needs beyond it. */
 void post_plan(struct boot *boot, const struct post_settings *settings);
 /* After boot_reserve(): BOOT_EXIT_OK or BOOT_EXIT_SELFTEST. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "appliance/base/assert.h"
 #include "config/value.h"
 #include "selftest/post/post.h"
 
@@ -27,6 +28,17 @@ void post_settings_init(struct post_settings *settings)
 {
     *settings = (struct post_settings){.minutes = MINUTES_DEFAULT, .flips = FLIPS_DEFAULT};
     (void)!getrandom(&settings->seed, sizeof settings->seed, 0);
+}
+
+void post_choose_engine(struct post_settings *settings, struct options *options)
+{
+    struct config_error error;
+    const char *kind = options->engine_kind.text;
+    settings->gpu = strcmp(kind, "cuda") == 0   ? POST_GPU
+                    : strcmp(kind, "auto") == 0 ? POST_GPU_IF_ANY
+                                                : POST_NO_GPU;
+    bool is_set = config_set(options, "engine.kind=cpu", &error) == STATUS_OK;
+    ASSERT(is_set);
 }
 
 static bool is_level(struct post_settings *settings, const char *word)

@@ -10,13 +10,14 @@
 
 #include "kernels/cuda/driver.h"
 
+#define SOFT_BUS "00000000:05:00.0"      /* where the device is */
 #define EXPORTED __attribute__((visibility("default")))
 
 enum { SOFT_INVALID_VALUE = 1, SOFT_NOT_INITIALIZED = 3, SOFT_INVALID_CONTEXT = 201,
        SOFT_INVALID_HANDLE = 400 };
 
 enum soft_fault { FAULT_ALLOC, FAULT_LAUNCH, FAULT_STICKY, FAULT_LOST, FAULT_HANG, FAULT_CORRUPT,
-                  FAULT_ACT, FAULTS };
+                  FAULT_STUCK, FAULT_ACT, FAULTS };
 
 extern pthread_mutex_t soft_lock;
 extern pthread_cond_t soft_moved;       /* a stream or a fault has changed */
@@ -31,6 +32,7 @@ void soft_faults_init(void);
 bool soft_fault_strikes(enum soft_fault fault);     /* counts one event */
 bool soft_is_hung(uint64_t hang);                   /* `hang`: of soft_hang() */
 uint64_t soft_hang(void);                           /* counts; 0: this one does not hang */
+bool soft_is_stuck(void);                           /* counts */
 unsigned soft_error(void);                          /* what every call reports; 0: nothing */
 void soft_fail(unsigned result);                    /* from now on, unless something has failed */
 
@@ -46,6 +48,8 @@ uint64_t soft_memory_free(uint64_t *size);
 bool soft_memory_holds(enum soft_place place, const void *from, size_t bytes);
 /* False, and says where: somebody wrote beyond an allocation. */
 bool soft_redzones_hold(void);
+/* What an operation leaves behind, where a bit of the memory sticks. */
+void soft_memory_spoil(void);
 
 /* stream.c */
 #define SOFT_ARGUMENTS_BYTES 1024       /* of an operation */

@@ -101,6 +101,15 @@ static unsigned soft_cuDeviceGetName(char *name, int bytes, int handle)
     return DRIVER_SUCCESS;
 }
 
+static unsigned soft_cuDeviceGetPCIBusId(char *bus, int bytes, int handle)
+{
+    if (bytes < (int)sizeof SOFT_BUS) {
+        return SOFT_INVALID_VALUE;
+    }
+    memcpy(bus, SOFT_BUS, sizeof SOFT_BUS);
+    return DRIVER_SUCCESS;
+}
+
 static unsigned soft_cuDeviceGetAttribute(int *value, unsigned attribute, int handle)
 {
     switch (attribute) {

@@ -17,6 +17,7 @@ pthread_cond_t soft_moved = PTHREAD_COND_INITIALIZER;
 
 static struct {
     uint64_t left[FAULTS];          /* events until the one that fails; 0: none does */
+    bool is_stuck;
     uint64_t hangs;                 /* number of the newest hang that is not cleared; 0: none */
     uint64_t hangs_count;
     unsigned error;
@@ -46,7 +47,7 @@ static void take_fault(const char *word)
     static const char *const names[FAULTS] = {
         [FAULT_ALLOC] = "alloc",   [FAULT_LAUNCH] = "launch", [FAULT_STICKY] = "sticky",
         [FAULT_LOST] = "lost",     [FAULT_HANG] = "hang",     [FAULT_CORRUPT] = "corrupt",
-        [FAULT_ACT] = "act"};
+        [FAULT_STUCK] = "stuck",   [FAULT_ACT] = "act"};
     for (uint32_t i = 0; i < FAULTS; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(word, names[i], length) == 0 && word[length] == ':') {
@@ -62,6 +63,7 @@ EXPORTED void softgpu_faults(const char *text)
 {
     pthread_mutex_lock(&soft_lock);
     memset(state.left, 0, sizeof state.left);
+    state.is_stuck = false;
     state.hangs = 0;
     state.error = 0;
     while (text[0] != '\0') {
@@ -98,6 +100,12 @@ void soft_faults_init(void)
 bool soft_fault_strikes(enum soft_fault fault)
 {
     return state.left[fault] > 0 && --state.left[fault] == 0;
+}
+
+bool soft_is_stuck(void)
+{
+    state.is_stuck |= soft_fault_strikes(FAULT_STUCK);
+    return state.is_stuck;
 }
 
 uint64_t soft_hang(void)

@@ -14,6 +14,7 @@
 #define RANGES_MAX  256
 #define NEW         0xc9
 #define REDZONE     0xa5
+#define STUCK_BIT   4
 #define ALIGNMENT   256             /* as cuMemAlloc promises */
 #ifdef __SANITIZE_ADDRESS__
 #define ZONE_BYTES  0
@@ -136,6 +137,21 @@ static bool zone_holds(const uint8_t *zone)
         zone++;
     }
     return zone == end;
+}
+
+void soft_memory_spoil(void)
+{
+    const struct range *largest = NULL;
+    bool sticks = soft_is_stuck();
+    for (uint32_t i = 0; i < state.count && sticks; i++) {
+        const struct range *range = &state.ranges[i];
+        if (range->place == PLACE_DEVICE && (largest == NULL || range->bytes > largest->bytes)) {
+            largest = range;
+        }
+    }
+    if (largest != NULL) {
+        largest->memory[largest->bytes / 2] |= 1u << STUCK_BIT;
+    }
 }
 
 bool soft_redzones_hold(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def and
- * blas.def on the CPU, so that everything above the chip is tested without one. It is built for
- * tests only; the appliance opens it where engine.cuda_library names it.
+ * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def, blas.def
+ * and nvml.def on the CPU, so that everything above the chip is tested without one. It is built
+ * for tests only; the appliance opens it where engine.cuda_library names it.
  *
  * One device. Streams are queues, each with a thread; device memory is malloc's, between redzones.
  * It is stricter than a GPU: no default stream, no copy of memory that is not pinned or is not
@@ -20,6 +20,10 @@
  *   SOFTGPU_ACT=              a system call of selftest/misbehave/forbidden.c: see `act`
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *
+ *   SOFTGPU_NVML=             figures of NVML that a sound GPU has not: NAME:N,... of temperature,
+ *                             slowdown, sm, memory, power, held (reasons), corrected, uncorrected
+ *                             (what they grow by at a look), pending, failed, pages; -1: not told
+ *
  * Faults: KIND:N, more of them behind a comma. The Nth event of the kind from now on fails:
  *
  *   alloc     an allocation of device or host memory is refused
@@ -29,6 +33,7 @@
  *   hang      an operation of a stream never ends
  *   act       a launch makes the system call SOFTGPU_ACT, and says so if it lives on
  *   corrupt   one bit of what a copy has copied is wrong
+ *   stuck     from an operation of a stream on, a bit in the middle of the largest allocation is 1
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -91,6 +91,7 @@ static void run_next(struct CUstream_st *stream)
         pthread_mutex_unlock(&soft_lock);
         is_right = operation->run(operation->arguments);
         pthread_mutex_lock(&soft_lock);
+        soft_memory_spoil();
     }
     if (!is_right) {
         soft_fail(DRIVER_LAUNCH_FAILED);

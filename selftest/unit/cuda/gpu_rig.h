@@ -5,7 +5,8 @@
  * touch, launches by name, random numbers, and the sums of kernels/cuda/block.h as plain C.
  *
  * Every test runs twice, the second time with blocks and threads in descending order (rig_main):
- * whose result depends on who comes first gives other bits in one of them.
+ * whose result depends on who comes first gives other bits in one of them. On a chip (chip.h) it
+ * runs once, as nobody says in which order.
  */
 #include "selftest/unit/test.h"
 
@@ -16,6 +17,7 @@
 
 #include "kernels/cuda/host.h"
 #include "kernels/cuda/kernels.h"
+#include "selftest/unit/cuda/chip.h"
 
 /* ---- memory ---- */
 
@@ -35,6 +37,9 @@ static inline void *rig_take(uint64_t bytes)
     assert_ptr_not_equal(at, MAP_FAILED);
     assert_int_equal(mprotect(at + whole, page, PROT_NONE), 0);
     assert_true(rig_buffers_count < RIG_BUFFERS_MAX);
+    if (chip_library() != NULL) {
+        chip_pin(at, whole);
+    }
     rig_buffers[rig_buffers_count].pages = at;
     rig_buffers[rig_buffers_count++].bytes = whole + page;
     return memset(at + whole - bytes, 0xff, bytes);
@@ -50,6 +55,9 @@ static inline int rig_teardown(void **state)
     (void)state;
     while (rig_buffers_count > 0) {
         rig_buffers_count--;
+        if (chip_library() != NULL) {
+            chip_unpin(rig_buffers[rig_buffers_count].pages);
+        }
         munmap(rig_buffers[rig_buffers_count].pages, rig_buffers[rig_buffers_count].bytes);
     }
     return 0;
@@ -94,11 +102,18 @@ static inline int rig_setup(void **state)
 
 /* ---- launches ---- */
 
+static inline bool rig_launch(const char *name, enum gpu_kernel kernel,
+                              const struct gpu_launch *launch, const void *args)
+{
+    return chip_library() != NULL ? chip_launch(kernel, launch, args)
+                                  : gpu_host_launch(name, launch->grid, launch->block,
+                                                    launch->shared_bytes, args);
+}
+
 #define RIG_LAUNCH(name, args)                                                        \
     do {                                                                              \
         struct gpu_launch launch_ = gpu_##name##_launch(args);                        \
-        assert_true(gpu_host_launch(#name, launch_.grid, launch_.block,               \
-                                    launch_.shared_bytes, args));                     \
+        assert_true(rig_launch(#name, GPU_KERNEL_##name, &launch_, args));            \
     } while (0)
 
 #define RIG_TEST(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
@@ -107,6 +122,9 @@ static inline int rig_setup(void **state)
     int main(void)                                                                    \
     {                                                                                 \
         int failed = cmocka_run_group_tests(tests, NULL, NULL);                       \
+        if (chip_library() != NULL) {                                                 \
+            return failed;                                                            \
+        }                                                                             \
         gpu_host_reverse(true);                                                       \
         return failed + cmocka_run_group_tests(tests, NULL, NULL);                    \
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: what we declare of the driver and of cuBLAS is what NVIDIA declares. Method: where their
+ * Goal: what we declare of the driver, cuBLAS and NVML is what NVIDIA declares. Method: where their
  * headers are, the compiler compares each row of the tables and each constant, and this test is
  * that it compiles. (cuda.h renames functions by macros, so nothing else is in this file.)
  */
@@ -58,6 +58,36 @@ SAME(BLAS_ALGORITHM, CUBLAS_GEMM_DEFAULT);
 #else
 #define HAS_HEADERS 0
 #endif
+#undef SAME
+
+#if __has_include(<nvml.h>)
+#define HAS_NVML 1
+#include <nvml.h>
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+#include "kernels/cuda/nvml.h"
+
+#define ENTRY(name, parameters)                                                           \
+    STATIC_ASSERT(__builtin_types_compatible_p(__typeof__(&name), unsigned (*) parameters), #name);
+#include "kernels/cuda/nvml.def"
+#undef ENTRY
+
+#define SAME(ours, theirs) STATIC_ASSERT((int)(ours) == (int)(theirs), #theirs)
+SAME(NVML_SENSOR_GPU, NVML_TEMPERATURE_GPU);
+SAME(NVML_THRESHOLD_SLOWDOWN, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN);
+SAME(NVML_SM_CLOCK, NVML_CLOCK_SM);
+SAME(NVML_MEMORY_CLOCK, NVML_CLOCK_MEM);
+SAME(NVML_ERROR_CORRECTED, NVML_MEMORY_ERROR_TYPE_CORRECTED);
+SAME(NVML_ERROR_UNCORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
+SAME(NVML_COUNTER_VOLATILE, NVML_VOLATILE_ECC);
+SAME(NVML_COUNTER_AGGREGATE, NVML_AGGREGATE_ECC);
+SAME(NVML_HARDWARE_SLOWDOWN, nvmlClocksThrottleReasonHwSlowdown);
+SAME(NVML_SOFTWARE_THERMAL, nvmlClocksThrottleReasonSwThermalSlowdown);
+SAME(NVML_HARDWARE_THERMAL, nvmlClocksThrottleReasonHwThermalSlowdown);
+SAME(NVML_HARDWARE_POWER_BRAKE, nvmlClocksThrottleReasonHwPowerBrakeSlowdown);
+#else
+#define HAS_NVML 0
+#endif
 
 static void test_declarations_are_those_of_the_toolkit(void **state)
 {
@@ -67,10 +97,19 @@ static void test_declarations_are_those_of_the_toolkit(void **state)
     }
 }
 
+static void test_declarations_of_nvml_are_those_of_the_toolkit(void **state)
+{
+    if (!HAS_NVML) {
+        print_message("skipped: no nvml.h here (CUDA=/path/of/toolkit)\n");
+        skip();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declarations_are_those_of_the_toolkit),
+        cmocka_unit_test(test_declarations_of_nvml_are_those_of_the_toolkit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

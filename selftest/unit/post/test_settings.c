@@ -6,6 +6,8 @@
  */
 #include "selftest/unit/test.h"
 
+#include <stdio.h>
+
 #include "selftest/post/post.h"
 
 static struct post_settings settings;
@@ -77,12 +79,32 @@ static void test_other_words_are_left_alone(void **state)
     assert_int_equal(take("--selftest=fast", "x"), 0);
 }
 
+/* Whoever serves, the CPU's checks are those of a CPU that does. */
+static void test_engine_kind_chooses_checks_of_a_gpu(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {
+        [POST_NO_GPU] = "cpu", [POST_GPU_IF_ANY] = "auto", [POST_GPU] = "cuda"};
+    for (uint32_t i = 0; i < 3; i++) {
+        static struct options options;
+        struct config_error error;
+        char setting[32];
+        config_defaults(&options);
+        snprintf(setting, sizeof setting, "engine.kind=%s", kinds[i]);
+        assert_status(STATUS_OK, config_set(&options, setting, &error));
+        post_choose_engine(&settings, &options);
+        assert_int_equal(settings.gpu, i);
+        assert_string_equal(options.engine_kind.text, "cpu");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels_are_words),
         cmocka_unit_test(test_values_follow_or_are_refused),
         cmocka_unit_test(test_other_words_are_left_alone),
+        cmocka_unit_test(test_engine_kind_chooses_checks_of_a_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

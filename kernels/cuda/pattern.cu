@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What: patterns of the burn-in, written and compared. A thread has every so many words. */
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/kernels.h"
+
+GPU_KERNEL(pattern_fill)
+{
+    uint64_t *words = (uint64_t *)args.words;
+    uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+    uint64_t own = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (uint64_t i = own; i < args.count; i += stride) {
+        words[i] = gpu_pattern_word(&args.pattern, args.first + i);
+    }
+}
+
+GPU_KERNEL(pattern_verify)
+{
+    struct gpu_pattern_report *each = (struct gpu_pattern_report *)gpu_shared;
+    const uint64_t *words = (const uint64_t *)args.words;
+    uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+    uint64_t own = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    struct gpu_pattern_report report = {0, 0, 0};
+    for (uint64_t i = own; i < args.count; i += stride) {
+        const struct gpu_pattern_report one = {1, i, words[i]};
+        if (one.found != gpu_pattern_word(&args.pattern, args.first + i)) {
+            gpu_pattern_report_add(&report, &one);
+        }
+    }
+    each[threadIdx.x] = report;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (uint32_t i = 1; i < blockDim.x; i++) {
+            gpu_pattern_report_add(&report, &each[i]);
+        }
+        ((struct gpu_pattern_report *)args.reports)[blockIdx.x] = report;
+    }
+}
