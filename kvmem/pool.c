@@ -145,6 +145,12 @@ uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
     return kv->calls[call].count;
 }
 
+void kvmem_expect(const struct kvmem *kv, uint32_t call)
+{
+    __builtin_prefetch(&kv->calls[call], 1);
+    __builtin_prefetch(kvmem_table_of(kv, call), 1);
+}
+
 uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call)
 {
     ASSERT(call < kv->settings.calls);

@@ -122,6 +122,20 @@ static bool plan_row(struct sched_walk *walk, uint32_t call_index, bool claimed)
     return true;
 }
 
+/* The walk comes to the call behind this one soon: its memory is asked for while this one's is
+ * worked on. */
+static void expect_next(const struct sched *sched, const struct call *call)
+{
+    uint32_t next = call->links[CALL_LIST_ALL].next;
+    if (next != CALL_NONE) {
+        const uint8_t *at = (const uint8_t *)sched_call(sched, next);
+        for (uint32_t i = 0; i < CALL_HOT_BYTES; i += ARENA_ALIGN_BYTES) {
+            __builtin_prefetch(at + i, 1);
+        }
+        kvmem_expect(sched->kv, next);
+    }
+}
+
 /* Gives the call a row, or passes over it. False: it does not fit, and the walk ends (line 37). */
 static bool visit(struct sched_walk *walk, uint32_t call_index)
 {
@@ -131,6 +145,7 @@ static bool visit(struct sched_walk *walk, uint32_t call_index)
     ASSERT(call->state == CALL_QUEUED);
     ASSERT(call->kv_tokens < call->prompt_tokens + call->generated_tokens);
     ASSERT(call->generated_tokens < call->max_tokens);
+    expect_next(sched, call);
     call->walk_sequence = sched->sequence;
     bool fits = true;
     if (sched_walk_skips(call)) {

@@ -176,6 +176,7 @@ struct call {
 
     struct call_emit emit;
 };
+#define CALL_HOT_BYTES offsetof(struct call, deadline_us)
 STATIC_ASSERT(offsetof(struct call, sampling) == 3 * ARENA_ALIGN_BYTES, "three cache lines");
 
 struct call_table {
