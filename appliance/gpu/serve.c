@@ -31,6 +31,7 @@ struct worker {
     struct gguf_source source;
     struct gguf gguf;
     struct opened opened;
+    struct blas blas;
     struct gpu_queue queue;
     struct gpu_engine *engine;
 };
@@ -65,6 +66,7 @@ static enum status map_shared(struct worker *worker, struct config_error *error)
 static enum status open_device(struct worker *worker, struct config_error *error)
 {
     TRY(opened_init(&worker->opened, worker->orders.cuda_library, error));
+    TRY(blas_open(&worker->blas, worker->orders.cublas_library, error));
     return gpu_open(&worker->queue, &worker->opened.driver, &worker->opened.device, error);
 }
 
@@ -94,7 +96,7 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
         return STATUS_CONFIG_MEMORY;
     }
     TRY(gpu_engine_init(&worker->engine, settings, &worker->gguf, &worker->source, &worker->queue,
-                        &worker->arena, &worker->control->heartbeat, error));
+                        &worker->blas, &worker->arena, &worker->control->heartbeat, error));
     gguf_source_close(&worker->source);
     ASSERT(worker->arena.used_bytes == worker->arena.size_bytes);
     ASSERT(worker->queue.used_bytes == worker->queue.memory_bytes);

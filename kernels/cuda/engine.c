@@ -3,8 +3,8 @@
  * What: the GPU engine; see engine.h. A step is
  *
  *   record    what the host knows of it, uploaded at once                   record.c
- *   moves     KV blocks, before any row runs                                move.c
- *   rounds    forward pass, sample, advance, without the host               pass.c
+ *   moves     KV blocks, each before a row needs it                         move.c
+ *   rounds    forward pass, sample, advance, without the host               pass.c, product.c
  *   outs      how it ended, downloaded at once                              record.c
  *
  * While it waits the host counts rounds that are done, which is what the heartbeat tells, and hands
@@ -22,6 +22,15 @@
 
 /* ---- boot ---- */
 
+static void take_lanes(struct gpu_engine *e, struct arena *arena)
+{
+    uint64_t each = e->settings.kv_host_blocks;
+    e->out.swaps = arena_take(arena, 2 * each, sizeof *e->out.swaps);
+    e->out.list = arena_take(arena, 2 * each, sizeof *e->out.list);
+    e->in.swaps = e->out.swaps + each;
+    e->in.list = e->out.list + each;
+}
+
 static void take_host(struct gpu_engine *e, struct arena *arena, float **rope)
 {
     const struct kernels_settings *t = &e->settings;
@@ -30,6 +39,8 @@ static void take_host(struct gpu_engine *e, struct arena *arena, float **rope)
     e->host = arena_take(arena, 1, e->record.end);
     e->haste = arena_take(arena, 1, sizeof *e->haste);
     e->staging = arena_take(arena, 1, GPU_STAGING_BYTES);
+    take_lanes(e, arena);
+    e->left = arena_take(arena, t->kv_blocks, sizeof *e->left);
     *rope = arena_take(arena, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
     e->kv_host = arena_take(arena, t->kv_host_blocks, e->kv.block_bytes);
 }
@@ -53,19 +64,24 @@ static enum status fill_device(struct gpu_engine *e, const struct gguf *gguf,
     const struct model_shape *s = &e->weights.shape;
     uint32_t context = e->settings.context_tokens;
     const struct gpu_loading loading = {e->queue, source, e->staging, GPU_STAGING_BYTES,
-                                        e->heartbeat};
+                                        e->in.staging, e->heartbeat};
     TRY(gpu_weights_load(&e->weights, &loading, gguf, error));
     kernels_rope_fill(rope, s, e->weights.rope_factors, context);
     gpu_upload(e->queue, e->rope, rope, (uint64_t)context * s->rope_dim * sizeof(float));
     for (uint32_t i = 0; i < e->settings.steps_per_plan; i++) {
         gpu_create_event(e->queue, &e->events[i]);
     }
-    return gpu_check(e->queue, error);
+    gpu_open_beside(&e->out.queue, e->queue);
+    gpu_open_beside(&e->in.queue, e->queue);
+    gpu_join(e->queue, &e->out.queue);
+    gpu_join(e->queue, &e->in.queue);
+    TRY(gpu_check(e->queue, error));
+    return gpu_products_start(e, error);
 }
 
 enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_settings *settings,
                             const struct gguf *gguf, const struct gguf_source *source,
-                            struct gpu_queue *queue, struct arena *arena,
+                            struct gpu_queue *queue, struct blas *blas, struct arena *arena,
                             volatile uint64_t *heartbeat, struct config_error *error)
 {
     ASSERT(settings->step_tokens >= settings->batch_calls);
@@ -75,10 +91,13 @@ enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_set
     struct gpu_engine *e = arena_take(arena, 1, sizeof *e);
     e->settings = *settings;
     e->queue = queue;
+    e->blas = blas;
     e->heartbeat = heartbeat;
     e->weights.shape = gguf->shape;
     gpu_engine_place(e, &gguf->shape,
                      gpu_take(queue, 1, gpu_engine_bytes(settings, &gguf->shape)));
+    /* Activations: of what the library reads as padding some was never written. */
+    gpu_clear(queue, e->x.at, queue->memory + queue->used_bytes - e->x.at);
     set_kv(e);
     take_host(e, arena, &rope);
     *engine = e;
@@ -90,6 +109,8 @@ void gpu_engine_stop(struct gpu_engine *engine)
     for (uint32_t i = 0; i < engine->settings.steps_per_plan; i++) {
         gpu_destroy_event(engine->queue, engine->events[i]);
     }
+    gpu_close(&engine->out.queue);
+    gpu_close(&engine->in.queue);
 }
 
 /* ---- a step ---- */
@@ -114,15 +135,15 @@ enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step)
 {
     engine->step = step;
     gpu_record_send(engine);
-    for (enum step_pass pass = STEP_PASS_OUT; pass < STEP_PASSES; pass++) {
-        gpu_moves_queue(engine, pass);
-    }
+    gpu_moves_queue(engine);
     uint32_t rounds = engine->places_count > 0 ? gpu_rounds_of(engine) : 0;
     for (uint32_t round = 0; round < rounds; round++) {
         gpu_round_queue(engine, round);
     }
     gpu_record_receive(engine);
     watch_rounds(engine, rounds);
+    gpu_join(engine->queue, &engine->out.queue);
+    gpu_join(engine->queue, &engine->in.queue);
     TRY(gpu_wait(engine->queue));
     return gpu_record_settle(engine);
 }

@@ -4,8 +4,17 @@
  * What: the GPU engine: takes a step record (appliance/base/step.h) and runs it on a GPU, all
  * rounds without the host: moves of KV blocks, the forward pass of every row, sampling, standbys.
  *
- * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU. A
- * product where no library is used has one order, whatever the rows (kernels/cuda/forward.h).
+ * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU, and
+ * for a library or none: a row's tokens and digests are its own, alone, in any batch, in chunks,
+ * after a move and after a recompute.
+ *
+ *   own products    one order whatever the rows (kernels/cuda/forward.h): of the same inputs, and
+ *                   weights that are floats, the bits of the CPU engine's products
+ *   the library's   one order for a shape, and one shape (kernels/cuda/product.c). What a product
+ *                   of halves reads is rounded to their type. Beside the CPU engine's, logits are
+ *                   as far away as that rounding makes them: decision 0040 has the figures
+ *
+ * Weights of Q8_0 are F16 on the device, rounded once, and take the room of those.
  *
  * Memory: all of it is taken at boot, on the device and on the host, as gpu_plan() says
  * (kernels/cuda/plan.h).
@@ -17,12 +26,13 @@
 struct gpu_engine;                  /* lies in the engine's arena */
 
 /* BOOT_ONLY. The device has room for the weights and the engine; `arena` is mapped and none of it
- * is taken yet; it becomes pinned as a whole. `heartbeat` grows with each piece of the weights and
- * each round that is done. */
+ * is taken yet; it becomes pinned as a whole. `blas` is opened, not started; NULL: products are
+ * our own. `heartbeat` grows with each piece of the weights and each round that is done. */
 MUST_CHECK enum status gpu_engine_init(struct gpu_engine **engine,
                                        const struct kernels_settings *settings,
                                        const struct gguf *gguf, const struct gguf_source *source,
-                                       struct gpu_queue *queue, struct arena *arena,
+                                       struct gpu_queue *queue, struct blas *blas,
+                                       struct arena *arena,
                                        volatile uint64_t *heartbeat, struct config_error *error);
 /* Runs one step to its end. Not STATUS_OK: the device has failed, nothing of the step counts, and
  * the process has to be started anew. The record is the core's and trusted. */

@@ -2,12 +2,18 @@
 #pragma once
 /*
  * What: the GPU engine's state. Private to kernels/cuda: engine.c places it and runs a step,
- * plan.c says where its parts lie, record.c is what host and device tell each other, move.c and
- * pass.c what is queued between.
+ * plan.c says where its parts lie, record.c is what host and device tell each other, move.c, pass.c
+ * and product.c what is queued between.
  */
 #include "kernels/cuda/engine.h"
 
-#define GPU_STAGING_BYTES (UINT64_C(8) << 20)   /* weights on their way to the device, and back */
+#define GPU_STAGING_BYTES (UINT64_C(8) << 20)   /* for copies in bulk, on either side */
+
+/* Rows of every product that the library is asked for. It chooses how to sum by the shape, so the
+ * shape is one whatever a step holds; rows behind the last are nobody's. 128 rows of halves need
+ * 128 operations for each byte of weights, by the data sheets fewer than a chip of sm_80 and later
+ * has time for while it reads one: a round of few rows waits for weights all the same. */
+#define GPU_PRODUCT_ROWS 128u
 
 /* The record of a step, on the host and on the device alike: where its parts begin, in bytes. What
  * comes back begins at `round`. */
@@ -17,16 +23,33 @@ struct gpu_record {
     uint64_t end;
 };
 
-/* Activations, of as many feeds as a step can have: float (feeds, width). */
+/* Activations, of as many feeds as a step can have, in whole GPU_PRODUCT_ROWS:
+ * type (feeds, width), in room for floats. */
 struct gpu_buffer {
     uint64_t at;
     uint32_t width;
+    uint32_t type;              /* enum gpu_type: F32, but of what a product of halves reads */
+};
+
+/* One way between the tiers. A block's number of the host is in the high half of a swap, the
+ * device's in the low one, so sorted they lie as on the host. */
+struct gpu_lane {
+    struct gpu_queue queue;
+    uint64_t *swaps;            /* [kv_host_blocks]: of the step */
+    uint32_t *list;             /* [kv_host_blocks], pinned: their blocks of the device */
+    uint32_t count;
+    uint64_t device_list;       /* the same on the device, as far as a kernel reads it */
+    uint64_t staging;           /* on the device (GPU_STAGING_BYTES) */
 };
 
 struct gpu_engine {
     struct kernels_settings settings;
     struct gpu_weights weights;
     struct gpu_queue *queue;
+    struct blas *blas;                  /* NULL: there is no library */
+    struct gpu_lane out, in;
+    uint8_t *left;                      /* [kv_blocks] of the device: bits of the passes that read
+                                           one; zeros between two steps */
     volatile uint64_t *heartbeat;
     struct CUevent_st **events;         /* [steps_per_plan]: behind each round */
     struct gpu_kv kv;                   /* of layer 0, with the tables of the record */
@@ -35,9 +58,10 @@ struct gpu_engine {
     uint8_t *host;                      /* the record, pinned */
     uint64_t at;                        /* the record on the device */
     uint32_t *haste;                    /* pinned; the device reads it between two rounds */
-    uint8_t *staging;                   /* pinned, for boot */
+    uint8_t *staging;                   /* pinned (GPU_STAGING_BYTES), for boot */
     uint64_t rope, partials, sample_weights;
-    struct gpu_buffer x, normed, q, k, v, attended, gate, up, delta, gathered, logits;
+    uint64_t blas_workspace;
+    struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
     /* The step. */
     const struct step *step;
     uint32_t feeds_count, tiles_count, places_count;
@@ -65,8 +89,18 @@ void gpu_record_send(struct gpu_engine *engine);
 void gpu_record_receive(struct gpu_engine *engine);
 MUST_CHECK enum status gpu_record_settle(const struct gpu_engine *engine);
 
-/* move.c: queues the moves of a pass. */
-void gpu_moves_queue(struct gpu_engine *engine, enum step_pass pass);
+/* move.c: queues the moves of a step, all passes; what is queued next runs behind those that it
+ * could see. */
+void gpu_moves_queue(struct gpu_engine *engine);
+
+/* product.c: what a product by `matrix` reads (as the buffer whose rows it is), and the product. */
+struct gpu_buffer gpu_input_of(const struct gpu_engine *engine, const struct gpu_matrix *matrix,
+                               struct gpu_buffer buffer);
+void gpu_product_queue(struct gpu_engine *engine, const struct gpu_matrix *matrix,
+                       struct gpu_buffer from, struct gpu_buffer to, uint32_t rows);
+/* BOOT_ONLY. Starts the library, if there is one, and refuses it if a row's numbers depend on which
+ * row of a product it is. Every product has been asked for once then. */
+MUST_CHECK enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error);
 
 /* pass.c: how many rounds a step can have; queues one of them, and its event. */
 uint32_t gpu_rounds_of(const struct gpu_engine *engine);

@@ -25,7 +25,7 @@ static inline struct gpu_launch gpu_embed_launch(const struct gpu_embed *args)
 #define GPU_PRODUCT_COLUMNS 32u         /* that it reads at a time */
 struct gpu_product {
     uint64_t x;                 /* x_type (rows, columns): F32, F16 or BF16 */
-    uint64_t w;                 /* w_type (outputs, columns), as in the model's file */
+    uint64_t w;                 /* w_type (outputs, columns) */
     uint64_t y;                 /* float (rows, outputs) */
     uint64_t x_stride, y_stride;
     uint32_t rows, outputs, columns, x_type, w_type;

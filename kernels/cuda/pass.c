@@ -9,18 +9,6 @@
 
 /* ---- a forward pass ---- */
 
-static void queue_product(struct gpu_engine *e, const struct gpu_matrix *matrix,
-                          struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
-{
-    const struct gpu_product args = {
-        .x = from.at, .w = matrix->at, .y = to.at,
-        .x_stride = from.width, .y_stride = to.width,
-        .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
-        .x_type = GPU_F32, .w_type = matrix->type,
-    };
-    GPU_LAUNCH(e->queue, product, &args);
-}
-
 /* The residual, with what is added to it, normalized; `places`: of the feeds that they sample. */
 static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint64_t places,
                        struct gpu_buffer to, uint32_t rows)
@@ -28,7 +16,7 @@ static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint
     const struct gpu_rms_norm args = {
         .x = e->x.at, .add = add, .weight = weight, .places = places, .y = to.at,
         .x_stride = e->x.width, .add_stride = e->delta.width, .y_stride = to.width,
-        .rows = rows, .dim = e->weights.shape.dim, .y_type = GPU_F32,
+        .rows = rows, .dim = e->weights.shape.dim, .y_type = to.type,
         .epsilon = e->weights.shape.norm_epsilon,
     };
     GPU_LAUNCH(e->queue, rms_norm, &args);
@@ -53,13 +41,13 @@ static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, cons
 }
 
 /* `singles` feeds each for itself, then tiles. */
-static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, uint32_t singles,
-                            uint32_t tiles)
+static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, struct gpu_buffer to,
+                            uint32_t singles, uint32_t tiles)
 {
     const struct gpu_attention attention = {
-        .kv = *kv, .feeds = e->at + e->record.feeds, .q = e->q.at, .out = e->attended.at,
-        .q_stride = e->q.width, .out_stride = e->attended.width,
-        .feeds_count = singles, .heads = e->weights.shape.heads, .out_type = GPU_F32,
+        .kv = *kv, .feeds = e->at + e->record.feeds, .q = e->q.at, .out = to.at,
+        .q_stride = e->q.width, .out_stride = to.width,
+        .feeds_count = singles, .heads = e->weights.shape.heads, .out_type = to.type,
         .scale = 1.0f / sqrtf((float)e->weights.shape.head_dim),
     };
     if (singles > 0) {
@@ -74,29 +62,38 @@ static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, uint3
     }
 }
 
+static void queue_swiglu(struct gpu_engine *e, struct gpu_buffer to, uint32_t rows)
+{
+    const struct gpu_swiglu args = {
+        .gate = e->gate.at, .up = e->up.at, .y = to.at,
+        .gate_stride = e->gate.width, .up_stride = e->up.width, .y_stride = to.width,
+        .rows = rows, .columns = to.width, .y_type = to.type,
+    };
+    GPU_LAUNCH(e->queue, swiglu, &args);
+}
+
 static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t feeds, uint32_t singles,
                         uint32_t tiles)
 {
     const struct gpu_layer *layer = &e->weights.layers[index];
+    struct gpu_buffer normed = gpu_input_of(e, &layer->attn_q, e->normed);
+    struct gpu_buffer attended = gpu_input_of(e, &layer->attn_output, e->attended);
+    struct gpu_buffer inner = gpu_input_of(e, &layer->ffn_down, e->inner);
     struct gpu_kv kv = e->kv;
     kv.layer = index;
-    queue_norm(e, layer->attn_norm, index > 0 ? e->delta.at : 0, 0, e->normed, feeds);
-    queue_product(e, &layer->attn_q, e->normed, e->q, feeds);
-    queue_product(e, &layer->attn_k, e->normed, e->k, feeds);
-    queue_product(e, &layer->attn_v, e->normed, e->v, feeds);
+    queue_norm(e, layer->attn_norm, index > 0 ? e->delta.at : 0, 0, normed, feeds);
+    gpu_product_queue(e, &layer->attn_q, normed, e->q, feeds);
+    gpu_product_queue(e, &layer->attn_k, normed, e->k, feeds);
+    gpu_product_queue(e, &layer->attn_v, normed, e->v, feeds);
     queue_rope(e, layer, &kv, feeds);
-    queue_attention(e, &kv, singles, tiles);
-    queue_product(e, &layer->attn_output, e->attended, e->delta, feeds);
-    queue_norm(e, layer->ffn_norm, e->delta.at, 0, e->normed, feeds);
-    queue_product(e, &layer->ffn_gate, e->normed, e->gate, feeds);
-    queue_product(e, &layer->ffn_up, e->normed, e->up, feeds);
-    const struct gpu_swiglu swiglu = {
-        .gate = e->gate.at, .up = e->up.at, .y = e->gate.at,
-        .gate_stride = e->gate.width, .up_stride = e->up.width, .y_stride = e->gate.width,
-        .rows = feeds, .columns = e->gate.width, .y_type = GPU_F32,
-    };
-    GPU_LAUNCH(e->queue, swiglu, &swiglu);
-    queue_product(e, &layer->ffn_down, e->gate, e->delta, feeds);
+    queue_attention(e, &kv, attended, singles, tiles);
+    gpu_product_queue(e, &layer->attn_output, attended, e->delta, feeds);
+    normed = gpu_input_of(e, &layer->ffn_gate, e->normed);
+    queue_norm(e, layer->ffn_norm, e->delta.at, 0, normed, feeds);
+    gpu_product_queue(e, &layer->ffn_gate, normed, e->gate, feeds);
+    gpu_product_queue(e, &layer->ffn_up, normed, e->up, feeds);
+    queue_swiglu(e, inner, feeds);
+    gpu_product_queue(e, &layer->ffn_down, inner, e->delta, feeds);
 }
 
 static void queue_forward(struct gpu_engine *e, uint32_t feeds, uint32_t singles, uint32_t tiles)
@@ -110,9 +107,10 @@ static void queue_forward(struct gpu_engine *e, uint32_t feeds, uint32_t singles
     for (uint32_t layer = 0; layer < e->weights.shape.layers; layer++) {
         queue_layer(e, layer, feeds, singles, tiles);
     }
-    queue_norm(e, e->weights.output_norm, e->delta.at, e->at + e->record.places, e->gathered,
+    struct gpu_buffer gathered = gpu_input_of(e, &e->weights.output, e->gathered);
+    queue_norm(e, e->weights.output_norm, e->delta.at, e->at + e->record.places, gathered,
                e->places_count);
-    queue_product(e, &e->weights.output, e->gathered, e->logits, e->places_count);
+    gpu_product_queue(e, &e->weights.output, gathered, e->logits, e->places_count);
 }
 
 /* ---- rounds ---- */

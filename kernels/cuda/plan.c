@@ -18,13 +18,20 @@
 const struct gpu_format *gpu_format_of(uint32_t type)
 {
     static const struct gpu_format formats[] = {{GGUF_F32, GPU_F32}, {GGUF_F16, GPU_F16},
-                                                {GGUF_BF16, GPU_BF16}, {GGUF_Q8_0, GPU_Q8_0}};
+                                                {GGUF_BF16, GPU_BF16}, {GGUF_Q8_0, GPU_F16}};
     for (uint32_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (formats[i].file == type) {
             return &formats[i];
         }
     }
     return NULL;
+}
+
+uint64_t gpu_tensor_bytes(const struct gguf_tensor *tensor)
+{
+    return tensor->type == GGUF_Q8_0
+               ? tensor->bytes / GPU_Q8_0_BYTES * GPU_Q8_0_COLUMNS * sizeof(uint16_t)
+               : tensor->bytes;
 }
 
 bool gpu_is_of_the_host(const struct model_tensor *tensor)
@@ -38,7 +45,7 @@ uint64_t gpu_weights_bytes(const struct gguf *gguf)
     for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
         struct model_tensor tensor;
         if (model_tensor_find(&tensor, gguf, i) && !gpu_is_of_the_host(&tensor)) {
-            bytes += gpu_taken_bytes(1, tensor.tensor->bytes);
+            bytes += gpu_taken_bytes(1, gpu_tensor_bytes(tensor.tensor));
         }
     }
     return bytes;
@@ -124,7 +131,15 @@ struct gpu_record gpu_record_of(const struct kernels_settings *settings)
 
 static struct gpu_buffer take_buffer(struct extent *extent, uint64_t rows, uint32_t width)
 {
-    return (struct gpu_buffer){take(extent, rows, (uint64_t)width * sizeof(float)), width};
+    uint64_t whole = (rows + GPU_PRODUCT_ROWS - 1) / GPU_PRODUCT_ROWS * GPU_PRODUCT_ROWS;
+    return (struct gpu_buffer){take(extent, whole, (uint64_t)width * sizeof(float)), width,
+                               GPU_F32};
+}
+
+static void take_lane(struct extent *extent, struct gpu_lane *lane, uint32_t host_blocks)
+{
+    lane->device_list = take(extent, host_blocks, sizeof *lane->list);
+    lane->staging = take(extent, 1, GPU_STAGING_BYTES);
 }
 
 uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings, const struct model_shape *s)
@@ -144,6 +159,9 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     e->record = gpu_record_of(t);
     e->at = take(&at, 1, e->record.end);
     e->kv.blocks = take(&at, t->kv_blocks, gpu_kv_block_bytes(t, s));
+    take_lane(&at, &e->out, t->kv_host_blocks);
+    take_lane(&at, &e->in, t->kv_host_blocks);
+    e->blas_workspace = take(&at, 1, BLAS_WORKSPACE_BYTES);
     e->rope = take(&at, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
     e->partials = take(&at, calls * s->heads * gpu_splits(t), (s->head_dim + 2) * sizeof(float));
     e->sample_weights = take(&at, calls, (uint64_t)s->vocab_tokens * sizeof(float));
@@ -155,6 +173,7 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     e->attended = take_buffer(&at, feeds, s->heads * s->head_dim);
     e->gate = take_buffer(&at, feeds, s->ffn_dim);
     e->up = take_buffer(&at, feeds, s->ffn_dim);
+    e->inner = take_buffer(&at, feeds, s->ffn_dim);
     e->delta = take_buffer(&at, feeds, s->dim);
     e->gathered = take_buffer(&at, calls, s->dim);
     e->logits = take_buffer(&at, calls, s->vocab_tokens);
@@ -185,6 +204,11 @@ void gpu_plan(struct plan *plan, const struct kernels_settings *settings, const 
     plan_add(plan, TIER_ENGINE, "gpu step", 1, gpu_record_of(settings).end);
     plan_add(plan, TIER_ENGINE, "gpu haste", 1, sizeof(uint32_t));
     plan_add(plan, TIER_ENGINE, "gpu staging", 1, GPU_STAGING_BYTES);
+    plan_add(plan, TIER_ENGINE, "gpu swaps", 2 * (uint64_t)settings->kv_host_blocks,
+             sizeof(uint64_t));
+    plan_add(plan, TIER_ENGINE, "gpu swap lists", 2 * (uint64_t)settings->kv_host_blocks,
+             sizeof(uint32_t));
+    plan_add(plan, TIER_ENGINE, "gpu blocks left", settings->kv_blocks, sizeof(uint8_t));
     plan_add(plan, TIER_ENGINE, "gpu rope table", settings->context_tokens,
              (uint64_t)gguf->shape.rope_dim * sizeof(float));
     plan_add(plan, TIER_ENGINE, "gpu host kv blocks", settings->kv_host_blocks,

@@ -50,13 +50,19 @@ static enum status find_kernels(struct gpu_queue *queue, struct CUmod_st *module
     return status_of(queue, error);
 }
 
+static void open_stream(struct gpu_queue *queue)
+{
+    gpu_create_stream(queue);
+    gpu_create_event(queue, &queue->reached);
+}
+
 enum status gpu_open(struct gpu_queue *queue, const struct driver *driver,
                      const struct device *device, struct config_error *error)
 {
     *queue = (struct gpu_queue){.driver = driver, .shared_bytes_max = device->shared_bytes_max};
     const bool is_soft = strcmp(device->arch, IMAGES_SOFT) == 0;
     struct CUmod_st *module = NULL;
-    gpu_create_stream(queue);
+    open_stream(queue);
     CALL(queue, cuModuleLoadData, &module, is_soft ? (const void *)IMAGES_SOFT_BYTES : images_data);
     TRY(find_kernels(queue, module, error));
     for (uint32_t i = 0; i < GPU_KERNELS; i++) {
@@ -64,6 +70,13 @@ enum status gpu_open(struct gpu_queue *queue, const struct driver *driver,
              (int)device->shared_bytes_max);
     }
     return status_of(queue, error);
+}
+
+void gpu_open_beside(struct gpu_queue *beside, const struct gpu_queue *queue)
+{
+    *beside = *queue;
+    beside->memory = beside->memory_bytes = beside->used_bytes = 0;
+    open_stream(beside);
 }
 
 enum status gpu_reserve(struct gpu_queue *queue, uint64_t bytes, struct config_error *error)
@@ -81,6 +94,7 @@ void gpu_close(struct gpu_queue *queue)
     if (queue->memory != 0) {
         queue->driver->cuMemFree(queue->memory);
     }
+    gpu_destroy_event(queue, queue->reached);
     queue->driver->cuStreamDestroy(queue->stream);
 }
 
@@ -130,6 +144,11 @@ void gpu_copy(struct gpu_queue *queue, uint64_t to, uint64_t from, uint64_t byte
     CALL(queue, cuMemcpyDtoDAsync, to, from, bytes, queue->stream);
 }
 
+void gpu_clear(struct gpu_queue *queue, uint64_t at, uint64_t bytes)
+{
+    CALL(queue, cuMemsetD8Async, at, 0, bytes, queue->stream);
+}
+
 void gpu_launch_kernel(struct gpu_queue *queue, enum gpu_kernel kernel,
                        const struct gpu_launch *launch, const void *args)
 {
@@ -137,6 +156,29 @@ void gpu_launch_kernel(struct gpu_queue *queue, enum gpu_kernel kernel,
     CALL(queue, cuLaunchKernel, queue->kernels[kernel], launch->grid[0], launch->grid[1],
          launch->grid[2], launch->block[0], launch->block[1], launch->block[2],
          launch->shared_bytes, queue->stream, parameters, NULL);
+}
+
+void gpu_multiply(struct gpu_queue *queue, const struct blas *blas,
+                  const struct blas_product *product)
+{
+    if (queue->result == DRIVER_SUCCESS && blas_product(blas, product) != STATUS_OK) {
+        queue->result = DRIVER_LAUNCH_OUT_OF_RESOURCES;     /* what a kernel's refusal would be */
+        queue->failed = "cublasGemmEx";
+    }
+}
+
+void gpu_follow(struct gpu_queue *queue, struct gpu_queue *other)
+{
+    gpu_mark(other, other->reached);
+    CALL(queue, cuStreamWaitEvent, queue->stream, other->reached, 0);
+}
+
+void gpu_join(struct gpu_queue *queue, struct gpu_queue *other)
+{
+    if (gpu_wait(other) != STATUS_OK && queue->result == DRIVER_SUCCESS) {
+        queue->result = other->result;
+        queue->failed = other->failed;
+    }
 }
 
 void gpu_mark(struct gpu_queue *queue, struct CUevent_st *event)

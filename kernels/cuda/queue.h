@@ -2,13 +2,15 @@
 #pragma once
 /*
  * What: what is asked of a GPU: one stream, our kernels by number, and one piece of its memory that
- * is taken at boot and given out from the front.
+ * is taken at boot and given out from the front. Further streams are queues beside it, which have
+ * no memory.
  *
  * Work is queued; nothing waits but gpu_wait(). The first call that fails is remembered, and what
  * is queued after it is not: so a step is written without a check behind each line and looked at
  * once, at its end. After a failure the context is done for, and so is this process.
  */
 #include "config/config.h"
+#include "kernels/cuda/blas.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
 
@@ -22,6 +24,7 @@ enum gpu_kernel {
 struct gpu_queue {
     const struct driver *driver;
     struct CUstream_st *stream;
+    struct CUevent_st *reached;     /* what gpu_follow() of another queue waits for */
     struct CUfunc_st *kernels[GPU_KERNELS];
     uint64_t memory, memory_bytes, used_bytes;
     uint32_t shared_bytes_max;      /* of a block: what a kernel may ask for */
@@ -34,6 +37,8 @@ struct gpu_queue {
 /* BOOT_ONLY. Loads the kernels on a device whose context is current. */
 MUST_CHECK enum status gpu_open(struct gpu_queue *queue, const struct driver *driver,
                                 const struct device *device, struct config_error *error);
+/* BOOT_ONLY. Another stream of the same device. */
+void gpu_open_beside(struct gpu_queue *beside, const struct gpu_queue *queue);
 /* BOOT_ONLY. The one reservation. */
 MUST_CHECK enum status gpu_reserve(struct gpu_queue *queue, uint64_t bytes,
                                    struct config_error *error);
@@ -57,6 +62,7 @@ void gpu_destroy_event(struct gpu_queue *queue, struct CUevent_st *event);
 void gpu_upload(struct gpu_queue *queue, uint64_t to, const void *from, uint64_t bytes);
 void gpu_download(struct gpu_queue *queue, void *to, uint64_t from, uint64_t bytes);
 void gpu_copy(struct gpu_queue *queue, uint64_t to, uint64_t from, uint64_t bytes);
+void gpu_clear(struct gpu_queue *queue, uint64_t at, uint64_t bytes);
 void gpu_launch_kernel(struct gpu_queue *queue, enum gpu_kernel kernel,
                        const struct gpu_launch *launch, const void *args);
 /* gpu_NAME of its arguments, with its own geometry. */
@@ -65,6 +71,15 @@ void gpu_launch_kernel(struct gpu_queue *queue, enum gpu_kernel kernel,
         struct gpu_launch launch_ = gpu_##name##_launch(args);                               \
         gpu_launch_kernel(queue, GPU_KERNEL_##name, &launch_, args);                        \
     } while (0)
+
+/* A product by the library, which is started on this queue's stream. */
+void gpu_multiply(struct gpu_queue *queue, const struct blas *blas,
+                  const struct blas_product *product);
+
+/* What is queued from now on runs behind all that is queued on `other` now. */
+void gpu_follow(struct gpu_queue *queue, struct gpu_queue *other);
+/* Until all that is queued on `other` is done; its failure is this queue's. */
+void gpu_join(struct gpu_queue *queue, struct gpu_queue *other);
 
 /* An event behind what is queued now. */
 void gpu_mark(struct gpu_queue *queue, struct CUevent_st *event);

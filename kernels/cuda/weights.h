@@ -2,7 +2,8 @@
 #pragma once
 /*
  * What: the weights of a model in the memory of a GPU: matrices as they lie in the file, rows of
- * outputs; norms, biases and RoPE factors as floats. The list is config/tensors.h.
+ * outputs, but those of Q8_0 as F16; norms, biases and RoPE factors as floats. The list is
+ * config/tensors.h.
  */
 #include "kernels/cuda/queue.h"
 #include "config/tensors.h"
@@ -10,7 +11,7 @@
 struct gpu_matrix {
     uint64_t at;                /* (outputs, columns) */
     uint32_t outputs, columns;
-    uint32_t type;              /* enum gpu_type */
+    uint32_t type;              /* enum gpu_type; a float or a half */
 };
 
 struct gpu_layer {
@@ -30,12 +31,13 @@ struct gpu_weights {
     struct gpu_layer layers[GGUF_LAYERS_MAX];
 };
 
-/* How a type of the file is read by the kernels; NULL: it is not. */
+/* What a type of the file is on the device; NULL: nothing. */
 struct gpu_format {
     enum gguf_type file;
     enum gpu_type type;
 };
 const struct gpu_format *gpu_format_of(uint32_t type);
+uint64_t gpu_tensor_bytes(const struct gguf_tensor *tensor);
 bool gpu_is_of_the_host(const struct model_tensor *tensor);
 /* Device bytes that the weights take. */
 uint64_t gpu_weights_bytes(const struct gguf *gguf);
@@ -46,6 +48,7 @@ struct gpu_loading {
     const struct gguf_source *source;
     uint8_t *staging;               /* pinned */
     uint64_t staging_bytes;
+    uint64_t device_staging;        /* as many on the device */
     volatile uint64_t *heartbeat;   /* grows with each piece */
 };
 /* BOOT_ONLY. gpu_plan_check() has passed. What was copied is read back and compared. Whether

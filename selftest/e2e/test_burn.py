@@ -104,7 +104,7 @@ def test_what_the_driver_refuses_is_named_and_the_other_checks_run():
             ("launch:1", busy, "GPU: cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
             ("alloc:1", busy, "GPU: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"),
             ("lost:1", {"gpu"}, "cuMemGetInfo: CUDA_ERROR_DEVICE_UNAVAILABLE"),
-            ("sticky:3", {"gpu"}, "GPU: cuModuleLoadData: CUDA_ERROR_ILLEGAL_ADDRESS")):
+            ("sticky:4", {"gpu"}, "GPU: cuModuleLoadData: CUDA_ERROR_ILLEGAL_ADDRESS")):
         status, checks, said, verdict = burn(SOFTGPU_FAULTS=fault)
         assert status == 1 and where <= failed(checks) and set(checks) == set(QUICK), checks
         assert all(words in said[name][0] for name in where), said

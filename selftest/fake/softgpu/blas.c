@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the part of cuBLAS that blas.def names. Columns first, as it has them: element (i, j) of a
- * matrix lies at i + j * leading. Every sum is one chain of fmaf() over k ascending, which is the
- * definition of the CPU engine's products too (kernels/ops.h), so equal inputs give equal bits.
+ * matrix lies at i + j * leading. As in the library the order of a sum is the shape's: k is cut
+ * into parts, as many as n says; a part is a chain of fmaf() over k ascending, and parts are added
+ * in their order. So who asks for other rows than before gets other bits.
  */
 #include "kernels/cuda/blas.h"
 
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "appliance/base/assert.h"
 #include "kernels/format.h"
 #include "kernels/half.h"
 #include "selftest/fake/softgpu/device.h"
@@ -79,21 +81,71 @@ static float matrix_at(const struct matrix *matrix, int i, int j)
     return element_load(matrix->elements + at * element_bytes(matrix->type), matrix->type);
 }
 
+/* One part of LANES sums, of columns of c that lie side by side: elements first .. end - 1 of a row
+ * of a. */
+#define LANES 16
+static inline __attribute__((always_inline)) void chain(float sums[LANES], const float *a,
+                                                        const float *b, int first, int end)
+{
+    float chains[LANES] = {0};
+    for (int k = first; k < end; k++) {
+        for (int lane = 0; lane < LANES; lane++) {
+            chains[lane] = fmaf(a[k], b[k * LANES + lane], chains[lane]);
+        }
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        sums[lane] += chains[lane];
+    }
+}
+
+static void chain_anywhere(float sums[LANES], const float *a, const float *b, int first, int end)
+{
+    chain(sums, a, b, first, end);
+}
+
+static __attribute__((target("avx2,fma"))) void chain_fast(float sums[LANES], const float *a,
+                                                           const float *b, int first, int end)
+{
+    chain(sums, a, b, first, end);
+}
+
+static void product_lanes(const struct product *p, float *a, const float *b, int first, int parts)
+{
+    void (*add)(float *, const float *, const float *, int, int) =
+        __builtin_cpu_supports("fma") ? chain_fast : chain_anywhere;
+    for (int i = 0; i < p->m; i++) {
+        float sums[LANES] = {0};
+        for (int k = 0; k < p->k; k++) {
+            a[k] = matrix_at(&p->a, i, k);
+        }
+        for (int part = 0; part < parts; part++) {
+            add(sums, a, b, p->k * part / parts, p->k * (part + 1) / parts);
+        }
+        for (int lane = 0; lane < LANES && first + lane < p->n; lane++) {
+            size_t at = (size_t)i + (size_t)(first + lane) * (size_t)p->c_leading;
+            uint8_t *c = p->c + at * element_bytes(p->c_type);
+            float old = p->beta == 0 ? 0 : p->beta * element_load(c, p->c_type);
+            element_store(c, p->c_type, p->alpha * sums[lane] + old);
+        }
+    }
+}
+
 static bool run_product(const void *arguments)
 {
     const struct product *p = arguments;
-    for (int j = 0; j < p->n; j++) {
-        for (int i = 0; i < p->m; i++) {
-            size_t at = (size_t)i + (size_t)j * (size_t)p->c_leading;
-            uint8_t *c = p->c + at * element_bytes(p->c_type);
-            float sum = 0;
-            for (int k = 0; k < p->k; k++) {
-                sum = fmaf(matrix_at(&p->a, i, k), matrix_at(&p->b, k, j), sum);
+    bool is_skewed = soft_environment("SOFTGPU_BLAS_SKEWED", 0) != 0;
+    float *a = calloc((size_t)p->k, sizeof *a), *b = calloc((size_t)p->k * LANES, sizeof *b);
+    ASSERT(a != NULL && b != NULL);
+    for (int first = 0; first < p->n; first += LANES) {
+        for (int k = 0; k < p->k; k++) {
+            for (int lane = 0; lane < LANES && first + lane < p->n; lane++) {
+                b[k * LANES + lane] = matrix_at(&p->b, k, first + lane);
             }
-            float old = p->beta == 0 ? 0 : p->beta * element_load(c, p->c_type);
-            element_store(c, p->c_type, p->alpha * sum + old);
         }
+        product_lanes(p, a, b, first, 1 + p->n % 5 + (is_skewed && first >= p->n / 2));
     }
+    free(a);
+    free(b);
     return true;
 }
 

@@ -53,7 +53,7 @@ void soft_memory_spoil(void);
 
 /* stream.c */
 #define SOFT_ARGUMENTS_BYTES 1024       /* of an operation */
-void soft_streams_init(bool lazy);
+void soft_streams_init(bool lazy, uint32_t first);  /* softgpu.h: SOFTGPU_LAZY, _FIRST */
 void soft_streams_free(void);                       /* all have been destroyed */
 unsigned soft_submit(struct CUstream_st *stream, bool (*run)(const void *arguments),
                      const void *arguments, size_t bytes);

@@ -61,7 +61,8 @@ static unsigned soft_cuInit(unsigned flags)
     }
     soft_faults_init();
     pthread_mutex_lock(&soft_lock);
-    soft_streams_init(soft_environment("SOFTGPU_LAZY", 0) != 0);
+    soft_streams_init(soft_environment("SOFTGPU_LAZY", 0) != 0,
+                      (uint32_t)soft_environment("SOFTGPU_FIRST", 0));
     soft_memory_init(soft_environment("SOFTGPU_MEMORY", MEMORY_BYTES));
     device.capability = soft_environment("SOFTGPU_CAPABILITY", 0);
     device.is_initialized = true;

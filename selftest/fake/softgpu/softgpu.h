@@ -17,6 +17,10 @@
  *   SOFTGPU_MEMORY=268435456  bytes of the device
  *   SOFTGPU_CAPABILITY=0      90: takes fat binaries, as a 9.0 does
  *   SOFTGPU_LAZY=0            1: an operation runs only when somebody waits for it or asks
+ *   SOFTGPU_FIRST=0           2: lazy, and the second stream is as far ahead of the others as
+ *                             events allow
+ *   SOFTGPU_BLAS_SKEWED=0     1: cuBLAS sums the second half of the rows of a product in another
+ *                             order than the first
  *   SOFTGPU_ACT=              a system call of selftest/misbehave/forbidden.c: see `act`
  *   SOFTGPU_FAULTS=           as below; @FILE: what is in the file, which is removed
  *

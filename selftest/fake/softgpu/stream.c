@@ -3,7 +3,8 @@
  * What: streams and events. A stream is a ring of operations and a thread that runs them in order;
  * nothing orders two streams but events and whoever waits, so a synchronisation that is missing
  * shows. Positions count: `submitted` operations were put in, `done` have run, and in lazy mode
- * `wanted` is how far anybody has asked for.
+ * `wanted` is how far anybody has asked for. In lazy mode one stream may go first: when anybody
+ * asks for anything it runs all that it has, and others only while it waits for them.
  *
  * An event is a position of a stream. What waits for it wants that position, through other streams
  * too. After an error that stays nothing runs any more, and positions go on.
@@ -32,6 +33,7 @@ struct operation {
 struct CUstream_st {
     struct CUstream_st *next;
     pthread_t thread;
+    uint32_t number;                        /* 1: was created first */
     uint64_t submitted, wanted, done;
     bool ends, is_gone;
     struct operation ring[RING];
@@ -48,9 +50,20 @@ struct CUevent_st {
 static struct {
     struct CUstream_st *streams;
     bool lazy;
+    uint32_t first;                         /* number of the stream that goes first; 0: none does */
+    uint32_t created;
 } state;
 
-static void want(struct CUstream_st *stream, uint64_t position)
+static struct CUstream_st *first_stream(void)
+{
+    struct CUstream_st *stream = state.streams;
+    while (stream != NULL && stream->number != state.first) {
+        stream = stream->next;
+    }
+    return stream;
+}
+
+static void ask(struct CUstream_st *stream, uint64_t position)
 {
     if (stream->wanted < position) {
         stream->wanted = position;
@@ -58,11 +71,35 @@ static void want(struct CUstream_st *stream, uint64_t position)
     }
 }
 
+static void want(struct CUstream_st *stream, uint64_t position)
+{
+    struct CUstream_st *first = first_stream();
+    if (first != NULL) {
+        ask(first, first->submitted);
+    }
+    ask(stream, position);
+}
+
 /* ---- the thread of a stream ---- */
+
+static bool is_asked_for(const struct CUstream_st *stream)
+{
+    return stream->done < (state.lazy ? stream->wanted : stream->submitted);
+}
+
+static bool is_held(const struct operation *operation)
+{
+    return soft_error() == 0 &&
+           (soft_is_hung(operation->hang) ||
+            (operation->awaited != NULL && operation->awaited->done < operation->position));
+}
 
 static bool can_run(const struct CUstream_st *stream)
 {
-    return stream->done < (state.lazy ? stream->wanted : stream->submitted);
+    const struct CUstream_st *first = first_stream();
+    bool yields = first != NULL && first != stream && is_asked_for(first) &&
+                  !is_held(&first->ring[first->done % RING]);
+    return is_asked_for(stream) && !yields;
 }
 
 static void mark(struct CUevent_st *event)
@@ -82,9 +119,7 @@ static void run_next(struct CUstream_st *stream)
     if (operation->awaited != NULL) {
         want(operation->awaited, operation->position);
     }
-    while (soft_error() == 0 &&
-           (soft_is_hung(operation->hang) ||
-            (operation->awaited != NULL && operation->awaited->done < operation->position))) {
+    while (is_held(operation)) {
         pthread_cond_wait(&soft_moved, &soft_lock);
     }
     if (operation->run != NULL && soft_error() == 0) {
@@ -194,10 +229,12 @@ unsigned soft_wait_all(void)
 
 /* ---- streams ---- */
 
-void soft_streams_init(bool lazy)
+void soft_streams_init(bool lazy, uint32_t first)
 {
     soft_streams_free();
-    state.lazy = lazy;
+    state.lazy = lazy || first > 0;
+    state.first = first;
+    state.created = 0;
 }
 
 void soft_streams_free(void)
@@ -217,6 +254,7 @@ unsigned soft_stream_create(struct CUstream_st **stream)
         free(new);
         return DRIVER_OUT_OF_MEMORY;
     }
+    new->number = ++state.created;
     new->next = state.streams;
     state.streams = new;
     *stream = new;

@@ -1,101 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: the GPU engine does what the CPU engine does with the same step, and the numbers of a row
- * are its own.
+ * are its own, with our own products and with the library's.
  * Method: both get the same records over the same small random models, the GPU one on the soft GPU
- * through the driver's entry points. Tokens, counts and rounds must be equal; attention and norms
- * sum in another order there, so logits are compared by what they choose, over models whose weights
- * are floats. Digests of the GPU's own logits must be equal to the bit, alone, in chunks, in a
- * batch, after a move to the host and back.
+ * through the driver's entry points. Own products: tokens, counts and rounds must be equal;
+ * attention and norms sum in another order there, so logits are compared by what they choose, over
+ * models whose weights are floats. The library's: logits are compared. Digests of the GPU's own
+ * logits must be equal to the bit, alone, in chunks, in a batch, after a move to the host and back.
  */
-#define TEST_ARENA_BYTES (64u << 20)
-#include "selftest/unit/test.h"
-
-#include "kernels/cuda/engine_state.h"
-#include "kernels/cuda/plan.h"
-#include "selftest/unit/cuda/chip.h"
-#include "selftest/unit/kernels/tiny_model.h"
-
-static struct tiny tiny;
-static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
-                                  28, 50, 11, 2, 70, 36, 12, 8, 66};
-#define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
-#define DECODED 8
-#define DEVICE_MORE_BYTES 4096
-
-/* Both engines, and one record. */
-static struct pair {
-    struct rig cpu;
-    struct driver driver;
-    struct device device;
-    struct gpu_queue queue;
-    struct gpu_engine *gpu;
-    uint64_t heartbeat;
-} pair;
-
-/* Everything before the engine; what the engine's start then says. */
-static enum status gpu_start(const struct kernels_settings *settings, struct config_error *error)
-{
-    static struct arena arena;
-    struct plan plan = {0};
-    gpu_plan(&plan, settings, &tiny.gguf);
-    uint64_t bytes = plan_tier_bytes(&plan, TIER_DEVICE);
-    assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false));
-    assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU),
-                                         DRIVER_VERSION_MIN, error));
-    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, error));
-    assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, error));
-    assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, error));
-    enum status status = gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source,
-                                         &pair.queue, &arena, &pair.heartbeat, error);
-    if (status == STATUS_OK) {
-        assert_int_equal(pair.queue.used_bytes, bytes);     /* as planned, on both sides */
-        assert_int_equal(arena.used_bytes, arena.size_bytes);
-    }
-    return status;
-}
-
-static void pair_start(bool halves)
-{
-    struct arena *arena = test_arena();
-    struct config_error error = {{0}};
-    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
-    settings.kv_halves = halves;
-    memset(&pair, 0, sizeof pair);
-    rig_start(&pair.cpu, &settings, tiny_weights(&tiny, arena), arena);
-    assert_status(STATUS_OK, gpu_start(&settings, &error));
-}
-
-static void gpu_stop(void)
-{
-    gpu_close(&pair.queue);
-    pair.driver.cuCtxSetCurrent(NULL);
-    pair.driver.cuDevicePrimaryCtxRelease(0);
-    driver_close(&pair.driver);
-}
-
-static void pair_stop(void)
-{
-    kernels_stop(pair.cpu.kernels);
-    gpu_engine_stop(pair.gpu);
-    gpu_stop();
-    memset(&pair, 0, sizeof pair);
-}
-
-/* Of a test that has failed: the next one opens the device again. */
-static int clean_up(void **state)
-{
-    (void)state;
-    if (pair.gpu != NULL) {
-        pair_stop();
-    }
-    return 0;
-}
-
-static void run_gpu(void)
-{
-    assert_status(STATUS_OK, gpu_engine_run(pair.gpu, &pair.cpu.step));
-}
+#include "selftest/unit/cuda/engine_rig.h"
 
 /* What came of a record. */
 struct outcome {
@@ -133,14 +46,6 @@ static void run_both(void)
     assert_memory_equal(cpu.tokens, gpu.tokens, sizeof cpu.tokens);
 }
 
-static struct step_row *add_row(uint32_t offset, uint32_t count,
-                                uint32_t position, uint32_t decode_steps, uint32_t block)
-{
-    struct step_row *row = rig_row(&pair.cpu, prompt + offset, count, position, decode_steps);
-    rig_blocks(&pair.cpu, step_header(&pair.cpu.step)->rows_count - 1, block, 1);
-    return row;
-}
-
 /* A prompt in two steps, then beside rows of other lengths. */
 static void check_alike(void)
 {
@@ -167,7 +72,7 @@ static void test_run_like_the_cpu_in_every_family(void **state)
             struct model_shape shape = tiny_shape(types[i], i == 1);
             shape.family = &model_families[family];
             tiny_make_shape(&tiny, &shape, types[i], 7);
-            pair_start(i == 2);
+            pair_start(i == 2, OWN);
             check_alike();
             pair_stop();
         }
@@ -181,8 +86,21 @@ static struct step_row *ask(uint32_t offset, uint32_t count, uint32_t block)
     return row;
 }
 
+/* So many others that it is not in the first product of the library. */
+static void add_crowd(void)
+{
+    uint32_t text[110];
+    for (uint32_t i = 0; i < 110; i++) {
+        text[i] = i * 7 % 75;
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        rig_row(&pair.cpu, text, 110, 0, 0);
+        rig_blocks(&pair.cpu, r, 32 + 16 * r, 1);
+    }
+}
+
 /* The same call in every surrounding. */
-static void check_same_bits(void)
+static void check_same_bits(enum products products)
 {
     struct step *step = &pair.cpu.step;
     rig_clear(&pair.cpu);
@@ -202,32 +120,139 @@ static void check_same_bits(void)
         run_gpu();
         assert_int_equal(step_out(step, 1)->digest, alone.digest);
     }
+    if (products == LIBRARY) {
+        rig_clear(&pair.cpu);
+        add_crowd();
+        ask(0, PROMPT_TOKENS, 16);
+        run_gpu();
+        assert_int_equal(step_out(step, 2)->digest, alone.digest);
+    }
 }
 
 static void test_run_same_call_same_bits(void **state)
 {
     (void)state;
-    static const enum gguf_type types[] = {GGUF_F32, GGUF_Q8_0};
-    for (uint32_t i = 0; i < 2; i++) {
-        tiny_make(&tiny, types[i], false, 7);
-        pair_start(false);
-        check_same_bits();
-        pair_stop();
+    static const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_BF16, GGUF_Q8_0};
+    for (uint32_t family = 0; family < model_families_count; family++) {
+        for (uint32_t i = 0; i < 2 * 4; i++) {
+            struct model_shape shape = tiny_shape(types[i / 2], i / 2 == 1);
+            shape.family = &model_families[family];
+            tiny_make_shape(&tiny, &shape, types[i / 2], 7);
+            pair_start(i / 2 == 2, (enum products)(i % 2));
+            check_same_bits((enum products)(i % 2));
+            pair_stop();
+        }
     }
 }
 
-static void add_move(uint32_t from, uint32_t to)
+/* ---- the library ---- */
+
+static uint32_t best_of(const float *logits, uint32_t count)
 {
-    struct step_header *header = step_header(&pair.cpu.step);
-    step_moves(&pair.cpu.step)[header->moves_count++] = (struct step_move){from, to};
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        best = logits[i] > logits[best] ? i : best;
+    }
+    return best;
+}
+
+/* The CPU's logits and the GPU's of one row: how far apart? Where the GPU chooses another token,
+ * the CPU's two must be as close. */
+static float logits_apart(void)
+{
+    uint32_t vocab = tiny.gguf.shape.vocab_tokens;
+    const float *cpu = kernels_logits(pair.cpu.kernels, 0);
+    const float *gpu = device_read(pair.gpu->logits.at, vocab * sizeof *gpu);
+    float apart = 0;
+    for (uint32_t i = 0; i < vocab; i++) {
+        float each = fabsf(cpu[i] - gpu[i]);
+        assert_true(isfinite(each));
+        apart = each > apart ? each : apart;
+    }
+    assert_true(cpu[best_of(cpu, vocab)] - cpu[best_of(gpu, vocab)] <= 2 * apart);
+    return apart;
+}
+
+/* Both feed what the CPU says. */
+static void check_logits(float apart_max, uint32_t same_min)
+{
+    float apart = 0, largest = 0;
+    uint32_t same = 0, token = 0;
+    for (uint32_t i = 0; i < 24; i++) {
+        rig_clear(&pair.cpu);
+        add_row(0, i == 0 ? PROMPT_TOKENS : 1, i == 0 ? 0 : PROMPT_TOKENS - 1 + i, 1, 0);
+        step_tokens(&pair.cpu.step)[0] = i == 0 ? prompt[0] : token;
+        kernels_run(pair.cpu.kernels, &pair.cpu.step);
+        token = step_out_tokens(&pair.cpu.step, 0)[0];
+        run_gpu();
+        same += step_out_tokens(&pair.cpu.step, 0)[0] == token;
+        const float each = logits_apart(), best = kernels_logits(pair.cpu.kernels, 0)[token];
+        apart = each > apart ? each : apart;
+        largest = best > largest ? best : largest;
+    }
+    print_message("logits of up to %.1f are %.2g apart at most, %u of 24 tokens are the same\n",
+                  (double)largest, (double)apart, same);
+    assert_true(apart <= apart_max);
+    assert_true(same >= same_min);
+}
+
+static void test_the_librarys_logits_are_near_the_cpus(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gguf_type type;
+        float apart_max;
+        uint32_t same_min;
+    } cases[] = {{GGUF_F32, 1e-5f, 24}, {GGUF_F16, 5e-3f, 23}, {GGUF_BF16, 4e-2f, 23},
+                 {GGUF_Q8_0, 1e-1f, 20}};
+    for (uint32_t family = 0; family < model_families_count; family++) {
+        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            struct model_shape shape = tiny_shape(cases[i].type, false);
+            shape.family = &model_families[family];
+            tiny_make_shape(&tiny, &shape, cases[i].type, 7);
+            pair_start(false, LIBRARY);
+            check_logits(cases[i].apart_max, cases[i].same_min);
+            pair_stop();
+        }
+    }
+}
+
+static void test_a_library_whose_rows_differ_is_refused(void **state)
+{
+    (void)state;
+    static const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_BF16};
+    struct config_error error = {{0}};
+    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
+    skip_on_a_chip("its library is as it is");
+    setenv("SOFTGPU_BLAS_SKEWED", "1", 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        tiny_make(&tiny, types[i], false, 7);
+        assert_status(STATUS_DEVICE_FAILED, gpu_start(&settings, LIBRARY, &error));
+        assert_non_null(strstr(error.text, "different orders"));
+        gpu_engine_stop(pair.gpu);
+        gpu_stop();
+    }
+    unsetenv("SOFTGPU_BLAS_SKEWED");
+    memset(&pair, 0, sizeof pair);
+}
+
+static void test_a_product_that_the_library_refuses_fails_the_step(void **state)
+{
+    (void)state;
+    skip_on_a_chip("it refuses nothing");
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false, LIBRARY);
+    rig_clear(&pair.cpu);
+    add_row(0, 5, 0, 1, 0);
+    set_faults("launch:3");                 /* behind embed and rms_norm */
+    assert_status(STATUS_DEVICE_LAUNCH, gpu_engine_run(pair.gpu, &pair.cpu.step));
+    assert_string_equal(pair.queue.failed, "cublasGemmEx");
+    pair_stop();
 }
 
 /* Blocks 0 .. 2 go to the host, other calls take their places, they come back elsewhere. */
-static void test_moves_lose_nothing(void **state)
+static void check_moves_lose_nothing(void)
 {
-    (void)state;
-    tiny_make(&tiny, GGUF_F32, true, 7);
-    pair_start(false);
     uint32_t device_blocks = pair.cpu.settings.kv_blocks;
     rig_clear(&pair.cpu);
     ask(0, PROMPT_TOKENS, 0);
@@ -249,14 +274,27 @@ static void test_moves_lose_nothing(void **state)
     ask(PROMPT_TOKENS - 1, 1, 48);
     run_gpu();
     assert_int_equal(step_out(&pair.cpu.step, 0)->digest, alone.digest);
-    pair_stop();
+}
+
+/* Whichever stream is ahead of the others. */
+static void test_moves_lose_nothing(void **state)
+{
+    (void)state;
+    tiny_make(&tiny, GGUF_F32, true, 7);
+    for (uint32_t first = 0; first <= 3; first++) {
+        set_first(first);
+        pair_start(false, first % 2 == 0 ? OWN : LIBRARY);
+        check_moves_lose_nothing();
+        pair_stop();
+    }
+    unsetenv("SOFTGPU_FIRST");
 }
 
 static void test_standbys_stops_and_haste_as_on_the_cpu(void **state)
 {
     (void)state;
     tiny_make(&tiny, GGUF_F32, false, 7);
-    pair_start(false);
+    pair_start(false, OWN);
     for (uint32_t haste = STEP_WHOLE; haste <= STEP_ROUND_ENDS; haste++) {
         rig_clear(&pair.cpu);
         add_row(0, 5, 0, 2, 0);
@@ -286,7 +324,7 @@ static void test_heartbeat_counts_tensors_and_rounds(void **state)
 {
     (void)state;
     tiny_make(&tiny, GGUF_F32, false, 7);
-    pair_start(false);
+    pair_start(false, OWN);
     assert_true(pair.heartbeat >= 9 * tiny.gguf.shape.layers);
     pair.heartbeat = 0;
     rig_clear(&pair.cpu);
@@ -301,7 +339,7 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
 {
     (void)state;
     tiny_make(&tiny, GGUF_F32, false, 7);
-    pair_start(false);
+    pair_start(false, OWN);
     rig_clear(&pair.cpu);
     add_row(0, 5, 0, 1, 0);
     run_gpu();
@@ -317,10 +355,7 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
 static void test_weights_that_are_others_there_are_refused(void **state)
 {
     (void)state;
-    if (chip_library() != NULL) {
-        print_message("skipped: nobody spoils the copies of a chip\n");
-        skip();
-    }
+    skip_on_a_chip("nobody spoils the copies of a chip");
     struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
     tiny_make(&tiny, GGUF_F32, false, 7);
     memset(&pair, 0, sizeof pair);
@@ -329,7 +364,7 @@ static void test_weights_that_are_others_there_are_refused(void **state)
         char fault[16];
         snprintf(fault, sizeof fault, "corrupt:%u", copy);
         setenv("SOFTGPU_FAULTS", fault, 1);
-        enum status status = gpu_start(&settings, &error);
+        enum status status = gpu_start(&settings, OWN, &error);
         unsetenv("SOFTGPU_FAULTS");
         gpu_stop();
         assert_status(STATUS_DEVICE_FAILED, status);
@@ -343,7 +378,7 @@ static void assert_refused(enum status status, const struct kernels_settings *se
     struct config_error error = {{0}};
     struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
     assert_status(status, gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &queue,
-                                          test_arena(), &pair.heartbeat, &error));
+                                          NULL, test_arena(), &pair.heartbeat, &error));
     assert_non_null(strstr(error.text, words));
 }
 
@@ -363,6 +398,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_run_like_the_cpu_in_every_family, clean_up),
         cmocka_unit_test_teardown(test_run_same_call_same_bits, clean_up),
+        cmocka_unit_test_teardown(test_the_librarys_logits_are_near_the_cpus, clean_up),
+        cmocka_unit_test_teardown(test_a_library_whose_rows_differ_is_refused, clean_up),
+        cmocka_unit_test_teardown(test_a_product_that_the_library_refuses_fails_the_step, clean_up),
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
         cmocka_unit_test_teardown(test_standbys_stops_and_haste_as_on_the_cpu, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_tensors_and_rounds, clean_up),

@@ -95,6 +95,41 @@ static void test_an_event_orders_two_streams(void **state)
     MUST(cuEventDestroy, event);
 }
 
+/* Whoever is waited for, stream `first` runs as soon as it can, and the other one as late. */
+static void check_who_goes_first(uint32_t first)
+{
+    struct CUevent_st *event = NULL;
+    MUST(cuEventCreate, &event, DRIVER_EVENT_UNTIMED);
+    MUST(cuMemsetD32Async, rig.words, 1, RIG_WORDS, rig.streams[0]);
+    MUST(cuMemsetD32Async, rig.words, 2, RIG_WORDS, rig.streams[1]);
+    MUST(cuStreamSynchronize, rig.streams[0]);
+    MUST(cuStreamSynchronize, rig.streams[1]);
+    assert_status(STATUS_OK, rig_download(0));
+    MUST(cuStreamSynchronize, rig.streams[0]);
+    assert_int_equal(rig.pinned[0], first == 1 ? 2 : 1);    /* the last one wins */
+    MUST(cuMemsetD32Async, rig.words, 3, RIG_WORDS, rig.streams[2 - first]);
+    MUST(cuEventRecord, event, rig.streams[2 - first]);
+    MUST(cuStreamWaitEvent, rig.streams[first - 1], event, 0);
+    MUST(cuMemsetD32Async, rig.words, 4, RIG_WORDS, rig.streams[first - 1]);
+    MUST(cuMemsetD32Async, rig.words, 5, RIG_WORDS, rig.streams[2 - first]);
+    MUST(cuCtxSynchronize);
+    assert_status(STATUS_OK, rig_download(0));
+    MUST(cuStreamSynchronize, rig.streams[0]);
+    assert_int_equal(rig.pinned[0], 5);                     /* 3 by the event, 4 at once, 5 */
+    MUST(cuEventDestroy, event);
+}
+
+static void test_a_stream_that_goes_first_waits_for_events_only(void **state)
+{
+    for (uint32_t first = 1; first <= 2; first++) {
+        setenv("SOFTGPU_FIRST", first == 1 ? "1" : "2", 1);
+        rig_setup(state);
+        check_who_goes_first(first);
+        rig_teardown(state);
+    }
+    unsetenv("SOFTGPU_FIRST");
+}
+
 static void test_an_event_is_done_when_what_is_before_it_is(void **state)
 {
     struct CUevent_st *event = NULL;
@@ -364,6 +399,7 @@ int main(void)
         LAZY(test_a_query_that_is_repeated_comes_true),
         LAZY(test_streams_are_not_ordered_by_themselves),
         LAZY(test_an_event_orders_two_streams),
+        cmocka_unit_test(test_a_stream_that_goes_first_waits_for_events_only),
         EAGER(test_an_event_is_done_when_what_is_before_it_is),
         EAGER(test_events_take_times_in_order),
         EAGER(test_a_full_stream_takes_more_when_it_has_run_some),

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: products, by the library where there is one, else by our own kernel (product.cu).
+ *
+ * The library sums as the shape says, so every product has GPU_PRODUCT_ROWS rows: a row gets the
+ * same bits alone, in a batch and in a chunk. Two things more are needed for that:
+ *
+ *   alignment   the library looks at addresses too: whole products apart, all are alike
+ *   rows        one product sums all of its rows alike. No page of NVIDIA's says so (a split of
+ *               what is left for the last processors would not), so it is tried at boot
+ *
+ * It takes elements of one type: what it reads is rounded to the type of the weights when it is
+ * written. Matrices of another type than their neighbour that reads the same are our kernel's.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "appliance/base/assert.h"
+#include "kernels/cuda/engine_state.h"
+
+STATIC_ASSERT(GPU_PRODUCT_ROWS * sizeof(uint16_t) % GPU_ALIGN_BYTES == 0, "products are aligned");
+STATIC_ASSERT((GPU_PRODUCT_ROWS & (GPU_PRODUCT_ROWS - 1)) == 0, "so many by doubling");
+
+static bool has_library(const struct gpu_engine *e)
+{
+    return e->blas != NULL;
+}
+
+static uint32_t element_bytes(uint32_t type)
+{
+    return type == GPU_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+static enum blas_type blas_type_of(uint32_t type)
+{
+    return type == GPU_F32 ? BLAS_F32 : type == GPU_F16 ? BLAS_F16 : BLAS_BF16;
+}
+
+struct gpu_buffer gpu_input_of(const struct gpu_engine *engine, const struct gpu_matrix *matrix,
+                               struct gpu_buffer buffer)
+{
+    buffer.type = has_library(engine) ? matrix->type : GPU_F32;
+    return buffer;
+}
+
+static void queue_own(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                      struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
+{
+    const struct gpu_product args = {
+        .x = from.at, .w = matrix->at, .y = to.at,
+        .x_stride = from.width, .y_stride = to.width,
+        .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
+        .x_type = from.type, .w_type = matrix->type,
+    };
+    GPU_LAUNCH(e->queue, product, &args);
+}
+
+/* GPU_PRODUCT_ROWS rows from `row` on. */
+static void queue_library(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                          struct gpu_buffer from, struct gpu_buffer to, uint32_t row)
+{
+    const struct blas_product product = {
+        .out = to.at + (uint64_t)row * to.width * sizeof(float),
+        .in = from.at + (uint64_t)row * from.width * element_bytes(from.type),
+        .weights = matrix->at,
+        .rows = GPU_PRODUCT_ROWS, .outputs = matrix->outputs, .columns = matrix->columns,
+        .type = blas_type_of(from.type),
+    };
+    gpu_multiply(e->queue, e->blas, &product);
+}
+
+void gpu_product_queue(struct gpu_engine *engine, const struct gpu_matrix *matrix,
+                       struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
+{
+    if (!has_library(engine) || from.type != matrix->type) {
+        queue_own(engine, matrix, from, to, rows);
+        return;
+    }
+    for (uint32_t row = 0; row < rows; row += GPU_PRODUCT_ROWS) {
+        queue_library(engine, matrix, from, to, row);
+    }
+}
+
+/* ---- boot ---- */
+
+/* A row of numbers 1 <= |x| < 2 of a type, whose sums depend on their order. */
+static void fill_row(uint8_t *row, uint32_t type, uint32_t columns)
+{
+    static const uint32_t ones[] = {[GPU_F32] = 0x3f800000, [GPU_F16] = 0x3c00,
+                                    [GPU_BF16] = 0x3f80};
+    static const uint32_t others[] = {[GPU_F32] = 0x807fffff, [GPU_F16] = 0x83ff,
+                                      [GPU_BF16] = 0x807f};     /* sign and mantissa */
+    uint32_t state = 1, bytes = element_bytes(type);
+    for (uint32_t i = 0; i < columns; i++) {
+        state = state * 1664525 + 1013904223;
+        uint32_t bits = ones[type] | (state >> (32 - 8 * bytes) & others[type]);
+        memcpy(row + (uint64_t)i * bytes, &bits, bytes);
+    }
+}
+
+/* Equal ones: twice as many with each copy. */
+static void fill_rows(struct gpu_engine *e, struct gpu_buffer to, uint32_t columns)
+{
+    uint64_t bytes = (uint64_t)columns * element_bytes(to.type);
+    fill_row(e->staging, to.type, columns);
+    gpu_upload(e->queue, to.at, e->staging, bytes);
+    for (uint32_t rows = 1; rows < GPU_PRODUCT_ROWS; rows *= 2) {
+        gpu_copy(e->queue, to.at + rows * bytes, to.at, rows * bytes);
+    }
+}
+
+/* Are rows first .. first + count - 1 the same, number for number? */
+static bool are_alike(struct gpu_engine *e, struct gpu_buffer of, uint32_t first, uint32_t count)
+{
+    uint64_t bytes = (uint64_t)of.width * sizeof(float);
+    gpu_download(e->queue, e->staging, of.at + first * bytes, count * bytes);
+    bool alike = gpu_wait(e->queue) == STATUS_OK;
+    for (uint32_t row = 1; row < count && alike; row++) {
+        alike = memcmp(e->staging, e->staging + row * bytes, bytes) == 0;
+    }
+    *e->heartbeat += 1;
+    return alike;
+}
+
+/* A product of rows that are equal has rows that are. Pieces have a row in common. */
+static enum status try_product(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                               struct gpu_buffer from, struct gpu_buffer to,
+                               struct config_error *error)
+{
+    uint64_t fit = GPU_STAGING_BYTES / sizeof(float) / to.width;
+    uint32_t at_once = fit < GPU_PRODUCT_ROWS ? (uint32_t)fit : GPU_PRODUCT_ROWS;
+    bool alike = at_once > 1;
+    from = gpu_input_of(e, matrix, from);
+    fill_rows(e, from, matrix->columns);
+    gpu_product_queue(e, matrix, from, to, GPU_PRODUCT_ROWS);
+    for (uint32_t row = 0; row < GPU_PRODUCT_ROWS - 1 && alike; row += at_once - 1) {
+        alike = are_alike(e, to, row, gpu_smaller(at_once, GPU_PRODUCT_ROWS - row));
+    }
+    TRY(gpu_check(e->queue, error));
+    if (!alike) {
+        snprintf(error->text, sizeof error->text,
+                 "cuBLAS: rows of one product (%u outputs, %u columns) are summed in different "
+                 "orders on this GPU, or are too long to try", matrix->outputs, matrix->columns);
+        return STATUS_DEVICE_FAILED;
+    }
+    return STATUS_OK;
+}
+
+static enum status try_layer(struct gpu_engine *e, const struct gpu_layer *layer,
+                             struct config_error *error)
+{
+    TRY(try_product(e, &layer->attn_q, e->normed, e->q, error));
+    TRY(try_product(e, &layer->attn_k, e->normed, e->k, error));
+    TRY(try_product(e, &layer->attn_v, e->normed, e->v, error));
+    TRY(try_product(e, &layer->attn_output, e->attended, e->delta, error));
+    TRY(try_product(e, &layer->ffn_gate, e->normed, e->gate, error));
+    TRY(try_product(e, &layer->ffn_up, e->normed, e->up, error));
+    return try_product(e, &layer->ffn_down, e->inner, e->delta, error);
+}
+
+enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error)
+{
+    struct gpu_engine *e = engine;
+    if (!has_library(e)) {
+        return STATUS_OK;
+    }
+    enum status status = blas_start(e->blas, e->queue->stream, e->blas_workspace);
+    if (status != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cuBLAS: does not start: %s",
+                 status_text(status));
+        return status;
+    }
+    for (uint32_t i = 0; i < e->weights.shape.layers; i++) {
+        TRY(try_layer(e, &e->weights.layers[i], error));
+    }
+    return try_product(e, &e->weights.output, e->gathered, e->logits, error);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the CPU's engine and the GPU's on the soft GPU, over one small model, with one record for
+ * both.
+ */
+#define TEST_ARENA_BYTES (64u << 20)
+#include "selftest/unit/test.h"
+
+#include <dlfcn.h>
+
+#include "kernels/cuda/engine_state.h"
+#include "kernels/cuda/plan.h"
+#include "selftest/unit/cuda/chip.h"
+#include "selftest/unit/kernels/tiny_model.h"
+
+static struct tiny tiny;
+static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
+                                  28, 50, 11, 2, 70, 36, 12, 8, 66};
+#define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
+#define DECODED 8
+#define STEP_TOKENS 300         /* more than the library gets in one product */
+
+enum products { OWN, LIBRARY, PRODUCTS };
+
+static struct pair {
+    struct rig cpu;
+    struct driver driver;
+    struct device device;
+    struct blas blas;
+    struct gpu_queue queue;
+    struct gpu_engine *gpu;
+    uint64_t heartbeat;
+} pair;
+
+/* Everything before the engine; what the engine's start then says. */
+static inline enum status gpu_start(const struct kernels_settings *settings, enum products products,
+                                    struct config_error *error)
+{
+    static struct arena arena;
+    struct plan plan = {0};
+    gpu_plan(&plan, settings, &tiny.gguf);
+    uint64_t bytes = plan_tier_bytes(&plan, TIER_DEVICE);
+    assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false));
+    assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU),
+                                         DRIVER_VERSION_MIN, error));
+    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, error));
+    if (products == LIBRARY) {
+        const char *library = chip_library() != NULL ? "" : SOFTGPU;
+        assert_status(STATUS_OK, blas_open(&pair.blas, library, error));
+    }
+    assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, error));
+    assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, error));
+    enum status status = gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source,
+                                         &pair.queue, products == LIBRARY ? &pair.blas : NULL,
+                                         &arena, &pair.heartbeat, error);
+    if (status == STATUS_OK) {
+        assert_int_equal(pair.queue.used_bytes, bytes);     /* as planned, on both sides */
+        assert_int_equal(arena.used_bytes, arena.size_bytes);
+    }
+    return status;
+}
+
+static inline void pair_start(bool halves, enum products products)
+{
+    struct arena *arena = test_arena();
+    struct config_error error = {{0}};
+    struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
+    settings.kv_halves = halves;
+    settings.step_tokens = STEP_TOKENS;
+    memset(&pair, 0, sizeof pair);
+    rig_start(&pair.cpu, &settings, tiny_weights(&tiny, arena), arena);
+    assert_status(STATUS_OK, gpu_start(&settings, products, &error));
+}
+
+/* Without the engine, which may not have got so far. */
+static inline void gpu_stop(void)
+{
+    gpu_close(&pair.queue);
+    blas_close(&pair.blas);
+    pair.driver.cuCtxSetCurrent(NULL);
+    pair.driver.cuDevicePrimaryCtxRelease(0);
+    driver_close(&pair.driver);
+}
+
+static inline void pair_stop(void)
+{
+    if (pair.cpu.kernels != NULL) {
+        kernels_stop(pair.cpu.kernels);
+    }
+    gpu_engine_stop(pair.gpu);
+    gpu_stop();
+    memset(&pair, 0, sizeof pair);
+}
+
+/* Of a test that has failed: the next one opens the device again. */
+static inline int clean_up(void **state)
+{
+    (void)state;
+    unsetenv("SOFTGPU_FIRST");
+    unsetenv("SOFTGPU_BLAS_SKEWED");
+    if (pair.gpu != NULL) {
+        pair_stop();
+    }
+    return 0;
+}
+
+static inline void run_gpu(void)
+{
+    assert_status(STATUS_OK, gpu_engine_run(pair.gpu, &pair.cpu.step));
+}
+
+static inline void skip_on_a_chip(const char *why)
+{
+    if (chip_library() != NULL) {
+        print_message("skipped: %s\n", why);
+        skip();
+    }
+}
+
+/* Of the device, or to it, by way of the engine's staging buffer. */
+static inline const void *device_read(uint64_t from, uint64_t bytes)
+{
+    gpu_download(&pair.queue, pair.gpu->staging, from, bytes);
+    assert_status(STATUS_OK, gpu_wait(&pair.queue));
+    return pair.gpu->staging;
+}
+
+static inline void device_write(uint64_t to, const void *from, uint64_t bytes)
+{
+    memcpy(pair.gpu->staging, from, bytes);
+    gpu_upload(&pair.queue, to, pair.gpu->staging, bytes);
+    assert_status(STATUS_OK, gpu_wait(&pair.queue));
+}
+
+/* From now on; see selftest/fake/softgpu/softgpu.h. */
+static inline void set_faults(const char *text)
+{
+    void (*faults)(const char *) = NULL;
+    *(void **)&faults = dlsym(pair.driver.library, "softgpu_faults");
+    assert_non_null(faults);
+    faults(text);
+}
+
+/* Stream `first` of the queue, the way out, the way in; 0: none is ahead. */
+static inline void set_first(uint32_t first)
+{
+    setenv("SOFTGPU_FIRST", (const char[]){(char)('0' + first), '\0'}, 1);
+}
+
+static inline struct step_row *add_row(uint32_t offset, uint32_t count, uint32_t position,
+                                       uint32_t decode_steps, uint32_t block)
+{
+    struct step_row *row = rig_row(&pair.cpu, prompt + offset, count, position, decode_steps);
+    rig_blocks(&pair.cpu, step_header(&pair.cpu.step)->rows_count - 1, block, 1);
+    return row;
+}
+
+static inline void add_move(uint32_t from, uint32_t to)
+{
+    struct step_header *header = step_header(&pair.cpu.step);
+    step_moves(&pair.cpu.step)[header->moves_count++] = (struct step_move){from, to};
+}
