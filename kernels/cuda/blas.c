@@ -73,6 +73,10 @@ static enum status open_one(struct blas *blas, const char *library, struct confi
 enum status blas_open(struct blas *blas, const char *library, struct config_error *error)
 {
     struct config_error of_older;
+    *blas = (struct blas){.library = NULL};
+    if (strcmp(library, BLAS_NONE) == 0) {
+        return STATUS_OK;
+    }
     if (library[0] != '\0') {
         return open_one(blas, library, error);
     }

@@ -39,8 +39,9 @@ struct blas {
 #undef ENTRY
 };
 
+#define BLAS_NONE "none"
 /* BOOT_ONLY. `library`: of engine.cublas_library; empty: libcublas.so.13, else .12; a
- * refusal names the first. */
+ * refusal names the first. BLAS_NONE: blas->library stays NULL, and nothing else may be called. */
 MUST_CHECK enum status blas_open(struct blas *blas, const char *library,
                                  struct config_error *error);
 /* BOOT_ONLY. Every product goes to `stream` and uses BLAS_WORKSPACE_BYTES at the device address

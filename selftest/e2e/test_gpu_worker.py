@@ -78,6 +78,12 @@ def test_tokens_are_the_cpus_alone_and_in_any_company():
         assert a.stats()["engine_restarts"] == 0
 
 
+def test_without_cublas_the_engines_own_products_serve():
+    cpu = of_the_cpu()
+    with on_gpu("engine.cublas_library=none", SOFTGPU_BLAS_SKEWED="1") as a:
+        assert serve_by_two(a, range(30), 16) == cpu
+
+
 def test_tokens_are_the_cpus_when_kv_is_swapped_and_computed_again():
     cpu = of_the_cpu(*TIGHT)
     for host in (TIGHT, TIGHT + ("kv.host_ratio=0",)):
