@@ -10,12 +10,13 @@ from appliance import BUILD, HANG_S, ROOT
 
 TESTS = "advance attention kv_copy number pattern product rms_norm rope sample engine move".split()
 # Kernels and self-test; each test by itself and under three tools, one under a fourth; tokens.
-ROWS = 2 + 4 * len(TESTS) + 1 + 3
+ROWS = 2 + 4 * len(TESTS) + 1 + 4
 AGENTIX = """#!/bin/sh
 echo "$0 $*" >>said
 case "$*" in
 *--version*) echo "gpu kernels: $KERNELS" ;;
-*--check*) echo "1.0 boot info gpu name=\\"N\\"" >&2 ;;
+*--check*cublas_library=none*) echo "1.0 boot info gpu name=\\"N\\"" >&2 ;;
+*--check*) echo "1.0 boot error boot failed: engine.kind = cuda: libcublas" >&2; exit $CUBLAS ;;
 *--selftest*) echo "gpu products  64  ok  1.00" ;;
 *) exec python3 -c '
 import re, signal, socket, sys
@@ -50,7 +51,7 @@ def check(files, *words, **environment):
             ["sh", os.path.join(directory, "tools", "gpu-check"), *words], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG_S,
             env=dict(os.environ, **{
-                "NVCC": "", "KERNELS": "sm_90a", "GPU_TOKENS": "1 2 3",
+                "NVCC": "", "CUBLAS": "0", "KERNELS": "sm_90a", "GPU_TOKENS": "1 2 3",
                 "PATH": os.path.join(directory, "bin") + ":" + os.environ["PATH"],
                 **environment}))
     rows = re.findall(r"^(\S.{35}) (ok|FAILED|none) ", done.stdout, re.M)
@@ -91,6 +92,12 @@ def test_what_fails_is_a_row_that_says_how_and_fails_all():
     assert status == 1 and rows["GPU and CPU agree"] == "FAILED", said
     status, said, rows = check(build(), KERNELS="none: no nvcc when this was built")
     assert status == 1 and rows["kernels for a chip"] == "FAILED", said
+
+
+def test_without_cublas_its_row_says_so_and_the_rest_passes():
+    status, said, rows = check(build(), CUBLAS="6")
+    assert status == 0 and rows["tokens by the GPU with cuBLAS"] == "none", said
+    assert "    libcublas: what needs it was left out\n" in said, said
 
 
 def test_the_real_tests_run_where_they_are_told():

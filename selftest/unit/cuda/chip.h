@@ -3,7 +3,7 @@
 /*
  * What: where AGENTIX_TEST_CUDA names a CUDA driver, tests of the GPU run on its device instead of
  * on the host or the soft GPU: kernels as nvcc has compiled them, against the same expectations.
- * tools/gpu-check sets it.
+ * tools/gpu-check sets it, and AGENTIX_TEST_CUBLAS as engine.cublas_library.
  *
  * Buffers of gpu_rig.h stay where they are, pinned: the device reads and writes them at their own
  * addresses, so a test looks at them as it does without a chip.
@@ -30,6 +30,12 @@ static inline const char *chip_library(void)
 static inline const char *chip_library_or(const char *soft)
 {
     return chip_library() != NULL ? chip_library() : soft;
+}
+
+static inline const char *chip_cublas_or(const char *soft)
+{
+    const char *library = getenv("AGENTIX_TEST_CUBLAS");
+    return chip_library() == NULL ? soft : library != NULL ? library : "";
 }
 
 static inline struct gpu_queue *chip_queue(void)

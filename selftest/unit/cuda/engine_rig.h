@@ -46,7 +46,11 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
                                          DRIVER_VERSION_MIN, error));
     assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, error));
     if (products == LIBRARY) {
-        const char *library = chip_library() != NULL ? "" : SOFTGPU;
+        const char *library = chip_cublas_or(SOFTGPU);
+        if (strcmp(library, BLAS_NONE) == 0) {
+            print_message("skipped: no cuBLAS here\n");
+            skip();
+        }
         assert_status(STATUS_OK, blas_open(&pair.blas, library, error));
     }
     assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, error));
