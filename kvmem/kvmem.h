@@ -159,12 +159,12 @@ static inline uint32_t kvmem_declared(const struct kvmem *kv)
 uint32_t kvmem_host_used(const struct kvmem *kv);
 /* Blocks of the call's table, those on the host that it has claimed included. */
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
-/* The call's table is looked at soon: asks memory for it. */
-void kvmem_expect(const struct kvmem *kv, uint32_t call);
 /* Of these, how many it has claimed on the host: kvmem_reserve() moves them in. */
 uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call);
 /* Of these, how many are of a declared prefix: the first ones. O(these). */
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
+/* The call's table is looked at soon: asks memory for it. */
+void kvmem_expect(const struct kvmem *kv, uint32_t call);
 
 /* Gives a call without blocks the longest cached beginning of its `count` known tokens, under this
  * salt, and returns how many positions that is: always fewer than `count`, so that the last one is

@@ -61,6 +61,7 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
     uint32_t *end = call->tokens + call->prompt_tokens + call->generated_tokens;
     uint32_t taken = 0;
     ASSERT(count <= call->max_tokens - call->generated_tokens);
+    ASSERT(call->prompt_tokens + call->generated_tokens + count <= sched->calls->context_tokens);
     while (taken < count && finish == CALL_FINISH_NONE) {
         end[taken] = tokens[taken];
         finish = stop_reason(call, tokens[taken++]);

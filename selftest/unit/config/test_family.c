@@ -165,19 +165,25 @@ static void test_scan_architecture_may_come_last(void **state)
 
 /* ---- tensors ---- */
 
+/* A tensor of a family's file, which is written anew and as it should be. */
+static struct gguf_tensor tensor_of_family(uint32_t family, uint32_t tensor)
+{
+    gguf_file_family(&file, families[family].name);
+    assert_status(STATUS_OK, scan());
+    return gguf.tensors[tensor];
+}
+
 static void test_scan_each_tensor_of_each_family_is_needed(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < FAMILIES; i++) {
         for (uint32_t t = 0; t < families[i].tensors; t++) {
-            char name[GGUF_NAME_BYTES], words[128];
-            gguf_file_family(&file, families[i].name);
-            assert_status(STATUS_OK, scan());
-            memcpy(name, gguf.tensors[t].name, sizeof name);
-            gguf_file_after_tensor(&file, name)[-1] = 'z';
-            bool may_be_tied = strcmp(name, "output.weight") == 0;
+            char words[128];
+            struct gguf_tensor tensor = tensor_of_family(i, t);
+            gguf_file_after_tensor(&file, tensor.name)[-1] = 'z';
+            bool may_be_tied = strcmp(tensor.name, "output.weight") == 0;
             snprintf(words, sizeof words, may_be_tied ? "tensor output.weighz is unknown"
-                                                      : "tensor %s is missing", name);
+                                                      : "tensor %s is missing", tensor.name);
             assert_refused(words);
         }
     }
@@ -189,9 +195,7 @@ static void test_scan_each_tensor_of_each_family_has_its_shape(void **state)
     for (uint32_t i = 0; i < FAMILIES; i++) {
         for (uint32_t t = 0; t < families[i].tensors; t++) {
             char words[128];
-            gguf_file_family(&file, families[i].name);
-            assert_status(STATUS_OK, scan());
-            struct gguf_tensor tensor = gguf.tensors[t];
+            struct gguf_tensor tensor = tensor_of_family(i, t);
             gguf_file_after_tensor(&file, tensor.name)[4] -= 1;
             snprintf(words, sizeof words, "tensor %s is %u x %u x 1 x 1, expected %u x %u",
                      tensor.name, (uint32_t)tensor.dims[0] - 1, (uint32_t)tensor.dims[1],
@@ -208,9 +212,7 @@ static void test_scan_each_vector_of_each_family_is_float(void **state)
     for (uint32_t i = 0; i < FAMILIES; i++) {
         for (uint32_t t = 0; t < families[i].tensors; t++) {
             char words[128];
-            gguf_file_family(&file, families[i].name);
-            assert_status(STATUS_OK, scan());
-            struct gguf_tensor tensor = gguf.tensors[t];
+            struct gguf_tensor tensor = tensor_of_family(i, t);
             uint8_t *type = gguf_file_after_tensor(&file, tensor.name) + 4 + 8 * tensor.dims_count;
             snprintf(words, sizeof words, "tensor %s has type F16, expected F32", tensor.name);
             *type = GGUF_F16;

@@ -25,7 +25,7 @@ def best(found, trace, name):
 def fill(page, runs, quick):
     it = Latency(runs, quick)
     found = {}
-    for budget in (PRESET, *BUDGETS):
+    for budget in sorted(BUDGETS, key=lambda tokens: tokens != PRESET):     # the others start there
         found[budget] = it.bound_rates(machine(budget), 10, False, found.get(PRESET), names=NAMES)
     page["budget-rates"] = table(
         ["", "prompt tokens a round", *NAMES],
