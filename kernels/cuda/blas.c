@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/library.h"
+
 static enum status blas_status(unsigned result)
 {
     switch (result) {
@@ -26,44 +28,21 @@ static enum status blas_status(unsigned result)
     }
 }
 
-static enum status open_library(struct blas *blas, const char *library, struct config_error *error)
+static enum status find_entries(struct blas *blas, const struct library *library,
+                                struct config_error *error)
 {
-    blas->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (blas->library == NULL) {
-        const char *reason = dlerror();
-        snprintf(error->text, sizeof error->text, "%s: cannot be opened: %s; expected cuBLAS 12 or "
-                 "13", library, reason == NULL ? "unknown" : reason);
-        return STATUS_CONFIG_GPU_DRIVER;
-    }
-    return STATUS_OK;
-}
-
-static enum status find_entry(const struct blas *blas, const char *library, const char *name,
-                              void *pointer, struct config_error *error)
-{
-    void *address = dlsym(blas->library, name);
-    if (address == NULL) {
-        snprintf(error->text, sizeof error->text, "%s: lacks %s; expected cuBLAS 12 or 13",
-                 library, name);
-        return STATUS_CONFIG_GPU_ENTRY;
-    }
-    memcpy(pointer, &address, sizeof address);
-    return STATUS_OK;
-}
-
-static enum status find_entries(struct blas *blas, const char *library, struct config_error *error)
-{
-#define ENTRY(name, parameters) TRY(find_entry(blas, library, #name, &blas->name, error));
+#define ENTRY(name, parameters) TRY(library_find(library, #name, &blas->name, error));
 #include "kernels/cuda/blas.def"
 #undef ENTRY
     return STATUS_OK;
 }
 
-static enum status open_one(struct blas *blas, const char *library, struct config_error *error)
+static enum status open_one(struct blas *blas, const char *name, struct config_error *error)
 {
-    *blas = (struct blas){.library = NULL};
-    TRY(open_library(blas, library, error));
-    enum status status = find_entries(blas, library, error);
+    struct library library = {.name = name, .expected = "cuBLAS 12 or 13"};
+    TRY(library_open(&library, error));
+    *blas = (struct blas){.library = library.handle};
+    enum status status = find_entries(blas, &library, error);
     if (status != STATUS_OK) {
         blas_close(blas);
     }

@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/library.h"
+
 #define LEGACY_STREAM 1             /* what a NULL stream means; there is none */
 
 /* Its signature never changes: the version is in the name. */
@@ -48,47 +50,20 @@ const char *driver_result_name(const struct driver *driver, unsigned result)
                : "an unknown CUDA error";
 }
 
-static enum status open_library(struct driver *driver, const char *library,
-                                struct config_error *error)
-{
-    driver->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (driver->library == NULL) {
-        const char *reason = dlerror();
-        snprintf(error->text, sizeof error->text, "%s: cannot be opened: %s; expected the library "
-                 "of an NVIDIA driver", library, reason == NULL ? "unknown" : reason);
-        return STATUS_CONFIG_GPU_DRIVER;
-    }
-    return STATUS_OK;
-}
-
-/* A pointer to an object is as good as one to a function here: POSIX has it so. */
-static enum status find_symbol(const struct driver *driver, const char *library, const char *name,
-                               void *pointer, struct config_error *error)
-{
-    void *address = dlsym(driver->library, name);
-    if (address == NULL) {
-        snprintf(error->text, sizeof error->text, "%s: lacks %s; expected the library of an NVIDIA "
-                 "driver", library, name);
-        return STATUS_CONFIG_GPU_ENTRY;
-    }
-    memcpy(pointer, &address, sizeof address);
-    return STATUS_OK;
-}
-
-static enum status check_version(struct driver *driver, const char *library, int version_min,
-                                 struct config_error *error)
+static enum status check_version(struct driver *driver, const struct library *library,
+                                 int version_min, struct config_error *error)
 {
     unsigned (*version)(int *version);
-    TRY(find_symbol(driver, library, "cuDriverGetVersion", &version, error));
+    TRY(library_find(library, "cuDriverGetVersion", &version, error));
     unsigned result = version(&driver->version);
     if (result != DRIVER_SUCCESS) {
         snprintf(error->text, sizeof error->text, "%s: tells no version: CUDA error %u; expected "
-                 "the library of an NVIDIA driver", library, result);
+                 "%s", library->name, result, library->expected);
         return STATUS_CONFIG_GPU_DRIVER;
     }
     if (driver->version < version_min) {
         snprintf(error->text, sizeof error->text, "%s: the driver is of CUDA %d.%d; expected %d.%d "
-                 "or later", library, driver->version / 1000, driver->version % 1000 / 10,
+                 "or later", library->name, driver->version / 1000, driver->version % 1000 / 10,
                  version_min / 1000, version_min % 1000 / 10);
         return STATUS_CONFIG_GPU_VERSION;
     }
@@ -110,11 +85,11 @@ static enum status find_entry(const struct finder *finder, const char *name, int
     return STATUS_OK;
 }
 
-static enum status find_entries(struct driver *driver, const char *library,
+static enum status find_entries(struct driver *driver, const struct library *library,
                                 struct config_error *error)
 {
-    struct finder finder = {.library = library};
-    TRY(find_symbol(driver, library, FINDER, &finder.find, error));
+    struct finder finder = {.library = library->name};
+    TRY(library_find(library, FINDER, &finder.find, error));
 #define ENTRY(name, version, parameters) \
     TRY(find_entry(&finder, #name, version, &driver->name, error));
 #include "kernels/cuda/driver.def"
@@ -122,14 +97,16 @@ static enum status find_entries(struct driver *driver, const char *library,
     return STATUS_OK;
 }
 
-enum status driver_open(struct driver *driver, const char *library, int version_min,
+enum status driver_open(struct driver *driver, const char *name, int version_min,
                         struct config_error *error)
 {
+    struct library library = {.name = name, .expected = "the library of an NVIDIA driver"};
     *driver = (struct driver){.library = NULL};
-    TRY(open_library(driver, library, error));
-    enum status status = check_version(driver, library, version_min, error);
+    TRY(library_open(&library, error));
+    driver->library = library.handle;
+    enum status status = check_version(driver, &library, version_min, error);
     if (status == STATUS_OK) {
-        status = find_entries(driver, library, error);
+        status = find_entries(driver, &library, error);
     }
     if (status != STATUS_OK) {
         driver_close(driver);
