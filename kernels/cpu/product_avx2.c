@@ -172,6 +172,6 @@ void kernels_product_avx2(const struct kernels_product *product)
     } else if (product->rows == 1) {
         product_row(product);
     } else {
-        walk_floats(product, (struct float_form){ROWS_MAX, 1, CHUNK, tile_run});
+        walk_floats(product, (struct float_form){ROWS_MAX, 1, CHUNK, tile_run, NULL});
     }
 }

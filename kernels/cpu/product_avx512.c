@@ -5,18 +5,20 @@
  *
  *   one row      a few panels at a time, so that there are some chains to hide the latency of the
  *                fused operation
- *   more rows    tiles of up to six rows by two panels, over chunks of CHUNK columns
+ *   more rows    tiles of up to eight rows by two panels, over chunks of columns; where three tiles
+ *                or more read a chunk of halves, it is made floats first
  *
  * Invariant: each output is one chain over k, ascending, as everywhere.
  */
 #include "kernels/cpu/avx512.h"
 #include "kernels/cpu/product_walk.h"
 
-#define ROWS_MAX      6
+#define ROWS_MAX      8
 #define PANELS_MAX    2         /* of a tile */
 #define PANELS_FLOATS 2         /* at a time, for one row */
 #define PANELS_HALVES 4
 #define CHUNK         256u      /* columns; 32 KiB of floats in two panels */
+#define CHUNK_HALVES  (WIDE_FLOATS / KERNELS_PANEL_LANES / PANELS_MAX)
 
 ALWAYS_INLINE __m512 column_f32(const uint8_t *panel, uint64_t k)
 {
@@ -97,7 +99,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels, en
 {
     const float *x[ROWS_MAX];
     __m512 sums[ROWS_MAX][PANELS_MAX];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         x[r] = t->x + (uint64_t)r * t->x_stride;
         const float *y = t->y + (uint64_t)r * t->y_stride;
@@ -111,9 +113,9 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels, en
 #pragma GCC unroll 2
         for (uint64_t j = 0; j < (uint64_t)panels; j++) {
             columns[j] = column_at(t->weights + j * t->panel_bytes, k, type);
-            _mm_prefetch(t->next + j * t->panel_bytes + k * t->next_step, _MM_HINT_T1);
+            _mm_prefetch(t->next + j * t->next_panel_bytes + k * t->next_step, _MM_HINT_T1);
         }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             __m512 v = _mm512_set1_ps(x[r][k]);
 #pragma GCC unroll 2
@@ -122,7 +124,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels, en
             }
         }
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         float *y = t->y + (uint64_t)r * t->y_stride;
 #pragma GCC unroll 2
@@ -141,7 +143,9 @@ ALWAYS_INLINE void tile_rows(const struct float_tile *t, uint32_t rows, int pane
     case 3: tile_sum(t, 3, panels, type); break;
     case 4: tile_sum(t, 4, panels, type); break;
     case 5: tile_sum(t, 5, panels, type); break;
-    default: tile_sum(t, 6, panels, type); break;
+    case 6: tile_sum(t, 6, panels, type); break;
+    case 7: tile_sum(t, 7, panels, type); break;
+    default: tile_sum(t, 8, panels, type); break;
     }
 }
 
@@ -163,6 +167,22 @@ static void tile_run(const struct float_tile *t, uint32_t rows)
     }
 }
 
+ALWAYS_INLINE void widen_of(float *to, const uint8_t *from, uint32_t columns, enum gguf_type type)
+{
+    for (uint64_t k = 0; k < columns; k++) {
+        _mm512_store_ps(to + k * KERNELS_PANEL_LANES, column_at(from, k, type));
+    }
+}
+
+static void widen(float *to, const uint8_t *from, uint32_t columns, enum gguf_type type)
+{
+    if (type == GGUF_F16) {
+        widen_of(to, from, columns, GGUF_F16);
+    } else {
+        widen_of(to, from, columns, GGUF_BF16);
+    }
+}
+
 void kernels_product_avx512(const struct kernels_product *product)
 {
     ASSERT(product->panel_end <= product->matrix->panels_count);
@@ -170,7 +190,10 @@ void kernels_product_avx512(const struct kernels_product *product)
         kernels_product_int8_avx512(product);
     } else if (product->rows == 1) {
         product_row(product);
+    } else if (product->matrix->type == GGUF_F32) {
+        walk_floats(product, (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK, tile_run, NULL});
     } else {
-        walk_floats(product, (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK, tile_run});
+        walk_floats(product,
+                    (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK_HALVES, tile_run, widen});
     }
 }

@@ -7,6 +7,9 @@
  * Rows go in even groups, so that 16 are 6 + 5 + 5 and not 6 + 6 + 4. The groups of several rows
  * share out what comes next and ask memory for it on the way, so that it works while the sums do;
  * one row is a straight stream, which the CPU foresees better.
+ *
+ * Halves become floats as a tile reads them; or, where a form has a function for it and several
+ * groups read the same chunk, once for all of them, in a buffer.
  */
 #include "kernels/cpu/avx2.h"
 
@@ -29,16 +32,39 @@ struct float_tile {
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
     const uint8_t *next;        /* asked for on the way: the part of the next chunk that is this */
-    uint64_t next_step;         /* tile's to ask for, in bytes a column; so of each panel */
+    uint64_t next_step;         /* tile's to ask for, in bytes a column; so of each panel, which */
+    uint64_t next_panel_bytes;  /* lie so far apart */
     uint32_t columns;
     bool first;                 /* the sums start at zero */
 };
+
+#define WIDE_FLOATS      4096u  /* 16 KiB: a stack has little room */
+#define GROUPS_TO_WIDEN  3u     /* fewer convert in less time than it takes to store and load */
 
 /* Of a tile, at most. */
 struct float_form {
     uint32_t rows, panels, columns;
     void (*run)(const struct float_tile *tile, uint32_t rows);
+    /* Makes floats of columns of one panel of halves; columns x panels x 16 are no more than
+     * WIDE_FLOATS. NULL: tiles do, each for itself. */
+    void (*widen)(float *to, const uint8_t *from, uint32_t columns, enum gguf_type type);
 };
+
+/* Has the tile read floats, from `wide`, where that is worth it. */
+ALWAYS_INLINE void walk_widen(struct float_tile *t, float *wide, uint32_t rows,
+                              struct float_form form)
+{
+    if (form.widen == NULL || rows <= (GROUPS_TO_WIDEN - 1) * form.rows) {
+        return;
+    }
+    uint64_t panel_floats = (uint64_t)t->columns * KERNELS_PANEL_LANES;
+    for (uint32_t j = 0; j < t->panels; j++) {
+        form.widen(wide + j * panel_floats, t->weights + j * t->panel_bytes, t->columns, t->type);
+    }
+    t->weights = (const uint8_t *)wide;
+    t->panel_bytes = panel_floats * sizeof *wide;
+    t->type = GGUF_F32;
+}
 
 /* All rows times one chunk, of which each panel has so many bytes. */
 ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product *p,
@@ -63,6 +89,7 @@ ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product
 ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, uint32_t panels,
                                struct float_form form)
 {
+    _Alignas(ARENA_ALIGN_BYTES) float wide[WIDE_FLOATS];
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
     const uint8_t *behind = packed + panels * m->panel_bytes;
@@ -80,9 +107,11 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
             .x_stride = p->x_stride,
             .y_stride = p->y_stride,
             .next = is_last ? behind : packed + bytes,
+            .next_panel_bytes = m->panel_bytes,
             .columns = columns,
             .first = k == 0,
         };
+        walk_widen(&t, wide, p->rows, form);
         walk_chunk(&t, p, bytes, form);
         packed += bytes;
     }

@@ -145,11 +145,12 @@ static void test_product_odd_shapes_equal_bits(void **state)
     }
 }
 
+/* Rows of one group of tiles and of so many that halves are made floats first. */
 static void test_product_long_columns_equal_bits(void **state)
 {
     (void)state;
-    const uint32_t rows[] = {1, 2, 7};
-    for (uint32_t i = 0; i < 3; i++) {
+    const uint32_t rows[] = {1, 2, 7, ROWS_MAX};
+    for (uint32_t i = 0; i < 4; i++) {
         check(GGUF_F32, 35, CHUNK * 2 + 1, rows[i]);
         check(GGUF_F16, 35, CHUNK + 1, rows[i]);
         check(GGUF_BF16, 35, CHUNK + 1, rows[i]);
