@@ -25,6 +25,8 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser, "15m,110m", "f32,f16,q8_0")
     parser.add_argument("--rows", default=ROWS)
+    parser.add_argument("--no-repacking", action="store_true",
+                        help="peers use weights as the file has them (ik_llama.cpp: no -rtr)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="appends a line for each row and round")
     return parser.parse_args()
@@ -38,12 +40,13 @@ def ours(path, row, threads):
         return json.loads(report.read_text(encoding="utf-8"))["rows"][0]
 
 
-def batched_bench(peer, path, threads, prompt, decode, calls):
+def batched_bench(peer, path, chosen, prompt, decode, calls):
     """Tokens/s of prefill and of decode, from its table."""
     tool = peer.tool("llama-batched-bench")
+    repacking = [] if chosen.no_repacking else peer.repacks(tool)
     context = calls * ((prompt + decode + 255) // 256 * 256)
     said = run(tool, "-m", path, "-c", context, "-npp", prompt, "-ntg", decode, "-npl", calls,
-               "-t", threads, "-tb", threads, *peer.repacks(tool), both=True)
+               "-t", chosen.threads, "-tb", chosen.threads, *repacking, both=True)
     for line in said.splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split("|")]
         if len(cells) == 10 and cells[0].isdigit():
@@ -51,13 +54,13 @@ def batched_bench(peer, path, threads, prompt, decode, calls):
     raise NotMeasured("llama-batched-bench printed no row")
 
 
-def theirs(peer, path, row, threads):
+def theirs(peer, path, row, chosen):
     kind, _, count = row.partition("-")
     if kind == "mixed":
-        return float(run(peer.tool("llamacpp"), path, "mixed", threads))
+        return float(run(peer.tool("llamacpp"), path, "mixed", chosen.threads))
     if kind == "prefill":
-        return batched_bench(peer, path, threads, int(count), 1, 1)[0]
-    return batched_bench(peer, path, threads, PROMPT_TOKENS, DECODE_TOKENS, int(count))[1]
+        return batched_bench(peer, path, chosen, int(count), 1, 1)[0]
+    return batched_bench(peer, path, chosen, PROMPT_TOKENS, DECODE_TOKENS, int(count))[1]
 
 
 class Row:
@@ -79,8 +82,7 @@ class Row:
         for peer in self.theirs:
             if peer not in self.reasons:
                 try:
-                    self.theirs[peer].append(theirs(peer, self.path, self.name,
-                                                    self.chosen.threads))
+                    self.theirs[peer].append(theirs(peer, self.path, self.name, self.chosen))
                 except NotMeasured as reason:
                     self.reasons[peer] = str(reason)
 

@@ -38,6 +38,8 @@ def arguments():
     add_arguments(parser, "15m", "q8_0")
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--rates", default="1,2,4", help="programs a second")
+    parser.add_argument("--rates-alone", default="", metavar="RATES",
+                        help="of the appliance alone: beyond what a peer bears")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--context", type=int, default=1024, help="tokens of a call at most")
     parser.add_argument("--token-scale", type=float, default=0.1)
@@ -224,9 +226,19 @@ def middle(runs):
     return tuple(statistics.median(column) for column in zip(*runs))
 
 
+def numbers(text):
+    return [float(word) for word in text.split(",") if word]
+
+
+def alone(chosen, path, programs, rate):
+    point = middle([our_run(chosen, path, programs, rate) for _ in range(chosen.runs)])
+    print(f"| {rate:g} | {point[0]:.2f}, {point[1]:.2f}/s | not asked | |", flush=True)
+    return point
+
+
 def compare(chosen, peer, path, programs):
     mine, theirs = [], []
-    for rate in map(float, chosen.rates.split(",")):
+    for rate in numbers(chosen.rates):
         pairs = [(our_run(chosen, path, programs, rate),
                   peer_run(chosen, peer, path, programs, rate)) for _ in range(chosen.runs)]
         mine.append(middle([ours for ours, _ in pairs]))
@@ -235,6 +247,7 @@ def compare(chosen, peer, path, programs):
         print(f"| {rate:g} | {mine[-1][0]:.2f}, {mine[-1][1]:.2f}/s "
               f"| {theirs[-1][0]:.2f}, {theirs[-1][1]:.2f}/s | {statistics.median(ratios):.2f} "
               f"({ratios[0]:.2f} to {ratios[-1]:.2f}) |", flush=True)
+    mine += [alone(chosen, path, programs, rate) for rate in numbers(chosen.rates_alone)]
     for latency_ms in (theirs[0][0] * 2, theirs[-1][0]):
         rates = sustained(mine, latency_ms), sustained(theirs, latency_ms)
         said = [f"{rate:.2f}/s" if rate else "none of these rates" for rate in rates]
