@@ -7,7 +7,8 @@
 Everybody takes a turn at a row before anybody takes the next one; the first round is dropped. What
 counts is the ratio within a round: medians, least and most. decode-N and prefill-N are
 llama-batched-bench's own figures; it samples nothing, we do. Keys and values as each keeps them by
-default. Without a peer's program a row says "not measured"."""
+default. Without a peer's program a row says "not measured". Give it no real-time priority: a thread
+that llama-batched-bench prints by gets no turn then, and its row is lost."""
 import argparse
 import json
 import statistics
