@@ -58,6 +58,7 @@ ALWAYS_INLINE void walk_widen(struct float_tile *t, float *wide, uint32_t rows,
         return;
     }
     uint64_t panel_floats = (uint64_t)t->columns * KERNELS_PANEL_LANES;
+    ASSERT(panel_floats * t->panels <= WIDE_FLOATS);
     for (uint32_t j = 0; j < t->panels; j++) {
         form.widen(wide + j * panel_floats, t->weights + j * t->panel_bytes, t->columns, t->type);
     }

@@ -54,9 +54,10 @@ struct driver {
 #undef ENTRY
 };
 
-/* BOOT_ONLY. Opens `library` and finds every entry point; at least `version_min`. A refusal names
- * the library, what is wrong and what was expected: CONFIG_GPU_DRIVER, _VERSION or _ENTRY. */
-MUST_CHECK enum status driver_open(struct driver *driver, const char *library, int version_min,
+/* BOOT_ONLY. Opens the library `name` and finds every entry point; at least `version_min`. A
+ * refusal names the library, what is wrong and what was expected: CONFIG_GPU_DRIVER, _VERSION or
+ * _ENTRY. */
+MUST_CHECK enum status driver_open(struct driver *driver, const char *name, int version_min,
                                    struct config_error *error);
 void driver_close(struct driver *driver);
 
