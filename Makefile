@@ -106,7 +106,7 @@ HOST_CU_OBJ := $(HOST_CU_KERNELS) $(O)/selftest/fake/softgpu/host.o \
     $(O)/selftest/fake/softgpu/fiber.o
 HOST_CU_LIB := $(O)/libhostcu.a
 # The AVX-512 kernels again, for CPUs with AVX2.
-EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512.c))
+EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512*.c))
 
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
@@ -117,7 +117,8 @@ AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(O)/%_avx2.o: CFLAGS += $(AVX2) -O3
 # Sanitizers would make minutes of the unrolled tiles; the emulated ones have them, in MODE=asan.
 BARE := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
-$(O)/kernels/cpu/%_avx512.o: CFLAGS += $(AVX512) -O3 $(BARE)
+$(O)/%_avx512.o: CFLAGS += $(AVX512) -O3 $(BARE)
+$(O)/%_avx512bf16.o: CFLAGS += $(AVX512) -mavx512bf16 -O3 $(BARE)
 $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup
@@ -341,7 +342,8 @@ gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to c
 # ---- benchmarks ----------------------------------------------------------------------------------
 BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix $(B)/bench \
     $(B)/bench-scores
-$(B)/bench: tools/bench/bench.c $(O)/tools/bench/ceiling.o $(O)/tools/bench/ceiling_avx2.o $(LIB)
+CEILING_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard tools/bench/ceiling*.c))
+$(B)/bench: tools/bench/bench.c $(CEILING_OBJ) $(LIB)
 $(B)/bench-scores: tools/bench/scores.c $(LIB)
 $(B)/bench-sched: tools/bench/sched.c $(LIB)
 $(B)/bench-moves: tools/bench/moves.c $(LIB)

@@ -60,6 +60,7 @@ static void engine_settings_fill(struct boot *boot)
     const struct limits *limits = &boot->limits;
     boot->engine = (struct kernels_settings){
         .simd = kernels_simd_named(boot->options.engine_simd.text),
+        .weights_as_bfloats = strcmp(boot->options.model_weights.text, "bf16") == 0,
         .threads = limits->engine_threads,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
@@ -88,7 +89,7 @@ static void plan_fill(struct boot *boot)
     if (boot->serves_by_gpu) {
         gpu_plan(&boot->plan, &boot->engine, boot->gguf);
     } else {
-        kernels_weights_plan(&boot->plan, boot->gguf);
+        kernels_weights_plan(&boot->plan, boot->gguf, boot->engine.weights_as_bfloats);
         kernels_plan(&boot->plan, &boot->engine, &boot->gguf->shape);
     }
 }
@@ -160,6 +161,17 @@ static enum boot_exit choose_engine(struct boot *boot)
     return BOOT_EXIT_OK;
 }
 
+static void refuse_simd(const struct boot *boot, struct config_error *error)
+{
+    int used = snprintf(error->text, sizeof error->text,
+                        "engine.simd = %s: this CPU lacks what that takes, allowed: auto",
+                        boot->options.engine_simd.text);
+    for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
+        used += snprintf(error->text + used, sizeof error->text - (size_t)used, ", %s",
+                         kernels_simd_name(simd));
+    }
+}
+
 enum boot_exit boot_measure(struct boot *boot)
 {
     static struct gguf gguf;
@@ -187,10 +199,7 @@ enum boot_exit boot_measure(struct boot *boot)
     }
     engine_settings_fill(boot);
     if (boot->engine.simd > kernels_simd_best()) {
-        snprintf(error.text, sizeof error.text,
-                 "engine.simd = %s: this CPU lacks what that takes, allowed: auto, plain%s",
-                 boot->options.engine_simd.text,
-                 kernels_simd_best() == KERNELS_AVX2 ? ", avx2" : "");
+        refuse_simd(boot, &error);
         return fail(BOOT_EXIT_CONFIG, &error);
     }
     enum boot_exit exit_status = choose_engine(boot);
@@ -361,7 +370,8 @@ enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
     enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, TIER_WEIGHTS);
     load->said_tenths = 0;
     if (exit_status == BOOT_EXIT_OK) {
-        kernels_loading_begin(&load->loading, boot->gguf, &boot->source, &boot->weights_arena);
+        kernels_loading_begin(&load->loading, boot->gguf, &boot->source,
+                              boot->engine.weights_as_bfloats, &boot->weights_arena);
     }
     return exit_status;
 }

@@ -26,7 +26,7 @@ struct need {
     uint64_t count, size_bytes;
     void **memory;
 };
-#define NEEDS_MAX 22
+#define NEEDS_MAX 23
 
 static void need_add(struct need *needs, uint32_t *count, struct need need)
 {
@@ -41,16 +41,19 @@ static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
     need_add(needs, count, (struct need){owner, rows, buffer->stride * 4, (void **)&buffer->at});
 }
 
-static void levels_need(struct need *needs, uint32_t *count, struct kernels *k)
+static void rounded_need(struct need *needs, uint32_t *count, struct kernels *k)
 {
     uint64_t rows = k->tile_rows;
     rows = rows > k->settings.batch_calls ? rows : k->settings.batch_calls;
-    k->levels.stride = kernels_levels_stride(kernels_columns_max(&k->shape));
-    need_add(needs, count, (struct need){"kernels levels", rows, k->levels.stride,
-                                         (void **)&k->levels.levels});
+    uint64_t stride = kernels_rounded_stride(kernels_columns_max(&k->shape));
+    k->rounded.stride = stride;
+    need_add(needs, count, (struct need){"kernels levels", rows, stride,
+                                         (void **)&k->rounded.levels});
     need_add(needs, count, (struct need){"kernels level blocks", rows,
-                                         kernels_level_blocks_bytes(k->levels.stride),
-                                         (void **)&k->levels.blocks});
+                                         kernels_level_blocks_bytes(stride),
+                                         (void **)&k->rounded.blocks});
+    need_add(needs, count, (struct need){"kernels bfloats", rows, stride * sizeof(float),
+                                         (void **)&k->rounded.bfloats});
 }
 
 static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
@@ -70,7 +73,7 @@ static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
     uint64_t calls = k->settings.batch_calls;
     buffer_need(needs, count, "kernels gathered", &k->gathered, calls, s->dim);
     buffer_need(needs, count, "kernels logits", &k->logits, calls, s->vocab_tokens);
-    levels_need(needs, count, k);
+    rounded_need(needs, count, k);
 }
 
 /* Bytes of one thread's scratch, laid out in this order; with memory, places it. */
@@ -78,6 +81,7 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
 {
     const struct model_shape *s = &k->shape;
     uint64_t queries = (uint64_t)kernels_bundle_rows(s) * kernels_group(s);
+    uint64_t stride = k->rounded.stride;
     const uint64_t floats[] = {
         KERNELS_NORM_ROWS * k->normed.stride,
         k->scores_floats,
@@ -85,12 +89,13 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
         queries,
         kernels_stride_floats(s->vocab_tokens),         /* weights */
         s->vocab_tokens,                                /* ranking */
-        KERNELS_NORM_ROWS * k->levels.stride / 4,
-        KERNELS_NORM_ROWS * kernels_level_blocks_bytes(k->levels.stride) / 4,
+        KERNELS_NORM_ROWS * stride / 4,                 /* levels */
+        KERNELS_NORM_ROWS * kernels_level_blocks_bytes(stride) / 4,
+        KERNELS_NORM_ROWS * stride,                     /* bfloats */
     };
-    float *parts[8];
+    float *parts[9];
     uint64_t end = 0;
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < 9; i++) {
         parts[i] = (float *)(void *)(at + end);
         end += (floats[i] * 4 + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
     }
@@ -101,8 +106,8 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
             .heads = parts[2],
             .sums = parts[3],
             .sampler = {k->ops, parts[4], (uint32_t *)(void *)parts[5]},
-            .levels = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
-                       k->levels.stride},
+            .rounded = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
+                        parts[8], stride},
         };
     }
     return end;

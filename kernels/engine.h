@@ -51,7 +51,7 @@ struct kernels_bundle {
 /* Memory that one thread has for itself. */
 struct kernels_scratch {
     float *normed;              /* (KERNELS_NORM_ROWS, dim) */
-    struct kernels_levels levels;   /* (KERNELS_NORM_ROWS, widest input of a product) */
+    struct kernels_rounded rounded; /* (KERNELS_NORM_ROWS, widest input of a product) */
     float *scores;              /* (scores_floats): (queries of a bundle, scores_stride) */
     float *heads;               /* (queries of a bundle, lanes of a head) */
     float *sums;                /* (queries of a bundle): of the exponentials */
@@ -81,7 +81,7 @@ struct kernels {
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;
-    struct kernels_levels levels;       /* of what the next product takes */
+    struct kernels_rounded rounded;     /* what the next product takes */
     struct kernels_buffer gathered;     /* (batch_calls, dim): normed, for the output matrix */
     struct kernels_buffer logits;       /* (batch_calls, vocab_tokens) */
     struct kernels_scratch *scratch;    /* [threads] */

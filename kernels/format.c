@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "appliance/base/assert.h"
+#include "kernels/half.h"
 
-#define LANES        KERNELS_PANEL_LANES
-#define PARTS        (KERNELS_SUPER_COLUMNS / KERNELS_BLOCK_COLUMNS)
-#define PART_COLUMNS KERNELS_BLOCK_COLUMNS
+#define LANES         KERNELS_PANEL_LANES
+#define PARTS         (KERNELS_SUPER_COLUMNS / KERNELS_BLOCK_COLUMNS)
+#define PART_COLUMNS  KERNELS_BLOCK_COLUMNS
+#define SUPER_COLUMNS KERNELS_SUPER_COLUMNS
 
 float kernels_half_to_float(uint16_t half)
 {
@@ -38,9 +40,10 @@ float kernels_half_to_float(uint16_t half)
 
 /* ---- floats ---- */
 
-static bool pack_f32(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+static bool pack_f32(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                     uint64_t blocks)
 {
-    uint32_t *to = (uint32_t *)(void *)panel + lane;
+    uint32_t *to = (uint32_t *)(void *)panel + first * LANES + lane;
     uint32_t worst = 0;
     for (uint64_t i = 0; i < blocks; i++) {
         uint32_t bits;
@@ -52,19 +55,18 @@ static bool pack_f32(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_
     return worst < 0x7f800000u;
 }
 
-static void unpack_f32(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
+static void unpack_f32(const uint8_t *panel, uint32_t lane, float *weights, uint64_t columns)
 {
     const float *from = (const float *)(const void *)panel + lane;
-    for (uint64_t i = 0; i < blocks; i++) {
+    for (uint64_t i = 0; i < columns; i++) {
         weights[i] = from[i * LANES];
     }
 }
 
-/* Of both kinds of sixteen bits; `infinity`: the smallest magnitude that is not finite. */
-static bool pack_16(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks,
-                    uint32_t infinity)
+static bool pack_f16(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                     uint64_t blocks)
 {
-    uint16_t *to = (uint16_t *)(void *)panel + lane;
+    uint16_t *to = (uint16_t *)(void *)panel + first * LANES + lane;
     uint32_t worst = 0;
     for (uint64_t i = 0; i < blocks; i++) {
         uint16_t bits;
@@ -73,32 +75,42 @@ static bool pack_16(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t
         worst = magnitude > worst ? magnitude : worst;
         to[i * LANES] = bits;
     }
-    return worst < infinity;
+    return worst < 0x7c00u;
 }
 
-static bool pack_f16(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+static void unpack_f16(const uint8_t *panel, uint32_t lane, float *weights, uint64_t columns)
 {
-    return pack_16(panel, lane, file, blocks, 0x7c00u);
-}
-
-static void unpack_f16(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
-{
-    for (uint64_t i = 0; i < blocks; i++) {
+    for (uint64_t i = 0; i < columns; i++) {
         weights[i] = kernels_half_at(panel + i * LANES * 2, lane);
     }
 }
 
-static bool pack_bf16(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+/* Where the bfloat of a column lies, counted in bfloats. */
+static uint64_t bfloat_at(uint64_t column, uint32_t lane)
 {
-    return pack_16(panel, lane, file, blocks, 0x7f80u);
+    return (column / 2 * LANES + lane) * 2 + column % 2;
 }
 
-static void unpack_bf16(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks)
+static bool pack_bf16(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                      uint64_t blocks)
 {
-    const uint16_t *from = (const uint16_t *)(const void *)panel + lane;
+    uint16_t *to = (uint16_t *)(void *)panel;
+    uint32_t worst = 0;
     for (uint64_t i = 0; i < blocks; i++) {
-        uint32_t bits = (uint32_t)from[i * LANES] << 16;
-        memcpy(&weights[i], &bits, sizeof bits);
+        uint16_t bits;
+        memcpy(&bits, file + i * 2, sizeof bits);
+        uint32_t magnitude = bits & 0x7fffu;
+        worst = magnitude > worst ? magnitude : worst;
+        to[bfloat_at(first + i, lane)] = magnitude < BFLOAT_NORMAL_MIN ? bits & 0x8000u : bits;
+    }
+    return worst < BFLOAT_INFINITY;
+}
+
+static void unpack_bf16(const uint8_t *panel, uint32_t lane, float *weights, uint64_t columns)
+{
+    const uint16_t *from = (const uint16_t *)(const void *)panel;
+    for (uint64_t i = 0; i < columns; i++) {
+        weights[i] = kernels_float_of_bfloat(from[bfloat_at(i, lane)]);
     }
 }
 
@@ -117,9 +129,11 @@ static bool put_half(uint8_t *halves, uint32_t lane, const uint8_t *half)
     return (half[1] & 0x7cu) != 0x7cu;
 }
 
-static bool pack_q8_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+static bool pack_q8_0(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                      uint64_t blocks)
 {
     bool finite = true;
+    panel += first * KERNELS_Q8_0_BYTES;
     for (uint64_t i = 0; i < blocks; i++) {
         finite = put_half(panel, lane, file) && finite;
         for (uint32_t k = 0; k < PART_COLUMNS; k++) {
@@ -132,9 +146,11 @@ static bool pack_q8_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64
 }
 
 /* The file, too, has columns 0 .. 15 in the low halves of sixteen bytes. */
-static bool pack_q4_0(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+static bool pack_q4_0(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                      uint64_t blocks)
 {
     bool finite = true;
+    panel += first * KERNELS_Q4_0_BYTES;
     for (uint64_t i = 0; i < blocks; i++) {
         finite = put_half(panel, lane, file) && finite;
         for (uint32_t k = 0; k < PART_COLUMNS / 2; k++) {
@@ -160,9 +176,11 @@ static uint8_t six_bits(const uint8_t *packed, uint32_t part, uint32_t which)
     return (uint8_t)(low | packed[at] >> 6 << 4);
 }
 
-static bool pack_q4_k(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+static bool pack_q4_k(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                      uint64_t blocks)
 {
     bool finite = true;
+    panel += first * KERNELS_Q4_K_BYTES;
     for (uint64_t i = 0; i < blocks; i++) {
         finite = put_half(panel, lane, file) && finite;
         finite = put_half(panel + KERNELS_SCALES_BYTES, lane, file + 2) && finite;
@@ -196,9 +214,11 @@ static uint32_t file_level_q6(const uint8_t *file, uint32_t column)
     return low | high << 4;
 }
 
-static bool pack_q6_k(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks)
+static bool pack_q6_k(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                      uint64_t blocks)
 {
     bool finite = true;
+    panel += first * KERNELS_Q6_K_BYTES;
     for (uint64_t i = 0; i < blocks; i++) {
         finite = put_half(panel, lane, file + 208) && finite;
         uint8_t *part = panel + KERNELS_Q6_K_HEAD;
@@ -292,13 +312,13 @@ static void part_q6_k(const uint8_t *panel, uint32_t lane, uint32_t index,
 const struct kernels_format *kernels_format(enum gguf_type type)
 {
     static const struct kernels_format formats[] = {
-        [GGUF_F32] = {LANES * 4, pack_f32, unpack_f32, NULL},
-        [GGUF_F16] = {LANES * 2, pack_f16, unpack_f16, NULL},
-        [GGUF_BF16] = {LANES * 2, pack_bf16, unpack_bf16, NULL},
-        [GGUF_Q8_0] = {KERNELS_Q8_0_BYTES, pack_q8_0, NULL, part_q8_0},
-        [GGUF_Q4_0] = {KERNELS_Q4_0_BYTES, pack_q4_0, NULL, part_q4_0},
-        [GGUF_Q4_K] = {KERNELS_Q4_K_BYTES, pack_q4_k, NULL, part_q4_k},
-        [GGUF_Q6_K] = {KERNELS_Q6_K_BYTES, pack_q6_k, NULL, part_q6_k},
+        [GGUF_F32] = {1, LANES * 4, pack_f32, unpack_f32, NULL},
+        [GGUF_F16] = {1, LANES * 2, pack_f16, unpack_f16, NULL},
+        [GGUF_BF16] = {2, LANES * 4, pack_bf16, unpack_bf16, NULL},
+        [GGUF_Q8_0] = {PART_COLUMNS, KERNELS_Q8_0_BYTES, pack_q8_0, NULL, part_q8_0},
+        [GGUF_Q4_0] = {PART_COLUMNS, KERNELS_Q4_0_BYTES, pack_q4_0, NULL, part_q4_0},
+        [GGUF_Q4_K] = {SUPER_COLUMNS, KERNELS_Q4_K_BYTES, pack_q4_k, NULL, part_q4_k},
+        [GGUF_Q6_K] = {SUPER_COLUMNS, KERNELS_Q6_K_BYTES, pack_q6_k, NULL, part_q6_k},
     };
     ASSERT((uint32_t)type < sizeof formats / sizeof formats[0] && formats[type].pack != NULL);
     return &formats[type];

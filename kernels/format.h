@@ -7,7 +7,8 @@
  *   panel block, in columns and bytes; [16] is always the sixteen outputs, side by side
  *   F32     1  [16] float
  *   F16     1  [16] half
- *   BF16    1  [16] bfloat
+ *   BF16    2  [16][2] bfloat: a pair of columns, which one instruction multiplies; beside an odd
+ *              last column lie zeros. A bfloat below 2^-126 is a zero: that instruction takes it so
  *   Q8_0   32  [16] half scale, [8][16][4] int8 level
  *   Q4_0   32  [16] half scale, [4][16][4] two levels + 8
  *   Q4_K  256  [16] half scale, [16] half scale of minima,
@@ -48,12 +49,14 @@ struct kernels_part {
 };
 
 struct kernels_format {
-    uint32_t panel_bytes;       /* of a block of sixteen outputs; gguf_type_block() has the rest */
-    /* Puts `blocks` blocks of one output into its lane of as many blocks of a panel. False: a
+    uint32_t panel_columns;     /* of a block of a panel */
+    uint32_t panel_bytes;       /* of such a block of sixteen outputs */
+    /* Puts `blocks` blocks of one output into its lane of a panel, from block `first` on. False: a
      * weight or a scale is not finite. */
-    bool (*pack)(uint8_t *panel, uint32_t lane, const uint8_t *file, uint64_t blocks);
+    bool (*pack)(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
+                 uint64_t blocks);
     /* The weights of a lane as floats; NULL where they are integers, in parts. */
-    void (*unpack)(const uint8_t *panel, uint32_t lane, float *weights, uint64_t blocks);
+    void (*unpack)(const uint8_t *panel, uint32_t lane, float *weights, uint64_t columns);
     /* Part `index` of a lane, counted from the start of the panel. */
     void (*part)(const uint8_t *panel, uint32_t lane, uint32_t index, struct kernels_part *part);
 };

@@ -46,10 +46,10 @@ static void phase_end(const struct pass *p)
     }
 }
 
-/* What a product takes: activations, and the same as levels where weights are integers. */
+/* What a product takes: activations, and the same rounded as the kinds of weights want it. */
 struct operand {
     struct kernels_buffer x;
-    struct kernels_levels levels;
+    struct kernels_rounded rounded;
 };
 
 static void product(const struct pass *p, const struct kernels_matrix *matrix,
@@ -65,7 +65,7 @@ static void product(const struct pass *p, const struct kernels_matrix *matrix,
         .rows = p->rows,
         .x = from.x.at,
         .x_stride = from.x.stride,
-        .levels = from.levels,
+        .rounded = from.rounded,
         .y = y.at,
         .y_stride = y.stride,
     };
@@ -78,15 +78,28 @@ static bool is_alone(const struct pass *p)
     return p->rows <= KERNELS_NORM_ROWS;
 }
 
-static struct kernels_levels levels_of(const struct pass *p)
+static struct kernels_rounded rounded_of(const struct pass *p)
 {
-    return is_alone(p) ? p->k->scratch[p->thread].levels : p->k->levels;
+    return is_alone(p) ? p->k->scratch[p->thread].rounded : p->k->rounded;
 }
 
-static void quantize(const struct pass *p, const struct operand *to, uint32_t row, uint32_t columns)
+/* What matrices read that take the same activations: a bit for each kernels_reads. */
+static uint32_t reads(const struct kernels_matrix *matrix)
 {
-    struct kernels_levels levels = kernels_levels_from(to->levels, row);
-    p->k->ops->quantize(levels.levels, levels.blocks, to->x.at + row * to->x.stride, columns);
+    return 1u << kernels_reads(matrix->type);
+}
+
+/* Rounds the row of `to` in every way that somebody reads. */
+static void row_round(const struct pass *p, const struct operand *to, uint32_t row,
+                      uint32_t columns, uint32_t all_reads)
+{
+    struct kernels_rounded rounded = kernels_rounded_from(to->rounded, row);
+    const float *x = to->x.at + row * to->x.stride;
+    for (uint32_t way = KERNELS_READS_BFLOATS; way <= KERNELS_READS_LEVELS; way++) {
+        if ((all_reads & 1u << way) != 0) {
+            kernels_round(p->k->ops, (enum kernels_reads)way, &rounded, x, columns);
+        }
+    }
 }
 
 /* The rows that this thread prepares, and what follows when it has. */
@@ -102,32 +115,27 @@ static void prepare_end(const struct pass *p)
     }
 }
 
-static bool takes_levels(const struct kernels_matrix *matrix)
-{
-    return kernels_has_levels(matrix->type);
-}
-
 /* Rows that are there, as a product with `matrix` takes them. */
 static struct operand prepare(const struct pass *p, struct kernels_buffer x,
                               const struct kernels_matrix *matrix)
 {
-    struct operand operand = {x, levels_of(p)};
-    if (!takes_levels(matrix)) {
+    struct operand operand = {x, rounded_of(p)};
+    if (kernels_reads(matrix->type) == KERNELS_READS_FLOATS) {
         return operand;
     }
     struct kernels_share rows = rows_to_prepare(p);
     for (uint32_t r = rows.first; r < rows.end; r++) {
-        quantize(p, &operand, r, matrix->columns);
+        row_round(p, &operand, r, matrix->columns, reads(matrix));
     }
     prepare_end(p);
     return operand;
 }
 
 /* Normalizes the residual; returns where this thread finds the result. */
-static struct operand normalize(const struct pass *p, const float *weight, bool has_levels)
+static struct operand normalize(const struct pass *p, const float *weight, uint32_t all_reads)
 {
     struct kernels *k = p->k;
-    struct operand out = {k->normed, levels_of(p)};
+    struct operand out = {k->normed, rounded_of(p)};
     struct kernels_share rows = rows_to_prepare(p);
     if (is_alone(p)) {
         out.x.at = k->scratch[p->thread].normed;
@@ -135,9 +143,7 @@ static struct operand normalize(const struct pass *p, const float *weight, bool 
     for (uint32_t r = rows.first; r < rows.end; r++) {
         k->ops->norm(out.x.at + r * out.x.stride, k->x.at + r * k->x.stride, weight, k->shape.dim,
                      k->shape.norm_epsilon);
-        if (has_levels) {
-            quantize(p, &out, r, k->shape.dim);
-        }
+        row_round(p, &out, r, k->shape.dim, all_reads);
     }
     prepare_end(p);
     return out;
@@ -341,8 +347,7 @@ static void phase_qkv(const struct pass *p)
     struct kernels *k = p->k;
     const struct kernels_matrix *wq = &p->layer->attn_q, *wk = &p->layer->attn_k;
     const struct kernels_matrix *wv = &p->layer->attn_v;
-    bool has_levels = takes_levels(wq) || takes_levels(wk) || takes_levels(wv);
-    struct operand x = normalize(p, p->layer->attn_norm, has_levels);
+    struct operand x = normalize(p, p->layer->attn_norm, reads(wq) | reads(wk) | reads(wv));
     uint32_t k_first = wq->panels_count, v_first = k_first + wk->panels_count;
     struct kernels_share all = share(p, v_first + wv->panels_count);
     struct kernels_share pq = share_within(all, 0, wq->panels_count);
@@ -388,8 +393,8 @@ static void phase_residual(const struct pass *p, const struct kernels_matrix *ma
 static void phase_swiglu(const struct pass *p)
 {
     struct kernels *k = p->k;
-    bool has_levels = takes_levels(&p->layer->ffn_gate) || takes_levels(&p->layer->ffn_up);
-    struct operand x = normalize(p, p->layer->ffn_norm, has_levels);
+    uint32_t all_reads = reads(&p->layer->ffn_gate) | reads(&p->layer->ffn_up);
+    struct operand x = normalize(p, p->layer->ffn_norm, all_reads);
     struct kernels_share panels = share(p, p->layer->ffn_gate.panels_count);
     product(p, &p->layer->ffn_gate, panels, x, k->gate);
     product(p, &p->layer->ffn_up, panels, x, k->up);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a float as a half (IEEE binary16), one definition for all twins: rounded to nearest, ties
- * to even. What no half can hold (65520 and more, infinities, NaN) becomes the one NaN below, so
- * that who reads it knows: the largest half instead would be a wrong number, and an infinity may
- * vanish behind a softmax. The way back is exact (kernels_half_to_float() in matrix.h).
+ * What: a float in sixteen bits, one definition for all twins: rounded to nearest, ties to even.
+ *
+ * As a half (IEEE binary16): what no half can hold (65520 and more, infinities, NaN) becomes the
+ * one NaN below, so that who reads it knows: the largest half instead would be a wrong number, and
+ * an infinity may vanish behind a softmax. The way back is exact (kernels_half_to_float(),
+ * format.h).
+ *
+ * As a bfloat, the high half of a float: what is too large becomes infinite, and what is below
+ * 2^-126 a zero of its sign, as products of bfloats take it (ops.h).
  */
 #include <stdint.h>
 #include <string.h>
@@ -48,6 +53,35 @@ static inline KERNELS_DEVICE float kernels_half_rounded(float value)
     memcpy(&bits, &value, sizeof bits);
     bits += 0xfffu + (bits >> 13 & 1u);
     bits &= ~0x1fffu;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#define BFLOAT_NORMAL_MIN 0x0080u       /* 2^-126 */
+#define BFLOAT_INFINITY   0x7f80u
+#define BFLOAT_NAN        0x7fc0u
+#define BFLOAT_TINY       0x1p-126f     /* magnitudes below count as zero */
+
+static inline uint16_t kernels_bfloat_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+        return BFLOAT_NAN;
+    }
+    if (magnitude < BFLOAT_NORMAL_MIN << 16) {
+        return (uint16_t)sign;
+    }
+    magnitude += 0x7fffu + (magnitude >> 16 & 1u);
+    return (uint16_t)(sign | magnitude >> 16);
+}
+
+static inline float kernels_float_of_bfloat(uint16_t bfloat)
+{
+    uint32_t bits = (uint32_t)bfloat << 16;
+    float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

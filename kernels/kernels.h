@@ -24,8 +24,11 @@
 #include "config/gguf.h"
 
 /* Sets of kernels, each better than the one before: AVX2 with FMA and F16C; AVX-512 (F, BW, VL, DQ)
- * with VNNI. */
-enum kernels_simd { KERNELS_PLAIN, KERNELS_AVX2, KERNELS_AVX512, KERNELS_SIMDS };
+ * with VNNI; the same with BF16. */
+enum kernels_simd {
+    KERNELS_PLAIN, KERNELS_AVX2, KERNELS_AVX512, KERNELS_AVX512BF16,
+    KERNELS_SIMDS
+};
 /* Of those that this CPU can run. */
 enum kernels_simd kernels_simd_best(void);
 const char *kernels_simd_name(enum kernels_simd simd);
@@ -34,6 +37,7 @@ enum kernels_simd kernels_simd_named(const char *name);
 
 struct kernels_settings {
     enum kernels_simd simd;
+    bool weights_as_bfloats;            /* F32 and F16, rounded as they are loaded */
     uint32_t threads;
     uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
     uint32_t standby_calls;             /* rows of a step beyond batch_calls */
@@ -45,8 +49,9 @@ struct kernels_settings {
 /* Weights, packed for the kernels. Built once by the keeper, inherited read-only by workers. */
 struct kernels_weights;     /* kernels/weights.h; lies at the start of the weights arena */
 
-/* Bytes of the packed weights (TIER_WEIGHTS). */
-void kernels_weights_plan(struct plan *plan, const struct gguf *gguf);
+/* Bytes of the packed weights (TIER_WEIGHTS). `as_bfloats`: matrices of F32 and F16 are rounded to
+ * BF16; the same for loading. */
+void kernels_weights_plan(struct plan *plan, const struct gguf *gguf, bool as_bfloats);
 /* A load under way, for a caller that has something to say in between. */
 struct kernels_loading {
     struct kernels_weights *weights;
@@ -61,7 +66,8 @@ struct kernels_loading {
 
 /* BOOT_ONLY. Takes the arena. The scan has checked that every tensor is there and fits. */
 void kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
-                           const struct gguf_source *source, struct arena *arena);
+                           const struct gguf_source *source, bool as_bfloats,
+                           struct arena *arena);
 /* BOOT_ONLY. Reads one tensor, checks that every weight is finite, packs it. `progress` (may be
  * NULL) is set to the permille done, also within a tensor. */
 MUST_CHECK enum status kernels_loading_next(struct kernels_loading *loading,
@@ -71,8 +77,9 @@ MUST_CHECK enum status kernels_loading_next(struct kernels_loading *loading,
 MUST_CHECK enum status kernels_weights_load(struct kernels_weights **weights,
                                             const struct gguf *gguf,
                                             const struct gguf_source *source,
-                                            struct arena *arena, volatile uint32_t *progress,
-                                            uint64_t *digest, struct config_error *error);
+                                            bool as_bfloats, struct arena *arena,
+                                            volatile uint32_t *progress, uint64_t *digest,
+                                            struct config_error *error);
 
 struct kernels;             /* the engine; lies in the engine arena */
 /* KV blocks, workspace, thread stacks (TIER_ENGINE). */

@@ -8,9 +8,17 @@
  */
 #include "kernels/matrix.h"
 
-static uint64_t panel_bytes(enum gguf_type type, uint32_t columns)
+#include <string.h>
+
+#include "kernels/half.h"
+
+#define ROUNDED_TOGETHER 256u
+
+uint64_t kernels_columns_bytes(enum gguf_type type, uint32_t columns)
 {
-    return (uint64_t)(columns / gguf_type_block(type).values) * kernels_format(type)->panel_bytes;
+    const struct kernels_format *format = kernels_format(type);
+    uint64_t blocks = (columns + format->panel_columns - 1) / format->panel_columns;
+    return blocks * format->panel_bytes;
 }
 
 static uint32_t panels_ceil(uint32_t outputs)
@@ -20,7 +28,7 @@ static uint32_t panels_ceil(uint32_t outputs)
 
 uint64_t kernels_matrix_bytes(enum gguf_type type, uint32_t outputs, uint32_t columns)
 {
-    uint64_t bytes = panels_ceil(outputs) * panel_bytes(type, columns);
+    uint64_t bytes = panels_ceil(outputs) * kernels_columns_bytes(type, columns);
     return (bytes + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
 }
 
@@ -32,10 +40,11 @@ void kernels_matrix_init(struct kernels_matrix *matrix, enum gguf_type type, uin
     ASSERT((uintptr_t)panels % ARENA_ALIGN_BYTES == 0);
     *matrix = (struct kernels_matrix){
         .type = type,
+        .file_type = type,
         .outputs = outputs,
         .columns = columns,
         .panels_count = panels_ceil(outputs),
-        .panel_bytes = panel_bytes(type, columns),
+        .panel_bytes = kernels_columns_bytes(type, columns),
         .panels = panels,
     };
 }
@@ -45,11 +54,47 @@ static uint8_t *panel_of(const struct kernels_matrix *matrix, uint32_t output)
     return matrix->panels + output / KERNELS_PANEL_LANES * matrix->panel_bytes;
 }
 
+/* Puts floats or halves of the file into a panel of bfloats. */
+static bool pack_rounded(enum gguf_type from, uint8_t *panel, uint64_t first, uint32_t lane,
+                         const uint8_t *file, uint64_t count)
+{
+    const struct kernels_format *format = kernels_format(GGUF_BF16);
+    bool finite = true;
+    uint16_t bfloats[ROUNDED_TOGETHER];
+    for (uint64_t done = 0, now; done < count; done += now) {
+        now = count - done < ROUNDED_TOGETHER ? count - done : ROUNDED_TOGETHER;
+        for (uint64_t i = 0; i < now; i++, file += gguf_type_block(from).bytes) {
+            float value;
+            if (from == GGUF_F16) {
+                value = kernels_half_at(file, 0);
+            } else {
+                memcpy(&value, file, sizeof value);
+            }
+            bfloats[i] = kernels_bfloat_of(value);
+        }
+        const uint8_t *bytes = (const uint8_t *)bfloats;
+        finite = format->pack(panel, first + done, lane, bytes, now) && finite;
+    }
+    return finite;
+}
+
+static bool pack_blocks(struct kernels_matrix *matrix, uint32_t output, uint64_t first,
+                        const uint8_t *file, uint64_t blocks)
+{
+    uint8_t *panel = panel_of(matrix, output);
+    uint32_t lane = output % KERNELS_PANEL_LANES;
+    if (matrix->file_type != matrix->type) {
+        ASSERT(matrix->type == GGUF_BF16);
+        return pack_rounded(matrix->file_type, panel, first, lane, file, blocks);
+    }
+    const struct kernels_format *format = kernels_format(matrix->type);
+    return format->pack(panel, first, lane, file, blocks);
+}
+
 bool kernels_matrix_pack(struct kernels_matrix *matrix, uint64_t offset, const uint8_t *piece,
                          uint64_t bytes)
 {
-    const struct kernels_format *format = kernels_format(matrix->type);
-    const struct gguf_block block = gguf_type_block(matrix->type);
+    const struct gguf_block block = gguf_type_block(matrix->file_type);
     ASSERT(offset % block.bytes == 0 && bytes % block.bytes == 0);
     uint64_t row_blocks = matrix->columns / block.values;
     uint64_t at = offset / block.bytes, end = at + bytes / block.bytes;
@@ -59,8 +104,7 @@ bool kernels_matrix_pack(struct kernels_matrix *matrix, uint64_t offset, const u
         uint32_t output = (uint32_t)(at / row_blocks);
         uint64_t left = row_blocks - at % row_blocks;
         blocks = end - at < left ? end - at : left;
-        uint8_t *panel = panel_of(matrix, output) + at % row_blocks * format->panel_bytes;
-        finite = format->pack(panel, output % KERNELS_PANEL_LANES, piece, blocks) && finite;
+        finite = pack_blocks(matrix, output, at % row_blocks, piece, blocks) && finite;
         piece += blocks * block.bytes;
     }
     return finite;

@@ -15,7 +15,8 @@
 #include "kernels/format.h"
 
 struct kernels_matrix {
-    enum gguf_type type;
+    enum gguf_type type;        /* of the panels */
+    enum gguf_type file_type;   /* the same, or F32 or F16, rounded to BF16 as it is packed */
     uint32_t outputs;           /* rows in the file */
     uint32_t columns;           /* length of a row: the `in` of the product */
     uint32_t panels_count;
@@ -36,9 +37,12 @@ static inline uint64_t kernels_stride_floats(uint32_t count)
     return kernels_lanes_ceil(count) | KERNELS_PANEL_LANES;
 }
 
+/* Of so many columns of a panel, from its start. */
+uint64_t kernels_columns_bytes(enum gguf_type type, uint32_t columns);
 /* Bytes that the panels take, a multiple of ARENA_ALIGN_BYTES. */
 uint64_t kernels_matrix_bytes(enum gguf_type type, uint32_t outputs, uint32_t columns);
-/* Describes the matrix that will lie at `panels` (zeroed: padding lanes stay zero). */
+/* Describes the matrix that will lie at `panels` (zeroed: padding lanes stay zero). Its file has
+ * the same type; set `file_type` where not. */
 void kernels_matrix_init(struct kernels_matrix *matrix, enum gguf_type type, uint32_t outputs,
                          uint32_t columns, void *panels);
 /* Packs `bytes` of the file's layout that start at byte `offset` of the tensor; both cut at whole

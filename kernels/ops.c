@@ -2,16 +2,19 @@
  *
  * What: which set of kernels this CPU can run. Asked once, at boot; the AVX2 set is one choice with
  * FMA and F16C, which every CPU with AVX2 worth serving has too, and the AVX-512 set, which names
- * many kernels of AVX2's, is one with VNNI.
+ * many kernels of AVX2's, is one with VNNI. The last set multiplies bfloats by an instruction whose
+ * sum is tried before it is trusted: documents leave open where it rounds (decision 0041).
  */
 #include "kernels/ops.h"
 
 #include <cpuid.h>
 #include <string.h>
 
-static const char *const names[KERNELS_SIMDS] = {"plain", "avx2", "avx512"};
+#include "kernels/half.h"
+
+static const char *const names[KERNELS_SIMDS] = {"plain", "avx2", "avx512", "avx512bf16"};
 static const struct kernels_ops *const sets[KERNELS_SIMDS] = {
-    &kernels_ops_plain, &kernels_ops_avx2, &kernels_ops_avx512,
+    &kernels_ops_plain, &kernels_ops_avx2, &kernels_ops_avx512, &kernels_ops_avx512bf16,
 };
 
 /* __builtin_cpu_supports() does not know F16C in every compiler. */
@@ -35,12 +38,60 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
+static bool has_bfloats(void)
+{
+    return __builtin_cpu_supports("avx512bf16") != 0;
+}
+
+/* Finite bfloats of both signs; of two columns in eight the exponents are so small that products
+ * are about 2^-126, where sums become zeros. */
+static uint16_t trial_bfloat(uint32_t *state, uint32_t column)
+{
+    *state = *state * 1664525u + 1013904223u;
+    uint32_t exponent = column % 8 < 2 ? 62 + (*state >> 27) % 3 : 124 + (*state >> 27) % 6;
+    return (uint16_t)((*state >> 8 & 0x807fu) | exponent << 7);
+}
+
+/* Does the CPU's own product of bfloats round and flush as the plain one? Two rows, the second with
+ * tiny numbers only. */
+static bool sums_bfloats_as_we_do(void)
+{
+    enum { COLUMNS = 64, ROWS = 2, FLOATS = ROWS * KERNELS_PANEL_LANES };
+    _Alignas(ARENA_ALIGN_BYTES) uint16_t panel[COLUMNS * KERNELS_PANEL_LANES];
+    float x[ROWS * COLUMNS], rounded[ROWS * COLUMNS], y[2][FLOATS];
+    uint32_t state = 1;
+    for (uint32_t i = 0; i < COLUMNS * KERNELS_PANEL_LANES; i++) {
+        panel[i] = trial_bfloat(&state, i / KERNELS_PANEL_LANES);
+    }
+    for (uint32_t k = 0; k < COLUMNS; k++) {
+        x[k] = kernels_float_of_bfloat(trial_bfloat(&state, k));
+        x[COLUMNS + k] = k % 8 < 2 ? x[k] : 0;
+    }
+    struct kernels_matrix matrix;
+    kernels_matrix_init(&matrix, GGUF_BF16, KERNELS_PANEL_LANES, COLUMNS, panel);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct kernels_ops *ops = i == 0 ? &kernels_ops_plain : &kernels_ops_avx512bf16;
+        for (uint32_t r = 0; r < ROWS; r++) {
+            ops->shorten(rounded + r * COLUMNS, x + r * COLUMNS, COLUMNS);
+        }
+        ops->product(&(struct kernels_product){
+            .matrix = &matrix, .panel_end = 1, .rows = ROWS,
+            .rounded = {.bfloats = rounded, .stride = COLUMNS},
+            .y = y[i], .y_stride = KERNELS_PANEL_LANES,
+        });
+    }
+    return memcmp(y[0], y[1], sizeof y[0]) == 0;
+}
+
 enum kernels_simd kernels_simd_best(void)
 {
     if (!has_avx2()) {
         return KERNELS_PLAIN;
     }
-    return has_avx512() ? KERNELS_AVX512 : KERNELS_AVX2;
+    if (!has_avx512()) {
+        return KERNELS_AVX2;
+    }
+    return has_bfloats() && sums_bfloats_as_we_do() ? KERNELS_AVX512BF16 : KERNELS_AVX512;
 }
 
 const char *kernels_simd_name(enum kernels_simd simd)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the ten kernels that a forward pass is made of, and the copy of KV blocks, as a table:
- * one set in plain C (ref/), one for AVX2 and one for AVX-512 (cpu/). Each comment is the
+ * What: the eleven kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * one set in plain C (ref/), one for AVX2 and two for AVX-512 (cpu/). Each comment is the
  * definition of the result, to the bit: the order of every sum is part of it, a product added to a
  * sum is always one fused operation, nothing else is fused.
  * The sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work
@@ -21,23 +21,35 @@
 #define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
 #define KERNELS_BUNDLE_ROWS  48u        /* that attend together at most */
 
-/* Activations as integers, for products with weights that are integers. A row is cut into blocks of
- * KERNELS_BLOCK_COLUMNS; of block b, x[k] is about levels[k] * blocks[b].scale. */
+/* Activations as a product takes them: for weights that are integers as levels, a row cut into
+ * blocks of KERNELS_BLOCK_COLUMNS, where of block b x[k] is about levels[k] * blocks[b].scale; for
+ * bfloats as bfloats, how is the affair of the set that shortened them: floats that are bfloats, or
+ * pairs of bfloats in the first half of a row. */
 struct kernels_block {
     float scale;
     int16_t sums[2];            /* of the levels of its first and of its second half */
 };
-struct kernels_levels {
+struct kernels_rounded {
     int8_t *levels;             /* (rows, stride): -KERNELS_LEVEL_MAX .. KERNELS_LEVEL_MAX */
     struct kernels_block *blocks;   /* (rows, stride / KERNELS_BLOCK_COLUMNS) */
-    uint64_t stride;            /* a multiple of KERNELS_BLOCK_COLUMNS */
+    float *bfloats;             /* (rows, stride) */
+    uint64_t stride;            /* columns: a multiple of KERNELS_BLOCK_COLUMNS */
 };
 #define KERNELS_LEVEL_MAX 127   /* two products of levels and bytes fit 16 bits: decision 0036 */
 /* Blocks whose largest magnitude is below count as zero: its reciprocal must be finite. */
 #define KERNELS_LEVEL_TINY 0x1p-100f
 
-/* Stride of levels of so many columns: an odd number of cache lines, as of floats. */
-static inline uint64_t kernels_levels_stride(uint32_t columns)
+/* Which of them a product reads; x itself where weights are other floats. */
+enum kernels_reads { KERNELS_READS_FLOATS, KERNELS_READS_BFLOATS, KERNELS_READS_LEVELS };
+static inline enum kernels_reads kernels_reads(enum gguf_type type)
+{
+    return kernels_has_levels(type) ? KERNELS_READS_LEVELS
+           : type == GGUF_BF16      ? KERNELS_READS_BFLOATS
+                                    : KERNELS_READS_FLOATS;
+}
+
+/* Stride of so many columns: an odd number of cache lines of levels, as of floats. */
+static inline uint64_t kernels_rounded_stride(uint32_t columns)
 {
     return ((uint64_t)columns + 63) / 64 * 64 | 64;
 }
@@ -48,10 +60,11 @@ static inline uint64_t kernels_level_blocks_bytes(uint64_t stride)
 }
 
 /* The rows from `row` on. */
-static inline struct kernels_levels kernels_levels_from(struct kernels_levels all, uint64_t row)
+static inline struct kernels_rounded kernels_rounded_from(struct kernels_rounded all, uint64_t row)
 {
     all.levels += row * all.stride;
     all.blocks += row * (all.stride / KERNELS_BLOCK_COLUMNS);
+    all.bfloats += row * all.stride;
     return all;
 }
 
@@ -65,8 +78,13 @@ static inline uint32_t kernels_columns_max(const struct model_shape *shape)
 
 /* Outputs of panels panel_first .. panel_end - 1.
  *
- * Weights that are floats:
+ * Weights that are floats or halves:
  *     y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start
+ *
+ * Weights that are bfloats, with x's bfloats, over pairs of columns ascending:
+ *     y[r][o] = chain over k = 0, 2, 4, ... of fmaf(x[r][k + 1], w[o][k + 1], acc), then
+ *               fmaf(x[r][k], w[o][k], acc), where a sum below 2^-126 (rounded to 24 bits) is a
+ *               zero of its sign: two of VDPBF16PS's steps, decision 0041
  *
  * Weights that are integers, w[o][k] = scale * (level[k] - offset) or scale * level[k] - low: with
  * n and s the exact sums, over the columns that share a scale, of x's levels times level - offset
@@ -79,7 +97,7 @@ struct kernels_product {
     uint32_t panel_first, panel_end;
     uint32_t rows;
     const float *x;             /* (rows, x_stride) */
-    struct kernels_levels levels;   /* of x; weights that are integers read only these */
+    struct kernels_rounded rounded;     /* x, where weights are integers or bfloats */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
 };
@@ -131,6 +149,9 @@ struct kernels_ops {
      * finite has levels of zero and a scale of NaN: so is every product then. */
     void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
                      uint32_t columns);
+    /* One row as bfloats (kernels_bfloat_of()), for products of this set; an odd last one gets a
+     * zero beside it. */
+    void (*shorten)(float *bfloats, const float *x, uint32_t columns);
     /* Of each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
     void (*scores)(const struct kernels_attention *attention);
     /* Of each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
@@ -160,4 +181,16 @@ struct kernels_ops {
 extern const struct kernels_ops kernels_ops_plain;
 extern const struct kernels_ops kernels_ops_avx2;
 extern const struct kernels_ops kernels_ops_avx512;
+extern const struct kernels_ops kernels_ops_avx512bf16;
 const struct kernels_ops *kernels_ops(enum kernels_simd simd);
+
+/* Makes of one row what a product reads. */
+static inline void kernels_round(const struct kernels_ops *ops, enum kernels_reads reads,
+                                 const struct kernels_rounded *to, const float *x, uint32_t columns)
+{
+    if (reads == KERNELS_READS_LEVELS) {
+        ops->quantize(to->levels, to->blocks, x, columns);
+    } else if (reads == KERNELS_READS_BFLOATS) {
+        ops->shorten(to->bfloats, x, columns);
+    }
+}

@@ -65,7 +65,14 @@ struct totals {
     uint64_t vector_bytes, panel_bytes, file_bytes;
 };
 
-static struct totals totals_of(const struct gguf *gguf)
+/* Of the panels of a tensor. */
+static enum gguf_type panel_type(const struct gguf_tensor *tensor, bool as_bfloats)
+{
+    enum gguf_type type = (enum gguf_type)tensor->type;
+    return as_bfloats && (type == GGUF_F32 || type == GGUF_F16) ? GGUF_BF16 : type;
+}
+
+static struct totals totals_of(const struct gguf *gguf, bool as_bfloats)
 {
     struct totals totals = {0};
     for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
@@ -77,7 +84,7 @@ static struct totals totals_of(const struct gguf *gguf)
         if (slot.outputs == 0) {
             totals.vector_bytes += vector_bytes(slot.columns);
         } else {
-            enum gguf_type type = (enum gguf_type)slot.tensor->type;
+            enum gguf_type type = panel_type(slot.tensor, as_bfloats);
             totals.panel_bytes +=
                 kernels_matrix_bytes(type, (uint32_t)slot.outputs, (uint32_t)slot.columns);
         }
@@ -85,9 +92,9 @@ static struct totals totals_of(const struct gguf *gguf)
     return totals;
 }
 
-void kernels_weights_plan(struct plan *plan, const struct gguf *gguf)
+void kernels_weights_plan(struct plan *plan, const struct gguf *gguf, bool as_bfloats)
 {
-    struct totals totals = totals_of(gguf);
+    struct totals totals = totals_of(gguf, as_bfloats);
     uint32_t layers = gguf->shape.layers;
     plan_add(plan, TIER_WEIGHTS, "kernels weights", 1, sizeof(struct kernels_weights));
     plan_add(plan, TIER_WEIGHTS, "kernels layers", layers, sizeof(struct kernels_layer));
@@ -96,9 +103,10 @@ void kernels_weights_plan(struct plan *plan, const struct gguf *gguf)
 }
 
 /* Takes all memory and points every matrix and vector into it. */
-static struct kernels_weights *weights_place(const struct gguf *gguf, struct arena *arena)
+static struct kernels_weights *weights_place(const struct gguf *gguf, bool as_bfloats,
+                                             struct arena *arena)
 {
-    struct totals totals = totals_of(gguf);
+    struct totals totals = totals_of(gguf, as_bfloats);
     struct kernels_weights *weights = arena_take(arena, 1, sizeof *weights);
     weights->shape = gguf->shape;
     weights->layers = arena_take(arena, gguf->shape.layers, sizeof *weights->layers);
@@ -114,9 +122,11 @@ static struct kernels_weights *weights_place(const struct gguf *gguf, struct are
             vectors += vector_bytes(slot.columns);
             continue;
         }
-        enum gguf_type type = (enum gguf_type)slot.tensor->type;
+        enum gguf_type type = panel_type(slot.tensor, as_bfloats);
         uint32_t outputs = (uint32_t)slot.outputs, columns = (uint32_t)slot.columns;
-        kernels_matrix_init(matrix_of(weights, &slot), type, outputs, columns, panels);
+        struct kernels_matrix *matrix = matrix_of(weights, &slot);
+        kernels_matrix_init(matrix, type, outputs, columns, panels);
+        matrix->file_type = (enum gguf_type)slot.tensor->type;
         panels += kernels_matrix_bytes(type, outputs, columns);
     }
     if (gguf->shape.tied_output) {
@@ -184,15 +194,15 @@ static void order_tensors(uint32_t order[GGUF_TENSORS_MAX], const struct gguf *g
 }
 
 void kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
-                           const struct gguf_source *source, struct arena *arena)
+                           const struct gguf_source *source, bool as_bfloats, struct arena *arena)
 {
     ASSERT(gguf->has_model);
     ASSERT(gguf->shape.layers > 0 && gguf->shape.layers <= GGUF_LAYERS_MAX);
     loading->gguf = gguf;
     loading->source = source;
-    loading->weights = weights_place(gguf, arena);
+    loading->weights = weights_place(gguf, as_bfloats, arena);
     loading->done_bytes = 0;
-    loading->total_bytes = totals_of(gguf).file_bytes;
+    loading->total_bytes = totals_of(gguf, as_bfloats).file_bytes;
     loading->digest = FNV_START;
     loading->tensor_next = 0;
     order_tensors(loading->order, gguf);
@@ -215,12 +225,12 @@ enum status kernels_loading_next(struct kernels_loading *loading, volatile uint3
 }
 
 enum status kernels_weights_load(struct kernels_weights **weights, const struct gguf *gguf,
-                                 const struct gguf_source *source, struct arena *arena,
-                                 volatile uint32_t *progress, uint64_t *digest,
-                                 struct config_error *error)
+                                 const struct gguf_source *source, bool as_bfloats,
+                                 struct arena *arena, volatile uint32_t *progress,
+                                 uint64_t *digest, struct config_error *error)
 {
     struct kernels_loading loading;
-    kernels_loading_begin(&loading, gguf, source, arena);
+    kernels_loading_begin(&loading, gguf, source, as_bfloats, arena);
     while (loading.done_bytes < loading.total_bytes) {
         TRY(kernels_loading_next(&loading, progress, error));
     }

@@ -12,8 +12,10 @@
 
 void kernels_product_avx2(const struct kernels_product *product);
 void kernels_product_int8_avx2(const struct kernels_product *product);
+void kernels_product_bfloat_avx2(const struct kernels_product *product);
 void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
                            uint32_t columns);
+void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_avx2(const struct kernels_attention *attention);
 void kernels_weigh_avx2(const struct kernels_attention *attention);
 void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count);
@@ -25,6 +27,7 @@ uint32_t kernels_largest_avx2(const float *values, uint32_t count);
 void kernels_copy_avx2(float *to, const float *from, uint64_t count);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NEVER_INLINE  static __attribute__((noinline))
 
 /* Lane j + 4 to lane j, then j + 2, then j + 1. */
 ALWAYS_INLINE float octet_sum(__m256 lanes)
@@ -41,6 +44,22 @@ ALWAYS_INLINE __m256 octet_below(uint32_t first, uint32_t count)
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     __m256i limit = _mm256_set1_epi32((int)(count - first));
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, lanes));
+}
+
+/* kernels_bfloat_of() in each lane, as integers. */
+ALWAYS_INLINE __m256i octet_shortened(const float *x)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    const __m256i infinity = _mm256_set1_epi32(0x7f800000);
+    const __m256i below_tiny = _mm256_set1_epi32((BFLOAT_NORMAL_MIN << 16) - 1);
+    __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x));
+    __m256i size = _mm256_and_si256(bits, magnitude);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(size, 16), _mm256_set1_epi32(1));
+    __m256i up = _mm256_add_epi32(size, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    up = _mm256_and_si256(up, _mm256_cmpgt_epi32(size, below_tiny));
+    up = _mm256_or_si256(_mm256_andnot_si256(magnitude, bits), up);
+    __m256i is_nan = _mm256_cmpgt_epi32(size, infinity);
+    return _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), _mm256_set1_epi32(BFLOAT_NAN), is_nan);
 }
 
 /* kernels_exp() in each lane, the same operations in the same order. */

@@ -3,10 +3,12 @@
  * What: the table of the AVX2 kernels, and those of them that work on one vector of numbers.
  */
 #include "kernels/cpu/avx2.h"
+#include "kernels/ref/plain.h"
 
 const struct kernels_ops kernels_ops_avx2 = {
     .product = kernels_product_avx2,
     .quantize = kernels_quantize_avx2,
+    .shorten = kernels_shorten_avx2,
     .scores = kernels_scores_avx2,
     .weigh = kernels_weigh_avx2,
     .halve = kernels_halve_avx2,
@@ -32,6 +34,16 @@ void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count)
     for (; i < count; i++) {
         to[i] = kernels_half_of(from[i]);
     }
+}
+
+void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns)
+{
+    uint32_t k = 0;
+    for (; k + KERNELS_OCTET <= columns; k += KERNELS_OCTET) {
+        __m256i high = _mm256_slli_epi32(octet_shortened(x + k), 16);
+        _mm256_storeu_ps(bfloats + k, _mm256_castsi256_ps(high));
+    }
+    kernels_shorten_plain(bfloats + k, x + k, columns - k);
 }
 
 static float octets_max(const float *values, uint32_t count)

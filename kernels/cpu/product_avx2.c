@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product of weights that are floats, AVX2 (kernels/ops.h defines the result).
+ * What: the product of weights that are floats or halves, AVX2 (kernels/ops.h defines the result).
  *
  *   one row      every weight is read once and used once, as fast as memory gives it. A panel of
  *                floats is two chains, enough to hide the latency of the fused operation behind
@@ -46,20 +46,9 @@ ALWAYS_INLINE struct pair column_f16(const uint8_t *panel, uint64_t k)
     return (struct pair){_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
 }
 
-/* The high halves of floats. */
-ALWAYS_INLINE struct pair column_bf16(const uint8_t *panel, uint64_t k)
-{
-    const __m128i *at = (const __m128i *)(const void *)(panel + k * KERNELS_PANEL_LANES * 2);
-    __m256i low = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_load_si128(at)), 16);
-    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_load_si128(at + 1)), 16);
-    return (struct pair){_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)};
-}
-
 ALWAYS_INLINE struct pair column_at(const uint8_t *panel, uint64_t k, enum gguf_type type)
 {
-    return type == GGUF_F32   ? column_f32(panel, k)
-           : type == GGUF_F16 ? column_f16(panel, k)
-                              : column_bf16(panel, k);
+    return type == GGUF_F32 ? column_f32(panel, k) : column_f16(panel, k);
 }
 
 ALWAYS_INLINE void pair_add(struct pair *sum, __m256 x, struct pair column)
@@ -107,10 +96,10 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, int panels, enum 
 
 static void product_row(const struct kernels_product *p)
 {
-    switch (p->matrix->type) {
-    case GGUF_F32: row_panels(p, 1, GGUF_F32); break;
-    case GGUF_F16: row_panels(p, PANELS_HALVES, GGUF_F16); break;
-    default: row_panels(p, PANELS_HALVES, GGUF_BF16); break;
+    if (p->matrix->type == GGUF_F32) {
+        row_panels(p, 1, GGUF_F32);
+    } else {
+        row_panels(p, PANELS_HALVES, GGUF_F16);
     }
 }
 
@@ -122,7 +111,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, enum gguf_type
     struct pair sums[ROWS_MAX];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        x[r] = t->x + (uint64_t)r * t->x_stride;
+        x[r] = (const float *)(const void *)(t->x + (uint64_t)r * t->x_stride);
         const float *y = t->y + (uint64_t)r * t->y_stride;
         sums[r].low = t->first ? _mm256_setzero_ps() : _mm256_loadu_ps(y);
         sums[r].high = t->first ? _mm256_setzero_ps() : _mm256_loadu_ps(y + 8);
@@ -157,10 +146,10 @@ ALWAYS_INLINE void tile_of(const struct float_tile *t, uint32_t rows, enum gguf_
 
 static void tile_run(const struct float_tile *t, uint32_t rows)
 {
-    switch (t->type) {
-    case GGUF_F16: tile_of(t, rows, GGUF_F16); break;
-    case GGUF_BF16: tile_of(t, rows, GGUF_BF16); break;
-    default: tile_of(t, rows, GGUF_F32); break;
+    if (t->type == GGUF_F32) {
+        tile_of(t, rows, GGUF_F32);
+    } else {
+        tile_of(t, rows, GGUF_F16);
     }
 }
 
@@ -169,9 +158,12 @@ void kernels_product_avx2(const struct kernels_product *product)
     ASSERT(product->panel_end <= product->matrix->panels_count);
     if (kernels_has_levels(product->matrix->type)) {
         kernels_product_int8_avx2(product);
+    } else if (product->matrix->type == GGUF_BF16) {
+        kernels_product_bfloat_avx2(product);
     } else if (product->rows == 1) {
         product_row(product);
     } else {
-        walk_floats(product, (struct float_form){ROWS_MAX, 1, CHUNK, tile_run, NULL});
+        walk_floats(product,
+                    (struct float_form){ROWS_MAX, 1, CHUNK, sizeof(float), tile_run, NULL});
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product of weights that are floats, AVX-512 (kernels/ops.h defines the result). The
- * sixteen outputs of a panel are one register; else it is built as AVX2's (product_avx2.c):
+ * What: the product of weights that are floats or halves, AVX-512 (kernels/ops.h defines the
+ * result). The sixteen outputs of a panel are one register; else it is built as AVX2's
+ * (product_avx2.c):
  *
  *   one row      a few panels at a time, so that there are some chains to hide the latency of the
  *                fused operation
@@ -17,8 +18,10 @@
 #define PANELS_MAX    2         /* of a tile */
 #define PANELS_FLOATS 2         /* at a time, for one row */
 #define PANELS_HALVES 4
-#define CHUNK         256u      /* columns; 32 KiB of floats in two panels */
-#define CHUNK_HALVES  (WIDE_FLOATS / KERNELS_PANEL_LANES / PANELS_MAX)
+#define CHUNK         256u
+#define CHUNK_HALVES  1024u     /* 64 KiB of halves: sums go to y and back seldom */
+#define CHUNK_WIDENED (WIDE_FLOATS / KERNELS_PANEL_LANES / PANELS_MAX)
+#define ROWS_TO_WIDEN (2 * ROWS_MAX + 1)    /* fewer convert in less time than it takes to store */
 
 ALWAYS_INLINE __m512 column_f32(const uint8_t *panel, uint64_t k)
 {
@@ -31,18 +34,9 @@ ALWAYS_INLINE __m256i sixteen_halves(const uint8_t *panel, uint64_t k)
     return _mm256_load_si256((const __m256i *)(const void *)at);
 }
 
-/* The high halves of floats. */
-ALWAYS_INLINE __m512 column_bf16(const uint8_t *panel, uint64_t k)
-{
-    __m512i wide = _mm512_cvtepu16_epi32(sixteen_halves(panel, k));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-}
-
 ALWAYS_INLINE __m512 column_at(const uint8_t *panel, uint64_t k, enum gguf_type type)
 {
-    return type == GGUF_F32   ? column_f32(panel, k)
-           : type == GGUF_F16 ? _mm512_cvtph_ps(sixteen_halves(panel, k))
-                              : column_bf16(panel, k);
+    return type == GGUF_F32 ? column_f32(panel, k) : _mm512_cvtph_ps(sixteen_halves(panel, k));
 }
 
 /* ---- one row ---- */
@@ -86,10 +80,10 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, int panels, enum 
 
 static void product_row(const struct kernels_product *p)
 {
-    switch (p->matrix->type) {
-    case GGUF_F32: row_panels(p, PANELS_FLOATS, GGUF_F32); break;
-    case GGUF_F16: row_panels(p, PANELS_HALVES, GGUF_F16); break;
-    default: row_panels(p, PANELS_HALVES, GGUF_BF16); break;
+    if (p->matrix->type == GGUF_F32) {
+        row_panels(p, PANELS_FLOATS, GGUF_F32);
+    } else {
+        row_panels(p, PANELS_HALVES, GGUF_F16);
     }
 }
 
@@ -101,7 +95,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels, en
     __m512 sums[ROWS_MAX][PANELS_MAX];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-        x[r] = t->x + (uint64_t)r * t->x_stride;
+        x[r] = (const float *)(const void *)(t->x + (uint64_t)r * t->x_stride);
         const float *y = t->y + (uint64_t)r * t->y_stride;
 #pragma GCC unroll 2
         for (int j = 0; j < panels; j++, y += KERNELS_PANEL_LANES) {
@@ -160,27 +154,32 @@ ALWAYS_INLINE void tile_of(const struct float_tile *t, uint32_t rows, enum gguf_
 
 static void tile_run(const struct float_tile *t, uint32_t rows)
 {
-    switch (t->type) {
-    case GGUF_F16: tile_of(t, rows, GGUF_F16); break;
-    case GGUF_BF16: tile_of(t, rows, GGUF_BF16); break;
-    default: tile_of(t, rows, GGUF_F32); break;
+    if (t->type == GGUF_F32) {
+        tile_of(t, rows, GGUF_F32);
+    } else {
+        tile_of(t, rows, GGUF_F16);
     }
 }
 
-ALWAYS_INLINE void widen_of(float *to, const uint8_t *from, uint32_t columns, enum gguf_type type)
+static void widen(float *to, const uint8_t *from, uint32_t columns)
 {
     for (uint64_t k = 0; k < columns; k++) {
-        _mm512_store_ps(to + k * KERNELS_PANEL_LANES, column_at(from, k, type));
+        _mm512_store_ps(to + k * KERNELS_PANEL_LANES, column_at(from, k, GGUF_F16));
     }
 }
 
-static void widen(float *to, const uint8_t *from, uint32_t columns, enum gguf_type type)
+static struct float_form form_of(const struct kernels_product *p)
 {
-    if (type == GGUF_F16) {
-        widen_of(to, from, columns, GGUF_F16);
-    } else {
-        widen_of(to, from, columns, GGUF_BF16);
+    struct float_form form = {
+        .rows = ROWS_MAX, .panels = PANELS_MAX, .columns = CHUNK, .x_bytes = sizeof(float),
+        .run = tile_run,
+    };
+    if (p->matrix->type == GGUF_F16) {
+        bool widens = p->rows >= ROWS_TO_WIDEN;
+        form.columns = widens ? CHUNK_WIDENED : CHUNK_HALVES;
+        form.widen = widens ? widen : NULL;
     }
+    return form;
 }
 
 void kernels_product_avx512(const struct kernels_product *product)
@@ -188,12 +187,11 @@ void kernels_product_avx512(const struct kernels_product *product)
     ASSERT(product->panel_end <= product->matrix->panels_count);
     if (kernels_has_levels(product->matrix->type)) {
         kernels_product_int8_avx512(product);
+    } else if (product->matrix->type == GGUF_BF16) {
+        kernels_product_bfloat_avx512(product);
     } else if (product->rows == 1) {
         product_row(product);
-    } else if (product->matrix->type == GGUF_F32) {
-        walk_floats(product, (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK, tile_run, NULL});
     } else {
-        walk_floats(product,
-                    (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK_HALVES, tile_run, widen});
+        walk_floats(product, form_of(product));
     }
 }

@@ -28,7 +28,7 @@ struct float_tile {
     uint64_t panel_bytes;
     uint32_t panels;
     enum gguf_type type;
-    const float *x;             /* (rows, x_stride) */
+    const uint8_t *x;           /* (rows, x_stride bytes): floats, or pairs of bfloats */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
     const uint8_t *next;        /* asked for on the way: the part of the next chunk that is this */
@@ -38,29 +38,28 @@ struct float_tile {
     bool first;                 /* the sums start at zero */
 };
 
-#define WIDE_FLOATS      4096u  /* 16 KiB: a stack has little room */
-#define GROUPS_TO_WIDEN  3u     /* fewer convert in less time than it takes to store and load */
+#define WIDE_FLOATS 4096u       /* 16 KiB: a stack has little room */
 
 /* Of a tile, at most. */
 struct float_form {
     uint32_t rows, panels, columns;
+    uint32_t x_bytes;           /* of a column of a row */
     void (*run)(const struct float_tile *tile, uint32_t rows);
     /* Makes floats of columns of one panel of halves; columns x panels x 16 are no more than
      * WIDE_FLOATS. NULL: tiles do, each for itself. */
-    void (*widen)(float *to, const uint8_t *from, uint32_t columns, enum gguf_type type);
+    void (*widen)(float *to, const uint8_t *from, uint32_t columns);
 };
 
-/* Has the tile read floats, from `wide`, where that is worth it. */
-ALWAYS_INLINE void walk_widen(struct float_tile *t, float *wide, uint32_t rows,
-                              struct float_form form)
+/* Has the tile read floats, from `wide`, if the form says so. */
+ALWAYS_INLINE void walk_widen(struct float_tile *t, float *wide, struct float_form form)
 {
-    if (form.widen == NULL || rows <= (GROUPS_TO_WIDEN - 1) * form.rows) {
+    if (form.widen == NULL) {
         return;
     }
     uint64_t panel_floats = (uint64_t)t->columns * KERNELS_PANEL_LANES;
     ASSERT(panel_floats * t->panels <= WIDE_FLOATS);
     for (uint32_t j = 0; j < t->panels; j++) {
-        form.widen(wide + j * panel_floats, t->weights + j * t->panel_bytes, t->columns, t->type);
+        form.widen(wide + j * panel_floats, t->weights + j * t->panel_bytes, t->columns);
     }
     t->weights = (const uint8_t *)wide;
     t->panel_bytes = panel_floats * sizeof *wide;
@@ -72,13 +71,13 @@ ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product
                               uint64_t bytes, struct float_form form)
 {
     uint32_t groups = (p->rows + form.rows - 1) / form.rows;
-    const float *x = t->x;
+    const uint8_t *x = t->x;
     float *y = t->y;
     uint32_t row = 0;
     t->next_step = (bytes + (uint64_t)groups * t->columns - 1) / groups / t->columns;
     for (; groups > 0; groups--) {
         uint32_t rows = walk_rows(p->rows - row, groups);
-        t->x = x + row * p->x_stride;
+        t->x = x + row * t->x_stride;
         t->y = y + row * p->y_stride;
         form.run(t, rows);
         t->next += t->next_step * t->columns;
@@ -86,7 +85,7 @@ ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product
     }
 }
 
-/* All columns of neighbouring panels. */
+/* All columns of neighbouring panels. Chunks are of whole pairs of columns. */
 ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, uint32_t panels,
                                struct float_form form)
 {
@@ -94,25 +93,28 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
     const uint8_t *behind = packed + panels * m->panel_bytes;
+    bool is_rounded = m->type == GGUF_BF16;
+    const uint8_t *x = (const uint8_t *)(is_rounded ? p->rounded.bfloats : p->x);
+    uint64_t x_stride = sizeof(float) * (is_rounded ? p->rounded.stride : p->x_stride);
     for (uint32_t k = 0; k < m->columns; k += form.columns) {
         bool is_last = m->columns - k <= form.columns;
         uint32_t columns = is_last ? m->columns - k : form.columns;
-        uint64_t bytes = m->panel_bytes * columns / m->columns;
+        uint64_t bytes = kernels_columns_bytes(m->type, columns);
         struct float_tile t = {
             .weights = packed,
             .panel_bytes = m->panel_bytes,
             .panels = panels,
             .type = m->type,
-            .x = p->x + k,
+            .x = x + (uint64_t)k * form.x_bytes,
             .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
-            .x_stride = p->x_stride,
+            .x_stride = x_stride,
             .y_stride = p->y_stride,
             .next = is_last ? behind : packed + bytes,
             .next_panel_bytes = m->panel_bytes,
             .columns = columns,
             .first = k == 0,
         };
-        walk_widen(&t, wide, p->rows, form);
+        walk_widen(&t, wide, form);
         walk_chunk(&t, p, bytes, form);
         packed += bytes;
     }
@@ -124,6 +126,23 @@ ALWAYS_INLINE void walk_floats(const struct kernels_product *p, struct float_for
         uint32_t left = p->panel_end - panel;
         walk_panels(p, panel, left < form.panels ? left : form.panels, form);
     }
+}
+
+/* ---- weights that are bfloats, where no instruction multiplies them ---- */
+
+/* Sums below 2^-126 become zeros, as that instruction makes them; this says so to the CPU. Returns
+ * what floats_mode_reset() wants. What computes in between must not be inlined: the compiler does
+ * not know that the mode counts. */
+static inline uint32_t floats_mode_flush(void)
+{
+    uint32_t mode = _mm_getcsr();
+    _mm_setcsr(mode | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+    return mode;
+}
+
+static inline void floats_mode_reset(uint32_t mode)
+{
+    _mm_setcsr(mode);
 }
 
 /* ---- weights that are integers ---- */
@@ -148,11 +167,11 @@ struct level_form {
     void (*run)(const struct level_tile *tile, uint32_t rows);
 };
 
-static inline void level_tile_find(struct level_tile *t, const struct kernels_levels *x,
+static inline void level_tile_find(struct level_tile *t, const struct kernels_rounded *x,
                                    uint64_t first, uint32_t rows)
 {
     for (uint32_t r = 0; r < rows; r++) {
-        struct kernels_levels row = kernels_levels_from(*x, first + r);
+        struct kernels_rounded row = kernels_rounded_from(*x, first + r);
         t->levels[r] = row.levels;
         t->x[r] = row.blocks;
     }
@@ -174,7 +193,7 @@ ALWAYS_INLINE void walk_panel(const struct kernels_product *p, uint32_t panel,
     t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
     for (uint32_t row = 0; groups > 0; groups--) {
         uint32_t rows = walk_rows(p->rows - row, groups);
-        level_tile_find(&t, &p->levels, row, rows);
+        level_tile_find(&t, &p->rounded, row, rows);
         t.y = p->y + row * p->y_stride + (uint64_t)panel * KERNELS_PANEL_LANES;
         form.run(&t, rows);
         t.next += t.next_step * t.blocks;
@@ -184,7 +203,7 @@ ALWAYS_INLINE void walk_panel(const struct kernels_product *p, uint32_t panel,
 
 ALWAYS_INLINE void walk_levels(const struct kernels_product *p, struct level_form form)
 {
-    ASSERT(p->levels.stride >= p->matrix->columns);
+    ASSERT(p->rounded.stride >= p->matrix->columns);
     for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
         walk_panel(p, panel, form);
     }

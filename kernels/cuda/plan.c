@@ -89,10 +89,23 @@ static enum status check_launches(const struct kernels_settings *settings,
     return STATUS_OK;
 }
 
+/* A GPU multiplies halves as they are. */
+static enum status check_weights(const struct kernels_settings *settings,
+                                 struct config_error *error)
+{
+    if (settings->weights_as_bfloats) {
+        snprintf(error->text, sizeof error->text,
+                 "model.weights = bf16 is for the CPU engine; the GPU engine needs file");
+        return STATUS_CONFIG_MODEL;
+    }
+    return STATUS_OK;
+}
+
 enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_settings *settings,
                            uint32_t shared_bytes_max, const char *source,
                            struct config_error *error)
 {
+    TRY(check_weights(settings, error));
     TRY(check_types(gguf, source, error));
     return check_launches(settings, &gguf->shape, shared_bytes_max, error);
 }

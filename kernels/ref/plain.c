@@ -13,6 +13,7 @@
 const struct kernels_ops kernels_ops_plain = {
     .product = kernels_product_plain,
     .quantize = kernels_quantize_plain,
+    .shorten = kernels_shorten_plain,
     .scores = kernels_scores_plain,
     .weigh = kernels_weigh_plain,
     .halve = kernels_halve_plain,

@@ -7,6 +7,7 @@
 void kernels_product_plain(const struct kernels_product *product);
 void kernels_quantize_plain(int8_t *levels, struct kernels_block *blocks, const float *x,
                             uint32_t columns);
+void kernels_shorten_plain(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_plain(const struct kernels_attention *attention);
 void kernels_weigh_plain(const struct kernels_attention *attention);
 void kernels_halve_plain(uint16_t *to, const float *from, uint32_t count);

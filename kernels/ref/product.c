@@ -21,15 +21,21 @@ static void column_load(const struct kernels_matrix *matrix, const uint8_t *pane
     }
 }
 
-static void panel_product_floats(const struct kernels_product *p, uint32_t panel)
+static void panel_clear(const struct kernels_product *p, uint32_t panel)
 {
-    const uint8_t *weights = p->matrix->panels + panel * p->matrix->panel_bytes;
     float *y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES;
     for (uint32_t r = 0; r < p->rows; r++) {
         for (uint32_t lane = 0; lane < KERNELS_PANEL_LANES; lane++) {
             y[r * p->y_stride + lane] = 0.0f;
         }
     }
+}
+
+static void panel_product_floats(const struct kernels_product *p, uint32_t panel)
+{
+    const uint8_t *weights = p->matrix->panels + panel * p->matrix->panel_bytes;
+    float *y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES;
+    panel_clear(p, panel);
     for (uint32_t k = 0; k < p->matrix->columns; k++) {
         float column[KERNELS_PANEL_LANES];
         column_load(p->matrix, weights, k, column);
@@ -43,14 +49,44 @@ static void panel_product_floats(const struct kernels_product *p, uint32_t panel
     }
 }
 
+/* ---- bfloats ---- */
+
+/* fmaf() that gives zero for what is below 2^-126. Both factors have eight bits: doubles hold their
+ * product exactly, and where the sum is tiny they hold that, too. */
+static float flushed_fma(float a, float b, float sum)
+{
+    double exact = (double)a * b + sum;
+    bool tiny = fabs(exact) < 0x1p-126 - 0x1p-151;      /* what 24 bits do not round up to 2^-126 */
+    float rounded = fmaf(a, b, sum);
+    return tiny ? copysignf(0.0f, rounded) : rounded;
+}
+
+static void panel_product_bfloats(const struct kernels_product *p, uint32_t panel)
+{
+    const uint16_t *weights =
+        (const uint16_t *)(const void *)(p->matrix->panels + panel * p->matrix->panel_bytes);
+    float *y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES;
+    panel_clear(p, panel);
+    for (uint32_t k = 0; k < p->matrix->columns; k += 2, weights += 2 * KERNELS_PANEL_LANES) {
+        for (uint32_t r = 0; r < p->rows; r++) {
+            const float *x = p->rounded.bfloats + r * p->rounded.stride + k;
+            for (uint32_t lane = 0; lane < KERNELS_PANEL_LANES; lane++) {
+                float *sum = &y[r * p->y_stride + lane];
+                *sum = flushed_fma(x[1], kernels_float_of_bfloat(weights[2 * lane + 1]), *sum);
+                *sum = flushed_fma(x[0], kernels_float_of_bfloat(weights[2 * lane]), *sum);
+            }
+        }
+    }
+}
+
 /* ---- integers ---- */
 
 static float part_add(float sum, const struct kernels_part *part, const struct kernels_product *p,
                       uint32_t row, uint32_t column, bool has_low)
 {
-    const int8_t *x = p->levels.levels + row * p->levels.stride + column;
-    uint64_t at = (row * p->levels.stride + column) / KERNELS_BLOCK_COLUMNS;
-    float scale = p->levels.blocks[at].scale;
+    const int8_t *x = p->rounded.levels + row * p->rounded.stride + column;
+    uint64_t at = (row * p->rounded.stride + column) / KERNELS_BLOCK_COLUMNS;
+    float scale = p->rounded.blocks[at].scale;
     int32_t product = 0, total = 0;
     for (uint32_t k = 0; k < part->columns; k++) {
         product += x[k] * part->levels[k];
@@ -82,14 +118,15 @@ static void panel_product_integers(const struct kernels_product *p, uint32_t pan
 
 void kernels_product_plain(const struct kernels_product *product)
 {
-    bool has_levels = kernels_has_levels(product->matrix->type);
+    enum kernels_reads reads = kernels_reads(product->matrix->type);
     ASSERT(product->panel_end <= product->matrix->panels_count);
-    ASSERT(has_levels || product->x_stride >= product->matrix->columns || product->rows <= 1);
+    ASSERT(reads != KERNELS_READS_FLOATS || product->x_stride >= product->matrix->columns ||
+           product->rows <= 1);
     for (uint32_t panel = product->panel_first; panel < product->panel_end; panel++) {
-        if (has_levels) {
-            panel_product_integers(product, panel);
-        } else {
-            panel_product_floats(product, panel);
+        switch (reads) {
+        case KERNELS_READS_FLOATS: panel_product_floats(product, panel); break;
+        case KERNELS_READS_BFLOATS: panel_product_bfloats(product, panel); break;
+        case KERNELS_READS_LEVELS: panel_product_integers(product, panel); break;
         }
     }
 }
@@ -118,5 +155,15 @@ void kernels_quantize_plain(int8_t *levels, struct kernels_block *blocks, const 
     ASSERT(columns % KERNELS_BLOCK_COLUMNS == 0);
     for (uint32_t k = 0; k < columns; k += KERNELS_BLOCK_COLUMNS) {
         block_quantize(levels + k, &blocks[k / KERNELS_BLOCK_COLUMNS], x + k);
+    }
+}
+
+void kernels_shorten_plain(float *bfloats, const float *x, uint32_t columns)
+{
+    for (uint32_t k = 0; k < columns; k++) {
+        bfloats[k] = kernels_float_of_bfloat(kernels_bfloat_of(x[k]));
+    }
+    if (columns % 2 != 0) {
+        bfloats[columns] = 0;
     }
 }

@@ -234,6 +234,11 @@ def test_a_model_in_a_type_that_the_gpu_does_not_read_is_refused():
     assert "is Q4_0; the GPU engine needs F32, F16, BF16 or Q8_0" in refusal(*ON_SOFT, model)
 
 
+def test_weights_rounded_for_the_cpu_are_refused():
+    said_of = refusal(*ON_SOFT, NOISE, "model.weights=bf16")
+    assert "model.weights = bf16 is for the CPU engine; the GPU engine needs file" in said_of
+
+
 # ---- the seal -----------------------------------------------------------------------------------
 
 def test_a_driver_that_calls_what_it_must_not_dies_and_its_successor_serves():

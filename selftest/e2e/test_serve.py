@@ -12,6 +12,7 @@ import struct
 import threading
 
 from appliance import HANG_S, NOISE, Appliance, run, wait_for
+from families import model
 from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
                       WANT_TEXT, Client, Closed, call, frame, hello)
 from skip import shared
@@ -180,12 +181,18 @@ def test_kv_in_halves_gives_the_same_tokens_whatever_happens_to_it():
     assert block_bytes["f32"] == 2 * block_bytes["f16"], block_bytes
 
 
-def test_all_kernels_that_the_cpu_has_give_the_same_tokens_and_others_are_refused():
-    asked = prompts(10, 500, seed=4)
-    with open("/proc/cpuinfo") as file:
-        flags = set(re.search(r"^flags\s*:(.*)$", file.read(), re.M)[1].split())
+def sets_of_kernels():
+    """What the CPU must have for each; and what it has."""
     takes = {"plain": set(), "auto": set(), "avx2": {"avx2", "fma", "f16c"}}
     takes["avx512"] = takes["avx2"] | {"avx512" + part for part in ("f", "bw", "vl", "dq", "_vnni")}
+    takes["avx512bf16"] = takes["avx512"] | {"avx512_bf16"}
+    with open("/proc/cpuinfo") as file:
+        return takes, set(re.search(r"^flags\s*:(.*)$", file.read(), re.M)[1].split())
+
+
+def test_all_kernels_that_the_cpu_has_give_the_same_tokens_and_others_are_refused():
+    asked = prompts(10, 500, seed=4)
+    takes, flags = sets_of_kernels()
     answers = []
     for simd, needed in takes.items():
         if needed <= flags:
@@ -196,6 +203,20 @@ def test_all_kernels_that_the_cpu_has_give_the_same_tokens_and_others_are_refuse
             assert refused.returncode == 2, (simd, refused.stderr)
             assert f"engine.simd = {simd}: this CPU lacks what that takes" in refused.stderr
     assert all(answer == answers[0] for answer in answers)
+
+
+def test_weights_as_bfloats_are_those_of_a_file_of_bfloats():
+    asked = prompts(10, 500, seed=4)
+    takes, flags = sets_of_kernels()
+    with model("llama", "--type", "bf16") as bfloats, model("llama", "--type", "f32") as floats:
+        with Appliance("model.path=" + bfloats, "engine.threads=1") as a:
+            expected = serve_all(a, asked, 10)
+        with Appliance("model.path=" + floats) as a:
+            assert serve_all(a, asked, 10) != expected, "they are rounded only if asked for"
+        for simd in (simd for simd, needed in takes.items() if needed <= flags):
+            with Appliance("model.path=" + floats, "model.weights=bf16", "engine.threads=2",
+                           "engine.simd=" + simd) as a:
+                assert serve_all(a, asked, 10) == expected, simd
 
 
 def test_trained_model_tells_its_story():

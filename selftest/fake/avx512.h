@@ -12,8 +12,12 @@
 #include <simde/x86/f16c.h>
 
 #define kernels_ops_avx512          kernels_ops_emulated
+#define kernels_ops_avx512bf16      kernels_ops_emulated_bf16
 #define kernels_product_avx512      kernels_product_emulated
 #define kernels_product_int8_avx512 kernels_product_int8_emulated
+#define kernels_product_bfloat_avx512 kernels_product_bfloat_emulated
+#define kernels_product_avx512bf16  kernels_product_emulated_bf16
+#define kernels_shorten_avx512bf16  kernels_shorten_emulated_bf16
 #define kernels_scores_avx512       kernels_scores_emulated
 #define kernels_weigh_avx512        kernels_weigh_emulated
 
@@ -71,6 +75,31 @@ static __attribute__((noinline)) simde__m512i emulated_dpbusd_epi32(
     return simde_mm512_dpbusd_epi32(sums, unsigned_bytes, signed_bytes);
 }
 
+/* The odd products first, each sum rounded, subnormal numbers zeros: Intel's manual, VDPBF16PS. */
+static __attribute__((noinline)) simde__m512 emulated_fma_flushed(simde__m512 sums, simde__m512 x,
+                                                                  simde__m512 weights)
+{
+    return simde_mm512_fmadd_ps(x, weights, sums);
+}
+
+static __attribute__((noinline)) simde__m512 emulated_dpbf16_ps(simde__m512 sums, simde__m512i x,
+                                                                simde__m512i weights)
+{
+    const simde__m512i high = simde_mm512_set1_epi32((int)0xffff0000u);
+    uint32_t mode = _mm_getcsr();
+    _mm_setcsr(mode | 0x8040u);
+    sums = emulated_fma_flushed(sums, simde_mm512_castsi512_ps(simde_mm512_and_si512(x, high)),
+                                simde_mm512_castsi512_ps(simde_mm512_and_si512(weights, high)));
+    sums = emulated_fma_flushed(sums, simde_mm512_castsi512_ps(simde_mm512_slli_epi32(x, 16)),
+                                simde_mm512_castsi512_ps(simde_mm512_slli_epi32(weights, 16)));
+    _mm_setcsr(mode);
+    return sums;
+}
+
+#undef _mm512_dpbf16_ps
+#undef __m512bh
+#define _mm512_dpbf16_ps      emulated_dpbf16_ps
+#define __m512bh              simde__m512i
 #undef _mm512_dpbusd_epi32
 #define _mm512_dpbusd_epi32   emulated_dpbusd_epi32
 #define _mm512_cvtph_ps       emulated_cvtph_ps

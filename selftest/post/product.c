@@ -34,8 +34,9 @@ void post_burn_plan(struct plan *plan, const struct model_shape *shape, bool alo
     uint64_t x_bytes = kernels_stride_floats(kernels_columns_max(shape)) * sizeof(float);
     plan_add(plan, TIER_SELFTEST, "product burn", 1, sizeof(struct post_burn));
     plan_add(plan, TIER_SELFTEST, "product rows", POST_SLAB_ROWS, x_bytes);
-    uint64_t stride = kernels_levels_stride(kernels_columns_max(shape));
+    uint64_t stride = kernels_rounded_stride(kernels_columns_max(shape));
     plan_add(plan, TIER_SELFTEST, "product levels", POST_SLAB_ROWS, stride);
+    plan_add(plan, TIER_SELFTEST, "product bfloats", POST_SLAB_ROWS, stride * sizeof(float));
     plan_add(plan, TIER_SELFTEST, "product level blocks", POST_SLAB_ROWS,
              kernels_level_blocks_bytes(stride));
     plan_add(plan, TIER_SELFTEST, "product reference", POST_SLAB_ROWS,
@@ -62,12 +63,15 @@ static void place_results(struct post_burn *burn, uint32_t crew, struct arena *a
     }
 }
 
-static void place_levels(struct post_burn *burn, uint32_t columns, struct arena *arena)
+static void place_rounded(struct post_burn *burn, uint32_t columns, struct arena *arena)
 {
-    uint64_t stride = kernels_levels_stride(columns);
-    burn->levels.stride = stride;
-    burn->levels.levels = arena_take(arena, POST_SLAB_ROWS, stride);
-    burn->levels.blocks = arena_take(arena, POST_SLAB_ROWS, kernels_level_blocks_bytes(stride));
+    uint64_t stride = kernels_rounded_stride(columns);
+    burn->rounded = (struct kernels_rounded){
+        .levels = arena_take(arena, POST_SLAB_ROWS, stride),
+        .blocks = arena_take(arena, POST_SLAB_ROWS, kernels_level_blocks_bytes(stride)),
+        .bfloats = arena_take(arena, POST_SLAB_ROWS, stride * sizeof(float)),
+        .stride = stride,
+    };
 }
 
 struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *shape,
@@ -82,7 +86,7 @@ struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *
     burn->x_stride = kernels_stride_floats(kernels_columns_max(shape));
     burn->y_stride = y_stride();
     burn->x = arena_take(arena, POST_SLAB_ROWS, burn->x_stride * sizeof *burn->x);
-    place_levels(burn, kernels_columns_max(shape), arena);
+    place_rounded(burn, kernels_columns_max(shape), arena);
     burn->reference = arena_take(arena, POST_SLAB_ROWS, burn->y_stride * sizeof *burn->reference);
     place_results(burn, crew, arena);
     enum status status = kernels_threads_init(&burn->threads, crew, crew_work, burn, arena);
@@ -120,17 +124,14 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
     }
 }
 
-/* What a product with integers takes of x. */
-static void fill_levels(struct post_burn *burn)
+/* What products of these kernels take of x. */
+static void fill_rounded(struct post_burn *burn, const struct kernels_ops *ops)
 {
     const struct kernels_matrix *matrix = &burn->slab.matrix;
-    if (!kernels_has_levels(matrix->type)) {
-        return;
-    }
     for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
-        struct kernels_levels to = kernels_levels_from(burn->levels, r);
-        kernels_ops_plain.quantize(to.levels, to.blocks, burn->x + r * burn->x_stride,
-                                   matrix->columns);
+        struct kernels_rounded to = kernels_rounded_from(burn->rounded, r);
+        kernels_round(ops, kernels_reads(matrix->type), &to,
+                      burn->x + r * burn->x_stride, matrix->columns);
     }
 }
 
@@ -142,7 +143,7 @@ static struct kernels_product product_of(const struct post_burn *burn, float *y)
         .rows = POST_SLAB_ROWS,
         .x = burn->x,
         .x_stride = burn->x_stride,
-        .levels = burn->levels,
+        .rounded = burn->rounded,
         .y = y,
         .y_stride = burn->y_stride,
     };
@@ -161,13 +162,14 @@ void post_burn_choose(struct post_burn *burn, const struct post_tensor *tensor, 
 {
     burn->slab = slab_of(tensor, slab);
     fill_x(burn, fnv_add(FNV_START, tensor->name, strlen(tensor->name)) + slab);
-    fill_levels(burn);
+    fill_rounded(burn, &kernels_ops_plain);
     burn->phase = phase_reference;
     kernels_threads_run(&burn->threads, false);
     for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
         burn->digest = fnv_add(burn->digest, burn->reference + r * burn->y_stride,
                                burn->slab.matrix.outputs * sizeof(float));
     }
+    fill_rounded(burn, burn->ops);
 }
 
 /* ---- the kernel under test ---- */

@@ -35,7 +35,7 @@ struct post_burn {
     void (*phase)(struct post_burn *burn, uint32_t thread);     /* that the crew is in */
     struct post_result *results;        /* [threads] */
     float *x, *reference;
-    struct kernels_levels levels;       /* of x */
+    struct kernels_rounded rounded;     /* of x */
     uint64_t x_stride, y_stride;
     struct post_slab slab;
     uint32_t repeats;                   /* of each slab on each CPU */

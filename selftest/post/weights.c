@@ -76,6 +76,7 @@ static bool panel_pack(struct post_reader *reader, const struct post_tensor *ten
     }
     if (tensor->matrix != NULL) {
         kernels_matrix_init(&window, tensor->matrix->type, rows, tensor->columns, reader->packed);
+        window.file_type = tensor->matrix->file_type;
         if (!kernels_matrix_pack(&window, 0, piece, rows * row_bytes)) {
             post_fault_say(faults, "%s: a weight of the file is not finite", tensor->name);
         }

@@ -3,8 +3,8 @@
  * What: speed of the CPU engine alone, without sockets and scheduler, beside what the machine could
  * do at most.
  *
- *     bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512] [--runs N] [--row NAME]
- *           [--json FILE]
+ *     bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] [--runs N] [--row NAME]
+ *           [--weights file|bf16] [--json FILE]
  *         decode-N   N calls, PROMPT_TOKENS each before, DECODE_TOKENS each timed
  *         prefill-N  a prompt of N tokens, CHUNK_TOKENS a step
  *         mixed      MIXED_CALLS calls decode; each plan begins with MIXED_CHUNK tokens of a prompt
@@ -68,7 +68,7 @@ struct work {
 
 struct run {
     double seconds;
-    double read_bytes_s, multiply_s;        /* ceilings, taken before it */
+    double ceilings[CEILINGS];      /* taken before it; infinite where there is none */
 };
 
 /* Of the runs of a row: medians, but for least and most. */
@@ -81,9 +81,9 @@ struct outcome {
 struct bench {
     struct engine engine;
     uint32_t runs;
-    bool has_ceilings;
+    bool as_bfloats;
     const char *model_path, *row, *json;
-    double read_bytes_s[ROWS_COUNT * RUNS_MAX], multiply_s[ROWS_COUNT * RUNS_MAX];
+    double ceilings[CEILINGS][ROWS_COUNT * RUNS_MAX];
     uint32_t shots;                         /* of each of them, over all rows */
 };
 static struct bench bench;
@@ -252,8 +252,8 @@ static struct outcome row_outcome(const struct row *row, const struct run *runs)
                         (work.decode_seen + work.prompt_seen) * seen_operations();
     for (uint32_t i = 0; i < bench.runs; i++) {
         times[i] = runs[i].seconds;
-        read[i] = moved / runs[i].seconds / runs[i].read_bytes_s;
-        multiply[i] = operations / runs[i].seconds / runs[i].multiply_s;
+        read[i] = moved / runs[i].seconds / runs[i].ceilings[CEILING_READ];
+        multiply[i] = operations / runs[i].seconds / runs[i].ceilings[CEILING_FLOATS];
     }
     double middle = median(times, bench.runs);
     return (struct outcome){
@@ -268,6 +268,15 @@ static struct outcome row_outcome(const struct row *row, const struct run *runs)
 }
 
 /* ---- reports ---- */
+
+static const struct {
+    const char *unit, *json;
+} ceilings[CEILINGS] = {
+    [CEILING_READ] = {"GB/s", "read_gb_s"},
+    [CEILING_FLOATS] = {"GFLOP/s of floats", "multiply_gflop_s"},
+    [CEILING_BFLOATS] = {"of bfloats", "multiply_bf16_gflop_s"},
+    [CEILING_LEVELS] = {"Gop/s of bytes", "multiply_int8_gop_s"},
+};
 
 static void print_row(const struct row *row, const struct outcome *outcome)
 {
@@ -292,24 +301,30 @@ static void measure_row(struct outcome *outcome, const struct row *row)
     struct run runs[RUNS_MAX];
     row_run(row);
     for (uint32_t i = 0; i < bench.runs; i++) {
-        runs[i].read_bytes_s = bench.has_ceilings ? ceiling_read() : INFINITY;
-        runs[i].multiply_s = bench.has_ceilings ? ceiling_multiply() : INFINITY;
+        for (enum ceiling c = 0; c < CEILINGS; c++) {
+            runs[i].ceilings[c] = ceiling_is_there(c) ? ceiling_shot(c) : INFINITY;
+            bench.ceilings[c][bench.shots] = runs[i].ceilings[c];
+        }
+        bench.shots++;
         runs[i].seconds = row_run(row);
-        bench.read_bytes_s[bench.shots] = runs[i].read_bytes_s;
-        bench.multiply_s[bench.shots++] = runs[i].multiply_s;
     }
     *outcome = row_outcome(row, runs);
 }
 
 static void print_ceilings(void)
 {
-    if (!bench.has_ceilings) {
-        printf("ceilings: not measured, this CPU has no AVX2\n");
+    if (!ceiling_is_there(CEILING_READ)) {
+        printf("ceilings: not measured, the plain kernels have none\n");
         return;
     }
-    printf("ceilings: %.1f GB/s read, %.1f GFLOP/s multiplied and added (medians of %u)\n",
-           median(bench.read_bytes_s, bench.shots) * 1e-9,
-           median(bench.multiply_s, bench.shots) * 1e-9, bench.shots);
+    printf("ceilings: %.1f GB/s read; multiplied and added:",
+           median(bench.ceilings[CEILING_READ], bench.shots) * 1e-9);
+    for (enum ceiling c = CEILING_FLOATS; c < CEILINGS; c++) {
+        if (ceiling_is_there(c)) {
+            printf(" %.1f %s", median(bench.ceilings[c], bench.shots) * 1e-9, ceilings[c].unit);
+        }
+    }
+    printf(" (medians of %u)\n", bench.shots);
 }
 
 static void write_json(const struct outcome *outcomes, const bool *measured)
@@ -321,10 +336,11 @@ static void write_json(const struct outcome *outcomes, const bool *measured)
     fprintf(file, "{\"model\": \"%s\", \"threads\": %u, \"simd\": \"%s\", \"runs\": %u",
             bench.model_path, bench.engine.settings.threads,
             kernels_simd_name(bench.engine.settings.simd), bench.runs);
-    if (bench.has_ceilings) {
-        fprintf(file, ", \"read_gb_s\": %.3f, \"multiply_gflop_s\": %.2f",
-                median(bench.read_bytes_s, bench.shots) * 1e-9,
-                median(bench.multiply_s, bench.shots) * 1e-9);
+    for (enum ceiling c = 0; c < CEILINGS; c++) {
+        if (ceiling_is_there(c)) {
+            fprintf(file, ", \"%s\": %.3f", ceilings[c].json,
+                    median(bench.ceilings[c], bench.shots) * 1e-9);
+        }
     }
     const char *separator = ", \"rows\": [";
     for (uint32_t i = 0; i < ROWS_COUNT; i++) {
@@ -344,8 +360,7 @@ static void measure(void)
 {
     struct outcome outcomes[ROWS_COUNT];
     bool measured[ROWS_COUNT] = {false}, any = false;
-    bench.has_ceilings = kernels_simd_best() != KERNELS_PLAIN;
-    ceiling_init(bench.engine.settings.threads);
+    ceiling_init(bench.engine.settings.simd, bench.engine.settings.threads);
     printf("%s, %u threads, %s, %u runs; tokens/s\n", bench.engine.model.gguf.model_name,
            bench.engine.settings.threads, kernels_simd_name(bench.engine.settings.simd),
            bench.runs);
@@ -398,8 +413,8 @@ int main(int count, char **words)
     enum kernels_simd simd = kernels_simd_best();
     bench.runs = 5;
     if (count < 2 || count % 2 != 0) {
-        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512] [--runs N] "
-             "[--row NAME] [--json FILE] [--greedy N]");
+        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] "
+             "[--weights file|bf16] [--runs N] [--row NAME] [--json FILE] [--greedy N]");
     }
     for (int i = 2; i < count; i += 2) {
         if (strcmp(words[i], "--threads") == 0) {
@@ -412,6 +427,8 @@ int main(int count, char **words)
             bench.json = words[i + 1];
         } else if (strcmp(words[i], "--greedy") == 0) {
             ids = (number(words[i + 1], PREFILL_MAX) + STEPS - 1) / STEPS * STEPS;
+        } else if (strcmp(words[i], "--weights") == 0) {
+            bench.as_bfloats = are_bfloats(words[i + 1]);
         } else if (strcmp(words[i], "--simd") == 0) {
             simd = kernels_simd_named(words[i + 1]);
         } else {
@@ -422,7 +439,7 @@ int main(int count, char **words)
         fail("this CPU cannot run these kernels");
     }
     bench.model_path = words[1];
-    model_load(&bench.engine.model, bench.model_path);
+    model_load(&bench.engine.model, bench.model_path, bench.as_bfloats);
     start(simd, threads, PREFILL_MAX + STEPS);
     if (ids > 0) {
         greedy(ids);

@@ -14,62 +14,70 @@
 #include "kernels/threads.h"
 #include "tools/bench/model.h"
 
-#define READ_BYTES     (UINT64_C(512) << 20)    /* the largest L3 that is sold holds less */
-#define MULTIPLY_TURNS UINT64_C(4000000)        /* of each thread: about 8 ms */
+#define READ_BYTES (UINT64_C(512) << 20)  /* the largest L3 that is sold holds less */
+#define TURNS      UINT64_C(4000000)    /* of each thread: about 10 ms */
 
-struct ceiling {
+static const struct ceiling_loop *const loops[KERNELS_SIMDS][CEILINGS] = {
+    [KERNELS_AVX2] = {[CEILING_FLOATS] = &ceiling_floats_avx2,
+                      [CEILING_LEVELS] = &ceiling_levels_avx2},
+    [KERNELS_AVX512] = {[CEILING_FLOATS] = &ceiling_floats_avx512,
+                        [CEILING_LEVELS] = &ceiling_levels_avx512},
+    [KERNELS_AVX512BF16] = {[CEILING_FLOATS] = &ceiling_floats_avx512,
+                            [CEILING_BFLOATS] = &ceiling_bfloats_avx512bf16,
+                            [CEILING_LEVELS] = &ceiling_levels_avx512},
+};
+
+struct state {
     struct kernels_threads threads;
     uint8_t *bytes;
     uint64_t share_bytes;
-    bool multiplies;
-    double results[KERNELS_THREADS_MAX];
+    enum kernels_simd simd;
+    const struct ceiling_loop *loop;    /* NULL: read */
+    uint64_t results[KERNELS_THREADS_MAX];
 };
-static struct ceiling ceiling;
+static struct state state;
 
 static void work(void *context, uint32_t thread)
 {
-    struct ceiling *c = context;
-    c->results[thread] =
-        c->multiplies ? (double)ceiling_multiply_avx2(MULTIPLY_TURNS)
-                      : (double)ceiling_read_avx2(c->bytes + thread * c->share_bytes,
-                                                  c->share_bytes);
+    struct state *s = context;
+    s->results[thread] =
+        s->loop != NULL ? s->loop->run(TURNS)
+                        : ceiling_read_avx2(s->bytes + thread * s->share_bytes, s->share_bytes);
 }
 
-void ceiling_init(uint32_t threads)
+void ceiling_init(enum kernels_simd simd, uint32_t threads)
 {
     static struct arena arena;
     struct plan plan = {0};
     kernels_threads_plan(&plan, threads);
     plan_add(&plan, TIER_ENGINE, "ceiling", 1, READ_BYTES);
     arena_reserve(&arena, &plan, TIER_ENGINE);
-    ceiling.bytes = arena_take(&arena, 1, READ_BYTES);
-    ceiling.share_bytes = READ_BYTES / threads / CEILING_STRIDE_BYTES * CEILING_STRIDE_BYTES;
-    memset(ceiling.bytes, 1, READ_BYTES);
-    if (kernels_threads_init(&ceiling.threads, threads, work, &ceiling, &arena) != STATUS_OK) {
+    state.simd = simd;
+    state.bytes = arena_take(&arena, 1, READ_BYTES);
+    state.share_bytes = READ_BYTES / threads / CEILING_STRIDE_BYTES * CEILING_STRIDE_BYTES;
+    memset(state.bytes, 1, READ_BYTES);
+    if (kernels_threads_init(&state.threads, threads, work, &state, &arena) != STATUS_OK) {
         fail("no threads");
     }
 }
 
-static double shot(bool multiplies)
+bool ceiling_is_there(enum ceiling ceiling)
 {
-    ceiling.multiplies = multiplies;
+    return ceiling == CEILING_READ ? state.simd != KERNELS_PLAIN
+                                   : loops[state.simd][ceiling] != NULL;
+}
+
+double ceiling_shot(enum ceiling ceiling)
+{
+    state.loop = loops[state.simd][ceiling];
+    double amount = state.loop != NULL ? (double)TURNS * state.loop->products * 2
+                                       : (double)state.share_bytes;
     double start = seconds();
-    kernels_threads_run(&ceiling.threads, false);
-    return seconds() - start;
-}
-
-double ceiling_read(void)
-{
-    return (double)(ceiling.share_bytes * ceiling.threads.count) / shot(false);
-}
-
-double ceiling_multiply(void)
-{
-    double operations = (double)(MULTIPLY_TURNS * CEILING_CHAINS * 8 * 2);
-    return operations * ceiling.threads.count / shot(true);
+    kernels_threads_run(&state.threads, false);
+    return amount * state.threads.count / (seconds() - start);
 }
 
 void ceiling_stop(void)
 {
-    kernels_threads_stop(&ceiling.threads);
+    kernels_threads_stop(&state.threads);
 }

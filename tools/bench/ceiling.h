@@ -2,24 +2,42 @@
 #pragma once
 /*
  * What: what this machine can do at most, for a benchmark to be measured against: bytes that are
- * read from memory, and fused multiply-adds of the vectors that the kernels use. By the engine's
- * own crew of threads, all at once.
+ * read from memory, and products that are added to sums, of the vectors that a set of kernels uses.
+ * By the engine's own crew of threads, all at once.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/kernels.h"
+
+enum ceiling {
+    CEILING_READ,               /* bytes a second */
+    CEILING_FLOATS,             /* operations a second; a multiply-add is two */
+    CEILING_BFLOATS,
+    CEILING_LEVELS,             /* bytes by bytes */
+    CEILINGS
+};
+
 /* Takes memory and starts threads; once. */
-void ceiling_init(uint32_t threads);
-/* One shot each, some hundredth of a second. Bytes a second; operations a second (a multiply-add is
- * two). */
-double ceiling_read(void);
-double ceiling_multiply(void);
+void ceiling_init(enum kernels_simd simd, uint32_t threads);
+/* Does the set have instructions for it? The plain one has for none. */
+bool ceiling_is_there(enum ceiling ceiling);
+/* One shot, some hundredth of a second. */
+double ceiling_shot(enum ceiling ceiling);
 void ceiling_stop(void);
 
-/* private: ceiling_avx2.c */
+/* private: ceiling_avx2.c, ceiling_avx512.c, ceiling_avx512bf16.c */
 
 /* The sum of what lies there, so that it is read; `bytes` is a multiple of CEILING_STRIDE_BYTES. */
 #define CEILING_STRIDE_BYTES 256u
 uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes);
-/* `turns` times CEILING_CHAINS multiply-adds of eight floats. */
-#define CEILING_CHAINS 12u
-float ceiling_multiply_avx2(uint64_t turns);
+
+/* `turns` times `chains` steps, each of which adds up `products`. Two units times a latency of four
+ * or five need ten chains; twelve fit the registers of AVX2. */
+struct ceiling_loop {
+    uint64_t (*run)(uint64_t turns);
+    uint32_t products;          /* of a turn */
+};
+extern const struct ceiling_loop ceiling_floats_avx2, ceiling_levels_avx2;
+extern const struct ceiling_loop ceiling_floats_avx512, ceiling_levels_avx512;
+extern const struct ceiling_loop ceiling_bfloats_avx512bf16;

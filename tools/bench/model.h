@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/kernels.h"
@@ -35,7 +36,7 @@ static inline void arena_reserve(struct arena *arena, const struct plan *plan, e
     }
 }
 
-static inline void model_load(struct bench_model *model, const char *path)
+static inline void model_load(struct bench_model *model, const char *path, bool as_bfloats)
 {
     static struct arena arena;
     struct gguf_source source;
@@ -46,10 +47,10 @@ static inline void model_load(struct bench_model *model, const char *path)
         gguf_scan(&model->gguf, &source, 1u << 30, &error) != STATUS_OK) {
         fail(error.text);
     }
-    kernels_weights_plan(&plan, &model->gguf);
+    kernels_weights_plan(&plan, &model->gguf, as_bfloats);
     arena_reserve(&arena, &plan, TIER_WEIGHTS);
-    if (kernels_weights_load(&model->weights, &model->gguf, &source, &arena, NULL, &digest,
-                             &error) != STATUS_OK) {
+    if (kernels_weights_load(&model->weights, &model->gguf, &source, as_bfloats, &arena, NULL,
+                             &digest, &error) != STATUS_OK) {
         fail(error.text);
     }
     gguf_source_close(&source);
@@ -65,6 +66,15 @@ static inline void sort(double *values, uint32_t count)
         }
         values[at] = value;
     }
+}
+
+/* Of model.weights. */
+static inline bool are_bfloats(const char *text)
+{
+    if (strcmp(text, "file") != 0 && strcmp(text, "bf16") != 0) {
+        fail("weights are file or bf16");
+    }
+    return strcmp(text, "bf16") == 0;
 }
 
 static inline uint32_t number(const char *text, uint32_t max)

@@ -160,7 +160,7 @@ int main(int count, char **words)
     } else if (count != 2) {
         fail("usage: bench-moves MODEL.gguf [--threads N]");
     }
-    model_load(&bench.engine.model, words[1]);
+    model_load(&bench.engine.model, words[1], false);
     pools_start();
     start(threads);
     measure_limit(threads);

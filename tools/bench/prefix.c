@@ -207,7 +207,7 @@ int main(int count, char **words)
     }
     bench.prefix_blocks = (prefix + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     bench.call_blocks = bench.prefix_blocks + DECODE_PLANS * STEPS / BLOCK_TOKENS;
-    model_load(&bench.model, words[1]);
+    model_load(&bench.model, words[1], false);
     engine_start(threads, halves);
     printf("%s, %u threads, KV in %s, %u runs: best, median, worst; a prefix of %u tokens\n",
            bench.model.gguf.model_name, threads, halves ? "f16" : "f32", bench.runs,

@@ -230,7 +230,9 @@ static void extend(struct line *lines, uint32_t count, uint32_t wanted)
 
 int main(int count, char **words)
 {
-    const char *usage = "usage: bench-scores MODEL.gguf score|greedy N|sample N [--threads N]";
+    const char *usage = "usage: bench-scores MODEL.gguf score|greedy N|sample N [--threads N] "
+                        "[--weights file|bf16]";
+    bool as_bfloats = false;
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), wanted = 0;
     int next = 3;
     if (count < 3) {
@@ -243,14 +245,19 @@ int main(int count, char **words)
         wanted = count > 3 ? number(words[next++], 1u << 16) : 0;
         scores.wanted = (wanted + STEPS - 1) / STEPS * STEPS;
     }
-    if (count == next + 2 && strcmp(words[next], "--threads") == 0) {
-        threads = number(words[next + 1], THREADS_MAX);
-        next += 2;
+    for (; count > next + 1; next += 2) {
+        if (strcmp(words[next], "--threads") == 0) {
+            threads = number(words[next + 1], THREADS_MAX);
+        } else if (strcmp(words[next], "--weights") == 0) {
+            as_bfloats = are_bfloats(words[next + 1]);
+        } else {
+            fail(usage);
+        }
     }
     if (count != next || (scores.verb == SAMPLE && strcmp(words[2], "sample") != 0)) {
         fail(usage);
     }
-    model_load(&scores.engine.model, words[1]);
+    model_load(&scores.engine.model, words[1], as_bfloats);
     scores.vocab_tokens = scores.engine.model.gguf.shape.vocab_tokens;
     read_lines();
     start(threads);

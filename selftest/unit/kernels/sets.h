@@ -9,11 +9,11 @@
 
 #include "kernels/ops.h"
 
-extern const struct kernels_ops kernels_ops_emulated;
+extern const struct kernels_ops kernels_ops_emulated, kernels_ops_emulated_bf16;
 
 struct sets {
     uint32_t count;
-    const struct kernels_ops *ops[KERNELS_SIMDS];
+    const struct kernels_ops *ops[KERNELS_SIMDS + 1];
 };
 
 static inline struct sets sets_find(void)
@@ -24,8 +24,15 @@ static inline struct sets sets_find(void)
     }
     if (kernels_simd_best() >= KERNELS_AVX2) {
         sets.ops[sets.count++] = &kernels_ops_emulated;
+        sets.ops[sets.count++] = &kernels_ops_emulated_bf16;
     }
     return sets;
+}
+
+/* Does its shorten() leave bfloats, not floats? */
+static inline bool sets_shortens_to_pairs(const struct kernels_ops *ops)
+{
+    return ops == &kernels_ops_avx512bf16 || ops == &kernels_ops_emulated_bf16;
 }
 
 /* What is left out on this machine. */
@@ -34,7 +41,9 @@ static inline void sets_say(void)
     static const char *const said[KERNELS_SIMDS] = {
         [KERNELS_PLAIN] = "no AVX2 on this machine: only the plain kernels are checked",
         [KERNELS_AVX2] = "no AVX-512 on this machine: its kernels are checked by emulation only",
-        [KERNELS_AVX512] = "AVX-512 kernels are checked natively and by emulation",
+        [KERNELS_AVX512] = "AVX-512 kernels are checked natively and by emulation, the product of "
+                           "bfloats by emulation only",
+        [KERNELS_AVX512BF16] = "AVX-512 kernels are checked natively and by emulation",
     };
     print_message("%s\n", said[kernels_simd_best()]);
 }

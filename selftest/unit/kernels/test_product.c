@@ -16,7 +16,7 @@
 #define CHUNK       512u            /* of columns: a multiple of where the fast ones begin anew */
 #define ROWS_MAX    20
 #define X_STRIDE      (COLUMNS_MAX + 16)
-#define LEVELS_STRIDE 1152u
+#define ROUNDED_STRIDE 1152u
 
 static _Alignas(64) uint8_t file[OUTPUTS_MAX * COLUMNS_MAX * 4];
 static float x[ROWS_MAX * X_STRIDE];
@@ -44,21 +44,21 @@ static struct kernels_matrix make(enum gguf_type type, uint32_t outputs, uint32_
     return matrix;
 }
 
-static int8_t levels[ROWS_MAX * LEVELS_STRIDE];
-static struct kernels_block blocks[ROWS_MAX * LEVELS_STRIDE / KERNELS_BLOCK_COLUMNS];
+static int8_t levels[ROWS_MAX * ROUNDED_STRIDE];
+static float bfloats[ROWS_MAX * ROUNDED_STRIDE];
+static struct kernels_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_BLOCK_COLUMNS];
 
 static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
                 float *to)
 {
     struct kernels_product product = {
         .matrix = matrix, .rows = rows, .x = x, .x_stride = X_STRIDE,
-        .levels = {levels, blocks, LEVELS_STRIDE},
+        .rounded = {levels, blocks, bfloats, ROUNDED_STRIDE},
         .y = to, .y_stride = 160,
     };
-    for (uint32_t r = 0; r < rows && kernels_has_levels(matrix->type); r++) {
-        ops->quantize(levels + r * LEVELS_STRIDE,
-                      blocks + r * LEVELS_STRIDE / KERNELS_BLOCK_COLUMNS, x + r * X_STRIDE,
-                      matrix->columns);
+    for (uint32_t r = 0; r < rows; r++) {
+        struct kernels_rounded row = kernels_rounded_from(product.rounded, r);
+        kernels_round(ops, kernels_reads(matrix->type), &row, x + r * X_STRIDE, matrix->columns);
     }
     for (uint32_t panel = 0; panel < matrix->panels_count; panel = product.panel_end) {
         product.panel_first = panel;    /* parts of 1, 2, 4, ... panels */
@@ -83,6 +83,19 @@ static void fill_levels(uint32_t rows, uint64_t *state)
     }
 }
 
+/* The definition's next column: of bfloats the odd one of a pair comes first. */
+static uint32_t column_at(enum gguf_type type, uint32_t k, uint32_t columns)
+{
+    bool is_alone = k % 2 == 0 && k + 1 == columns;
+    return type == GGUF_BF16 && !is_alone ? k ^ 1u : k;
+}
+
+/* What a product reads of x, where it reads no levels. */
+static float x_at(enum gguf_type type, const float *row, uint32_t k)
+{
+    return type == GGUF_BF16 ? kernels_float_of_bfloat(kernels_bfloat_of(row[k])) : row[k];
+}
+
 /* The last row of the plain product against the file's own weights: floats to the bit. */
 static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
 {
@@ -90,9 +103,10 @@ static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
     for (uint32_t o = 0; o < matrix->outputs; o += 37) {
         float sum = 0;
         double exact = 0, magnitude = 0;
-        for (uint32_t k = 0; k < matrix->columns; k++) {
+        for (uint32_t i = 0; i < matrix->columns; i++) {
+            uint32_t k = column_at(matrix->type, i, matrix->columns);
             double weight = tiny_weight(file, matrix->type, (uint64_t)o * matrix->columns + k);
-            sum = fmaf(last[k], (float)weight, sum);
+            sum = fmaf(x_at(matrix->type, last, k), (float)weight, sum);
             exact += last[k] * weight;
             magnitude += fabs(last[k] * weight);
         }
@@ -168,6 +182,68 @@ static void test_product_many_panels_equal_bits(void **state)
     }
 }
 
+/* Sums around 2^-126 become zeros in every set alike, and none that is not below. */
+static void test_product_of_tiny_bfloats_equal_bits(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    uint32_t zeros = 0, others = 0;
+    for (uint32_t turn = 0; turn < 40; turn++) {
+        uint32_t columns = 2 + turn % 5;
+        struct kernels_matrix matrix = make(GGUF_BF16, 48, columns, 2, turn);
+        for (uint32_t i = 0; i < 48 * columns; i++) {
+            float weight = tiny_uniform(&random) * ldexpf(1.0f, -64 - (int)(i % 4) * 4);
+            uint16_t bfloat = kernels_bfloat_of(weight);
+            memcpy(file + i * 2, &bfloat, sizeof bfloat);
+        }
+        assert_true(kernels_matrix_pack(&matrix, 0, file, 48 * columns * 2));
+        for (uint32_t i = 0; i < 20 * X_STRIDE; i++) {
+            x[i] = tiny_uniform(&random) * ldexpf(1.0f, -60 - (int)(i % 5) * 3);
+        }
+        for (uint32_t rows = 1; rows <= ROWS_MAX; rows += 6) {
+            run(&kernels_ops_plain, &matrix, rows, y[0]);
+            check_sets(&matrix, rows);
+        }
+        for (uint32_t o = 0; o < 48; o++) {
+            zeros += y[0][o] == 0;
+            others += y[0][o] != 0;
+            assert_true(y[0][o] == 0 || fabsf(y[0][o]) >= 0x1p-126f);
+        }
+    }
+    assert_true(zeros > 100 && others > 100);
+}
+
+/* Panels of bfloats from files of floats and halves: each weight rounded, also in odd pieces. */
+static void test_pack_rounds_to_bfloats(void **state)
+{
+    (void)state;
+    static float row[COLUMNS_MAX];
+    const enum gguf_type from[] = {GGUF_F32, GGUF_F16};
+    for (uint32_t t = 0; t < 2; t++) {
+        uint32_t outputs = 19, columns = 523, size = gguf_type_block(from[t]).bytes;
+        uint64_t random = 9, bytes = (uint64_t)outputs * columns * size;
+        struct kernels_matrix matrix;
+        void *panels =
+            arena_take(test_arena(), 1, kernels_matrix_bytes(GGUF_BF16, outputs, columns));
+        kernels_matrix_init(&matrix, GGUF_BF16, outputs, columns, panels);
+        matrix.file_type = from[t];
+        tiny_fill(file, from[t], (uint64_t)outputs * columns, 1.0f, 0.0f, &random);
+        for (uint64_t at = 0, count; at < bytes; at += count) {
+            count = bytes - at < 777 * size ? bytes - at : 777 * size;
+            assert_true(kernels_matrix_pack(&matrix, at, file + at, count));
+        }
+        for (uint32_t o = 0; o < outputs; o++) {
+            kernels_matrix_row(&matrix, o, row);
+            for (uint32_t k = 0; k < columns; k++) {
+                float weight = (float)tiny_weight(file, from[t], (uint64_t)o * columns + k);
+                assert_true(row[k] == kernels_float_of_bfloat(kernels_bfloat_of(weight)));
+            }
+        }
+        memset(file + 40, 0xff, size);
+        assert_false(kernels_matrix_pack(&matrix, 0, file, columns * size));
+    }
+}
+
 static void test_pack_file_weights_come_back(void **state)
 {
     (void)state;
@@ -193,6 +269,12 @@ static void test_pack_not_finite_refused(void **state)
     const uint16_t bad_halves[] = {0x7c00, 0xfc00, 0x7e00, 0xffff};
     for (uint32_t i = 0; i < 4; i++) {
         memcpy(file + 40, &bad_halves[i], 2);
+        assert_false(kernels_matrix_pack(&matrix, 0, file, 2 * 32 * 2));
+    }
+    matrix = make(GGUF_BF16, 2, 32, 4 * 32, 1);
+    const uint16_t bad_bfloats[] = {0x7f80, 0xff80, 0x7fc0, 0xffff};
+    for (uint32_t i = 0; i < 4; i++) {
+        memcpy(file + 40, &bad_bfloats[i], 2);
         assert_false(kernels_matrix_pack(&matrix, 0, file, 2 * 32 * 2));
     }
     matrix = make(GGUF_Q8_0, 2, 32, 34, 1);
@@ -233,6 +315,49 @@ static void test_quantize_twins_agree(void **state)
             assert_memory_equal(got[0], got[1], 64);
             assert_memory_equal(of[0], of[1], sizeof of[0]);
         }
+    }
+}
+
+static void check_shorten(uint32_t columns)
+{
+    struct sets sets = sets_find();
+    float got[72];
+    for (uint32_t s = 0; s < sets.count; s++) {
+        sets.ops[s]->shorten(got, x, columns);
+        for (uint32_t k = 0; k < columns + columns % 2; k++) {
+            uint16_t bfloat = k < columns ? kernels_bfloat_of(x[k]) : 0;
+            float wide = kernels_float_of_bfloat(bfloat);
+            if (sets_shortens_to_pairs(sets.ops[s])) {
+                assert_memory_equal(&bfloat, (uint16_t *)(void *)got + k, sizeof bfloat);
+            } else {
+                assert_memory_equal(&wide, got + k, sizeof wide);
+            }
+        }
+    }
+}
+
+/* Bit for bit the same bfloats, the nearest ones, also of what is no ordinary number. */
+static void test_shorten_twins_agree(void **state)
+{
+    (void)state;
+    static const float odd[] = {0.0f, -0.0f, 0x1p-149f, 0x1.fffffcp-127f, -0x1.fffffcp-127f,
+                                0x1p-126f, 0x1.fffffep127f, -0x1.fep127f, 0x1.ffp127f, INFINITY,
+                                -INFINITY, NAN, -NAN, 0x1.01p0f, 0x1.03p0f, 0x1.010002p0f};
+    static const uint16_t shortened[] = {0, 0x8000, 0, 0, 0x8000, 0x80, 0x7f80, 0xff7f, 0x7f80,
+                                         0x7f80, 0xff80, 0x7fc0, 0x7fc0, 0x3f80, 0x3f82, 0x3f81};
+    uint64_t random = 5;
+    for (uint32_t i = 0; i < 16; i++) {
+        assert_int_equal(kernels_bfloat_of(odd[i]), shortened[i]);
+    }
+    for (uint32_t i = 0; i < 4000; i++) {
+        uint32_t columns = 1 + i % 70;
+        for (uint32_t k = 0; k < columns; k++) {
+            x[k] = tiny_uniform(&random) * ldexpf(1.0f, (int)(i % 40) - 20);
+            float back = kernels_float_of_bfloat(kernels_bfloat_of(x[k]));
+            assert_true(fabsf(back - x[k]) <= fabsf(x[k]) * 0x1p-8f);
+        }
+        x[tiny_random(&random) % columns] = odd[i % 16];
+        check_shorten(columns);
     }
 }
 
@@ -301,9 +426,12 @@ int main(void)
         cmocka_unit_test(test_product_odd_shapes_equal_bits),
         cmocka_unit_test(test_product_long_columns_equal_bits),
         cmocka_unit_test(test_product_many_panels_equal_bits),
+        cmocka_unit_test(test_product_of_tiny_bfloats_equal_bits),
+        cmocka_unit_test(test_pack_rounds_to_bfloats),
         cmocka_unit_test(test_pack_file_weights_come_back),
         cmocka_unit_test(test_pack_not_finite_refused),
         cmocka_unit_test(test_quantize_twins_agree),
+        cmocka_unit_test(test_shorten_twins_agree),
         cmocka_unit_test(test_product_extremes_do_not_overflow),
         cmocka_unit_test(test_half_every_value_exact),
         cmocka_unit_test(test_half_rounded_is_a_half_of_any_range),

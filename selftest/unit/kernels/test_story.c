@@ -41,7 +41,8 @@ static struct kernels_weights *model_load(struct arena *arena)
     assert_status(STATUS_OK, gguf_scan(&gguf, &source, 1 << 20, &error));
     assert_status(STATUS_OK, vocab_load(&vocab, &gguf, &source, arena, &error));
     assert_status(STATUS_OK,
-                  kernels_weights_load(&weights, &gguf, &source, arena, NULL, &digest, &error));
+                  kernels_weights_load(&weights, &gguf, &source, false, arena, NULL, &digest,
+                                       &error));
     gguf_source_close(&source);
     return weights;
 }

@@ -13,8 +13,8 @@ static struct tiny tiny;
 static enum status load(struct config_error *error, uint64_t *digest, uint32_t *progress)
 {
     struct kernels_weights *weights;
-    return kernels_weights_load(&weights, &tiny.gguf, &tiny.source, test_arena(), progress, digest,
-                                error);
+    return kernels_weights_load(&weights, &tiny.gguf, &tiny.source, false, test_arena(), progress,
+                                digest, error);
 }
 
 static const struct gguf_tensor *tensor_named(const char *name)
@@ -47,7 +47,7 @@ static void test_load_in_parts_tells_after_each_tensor(void **state)
     uint32_t parts = 0, progress = 0;
     tiny_make(&tiny, GGUF_F16, false, 3);
     assert_status(STATUS_OK, load(&error, &digest, NULL));
-    kernels_loading_begin(&loading, &tiny.gguf, &tiny.source, test_arena());
+    kernels_loading_begin(&loading, &tiny.gguf, &tiny.source, false, test_arena());
     while (loading.done_bytes < loading.total_bytes) {
         assert_status(STATUS_OK, kernels_loading_next(&loading, &progress, &error));
         assert_true(loading.done_bytes > done_bytes);
@@ -57,6 +57,29 @@ static void test_load_in_parts_tells_after_each_tensor(void **state)
     }
     assert_int_equal(parts, tiny.gguf.tensors_count);
     assert_true(loading.digest == digest);
+}
+
+/* The plan is exact, and matrices of integers stay what they are. */
+static void test_load_as_bfloats_rounds_floats_only(void **state)
+{
+    (void)state;
+    const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_Q8_0};
+    for (uint32_t t = 0; t < 3; t++) {
+        tiny_make(&tiny, types[t], false, 3);
+        struct plan plan = {0};
+        kernels_weights_plan(&plan, &tiny.gguf, true);
+        struct arena arena;
+        assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_WEIGHTS), false));
+        struct kernels_weights *weights;
+        struct config_error error;
+        uint64_t digest;
+        assert_status(STATUS_OK, kernels_weights_load(&weights, &tiny.gguf, &tiny.source, true,
+                                                      &arena, NULL, &digest, &error));
+        assert_true(arena.used_bytes == arena.size_bytes);
+        const struct kernels_matrix *matrix = &weights->layers[1].ffn_up;
+        assert_int_equal(matrix->type, types[t] == GGUF_Q8_0 ? GGUF_Q8_0 : GGUF_BF16);
+        assert_int_equal(matrix->file_type, types[t]);
+    }
 }
 
 static void test_load_weights_lie_where_they_belong(void **state)
@@ -94,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_good_model_progress_and_digest),
         cmocka_unit_test(test_load_in_parts_tells_after_each_tensor),
+        cmocka_unit_test(test_load_as_bfloats_rounds_floats_only),
         cmocka_unit_test(test_load_weights_lie_where_they_belong),
         cmocka_unit_test(test_load_not_finite_refused),
     };

@@ -241,9 +241,10 @@ static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, stru
     struct config_error error;
     uint64_t digest;
     struct plan plan = {0};
-    kernels_weights_plan(&plan, &tiny->gguf);
+    kernels_weights_plan(&plan, &tiny->gguf, false);
     uint64_t before = arena->used_bytes;
-    if (kernels_weights_load(&weights, &tiny->gguf, &tiny->source, arena, NULL, &digest, &error) !=
+    if (kernels_weights_load(&weights, &tiny->gguf, &tiny->source, false, arena, NULL, &digest,
+                             &error) !=
         STATUS_OK) {
         print_error("%s\n", error.text);
         fail();

@@ -21,7 +21,7 @@ static void start(enum gguf_type type)
     tiny_make(&tiny, type, false, 9);
     boot = (struct boot){.gguf = &tiny.gguf, .engine = rig_settings(kernels_simd_best(), 2)};
     struct plan plan = {.rows_count = 0};
-    kernels_weights_plan(&plan, &tiny.gguf);
+    kernels_weights_plan(&plan, &tiny.gguf, false);
     assert_status(STATUS_OK, arena_map(&boot.weights_arena,
                                        plan_tier_bytes(&plan, TIER_WEIGHTS), false));
     boot.weights = tiny_weights(&tiny, &boot.weights_arena);

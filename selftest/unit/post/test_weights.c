@@ -68,7 +68,7 @@ static void test_panels_are_all_that_was_planned(void **state)
     struct plan plan = {.rows_count = 0};
     struct post_tensor tensor;
     uint64_t bytes = sizeof(struct kernels_weights) + 2 * sizeof(struct kernels_layer);
-    kernels_weights_plan(&plan, &tiny.gguf);
+    kernels_weights_plan(&plan, &tiny.gguf, false);
     for (uint32_t i = 0; post_tensor_at(reader->weights, i, &tensor); i++) {
         uint64_t count = 0;
         post_panel_words(&tensor, 0, &count);

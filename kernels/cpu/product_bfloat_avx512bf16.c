@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the product of weights that are bfloats where the CPU multiplies them: VDPBF16PS takes a
+ * pair of columns of sixteen outputs, twice what a multiply-add of floats does. All other products
+ * are those of AVX-512 (product_avx512.c).
+ *
+ * Invariant: it adds the product of the odd columns and then that of the even ones, rounds after
+ * each, and takes what is below 2^-126 for zero whatever the CPU's mode: kernels/ops.c has tried.
+ */
+#include <string.h>
+
+#include "kernels/cpu/product_pairs.h"
+
+ALWAYS_INLINE __m512 pair_add(__m512 sums, const uint8_t *x, __m512i weights)
+{
+    int32_t pair;
+    memcpy(&pair, x, sizeof pair);
+    return _mm512_dpbf16_ps(sums, (__m512bh)_mm512_set1_epi32(pair), (__m512bh)weights);
+}
+
+#define FORM ((struct pair_form){sizeof(uint16_t), pair_add})
+
+static void tile_run(const struct float_tile *tile, uint32_t rows)
+{
+    pairs_tile(tile, rows, FORM);
+}
+
+void kernels_product_avx512bf16(const struct kernels_product *product)
+{
+    ASSERT(product->panel_end <= product->matrix->panels_count);
+    if (product->matrix->type == GGUF_BF16) {
+        pairs_product(product, FORM, tile_run);
+    } else {
+        kernels_product_avx512(product);
+    }
+}
+
+void kernels_shorten_avx512bf16(float *bfloats, const float *x, uint32_t columns)
+{
+    uint16_t *to = (uint16_t *)(void *)bfloats;
+    uint32_t k = 0;
+    for (; k + KERNELS_OCTET <= columns; k += KERNELS_OCTET) {
+        __m256i octet = octet_shortened(x + k);
+        __m128i low = _mm256_castsi256_si128(octet), high = _mm256_extracti128_si256(octet, 1);
+        _mm_storeu_si128((__m128i *)(void *)(to + k), _mm_packus_epi32(low, high));
+    }
+    for (; k < columns; k++) {
+        to[k] = kernels_bfloat_of(x[k]);
+    }
+    if (columns % 2 != 0) {
+        to[columns] = 0;
+    }
+}
