@@ -168,18 +168,19 @@ static void widen(float *to, const uint8_t *from, uint32_t columns)
     }
 }
 
-static struct float_form form_of(const struct kernels_product *p)
+/* More than one row. Forms are constants, so that the walk is compiled for each. */
+static void product_rows(const struct kernels_product *p)
 {
-    struct float_form form = {
-        .rows = ROWS_MAX, .panels = PANELS_MAX, .columns = CHUNK, .x_bytes = sizeof(float),
-        .run = tile_run,
-    };
-    if (p->matrix->type == GGUF_F16) {
-        bool widens = p->rows >= ROWS_TO_WIDEN;
-        form.columns = widens ? CHUNK_WIDENED : CHUNK_HALVES;
-        form.widen = widens ? widen : NULL;
+    if (p->matrix->type == GGUF_F32) {
+        walk_floats(p, (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK, sizeof(float), tile_run,
+                                           NULL});
+    } else if (p->rows < ROWS_TO_WIDEN) {
+        walk_floats(p, (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK_HALVES, sizeof(float),
+                                           tile_run, NULL});
+    } else {
+        walk_floats(p, (struct float_form){ROWS_MAX, PANELS_MAX, CHUNK_WIDENED, sizeof(float),
+                                           tile_run, widen});
     }
-    return form;
 }
 
 void kernels_product_avx512(const struct kernels_product *product)
@@ -192,6 +193,6 @@ void kernels_product_avx512(const struct kernels_product *product)
     } else if (product->rows == 1) {
         product_row(product);
     } else {
-        walk_floats(product, form_of(product));
+        product_rows(product);
     }
 }
