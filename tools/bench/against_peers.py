@@ -28,16 +28,18 @@ def arguments():
     parser.add_argument("--rows", default=ROWS)
     parser.add_argument("--no-repacking", action="store_true",
                         help="peers use weights as the file has them (ik_llama.cpp: no -rtr)")
+    parser.add_argument("--weights", choices=("file", "bf16"), default="file",
+                        help="ours: as model.weights (docs/config.md)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="appends a line for each row and round")
     return parser.parse_args()
 
 
-def ours(path, row, threads):
+def ours(path, row, chosen):
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
-        run(BUILD / "bench", path, "--threads", threads, "--row", row, "--runs", 1,
-            "--json", report)
+        run(BUILD / "bench", path, "--threads", chosen.threads, "--weights", chosen.weights,
+            "--row", row, "--runs", 1, "--json", report)
         return json.loads(report.read_text(encoding="utf-8"))["rows"][0]
 
 
@@ -79,7 +81,7 @@ class Row:
                     taken.clear()
 
     def turn(self):
-        self.ours.append(ours(self.path, self.name, self.chosen.threads))
+        self.ours.append(ours(self.path, self.name, self.chosen))
         for peer in self.theirs:
             if peer not in self.reasons:
                 try:
