@@ -341,7 +341,7 @@ static void tile_run(const struct level_tile *t, uint32_t rows)
 
 void kernels_product_int8_avx2(const struct kernels_product *product)
 {
-    walk_levels(product, (struct level_form){ROWS_MAX, tile_run});
+    walk_levels(product, (struct level_form){ROWS_MAX, 1, tile_run});
 }
 
 /* ---- activations ---- */

@@ -9,8 +9,9 @@
  *   offset that makes them so, but for those of eight bits, which get 128 on the way. A sum begins
  *   with -offset times the sum of x's levels, which is known (struct kernels_block).
  *
- * A tile is up to eight rows by a panel and runs down all columns with its sums in registers. The
- * addition is part of the instruction, so GCC cannot put it off (KEEP in product_int8_avx2.c).
+ * A tile is up to six rows by two panels and runs down all columns with its sums in registers: for
+ * twelve multiplications it loads eight vectors. The addition is part of the instruction, so GCC
+ * cannot put it off (KEEP in product_int8_avx2.c).
  *
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
@@ -18,9 +19,21 @@
 #include "kernels/cpu/avx512.h"
 #include "kernels/cpu/product_walk.h"
 
-#define ROWS_MAX LEVEL_ROWS_MAX
+#define ROWS_MAX   6
+#define PANELS_MAX 2
 
-#define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+#define EACH_ROW   _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)
+#define EACH_PANEL _Pragma("GCC unroll 2") for (int j = 0; j < panels; j++)
+
+/* Sums of a tile: [row][panel]. */
+struct sums {
+    __m512 of[ROWS_MAX][PANELS_MAX];
+};
+
+/* Exact sums of a part. */
+struct exact {
+    __m512i of[ROWS_MAX][PANELS_MAX];
+};
 
 /* Four columns of sixteen outputs. A group lies anywhere in a cache line. */
 ALWAYS_INLINE __m512i weights_at(const uint8_t *groups, uint32_t group)
@@ -47,80 +60,135 @@ ALWAYS_INLINE __m128i bytes_at(const uint8_t *bytes)
     return _mm_load_si128((const __m128i *)(const void *)bytes);
 }
 
-/* Of the levels of a block of x. */
-ALWAYS_INLINE int32_t total_of(const struct kernels_block *x)
+/* `first` times the sum of the first half of a block of x and `second` times that of the second. */
+ALWAYS_INLINE __m512i totals_times(const struct kernels_block *x, int16_t first, int16_t second)
 {
-    return x->sums[0] + x->sums[1];
+    int32_t pair;
+    memcpy(&pair, x->sums, sizeof pair);
+    __m512i factors = _mm512_set1_epi32((int32_t)((uint32_t)(uint16_t)first |
+                                                  (uint32_t)(uint16_t)second << 16));
+    return _mm512_madd_epi16(_mm512_set1_epi32(pair), factors);
 }
 
-ALWAYS_INLINE void part_add(__m512 *sum, __m512i exact, __m512 scale,
-                            const struct kernels_block *x)
+/* Sums of a part begin with that. */
+ALWAYS_INLINE void exact_begin(struct exact *exact, const struct level_tile *t, uint32_t index,
+                               int16_t first, int16_t second, int rows, int panels)
 {
-    __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x->scale));
-    *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), both, *sum);
+    EACH_ROW {
+        __m512i begin = totals_times(t->x[r] + index, first, second);
+        EACH_PANEL exact->of[r][j] = begin;
+    }
+}
+
+/* Four columns: the weights of each panel times the levels of each row. */
+ALWAYS_INLINE void exact_add(struct exact *exact, const struct level_tile *t, uint64_t column,
+                             uint32_t group, const __m512i *weights, int rows, int panels)
+{
+    EACH_ROW {
+        __m512i x = levels_at(t->levels[r] + column, group);
+        EACH_PANEL exact->of[r][j] = _mm512_dpbusd_epi32(exact->of[r][j], weights[j], x);
+    }
+}
+
+/* A part's sums, scaled: one scale for each output of a panel. */
+ALWAYS_INLINE void part_add(struct sums *sums, const struct exact *exact, __m512 scale,
+                            const struct level_tile *t, uint32_t index, int rows, int j)
+{
+    EACH_ROW {
+        __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(t->x[r][index].scale));
+        __m512 sum = _mm512_cvtepi32_ps(exact->of[r][j]);
+        sums->of[r][j] = _mm512_fmadd_ps(sum, both, sums->of[r][j]);
+    }
 }
 
 /* ---- formats: one block of a tile ---- */
 
-ALWAYS_INLINE void block_q8_0(__m512 *sums, const struct level_tile *t, uint32_t index, int rows)
+/* Block `index` of panel j. */
+ALWAYS_INLINE const uint8_t *block_at(const struct level_tile *t, uint64_t bytes, uint32_t index,
+                                      int j)
+{
+    return t->panel + (uint64_t)j * t->panel_bytes + index * bytes;
+}
+
+ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows, int panels)
 {
     const __m512i offset = _mm512_set1_epi8(-128);
-    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
-    __m512i exact[ROWS_MAX];
-    EACH_ROW exact[r] = _mm512_set1_epi32(-128 * total_of(t->x[r] + index));
+    struct exact exact;
+    exact_begin(&exact, t, index, -128, -128, rows, panels);
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
-        __m512i weights = _mm512_xor_si512(weights_at(block + KERNELS_SCALES_BYTES, g), offset);
-        EACH_ROW exact[r] = _mm512_dpbusd_epi32(
-            exact[r], weights, levels_at(t->levels[r] + (uint64_t)index * 32, g));
+        __m512i weights[PANELS_MAX];
+        EACH_PANEL {
+            const uint8_t *block = block_at(t, KERNELS_Q8_0_BYTES, index, j);
+            weights[j] = _mm512_xor_si512(weights_at(block + KERNELS_SCALES_BYTES, g), offset);
+        }
+        exact_add(&exact, t, (uint64_t)index * 32, g, weights, rows, panels);
     }
-    __m512 scale = halves_at(block);
-    EACH_ROW part_add(&sums[r], exact[r], scale, t->x[r] + index);
+    EACH_PANEL {
+        __m512 scale = halves_at(block_at(t, KERNELS_Q8_0_BYTES, index, j));
+        part_add(sums, &exact, scale, t, index, rows, j);
+    }
 }
 
 /* Adds 32 columns whose bytes hold two levels each. */
-ALWAYS_INLINE void nibbles_add(__m512i *exact, const struct level_tile *t, const uint8_t *groups,
-                               uint64_t column, int rows)
+ALWAYS_INLINE void nibbles_add(struct exact *exact, const struct level_tile *t,
+                               const uint8_t *groups, uint64_t column, int rows, int panels)
 {
     const __m512i mask = _mm512_set1_epi8(15);
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
-        __m512i both = weights_at(groups, g);
-        __m512i low = _mm512_and_si512(both, mask);
-        __m512i high = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
-        EACH_ROW {
-            const int8_t *x = t->levels[r] + column;
-            exact[r] = _mm512_dpbusd_epi32(exact[r], low, levels_at(x, g));
-            exact[r] = _mm512_dpbusd_epi32(exact[r], high, levels_at(x, g + 4));
+        __m512i low[PANELS_MAX], high[PANELS_MAX];
+        EACH_PANEL {
+            __m512i both = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
+            low[j] = _mm512_and_si512(both, mask);
+            high[j] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
         }
+        exact_add(exact, t, column, g, low, rows, panels);
+        exact_add(exact, t, column, g + 4, high, rows, panels);
     }
 }
 
-ALWAYS_INLINE void block_q4_0(__m512 *sums, const struct level_tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows, int panels)
 {
-    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
-    __m512i exact[ROWS_MAX];
-    EACH_ROW exact[r] = _mm512_set1_epi32(-8 * total_of(t->x[r] + index));
-    nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
-    __m512 scale = halves_at(block);
-    EACH_ROW part_add(&sums[r], exact[r], scale, t->x[r] + index);
+    const uint8_t *block = block_at(t, KERNELS_Q4_0_BYTES, index, 0);
+    struct exact exact;
+    exact_begin(&exact, t, index, -8, -8, rows, panels);
+    nibbles_add(&exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, panels);
+    EACH_PANEL {
+        __m512 scale = halves_at(block_at(t, KERNELS_Q4_0_BYTES, index, j));
+        part_add(sums, &exact, scale, t, index, rows, j);
+    }
 }
 
-ALWAYS_INLINE void part_q4_k(__m512 *sums, const struct level_tile *t, const uint8_t *block,
-                             const uint8_t *part, uint32_t index, int rows)
+/* Integers of sixteen outputs, times their halves. */
+ALWAYS_INLINE __m512 scales_of(const uint8_t *halves, __m512i integers)
 {
-    __m512i exact[ROWS_MAX];
-    EACH_ROW exact[r] = _mm512_setzero_si512();
-    nibbles_add(exact, t, part + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
-    __m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes_at(part)));
-    __m512 low = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes_at(part + KERNELS_PANEL_LANES)));
-    scale = _mm512_mul_ps(halves_at(block), scale);
-    low = _mm512_mul_ps(halves_at(block + KERNELS_SCALES_BYTES), low);
+    return _mm512_mul_ps(halves_at(halves), _mm512_cvtepi32_ps(integers));
+}
+
+ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, const uint8_t *block,
+                             const uint8_t *part, uint32_t index, int rows, int panels)
+{
+    struct exact exact;
     EACH_ROW {
-        const struct kernels_block *x = t->x[r] + index;
-        part_add(&sums[r], exact[r], scale, x);
-        __m512 minus = _mm512_mul_ps(low, _mm512_set1_ps(-x->scale));
-        sums[r] = _mm512_fmadd_ps(_mm512_set1_ps((float)total_of(x)), minus, sums[r]);
+        EACH_PANEL exact.of[r][j] = _mm512_setzero_si512();
+    }
+    nibbles_add(&exact, t, part + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, panels);
+    EACH_PANEL {
+        uint64_t at = (uint64_t)j * t->panel_bytes;
+        const uint8_t *of_part = part + at, *of_block = block + at;
+        __m512 scale = scales_of(of_block, _mm512_cvtepu8_epi32(bytes_at(of_part)));
+        __m512 low = scales_of(of_block + KERNELS_SCALES_BYTES,
+                               _mm512_cvtepu8_epi32(bytes_at(of_part + KERNELS_PANEL_LANES)));
+        part_add(sums, &exact, scale, t, index, rows, j);
+        EACH_ROW {
+            const struct kernels_block *x = t->x[r] + index;
+            __m512 minus = _mm512_mul_ps(low, _mm512_set1_ps(-x->scale));
+            __m512 total = _mm512_cvtepi32_ps(totals_times(x, 1, 1));
+            sums->of[r][j] = _mm512_fmadd_ps(total, minus, sums->of[r][j]);
+        }
     }
 }
 
@@ -137,96 +205,122 @@ ALWAYS_INLINE __m512i six_bits_at(const uint8_t *groups, uint32_t g, uint32_t se
 }
 
 /* Sixteen columns. */
-ALWAYS_INLINE void half_part_q6_k(__m512 *sums, const struct level_tile *t, const uint8_t *block,
-                                  const uint8_t *part, uint32_t index, uint32_t second, int rows)
+ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
+                                  const uint8_t *block, const uint8_t *part, uint32_t index,
+                                  uint32_t second, int rows, int panels)
 {
-    __m512i exact[ROWS_MAX];
-    EACH_ROW exact[r] = _mm512_set1_epi32(-32 * t->x[r][index].sums[second]);
+    struct exact exact;
+    exact_begin(&exact, t, index, second ? 0 : -32, second ? -32 : 0, rows, panels);
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
-        __m512i weights = six_bits_at(part + KERNELS_SCALES_BYTES, g, second);
-        EACH_ROW exact[r] = _mm512_dpbusd_epi32(
-            exact[r], weights, levels_at(t->levels[r] + (uint64_t)index * 32, second * 4 + g));
+        __m512i weights[PANELS_MAX];
+        EACH_PANEL {
+            const uint8_t *groups = part + (uint64_t)j * t->panel_bytes + KERNELS_SCALES_BYTES;
+            weights[j] = six_bits_at(groups, g, second);
+        }
+        exact_add(&exact, t, (uint64_t)index * 32, second * 4 + g, weights, rows, panels);
     }
-    const uint8_t *scales = part + second * KERNELS_PANEL_LANES;
-    __m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes_at(scales)));
-    scale = _mm512_mul_ps(halves_at(block), scale);
-    EACH_ROW part_add(&sums[r], exact[r], scale, t->x[r] + index);
+    EACH_PANEL {
+        uint64_t at = (uint64_t)j * t->panel_bytes;
+        const uint8_t *scales = part + at + second * KERNELS_PANEL_LANES;
+        __m512 scale = scales_of(block + at, _mm512_cvtepi8_epi32(bytes_at(scales)));
+        part_add(sums, &exact, scale, t, index, rows, j);
+    }
 }
 
 /* ---- a tile down all columns ---- */
 
-ALWAYS_INLINE void super_q4_k(__m512 *sums, const struct level_tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows, int panels)
 {
-    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
+    const uint8_t *block = block_at(t, KERNELS_Q4_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
-        part_q4_k(sums, t, block, part, index * 8 + p, rows);
+        part_q4_k(sums, t, block, part, index * 8 + p, rows, panels);
     }
 }
 
-ALWAYS_INLINE void super_q6_k(__m512 *sums, const struct level_tile *t, uint32_t index, int rows)
+ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uint32_t index,
+                              int rows, int panels)
 {
-    const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
+    const uint8_t *block = block_at(t, KERNELS_Q6_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
-        half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows);
-        half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows);
+        half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows, panels);
+        half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows, panels);
     }
 }
 
-ALWAYS_INLINE void block_sum(__m512 *sums, const struct level_tile *t, enum gguf_type type,
-                             uint32_t index, int rows)
+ALWAYS_INLINE void block_sum(struct sums *sums, const struct level_tile *t, enum gguf_type type,
+                             uint32_t index, int rows, int panels)
 {
     switch (type) {
-    case GGUF_Q8_0: block_q8_0(sums, t, index, rows); break;
-    case GGUF_Q4_0: block_q4_0(sums, t, index, rows); break;
-    case GGUF_Q4_K: super_q4_k(sums, t, index, rows); break;
-    case GGUF_Q6_K: super_q6_k(sums, t, index, rows); break;
+    case GGUF_Q8_0: block_q8_0(sums, t, index, rows, panels); break;
+    case GGUF_Q4_0: block_q4_0(sums, t, index, rows, panels); break;
+    case GGUF_Q4_K: super_q4_k(sums, t, index, rows, panels); break;
+    case GGUF_Q6_K: super_q6_k(sums, t, index, rows, panels); break;
     case GGUF_F32: case GGUF_F16: case GGUF_BF16: break;
     }
 }
 
-ALWAYS_INLINE void tile_sum(const struct level_tile *t, enum gguf_type type, int rows)
+ALWAYS_INLINE void tile_sum(const struct level_tile *t, enum gguf_type type, int rows, int panels)
 {
-    __m512 sums[ROWS_MAX];
-    EACH_ROW sums[r] = _mm512_setzero_ps();
+    struct sums sums;
+    EACH_ROW {
+        EACH_PANEL sums.of[r][j] = _mm512_setzero_ps();
+    }
     const uint8_t *next = t->next;
     for (uint32_t i = 0; i < t->blocks; i++) {
         for (const uint8_t *end = next + t->next_step; next < end; next += 64) {
-            _mm_prefetch(next, _MM_HINT_T1);
+            EACH_PANEL _mm_prefetch(next + (uint64_t)j * t->panel_bytes, _MM_HINT_T1);
         }
-        block_sum(sums, t, type, i, rows);
+        block_sum(&sums, t, type, i, rows, panels);
     }
-    EACH_ROW _mm512_storeu_ps(t->y + (uint64_t)r * t->y_stride, sums[r]);
+    EACH_ROW {
+        float *y = t->y + (uint64_t)r * t->y_stride;
+        EACH_PANEL _mm512_storeu_ps(y + j * (int)KERNELS_PANEL_LANES, sums.of[r][j]);
+    }
 }
 
-ALWAYS_INLINE void tile_of(const struct level_tile *t, enum gguf_type type, uint32_t rows)
+ALWAYS_INLINE void tile_of(const struct level_tile *t, enum gguf_type type, uint32_t rows,
+                           int panels)
 {
     switch (rows) {
-    case 1: tile_sum(t, type, 1); break;
-    case 2: tile_sum(t, type, 2); break;
-    case 3: tile_sum(t, type, 3); break;
-    case 4: tile_sum(t, type, 4); break;
-    case 5: tile_sum(t, type, 5); break;
-    case 6: tile_sum(t, type, 6); break;
-    case 7: tile_sum(t, type, 7); break;
-    default: tile_sum(t, type, 8); break;
+    case 1: tile_sum(t, type, 1, panels); break;
+    case 2: tile_sum(t, type, 2, panels); break;
+    case 3: tile_sum(t, type, 3, panels); break;
+    case 4: tile_sum(t, type, 4, panels); break;
+    case 5: tile_sum(t, type, 5, panels); break;
+    default: tile_sum(t, type, 6, panels); break;
+    }
+}
+
+ALWAYS_INLINE void tile_panels(const struct level_tile *t, enum gguf_type type, uint32_t rows)
+{
+    if (t->panels == PANELS_MAX) {
+        tile_of(t, type, rows, PANELS_MAX);
+    } else {
+        tile_of(t, type, rows, 1);
     }
 }
 
 static void tile_run(const struct level_tile *t, uint32_t rows)
 {
     switch (t->type) {
-    case GGUF_Q8_0: tile_of(t, GGUF_Q8_0, rows); break;
-    case GGUF_Q4_0: tile_of(t, GGUF_Q4_0, rows); break;
-    case GGUF_Q4_K: tile_of(t, GGUF_Q4_K, rows); break;
-    case GGUF_Q6_K: tile_of(t, GGUF_Q6_K, rows); break;
+    case GGUF_Q8_0: tile_panels(t, GGUF_Q8_0, rows); break;
+    case GGUF_Q4_0: tile_panels(t, GGUF_Q4_0, rows); break;
+    case GGUF_Q4_K: tile_panels(t, GGUF_Q4_K, rows); break;
+    case GGUF_Q6_K: tile_panels(t, GGUF_Q6_K, rows); break;
     case GGUF_F32: case GGUF_F16: case GGUF_BF16: ASSERT(!"weights that are integers");
     }
 }
 
+/* One row is a straight stream: a panel at a time. */
 void kernels_product_int8_avx512(const struct kernels_product *product)
 {
-    walk_levels(product, (struct level_form){ROWS_MAX, tile_run});
+    if (product->rows == 1) {
+        walk_levels(product, (struct level_form){1, 1, tile_run});
+    } else {
+        walk_levels(product, (struct level_form){ROWS_MAX, PANELS_MAX, tile_run});
+    }
 }

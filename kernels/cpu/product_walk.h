@@ -149,12 +149,14 @@ static inline void floats_mode_reset(uint32_t mode)
 
 #define LEVEL_ROWS_MAX 8
 
-/* Rows by a panel, over all columns. */
+/* Rows by neighbouring panels, over all columns. */
 struct level_tile {
-    const uint8_t *panel;
+    const uint8_t *panel;       /* the first; the next one's bytes are panel_bytes on */
+    uint64_t panel_bytes;
+    uint32_t panels;
     enum gguf_type type;
     uint32_t blocks;
-    const uint8_t *next;        /* asked for on the way, so many bytes a block */
+    const uint8_t *next;        /* asked for on the way, of each panel, so many bytes a block */
     uint64_t next_step;
     const int8_t *levels[LEVEL_ROWS_MAX];           /* of each row */
     const struct kernels_block *x[LEVEL_ROWS_MAX];  /* their blocks */
@@ -163,7 +165,7 @@ struct level_tile {
 };
 
 struct level_form {
-    uint32_t rows;              /* of a tile, at most */
+    uint32_t rows, panels;      /* of a tile, at most */
     void (*run)(const struct level_tile *tile, uint32_t rows);
 };
 
@@ -177,19 +179,21 @@ static inline void level_tile_find(struct level_tile *t, const struct kernels_ro
     }
 }
 
-/* A panel times all rows. */
-ALWAYS_INLINE void walk_panel(const struct kernels_product *p, uint32_t panel,
-                              struct level_form form)
+/* Neighbouring panels times all rows. */
+ALWAYS_INLINE void walk_level_panels(const struct kernels_product *p, uint32_t panel,
+                                     uint32_t panels, struct level_form form)
 {
     const struct kernels_matrix *m = p->matrix;
     uint32_t groups = (p->rows + form.rows - 1) / form.rows;
     struct level_tile t = {
         .panel = m->panels + panel * m->panel_bytes,
+        .panel_bytes = m->panel_bytes,
+        .panels = panels,
         .type = m->type,
         .blocks = m->columns / gguf_type_block(m->type).values,
         .y_stride = p->y_stride,
     };
-    t.next = t.panel + m->panel_bytes;
+    t.next = t.panel + panels * m->panel_bytes;
     t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
     for (uint32_t row = 0; groups > 0; groups--) {
         uint32_t rows = walk_rows(p->rows - row, groups);
@@ -204,7 +208,8 @@ ALWAYS_INLINE void walk_panel(const struct kernels_product *p, uint32_t panel,
 ALWAYS_INLINE void walk_levels(const struct kernels_product *p, struct level_form form)
 {
     ASSERT(p->rounded.stride >= p->matrix->columns);
-    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel++) {
-        walk_panel(p, panel, form);
+    for (uint32_t panel = p->panel_first; panel < p->panel_end; panel += form.panels) {
+        uint32_t left = p->panel_end - panel;
+        walk_level_panels(p, panel, left < form.panels ? left : form.panels, form);
     }
 }
