@@ -53,7 +53,7 @@ static uint16_t trial_bfloat(uint32_t *state, uint32_t column)
 }
 
 /* Does the CPU's own product of bfloats round and flush as the plain one? Two rows, the second with
- * tiny numbers only. */
+ * tiny numbers only; 16 us. */
 static bool sums_bfloats_as_we_do(void)
 {
     enum { COLUMNS = 64, ROWS = 2, FLOATS = ROWS * KERNELS_PANEL_LANES };

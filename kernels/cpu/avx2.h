@@ -5,6 +5,7 @@
  * files compiled for AVX2 (…_avx2.c) include this.
  */
 #include <immintrin.h>
+#include <math.h>
 
 #include "kernels/exp.h"
 #include "kernels/half.h"
@@ -82,4 +83,22 @@ ALWAYS_INLINE __m256 octet_exp(__m256 x)
     __m256i bits = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
     bits = _mm256_add_epi32(bits, _mm256_set1_epi32(0x3f800000));
     return _mm256_mul_ps(p, _mm256_castsi256_ps(bits));
+}
+
+/* The largest of them; reads whole octets. */
+static inline float octets_max(const float *values, uint32_t count)
+{
+    const __m256 lowest = _mm256_set1_ps(-INFINITY);
+    __m256 max = lowest;
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
+        __m256 v = _mm256_blendv_ps(lowest, _mm256_loadu_ps(values + i), octet_below(i, count));
+        max = _mm256_max_ps(max, v);
+    }
+    float lanes[KERNELS_OCTET];
+    _mm256_storeu_ps(lanes, max);
+    float best = lanes[0];
+    for (uint32_t j = 1; j < KERNELS_OCTET; j++) {
+        best = best > lanes[j] ? best : lanes[j];
+    }
+    return best;
 }

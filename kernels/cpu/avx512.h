@@ -14,3 +14,5 @@ void kernels_product_avx512bf16(const struct kernels_product *product);
 void kernels_shorten_avx512bf16(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_avx512(const struct kernels_attention *attention);
 void kernels_weigh_avx512(const struct kernels_attention *attention);
+float kernels_exponentiate_avx512(float *values, uint32_t count, float scale);
+void kernels_swiglu_avx512(float *gate, const float *up, uint32_t count);

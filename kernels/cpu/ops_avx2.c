@@ -46,23 +46,6 @@ void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns)
     kernels_shorten_plain(bfloats + k, x + k, columns - k);
 }
 
-static float octets_max(const float *values, uint32_t count)
-{
-    const __m256 lowest = _mm256_set1_ps(-INFINITY);
-    __m256 max = lowest;
-    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
-        __m256 v = _mm256_blendv_ps(lowest, _mm256_loadu_ps(values + i), octet_below(i, count));
-        max = _mm256_max_ps(max, v);
-    }
-    float lanes[KERNELS_OCTET];
-    _mm256_storeu_ps(lanes, max);
-    float best = lanes[0];
-    for (uint32_t j = 1; j < KERNELS_OCTET; j++) {
-        best = best > lanes[j] ? best : lanes[j];
-    }
-    return best;
-}
-
 float kernels_exponentiate_avx2(float *values, uint32_t count, float scale)
 {
     ASSERT(count > 0);

@@ -20,6 +20,8 @@
 #define kernels_shorten_avx512bf16  kernels_shorten_emulated_bf16
 #define kernels_scores_avx512       kernels_scores_emulated
 #define kernels_weigh_avx512        kernels_weigh_emulated
+#define kernels_exponentiate_avx512 kernels_exponentiate_emulated
+#define kernels_swiglu_avx512       kernels_swiglu_emulated
 
 static inline simde__m512 emulated_floats(simde__m256 low, simde__m256 high)
 {

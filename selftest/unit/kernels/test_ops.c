@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: softmax, norm, SwiGLU, halves and the copy of both sets agree to the bit, and are right.
+ * Goal: softmax, norm, SwiGLU, halves and the copy of all sets agree to the bit, and are right.
  * Method: odd sizes of everything, lanes that do not exist filled with NaN; the exponential
  * against libm's in double (relative error below 3e-7).
  */
@@ -8,27 +8,21 @@
 
 #include "kernels/exp.h"
 #include "kernels/half.h"
+#include "selftest/unit/kernels/sets.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
-static const struct kernels_ops *const both[2] = {&kernels_ops_plain, &kernels_ops_avx2};
+#define SETS_MAX (KERNELS_SIMDS + 2)
 
+/* The plain set and those that it is compared with. */
 static uint32_t sets_count(void)
 {
-    return kernels_simd_best() >= KERNELS_AVX2 ? 2 : 1;
+    return 1 + sets_find().count;
 }
 
-/* So what is said here of AVX2's kernels is said of AVX-512's; the other three have other tests. */
-static void test_avx512_set_has_avx2_kernels_but_for_three(void **state)
+static const struct kernels_ops *set_at(uint32_t index)
 {
-    (void)state;
-    struct kernels_ops expected = kernels_ops_avx2;
-    expected.product = kernels_ops_avx512.product;
-    expected.scores = kernels_ops_avx512.scores;
-    expected.weigh = kernels_ops_avx512.weigh;
-    assert_memory_equal(&kernels_ops_avx512, &expected, sizeof expected);
-    assert_ptr_not_equal(expected.product, kernels_ops_avx2.product);
-    assert_ptr_not_equal(expected.scores, kernels_ops_avx2.scores);
-    assert_ptr_not_equal(expected.weigh, kernels_ops_avx2.weigh);
+    struct sets sets = sets_find();
+    return index == 0 ? &kernels_ops_plain : sets.ops[index - 1];
 }
 
 static void test_exp_libm_close(void **state)
@@ -48,14 +42,14 @@ static void test_exponentiate_odd_counts_equal_bits(void **state)
 {
     (void)state;
     for (uint32_t count = 1; count < 70; count++) {
-        float values[2][80], sums[2];
+        float values[SETS_MAX][80], sums[SETS_MAX];
         for (uint32_t s = 0; s < sets_count(); s++) {
             uint64_t random = count;
             memset(values[s], 0xff, sizeof values[s]);
             for (uint32_t i = 0; i < count; i++) {
                 values[s][i] = 20 * tiny_uniform(&random);
             }
-            sums[s] = both[s]->exponentiate(values[s], count, 0.37f);
+            sums[s] = set_at(s)->exponentiate(values[s], count, 0.37f);
         }
         double total = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -63,9 +57,9 @@ static void test_exponentiate_odd_counts_equal_bits(void **state)
             total += values[0][i];
         }
         assert_true(fabs(total - sums[0]) < 1e-5 * total);
-        if (sets_count() == 2) {
-            assert_memory_equal(values[0], values[1], count * sizeof(float));
-            assert_memory_equal(&sums[0], &sums[1], sizeof sums[0]);
+        for (uint32_t s = 1; s < sets_count(); s++) {
+            assert_memory_equal(values[0], values[s], count * sizeof(float));
+            assert_memory_equal(&sums[0], &sums[s], sizeof sums[0]);
         }
     }
 }
@@ -77,11 +71,11 @@ static void test_exponentiate_nan_reaches_sum(void **state)
         for (uint32_t bad = 0; bad < 19; bad++) {
             float values[24] = {0};
             values[bad] = bad % 2 ? NAN : INFINITY;
-            assert_true(isnan(both[s]->exponentiate(values, 19, 1.0f)));
+            assert_true(isnan(set_at(s)->exponentiate(values, 19, 1.0f)));
         }
         float values[24] = {0};
         values[7] = -INFINITY;              /* weighs next to nothing, and spoils nothing */
-        assert_true(both[s]->exponentiate(values, 19, 1.0f) == 18.0f);
+        assert_true(set_at(s)->exponentiate(values, 19, 1.0f) == 18.0f);
         assert_true(values[7] > 0 && values[7] < 1e-37f);
     }
 }
@@ -90,7 +84,7 @@ static void test_norm_odd_dims_equal_bits(void **state)
 {
     (void)state;
     for (uint32_t dim = 1; dim < 70; dim++) {
-        float x[80], weight[80] = {0}, out[2][80] = {{0}};
+        float x[80], weight[80] = {0}, out[SETS_MAX][80] = {{0}};
         uint64_t random = dim;
         memset(x, 0xff, sizeof x);      /* past the end: NaN */
         double squares = 0;
@@ -100,14 +94,14 @@ static void test_norm_odd_dims_equal_bits(void **state)
             squares += (double)x[i] * x[i];
         }
         for (uint32_t s = 0; s < sets_count(); s++) {
-            both[s]->norm(out[s], x, weight, dim, 1e-5f);
+            set_at(s)->norm(out[s], x, weight, dim, 1e-5f);
         }
         double inverse = 1 / sqrt(squares / dim + 1e-5);
         for (uint32_t i = 0; i < dim; i++) {
             assert_true(fabs(x[i] * inverse * weight[i] - out[0][i]) < 1e-5);
         }
-        if (sets_count() == 2) {
-            assert_memory_equal(out[0], out[1], dim * sizeof(float));
+        for (uint32_t s = 1; s < sets_count(); s++) {
+            assert_memory_equal(out[0], out[s], dim * sizeof(float));
         }
     }
 }
@@ -115,20 +109,20 @@ static void test_norm_odd_dims_equal_bits(void **state)
 static void test_swiglu_equal_bits(void **state)
 {
     (void)state;
-    float gate[2][64], up[64];
+    float gate[SETS_MAX][64], up[64];
     for (uint32_t s = 0; s < sets_count(); s++) {
         for (uint32_t i = 0; i < 64; i++) {
             gate[s][i] = ((float)i - 32) * 5;
             up[i] = (float)i * 0.1f;
         }
-        both[s]->swiglu(gate[s], up, 64);
+        set_at(s)->swiglu(gate[s], up, 64);
     }
     for (uint32_t i = 0; i < 64; i++) {
         double g = ((double)i - 32) * 5;
         assert_true(fabs(g / (1 + exp(-g)) * up[i] - gate[0][i]) < 1e-4);
     }
-    if (sets_count() == 2) {
-        assert_memory_equal(gate[0], gate[1], sizeof gate[0]);
+    for (uint32_t s = 1; s < sets_count(); s++) {
+        assert_memory_equal(gate[0], gate[s], sizeof gate[0]);
     }
 }
 
@@ -138,10 +132,10 @@ static void test_is_finite_each_bad_number_found(void **state)
     for (uint32_t s = 0; s < sets_count(); s++) {
         for (uint32_t i = 0; i < 40; i++) {
             float values[40] = {3e38f, -3e38f, 1e-45f};
-            assert_true(both[s]->is_finite(values, 40));
+            assert_true(set_at(s)->is_finite(values, 40));
             values[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
-            assert_false(both[s]->is_finite(values, 40));
-            assert_true(both[s]->is_finite(values, i));
+            assert_false(set_at(s)->is_finite(values, 40));
+            assert_true(set_at(s)->is_finite(values, i));
         }
     }
 }
@@ -158,7 +152,7 @@ static void test_largest_first_of_equals(void **state)
                 }
                 values[best] = -1;
                 values[count - 1] = -1;
-                assert_int_equal(both[s]->largest(values, count), best);
+                assert_int_equal(set_at(s)->largest(values, count), best);
             }
         }
     }
@@ -205,7 +199,7 @@ static void test_halve_nearest_and_even(void **state)
         for (uint32_t count = 0; count <= 300; count += count < 20 ? 1 : 56) {
             uint16_t halves[301];
             memset(halves, 0x55, sizeof halves);
-            both[s]->halve(halves, values, count);
+            set_at(s)->halve(halves, values, count);
             assert_int_equal(halves[count], 0x5555);
             for (uint32_t i = 0; i < count && (count == 300 || count < 20); i++) {
                 assert_int_equal(halves[i], nearest_half(values[i]));
@@ -224,7 +218,7 @@ static void test_halve_every_half_is_itself(void **state)
             for (uint32_t i = 0; i < 16; i++) {
                 values[i] = kernels_half_to_float((uint16_t)(half + i));
             }
-            both[s]->halve(halves, values, 16);
+            set_at(s)->halve(halves, values, 16);
             for (uint32_t i = 0; i < 16; i++) {
                 bool is_number = ((half + i) & 0x7fff) <= HALF_FINITE_MAX;
                 assert_int_equal(halves[i], is_number ? half + i : HALF_NAN);
@@ -247,7 +241,7 @@ static void test_copy_every_bit_and_no_more(void **state)
     for (uint32_t s = 0; s < sets_count(); s++) {
         for (uint32_t count = 0; count <= COUNT_MAX; count += KERNELS_COPY_FLOATS) {
             memset(to, 0, sizeof to);
-            both[s]->copy((float *)(void *)(to + BESIDE), (const float *)(const void *)from,
+            set_at(s)->copy((float *)(void *)(to + BESIDE), (const float *)(const void *)from,
                           count);
             assert_memory_equal(to + BESIDE, from, count * sizeof *from);
             for (uint32_t j = 0; j < BESIDE; j++) {
@@ -261,7 +255,6 @@ static void test_copy_every_bit_and_no_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_avx512_set_has_avx2_kernels_but_for_three),
         cmocka_unit_test(test_exp_libm_close),
         cmocka_unit_test(test_exponentiate_odd_counts_equal_bits),
         cmocka_unit_test(test_exponentiate_nan_reaches_sum),
