@@ -117,8 +117,10 @@ AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(O)/%_avx2.o: CFLAGS += $(AVX2) -O3
 # Sanitizers would make minutes of the unrolled tiles; the emulated ones have them, in MODE=asan.
 BARE := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
-$(O)/%_avx512.o: CFLAGS += $(AVX512) -O3 $(BARE)
-$(O)/%_avx512bf16.o: CFLAGS += $(AVX512) -mavx512bf16 -O3 $(BARE)
+# Not those in $(O)/emulated.
+NATIVE := $(O)/kernels/cpu $(O)/tools/bench
+$(addsuffix /%_avx512.o,$(NATIVE)): CFLAGS += $(AVX512) -O3 $(BARE)
+$(addsuffix /%_avx512bf16.o,$(NATIVE)): CFLAGS += $(AVX512) -mavx512bf16 -O3 $(BARE)
 $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a float in sixteen bits, one definition for all twins: rounded to nearest, ties to even.
+ * What: a float in sixteen bits, one definition for all twins of the CPU: rounded to nearest, ties
+ * to even.
  *
  * As a half (IEEE binary16): what no half can hold (65520 and more, infinities, NaN) becomes the
  * one NaN below, so that who reads it knows: the largest half instead would be a wrong number, and
@@ -60,7 +61,6 @@ static inline KERNELS_DEVICE float kernels_half_rounded(float value)
 #define BFLOAT_NORMAL_MIN 0x0080u       /* 2^-126 */
 #define BFLOAT_INFINITY   0x7f80u
 #define BFLOAT_NAN        0x7fc0u
-#define BFLOAT_TINY       0x1p-126f     /* magnitudes below count as zero */
 
 static inline uint16_t kernels_bfloat_of(float value)
 {

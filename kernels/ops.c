@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: which set of kernels this CPU can run. Asked once, at boot; the AVX2 set is one choice with
+ * What: which set of kernels this CPU can run. Asked at boot; the AVX2 set is one choice with
  * FMA and F16C, which every CPU with AVX2 worth serving has too, and the AVX-512 set, which names
  * many kernels of AVX2's, is one with VNNI. The last set multiplies bfloats by an instruction whose
  * sum is tried before it is trusted: documents leave open where it rounds (decision 0041).
@@ -52,9 +52,8 @@ static uint16_t trial_bfloat(uint32_t *state, uint32_t column)
     return (uint16_t)((*state >> 8 & 0x807fu) | exponent << 7);
 }
 
-/* Does the CPU's own product of bfloats round and flush as the plain one? Two rows, the second with
- * tiny numbers only; 16 us. */
-static bool sums_bfloats_as_we_do(void)
+/* Two rows, the second with tiny numbers only. */
+bool kernels_sums_bfloats_alike(const struct kernels_ops *set)
 {
     enum { COLUMNS = 64, ROWS = 2, FLOATS = ROWS * KERNELS_PANEL_LANES };
     _Alignas(ARENA_ALIGN_BYTES) uint16_t panel[COLUMNS * KERNELS_PANEL_LANES];
@@ -70,7 +69,7 @@ static bool sums_bfloats_as_we_do(void)
     struct kernels_matrix matrix;
     kernels_matrix_init(&matrix, GGUF_BF16, KERNELS_PANEL_LANES, COLUMNS, panel);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct kernels_ops *ops = i == 0 ? &kernels_ops_plain : &kernels_ops_avx512bf16;
+        const struct kernels_ops *ops = i == 0 ? &kernels_ops_plain : set;
         for (uint32_t r = 0; r < ROWS; r++) {
             ops->shorten(rounded + r * COLUMNS, x + r * COLUMNS, COLUMNS);
         }
@@ -91,7 +90,8 @@ enum kernels_simd kernels_simd_best(void)
     if (!has_avx512()) {
         return KERNELS_AVX2;
     }
-    return has_bfloats() && sums_bfloats_as_we_do() ? KERNELS_AVX512BF16 : KERNELS_AVX512;
+    bool multiplies = has_bfloats() && kernels_sums_bfloats_alike(&kernels_ops_avx512bf16);
+    return multiplies ? KERNELS_AVX512BF16 : KERNELS_AVX512;
 }
 
 const char *kernels_simd_name(enum kernels_simd simd)
@@ -112,6 +112,6 @@ enum kernels_simd kernels_simd_named(const char *name)
 
 const struct kernels_ops *kernels_ops(enum kernels_simd simd)
 {
-    ASSERT(simd <= kernels_simd_best());
+    ASSERT(simd < KERNELS_SIMDS);       /* who chose it has asked what the CPU can run */
     return sets[simd];
 }

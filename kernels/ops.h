@@ -182,7 +182,11 @@ extern const struct kernels_ops kernels_ops_plain;
 extern const struct kernels_ops kernels_ops_avx2;
 extern const struct kernels_ops kernels_ops_avx512;
 extern const struct kernels_ops kernels_ops_avx512bf16;
+/* Of kernels_simd_best() or below it. */
 const struct kernels_ops *kernels_ops(enum kernels_simd simd);
+/* Does a set's product of bfloats give the plain one's bits? A trial of 16 us: a CPU may add up
+ * pairs of bfloats otherwise than ours do. */
+bool kernels_sums_bfloats_alike(const struct kernels_ops *set);
 
 /* Makes of one row what a product reads. */
 static inline void kernels_round(const struct kernels_ops *ops, enum kernels_reads reads,

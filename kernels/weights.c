@@ -166,7 +166,8 @@ static enum status read_tensor(const struct model_tensor *slot, struct kernels_l
                                                 bytes);
         if (!finite) {
             snprintf(error->text, sizeof error->text,
-                     "%s: tensor %s: a weight near byte %llu is not finite, needs finite numbers",
+                     "%s: tensor %s: a weight near byte %llu is not finite, or not as BF16 if it "
+                     "should be that; needs finite numbers",
                      loading->source->name, slot->name,
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;

@@ -15,8 +15,8 @@
 #define CHUNK      512u         /* columns; 16 KiB of bfloats */
 #define PAIR_BYTES (KERNELS_PANEL_LANES * 4)
 
-struct halves {
-    __m256i low, high;          /* sixteen outputs: a pair of columns of each */
+struct pairs {
+    __m256i low, high;          /* a pair of columns of eight outputs each */
 };
 
 struct sums {
@@ -33,10 +33,10 @@ ALWAYS_INLINE __m256 even_of(__m256i pairs)
     return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
 }
 
-ALWAYS_INLINE struct halves pairs_at(const uint8_t *panel, uint64_t pair)
+ALWAYS_INLINE struct pairs pairs_at(const uint8_t *panel, uint64_t pair)
 {
     const __m256i *at = (const __m256i *)(const void *)(panel + pair * PAIR_BYTES);
-    return (struct halves){_mm256_load_si256(at), _mm256_load_si256(at + 1)};
+    return (struct pairs){_mm256_load_si256(at), _mm256_load_si256(at + 1)};
 }
 
 ALWAYS_INLINE void sums_add(struct sums *sums, const float *x, __m256 low, __m256 high)
@@ -74,7 +74,7 @@ ALWAYS_INLINE void row_sum(const struct kernels_product *p, uint32_t panel, int 
         const float *x = p->rounded.bfloats + 2 * pair;
 #pragma GCC unroll 4
         for (int j = 0; j < panels; j++) {
-            struct halves weights = pairs_at(packed + (uint64_t)j * m->panel_bytes, pair);
+            struct pairs weights = pairs_at(packed + (uint64_t)j * m->panel_bytes, pair);
             sums_add(&sums[j], x + 1, odd_of(weights.low), odd_of(weights.high));
             sums_add(&sums[j], x, even_of(weights.low), even_of(weights.high));
         }

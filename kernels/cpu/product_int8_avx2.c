@@ -22,6 +22,7 @@
 #include "kernels/cpu/product_walk.h"
 
 #define ROWS_MAX 3
+_Static_assert(ROWS_MAX <= LEVEL_ROWS_MAX, "rows of a tile");
 #define HALVES   2              /* of a panel: eight outputs each */
 
 /* Sums of a tile: [row][half of the panel]. */

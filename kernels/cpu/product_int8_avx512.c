@@ -19,7 +19,7 @@
 #include "kernels/cpu/avx512.h"
 #include "kernels/cpu/product_walk.h"
 
-#define ROWS_MAX   6
+#define ROWS_MAX   LEVEL_ROWS_MAX
 #define PANELS_MAX 2
 
 #define EACH_ROW   _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)

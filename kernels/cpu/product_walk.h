@@ -8,8 +8,8 @@
  * share out what comes next and ask memory for it on the way, so that it works while the sums do;
  * one row is a straight stream, which the CPU foresees better.
  *
- * Halves become floats as a tile reads them; or, where a form has a function for it and several
- * groups read the same chunk, once for all of them, in a buffer.
+ * Halves become floats as a tile reads them; or, where a form has a function for it, once for all
+ * groups that read the same chunk, in a buffer.
  */
 #include "kernels/cpu/avx2.h"
 
@@ -147,7 +147,7 @@ static inline void floats_mode_reset(uint32_t mode)
 
 /* ---- weights that are integers ---- */
 
-#define LEVEL_ROWS_MAX 8
+#define LEVEL_ROWS_MAX 6
 
 /* Rows by neighbouring panels, over all columns. */
 struct level_tile {

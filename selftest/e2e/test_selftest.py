@@ -34,6 +34,13 @@ def test_quick_passes_with_kv_in_halves():
     assert halves["kernels against plain"] != floats["kernels against plain"], "nothing is rounded"
 
 
+def test_quick_passes_with_weights_rounded():
+    floats, _, _ = selftest("--selftest")
+    bfloats, verdict, _ = selftest("--selftest", "--set", "model.weights=bf16")
+    assert verdict == "PASS: 11 of 11 checks", verdict
+    assert bfloats["kernels against plain"] != floats["kernels against plain"], "nothing is rounded"
+
+
 def test_full_passes_with_little_memory():
     checks, verdict, _ = selftest("--selftest=full", "--selftest-memory", "1MiB", "--seed", "5")
     assert verdict == "PASS: 15 of 15 checks", verdict

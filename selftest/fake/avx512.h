@@ -2,11 +2,15 @@
 #pragma once
 /*
  * What: AVX-512 in terms of AVX2, and other names for the kernels, so that every machine can prove
- * them. The Makefile compiles kernels/cpu/…_avx512.c a second time with this in front; they do not
- * know. SIMDe says what each intrinsic does; those that Debian's version 0.7.4 lacks follow.
+ * them. The Makefile compiles kernels/cpu/…_avx512.c and …_avx512bf16.c a second time with this in
+ * front; they do not know. SIMDe says what each intrinsic does; those that Debian's version 0.7.4
+ * lacks, or has otherwise, follow.
  *
  * Invariant: a fused multiply-add stays one (SIMDe takes AVX2's own where FMA is switched on).
  */
+#ifdef __AVX512F__
+#error "what is to be emulated is compiled for AVX-512"
+#endif
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
@@ -52,12 +56,6 @@ static inline simde__m512 emulated_cvtepi32_ps(simde__m512i integers)
                            simde_mm256_cvtepi32_ps(both.m256i[1]));
 }
 
-static inline simde__m512i emulated_cvtepu16_epi32(simde__m256i words)
-{
-    return emulated_integers(simde_mm256_cvtepu16_epi32(simde_mm256_extracti128_si256(words, 0)),
-                             simde_mm256_cvtepu16_epi32(simde_mm256_extracti128_si256(words, 1)));
-}
-
 static inline simde__m512i emulated_cvtepu8_epi32(simde__m128i bytes)
 {
     return emulated_integers(simde_mm256_cvtepu8_epi32(bytes),
@@ -70,6 +68,13 @@ static inline simde__m512i emulated_cvtepi8_epi32(simde__m128i bytes)
                              simde_mm256_cvtepi8_epi32(simde_mm_bsrli_si128(bytes, 8)));
 }
 
+static inline simde__m512i emulated_madd_epi16(simde__m512i a, simde__m512i b)
+{
+    simde__m512i_private x = simde__m512i_to_private(a), y = simde__m512i_to_private(b);
+    return emulated_integers(simde_mm256_madd_epi16(x.m256i[0], y.m256i[0]),
+                             simde_mm256_madd_epi16(x.m256i[1], y.m256i[1]));
+}
+
 /* SIMDe's own, once: as many copies as the kernels have of it take the compiler many minutes. */
 static __attribute__((noinline)) simde__m512i emulated_dpbusd_epi32(
     simde__m512i sums, simde__m512i unsigned_bytes, simde__m512i signed_bytes)
@@ -78,8 +83,8 @@ static __attribute__((noinline)) simde__m512i emulated_dpbusd_epi32(
 }
 
 /* The odd products first, each sum rounded, subnormal numbers zeros: Intel's manual, VDPBF16PS. */
-static __attribute__((noinline)) simde__m512 emulated_fma_flushed(simde__m512 sums, simde__m512 x,
-                                                                  simde__m512 weights)
+static __attribute__((noipa)) simde__m512 emulated_fma_flushed(simde__m512 sums, simde__m512 x,
+                                                               simde__m512 weights)
 {
     return simde_mm512_fmadd_ps(x, weights, sums);
 }
@@ -104,8 +109,9 @@ static __attribute__((noinline)) simde__m512 emulated_dpbf16_ps(simde__m512 sums
 #define __m512bh              simde__m512i
 #undef _mm512_dpbusd_epi32
 #define _mm512_dpbusd_epi32   emulated_dpbusd_epi32
+#undef _mm512_madd_epi16        /* of another arity in that version */
+#define _mm512_madd_epi16     emulated_madd_epi16
 #define _mm512_cvtph_ps       emulated_cvtph_ps
 #define _mm512_cvtepi32_ps    emulated_cvtepi32_ps
-#define _mm512_cvtepu16_epi32 emulated_cvtepu16_epi32
 #define _mm512_cvtepu8_epi32  emulated_cvtepu8_epi32
 #define _mm512_cvtepi8_epi32  emulated_cvtepi8_epi32

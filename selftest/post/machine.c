@@ -26,8 +26,8 @@ static void run_cpu(void *state, const struct post *post, uint32_t variant,
     if (post->boot->engine.simd > kernels_simd_best()) {
         post_fault_say(&outcome->faults, "lacks what the kernels need");
     }
-    snprintf(outcome->amount, sizeof outcome->amount, "%u CPUs, best %s, used %s", cpus.count,
-             kernels_simd_name(kernels_simd_best()), kernels_simd_name(post->boot->engine.simd));
+    snprintf(outcome->amount, sizeof outcome->amount, "%u CPUs, %s, best %s", cpus.count,
+             kernels_simd_name(post->boot->engine.simd), kernels_simd_name(kernels_simd_best()));
 }
 
 const struct post_check post_cpu = {NULL, NULL, run_cpu};

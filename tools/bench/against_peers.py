@@ -105,7 +105,7 @@ class Row:
             others = {peer.name: taken[turn] for peer, taken in self.theirs.items()
                       if peer not in self.reasons}
             json.dump({"shape": shape, "type": kind, "threads": self.chosen.threads,
-                       **mine, "peers": others}, file)
+                       "weights": self.chosen.weights, **mine, "peers": others}, file)
             file.write("\n")
 
 

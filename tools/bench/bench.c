@@ -20,8 +20,9 @@
  * queries for each position that it sees. Nothing else is counted.
  *
  * Ceilings are taken before every run, and a share is the median of the runs' own: other work on
- * the machine meets both. They are AVX2's: on a CPU without it every share is 0, and one with
- * AVX-512 may go beyond.
+ * the machine meets both. They are those of the set of kernels; the share of arithmetic is of what
+ * it does with floats, so weights that are bfloats or integers may go beyond. The plain set has
+ * none.
  *
  * Why the first run is dropped: it touches memory for the first time.
  */
@@ -213,12 +214,14 @@ static void model_count(double *bytes, double *layer_weights, double *output_wei
     for (uint32_t i = 0; i < gguf->tensors_count; i++) {
         const struct gguf_tensor *tensor = &gguf->tensors[i];
         double weights = (double)tensor->dims[0] * (double)tensor->dims[1];
+        bool is_float = tensor->type == GGUF_F32 || tensor->type == GGUF_F16;
+        double tensor_bytes = bench.as_bfloats && is_float ? weights * 2 : (double)tensor->bytes;
         if (strncmp(tensor->name, "blk.", 4) == 0) {
             *layer_weights += weights;      /* norms are too small to count */
-            *bytes += (double)tensor->bytes;
+            *bytes += tensor_bytes;
         } else if (strcmp(tensor->name, output) == 0) {
             *output_weights = weights;
-            *bytes += (double)tensor->bytes;
+            *bytes += tensor_bytes;
         }
     }
 }
@@ -311,6 +314,11 @@ static void measure_row(struct outcome *outcome, const struct row *row)
     *outcome = row_outcome(row, runs);
 }
 
+static const char *weights_name(void)
+{
+    return bench.as_bfloats ? "bf16" : "file";
+}
+
 static void print_ceilings(void)
 {
     if (!ceiling_is_there(CEILING_READ)) {
@@ -333,8 +341,9 @@ static void write_json(const struct outcome *outcomes, const bool *measured)
     if (file == NULL) {
         fail("the JSON file cannot be written");
     }
-    fprintf(file, "{\"model\": \"%s\", \"threads\": %u, \"simd\": \"%s\", \"runs\": %u",
-            bench.model_path, bench.engine.settings.threads,
+    fprintf(file, "{\"model\": \"%s\", \"weights\": \"%s\", \"threads\": %u, \"simd\": \"%s\", "
+            "\"runs\": %u",
+            bench.model_path, weights_name(), bench.engine.settings.threads,
             kernels_simd_name(bench.engine.settings.simd), bench.runs);
     for (enum ceiling c = 0; c < CEILINGS; c++) {
         if (ceiling_is_there(c)) {
@@ -361,8 +370,9 @@ static void measure(void)
     struct outcome outcomes[ROWS_COUNT];
     bool measured[ROWS_COUNT] = {false}, any = false;
     ceiling_init(bench.engine.settings.simd, bench.engine.settings.threads);
-    printf("%s, %u threads, %s, %u runs; tokens/s\n", bench.engine.model.gguf.model_name,
-           bench.engine.settings.threads, kernels_simd_name(bench.engine.settings.simd),
+    printf("%s, weights %s, %u threads, %s, %u runs; tokens/s\n",
+           bench.engine.model.gguf.model_name, weights_name(), bench.engine.settings.threads,
+           kernels_simd_name(bench.engine.settings.simd),
            bench.runs);
     for (uint32_t i = 0; i < ROWS_COUNT; i++) {
         if (bench.row == NULL || strcmp(bench.row, rows[i].name) == 0) {

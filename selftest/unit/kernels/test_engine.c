@@ -143,6 +143,18 @@ static void test_run_same_call_same_bits(void **state)
     }
 }
 
+/* Matrices that read the same activations, each rounded its own way or not at all. */
+static void test_run_mixed_types_same_bits(void **state)
+{
+    (void)state;
+    const enum gguf_type types[] = {GGUF_BF16, GGUF_Q8_0, GGUF_F32};
+    const struct model_shape shape = tiny_shape(GGUF_Q8_0, false);
+    for (uint32_t count = 2; count <= 3; count++) {
+        tiny_make_types(&tiny, &shape, types, count, 7);
+        check_same_bits(false);
+    }
+}
+
 static void test_run_small_tiles_same_bits(void **state)
 {
     (void)state;
@@ -772,6 +784,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_run_same_call_same_bits),
+        cmocka_unit_test(test_run_mixed_types_same_bits),
         cmocka_unit_test(test_run_small_tiles_same_bits),
         cmocka_unit_test(test_run_stop_id_ends_its_row_only),
         cmocka_unit_test(test_run_not_finite_fails_its_row_only),

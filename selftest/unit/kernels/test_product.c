@@ -13,7 +13,7 @@
 
 #define OUTPUTS_MAX 130
 #define COLUMNS_MAX 1100
-#define CHUNK       512u            /* of columns: a multiple of where the fast ones begin anew */
+#define CHUNK       1024u           /* of columns: a multiple of where the fast ones begin anew */
 #define ROWS_MAX    20
 #define X_STRIDE      (COLUMNS_MAX + 16)
 #define ROUNDED_STRIDE 1152u
@@ -163,11 +163,13 @@ static void test_product_odd_shapes_equal_bits(void **state)
 static void test_product_long_columns_equal_bits(void **state)
 {
     (void)state;
-    const uint32_t rows[] = {1, 2, 7, ROWS_MAX};
-    for (uint32_t i = 0; i < 4; i++) {
-        check(GGUF_F32, 35, CHUNK * 2 + 1, rows[i]);
-        check(GGUF_F16, 35, CHUNK + 1, rows[i]);
-        check(GGUF_BF16, 35, CHUNK + 1, rows[i]);
+    const uint32_t rows[] = {1, 2, 7, 16, ROWS_MAX};
+    for (uint32_t i = 0; i < 5; i++) {
+        for (uint32_t more = 1; more <= 4; more++) {
+            check(GGUF_F32, 35, CHUNK + more, rows[i]);
+            check(GGUF_F16, 35, CHUNK + more, rows[i]);
+            check(GGUF_BF16, 35, CHUNK + more, rows[i]);
+        }
     }
 }
 
@@ -213,6 +215,105 @@ static void test_product_of_tiny_bfloats_equal_bits(void **state)
     assert_true(zeros > 100 && others > 100);
 }
 
+/* Both ways round: the odd column's product comes first, so it is the even one's that meets 2^-126
+ * and may make it less. What 24 bits round up to 2^-126 stays. */
+static void test_product_at_the_edge_of_zero(void **state)
+{
+    (void)state;
+    const struct {
+        float factor;           /* of minus itself, or with a weight of 2^-76 */
+        float weight, sum;
+    } cases[] = {{0x1p-76f, 0x1p-76f, 0x1p-126f},       /* too little to see */
+                 {0x1p-75f, 0x1p-76f, 0x1p-126f},       /* a tie, to even */
+                 {0x1p-75f, 0x1p-75f, 0}};
+    for (uint32_t i = 0; i < 3; i++) {
+        for (float sign = -1; sign <= 1; sign += 2) {
+            struct kernels_matrix matrix = make(GGUF_BF16, 16, 2, 2, 1);
+            for (uint32_t o = 0; o < 16; o++) {
+                uint16_t pair[2] = {kernels_bfloat_of(-sign * cases[i].weight),
+                                    kernels_bfloat_of(sign * 0x1p-63f)};
+                memcpy(file + o * sizeof pair, pair, sizeof pair);
+            }
+            assert_true(kernels_matrix_pack(&matrix, 0, file, 16 * 2 * 2));
+            x[0] = cases[i].factor;
+            x[1] = 0x1p-63f;
+            run(&kernels_ops_plain, &matrix, 1, y[0]);
+            assert_true(y[0][3] == sign * cases[i].sum);
+            check_sets(&matrix, 1);
+        }
+    }
+}
+
+static void product_even_first(const struct kernels_product *p)
+{
+    const float *rounded = p->rounded.bfloats;
+    float swapped[ROWS_MAX * 64];
+    struct kernels_product other = *p;
+    static uint16_t panel[64 * 16];
+    struct kernels_matrix matrix = *p->matrix;
+    assert_true(p->rows <= ROWS_MAX && matrix.columns <= 64 && p->rounded.stride == 64);
+    for (uint32_t i = 0; i < p->rows * 64; i++) {
+        swapped[i] = rounded[i ^ 1];
+    }
+    for (uint32_t i = 0; i < 64 * 16; i++) {
+        panel[i] = ((const uint16_t *)(const void *)matrix.panels)[i ^ 1];
+    }
+    matrix.panels = (uint8_t *)panel;
+    other.matrix = &matrix;
+    other.rounded.bfloats = swapped;
+    kernels_ops_plain.product(&other);
+}
+
+/* As a product of floats: sums below 2^-126 are what they are. */
+static void product_unflushed(const struct kernels_product *p)
+{
+    const uint16_t *weights = (const uint16_t *)(const void *)p->matrix->panels;
+    for (uint32_t r = 0; r < p->rows; r++) {
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            float sum = 0;
+            for (uint32_t i = 0; i < p->matrix->columns; i++) {
+                uint32_t k = i ^ 1;
+                float weight = kernels_float_of_bfloat(weights[(k / 2 * 16 + lane) * 2 + k % 2]);
+                sum = fmaf(p->rounded.bfloats[r * p->rounded.stride + k], weight, sum);
+            }
+            p->y[r * p->y_stride + lane] = sum;
+        }
+    }
+}
+
+/* A pair of products is added before it is rounded. */
+static void product_rounded_once(const struct kernels_product *p)
+{
+    const uint16_t *weights = (const uint16_t *)(const void *)p->matrix->panels;
+    for (uint32_t r = 0; r < p->rows; r++) {
+        const float *row = p->rounded.bfloats + r * p->rounded.stride;
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < p->matrix->columns; k += 2) {
+                const uint16_t *pair = weights + (k / 2 * 16 + lane) * 2;
+                double both = (double)row[k] * kernels_float_of_bfloat(pair[0]) +
+                              (double)row[k + 1] * kernels_float_of_bfloat(pair[1]);
+                sum = (float)(sum + both);
+                sum = fabsf(sum) < 0x1p-126f ? copysignf(0, sum) : sum;
+            }
+            p->y[r * p->y_stride + lane] = sum;
+        }
+    }
+}
+
+static void test_trial_finds_other_sums(void **state)
+{
+    (void)state;
+    struct kernels_ops other = kernels_ops_plain;
+    assert_true(kernels_sums_bfloats_alike(&other));
+    other.product = product_even_first;
+    assert_false(kernels_sums_bfloats_alike(&other));
+    other.product = product_unflushed;
+    assert_false(kernels_sums_bfloats_alike(&other));
+    other.product = product_rounded_once;
+    assert_false(kernels_sums_bfloats_alike(&other));
+}
+
 /* Panels of bfloats from files of floats and halves: each weight rounded, also in odd pieces. */
 static void test_pack_rounds_to_bfloats(void **state)
 {
@@ -241,6 +342,9 @@ static void test_pack_rounds_to_bfloats(void **state)
         }
         memset(file + 40, 0xff, size);
         assert_false(kernels_matrix_pack(&matrix, 0, file, columns * size));
+        const uint32_t largest = 0x7f7fffffu;   /* finite, but the bfloat next to it is not */
+        memcpy(file + 40, &largest, sizeof largest);
+        assert_true(t == 1 || !kernels_matrix_pack(&matrix, 0, file, columns * size));
     }
 }
 
@@ -318,22 +422,23 @@ static void test_quantize_twins_agree(void **state)
     }
 }
 
-static void check_shorten(uint32_t columns)
+static void check_shorten(const struct kernels_ops *ops, uint32_t columns)
 {
-    struct sets sets = sets_find();
-    float got[72];
-    for (uint32_t s = 0; s < sets.count; s++) {
-        sets.ops[s]->shorten(got, x, columns);
-        for (uint32_t k = 0; k < columns + columns % 2; k++) {
-            uint16_t bfloat = k < columns ? kernels_bfloat_of(x[k]) : 0;
-            float wide = kernels_float_of_bfloat(bfloat);
-            if (sets_shortens_to_pairs(sets.ops[s])) {
-                assert_memory_equal(&bfloat, (uint16_t *)(void *)got + k, sizeof bfloat);
-            } else {
-                assert_memory_equal(&wide, got + k, sizeof wide);
-            }
+    float got[73];
+    uint32_t count = columns + columns % 2;
+    memset(got, 0x55, sizeof got);
+    ops->shorten(got, x, columns);
+    for (uint32_t k = 0; k < count; k++) {
+        uint16_t bfloat = k < columns ? kernels_bfloat_of(x[k]) : 0;
+        float wide = kernels_float_of_bfloat(bfloat);
+        if (sets_shortens_to_pairs(ops)) {
+            assert_memory_equal(&bfloat, (uint16_t *)(void *)got + k, sizeof bfloat);
+        } else {
+            assert_memory_equal(&wide, got + k, sizeof wide);
         }
     }
+    uint64_t behind = count * (sets_shortens_to_pairs(ops) ? sizeof(uint16_t) : sizeof(float));
+    assert_int_equal(((const uint8_t *)got)[behind], 0x55);
 }
 
 /* Bit for bit the same bfloats, the nearest ones, also of what is no ordinary number. */
@@ -357,7 +462,11 @@ static void test_shorten_twins_agree(void **state)
             assert_true(fabsf(back - x[k]) <= fabsf(x[k]) * 0x1p-8f);
         }
         x[tiny_random(&random) % columns] = odd[i % 16];
-        check_shorten(columns);
+        struct sets sets = sets_find();
+        check_shorten(&kernels_ops_plain, columns);
+        for (uint32_t s = 0; s < sets.count; s++) {
+            check_shorten(sets.ops[s], columns);
+        }
     }
 }
 
@@ -427,6 +536,8 @@ int main(void)
         cmocka_unit_test(test_product_long_columns_equal_bits),
         cmocka_unit_test(test_product_many_panels_equal_bits),
         cmocka_unit_test(test_product_of_tiny_bfloats_equal_bits),
+        cmocka_unit_test(test_product_at_the_edge_of_zero),
+        cmocka_unit_test(test_trial_finds_other_sums),
         cmocka_unit_test(test_pack_rounds_to_bfloats),
         cmocka_unit_test(test_pack_file_weights_come_back),
         cmocka_unit_test(test_pack_not_finite_refused),

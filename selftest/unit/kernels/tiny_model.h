@@ -210,23 +210,32 @@ static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
     };
 }
 
-/* A model of any shape; what is random comes from `seed`. */
-static inline void tiny_make_shape(struct tiny *tiny, const struct model_shape *shape,
-                                   enum gguf_type type, uint64_t seed)
+/* A model of any shape, its matrices of these types in turn; what is random comes from `seed`. */
+static inline void tiny_make_types(struct tiny *tiny, const struct model_shape *shape,
+                                   const enum gguf_type *types, uint32_t types_count,
+                                   uint64_t seed)
 {
     uint64_t state = seed;
+    uint32_t matrices = 0;
     memset(tiny, 0, sizeof *tiny);
     tiny->gguf.shape = *shape;
     tiny->gguf.has_model = true;
     for (uint32_t i = 0; i < model_tensors_count(shape); i++) {
         struct model_tensor tensor;
         if (model_tensor_find(&tensor, &tiny->gguf, i)) {
-            tiny_tensor(tiny, tensor.name, tensor.outputs > 0 ? type : GGUF_F32, tensor.columns,
-                        tensor.outputs, &state);
+            bool is_matrix = tensor.outputs > 0;
+            enum gguf_type type = is_matrix ? types[matrices++ % types_count] : GGUF_F32;
+            tiny_tensor(tiny, tensor.name, type, tensor.columns, tensor.outputs, &state);
         }
     }
     uint64_t size = tiny->source.size_bytes;
     gguf_source_memory(&tiny->source, tiny->bytes, size, "tiny");
+}
+
+static inline void tiny_make_shape(struct tiny *tiny, const struct model_shape *shape,
+                                   enum gguf_type type, uint64_t seed)
+{
+    tiny_make_types(tiny, shape, &type, 1, seed);
 }
 
 static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, uint64_t seed)
