@@ -26,8 +26,10 @@ static void run_cpu(void *state, const struct post *post, uint32_t variant,
     if (post->boot->engine.simd > kernels_simd_best()) {
         post_fault_say(&outcome->faults, "lacks what the kernels need");
     }
-    snprintf(outcome->amount, sizeof outcome->amount, "%u CPUs, %s, best %s", cpus.count,
-             kernels_simd_name(post->boot->engine.simd), kernels_simd_name(kernels_simd_best()));
+    enum kernels_simd used = post->boot->engine.simd, best = kernels_simd_best();
+    snprintf(outcome->amount, sizeof outcome->amount, "%u CPUs, %s%s%s", cpus.count,
+             kernels_simd_name(used), used != best ? ", best " : "",
+             used != best ? kernels_simd_name(best) : "");
 }
 
 const struct post_check post_cpu = {NULL, NULL, run_cpu};
