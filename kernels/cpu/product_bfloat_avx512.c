@@ -6,7 +6,7 @@
  * Invariants: each output is one chain over k, the odd one of a pair first; sums below 2^-126 are
  * zeros, by the CPU's mode, which holds within kernels_product_bfloat_avx512() only.
  */
-#include "kernels/cpu/product_pairs.h"
+#include "kernels/cpu/product_tile.h"
 
 ALWAYS_INLINE __m512 odd_of(__m512i pairs)
 {
@@ -25,16 +25,17 @@ ALWAYS_INLINE __m512 pair_add(__m512 sums, const uint8_t *x, __m512i weights)
     return _mm512_fmadd_ps(_mm512_set1_ps(pair[0]), even_of(weights), sums);
 }
 
-#define FORM ((struct pair_form){sizeof(float), pair_add})
+#define STEP \
+    ((struct tile_step){2, KERNELS_PANEL_LANES * 4, 2 * sizeof(float), 4, pairs_load, pair_add})
 
 static void tile_run(const struct float_tile *tile, uint32_t rows)
 {
-    pairs_tile(tile, rows, FORM);
+    tile_of(tile, rows, STEP);
 }
 
 NEVER_INLINE void product_flushed(const struct kernels_product *product)
 {
-    pairs_product(product, FORM, tile_run);
+    pairs_product(product, STEP, tile_run);
 }
 
 void kernels_product_bfloat_avx512(const struct kernels_product *product)

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "kernels/cpu/product_pairs.h"
+#include "kernels/cpu/product_tile.h"
 
 ALWAYS_INLINE __m512 pair_add(__m512 sums, const uint8_t *x, __m512i weights)
 {
@@ -18,18 +18,19 @@ ALWAYS_INLINE __m512 pair_add(__m512 sums, const uint8_t *x, __m512i weights)
     return _mm512_dpbf16_ps(sums, (__m512bh)_mm512_set1_epi32(pair), (__m512bh)weights);
 }
 
-#define FORM ((struct pair_form){sizeof(uint16_t), pair_add})
+#define STEP \
+    ((struct tile_step){2, KERNELS_PANEL_LANES * 4, 2 * sizeof(uint16_t), 4, pairs_load, pair_add})
 
 static void tile_run(const struct float_tile *tile, uint32_t rows)
 {
-    pairs_tile(tile, rows, FORM);
+    tile_of(tile, rows, STEP);
 }
 
 void kernels_product_avx512bf16(const struct kernels_product *product)
 {
     ASSERT(product->panel_end <= product->matrix->panels_count);
     if (product->matrix->type == GGUF_BF16) {
-        pairs_product(product, FORM, tile_run);
+        pairs_product(product, STEP, tile_run);
     } else {
         kernels_product_avx512(product);
     }
