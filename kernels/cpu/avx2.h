@@ -102,3 +102,17 @@ static inline float octets_max(const float *values, uint32_t count)
     }
     return best;
 }
+
+/* kernels_exponentiate() of octets from `first` on; adds them to sums of eight lanes. */
+ALWAYS_INLINE __m256 octets_exponentiate(__m256 sums, float *values, uint32_t first,
+                                         uint32_t count, float max, float scale)
+{
+    for (uint32_t i = first; i < count; i += KERNELS_OCTET) {
+        __m256 v = _mm256_sub_ps(_mm256_loadu_ps(values + i), _mm256_set1_ps(max));
+        v = octet_exp(_mm256_mul_ps(v, _mm256_set1_ps(scale)));
+        v = _mm256_and_ps(v, octet_below(i, count));
+        _mm256_storeu_ps(values + i, v);
+        sums = _mm256_add_ps(sums, v);
+    }
+    return sums;
+}

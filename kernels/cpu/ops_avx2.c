@@ -49,17 +49,8 @@ void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns)
 float kernels_exponentiate_avx2(float *values, uint32_t count, float scale)
 {
     ASSERT(count > 0);
-    const __m256 max = _mm256_set1_ps(octets_max(values, count));
-    const __m256 factor = _mm256_set1_ps(scale);
-    __m256 sums = _mm256_setzero_ps();
-    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
-        __m256 v = _mm256_sub_ps(_mm256_loadu_ps(values + i), max);
-        v = octet_exp(_mm256_mul_ps(v, factor));
-        v = _mm256_and_ps(v, octet_below(i, count));
-        _mm256_storeu_ps(values + i, v);
-        sums = _mm256_add_ps(sums, v);
-    }
-    return octet_sum(sums);
+    float max = octets_max(values, count);
+    return octet_sum(octets_exponentiate(_mm256_setzero_ps(), values, 0, count, max, scale));
 }
 
 void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon)

@@ -65,14 +65,7 @@ float kernels_exponentiate_avx512(float *values, uint32_t count, float scale)
         sums = _mm256_add_ps(sums, _mm256_loadu_ps(values + i));
         sums = _mm256_add_ps(sums, _mm256_loadu_ps(values + i + KERNELS_OCTET));
     }
-    for (; i < count; i += KERNELS_OCTET) {
-        __m256 v = _mm256_sub_ps(_mm256_loadu_ps(values + i), _mm256_set1_ps(max));
-        v = octet_exp(_mm256_mul_ps(v, _mm256_set1_ps(scale)));
-        v = _mm256_and_ps(v, octet_below(i, count));
-        _mm256_storeu_ps(values + i, v);
-        sums = _mm256_add_ps(sums, v);
-    }
-    return octet_sum(sums);
+    return octet_sum(octets_exponentiate(sums, values, i, count, max, scale));
 }
 
 void kernels_swiglu_avx512(float *gate, const float *up, uint32_t count)

@@ -60,11 +60,8 @@ ALWAYS_INLINE __m256 halves_at(const uint8_t *halves, uint32_t half)
 /* `offset` times the sums of a block's halves, together: one factor for each half. */
 ALWAYS_INLINE __m256i offset_of(const struct kernels_block *block, int16_t first, int16_t second)
 {
-    int32_t pair;
-    memcpy(&pair, block->sums, sizeof pair);
-    __m256i factors = _mm256_set1_epi32((int32_t)((uint32_t)(uint16_t)first |
-                                                  (uint32_t)(uint16_t)second << 16));
-    return _mm256_madd_epi16(_mm256_set1_epi32(pair), factors);
+    __m256i sums = _mm256_set1_epi32(halves_pair(block->sums[0], block->sums[1]));
+    return _mm256_madd_epi16(sums, _mm256_set1_epi32(halves_pair(first, second)));
 }
 
 ALWAYS_INLINE void part_add(__m256 *sum, __m256i exact, __m256 scale,

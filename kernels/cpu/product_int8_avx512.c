@@ -63,11 +63,8 @@ ALWAYS_INLINE __m128i bytes_at(const uint8_t *bytes)
 /* `first` times the sum of the first half of a block of x and `second` times that of the second. */
 ALWAYS_INLINE __m512i totals_times(const struct kernels_block *x, int16_t first, int16_t second)
 {
-    int32_t pair;
-    memcpy(&pair, x->sums, sizeof pair);
-    __m512i factors = _mm512_set1_epi32((int32_t)((uint32_t)(uint16_t)first |
-                                                  (uint32_t)(uint16_t)second << 16));
-    return _mm512_madd_epi16(_mm512_set1_epi32(pair), factors);
+    __m512i sums = _mm512_set1_epi32(halves_pair(x->sums[0], x->sums[1]));
+    return _mm512_madd_epi16(sums, _mm512_set1_epi32(halves_pair(first, second)));
 }
 
 /* Sums of a part begin with that. */

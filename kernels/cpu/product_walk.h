@@ -164,6 +164,12 @@ struct level_tile {
     uint64_t y_stride;
 };
 
+/* The sums of a block's two halves, or a factor for each, as a multiply-add of words takes them. */
+ALWAYS_INLINE int32_t halves_pair(int16_t first, int16_t second)
+{
+    return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16);
+}
+
 struct level_form {
     uint32_t rows, panels;      /* of a tile, at most */
     void (*run)(const struct level_tile *tile, uint32_t rows);

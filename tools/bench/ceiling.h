@@ -32,11 +32,11 @@ void ceiling_stop(void);
 #define CEILING_STRIDE_BYTES 256u
 uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes);
 
-/* `turns` times `chains` steps, each of which adds up `products`. Two units times a latency of four
- * or five need ten chains; twelve fit the registers of AVX2. */
+/* `turns` times a step of each chain. Two units times a latency of four or five need ten chains;
+ * twelve fit the registers of AVX2. */
 struct ceiling_loop {
     uint64_t (*run)(uint64_t turns);
-    uint32_t products;          /* of a turn */
+    uint32_t products;          /* that a turn adds to sums */
 };
 extern const struct ceiling_loop ceiling_floats_avx2, ceiling_levels_avx2;
 extern const struct ceiling_loop ceiling_floats_avx512, ceiling_levels_avx512;
