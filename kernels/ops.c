@@ -9,6 +9,7 @@
 
 #include <cpuid.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/half.h"
 
@@ -92,6 +93,14 @@ enum kernels_simd kernels_simd_best(void)
     }
     bool multiplies = has_bfloats() && kernels_sums_bfloats_alike(&kernels_ops_avx512bf16);
     return multiplies ? KERNELS_AVX512BF16 : KERNELS_AVX512;
+}
+
+/* Measured: with 2 MiB of it (Golden Cove) 1,024 are 1.03 times as fast as 256, with 1 MiB (Zen 5)
+ * 0.95 times. */
+uint32_t kernels_chunk_columns(void)
+{
+    long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes >= 2 << 20 ? KERNELS_CHUNK_MOST : KERNELS_CHUNK_LEAST;
 }
 
 const char *kernels_simd_name(enum kernels_simd simd)

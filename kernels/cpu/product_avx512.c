@@ -8,9 +8,7 @@
  */
 #include "kernels/cpu/product_tile.h"
 
-#define CHUNK         256u      /* columns; 32 KiB of floats in two panels */
 #define CHUNK_HALVES  1024u     /* 64 KiB of halves: sums go to y and back seldom */
-#define CHUNK_WIDENED (WIDE_FLOATS / KERNELS_PANEL_LANES / TILE_PANELS)
 #define ROWS_TO_WIDEN (2 * TILE_ROWS + 1)   /* fewer convert in less time than it takes to store */
 
 ALWAYS_INLINE __m512i load_f32(const uint8_t *at)
@@ -63,15 +61,17 @@ static void widen(float *to, const uint8_t *from, uint32_t columns)
 /* More than one row. Forms are constants, so that the walk is compiled for each. */
 static void product_rows(const struct kernels_product *p)
 {
+    uint32_t chunk = p->chunk.columns > 0 ? p->chunk.columns : KERNELS_CHUNK_LEAST;
     if (p->matrix->type == GGUF_F32) {
-        walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, CHUNK, sizeof(float), tile_run,
+        walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, chunk, sizeof(float), tile_run,
                                            NULL});
-    } else if (p->rows < ROWS_TO_WIDEN) {
+    } else if (p->rows < ROWS_TO_WIDEN || p->chunk.widened == NULL) {
         walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, CHUNK_HALVES, sizeof(float),
                                            tile_run, NULL});
     } else {
-        walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, CHUNK_WIDENED, sizeof(float),
-                                           tile_run, widen});
+        STATIC_ASSERT(TILE_PANELS == KERNELS_CHUNK_PANELS, "what is widened at a time");
+        walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, chunk, sizeof(float), tile_run,
+                                           widen});
     }
 }
 

@@ -89,6 +89,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
             sums[r][j] = t->first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
         }
     }
+#pragma GCC unroll 4        /* the loop's own additions take turns from the multiplications */
     for (uint64_t i = 0; i < steps_of(t->columns, step); i++) {
         __m512i weights[TILE_PANELS];
 #pragma GCC unroll 2

@@ -38,31 +38,29 @@ struct float_tile {
     bool first;                 /* the sums start at zero */
 };
 
-#define WIDE_FLOATS 4096u       /* 16 KiB: a stack has little room */
-
 /* Of a tile, at most. */
 struct float_form {
     uint32_t rows, panels, columns;
     uint32_t x_bytes;           /* of a column of a row */
     void (*run)(const struct float_tile *tile, uint32_t rows);
-    /* Makes floats of columns of one panel of halves; columns x panels x 16 are no more than
-     * WIDE_FLOATS. NULL: tiles do, each for itself. */
+    /* Makes floats of columns of one panel of halves, into the chunk's memory. NULL: tiles do, each
+     * for itself. */
     void (*widen)(float *to, const uint8_t *from, uint32_t columns);
 };
 
-/* Has the tile read floats, from `wide`, if the form says so. */
-ALWAYS_INLINE void walk_widen(struct float_tile *t, float *wide, struct float_form form)
+/* Has the tile read floats, from `widened`, if the form says so. */
+ALWAYS_INLINE void walk_widen(struct float_tile *t, float *widened, struct float_form form)
 {
     if (form.widen == NULL) {
         return;
     }
     uint64_t panel_floats = (uint64_t)t->columns * KERNELS_PANEL_LANES;
-    ASSERT(panel_floats * t->panels <= WIDE_FLOATS);
+    ASSERT(t->panels <= KERNELS_CHUNK_PANELS && t->columns <= KERNELS_CHUNK_MOST);
     for (uint32_t j = 0; j < t->panels; j++) {
-        form.widen(wide + j * panel_floats, t->weights + j * t->panel_bytes, t->columns);
+        form.widen(widened + j * panel_floats, t->weights + j * t->panel_bytes, t->columns);
     }
-    t->weights = (const uint8_t *)wide;
-    t->panel_bytes = panel_floats * sizeof *wide;
+    t->weights = (const uint8_t *)widened;
+    t->panel_bytes = panel_floats * sizeof *widened;
     t->type = GGUF_F32;
 }
 
@@ -89,7 +87,6 @@ ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product
 ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, uint32_t panels,
                                struct float_form form)
 {
-    _Alignas(ARENA_ALIGN_BYTES) float wide[WIDE_FLOATS];
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
     const uint8_t *behind = packed + panels * m->panel_bytes;
@@ -114,7 +111,7 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
             .columns = columns,
             .first = k == 0,
         };
-        walk_widen(&t, wide, form);
+        walk_widen(&t, p->chunk.widened, form);
         walk_chunk(&t, p, bytes, form);
         packed += bytes;
     }

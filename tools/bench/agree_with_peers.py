@@ -8,15 +8,17 @@ greedy       F32 weights, prompts of random ids: the ids that both say next. Whe
              two largest logits must be within 1e-4.
 perplexity   two texts, the same in every type: one drawn from our F32 engine at temperature 1, so
              that it is unlikely for whoever computes something else, be it only less exactly; one
-             of random ids, which favours nobody and notices little. Beside the ratio: by how much
-             log-probabilities differ, token by token, on average.
+             of random ids, which favours nobody and notices little. Beside the ratio: its standard
+             error, by how windows differ, and by how much log-probabilities differ, token by
+             token, on average. Rounding is chance: a text too short tells nothing.
 
-Exit status 1 if a bound is broken: 95 of 100 prompts the same, perplexity within 0.1 %. Without
-`llamacpp` in a peer's folder it says "not measured"."""
+Exit status 1 if a bound is broken: 95 of 100 prompts the same, perplexity within 0.1 % give or take
+two standard errors. Without `llamacpp` in a peer's folder it says "not measured"."""
 import argparse
 import json
 import math
 import random
+import statistics
 import sys
 
 from peers import BUILD, SHAPES, TYPES, NotMeasured, add_arguments, model, run
@@ -80,31 +82,38 @@ def compare_greedy(chosen, peer, path):
     return good
 
 
-def flat(scores):
-    return [value for line in scores for value in line["logprob"]]
+def perplexity(windows):
+    return math.exp(-statistics.fmean(value for window in windows for value in window))
 
 
-def perplexity(logprobs):
-    return math.exp(-sum(logprobs) / len(logprobs))
+def compare_text(label, mine, other):
+    """Windows of log-probabilities. True unless the bound is broken."""
+    apart = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(mine, other, strict=True)]
+    here, there = perplexity(mine), perplexity(other)
+    ratio = here / there - 1
+    error = (statistics.stdev(statistics.fmean(window) for window in apart)
+             / math.sqrt(len(apart)))
+    each = statistics.fmean(abs(value) for window in apart for value in window)
+    broken = abs(ratio) - 2 * error > PERPLEXITY_MOST
+    unsure = abs(ratio) + 2 * error > PERPLEXITY_MOST
+    said = ": NOT WITHIN BOUNDS" if broken else ": too short a text to tell" if unsure else ""
+    print(f"  {label}: perplexity {here:.4f} and {there:.4f}, {100 * ratio:+.4f} % "
+          f"(standard error {100 * error:.4f}); log-probabilities {each:.1e} apart{said}",
+          flush=True)
+    return not broken
 
 
 def compare_perplexity(chosen, peer, path, kind, texts):
     """Both texts in one go: models take time to load."""
     lines = [line for text in texts.values() for line in text]
-    mine = ask(ours(path, chosen.threads, "score"), lines)
-    other = ask(theirs(peer, path, chosen.threads, "score"), lines)
-    good = True
+    mine, other = ([line["logprob"] for line in ask(words, lines)]
+                   for words in (ours(path, chosen.threads, "score"),
+                                 theirs(peer, path, chosen.threads, "score")))
+    good, first = True, 0
     for name, text in texts.items():
-        here, mine = flat(mine[:len(text)]), mine[len(text):]
-        there, other = flat(other[:len(text)]), other[len(text):]
-        assert len(here) == len(there)
-        ratio = perplexity(here) / perplexity(there) - 1
-        apart = sum(abs(a - b) for a, b in zip(here, there)) / len(here)
-        within = abs(ratio) <= PERPLEXITY_MOST
-        good = good and within
-        print(f"  {peer.name}, {kind}, {name}: perplexity {perplexity(here):.4f} and "
-              f"{perplexity(there):.4f}, {100 * ratio:+.4f} %; log-probabilities {apart:.1e} apart"
-              + ("" if within else ": NOT WITHIN BOUNDS"), flush=True)
+        part = slice(first, first + len(text))
+        first += len(text)
+        good = compare_text(f"{peer.name}, {kind}, {name}", mine[part], other[part]) and good
     return good
 
 

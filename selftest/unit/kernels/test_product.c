@@ -13,7 +13,7 @@
 
 #define OUTPUTS_MAX 130
 #define COLUMNS_MAX 1100
-#define CHUNK       1024u           /* of columns: a multiple of where the fast ones begin anew */
+#define CHUNK       KERNELS_CHUNK_MOST      /* a multiple of where the fast ones begin anew */
 #define ROWS_MAX    20
 #define X_STRIDE      (COLUMNS_MAX + 16)
 #define ROUNDED_STRIDE 1152u
@@ -48,11 +48,11 @@ static int8_t levels[ROWS_MAX * ROUNDED_STRIDE];
 static float bfloats[ROWS_MAX * ROUNDED_STRIDE];
 static struct kernels_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_BLOCK_COLUMNS];
 
-static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
-                float *to)
+static void run_chunks(const struct kernels_ops *ops, const struct kernels_matrix *matrix,
+                       uint32_t rows, struct kernels_chunk chunk, float *to)
 {
     struct kernels_product product = {
-        .matrix = matrix, .rows = rows, .x = x, .x_stride = X_STRIDE,
+        .matrix = matrix, .rows = rows, .chunk = chunk, .x = x, .x_stride = X_STRIDE,
         .rounded = {levels, blocks, bfloats, ROUNDED_STRIDE},
         .y = to, .y_stride = 160,
     };
@@ -68,6 +68,12 @@ static void run(const struct kernels_ops *ops, const struct kernels_matrix *matr
         }
         ops->product(&product);
     }
+}
+
+static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
+                float *to)
+{
+    run_chunks(ops, matrix, rows, (struct kernels_chunk){0, NULL}, to);
 }
 
 /* Numbers that are levels times a scale: products with integers are as exact as others then. */
@@ -119,13 +125,18 @@ static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
     }
 }
 
-/* All rows of each set's product against the plain one's. */
+/* All rows of each set's product against the plain one's, however it is cut. */
 static void check_sets(const struct kernels_matrix *matrix, uint32_t rows)
 {
+    static _Alignas(64) float widened[KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST *
+                                      KERNELS_PANEL_LANES];
+    const struct kernels_chunk chunks[] = {{0, NULL},
+                                           {KERNELS_CHUNK_LEAST, widened},
+                                           {KERNELS_CHUNK_MOST, widened}};
     struct sets sets = sets_find();
-    for (uint32_t s = 0; s < sets.count; s++) {
+    for (uint32_t i = 0; i < sets.count * 3; i++) {
         memset(y[1], 0xff, sizeof y[1]);
-        run(sets.ops[s], matrix, rows, y[1]);
+        run_chunks(sets.ops[i / 3], matrix, rows, chunks[i % 3], y[1]);
         for (uint32_t r = 0; r < rows; r++) {
             assert_memory_equal(y[0] + r * 160, y[1] + r * 160, matrix->outputs * sizeof(float));
         }

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the tiles of attention for all sets of kernels (kernels/ops.h defines the result,
+ * attention_walk.h what a tile is; vector.h what a vector is). Lanes are tokens of one channel for
+ * scores, channels of one token to weigh.
+ *
+ * A tile is 6 queries x 2 vectors, so that a load serves six sums; with few queries it is wider
+ * instead, so that there are some sums to hide the latency of the fused operation.
+ */
+#include "kernels/cpu/attention_walk.h"
+#include "kernels/cpu/vector.h"
+
+#define VECTORS_MAX 8           /* at once */
+
+/* How many queries a tile has, how many vectors it takes at a time, and of what: constants of each
+ * copy of the code. */
+struct form {
+    int queries, vectors;
+    bool halves;
+};
+
+/* The vector of numbers that lies `index` numbers behind `at`. */
+ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
+{
+    if (halves) {
+        return vector_load_halves((const uint16_t *)(const void *)at + index);
+    }
+    return vector_load((const float *)(const void *)at + index);
+}
+
+/* ---- scores ---- */
+
+/* So many vectors of tokens, from vector `first` of the stretch on. Those past the last token are
+ * the last one again. */
+ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, uint32_t first,
+                                 struct form form)
+{
+    vector sums[QUERIES_MAX][VECTORS_MAX];
+    const uint8_t *keys[VECTORS_MAX];
+    uint64_t step = run->a->block_tokens;
+    uint32_t last = (run->tokens - 1) / VECTOR_LANES;
+    uint32_t octets = VECTOR_LANES / KERNELS_OCTET;
+    int queries = form.queries, vectors = form.vectors;
+#pragma GCC unroll 8
+    for (int j = 0; j < vectors; j++) {
+        keys[j] = run->keys[smaller(first + (uint32_t)j, last) * octets];
+#pragma GCC unroll 6
+        for (int i = 0; i < queries; i++) {
+            sums[i][j] = vector_zero();
+        }
+    }
+    for (uint64_t d = 0; d < run->a->head_dim; d++) {
+        vector key[VECTORS_MAX];
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            key[j] = vector_at(keys[j], d * step, form.halves);
+        }
+#pragma GCC unroll 6
+        for (int i = 0; i < queries; i++) {
+            vector x = vector_all(t->queries[i] + d);
+#pragma GCC unroll 8
+            for (int j = 0; j < vectors; j++) {
+                sums[i][j] = vector_fma(x, key[j], sums[i][j]);
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < queries; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            vector_store(t->scores[i] + (first + (uint32_t)j) * VECTOR_LANES, sums[i][j]);
+        }
+    }
+}
+
+/* Vectors of a form divide a stretch: what is past the last token has room in the scores. */
+ALWAYS_INLINE void score_tile(const struct tile *t, const struct run *run, struct form form)
+{
+    for (uint32_t j = 0; j * VECTOR_LANES < run->tokens; j += (uint32_t)form.vectors) {
+        score_vectors(t, run, j, form);
+    }
+}
+
+ALWAYS_INLINE void score_form(const struct tile *t, const struct run *run, uint32_t queries,
+                              bool halves)
+{
+    switch (queries) {
+    case 1: score_tile(t, run, (struct form){1, KERNELS_STRETCH / VECTOR_LANES, halves}); break;
+    case 2: score_tile(t, run, (struct form){2, 4, halves}); break;
+    case 3: score_tile(t, run, (struct form){3, 2, halves}); break;
+    case 4: score_tile(t, run, (struct form){4, 2, halves}); break;
+    case 5: score_tile(t, run, (struct form){5, 2, halves}); break;
+    default: score_tile(t, run, (struct form){6, 2, halves}); break;
+    }
+}
+
+static void score_queries(const struct tile *t, const struct run *run, uint32_t queries)
+{
+    if (run->a->halves) {
+        score_form(t, run, queries, true);
+    } else {
+        score_form(t, run, queries, false);
+    }
+}
+
+/* ---- weigh ---- */
+
+/* Adds the tokens of a span to so many vectors of channels from `lane` on. */
+ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, struct span span,
+                                 uint32_t lane, struct form form)
+{
+    int queries = form.queries, vectors = form.vectors;
+    vector sums[QUERIES_MAX][VECTORS_MAX];
+    uint64_t lanes = kernels_head_lanes(run->a->head_dim);
+    const float *weights[QUERIES_MAX];
+#pragma GCC unroll 6
+    for (int i = 0; i < queries; i++) {
+        weights[i] = t->scores[i];
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            sums[i][j] = vector_load(t->out[i] + lane + j * VECTOR_LANES);
+        }
+    }
+    for (uint32_t token = span.first; token < span.end;) {
+        uint32_t octet = token / KERNELS_OCTET;
+        uint32_t end = smaller(span.end, (octet + 1) * KERNELS_OCTET);
+        uint64_t index = token % KERNELS_OCTET * lanes + lane;
+        for (; token < end; token++, index += lanes) {
+            vector v[VECTORS_MAX];
+#pragma GCC unroll 8
+            for (int j = 0; j < vectors; j++) {
+                uint64_t at = index + (uint32_t)j * VECTOR_LANES;
+                v[j] = vector_at(run->values[octet], at, form.halves);
+            }
+#pragma GCC unroll 6
+            for (int i = 0; i < queries; i++) {
+                vector w = vector_all(weights[i] + token);
+#pragma GCC unroll 8
+                for (int j = 0; j < vectors; j++) {
+                    sums[i][j] = vector_fma(w, v[j], sums[i][j]);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < queries; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            vector_store(t->out[i] + lane + j * VECTOR_LANES, sums[i][j]);
+        }
+    }
+}
+
+/* All channels: the form's vectors at a time while there are as many, then half of them. */
+ALWAYS_INLINE void weigh_tile(const struct tile *t, const struct run *run, struct span span,
+                              struct form form)
+{
+    uint32_t lane = 0, lanes = kernels_head_lanes(run->a->head_dim);
+#pragma GCC unroll 4
+    for (int vectors = form.vectors; vectors > 0; vectors /= 2) {
+        struct form part = {form.queries, vectors, form.halves};
+        uint32_t width = (uint32_t)vectors * VECTOR_LANES;
+        for (; lane + width <= lanes; lane += width) {
+            weigh_vectors(t, run, span, lane, part);
+        }
+    }
+}
+
+ALWAYS_INLINE void weigh_form(const struct tile *t, const struct run *run, struct span span,
+                              uint32_t queries, bool halves)
+{
+    switch (queries) {
+    case 1: weigh_tile(t, run, span, (struct form){1, 8, halves}); break;
+    case 2: weigh_tile(t, run, span, (struct form){2, 4, halves}); break;
+    case 3: weigh_tile(t, run, span, (struct form){3, 2, halves}); break;
+    case 4: weigh_tile(t, run, span, (struct form){4, 2, halves}); break;
+    case 5: weigh_tile(t, run, span, (struct form){5, 2, halves}); break;
+    default: weigh_tile(t, run, span, (struct form){6, 2, halves}); break;
+    }
+}
+
+static void weigh_together(const struct tile *t, const struct run *run, struct span span,
+                           uint32_t queries)
+{
+    if (run->a->halves) {
+        weigh_form(t, run, span, queries, true);
+    } else {
+        weigh_form(t, run, span, queries, false);
+    }
+}
