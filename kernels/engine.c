@@ -211,7 +211,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
     k->turn_panels = turn_panels(&weights->shape);
-    k->chunk_columns = kernels_chunk_columns();
+    k->pace = kernels_pace_find();
     struct need needs[NEEDS_MAX];
     uint8_t *scratch = NULL;
     uint32_t count = memory_rows(needs, k, &scratch);

@@ -58,12 +58,14 @@ static void product(const struct pass *p, const struct kernels_matrix *matrix,
     if (panels.first >= panels.end) {
         return;
     }
+    struct kernels_pace pace = p->k->pace;
+    pace.widened = p->k->scratch[p->thread].widened;
     struct kernels_product task = {
         .matrix = matrix,
         .panel_first = panels.first,
         .panel_end = panels.end,
         .rows = p->rows,
-        .chunk = {p->k->chunk_columns, p->k->scratch[p->thread].widened},
+        .pace = pace,
         .x = from.x.at,
         .x_stride = from.x.stride,
         .rounded = from.rounded,

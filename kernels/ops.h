@@ -68,19 +68,20 @@ static inline struct kernels_rounded kernels_rounded_from(struct kernels_rounded
     return all;
 }
 
-/* How a product cuts weights that are floats or halves, and memory for it. No result depends on
- * it. */
-struct kernels_chunk {
-    uint32_t columns;   /* at a time, even; 0: KERNELS_CHUNK_LEAST */
-    float *widened;     /* for halves made floats: (KERNELS_CHUNK_PANELS, KERNELS_CHUNK_MOST, 16),
-                         * at a cache line. NULL: each tile makes its own */
+/* How a product goes through weights, as the CPU likes it. No result depends on it. */
+struct kernels_pace {
+    uint32_t ahead_bytes;   /* one row asks memory for what lies so far ahead; 0: for nothing */
+    uint32_t chunk_columns; /* of floats and halves at a time, even; 0: KERNELS_CHUNK_LEAST */
+    float *widened;         /* memory for halves made floats: (KERNELS_CHUNK_PANELS,
+                             * KERNELS_CHUNK_MOST, 16), at a cache line. NULL: each tile makes its
+                             * own */
 };
+#define KERNELS_AHEAD_BYTES  1024u
 #define KERNELS_CHUNK_LEAST  256u
 #define KERNELS_CHUNK_MOST   1024u
 #define KERNELS_CHUNK_PANELS 2u
-/* BOOT_ONLY. Columns for this CPU: sums go to memory and back between chunks, so the longer the
- * better, where the second cache has room for what rows and weights leave in it. */
-uint32_t kernels_chunk_columns(void);
+/* BOOT_ONLY. This CPU's, without memory. */
+struct kernels_pace kernels_pace_find(void);
 
 /* Columns of the widest matrix of a layer. */
 static inline uint32_t kernels_columns_max(const struct model_shape *shape)
@@ -110,7 +111,7 @@ struct kernels_product {
     const struct kernels_matrix *matrix;
     uint32_t panel_first, panel_end;
     uint32_t rows;
-    struct kernels_chunk chunk;
+    struct kernels_pace pace;
     const float *x;             /* (rows, x_stride) */
     struct kernels_rounded rounded;     /* x, where weights are integers or bfloats */
     float *y;                   /* (rows, y_stride) */

@@ -9,7 +9,6 @@
 
 void kernels_product_avx512(const struct kernels_product *product);
 void kernels_product_int8_avx512(const struct kernels_product *product);
-void kernels_product_bfloat_avx512(const struct kernels_product *product);
 void kernels_product_avx512bf16(const struct kernels_product *product);
 void kernels_shorten_avx512bf16(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_avx512(const struct kernels_attention *attention);

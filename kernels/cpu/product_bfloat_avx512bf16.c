@@ -9,17 +9,20 @@
  */
 #include <string.h>
 
+#include "kernels/cpu/avx512.h"
+
+#define VECTOR_LANES 16
 #include "kernels/cpu/product_tile.h"
 
-ALWAYS_INLINE __m512 pair_add(__m512 sums, const uint8_t *x, __m512i weights)
+ALWAYS_INLINE vector pair_add(vector sums, const uint8_t *x, vector_bits weights)
 {
     int32_t pair;
     memcpy(&pair, x, sizeof pair);
     return _mm512_dpbf16_ps(sums, (__m512bh)_mm512_set1_epi32(pair), (__m512bh)weights);
 }
 
-#define STEP \
-    ((struct tile_step){2, KERNELS_PANEL_LANES * 4, 2 * sizeof(uint16_t), 4, pairs_load, pair_add})
+#define STEP ((struct tile_step){2, KERNELS_PANEL_LANES * 4, 2 * sizeof(uint16_t), 4, \
+                                 vector_bits_load, pair_add})
 
 static void tile_run(const struct float_tile *tile, uint32_t rows)
 {

@@ -1,21 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: rows by panels, AVX-512, for weights that are floats of any kind, which differ in what a
- * step down a panel is. The sixteen outputs of a panel are one register.
+ * What: rows by panels, for weights that are floats of any kind, which differ in what a step down a
+ * panel is, and for all sets of kernels, which differ in their vectors (vector.h): the sixteen
+ * outputs of a panel are one of them, or two.
  *
- *   one row      a few panels at a time, so that there are some chains to hide the latency of the
- *                fused operation
- *   more rows    tiles of up to eight rows by two panels, over chunks of columns
+ *   one row      every weight is read once and used once, as fast as memory gives it: a few panels
+ *                at a time, so that there are some chains to hide the latency of the fused
+ *                operation. Some CPUs foresee that; others want to be asked for it
+ *   more rows    tiles of some rows by two vectors keep their sums in registers over a chunk of
+ *                columns, and put them into y from one chunk to the next
+ *
+ * Invariants: each output is one chain over k, ascending, of pairs of bfloats the odd one first. A
+ * float that is stored and loaded again is the same float, so chunks, tiles and the two ways above
+ * give the same bits.
+ *
+ * Why not partial sums over k (lanes along a row, as dot products are mostly written): lanes that
+ * are outputs need no sum across a register, work the same for one row and for six, and make the
+ * plain twin three loops long.
  *
  * `step` is a constant of each caller, and inlined.
  */
-#include "kernels/cpu/avx512.h"
 #include "kernels/cpu/product_walk.h"
+#include "kernels/cpu/vector.h"
 
-#define TILE_ROWS      8
-#define TILE_PANELS    2
-#define ROW_PANELS_MAX 4
+#define PANEL_VECTORS   ((int)KERNELS_PANEL_LANES / VECTOR_LANES)
+#define TILE_VECTORS    2
+#define TILE_PANELS     (TILE_VECTORS / PANEL_VECTORS)
+#define TILE_ROWS       (VECTOR_LANES == 8 ? 6 : 8)     /* as many as there are registers for */
+#define TILE_ROWS_MAX   8
+#define ROW_VECTORS_MAX 8
 
 /* One column, or a pair of them. */
 struct tile_step {
@@ -23,9 +37,9 @@ struct tile_step {
     uint32_t bytes;             /* of a panel */
     uint32_t x_bytes;           /* of a row of x */
     int row_panels;             /* at a time, for one row */
-    __m512i (*load)(const uint8_t *at);
+    vector_bits (*load)(const uint8_t *at);
     /* Adds them times the same columns of a row. */
-    __m512 (*add)(__m512 sums, const uint8_t *x, __m512i weights);
+    vector (*add)(vector sums, const uint8_t *x, vector_bits weights);
 };
 
 ALWAYS_INLINE uint64_t steps_of(uint32_t columns, struct tile_step step)
@@ -33,43 +47,64 @@ ALWAYS_INLINE uint64_t steps_of(uint32_t columns, struct tile_step step)
     return (columns + step.columns - UINT64_C(1)) / step.columns;
 }
 
+/* Vector j of step i, counted over neighbouring panels. */
+ALWAYS_INLINE vector_bits weights_at(const uint8_t *weights, uint64_t panel_bytes, uint64_t i,
+                                     int j, struct tile_step step)
+{
+    weights += (uint64_t)(j / PANEL_VECTORS) * panel_bytes + i * step.bytes;
+    return step.load(weights + j % PANEL_VECTORS * ((int)step.bytes / PANEL_VECTORS));
+}
+
 /* ---- one row ---- */
 
 /* All columns of neighbouring panels. */
 ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, uint32_t panel,
-                           int panels, struct tile_step step)
+                           int panels, bool asks, struct tile_step step)
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
     float *y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES;
-    __m512 sums[ROW_PANELS_MAX];
-#pragma GCC unroll 4
-    for (int j = 0; j < panels; j++) {
-        sums[j] = _mm512_setzero_ps();
+    int vectors = panels * PANEL_VECTORS;
+    vector sums[ROW_VECTORS_MAX];
+#pragma GCC unroll 8
+    for (int j = 0; j < vectors; j++) {
+        sums[j] = vector_zero();
     }
     for (uint64_t i = 0; i < steps_of(m->columns, step); i++, x += step.x_bytes) {
-#pragma GCC unroll 4
-        for (int j = 0; j < panels; j++) {
-            __m512i weights = step.load(packed + (uint64_t)j * m->panel_bytes + i * step.bytes);
-            sums[j] = step.add(sums[j], x, weights);
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            if (asks && j % PANEL_VECTORS == 0) {
+                uint64_t at = (uint64_t)(j / PANEL_VECTORS) * m->panel_bytes + i * step.bytes;
+                _mm_prefetch(packed + at + p->pace.ahead_bytes, _MM_HINT_T0);
+            }
+            sums[j] = step.add(sums[j], x, weights_at(packed, m->panel_bytes, i, j, step));
         }
     }
-#pragma GCC unroll 4
-    for (int j = 0; j < panels; j++) {
-        _mm512_storeu_ps(y + j * (int)KERNELS_PANEL_LANES, sums[j]);
+#pragma GCC unroll 8
+    for (int j = 0; j < vectors; j++) {
+        vector_store(y + j * VECTOR_LANES, sums[j]);
     }
 }
 
-/* `x` is the row as steps take it. */
-ALWAYS_INLINE void row_panels(const struct kernels_product *p, const void *x,
+ALWAYS_INLINE void row_panels(const struct kernels_product *p, const void *x, bool asks,
                               struct tile_step step)
 {
     uint32_t panel = p->panel_first, together = (uint32_t)step.row_panels;
     for (; panel + together <= p->panel_end; panel += together) {
-        row_sum(p, x, panel, step.row_panels, step);
+        row_sum(p, x, panel, step.row_panels, asks, step);
     }
     for (; panel < p->panel_end; panel++) {
-        row_sum(p, x, panel, 1, step);
+        row_sum(p, x, panel, 1, asks, step);
+    }
+}
+
+/* `x` is the row as steps take it. */
+ALWAYS_INLINE void row_of(const struct kernels_product *p, const void *x, struct tile_step step)
+{
+    if (p->pace.ahead_bytes > 0) {
+        row_panels(p, x, true, step);
+    } else {
+        row_panels(p, x, false, step);
     }
 }
 
@@ -78,30 +113,34 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, const void *x,
 ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
                             struct tile_step step)
 {
-    const uint8_t *x[TILE_ROWS];
-    __m512 sums[TILE_ROWS][TILE_PANELS];
+    const uint8_t *x[TILE_ROWS_MAX];
+    vector sums[TILE_ROWS_MAX][TILE_VECTORS];
+    int vectors = panels * PANEL_VECTORS;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         x[r] = t->x + (uint64_t)r * t->x_stride;
         const float *y = t->y + (uint64_t)r * t->y_stride;
 #pragma GCC unroll 2
-        for (int j = 0; j < panels; j++, y += KERNELS_PANEL_LANES) {
-            sums[r][j] = t->first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
+        for (int j = 0; j < vectors; j++) {
+            sums[r][j] = t->first ? vector_zero() : vector_load(y + j * VECTOR_LANES);
         }
     }
 #pragma GCC unroll 4        /* the loop's own additions take turns from the multiplications */
     for (uint64_t i = 0; i < steps_of(t->columns, step); i++) {
-        __m512i weights[TILE_PANELS];
+        vector_bits weights[TILE_VECTORS];
+        uint64_t next = i * step.columns * t->next_step;
 #pragma GCC unroll 2
-        for (uint64_t j = 0; j < (uint64_t)panels; j++) {
-            uint64_t next = i * step.columns * t->next_step;
-            weights[j] = step.load(t->weights + j * t->panel_bytes + i * step.bytes);
-            _mm_prefetch(t->next + j * t->next_panel_bytes + next, _MM_HINT_T1);
+        for (int j = 0; j < vectors; j++) {
+            weights[j] = weights_at(t->weights, t->panel_bytes, i, j, step);
+            if (j % PANEL_VECTORS == 0) {
+                uint64_t panel = (uint64_t)(j / PANEL_VECTORS);
+                _mm_prefetch(t->next + panel * t->next_panel_bytes + next, _MM_HINT_T1);
+            }
         }
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
-            for (int j = 0; j < panels; j++) {
+            for (int j = 0; j < vectors; j++) {
                 sums[r][j] = step.add(sums[r][j], x[r] + i * step.x_bytes, weights[j]);
             }
         }
@@ -110,8 +149,8 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
     for (int r = 0; r < rows; r++) {
         float *y = t->y + (uint64_t)r * t->y_stride;
 #pragma GCC unroll 2
-        for (int j = 0; j < panels; j++, y += KERNELS_PANEL_LANES) {
-            _mm512_storeu_ps(y, sums[r][j]);
+        for (int j = 0; j < vectors; j++) {
+            vector_store(y + j * VECTOR_LANES, sums[r][j]);
         }
     }
 }
@@ -126,8 +165,8 @@ ALWAYS_INLINE void tile_rows(const struct float_tile *t, uint32_t rows, int pane
     case 4: tile_sum(t, 4, panels, step); break;
     case 5: tile_sum(t, 5, panels, step); break;
     case 6: tile_sum(t, 6, panels, step); break;
-    case 7: tile_sum(t, 7, panels, step); break;
-    default: tile_sum(t, 8, panels, step); break;
+    case 7: tile_sum(t, TILE_ROWS < 7 ? 1 : 7, panels, step); break;
+    default: tile_sum(t, TILE_ROWS < 8 ? 1 : 8, panels, step); break;
     }
 }
 
@@ -142,12 +181,7 @@ ALWAYS_INLINE void tile_of(const struct float_tile *t, uint32_t rows, struct til
 
 /* ---- pairs of bfloats ---- */
 
-#define PAIRS_CHUNK 1024u       /* columns; 64 KiB in two panels: y is touched seldom */
-
-ALWAYS_INLINE __m512i pairs_load(const uint8_t *at)
-{
-    return _mm512_load_si512(at);
-}
+#define PAIRS_CHUNK (TILE_PANELS * 512u)    /* columns: y is touched seldom */
 
 /* `run` is a tile_of() of this step. */
 ALWAYS_INLINE void pairs_product(const struct kernels_product *p, struct tile_step step,
@@ -155,7 +189,7 @@ ALWAYS_INLINE void pairs_product(const struct kernels_product *p, struct tile_st
 {
     ASSERT(p->rounded.stride >= p->matrix->columns || p->rows <= 1);
     if (p->rows == 1) {
-        row_panels(p, p->rounded.bfloats, step);
+        row_of(p, p->rounded.bfloats, step);
     } else {
         walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, PAIRS_CHUNK, step.x_bytes / 2,
                                            run, NULL});

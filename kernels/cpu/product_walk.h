@@ -6,7 +6,7 @@
  *
  * Rows go in even groups, so that 16 are 6 + 5 + 5 and not 6 + 6 + 4. The groups of several rows
  * share out what comes next and ask memory for it on the way, so that it works while the sums do;
- * one row is a straight stream, which the CPU foresees better.
+ * one row is a straight stream, which some CPUs foresee better than we do (struct kernels_pace).
  *
  * Halves become floats as a tile reads them; or, where a form has a function for it, once for all
  * groups that read the same chunk, in a buffer.
@@ -43,7 +43,7 @@ struct float_form {
     uint32_t rows, panels, columns;
     uint32_t x_bytes;           /* of a column of a row */
     void (*run)(const struct float_tile *tile, uint32_t rows);
-    /* Makes floats of columns of one panel of halves, into the chunk's memory. NULL: tiles do, each
+    /* Makes floats of columns of one panel of halves, into the pace's memory. NULL: tiles do, each
      * for itself. */
     void (*widen)(float *to, const uint8_t *from, uint32_t columns);
 };
@@ -111,7 +111,7 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
             .columns = columns,
             .first = k == 0,
         };
-        walk_widen(&t, p->chunk.widened, form);
+        walk_widen(&t, p->pace.widened, form);
         walk_chunk(&t, p, bytes, form);
         packed += bytes;
     }
@@ -196,8 +196,8 @@ ALWAYS_INLINE void walk_level_panels(const struct kernels_product *p, uint32_t p
         .blocks = m->columns / gguf_type_block(m->type).values,
         .y_stride = p->y_stride,
     };
-    t.next = t.panel + panels * m->panel_bytes;
-    t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
+    t.next = t.panel + (p->rows > 1 ? panels * m->panel_bytes : p->pace.ahead_bytes);
+    t.next_step = p->rows > 1 || p->pace.ahead_bytes > 0 ? m->panel_bytes / t.blocks / groups : 0;
     for (uint32_t row = 0; groups > 0; groups--) {
         uint32_t rows = walk_rows(p->rows - row, groups);
         level_tile_find(&t, &p->rounded, row, rows);

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: a vector of floats as code sees it that is written once for all sets of kernels
- * (attention_tile.h): of eight, AVX2's; or of sixteen, AVX-512's, in a file that has defined
- * VECTOR_LANES so before it includes this.
+ * (attention_tile.h, product_tile.h): of eight, AVX2's; or of sixteen, AVX-512's, in a file that
+ * has defined VECTOR_LANES so before it includes this.
  */
 #include "kernels/cpu/avx2.h"
 
@@ -14,6 +14,7 @@
 #if VECTOR_LANES == 8
 
 typedef __m256 vector;
+typedef __m256i vector_bits;    /* as many words of 32 bits */
 
 ALWAYS_INLINE vector vector_zero(void)
 {
@@ -46,9 +47,37 @@ ALWAYS_INLINE vector vector_fma(vector a, vector b, vector sum)
     return _mm256_fmadd_ps(a, b, sum);
 }
 
+/* From a multiple of its size. */
+ALWAYS_INLINE vector_bits vector_bits_load(const uint8_t *from)
+{
+    return _mm256_load_si256((const __m256i *)(const void *)from);
+}
+
+ALWAYS_INLINE vector_bits vector_bits_of(vector v)
+{
+    return _mm256_castps_si256(v);
+}
+
+ALWAYS_INLINE vector vector_of_bits(vector_bits bits)
+{
+    return _mm256_castsi256_ps(bits);
+}
+
+/* The bfloats in the high halves of words, and in the low ones. */
+ALWAYS_INLINE vector vector_of_high(vector_bits bits)
+{
+    return vector_of_bits(_mm256_and_si256(bits, _mm256_set1_epi32((int)0xffff0000u)));
+}
+
+ALWAYS_INLINE vector vector_of_low(vector_bits bits)
+{
+    return vector_of_bits(_mm256_slli_epi32(bits, 16));
+}
+
 #else
 
 typedef __m512 vector;
+typedef __m512i vector_bits;    /* as many words of 32 bits */
 
 ALWAYS_INLINE vector vector_zero(void)
 {
@@ -79,6 +108,33 @@ ALWAYS_INLINE void vector_store(float *to, vector v)
 ALWAYS_INLINE vector vector_fma(vector a, vector b, vector sum)
 {
     return _mm512_fmadd_ps(a, b, sum);
+}
+
+/* From a multiple of its size. */
+ALWAYS_INLINE vector_bits vector_bits_load(const uint8_t *from)
+{
+    return _mm512_load_si512(from);
+}
+
+ALWAYS_INLINE vector_bits vector_bits_of(vector v)
+{
+    return _mm512_castps_si512(v);
+}
+
+ALWAYS_INLINE vector vector_of_bits(vector_bits bits)
+{
+    return _mm512_castsi512_ps(bits);
+}
+
+/* The bfloats in the high halves of words, and in the low ones. */
+ALWAYS_INLINE vector vector_of_high(vector_bits bits)
+{
+    return vector_of_bits(_mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+ALWAYS_INLINE vector vector_of_low(vector_bits bits)
+{
+    return vector_of_bits(_mm512_slli_epi32(bits, 16));
 }
 
 #endif

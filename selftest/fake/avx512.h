@@ -19,7 +19,6 @@
 #define kernels_ops_avx512bf16      kernels_ops_emulated_bf16
 #define kernels_product_avx512      kernels_product_emulated
 #define kernels_product_int8_avx512 kernels_product_int8_emulated
-#define kernels_product_bfloat_avx512 kernels_product_bfloat_emulated
 #define kernels_product_avx512bf16  kernels_product_emulated_bf16
 #define kernels_shorten_avx512bf16  kernels_shorten_emulated_bf16
 #define kernels_scores_avx512       kernels_scores_emulated

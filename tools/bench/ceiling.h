@@ -28,9 +28,10 @@ void ceiling_stop(void);
 
 /* private: ceiling_avx2.c, ceiling_avx512.c, ceiling_avx512bf16.c */
 
-/* The sum of what lies there, so that it is read; `bytes` is a multiple of CEILING_STRIDE_BYTES. */
+/* The sum of what lies there, so that it is read; `bytes` is a multiple of CEILING_STRIDE_BYTES.
+ * Memory is asked for what lies so far ahead; 0: for nothing. */
 #define CEILING_STRIDE_BYTES 256u
-uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes);
+uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes, uint32_t ahead_bytes);
 
 /* `turns` times a step of each chain. Two units times a latency of four or five need ten chains;
  * twelve fit the registers of AVX2. */

@@ -10,7 +10,7 @@
 #define LOADS  8     /* of 32 bytes: CEILING_STRIDE_BYTES */
 #define CHAINS 12
 
-uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes)
+uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes, uint32_t ahead_bytes)
 {
     __m256i sums[LOADS];
     for (int i = 0; i < LOADS; i++) {
@@ -18,6 +18,9 @@ uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes)
     }
     const __m256i *at = (const __m256i *)(const void *)from;
     for (uint64_t done = 0; done < bytes; done += sizeof sums, at += LOADS) {
+        for (uint32_t line = 0; ahead_bytes > 0 && line < sizeof sums; line += 64) {
+            _mm_prefetch(from + done + ahead_bytes + line, _MM_HINT_T0);
+        }
 #pragma GCC unroll 8
         for (int i = 0; i < LOADS; i++) {
             sums[i] = _mm256_add_epi64(sums[i], _mm256_load_si256(at + i));

@@ -48,11 +48,11 @@ static int8_t levels[ROWS_MAX * ROUNDED_STRIDE];
 static float bfloats[ROWS_MAX * ROUNDED_STRIDE];
 static struct kernels_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_BLOCK_COLUMNS];
 
-static void run_chunks(const struct kernels_ops *ops, const struct kernels_matrix *matrix,
-                       uint32_t rows, struct kernels_chunk chunk, float *to)
+static void run_at(const struct kernels_ops *ops, const struct kernels_matrix *matrix,
+                       uint32_t rows, struct kernels_pace pace, float *to)
 {
     struct kernels_product product = {
-        .matrix = matrix, .rows = rows, .chunk = chunk, .x = x, .x_stride = X_STRIDE,
+        .matrix = matrix, .rows = rows, .pace = pace, .x = x, .x_stride = X_STRIDE,
         .rounded = {levels, blocks, bfloats, ROUNDED_STRIDE},
         .y = to, .y_stride = 160,
     };
@@ -73,7 +73,7 @@ static void run_chunks(const struct kernels_ops *ops, const struct kernels_matri
 static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
                 float *to)
 {
-    run_chunks(ops, matrix, rows, (struct kernels_chunk){0, NULL}, to);
+    run_at(ops, matrix, rows, (struct kernels_pace){0, 0, NULL}, to);
 }
 
 /* Numbers that are levels times a scale: products with integers are as exact as others then. */
@@ -125,18 +125,18 @@ static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
     }
 }
 
-/* All rows of each set's product against the plain one's, however it is cut. */
+/* All rows of each set's product against the plain one's, at every pace. */
 static void check_sets(const struct kernels_matrix *matrix, uint32_t rows)
 {
     static _Alignas(64) float widened[KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST *
                                       KERNELS_PANEL_LANES];
-    const struct kernels_chunk chunks[] = {{0, NULL},
-                                           {KERNELS_CHUNK_LEAST, widened},
-                                           {KERNELS_CHUNK_MOST, widened}};
+    const struct kernels_pace paces[] = {{0, 0, NULL},
+                                         {KERNELS_AHEAD_BYTES, KERNELS_CHUNK_LEAST, widened},
+                                         {KERNELS_AHEAD_BYTES, KERNELS_CHUNK_MOST, widened}};
     struct sets sets = sets_find();
     for (uint32_t i = 0; i < sets.count * 3; i++) {
         memset(y[1], 0xff, sizeof y[1]);
-        run_chunks(sets.ops[i / 3], matrix, rows, chunks[i % 3], y[1]);
+        run_at(sets.ops[i / 3], matrix, rows, paces[i % 3], y[1]);
         for (uint32_t r = 0; r < rows; r++) {
             assert_memory_equal(y[0] + r * 160, y[1] + r * 160, matrix->outputs * sizeof(float));
         }
