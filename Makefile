@@ -113,7 +113,9 @@ all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (defa
 all: $(B)/agentix-sim
 
 AVX2   := -mavx2 -mfma -mf16c
-AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+# Tuned for no CPU, GCC keeps addresses in vector registers, and their moves take turns from the
+# products: 0.95 times.
+AVX512 := $(AVX2) -mtune=skylake-avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(O)/%_avx2.o: CFLAGS += $(AVX2) -O3
 # Sanitizers would make minutes of the unrolled tiles; the emulated ones have them, in MODE=asan.
 BARE := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)

@@ -76,7 +76,7 @@ struct kernels_pace {
                              * KERNELS_CHUNK_MOST, 16), at a cache line. NULL: each tile makes its
                              * own */
 };
-#define KERNELS_AHEAD_BYTES  1024u
+#define KERNELS_AHEAD_BYTES  4096u
 #define KERNELS_CHUNK_LEAST  256u
 #define KERNELS_CHUNK_MOST   1024u
 #define KERNELS_CHUNK_PANELS 2u

@@ -24,7 +24,7 @@
 #include "kernels/cpu/product_walk.h"
 #include "kernels/cpu/vector.h"
 
-#define PANEL_VECTORS   ((int)KERNELS_PANEL_LANES / VECTOR_LANES)
+#define PANEL_VECTORS   (KERNELS_PANEL_LANES / VECTOR_LANES)
 #define TILE_VECTORS    2
 #define TILE_PANELS     (TILE_VECTORS / PANEL_VECTORS)
 #define TILE_ROWS       (VECTOR_LANES == 8 ? 6 : 8)     /* as many as there are registers for */
@@ -49,10 +49,10 @@ ALWAYS_INLINE uint64_t steps_of(uint32_t columns, struct tile_step step)
 
 /* Vector j of step i, counted over neighbouring panels. */
 ALWAYS_INLINE vector_bits weights_at(const uint8_t *weights, uint64_t panel_bytes, uint64_t i,
-                                     int j, struct tile_step step)
+                                     uint64_t j, struct tile_step step)
 {
-    weights += (uint64_t)(j / PANEL_VECTORS) * panel_bytes + i * step.bytes;
-    return step.load(weights + j % PANEL_VECTORS * ((int)step.bytes / PANEL_VECTORS));
+    uint64_t part = j % PANEL_VECTORS * (step.bytes / PANEL_VECTORS);
+    return step.load(weights + j / PANEL_VECTORS * panel_bytes + i * step.bytes + part);
 }
 
 /* ---- one row ---- */
@@ -64,7 +64,7 @@ ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, ui
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
     float *y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES;
-    int vectors = panels * PANEL_VECTORS;
+    int vectors = panels * (int)PANEL_VECTORS;
     vector sums[ROW_VECTORS_MAX];
 #pragma GCC unroll 8
     for (int j = 0; j < vectors; j++) {
@@ -72,9 +72,9 @@ ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, ui
     }
     for (uint64_t i = 0; i < steps_of(m->columns, step); i++, x += step.x_bytes) {
 #pragma GCC unroll 8
-        for (int j = 0; j < vectors; j++) {
+        for (uint64_t j = 0; j < (uint64_t)vectors; j++) {
             if (asks && j % PANEL_VECTORS == 0) {
-                uint64_t at = (uint64_t)(j / PANEL_VECTORS) * m->panel_bytes + i * step.bytes;
+                uint64_t at = j / PANEL_VECTORS * m->panel_bytes + i * step.bytes;
                 _mm_prefetch(packed + at + p->pace.ahead_bytes, _MM_HINT_T0);
             }
             sums[j] = step.add(sums[j], x, weights_at(packed, m->panel_bytes, i, j, step));
@@ -115,7 +115,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
 {
     const uint8_t *x[TILE_ROWS_MAX];
     vector sums[TILE_ROWS_MAX][TILE_VECTORS];
-    int vectors = panels * PANEL_VECTORS;
+    int vectors = panels * (int)PANEL_VECTORS;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         x[r] = t->x + (uint64_t)r * t->x_stride;
@@ -128,13 +128,13 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
 #pragma GCC unroll 4        /* the loop's own additions take turns from the multiplications */
     for (uint64_t i = 0; i < steps_of(t->columns, step); i++) {
         vector_bits weights[TILE_VECTORS];
-        uint64_t next = i * step.columns * t->next_step;
 #pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) {
+        for (uint64_t j = 0; j < (uint64_t)vectors; j++) {
+            uint64_t next = i * step.columns * t->next_step;
             weights[j] = weights_at(t->weights, t->panel_bytes, i, j, step);
             if (j % PANEL_VECTORS == 0) {
-                uint64_t panel = (uint64_t)(j / PANEL_VECTORS);
-                _mm_prefetch(t->next + panel * t->next_panel_bytes + next, _MM_HINT_T1);
+                next += j / PANEL_VECTORS * t->next_panel_bytes;
+                _mm_prefetch(t->next + next, _MM_HINT_T1);
             }
         }
 #pragma GCC unroll 8

@@ -35,6 +35,7 @@ def arguments():
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--windows", type=int, default=32, help="of 128 tokens, of each text")
+    parser.add_argument("--texts", default="drawn,random", help="of drawn, random")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -132,20 +133,26 @@ def compare_type(chosen, shape, kind, texts):
                 for peer in chosen.peer_bin])
 
 
-def make_texts(chosen, path):
-    chance = random.Random(chosen.seed + 1)
+def drawn_text(chosen, path):
     starts = [[BOS, PLAIN_FIRST + i] for i in range(chosen.windows)]
     drawn = ask(ours(path, chosen.threads, "sample", WINDOW_TOKENS - 2), starts)
-    return {"drawn": [start + ids for start, ids in zip(starts, drawn)],
-            "random": [[BOS] + [chance.randrange(PLAIN_FIRST, VOCAB)
-                                for _ in range(WINDOW_TOKENS - 1)] for _ in range(chosen.windows)]}
+    return [start + ids for start, ids in zip(starts, drawn)]
+
+
+def random_text(chosen, _):
+    chance = random.Random(chosen.seed + 1)
+    return [[BOS] + [chance.randrange(PLAIN_FIRST, VOCAB) for _ in range(WINDOW_TOKENS - 1)]
+            for _ in range(chosen.windows)]
+
+
+TEXTS = {"drawn": drawn_text, "random": random_text}
 
 
 def compare_shape(chosen, shape):
     path = model(shape, "f32")
     print(f"{shape}:", flush=True)
     good = [attempt(compare_greedy, chosen, peer, path) for peer in chosen.peer_bin]
-    texts = make_texts(chosen, path)
+    texts = {name: TEXTS[name](chosen, path) for name in chosen.texts.split(",")}
     return all(good + [attempt(compare_type, chosen, shape, kind, texts)
                        for kind in chosen.types.split(",")])
 
