@@ -94,9 +94,9 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
         KERNELS_NORM_ROWS * stride,                     /* bfloats */
         KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST * KERNELS_PANEL_LANES,    /* widened */
     };
-    float *parts[10];
+    float *parts[sizeof floats / sizeof *floats];
     uint64_t end = 0;
-    for (uint32_t i = 0; i < 10; i++) {
+    for (uint32_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         parts[i] = (float *)(void *)(at + end);
         end += (floats[i] * 4 + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
     }
@@ -109,7 +109,7 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
             .sampler = {k->ops, parts[4], (uint32_t *)(void *)parts[5]},
             .rounded = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
                         parts[8], stride},
-            .widened = parts[9],
+            .pace = kernels_pace_find(parts[9]),
         };
     }
     return end;
@@ -211,7 +211,6 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
     k->turn_panels = turn_panels(&weights->shape);
-    k->pace = kernels_pace_find();
     struct need needs[NEEDS_MAX];
     uint8_t *scratch = NULL;
     uint32_t count = memory_rows(needs, k, &scratch);

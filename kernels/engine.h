@@ -56,7 +56,7 @@ struct kernels_scratch {
     float *heads;               /* (queries of a bundle, lanes of a head) */
     float *sums;                /* (queries of a bundle): of the exponentials */
     struct kernels_sampler sampler;
-    float *widened;             /* as struct kernels_pace has it */
+    struct kernels_pace pace;   /* of its products */
 };
 
 /* Activations: (feeds of a tile, kernels_stride_floats(width)). */
@@ -78,7 +78,6 @@ struct kernels {
     uint64_t scores_floats;             /* of a thread */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
-    struct kernels_pace pace;           /* without memory */
     uint32_t turn_panels;               /* of queries or keys, that one thread must have together */
 
     uint32_t tile_rows;

@@ -58,14 +58,12 @@ static void product(const struct pass *p, const struct kernels_matrix *matrix,
     if (panels.first >= panels.end) {
         return;
     }
-    struct kernels_pace pace = p->k->pace;
-    pace.widened = p->k->scratch[p->thread].widened;
     struct kernels_product task = {
         .matrix = matrix,
         .panel_first = panels.first,
         .panel_end = panels.end,
         .rows = p->rows,
-        .pace = pace,
+        .pace = p->k->scratch[p->thread].pace,
         .x = from.x.at,
         .x_stride = from.x.stride,
         .rounded = from.rounded,

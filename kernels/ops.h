@@ -80,8 +80,8 @@ struct kernels_pace {
 #define KERNELS_CHUNK_LEAST  256u
 #define KERNELS_CHUNK_MOST   1024u
 #define KERNELS_CHUNK_PANELS 2u
-/* BOOT_ONLY. This CPU's, without memory. */
-struct kernels_pace kernels_pace_find(void);
+/* BOOT_ONLY. This CPU's, with that memory. */
+struct kernels_pace kernels_pace_find(float *widened);
 
 /* Columns of the widest matrix of a layer. */
 static inline uint32_t kernels_columns_max(const struct model_shape *shape)

@@ -28,7 +28,6 @@
 #define TILE_VECTORS    2
 #define TILE_PANELS     (TILE_VECTORS / PANEL_VECTORS)
 #define TILE_ROWS       (VECTOR_LANES == 8 ? 6 : 8)     /* as many as there are registers for */
-#define TILE_ROWS_MAX   8
 #define ROW_VECTORS_MAX 8
 
 /* One column, or a pair of them. */
@@ -113,8 +112,8 @@ ALWAYS_INLINE void row_of(const struct kernels_product *p, const void *x, struct
 ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
                             struct tile_step step)
 {
-    const uint8_t *x[TILE_ROWS_MAX];
-    vector sums[TILE_ROWS_MAX][TILE_VECTORS];
+    const uint8_t *x[TILE_ROWS];
+    vector sums[TILE_ROWS][TILE_VECTORS];
     int vectors = panels * (int)PANEL_VECTORS;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
@@ -164,9 +163,11 @@ ALWAYS_INLINE void tile_rows(const struct float_tile *t, uint32_t rows, int pane
     case 3: tile_sum(t, 3, panels, step); break;
     case 4: tile_sum(t, 4, panels, step); break;
     case 5: tile_sum(t, 5, panels, step); break;
+#if TILE_ROWS > 6
     case 6: tile_sum(t, 6, panels, step); break;
-    case 7: tile_sum(t, TILE_ROWS < 7 ? 1 : 7, panels, step); break;
-    default: tile_sum(t, TILE_ROWS < 8 ? 1 : 8, panels, step); break;
+    case 7: tile_sum(t, 7, panels, step); break;
+#endif
+    default: tile_sum(t, TILE_ROWS, panels, step); break;
     }
 }
 

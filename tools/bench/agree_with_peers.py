@@ -12,8 +12,8 @@ perplexity   two texts, the same in every type: one drawn from our F32 engine at
              error, by how windows differ, and by how much log-probabilities differ, token by
              token, on average. Rounding is chance: a text too short tells nothing.
 
-Exit status 1 if a bound is broken: 95 of 100 prompts the same, perplexity within 0.1 % give or take
-two standard errors. Without `llamacpp` in a peer's folder it says "not measured"."""
+Exit status 1 if a bound is broken: 95 of 100 prompts the same, perplexity within 0.1 %. Without
+`llamacpp` in a peer's folder it says "not measured"."""
 import argparse
 import json
 import math
@@ -88,20 +88,21 @@ def perplexity(windows):
 
 
 def compare_text(label, mine, other):
-    """Windows of log-probabilities. True unless the bound is broken."""
+    """Windows of log-probabilities. True if the bound holds."""
     apart = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(mine, other, strict=True)]
     here, there = perplexity(mine), perplexity(other)
     ratio = here / there - 1
-    error = (statistics.stdev(statistics.fmean(window) for window in apart)
-             / math.sqrt(len(apart)))
+    means = [statistics.fmean(window) for window in apart]
+    error = statistics.stdev(means) / math.sqrt(len(means)) if len(means) > 1 else math.inf
     each = statistics.fmean(abs(value) for window in apart for value in window)
-    broken = abs(ratio) - 2 * error > PERPLEXITY_MOST
-    unsure = abs(ratio) + 2 * error > PERPLEXITY_MOST
-    said = ": NOT WITHIN BOUNDS" if broken else ": too short a text to tell" if unsure else ""
+    within = abs(ratio) <= PERPLEXITY_MOST
+    unsure = abs(abs(ratio) - PERPLEXITY_MOST) < 2 * error
+    said = "" if within else ": NOT WITHIN BOUNDS"
+    said += ": too short a text to tell" if unsure else ""
     print(f"  {label}: perplexity {here:.4f} and {there:.4f}, {100 * ratio:+.4f} % "
           f"(standard error {100 * error:.4f}); log-probabilities {each:.1e} apart{said}",
           flush=True)
-    return not broken
+    return within
 
 
 def compare_perplexity(chosen, peer, path, kind, texts):

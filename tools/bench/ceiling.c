@@ -74,7 +74,7 @@ void ceiling_init(enum kernels_simd simd, uint32_t threads)
     if (kernels_threads_init(&state.threads, threads, work, &state, &arena) != STATUS_OK) {
         fail("no threads");
     }
-    if (simd != KERNELS_PLAIN) {
+    if (ceiling_is_there(CEILING_READ)) {
         read_choose();
     }
 }

@@ -49,7 +49,7 @@ static float bfloats[ROWS_MAX * ROUNDED_STRIDE];
 static struct kernels_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_BLOCK_COLUMNS];
 
 static void run_at(const struct kernels_ops *ops, const struct kernels_matrix *matrix,
-                       uint32_t rows, struct kernels_pace pace, float *to)
+                   uint32_t rows, struct kernels_pace pace, float *to)
 {
     struct kernels_product product = {
         .matrix = matrix, .rows = rows, .pace = pace, .x = x, .x_stride = X_STRIDE,
