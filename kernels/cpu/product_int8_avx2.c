@@ -82,15 +82,18 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
                               int rows)
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
+    const uint8_t *groups = block + KERNELS_SCALES_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
+    level_ask(t, block, rows);
     EACH_ROW {
         EACH_HALF exact[r][h] = _mm256_setzero_si256();
     }
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         __m256i weights[HALVES], sizes[HALVES], minus[HALVES];
+        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_HALF {
-            weights[h] = weights_at(block + KERNELS_SCALES_BYTES, g, (uint32_t)h);
+            weights[h] = weights_at(groups, g, (uint32_t)h);
             sizes[h] = _mm256_abs_epi8(weights[h]);
             minus[h] = _mm256_cmpgt_epi8(_mm256_setzero_si256(), weights[h]);
         }
@@ -121,6 +124,7 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct level_tile
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m256i low[HALVES], high[HALVES];
+        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_HALF {
             __m256i both = weights_at(groups, g, (uint32_t)h);
             low[h] = _mm256_and_si256(both, mask);
@@ -144,6 +148,7 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
+    level_ask(t, block, rows);
     nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
     EACH_HALF {
         __m256 scale = halves_at(block, (uint32_t)h);
@@ -214,6 +219,11 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
 #pragma GCC unroll 2
     for (uint32_t g = 0; g < 4; g += 2) {
         __m256i first[HALVES], next[HALVES];
+        const uint8_t *lines = groups + ((uint32_t)second * 3 + g) * KERNELS_GROUP_BYTES;
+        level_ask(t, lines, rows);
+        if (g == 0) {
+            level_ask(t, lines + KERNELS_GROUP_BYTES, rows);
+        }
         EACH_HALF {
             first[h] = six_bits_at(groups, g, h, second);
             next[h] = six_bits_at(groups, g + 1, h, second);
@@ -250,6 +260,7 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
+        level_ask(t, part, rows);
         part_q4_k(sums, t, block, part, index * 8 + p, rows);
     }
 }
@@ -260,6 +271,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
+        level_ask(t, part, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows);
     }

@@ -111,14 +111,18 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
                               int rows, int panels)
 {
     const __m512i offset = _mm512_set1_epi8(-128);
+    const uint8_t *block = block_at(t, KERNELS_Q8_0_BYTES, index, 0);
+    const uint8_t *groups = block + KERNELS_SCALES_BYTES;
     struct exact exact;
+    level_ask(t, block, rows);
     exact_begin(&exact, t, index, -128, -128, rows, panels);
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         __m512i weights[PANELS_MAX];
+        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_PANEL {
-            const uint8_t *block = block_at(t, KERNELS_Q8_0_BYTES, index, j);
-            weights[j] = _mm512_xor_si512(weights_at(block + KERNELS_SCALES_BYTES, g), offset);
+            __m512i levels = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
+            weights[j] = _mm512_xor_si512(levels, offset);
         }
         exact_add(&exact, t, (uint64_t)index * 32, g, weights, rows, panels);
     }
@@ -136,6 +140,7 @@ ALWAYS_INLINE void nibbles_add(struct exact *exact, const struct level_tile *t,
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m512i low[PANELS_MAX], high[PANELS_MAX];
+        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_PANEL {
             __m512i both = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
             low[j] = _mm512_and_si512(both, mask);
@@ -151,6 +156,7 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
 {
     const uint8_t *block = block_at(t, KERNELS_Q4_0_BYTES, index, 0);
     struct exact exact;
+    level_ask(t, block, rows);
     exact_begin(&exact, t, index, -8, -8, rows, panels);
     nibbles_add(&exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, panels);
     EACH_PANEL {
@@ -206,14 +212,17 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
                                   const uint8_t *block, const uint8_t *part, uint32_t index,
                                   uint32_t second, int rows, int panels)
 {
+    const uint8_t *groups = part + KERNELS_SCALES_BYTES;
     struct exact exact;
     exact_begin(&exact, t, index, second ? 0 : -32, second ? -32 : 0, rows, panels);
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m512i weights[PANELS_MAX];
+        if (g < 3) {
+            level_ask(t, groups + (second * 3 + g) * KERNELS_GROUP_BYTES, rows);
+        }
         EACH_PANEL {
-            const uint8_t *groups = part + (uint64_t)j * t->panel_bytes + KERNELS_SCALES_BYTES;
-            weights[j] = six_bits_at(groups, g, second);
+            weights[j] = six_bits_at(groups + (uint64_t)j * t->panel_bytes, g, second);
         }
         exact_add(&exact, t, (uint64_t)index * 32, second * 4 + g, weights, rows, panels);
     }
@@ -233,6 +242,7 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q4_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
+        level_ask(t, part, rows);
         part_q4_k(sums, t, block, part, index * 8 + p, rows, panels);
     }
 }
@@ -243,6 +253,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q6_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
+        level_ask(t, part, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows, panels);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows, panels);
     }

@@ -153,8 +153,9 @@ struct level_tile {
     uint32_t panels;
     enum gguf_type type;
     uint32_t blocks;
-    const uint8_t *next;        /* asked for on the way, of each panel, so many bytes a block */
-    uint64_t next_step;
+    uint64_t ahead_bytes;       /* one row: as struct kernels_pace has it */
+    const uint8_t *next;        /* several: asked for on the way, of each panel, so many bytes a */
+    uint64_t next_step;         /* block */
     const int8_t *levels[LEVEL_ROWS_MAX];           /* of each row */
     const struct kernels_block *x[LEVEL_ROWS_MAX];  /* their blocks */
     float *y;
@@ -165,6 +166,16 @@ struct level_tile {
 ALWAYS_INLINE int32_t halves_pair(int16_t first, int16_t second)
 {
     return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16);
+}
+
+/* One row asks memory for what lies so far ahead of `at`, where it is about to read a line of
+ * weights: scales, or a group. In bursts, or but for the scales, it is slower. `rows` is a constant
+ * of each caller. */
+ALWAYS_INLINE void level_ask(const struct level_tile *t, const uint8_t *at, int rows)
+{
+    if (rows == 1 && t->ahead_bytes > 0) {
+        _mm_prefetch(at + t->ahead_bytes, _MM_HINT_T1);
+    }
 }
 
 struct level_form {
@@ -194,10 +205,11 @@ ALWAYS_INLINE void walk_level_panels(const struct kernels_product *p, uint32_t p
         .panels = panels,
         .type = m->type,
         .blocks = m->columns / gguf_type_block(m->type).values,
+        .ahead_bytes = p->pace.ahead_bytes,
+        .next = m->panels + (panel + panels) * m->panel_bytes,
         .y_stride = p->y_stride,
     };
-    t.next = t.panel + (p->rows > 1 ? panels * m->panel_bytes : p->pace.ahead_bytes);
-    t.next_step = p->rows > 1 || p->pace.ahead_bytes > 0 ? m->panel_bytes / t.blocks / groups : 0;
+    t.next_step = p->rows > 1 ? m->panel_bytes / t.blocks / groups : 0;
     for (uint32_t row = 0; groups > 0; groups--) {
         uint32_t rows = walk_rows(p->rows - row, groups);
         level_tile_find(&t, &p->rounded, row, rows);
