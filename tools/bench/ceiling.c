@@ -4,8 +4,8 @@
  *
  * Method: a buffer that no last-level cache holds, a share for each thread, read once from end to
  * end, asking ahead or not, whichever was faster at the start; and chains of multiply-adds in
- * registers. A shot has to be long against the start of a run and short against what else the
- * machine does, so that it is taken beside every run it is compared with.
+ * registers. A shot is the best of a few tries, each long against the start of a run and all short
+ * against what else the machine does, so that it is taken beside every run it is compared with.
  */
 #include "tools/bench/ceiling.h"
 
@@ -49,15 +49,39 @@ static void work(void *context, uint32_t thread)
                              : ceiling_read_avx2(share, s->share_bytes, s->ahead_bytes);
 }
 
+bool ceiling_is_there(enum ceiling ceiling)
+{
+    return ceiling == CEILING_READ ? state.simd != KERNELS_PLAIN
+                                   : loops[state.simd][ceiling] != NULL;
+}
+
+static double shot(enum ceiling ceiling)
+{
+    state.loop = loops[state.simd][ceiling];
+    double amount = state.loop != NULL ? (double)TURNS * state.loop->products * 2
+                                       : (double)state.share_bytes;
+    double start = seconds();
+    kernels_threads_run(&state.threads, false);
+    return amount * state.threads.count / (seconds() - start);
+}
+
+double ceiling_shot(enum ceiling ceiling)
+{
+    double best = 0;
+    for (uint32_t i = 0; i < TRIALS; i++) {
+        double taken = shot(ceiling);
+        best = taken > best ? taken : best;
+    }
+    return best;
+}
+
 static void read_choose(void)
 {
-    double best[2] = {0, 0};
-    for (uint32_t i = 0; i < 2 * TRIALS; i++) {
-        state.ahead_bytes = i % 2 * READ_AHEAD;
-        double taken = ceiling_shot(CEILING_READ);
-        best[i % 2] = taken > best[i % 2] ? taken : best[i % 2];
+    double plain = ceiling_shot(CEILING_READ);
+    state.ahead_bytes = READ_AHEAD;
+    if (ceiling_shot(CEILING_READ) < plain) {
+        state.ahead_bytes = 0;
     }
-    state.ahead_bytes = best[1] > best[0] ? READ_AHEAD : 0;
 }
 
 void ceiling_init(enum kernels_simd simd, uint32_t threads)
@@ -77,22 +101,6 @@ void ceiling_init(enum kernels_simd simd, uint32_t threads)
     if (ceiling_is_there(CEILING_READ)) {
         read_choose();
     }
-}
-
-bool ceiling_is_there(enum ceiling ceiling)
-{
-    return ceiling == CEILING_READ ? state.simd != KERNELS_PLAIN
-                                   : loops[state.simd][ceiling] != NULL;
-}
-
-double ceiling_shot(enum ceiling ceiling)
-{
-    state.loop = loops[state.simd][ceiling];
-    double amount = state.loop != NULL ? (double)TURNS * state.loop->products * 2
-                                       : (double)state.share_bytes;
-    double start = seconds();
-    kernels_threads_run(&state.threads, false);
-    return amount * state.threads.count / (seconds() - start);
 }
 
 void ceiling_stop(void)

@@ -22,7 +22,7 @@ enum ceiling {
 void ceiling_init(enum kernels_simd simd, uint32_t threads);
 /* Does the set have instructions for it? The plain one has for none. */
 bool ceiling_is_there(enum ceiling ceiling);
-/* One shot, some hundredth of a second. */
+/* The best of a few shots, some hundredths of a second. */
 double ceiling_shot(enum ceiling ceiling);
 void ceiling_stop(void);
 
