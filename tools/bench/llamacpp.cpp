@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What: llama.cpp asked what our own programs are asked, for comparison.
 //
-//     llamacpp MODEL.gguf score [THREADS]       as bench-scores score
+//     llamacpp MODEL.gguf score [THREADS [FILE]]    as bench-scores score, --expect FILE
 //     llamacpp MODEL.gguf greedy N [THREADS]    as bench-scores greedy, but an end-of-generation id is
 //                                               the last one (selftest/e2e/test_llamacpp.py)
 //     llamacpp MODEL.gguf mixed [THREADS]       tokens/s of what bench calls mixed
@@ -109,11 +109,16 @@ static Ids parse(const std::string &line)
 // ---- score --------------------------------------------------------------------------------------
 
 struct Scores {
-    std::vector<double> logprob, gap;
+    std::vector<double> logprob, gap, expected;
 
-    void add(const float *logits, int count, llama_token id)
+    void add(const float *logits, int count, llama_token id, std::FILE *expect)
     {
-        double largest = -INFINITY, second = -INFINITY, sum = 0;
+        double largest = -INFINITY, second = -INFINITY, sum = 0, mean = 0, all = 0;
+        std::vector<float> chances((size_t)count, 1);
+        if (expect != nullptr &&
+            std::fread(chances.data(), sizeof(float), chances.size(), expect) != chances.size()) {
+            fail("too few probabilities");
+        }
         for (int i = 0; i < count; i++) {
             double logit = logits[i];
             second = logit > largest ? largest : std::max(second, logit);
@@ -121,9 +126,12 @@ struct Scores {
         }
         for (int i = 0; i < count; i++) {
             sum += std::exp(logits[i] - largest);
+            mean += (double)chances[(size_t)i] * logits[i];
+            all += chances[(size_t)i];
         }
         logprob.push_back(logits[id] - largest - std::log(sum));
         gap.push_back(largest - second);
+        expected.push_back(mean / all - largest - std::log(sum));
     }
 };
 
@@ -136,7 +144,7 @@ static void print(const char *name, const std::vector<double> &values)
     std::printf("]");
 }
 
-static void score(llama_context *context, int vocab_tokens, const Ids &ids)
+static void score(llama_context *context, int vocab_tokens, const Ids &ids, std::FILE *expect)
 {
     Batch batch;
     Scores scores;
@@ -149,13 +157,15 @@ static void score(llama_context *context, int vocab_tokens, const Ids &ids)
         batch.run(context);
         for (size_t i = first; i < end; i++) {
             scores.add(llama_get_logits_ith(context, (int32_t)(i - first)), vocab_tokens,
-                       ids[i + 1]);
+                       ids[i + 1], expect);
         }
     }
     std::printf("{");
     print("logprob", scores.logprob);
     std::printf(", ");
     print("gap", scores.gap);
+    std::printf(", ");
+    print("expected", scores.expected);
     std::printf("}\n");
 }
 
@@ -274,7 +284,7 @@ static void mixed(llama_model *model, int threads)
     std::printf("%.2f\n", tokens / least);
 }
 
-static void answer_lines(llama_model *model, int threads, size_t most)
+static void answer_lines(llama_model *model, int threads, size_t most, std::FILE *expect)
 {
     const llama_vocab *vocab = llama_model_get_vocab(model);
     std::vector<Ids> lines;
@@ -290,7 +300,7 @@ static void answer_lines(llama_model *model, int threads, size_t most)
         if (most > 0) {
             greedy(context, vocab, &lines[first], here, most);
         } else {
-            score(context, llama_vocab_n_tokens(vocab), lines[first]);
+            score(context, llama_vocab_n_tokens(vocab), lines[first], expect);
         }
     }
     llama_free(context);
@@ -304,6 +314,10 @@ int main(int count, char **words)
         fail("usage: llamacpp MODEL.gguf score|greedy N|mixed [THREADS]");
     }
     int threads = count > next ? std::max(1, std::atoi(words[next])) : 1;
+    std::FILE *expect = count > next + 1 ? std::fopen(words[next + 1], "rb") : nullptr;
+    if (count > next + 1 && expect == nullptr) {
+        fail("the file of probabilities cannot be opened");
+    }
     llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     llama_backend_init();
     llama_model_params params = llama_model_default_params();
@@ -317,7 +331,7 @@ int main(int count, char **words)
     if (verb == "mixed") {
         mixed(model, threads);
     } else {
-        answer_lines(model, threads, verb == "greedy" ? (size_t)std::atoi(words[3]) : 0);
+        answer_lines(model, threads, verb == "greedy" ? (size_t)std::atoi(words[3]) : 0, expect);
     }
 #ifdef IK_LLAMA
     llama_free_model(model);

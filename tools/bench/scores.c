@@ -4,14 +4,20 @@
  * same model file (tools/bench/llamacpp.cpp speaks the same language):
  *
  *     bench-scores MODEL.gguf score [--threads N]       log-probabilities of the given ids
+ *         [--keep FILE] [--expect FILE]
  *     bench-scores MODEL.gguf greedy N [--threads N]    the next N ids, the likeliest each time
  *     bench-scores MODEL.gguf sample N [--threads N]    the next N ids, drawn at temperature 1
  *
  * Each line of standard input is a JSON list of ids; its answer is a line
  *
- *     score           {"logprob": [...], "gap": [...]}, for every id but the first: of the id, and
- *                     by how much the largest logit there exceeds the second
+ *     score           {"logprob": [...], "gap": [...], "expected": [...]}, for every id but the
+ *                     first: of the id, by how much the largest logit there exceeds the second,
+ *                     and of what id comes there on average, see below
  *     greedy, sample  [...], the new ids
+ *
+ * --keep writes probabilities, floats, (ids but the first of each line, vocabulary). --expect reads
+ * such a file: the expected log-probability is the mean over ids as likely as it says. Without it,
+ * over all ids alike. That tells engines apart with far fewer tokens than the ids of a text.
  *
  * Method: up to CALLS_MAX lines at once, a row each. `score` feeds one token a step to every row,
  * as decoding does; `greedy` and `sample` feed prompts whole. So both ways through the engine are
@@ -34,7 +40,8 @@ struct line {
     uint32_t *ids;
     uint32_t count;
     uint32_t made;                  /* of those, by the engine */
-    double *logprob, *gap;          /* (count - 1) */
+    uint64_t first_position;        /* of all lines' */
+    double *logprob, *gap, *expected;   /* (count - 1) */
 };
 
 struct scores {
@@ -45,6 +52,9 @@ struct scores {
     struct line *lines;
     uint32_t lines_count;
     uint32_t longest, vocab_tokens;
+    uint64_t positions;
+    FILE *keep, *expect;            /* NULL: not wanted */
+    float *chances;                 /* (vocab_tokens) */
 };
 static struct scores scores;
 
@@ -92,6 +102,9 @@ static void add_line(const char *text)
     read_ids(line, text);
     line->logprob = take(line->count, sizeof *line->logprob);
     line->gap = take(line->count, sizeof *line->gap);
+    line->expected = take(line->count, sizeof *line->expected);
+    line->first_position = scores.positions;
+    scores.positions += line->count - 1;
     scores.longest = line->count > scores.longest ? line->count : scores.longest;
 }
 
@@ -122,8 +135,46 @@ static void start(uint32_t threads)
 
 /* ---- scores ---- */
 
-/* The natural logarithm of the softmax at `id`, and the distance of the two largest logits. */
-static void judge(const float *logits, uint32_t id, double *logprob, double *gap)
+static void seek(FILE *file, uint64_t position)
+{
+    if (fseeko(file, (off_t)(position * scores.vocab_tokens * sizeof *scores.chances), SEEK_SET)) {
+        fail("a file of probabilities cannot be sought");
+    }
+}
+
+static void keep(const float *logits, double log_sum, uint64_t position)
+{
+    for (uint32_t i = 0; i < scores.vocab_tokens; i++) {
+        scores.chances[i] = (float)exp((double)logits[i] - log_sum);
+    }
+    seek(scores.keep, position);
+    if (fwrite(scores.chances, sizeof *scores.chances, scores.vocab_tokens, scores.keep) !=
+        scores.vocab_tokens) {
+        fail("probabilities cannot be written");
+    }
+}
+
+/* Probabilities are rounded and need not add up to one. */
+static double expect(const float *logits, uint64_t position)
+{
+    double sum = 0, all = 0;
+    if (scores.expect != NULL) {
+        seek(scores.expect, position);
+        if (fread(scores.chances, sizeof *scores.chances, scores.vocab_tokens, scores.expect) !=
+            scores.vocab_tokens) {
+            fail("too few probabilities");
+        }
+    }
+    for (uint32_t i = 0; i < scores.vocab_tokens; i++) {
+        double chance = scores.expect != NULL ? (double)scores.chances[i] : 1;
+        sum += chance * (double)logits[i];
+        all += chance;
+    }
+    return sum / all;
+}
+
+/* What the logits behind id `at` of a line say of the next one. */
+static void judge(const float *logits, struct line *line, uint32_t at)
 {
     double largest = -INFINITY, second = -INFINITY, sum = 0;
     for (uint32_t i = 0; i < scores.vocab_tokens; i++) {
@@ -134,8 +185,13 @@ static void judge(const float *logits, uint32_t id, double *logprob, double *gap
     for (uint32_t i = 0; i < scores.vocab_tokens; i++) {
         sum += exp((double)logits[i] - largest);
     }
-    *logprob = (double)logits[id] - largest - log(sum);
-    *gap = largest - second;
+    double log_sum = largest + log(sum);
+    line->logprob[at] = (double)logits[line->ids[at + 1]] - log_sum;
+    line->gap[at] = largest - second;
+    line->expected[at] = expect(logits, line->first_position + at) - log_sum;
+    if (scores.keep != NULL) {
+        keep(logits, log_sum, line->first_position + at);
+    }
 }
 
 /* Feeds position `at` of every line that goes on behind it. */
@@ -157,8 +213,7 @@ static uint32_t score_position(struct line *lines, uint32_t count, uint32_t at)
         engine_run(&scores.engine);
     }
     for (uint32_t r = 0; r < rows; r++) {
-        judge(kernels_logits(scores.engine.kernels, r), fed[r]->ids[at + 1], &fed[r]->logprob[at],
-              &fed[r]->gap[at]);
+        judge(kernels_logits(scores.engine.kernels, r), fed[r], at);
     }
     return rows;
 }
@@ -181,6 +236,8 @@ static void score(struct line *lines, uint32_t count)
         print_numbers("logprob", lines[i].logprob, lines[i].count - 1);
         printf(", ");
         print_numbers("gap", lines[i].gap, lines[i].count - 1);
+        printf(", ");
+        print_numbers("expected", lines[i].expected, lines[i].count - 1);
         printf("}\n");
     }
 }
@@ -228,10 +285,19 @@ static void extend(struct line *lines, uint32_t count, uint32_t wanted)
     }
 }
 
+static FILE *open_file(const char *path, const char *mode)
+{
+    FILE *file = fopen(path, mode);
+    if (file == NULL) {
+        fail("a file of probabilities cannot be opened");
+    }
+    return file;
+}
+
 int main(int count, char **words)
 {
     const char *usage = "usage: bench-scores MODEL.gguf score|greedy N|sample N [--threads N] "
-                        "[--weights file|bf16]";
+                        "[--weights file|bf16] [--keep FILE] [--expect FILE]";
     bool as_bfloats = false;
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), wanted = 0;
     int next = 3;
@@ -250,6 +316,10 @@ int main(int count, char **words)
             threads = number(words[next + 1], THREADS_MAX);
         } else if (strcmp(words[next], "--weights") == 0) {
             as_bfloats = are_bfloats(words[next + 1]);
+        } else if (strcmp(words[next], "--keep") == 0) {
+            scores.keep = open_file(words[next + 1], "wb");
+        } else if (strcmp(words[next], "--expect") == 0) {
+            scores.expect = open_file(words[next + 1], "rb");
         } else {
             fail(usage);
         }
@@ -259,6 +329,7 @@ int main(int count, char **words)
     }
     model_load(&scores.engine.model, words[1], as_bfloats);
     scores.vocab_tokens = scores.engine.model.gguf.shape.vocab_tokens;
+    scores.chances = take(scores.vocab_tokens, sizeof *scores.chances);
     read_lines();
     start(threads);
     for (uint32_t first = 0; first < scores.lines_count; first += CALLS_MAX) {
@@ -270,5 +341,8 @@ int main(int count, char **words)
         }
     }
     kernels_stop(scores.engine.kernels);
+    if (scores.keep != NULL && fclose(scores.keep) != 0) {
+        fail("probabilities cannot be written");
+    }
     return 0;
 }
