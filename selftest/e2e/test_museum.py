@@ -52,10 +52,11 @@ def hall(*settings, max_tokens=120):
         everything_is_back(a)
 
 
-def start_together(client, *calls):
-    """Calls 1, 2, ... of a program each, in one send: they come in one order, whatever the time."""
+def start_together(client, *calls, first=1):
+    """Calls first, first + 1, ... of a program each, in one send: they come in one order, whatever
+    the time."""
     words = b""
-    for call_id, options in enumerate(calls, 1):
+    for call_id, options in enumerate(calls, first):
         client.calls[call_id] = Outcome()
         words += call(call_id, PROMPT, program=b"together %07d" % call_id, **options)
     client.send(words)
@@ -460,12 +461,15 @@ def test_sessions_that_hold_what_others_wait_for():
 
 def test_a_queue_without_an_end():
     """vllm#18826, #2901, llama.cpp PR#5018: whoever came was queued; nobody was told how long."""
-    with hall("limits.calls=8", "sched.batch=1") as a, Client(a.tcp) as c:
+    with hall("limits.calls=8", "sched.batch=1") as a, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(a.tcp)) for _ in range(4)]    # none has too many
         with a.standing_still():
-            start_together(c, *20 * [{"max_tokens": 100}])
-            while not all(call.accepted or call.error for call in c.calls.values()):
-                c.step()
-        outcomes = [c.finish(call_id) for call_id in range(1, 21)]
+            for i, c in enumerate(clients):
+                start_together(c, *5 * [{"max_tokens": 100}], first=1 + 5 * i)
+            for c in clients:
+                while not all(call.accepted or call.error for call in c.calls.values()):
+                    c.step()
+        outcomes = [c.finish(call_id) for c in clients for call_id in list(c.calls)]
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         assert len(errors) in (12, 13), len(errors)     # with or without the witness
         assert all(error["code"] == BUSY_CALLS and error["max"] == 8 for error in errors), errors
