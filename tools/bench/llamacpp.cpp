@@ -129,9 +129,10 @@ struct Scores {
             mean += (double)chances[(size_t)i] * logits[i];
             all += chances[(size_t)i];
         }
-        logprob.push_back(logits[id] - largest - std::log(sum));
+        double log_sum = largest + std::log(sum);
+        logprob.push_back(logits[id] - log_sum);
         gap.push_back(largest - second);
-        expected.push_back(mean / all - largest - std::log(sum));
+        expected.push_back(mean / all - log_sum);
     }
 };
 
@@ -311,7 +312,7 @@ int main(int count, char **words)
     std::string verb = count > 2 ? words[2] : "";
     int next = verb == "greedy" ? 4 : 3;
     if ((verb != "score" && verb != "greedy" && verb != "mixed") || count < next) {
-        fail("usage: llamacpp MODEL.gguf score|greedy N|mixed [THREADS]");
+        fail("usage: llamacpp MODEL.gguf score|greedy N|mixed [THREADS [FILE]]");
     }
     int threads = count > next ? std::max(1, std::atoi(words[next])) : 1;
     std::FILE *expect = count > next + 1 ? std::fopen(words[next + 1], "rb") : nullptr;
