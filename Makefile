@@ -39,20 +39,21 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
 # Of the GPU engine what is known without a driver.
-GPU_TOLD := kernels/cuda/images.c kernels/cuda/plan.c
-CORE_SRC := $(wildcard appliance/base/*.c config/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
+GPU_TOLD := kernels/cuda/driver/images.c kernels/cuda/plan.c
+CORE_SRC := $(wildcard config/*.c config/*/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)
-MAIN_SRC := $(wildcard appliance/*.c selftest/post/*.c)
-SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c appliance/base/status.c
-AGX_SRC  := $(wildcard tools/agx/*.c)
-CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/unicode_classes.o
+MAIN_SRC := $(filter-out appliance/gpu/%,$(wildcard appliance/*.c appliance/*/*.c)) \
+              $(wildcard selftest/post/*.c)
+SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c config/base/status.c
+AGX_SRC  := $(wildcard tools/agx/*.c tools/trace/*.c)
+CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/vocab/unicode_classes.o
 MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
 MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o $(O)/selftest/misbehave/forbidden.o
-SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/appliance/base/assert.o $(O)/appliance/base/say.o
+SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/config/base/assert.o $(O)/config/base/say.o
 AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
 # The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
-LAB_SRC  := $(wildcard tools/lab/*.c) tools/agx/trace.c tools/agx/prompt.c tools/agx/timer.c \
-            tools/agx/chrome.c
+LAB_SRC  := $(wildcard tools/lab/*.c) tools/trace/trace.c tools/trace/prompt.c tools/trace/timer.c \
+            tools/trace/chrome.c
 LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
 LAB_LIB  := $(O)/liblab.a
 # Nor has the simulator.
@@ -62,20 +63,20 @@ SIM_OBJ  := $(SIM_SRC:%.c=$(O)/%.o)
 LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
-APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/heap.o,$(MAIN_OBJ))
+APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/seal/heap.o,$(MAIN_OBJ))
 # The command line client, for tests of its parts.
 CLIENT_LIB := $(O)/libclient.a
 
 # The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
-GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c)) \
+GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c kernels/cuda/driver/*.c)) \
     $(wildcard selftest/burn/*.c) selftest/post/fault.c
-GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/filter.c \
+GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/seal/filter.c \
     appliance/log.c appliance/runner.c
 GPU_MAIN_OBJ := $(GPU_MAIN_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
 GPU_LIB := $(O)/libgpu.a
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
-SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c appliance/base/assert.c \
-    appliance/base/say.c selftest/misbehave/forbidden.c
+SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c config/base/assert.c \
+    config/base/say.c selftest/misbehave/forbidden.c
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: one image with code for each architecture. NVCC= builds without.
 CUDA ?= /usr/local/cuda
@@ -140,7 +141,7 @@ $(HOST_CU_OBJ): CFLAGS += -fPIC
 build/unicode_classes.c: tools/mkunicode.py | build/.setup
 	$(Q)python3 $< >$@.new && mv $@.new $@
 
-$(O)/config/unicode_classes.o: build/unicode_classes.c config/unicode.h
+$(O)/config/vocab/unicode_classes.o: build/unicode_classes.c config/vocab/unicode.h
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
@@ -256,7 +257,8 @@ $(O)/tools/agx/demo.o: tools/agx/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h config/family.def | build/.setup
+build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h config/model/family.def \
+    | build/.setup
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm

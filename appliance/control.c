@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 STATIC_ASSERT(sizeof(struct control) == 2 * STEP_PAGE_BYTES, "one page is the worker's");
 

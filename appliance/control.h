@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/step.h"
+#include "config/base/step.h"
 
 enum control_phase { CONTROL_LOADING, CONTROL_SERVING, CONTROL_ENGINE_FAILED };
 enum control_failure { CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG };

@@ -12,10 +12,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
-#include "appliance/seal.h"
+#include "appliance/seal/seal.h"
 #include "appliance/world_linux.h"
 
 /* Why the keeper has given up on the engine, or NULL: it has not. */
@@ -59,14 +59,14 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     struct arena arena;
     struct loop_settings settings;
     boot_loop_settings(boot, &settings);
-    if (arena_map(&arena, plan_tier_bytes(&boot->plan, TIER_CORE), false) != STATUS_OK ||
+    if (arena_map(&arena, memory_plan_bytes(&boot->plan, MEMORY_CORE), false) != STATUS_OK ||
         world_linux_init(world, &boot->shared) != STATUS_OK) {
         log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
         _exit(BOOT_EXIT_MEMORY);
     }
     loop_init(loop, &settings, &world->world, &arena);
     config_keys_wipe(boot->keys);
-    ASSERT(arena.used_bytes == plan_tier_bytes(&boot->plan, TIER_CORE));
+    ASSERT(arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
     arena_seal(&arena);
 }
 

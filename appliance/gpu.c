@@ -93,18 +93,18 @@ static void take_burn(struct burn *burn, const struct gpu_page *page)
     }
 }
 
-static _Noreturn void run_child(const struct gpu_program *program, pid_t parent)
+static _Noreturn void run_child(const struct gpu_binary *program, pid_t parent)
 {
     const int handles[GPU_HANDLES] = {program->page_handle, -1, -1, -1};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(GPU_NOT_RUN);
     }
-    gpu_program_run(program, handles);
+    gpu_binary_run(program, handles);
 }
 
 /* To its end; the order is on the page. */
-static enum status run_order(const struct gpu_program *program, uint64_t hang_us,
+static enum status run_order(const struct gpu_binary *program, uint64_t hang_us,
                              struct config_error *error)
 {
     pid_t parent = getpid();
@@ -120,19 +120,19 @@ static enum status run_order(const struct gpu_program *program, uint64_t hang_us
     return take_report(program->page, await_end(child, program->page, hang_us), error);
 }
 
-enum status gpu_probe(struct gpu *gpu, const struct gpu_program *program,
+enum status gpu_probe(struct gpu *gpu, const struct gpu_binary *program,
                       const struct options *options, struct config_error *error)
 {
-    gpu_program_order(program, GPU_PROBE, options);
+    gpu_binary_order(program, GPU_PROBE, options);
     enum status status = run_order(program, options->engine_hang.number, error);
     take_device(gpu, program->page);
     return status;
 }
 
-enum status gpu_burn(struct burn *burn, const struct gpu_program *program,
+enum status gpu_burn(struct burn *burn, const struct gpu_binary *program,
                      const struct options *options, struct config_error *error)
 {
-    gpu_program_order(program, GPU_BURN, options);
+    gpu_binary_order(program, GPU_BURN, options);
     memcpy(&program->page->burn, burn, sizeof *burn);
     enum status status = run_order(program, options->engine_hang.number, error);
     take_burn(burn, program->page);

@@ -3,7 +3,7 @@
 /* What: what GPU there is, and what is wrong with it, told by the GPU worker's program. */
 #include <stdint.h>
 
-#include "appliance/gpu_program.h"
+#include "appliance/gpu_binary.h"
 
 struct gpu {                        /* what the report says, checked */
     char name[GPU_NAME_BYTES], arch[GPU_NAME_BYTES];
@@ -13,9 +13,9 @@ struct gpu {                        /* what the report says, checked */
 };
 
 /* BOOT_ONLY. Runs the program until it has looked at the device. A refusal says what is missing. */
-MUST_CHECK enum status gpu_probe(struct gpu *gpu, const struct gpu_program *program,
+MUST_CHECK enum status gpu_probe(struct gpu *gpu, const struct gpu_binary *program,
                                  const struct options *options, struct config_error *error);
 /* BOOT_ONLY. Runs a check of the self-test until it is done, or its beats stand still for
  * engine.hang. What it has found by then is in `burn`; that GPU or program failed is a refusal. */
-MUST_CHECK enum status gpu_burn(struct burn *burn, const struct gpu_program *program,
+MUST_CHECK enum status gpu_burn(struct burn *burn, const struct gpu_binary *program,
                                 const struct options *options, struct config_error *error);

@@ -6,7 +6,7 @@
  */
 #include "appliance/guard.h"
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 void guard_init(struct guard *guard, uint64_t hang_us, uint32_t failures_max, uint64_t window_us)
 {

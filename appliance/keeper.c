@@ -26,13 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "appliance/core.h"
 #include "appliance/guard.h"
-#include "appliance/listen.h"
+#include "appliance/boot/listen.h"
 #include "appliance/log.h"
-#include "appliance/notify.h"
-#include "appliance/seal.h"
+#include "appliance/boot/notify.h"
+#include "appliance/seal/seal.h"
 #include "appliance/worker.h"
 
 #define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */

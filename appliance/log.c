@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "appliance/base/say.h"
+#include "config/base/say.h"
 
 #define LINE_BYTES 640
 

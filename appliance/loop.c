@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
@@ -101,20 +101,20 @@ static void net_settings_fill(struct net_settings *settings, const struct loop_s
     memcpy(settings->model, from->model_name, length);
 }
 
-void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits,
-               const struct gguf_vocab_info *vocab)
+void loop_plan_memory(struct memory_plan *plan, const struct options *options,
+                      const struct limits *limits, const struct gguf_vocab_info *vocab)
 {
     struct sched_settings sched;
     struct kvmem_settings kv;
     sched_settings_fill(&sched, options, limits);
     kvmem_settings_fill(&kv, limits);
-    journal_plan(plan, limits->events);
-    call_table_plan(plan, limits->calls, limits->context_tokens);
-    exchange_plan(plan, limits->commands, limits->calls);
-    kvmem_plan(plan, &kv);
+    event_log_plan_memory(plan, limits->events);
+    call_table_plan_memory(plan, limits->calls, limits->context_tokens);
+    exchange_plan_memory(plan, limits->commands, limits->calls);
+    kvmem_plan_memory(plan, &kv);
     sched_plan_memory(plan, &sched);
-    net_plan(plan, limits, vocab);
-    textport_plan(plan, limits);
+    net_plan_memory(plan, limits, vocab);
+    textport_plan_memory(plan, limits);
 }
 
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
@@ -131,10 +131,10 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     sched_settings_fill(&sched, settings->options, limits);
     kvmem_settings_fill(&kv, limits);
     net_settings_fill(&net, settings, world);
-    sched.journal = net.journal = &loop->journal;
+    sched.event_log = net.event_log = &loop->event_log;
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
     world->entropy(world->self, sched.hash_key, sizeof sched.hash_key);
-    journal_init(&loop->journal, limits->events, arena);
+    event_log_init(&loop->event_log, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
     kvmem_init(&loop->kv, &kv, arena);
@@ -220,7 +220,7 @@ static void sample_progress(struct loop *loop)
 static void condemn_engine(struct loop *loop)
 {
     loop->stats.engine_wrong++;
-    journal_note(&loop->journal, loop->now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
+    event_log_note(&loop->event_log, loop->now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
     loop->world->engine_condemn(loop->world->self);
     loop->engine = WORLD_ENGINE_DOWN;
 }
@@ -375,7 +375,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         .sched = &loop->sched,
         .kv = &loop->kv,
         .calls = &loop->calls,
-        .journal = &loop->journal,
+        .event_log = &loop->event_log,
         .options = loop->settings.options,
         .limits = loop->settings.limits,
         .health = &health,

@@ -8,10 +8,10 @@
  *
  * The loop composes and decides nothing. It runs unchanged over any struct world.
  */
-#include "appliance/base/world.h"
-#include "appliance/canary.h"
-#include "appliance/prefixes.h"
-#include "appliance/textport.h"
+#include "config/base/world.h"
+#include "appliance/engine/canary.h"
+#include "appliance/engine/prefixes.h"
+#include "appliance/text/port.h"
 #include "kvmem/kvmem.h"
 #include "net/net.h"
 #include "sched/sched.h"
@@ -32,7 +32,7 @@ struct loop {
     struct loop_settings settings;
     const struct world *world;
     struct stats stats;
-    struct journal journal;
+    struct event_log event_log;
     struct call_table calls;
     struct exchange exchange;
     struct kvmem kv;
@@ -62,8 +62,8 @@ struct loop_orders {
     uint32_t worker_pid;
 };
 
-void loop_plan(struct plan *plan, const struct options *options, const struct limits *limits,
-               const struct gguf_vocab_info *vocab);
+void loop_plan_memory(struct memory_plan *plan, const struct options *options,
+                      const struct limits *limits, const struct gguf_vocab_info *vocab);
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena);
 /* The listening handles of the binary protocol are used once the engine is up; the text port at

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "appliance/boot.h"
+#include "appliance/boot/boot.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
-#include "kernels/cuda/images.h"
+#include "kernels/cuda/driver/images.h"
 #include "selftest/post/post.h"
 
 #define VERSION "0.1.0"
@@ -124,7 +124,7 @@ static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_s
         return exit_status;
     }
     if (mode == MODE_SELFTEST) {
-        post_plan(boot, selftest);
+        post_plan_memory(boot, selftest);
     }
     if (mode == MODE_CHECK) {
         boot_print_plan(boot);

@@ -10,17 +10,17 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "appliance/gpu_worker.h"
 #include "appliance/log.h"
 #include "appliance/runner.h"
-#include "appliance/seal.h"
+#include "appliance/seal/seal.h"
 
 static struct kernels *start_engine(const struct boot *boot)
 {
     struct arena arena;
     struct kernels *kernels = NULL;
-    uint64_t bytes = plan_tier_bytes(&boot->plan, TIER_ENGINE);
+    uint64_t bytes = memory_plan_bytes(&boot->plan, MEMORY_ENGINE);
     if (arena_map(&arena, bytes, false) != STATUS_OK) {
         log_event(LOG_ERROR, "cannot reserve the engine's memory");
         _exit(BOOT_EXIT_MEMORY);

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define KERNEL_SEND_BYTES 16384     /* the kernel doubles it */
 

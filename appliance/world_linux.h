@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the product's side of the seam (appliance/base/world.h): epoll, sockets, the monotonic
+ * What: the product's side of the seam (config/base/world.h): epoll, sockets, the monotonic
  * clock and the control page. Everything that the core asks of the operating system is in
  * world_linux.c.
  */
-#include "appliance/base/world.h"
+#include "config/base/world.h"
 #include "appliance/control.h"
 
 struct world_linux {

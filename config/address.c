@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 /*
  * What: text to address, strictly. inet_pton() knows the two grammars of hosts, allocates nothing

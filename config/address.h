@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/status.h"
+#include "config/base/status.h"
 
 enum config_address_family { CONFIG_ADDRESS_IPV4, CONFIG_ADDRESS_IPV6 };
 

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/address.h"
 #include "config/error.h"
 #include "config/options.h"

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "appliance/base/status.h"
+#include "config/base/status.h"
 
 #define CONFIG_ERROR_BYTES     512
 #define CONFIG_TEXT_BYTES      256
@@ -115,14 +115,14 @@ struct limits {
     uint32_t keys;                  /* that may be in auth.keys; 0: none are asked for */
     uint32_t commands;              /* inbox capacity */
     uint32_t engine_threads;
-    uint32_t events;                /* that the journal keeps at least; 0: none */
+    uint32_t events;                /* that the event_log keeps at least; 0: none */
     uint32_t outcomes;              /* ended calls that net remembers; 0: none */
     uint32_t outcome_tokens;        /* of all of them together */
     uint32_t text_slots;            /* connections of the text port */
     uint32_t text_page_bytes;       /* answer page of each */
 };
 
-struct model_shape;                 /* config/gguf.h */
+struct model_shape;                 /* config/model/gguf.h */
 /* Derives the limits; refuses, with the arithmetic, what can never work: a context above the
  * model's, KV blocks that cannot hold one maximal call, ... `cpus` is how many CPUs the process may
  * use. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 /*
  * What: boot errors as one line of printable ASCII, `where: section.key = value: problem, allowed

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/error.h"
 #include "config/file.h"
 

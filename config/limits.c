@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/error.h"
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 #include "config/keys.h"
 #include "config/options.h"
 #include "config/prefixes.h"

@@ -4,7 +4,7 @@
 #include <ini.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/error.h"
 #include "config/file.h"
 #include "config/options.h"

@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/error.h"
 #include "config/file.h"
 #include "config/options.h"
@@ -162,10 +162,10 @@ enum status config_prefixes_measure(struct config_prefixes *prefixes,
     return STATUS_OK;
 }
 
-void config_prefixes_plan(struct plan *plan, const struct config_prefixes *prefixes)
+void config_prefixes_plan_memory(struct memory_plan *plan, const struct config_prefixes *prefixes)
 {
     for (uint32_t i = 0; i < prefixes->count; i++) {
-        plan_add(plan, TIER_MODEL, "prefix tokens", prefixes->each[i].tokens_count,
+        memory_plan_add(plan, MEMORY_MODEL, "prefix tokens", prefixes->each[i].tokens_count,
                  sizeof(uint32_t));
     }
 }

@@ -6,7 +6,7 @@
  * (docs/decisions/0030). Whole KV blocks count; what is left of a file behind the last one does
  * not.
  */
-#include "appliance/base/arena.h"
+#include "config/base/arena.h"
 #include "config/config.h"
 
 #define CONFIG_PREFIXES_MAX 8
@@ -29,7 +29,7 @@ struct config_prefixes {
 MUST_CHECK enum status config_prefixes_measure(struct config_prefixes *prefixes,
                                                const struct options *options,
                                                struct limits *limits, struct config_error *error);
-void config_prefixes_plan(struct plan *plan, const struct config_prefixes *prefixes);
+void config_prefixes_plan_memory(struct memory_plan *plan, const struct config_prefixes *prefixes);
 /* BOOT_ONLY. Reads them again, to keep them. */
 MUST_CHECK enum status config_prefixes_load(struct config_prefixes *prefixes,
                                             const struct options *options,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/value.h"
 
 /*

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
-#include "appliance/base/text.h"
+#include "config/base/assert.h"
+#include "config/base/text.h"
 
 /*
  * What: the grammar of values, by type.

@@ -5,7 +5,7 @@
  *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
  *   run        the moves of the step; then thread 0 writes the feeds of a round, all threads run
  *              it, rows are sampled in parallel, until no row wants another token. Places of rows
- *              that have ended go to standby rows, while a round is left. The core's haste may
+ *              that have ended go to standby rows, while a round is left. The core's early stop may
  *              end it earlier, between two rounds
  *
  * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that
@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 #include "kernels/rope.h"
 
 /* Everything that the engine takes: walked once to plan and once to take. */
@@ -165,18 +165,18 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     return count;
 }
 
-void kernels_plan(struct plan *plan, const struct kernels_settings *settings,
+void kernels_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
                   const struct model_shape *shape)
 {
     struct kernels kernels = {.settings = *settings, .shape = *shape};
     struct need needs[NEEDS_MAX];
     uint8_t *scratch;
-    plan_add(plan, TIER_ENGINE, "kernels engine", 1, sizeof kernels);
+    memory_plan_add(plan, MEMORY_ENGINE, "kernels engine", 1, sizeof kernels);
     uint32_t count = memory_rows(needs, &kernels, &scratch);
     for (uint32_t i = 0; i < count; i++) {
-        plan_add(plan, TIER_ENGINE, needs[i].owner, needs[i].count, needs[i].size_bytes);
+        memory_plan_add(plan, MEMORY_ENGINE, needs[i].owner, needs[i].count, needs[i].size_bytes);
     }
-    kernels_threads_plan(plan, settings->threads);
+    kernels_threads_plan_memory(plan, settings->threads);
 }
 
 /* What a thread needs of queries and keys to turn them: any panel's lanes hold whole pairs that are
@@ -331,15 +331,15 @@ static void feed_gathers(struct kernels *k, uint32_t before)
 static void round_next(struct kernels *k)
 {
     uint32_t before = k->gathers_count;
-    enum step_haste haste = step_haste(k->step);
+    enum step_stop early_stop = step_early_stop(k->step);
     k->feeds_count = 0;
     k->gathers_count = 0;
-    if (++k->round == k->settings.steps_per_plan || haste == STEP_ROUND_ENDS) {
+    if (++k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
         return;
     }
     feed_gathers(k, before);
     enter_standbys(k);
-    if (haste == STEP_ROW_ENDS && k->gathers_count < before) {
+    if (early_stop == STEP_STOP_ROW && k->gathers_count < before) {
         k->feeds_count = 0;
     }
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/half.h"
 
 #define LANES         KERNELS_PANEL_LANES

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 
 #define KERNELS_PANEL_LANES   16u       /* outputs of a panel: a vector of AVX-512, two of AVX2 */
 #define KERNELS_BLOCK_COLUMNS 32u       /* columns of a part with a scale of its own; Q6_K: two */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the CPU engine. Takes a step record (appliance/base/step.h), runs the forward pass of every
+ * What: the CPU engine. Takes a step record (config/base/step.h), runs the forward pass of every
  * row over paged KV, samples, and writes the outs. Runs in the worker process; knows no program and
  * no socket.
  *
@@ -18,10 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/arena.h"
-#include "appliance/base/step.h"
+#include "config/base/arena.h"
+#include "config/base/step.h"
 #include "config/config.h"
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 
 /* Sets of kernels, each better than the one before: AVX2 with FMA and F16C; AVX-512 (F, BW, VL, DQ)
  * with VNNI; the same with BF16. */
@@ -49,9 +49,11 @@ struct kernels_settings {
 /* Weights, packed for the kernels. Built once by the keeper, inherited read-only by workers. */
 struct kernels_weights;     /* kernels/weights.h; lies at the start of the weights arena */
 
-/* Bytes of the packed weights (TIER_WEIGHTS). `as_bfloats`: matrices of F32 and F16 are rounded to
+/* Bytes of the packed weights (MEMORY_WEIGHTS). `as_bfloats`: matrices of F32 and F16 are rounded
+ * to
  * BF16; the same for loading. */
-void kernels_weights_plan(struct plan *plan, const struct gguf *gguf, bool as_bfloats);
+void kernels_weights_plan_memory(struct memory_plan *plan, const struct gguf *gguf, bool
+                                 as_bfloats);
 /* A load under way, for a caller that has something to say in between. */
 struct kernels_loading {
     struct kernels_weights *weights;
@@ -82,8 +84,8 @@ MUST_CHECK enum status kernels_weights_load(struct kernels_weights **weights,
                                             struct config_error *error);
 
 struct kernels;             /* the engine; lies in the engine arena */
-/* KV blocks, workspace, thread stacks (TIER_ENGINE). */
-void kernels_plan(struct plan *plan, const struct kernels_settings *settings,
+/* KV blocks, workspace, thread stacks (MEMORY_ENGINE). */
+void kernels_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
                   const struct model_shape *shape);
 /* BOOT_ONLY, in the worker. Starts threads - 1 threads on stacks from the arena. `heartbeat` grows
  * while the engine computes (at least once a layer). */

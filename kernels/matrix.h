@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/assert.h"
-#include "config/gguf.h"
+#include "config/base/assert.h"
+#include "config/model/gguf.h"
 #include "kernels/format.h"
 
 struct kernels_matrix {

@@ -32,15 +32,15 @@ static uint8_t *block_at(const struct kernels *k, uint32_t block)
                              : k->kv + block * k->kv_block_bytes;
 }
 
-static bool is_of_pass(const struct kernels *k, const struct step_move *move, enum step_pass pass)
+static bool is_of_pass(const struct kernels *k, const struct step_move *move, enum step_phase pass)
 {
     ASSERT(!is_host(k, move->from) || !is_host(k, move->to));
-    return step_move_pass(move, k->settings.kv_blocks) == pass;
+    return step_move_phase(move, k->settings.kv_blocks) == pass;
 }
 
 /* How many of the moves from `first` on are one copy; all of the same pass. */
 static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end,
-                           enum step_pass pass)
+                           enum step_phase pass)
 {
     const struct step_move *moves = step_moves(k->step);
     uint32_t count = 1;
@@ -68,7 +68,7 @@ static void copy_run(const struct kernels *k, struct step_move first, uint32_t c
     }
 }
 
-static uint32_t count_of_pass(const struct kernels *k, enum step_pass pass)
+static uint32_t count_of_pass(const struct kernels *k, enum step_phase pass)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
@@ -85,7 +85,7 @@ static void beat(struct kernels *k, uint32_t thread)
     }
 }
 
-static void run_between(struct kernels *k, uint32_t thread, enum step_pass pass)
+static void run_between(struct kernels *k, uint32_t thread, enum step_phase pass)
 {
     const struct step_move *moves = step_moves(k->step);
     struct kernels_share share =
@@ -114,7 +114,7 @@ static void run_within(struct kernels *k, uint32_t thread)
     uint64_t count = (uint64_t)(share.end - share.first) * LINE_BYTES;
     for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
         const struct step_move *move = &step_moves(k->step)[i];
-        if (is_of_pass(k, move, STEP_PASS_WITHIN)) {
+        if (is_of_pass(k, move, STEP_PHASE_WITHIN)) {
             memcpy(block_at(k, move->to) + first, block_at(k, move->from) + first, count);
             beat(k, thread);
         }
@@ -126,11 +126,11 @@ void kernels_moves(struct kernels *kernels, uint32_t thread)
     if (step_header(kernels->step)->moves_count == 0) {
         return;
     }
-    for (uint32_t pass = 0; pass < STEP_PASSES; pass++) {
-        if (pass == STEP_PASS_WITHIN) {
+    for (uint32_t pass = 0; pass < STEP_PHASES; pass++) {
+        if (pass == STEP_PHASE_WITHIN) {
             run_within(kernels, thread);
         } else {
-            run_between(kernels, thread, (enum step_pass)pass);
+            run_between(kernels, thread, (enum step_phase)pass);
         }
         kernels_threads_wait(&kernels->threads);
         beat(kernels, thread);

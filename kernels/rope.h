@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: the angles of RoPE, one table for every engine. */
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 
 /* table (context_tokens, rope_dim / 2, {cos, sin}). The angle of pair i at position p is
  * p * base^(-2i / rope_dim), divided by the model's scale and by factors[i] (NULL: 1).

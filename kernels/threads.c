@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define SPINS_OWN_CPU     4000          /* 50 to 100 us: longer than a phase of a small model */
 #define SPINS_SHARED_CPU  20
@@ -134,10 +134,10 @@ static uint32_t cpus_usable(void)
     return (uint32_t)CPU_COUNT(&set);
 }
 
-void kernels_threads_plan(struct plan *plan, uint32_t count)
+void kernels_threads_plan_memory(struct memory_plan *plan, uint32_t count)
 {
     ASSERT(count >= 1 && count <= KERNELS_THREADS_MAX);
-    plan_add(plan, TIER_ENGINE, "kernels thread stacks", count - 1, KERNELS_STACK_BYTES);
+    memory_plan_add(plan, MEMORY_ENGINE, "kernels thread stacks", count - 1, KERNELS_STACK_BYTES);
 }
 
 static int thread_start(struct kernels_threads *threads, uint32_t thread, uint8_t *stack)

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "appliance/base/arena.h"
+#include "config/base/arena.h"
 
 #define KERNELS_THREADS_MAX   64
 #ifdef __SANITIZE_THREAD__              /* its runtime wants most of a megabyte for itself */
@@ -44,7 +44,7 @@ struct kernels_threads {
     pthread_t threads[KERNELS_THREADS_MAX];
 };
 
-void kernels_threads_plan(struct plan *plan, uint32_t count);
+void kernels_threads_plan_memory(struct memory_plan *plan, uint32_t count);
 /* BOOT_ONLY. Starts count - 1 threads, all signals blocked, stacks from the arena, and waits until
  * each needs nothing more of the system than to wait and to wake. CONFIG_ENGINE: it refused one;
  * those already started are ended. */

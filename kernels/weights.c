@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 
 #define PIECE_BYTES   (64u * 1024)    /* of a tensor that are read and packed together, at most */
 
@@ -33,7 +33,7 @@ static struct kernels_matrix *matrix_of(struct kernels_weights *w, const struct 
     switch ((enum model_layer_tensor)t->kind) {
 #define LAYER_MATRIX(name, outputs, columns) case MODEL_LAYER_##name: return &layer->name;
 #define LAYER_VECTOR(name, file, count, wanted)
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
     default: ASSERT(!"a matrix"); return NULL;
@@ -49,7 +49,7 @@ static float **vector_of(struct kernels_weights *w, const struct model_tensor *t
     switch ((enum model_layer_tensor)t->kind) {
 #define LAYER_MATRIX(name, outputs, columns)
 #define LAYER_VECTOR(name, file, count, wanted) case MODEL_LAYER_##name: return &layer->name;
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
     default: ASSERT(!"a vector"); return NULL;
@@ -92,14 +92,14 @@ static struct totals totals_of(const struct gguf *gguf, bool as_bfloats)
     return totals;
 }
 
-void kernels_weights_plan(struct plan *plan, const struct gguf *gguf, bool as_bfloats)
+void kernels_weights_plan_memory(struct memory_plan *plan, const struct gguf *gguf, bool as_bfloats)
 {
     struct totals totals = totals_of(gguf, as_bfloats);
     uint32_t layers = gguf->shape.layers;
-    plan_add(plan, TIER_WEIGHTS, "kernels weights", 1, sizeof(struct kernels_weights));
-    plan_add(plan, TIER_WEIGHTS, "kernels layers", layers, sizeof(struct kernels_layer));
-    plan_add(plan, TIER_WEIGHTS, "kernels vectors", 1, totals.vector_bytes);
-    plan_add(plan, TIER_WEIGHTS, "kernels matrices", 1, totals.panel_bytes);
+    memory_plan_add(plan, MEMORY_WEIGHTS, "kernels weights", 1, sizeof(struct kernels_weights));
+    memory_plan_add(plan, MEMORY_WEIGHTS, "kernels layers", layers, sizeof(struct kernels_layer));
+    memory_plan_add(plan, MEMORY_WEIGHTS, "kernels vectors", 1, totals.vector_bytes);
+    memory_plan_add(plan, MEMORY_WEIGHTS, "kernels matrices", 1, totals.panel_bytes);
 }
 
 /* Takes all memory and points every matrix and vector into it. */

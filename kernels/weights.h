@@ -8,12 +8,12 @@
  */
 #include "kernels/kernels.h"
 #include "kernels/matrix.h"
-#include "config/tensors.h"
+#include "config/model/tensors.h"
 
 struct kernels_layer {
 #define LAYER_MATRIX(name, outputs, columns) struct kernels_matrix name;
 #define LAYER_VECTOR(name, file, count, wanted) float *name;    /* NULL: not wanted */
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
 };

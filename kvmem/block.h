@@ -20,7 +20,7 @@
  *
  * The record is one cache line: a claim touches it once for each block.
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/kvmem.h"
 
 enum kvmem_state {

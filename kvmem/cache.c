@@ -16,7 +16,7 @@
  * Bounds: claim O(blocks found), with one comparison of tokens each, and block_tokens look-ups for
  * the partial one; settle and keep O(blocks).
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 static bool is_claimable(const struct kvmem *kv, uint32_t block)

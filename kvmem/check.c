@@ -5,7 +5,7 @@
  * moves are walked and counted, so nothing is named twice and nothing is lost.
  * Bounds: O(blocks + tables + moves). It writes block.seen and nothing else.
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 static void check_block(const struct kvmem *kv, uint32_t index)
@@ -157,7 +157,7 @@ static void check_moves(const struct kvmem *kv)
     ASSERT(kv->copies_count <= kv->settings.calls);
     for (uint32_t i = 0; i < kv->copies_count; i++) {
         ASSERT(kv->copies[i].from != kv->copies[i].to);
-        ASSERT(step_move_pass(&kv->copies[i], kv->device.count) == STEP_PASS_WITHIN);
+        ASSERT(step_move_phase(&kv->copies[i], kv->device.count) == STEP_PHASE_WITHIN);
     }
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         leaving += kv->blocks[i].state == KVMEM_LEAVING;

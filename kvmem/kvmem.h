@@ -41,8 +41,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/arena.h"
-#include "appliance/base/step.h"
+#include "config/base/arena.h"
+#include "config/base/step.h"
 
 #define KVMEM_BLOCK_NONE UINT32_MAX
 
@@ -136,7 +136,7 @@ static inline uint32_t kvmem_moves_max(uint32_t device_blocks)
     return 2 * device_blocks + 64;
 }
 
-void kvmem_plan(struct plan *plan, const struct kvmem_settings *settings);
+void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings);
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena);
 
 /* Device blocks that kvmem_reserve() can hand out now: free ones and cached ones. */

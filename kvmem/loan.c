@@ -18,7 +18,7 @@
  * Why not all that ever followed the block: the last one is nearly always the best
  * (docs/decisions/0005 has figures).
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 static uint32_t min_tokens(uint32_t a, uint32_t b)

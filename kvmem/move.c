@@ -23,7 +23,7 @@
  */
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 void kvmem_move_add(struct kvmem *kv, uint32_t from, uint32_t to)
@@ -101,13 +101,13 @@ static bool is_void(const struct kvmem *kv, uint32_t number)
 }
 
 /* The moves from number `first` on that belong to this pass go to the end of the step's list. */
-static void write_moves(const struct kvmem *kv, const struct step *step, enum step_pass pass,
+static void write_moves(const struct kvmem *kv, const struct step *step, enum step_phase pass,
                         uint32_t first, uint32_t count)
 {
     struct step_header *header = step_header(step);
     for (uint32_t number = first; number < first + count; number++) {
         const struct step_move *move = kvmem_move_at(kv, number);
-        if (step_move_pass(move, kv->device.count) == pass && !is_void(kv, number)) {
+        if (step_move_phase(move, kv->device.count) == pass && !is_void(kv, number)) {
             ASSERT(header->moves_count < step->layout.moves_max);
             step_moves(step)[header->moves_count++] = *move;
         }
@@ -136,9 +136,9 @@ void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_pla
         memcpy(step_blocks(step, i), kvmem_table_of(kv, call), blocks * sizeof(uint32_t));
     }
     step_header(step)->moves_count = 0;
-    write_moves(kv, step, STEP_PASS_OUT, 0, kv->moves_count);
-    write_moves(kv, step, STEP_PASS_WITHIN, kv->moves_max, kv->copies_count);
-    write_moves(kv, step, STEP_PASS_IN, 0, kv->moves_count);
+    write_moves(kv, step, STEP_PHASE_OUT, 0, kv->moves_count);
+    write_moves(kv, step, STEP_PHASE_WITHIN, kv->moves_max, kv->copies_count);
+    write_moves(kv, step, STEP_PHASE_IN, 0, kv->moves_count);
     kv->bound = true;
 }
 

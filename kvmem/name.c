@@ -23,7 +23,7 @@
  */
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 void kvmem_name_init(struct kvmem *kv)

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 #define TABLE_POISON UINT32_MAX     /* what a released entry of a table holds */
@@ -38,20 +38,22 @@ static uint32_t hash_heads(uint32_t blocks)
     return heads;
 }
 
-void kvmem_plan(struct plan *plan, const struct kvmem_settings *settings)
+void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings)
 {
     uint32_t blocks = total_blocks(settings);
-    plan_add(plan, TIER_CORE, "kv blocks", blocks, sizeof(struct kvmem_block));
-    plan_add(plan, TIER_CORE, "kv block tokens", blocks,
+    memory_plan_add(plan, MEMORY_CORE, "kv blocks", blocks, sizeof(struct kvmem_block));
+    memory_plan_add(plan, MEMORY_CORE, "kv block tokens", blocks,
              (uint64_t)settings->block_tokens * sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "kv block hash", hash_heads(blocks), sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "kv hash keys", KVMEM_NAME_KEYS + (uint64_t)settings->block_tokens,
+    memory_plan_add(plan, MEMORY_CORE, "kv block hash", hash_heads(blocks), sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "kv hash keys", KVMEM_NAME_KEYS +
+                    (uint64_t)settings->block_tokens,
              sizeof(uint64_t));
-    plan_add(plan, TIER_CORE, "kv moves", kvmem_moves_max(settings->device_blocks),
+    memory_plan_add(plan, MEMORY_CORE, "kv moves", kvmem_moves_max(settings->device_blocks),
              sizeof(struct step_move));
-    plan_add(plan, TIER_CORE, "kv copies", settings->calls, sizeof(struct step_move));
-    plan_add(plan, TIER_CORE, "kv calls", kvmem_calls_count(settings), sizeof(struct kvmem_call));
-    plan_add(plan, TIER_CORE, "kv block tables", kvmem_calls_count(settings),
+    memory_plan_add(plan, MEMORY_CORE, "kv copies", settings->calls, sizeof(struct step_move));
+    memory_plan_add(plan, MEMORY_CORE, "kv calls", kvmem_calls_count(settings), sizeof(struct
+                                                                                       kvmem_call));
+    memory_plan_add(plan, MEMORY_CORE, "kv block tables", kvmem_calls_count(settings),
              (uint64_t)settings->blocks_per_call * sizeof(uint32_t));
 }
 

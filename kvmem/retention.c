@@ -10,7 +10,7 @@
  * that needs it. Without a host tier there is nothing to win, and without a step no move; then
  * contents stay until they are forgotten.
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 static uint64_t add_saturating(uint64_t a, uint64_t b)

@@ -17,7 +17,7 @@
  * Bounds: O(1), but for the place in the host's list: contents come from the device oldest first,
  * so it is passed only by younger ones that were given back on the host itself.
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kvmem/block.h"
 
 static void list_remove(struct kvmem *kv, struct kvmem_list *list, uint32_t block)

@@ -23,9 +23,9 @@ STATIC_ASSERT(CONFIG_KEY_NAME_BYTES == WIRE_KEY_ID_BYTES, "an id is what AUTH ca
 STATIC_ASSERT(WIRE_KEY_ID_BYTES == WIRE_MAC_BYTES, "wire_is_equal() is for both");
 STATIC_ASSERT(CONFIG_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
 
-void net_auth_plan(struct plan *plan, const struct limits *limits)
+void net_auth_plan_memory(struct memory_plan *plan, const struct limits *limits)
 {
-    plan_add(plan, TIER_CORE, "net keys", limits->keys, sizeof(struct net_key));
+    memory_plan_add(plan, MEMORY_CORE, "net keys", limits->keys, sizeof(struct net_key));
 }
 
 void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena)

@@ -3,7 +3,7 @@
 /* What: who a client is, and that it has proved it. Only net/ includes this. */
 #include "net/intake.h"
 
-void net_auth_plan(struct plan *plan, const struct limits *limits);
+void net_auth_plan_memory(struct memory_plan *plan, const struct limits *limits);
 /* Copies the keys; the caller wipes its own. */
 void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena);
 /* Must such a peer prove that it has a key? */

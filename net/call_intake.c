@@ -11,14 +11,15 @@
  * every check that needs no scheduler: prompt_tokens >= 1, every id < vocab_tokens,
  * prompt_tokens + max_tokens <= context_tokens.
  *
- * Bounds: linear in the frame, but for vocab_encode() (config/vocab.h) and the walk over the open
+ * Bounds: linear in the frame, but for vocab_encode() (config/vocab/vocab.h) and the walk over the
+ * open
  * calls of the connection (limits.calls_per_connection).
  */
 #include "net/intake.h"
 
 #include <string.h>
 
-#include "appliance/base/bytes.h"
+#include "config/base/bytes.h"
 #include "net/connection.h"
 #include "net/open_calls.h"
 #include "net/outcomes.h"

@@ -44,20 +44,22 @@ static uint32_t text_bytes_max(const struct limits *limits, const struct gguf_vo
     return bytes < limits->frame_bytes ? (uint32_t)bytes : limits->frame_bytes;
 }
 
-void net_plan(struct plan *plan, const struct limits *limits, const struct gguf_vocab_info *vocab)
+void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
+                     const struct gguf_vocab_info *vocab)
 {
     uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
-    plan_add(plan, TIER_CORE, "net connections", limits->connections,
+    memory_plan_add(plan, MEMORY_CORE, "net connections", limits->connections,
              sizeof(struct net_connection));
-    plan_add(plan, TIER_CORE, "net connection order", limits->connections, sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "net receive buffers", limits->connections, frame);
-    plan_add(plan, TIER_CORE, "net send buffers", limits->connections, limits->send_bytes);
-    plan_add(plan, TIER_CORE, "net text of a frame", 1, limits->send_bytes);
-    plan_add(plan, TIER_CORE, "net tokenizer scratch", 1,
+    memory_plan_add(plan, MEMORY_CORE, "net connection order", limits->connections,
+                    sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "net receive buffers", limits->connections, frame);
+    memory_plan_add(plan, MEMORY_CORE, "net send buffers", limits->connections, limits->send_bytes);
+    memory_plan_add(plan, MEMORY_CORE, "net text of a frame", 1, limits->send_bytes);
+    memory_plan_add(plan, MEMORY_CORE, "net tokenizer scratch", 1,
              vocab_scratch_bytes(text_bytes_max(limits, vocab)));
-    net_open_plan(plan, limits);
-    net_outcomes_plan(plan, limits);
-    net_auth_plan(plan, limits);
+    net_open_plan_memory(plan, limits);
+    net_outcomes_plan_memory(plan, limits);
+    net_auth_plan_memory(plan, limits);
 }
 
 static void init_connections(struct net *net, struct arena *arena)

@@ -17,15 +17,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/arena.h"
-#include "appliance/base/exchange.h"
-#include "appliance/base/journal.h"
-#include "appliance/base/stats.h"
-#include "appliance/base/world.h"
+#include "config/base/arena.h"
+#include "config/base/exchange.h"
+#include "config/base/event_log.h"
+#include "config/base/stats.h"
+#include "config/base/world.h"
 #include "config/access.h"
 #include "config/config.h"
 #include "config/keys.h"
-#include "config/vocab.h"
+#include "config/vocab/vocab.h"
 #include "net/wire.h"
 
 #define NET_CONNECTION_NONE UINT32_MAX
@@ -47,7 +47,7 @@ struct net_settings {
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     char model[WIRE_NAME_BYTES];
-    struct journal *journal;        /* where events are noted; NULL: nowhere */
+    struct event_log *event_log;        /* where events are noted; NULL: nowhere */
     struct config_access access;    /* who may come in */
 };
 
@@ -139,7 +139,8 @@ struct net {
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
-void net_plan(struct plan *plan, const struct limits *limits, const struct gguf_vocab_info *vocab);
+void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
+                     const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct world *world,

@@ -13,16 +13,16 @@
 
 #include <string.h>
 
-#include "appliance/base/hash.h"
+#include "config/base/hash.h"
 
 static uint32_t heads_count(const struct limits *limits)
 {
     return ring_capacity_ceil(2 * limits->calls);
 }
 
-void net_open_plan(struct plan *plan, const struct limits *limits)
+void net_open_plan_memory(struct memory_plan *plan, const struct limits *limits)
 {
-    plan_add(plan, TIER_CORE, "net open calls", heads_count(limits), sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "net open calls", heads_count(limits), sizeof(uint32_t));
 }
 
 void net_open_init(struct net *net, struct arena *arena)

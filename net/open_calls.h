@@ -3,7 +3,7 @@
 /* What: the table of open calls by (domain, program id, call id). Only net/ includes this. */
 #include "net/net.h"
 
-void net_open_plan(struct plan *plan, const struct limits *limits);
+void net_open_plan_memory(struct memory_plan *plan, const struct limits *limits);
 void net_open_init(struct net *net, struct arena *arena);
 /* Of the ids of a call, with the keys of this boot; the record of ended calls uses it too. */
 uint64_t net_open_hash(const struct net *net, uint64_t domain, const uint8_t *program_id,

@@ -27,11 +27,13 @@ static uint32_t heads_count(const struct limits *limits)
     return limits->outcomes > 0 ? ring_capacity_ceil(limits->outcomes) : 0;
 }
 
-void net_outcomes_plan(struct plan *plan, const struct limits *limits)
+void net_outcomes_plan_memory(struct memory_plan *plan, const struct limits *limits)
 {
-    plan_add(plan, TIER_CORE, "net outcomes", limits->outcomes, sizeof(struct net_outcome));
-    plan_add(plan, TIER_CORE, "net outcome heads", heads_count(limits), sizeof(uint32_t));
-    plan_add(plan, TIER_CORE, "net outcome tokens", limits->outcome_tokens, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "net outcomes", limits->outcomes, sizeof(struct
+                                                                                net_outcome));
+    memory_plan_add(plan, MEMORY_CORE, "net outcome heads", heads_count(limits), sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "net outcome tokens", limits->outcome_tokens,
+                    sizeof(uint32_t));
 }
 
 void net_outcomes_init(struct net *net, struct arena *arena)

@@ -12,7 +12,7 @@ struct net_outcome {
     uint32_t chain_next;            /* place in the ring of records, or CALL_NONE */
 };
 
-void net_outcomes_plan(struct plan *plan, const struct limits *limits);
+void net_outcomes_plan_memory(struct memory_plan *plan, const struct limits *limits);
 void net_outcomes_init(struct net *net, struct arena *arena);
 /* A digest of the payload of a CALL: what a second one with the same ids must be equal in. */
 uint64_t net_outcome_request(const uint8_t *payload, uint32_t payload_bytes);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define RETRY_CALL_MS   100
 #define RETRY_PLACE_MS  1000

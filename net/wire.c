@@ -3,7 +3,7 @@
  * What: protocol version 1 in bytes; docs/protocol.md is normative.
  *
  * How: one function for each payload, layout_NAME(), states the order of its fields once and runs
- * in both directions (appliance/base/bytes.h); check_NAME() says what a received frame may hold.
+ * in both directions (config/base/bytes.h); check_NAME() says what a received frame may hold.
  * CALL, which has the most to check, is in net/wire_call.c.
  *
  * Invariants: nothing is read beyond `count`; a refusal changes only `fault`; wire lengths enter
@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-#include "appliance/base/bytes.h"
-#include "appliance/base/fnv.h"
+#include "config/base/bytes.h"
+#include "config/base/fnv.h"
 #include "net/wire_frame.h"
 
 /* ---- header, checksum, digest ---------------------------------------------------------------- */

@@ -18,9 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/call.h"
-#include "appliance/base/fnv.h"
-#include "appliance/base/status.h"
+#include "config/base/call.h"
+#include "config/base/fnv.h"
+#include "config/base/status.h"
 
 #define WIRE_MAGIC          UINT32_C(0x31584741)
 #define WIRE_VERSION        1

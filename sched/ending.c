@@ -91,7 +91,7 @@ void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish f
     call->finished_us = now_us;
     sched->open_calls--;
     count_end(sched->stats, finish);
-    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                       (struct event_what){EVENT_FINISHED, {finish, status_wire(status),
                                                            call->generated_tokens,
                                                            call->preemptions}});

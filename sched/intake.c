@@ -50,7 +50,7 @@ static void refuse(struct sched *sched, uint32_t call_index, enum status status,
     call->status = status;
     call->finished_us = now_us;
     sched->stats->calls_refused++;
-    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                       (struct event_what){EVENT_REFUSED, {status_wire(status)}});
     exchange_emit(sched->exchange, sched->calls, call_index);
 }
@@ -72,7 +72,7 @@ static void commit(struct sched *sched, uint32_t call_index, uint32_t program, u
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;
-    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                       (struct event_what){EVENT_QUEUED, {call->queue, call->prompt_tokens,
                                                          call->max_tokens}});
     exchange_emit(sched->exchange, sched->calls, call_index);

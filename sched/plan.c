@@ -16,7 +16,8 @@
  *            they do not suffice, resident calls that come later in the order, the last one first;
  *            paused and cancelled ones do so wherever they stand. Never a call that this walk has
  *            already chosen or passed over.
- *   haste    with cut_steps the step need not last N rounds: it lasts one when a prompt waits for
+ *   early stop    with cut_steps the step need not last N rounds: it lasts one when a prompt waits
+ *   for
  *            nothing but budget, for the next step brings that; else until a row has ended and no
  *            standby takes its place, or until a call arrives for which there is a row.
  *
@@ -182,18 +183,18 @@ static void walk_queues(struct sched_walk *walk)
     }
 }
 
-static enum step_haste haste_of(const struct sched_walk *walk)
+static enum step_stop stop_of(const struct sched_walk *walk)
 {
     if (!walk->sched->settings.cut_steps) {
-        return STEP_WHOLE;
+        return STEP_STOP_LAST;
     }
-    return walk->at_end && walk->budget_tokens == 0 ? STEP_ROUND_ENDS : STEP_ROW_ENDS;
+    return walk->at_end && walk->budget_tokens == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
 }
 
 void sched_plan_arrival(struct sched *sched)
 {
     if (sched->step_in_flight && sched->has_room && sched->settings.cut_steps) {
-        step_hasten(&sched->step, STEP_ROUND_ENDS);
+        step_stop_early(&sched->step, STEP_STOP_ROUND);
     }
 }
 
@@ -225,7 +226,7 @@ bool sched_plan(struct sched *sched, uint64_t now_us)
         .rows_active = sched->planned_active,
         .tokens_count = walk.tokens_count,
         .sequence = sched->sequence,
-        .haste = haste_of(&walk),
+        .early_stop = stop_of(&walk),
     };
     return sched->planned_count > 0;
 }
@@ -251,7 +252,7 @@ void sched_launched(struct sched *sched, uint64_t now_us)
     }
     sched->step_in_flight = true;
     sched->step_submitted_us = now_us;
-    journal_note(sched->settings.journal, now_us,
+    event_log_note(sched->settings.event_log, now_us,
                  (struct event_what){EVENT_STEP_BEGUN,
                                      {sched->planned_active,
                                       sched->planned_count - sched->planned_active}});

@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-#include "appliance/base/hash.h"
+#include "config/base/hash.h"
 #include "sched/queue.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
@@ -32,10 +32,10 @@ static uint32_t *chain_of(const struct sched *sched, uint64_t domain, const uint
     return &sched->program_hash[hash & sched->program_hash_mask];
 }
 
-void sched_program_plan(struct plan *plan, uint32_t programs)
+void sched_program_plan_memory(struct memory_plan *plan, uint32_t programs)
 {
-    plan_add(plan, TIER_CORE, "sched programs", programs, sizeof(struct program));
-    plan_add(plan, TIER_CORE, "sched program hash", ring_capacity_ceil(programs),
+    memory_plan_add(plan, MEMORY_CORE, "sched programs", programs, sizeof(struct program));
+    memory_plan_add(plan, MEMORY_CORE, "sched program hash", ring_capacity_ceil(programs),
              sizeof(uint32_t));
 }
 
@@ -109,7 +109,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     struct program *program = &sched->programs[index];
     uint32_t *link = chain_of(sched, program->domain, program->id);
     ASSERT(program->in_use && program->active_calls == 0);
-    journal_note_program(sched->settings.journal, now_us, index, program->id,
+    event_log_note_program(sched->settings.event_log, now_us, index, program->id,
                          (struct event_what){.kind = why});
     while (*link != index) {
         ASSERT(*link != SCHED_PROGRAM_NONE);
@@ -137,7 +137,7 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     idle_append(sched, index, now_us);
     sched->programs_count++;
     sched->stats->programs_started++;
-    journal_note_program(sched->settings.journal, now_us, index, id,
+    event_log_note_program(sched->settings.event_log, now_us, index, id,
                          (struct event_what){.kind = EVENT_PROGRAM_STARTED});
 }
 

@@ -3,7 +3,7 @@
 /* What: the process table (paper 000, 4.2.1). Private to sched/. */
 #include "sched/sched.h"
 
-void sched_program_plan(struct plan *plan, uint32_t programs);
+void sched_program_plan_memory(struct memory_plan *plan, uint32_t programs);
 void sched_program_init(struct sched *sched, struct arena *arena);
 /* O(chain), or SCHED_PROGRAM_NONE. */
 uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const uint8_t *id);

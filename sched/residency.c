@@ -122,7 +122,7 @@ void sched_residency_take(struct sched *sched, uint32_t call_index, uint32_t pos
         call->computed_tokens = call->kv_tokens;
     }
     if (swapped_in > 0) {
-        journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+        event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                           (struct event_what){EVENT_SWAPPED_IN, {swapped_in}});
     }
     sched->resident_calls += !sched_residency_has(sched, call_index);
@@ -133,7 +133,7 @@ void sched_residency_preempt(struct sched *sched, uint32_t call_index, uint64_t 
 {
     struct call *call = sched_call(sched, call_index);
     ASSERT(call->state == CALL_QUEUED);
-    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                       (struct event_what){EVENT_PREEMPTED,
                                           {kvmem_call_blocks(sched->kv, call_index),
                                            call->kv_tokens}});

@@ -2,7 +2,7 @@
 /*
  * What: the scheduler as a whole: its memory, its birth, its end and its gauges. What it does in
  * a pass is in intake.c, plan.c and settle.c; what the policies differ in is in policy.c.
- * Owner: the loop thread. sched owns a call from its admission to its end (appliance/base/call.h).
+ * Owner: the loop thread. sched owns a call from its admission to its end (config/base/call.h).
  */
 #include "sched/sched.h"
 
@@ -13,13 +13,13 @@
 #include "sched/queue.h"
 #include "sched/residency.h"
 
-void sched_plan_memory(struct plan *plan, const struct sched_settings *settings)
+void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
     uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
-    sched_program_plan(plan, settings->programs);
-    plan_add(plan, TIER_CORE, "sched planned rows", rows, sizeof(struct step_planned));
-    plan_add(plan, TIER_CORE, "sched outs", rows, sizeof(struct step_out));
-    plan_add(plan, TIER_CORE, "sched out tokens", rows,
+    sched_program_plan_memory(plan, settings->programs);
+    memory_plan_add(plan, MEMORY_CORE, "sched planned rows", rows, sizeof(struct step_planned));
+    memory_plan_add(plan, MEMORY_CORE, "sched outs", rows, sizeof(struct step_out));
+    memory_plan_add(plan, MEMORY_CORE, "sched out tokens", rows,
              (uint64_t)settings->steps_per_plan * sizeof(uint32_t));
 }
 

@@ -17,12 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/arena.h"
-#include "appliance/base/call.h"
-#include "appliance/base/exchange.h"
-#include "appliance/base/journal.h"
-#include "appliance/base/stats.h"
-#include "appliance/base/step.h"
+#include "config/base/arena.h"
+#include "config/base/call.h"
+#include "config/base/exchange.h"
+#include "config/base/event_log.h"
+#include "config/base/stats.h"
+#include "config/base/step.h"
 #include "kvmem/kvmem.h"
 
 #define SCHED_QUEUES_MAX 16
@@ -68,7 +68,7 @@ struct sched_settings {
     bool prefetch;                  /* moves in the KV of the next calls while a step computes */
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
-    struct journal *journal;        /* where events are noted; NULL: nowhere */
+    struct event_log *event_log;        /* where events are noted; NULL: nowhere */
 };
 
 /* An entry of the process table (4.2.1). */
@@ -133,7 +133,7 @@ struct sched {
     uint64_t step_submitted_us;
 };
 
-void sched_plan_memory(struct plan *plan, const struct sched_settings *settings);
+void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
 void sched_init(struct sched *sched, const struct sched_settings *settings,
                 struct call_table *calls, struct exchange *exchange, struct kvmem *kv,
                 const struct step *step, struct stats *stats, struct arena *arena);

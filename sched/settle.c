@@ -103,7 +103,7 @@ static bool add_fault(struct sched *sched, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = sched_call(sched, call_index);
     call->faults++;
-    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                       (struct event_what){EVENT_FAULTED, {call->faults}});
     return call->faults == CALL_FAULTS_MAX;
 }
@@ -134,7 +134,7 @@ static void note_row(struct sched *sched, uint32_t index, uint64_t duration_us, 
                      uint64_t now_us)
 {
     const struct step_planned *planned = &sched->planned[index];
-    journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, planned->call,
                       (struct event_what){EVENT_RAN, {index, event_value(duration_us),
                                                       planned->tokens_count, produced}});
 }
@@ -151,7 +151,7 @@ static void settle_row(struct sched *sched, uint32_t index, uint64_t duration_us
     note_row(sched, index, duration_us, call->generated_tokens - generated_before, now_us);
     if (call->generated_tokens > generated_before && call->first_token_us == 0) {
         call->first_token_us = now_us;
-        journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+        event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                           (struct event_what){.kind = EVENT_FIRST_TOKEN});
     }
     if (call->cancel) {
@@ -225,7 +225,7 @@ static void demote_rows(struct sched *sched, uint64_t now_us)
         sched_queue_move(sched, planned->call, queue, to_head);
         if (sched->settings.queues > 1) {
             sched->stats->demotions++;
-            journal_note_call(sched->settings.journal, now_us, sched->calls, planned->call,
+            event_log_note_call(sched->settings.event_log, now_us, sched->calls, planned->call,
                               (struct event_what){EVENT_DEMOTED, {queue}});
         }
     }
@@ -238,7 +238,7 @@ static void settle_moves(struct sched *sched, uint64_t now_us)
     kvmem_moved(sched->kv);
     uint64_t out = sched->kv->counters.out_blocks - out_before;
     if (out > 0) {
-        journal_note(sched->settings.journal, now_us,
+        event_log_note(sched->settings.event_log, now_us,
                      (struct event_what){EVENT_SWAPPED_OUT, {event_value(out)}});
     }
 }
@@ -333,7 +333,7 @@ enum sched_verdict sched_settle(struct sched *sched, uint64_t now_us)
     sched->planned_count = sched->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;
-    journal_note(sched->settings.journal, now_us,
+    event_log_note(sched->settings.event_log, now_us,
                  (struct event_what){EVENT_STEP_ENDED, {event_value(duration_us)}});
     return sched->stats->rows_not_finite > not_finite_before ? SCHED_DOUBTED : SCHED_BELIEVED;
 }
@@ -370,7 +370,8 @@ static void drop_everything(struct sched *sched)
 
 void sched_engine_lost(struct sched *sched, uint64_t now_us)
 {
-    journal_note(sched->settings.journal, now_us, (struct event_what){.kind = EVENT_ENGINE_LOST});
+    event_log_note(sched->settings.event_log, now_us, (struct event_what){.kind =
+                                                                          EVENT_ENGINE_LOST});
     drop_everything(sched);
     if (sched->step_in_flight) {
         sched->step_in_flight = false;

@@ -21,7 +21,7 @@ static void promote(struct sched *sched, uint32_t call_index, uint64_t now_us)
     struct call *call = sched_call(sched, call_index);
     uint32_t from = call->queue;
     ASSERT(from > 0);
-    journal_note_call(sched->settings.journal, now_us, sched->calls, call_index,
+    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
                       (struct event_what){EVENT_PROMOTED, {from}});
     sched_call_accrue_wait(call, now_us);
     sched_queue_move(sched, call_index, 0, false);

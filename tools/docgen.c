@@ -4,15 +4,15 @@
  *
  *   config  docs/config.md      from config/options.def
  *   sample  docs/agentix.ini    from config/options.def
- *   stats   docs/stats.md       from appliance/base/stats.def
- *   events  docs/events.md      from appliance/base/events.def
+ *   stats   docs/stats.md       from config/base/stats.def
+ *   events  docs/events.md      from config/base/events.def
  *
  * `make docs` writes them, tools/check compares them.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/journal.h"
+#include "config/base/event_log.h"
 #include "config/config.h"
 
 struct stat_row {
@@ -21,14 +21,14 @@ struct stat_row {
 
 static const struct stat_row stat_rows[] = {
 #define STAT(name, unit, kind, help) {#name, unit, #kind, help},
-#include "appliance/base/stats.def"
+#include "config/base/stats.def"
 #undef STAT
 };
 
 static void write_stats(void)
 {
     printf("# Statistics\n\n"
-           "Made from appliance/base/stats.def by `make docs`; do not edit.\n\n"
+           "Made from config/base/stats.def by `make docs`; do not edit.\n\n"
            "The text port's `stats` and `GET /stats` answer one line for each: its name and its "
            "value.\nA counter grows from the start of the appliance; a gauge is the value now.\n\n"
            "| name | unit | kind | meaning |\n|---|---|---|---|\n");
@@ -42,8 +42,8 @@ static void write_stats(void)
 static void write_events(void)
 {
     printf("# Events\n\n"
-           "Made from appliance/base/events.def by `make docs`; do not edit.\n\n"
-           "The core notes what happens in a journal of `limits.events` entries that forgets its "
+           "Made from config/base/events.def by `make docs`; do not edit.\n\n"
+           "The core notes what happens in a event_log of `limits.events` entries that forgets its "
            "oldest. The text\nport's `events` answers the last of them, `events N` those from "
            "number N on, one line each, at most 256:\n\n"
            "    NUMBER TIME_US KIND [call=SLOT id=ID] [program=SLOT:TAG] [VALUE=N]...\n"

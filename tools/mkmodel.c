@@ -53,7 +53,7 @@ static const struct family {
     bool qkv_bias, qk_norm;
 } families[] = {
 #define FAMILY(name, pairs, qkv_bias, qk_norm) {#name, qkv_bias, qk_norm},
-#include "config/family.def"
+#include "config/model/family.def"
 #undef FAMILY
 };
 

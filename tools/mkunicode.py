@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the tables of config/unicode.h from the data files of Debian's unicode-data: which code
+"""Writes the tables of config/vocab/unicode.h from the data files of Debian's unicode-data: which
+    code
 points are letters, numbers, punctuation, white space.
 
     tools/mkunicode.py >build/unicode_classes.c
@@ -63,7 +64,7 @@ def main():
         index.append(pages.setdefault(page, len(pages)))
     assert len(pages) <= 256
     print(f"/* Classes of code points, Unicode {VERSION}; written by tools/mkunicode.py. */")
-    print('#include "config/unicode.h"')
+    print('#include "config/vocab/unicode.h"')
     print("\nenum {" + ", ".join(f"{c} = UNICODE_{name}" for c, name in CLASSES.items()) + "};")
     write(f"unicode_pages[{len(index)}]", index, 20)
     write("unicode_classes[]", [c for page in pages for c in page], 32)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "appliance/gpu/order.h"
-#include "kernels/cuda/images.h"
+#include "kernels/cuda/driver/images.h"
 
 static int (*const orders[GPU_ORDERS])(struct gpu_page *page) = {
     [GPU_PROBE] = order_probe,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the orders that the program takes (appliance/gpu_program.h), and what all of them begin
+ * What: the orders that the program takes (appliance/gpu_binary.h), and what all of them begin
  * with.
  */
-#include "appliance/gpu_program.h"
-#include "kernels/cuda/device.h"
+#include "appliance/gpu_binary.h"
+#include "kernels/cuda/driver/device.h"
 
 /* The driver, and its device. */
 struct opened {

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "appliance/gpu/order.h"
-#include "kernels/cuda/blas.h"
+#include "kernels/cuda/driver/blas.h"
 
 STATIC_ASSERT(GPU_NAME_BYTES == DEVICE_NAME_BYTES, "a name fits the page");
 

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "appliance/filter.h"
+#include "appliance/seal/filter.h"
 #include "appliance/log.h"
 
 #ifdef AGENTIX_NO_TRAP

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
-#include "appliance/boot_exit.h"
+#include "config/base/assert.h"
+#include "appliance/boot/exit.h"
 #include "appliance/gpu/order.h"
 #include "appliance/gpu/seal.h"
 #include "appliance/log.h"
@@ -82,16 +82,16 @@ static enum status scan_model(struct worker *worker, struct config_error *error)
 static enum status start_engine(struct worker *worker, struct config_error *error)
 {
     const struct kernels_settings *settings = &worker->orders.serve.settings;
-    struct plan plan = {0};
-    gpu_plan(&plan, settings, &worker->gguf);
-    uint64_t bytes = plan_tier_bytes(&plan, TIER_DEVICE);
+    struct memory_plan plan = {0};
+    gpu_plan_memory(&plan, settings, &worker->gguf);
+    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_DEVICE);
     if (bytes != worker->orders.serve.device_bytes) {
         snprintf(error->text, sizeof error->text, "%s: it is another model than at boot",
                  worker->source.name);
         return STATUS_CONFIG_MODEL;
     }
     TRY(gpu_reserve(&worker->queue, bytes, error));
-    if (arena_map(&worker->arena, plan_tier_bytes(&plan, TIER_ENGINE), false) != STATUS_OK) {
+    if (arena_map(&worker->arena, memory_plan_bytes(&plan, MEMORY_ENGINE), false) != STATUS_OK) {
         snprintf(error->text, sizeof error->text, "cannot reserve the engine's memory");
         return STATUS_CONFIG_MEMORY;
     }

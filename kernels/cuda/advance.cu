@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: from one round of a step to the next, on the device (appliance/base/step.h: who goes on,
+ * What: from one round of a step to the next, on the device (config/base/step.h: who goes on,
  * who enters, when a step ends). One block; a thread has every 256th place.
  *
  * Free places are counted in shared memory: the n-th one gets the n-th standby. One thread reads
- * the core's haste, which may change while the others look.
+ * the core's early stop, which may change while the others look.
  */
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/kernels.h"
 
-enum { HASTE_ROW_ENDS = 1, HASTE_ROUND_ENDS = 2 };      /* enum step_haste */
+enum { STOP_ROW = 1, STOP_ROUND = 2 };      /* enum step_stop */
 
 GPU_INLINE bool is_stop_id(const struct gpu_row *row, uint32_t token)
 {
@@ -71,9 +71,9 @@ GPU_INLINE uint32_t count_sampled(const struct gpu_place *places, uint32_t count
 }
 
 /* Does the step end behind this round? `sampled` places sampled in it, `next` would in the next. */
-GPU_INLINE bool has_ended(uint32_t haste, uint32_t sampled, uint32_t next)
+GPU_INLINE bool has_ended(uint32_t early_stop, uint32_t sampled, uint32_t next)
 {
-    return next == 0 || haste == HASTE_ROUND_ENDS || (haste == HASTE_ROW_ENDS && next < sampled);
+    return next == 0 || early_stop == STOP_ROUND || (early_stop == STOP_ROW && next < sampled);
 }
 
 /* The place of the next round; row `standby`, if there is one, gets it if it is free. */
@@ -92,12 +92,12 @@ GPU_KERNEL(advance)
 {
     struct gpu_round *round = (struct gpu_round *)args.round, before = *round;
     const struct gpu_place *places = (const struct gpu_place *)args.places;
-    uint32_t *haste = (uint32_t *)gpu_shared, *is_free = haste + 1;
+    uint32_t *early_stop = (uint32_t *)gpu_shared, *is_free = early_stop + 1;
     if (before.has_ended != 0) {
         return;
     }
     if (threadIdx.x == 0) {
-        *haste = *(volatile const uint32_t *)args.haste;
+        *early_stop = *(volatile const uint32_t *)args.early_stop;
     }
     for (uint32_t p = threadIdx.x; p < args.places_count; p += blockDim.x) {
         is_free[p] = !goes_on(&args, &places[p]);
@@ -107,7 +107,7 @@ GPU_KERNEL(advance)
     uint32_t free = count_free(is_free, args.places_count);
     uint32_t enter = gpu_smaller(free, args.rows_count - before.standby_next);
     bool ended = before.round + 1 == args.rounds_max ||
-                 has_ended(*haste, sampled, args.places_count - free + enter);
+                 has_ended(*early_stop, sampled, args.places_count - free + enter);
     for (uint32_t p = threadIdx.x; p < args.places_count; p += blockDim.x) {
         uint32_t standby = ended ? GPU_NONE : before.standby_next + count_free(is_free, p);
         place_fill(&args, p, ended || is_free[p] != 0, standby);

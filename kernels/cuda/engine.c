@@ -8,12 +8,12 @@
  *   outs      how it ended, downloaded at once                              record.c
  *
  * While it waits the host counts rounds that are done, which is what the heartbeat tells, and hands
- * the core's haste on to where the device reads it.
+ * the core's early stop on to where the device reads it.
  */
 #include <stdio.h>
 #include <time.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/rope.h"
@@ -37,7 +37,7 @@ static void take_host(struct gpu_engine *e, struct arena *arena, float **rope)
     const struct model_shape *s = &e->weights.shape;
     e->events = arena_take(arena, t->steps_per_plan, sizeof *e->events);
     e->host = arena_take(arena, 1, e->record.end);
-    e->haste = arena_take(arena, 1, sizeof *e->haste);
+    e->early_stop = arena_take(arena, 1, sizeof *e->early_stop);
     e->staging = arena_take(arena, 1, GPU_STAGING_BYTES);
     take_lanes(e, arena);
     e->left = arena_take(arena, t->kv_blocks, sizeof *e->left);
@@ -124,7 +124,7 @@ static void watch_rounds(struct gpu_engine *e, uint32_t rounds)
             if (e->queue->result != DRIVER_SUCCESS) {
                 return;
             }
-            __atomic_store_n(e->haste, step_haste(e->step), __ATOMIC_RELAXED);
+            __atomic_store_n(e->early_stop, step_early_stop(e->step), __ATOMIC_RELAXED);
             nanosleep(&nap, NULL);
         }
         *e->heartbeat += 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the GPU engine: takes a step record (appliance/base/step.h) and runs it on a GPU, all
+ * What: the GPU engine: takes a step record (config/base/step.h) and runs it on a GPU, all
  * rounds without the host: moves of KV blocks, the forward pass of every row, sampling, standbys.
  *
  * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU, and
@@ -16,10 +16,10 @@
  *
  * Weights of Q8_0 are F16 on the device, rounded once, and take the room of those.
  *
- * Memory: all of it is taken at boot, on the device and on the host, as gpu_plan() says
+ * Memory: all of it is taken at boot, on the device and on the host, as gpu_plan_memory() says
  * (kernels/cuda/plan.h).
  */
-#include "appliance/base/step.h"
+#include "config/base/step.h"
 #include "kernels/cuda/weights.h"
 #include "kernels/kernels.h"
 

@@ -57,7 +57,7 @@ struct gpu_engine {
     struct gpu_record record;
     uint8_t *host;                      /* the record, pinned */
     uint64_t at;                        /* the record on the device */
-    uint32_t *haste;                    /* pinned; the device reads it between two rounds */
+    uint32_t *early_stop;                    /* pinned; the device reads it between two rounds */
     uint8_t *staging;                   /* pinned (GPU_STAGING_BYTES), for boot */
     uint64_t rope, partials, sample_weights;
     uint64_t blas_workspace;

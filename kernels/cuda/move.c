@@ -16,7 +16,7 @@
  *
  * Bounds: a block, or GPU_STAGING_BYTES, for one copy.
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
 
 /* Copies are many and short from so many on, if on average a run has less. What vLLM found by
@@ -45,9 +45,9 @@ static uint64_t device_block(const struct gpu_engine *e, uint32_t block)
     return e->kv.blocks + block * e->kv.block_bytes;
 }
 
-static enum step_pass pass_of(const struct gpu_engine *e, const struct step_move *move)
+static enum step_phase pass_of(const struct gpu_engine *e, const struct step_move *move)
 {
-    return step_move_pass(move, e->settings.kv_blocks);
+    return step_move_phase(move, e->settings.kv_blocks);
 }
 
 /* ---- what a lane has to do ---- */
@@ -71,14 +71,14 @@ static void sort_swaps(uint64_t *swaps, uint32_t count)
     }
 }
 
-static void take_swaps(const struct gpu_engine *e, struct gpu_lane *lane, enum step_pass pass)
+static void take_swaps(const struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass)
 {
     const struct step_move *moves = step_moves(e->step);
     lane->count = 0;
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
         if (pass_of(e, &moves[i]) == pass) {
-            uint32_t host = pass == STEP_PASS_OUT ? moves[i].to : moves[i].from;
-            uint32_t device = pass == STEP_PASS_OUT ? moves[i].from : moves[i].to;
+            uint32_t host = pass == STEP_PHASE_OUT ? moves[i].to : moves[i].from;
+            uint32_t device = pass == STEP_PHASE_OUT ? moves[i].from : moves[i].to;
             ASSERT(lane->count < e->settings.kv_host_blocks);
             lane->swaps[lane->count++] = (uint64_t)host << 32 | device;
         }
@@ -121,17 +121,17 @@ static uint32_t run_length(const struct gpu_lane *lane, struct piece piece, uint
     return count;
 }
 
-static void copy(struct gpu_queue *queue, enum step_pass pass, uint8_t *host, uint64_t device,
+static void copy(struct gpu_queue *queue, enum step_phase pass, uint8_t *host, uint64_t device,
                  uint64_t bytes)
 {
-    if (pass == STEP_PASS_OUT) {
+    if (pass == STEP_PHASE_OUT) {
         gpu_download(queue, host, device, bytes);
     } else {
         gpu_upload(queue, device, host, bytes);
     }
 }
 
-static void queue_runs(struct gpu_engine *e, struct gpu_lane *lane, enum step_pass pass,
+static void queue_runs(struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass,
                        struct piece piece)
 {
     uint32_t end = piece.first + piece.count, count;
@@ -142,7 +142,7 @@ static void queue_runs(struct gpu_engine *e, struct gpu_lane *lane, enum step_pa
     }
 }
 
-static void queue_bulk(struct gpu_engine *e, struct gpu_lane *lane, enum step_pass pass,
+static void queue_bulk(struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass,
                        struct piece piece)
 {
     uint64_t list = lane->device_list + piece.first * sizeof *lane->list;
@@ -153,7 +153,7 @@ static void queue_bulk(struct gpu_engine *e, struct gpu_lane *lane, enum step_pa
     const struct gpu_kv_scatter scatter = {e->kv.blocks, list, lane->staging, e->kv.block_bytes,
                                            piece.count};
     gpu_upload(&lane->queue, list, lane->list + piece.first, piece.count * sizeof *lane->list);
-    if (pass == STEP_PASS_OUT) {
+    if (pass == STEP_PHASE_OUT) {
         GPU_LAUNCH(&lane->queue, kv_gather, &gather);
         gpu_download(&lane->queue, host, lane->staging, bytes);
     } else {
@@ -162,7 +162,7 @@ static void queue_bulk(struct gpu_engine *e, struct gpu_lane *lane, enum step_pa
     }
 }
 
-static void queue_swaps(struct gpu_engine *e, struct gpu_lane *lane, enum step_pass pass)
+static void queue_swaps(struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass)
 {
     struct piece piece;
     for (uint32_t first = 0; first < lane->count; first += piece.count) {
@@ -178,7 +178,7 @@ static void queue_within(struct gpu_engine *e)
 {
     const struct step_move *moves = step_moves(e->step);
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
-        if (pass_of(e, &moves[i]) == STEP_PASS_WITHIN) {
+        if (pass_of(e, &moves[i]) == STEP_PHASE_WITHIN) {
             gpu_copy(e->queue, device_block(e, moves[i].to), device_block(e, moves[i].from),
                      e->kv.block_bytes);
         }
@@ -200,7 +200,7 @@ static void mark_left(struct gpu_engine *e, bool forgets)
 }
 
 /* Does `pass` fill a block that `earlier` reads? */
-static bool moves_fill(const struct gpu_engine *e, enum step_pass pass, enum step_pass earlier)
+static bool moves_fill(const struct gpu_engine *e, enum step_phase pass, enum step_phase earlier)
 {
     const struct step_move *moves = step_moves(e->step);
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
@@ -216,7 +216,7 @@ static bool rows_fill(const struct gpu_engine *e)
 {
     for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
         for (uint32_t i = 0; i < step_row(e->step, r)->blocks_count; i++) {
-            if ((e->left[step_blocks(e->step, r)[i]] & 1u << STEP_PASS_OUT) != 0) {
+            if ((e->left[step_blocks(e->step, r)[i]] & 1u << STEP_PHASE_OUT) != 0) {
                 return true;
             }
         }
@@ -229,13 +229,13 @@ static void queue_in(struct gpu_engine *e)
     if (e->in.count == 0) {
         return;
     }
-    if (moves_fill(e, STEP_PASS_IN, STEP_PASS_OUT)) {
+    if (moves_fill(e, STEP_PHASE_IN, STEP_PHASE_OUT)) {
         gpu_follow(&e->in.queue, &e->out.queue);
     }
-    if (moves_fill(e, STEP_PASS_IN, STEP_PASS_WITHIN)) {
+    if (moves_fill(e, STEP_PHASE_IN, STEP_PHASE_WITHIN)) {
         gpu_follow(&e->in.queue, e->queue);
     }
-    queue_swaps(e, &e->in, STEP_PASS_IN);
+    queue_swaps(e, &e->in, STEP_PHASE_IN);
     gpu_follow(e->queue, &e->in.queue);
 }
 
@@ -246,10 +246,10 @@ void gpu_moves_queue(struct gpu_engine *engine)
         return;
     }
     mark_left(e, false);
-    take_swaps(e, &e->out, STEP_PASS_OUT);
-    take_swaps(e, &e->in, STEP_PASS_IN);
-    queue_swaps(e, &e->out, STEP_PASS_OUT);
-    if (moves_fill(e, STEP_PASS_WITHIN, STEP_PASS_OUT)) {
+    take_swaps(e, &e->out, STEP_PHASE_OUT);
+    take_swaps(e, &e->in, STEP_PHASE_IN);
+    queue_swaps(e, &e->out, STEP_PHASE_OUT);
+    if (moves_fill(e, STEP_PHASE_WITHIN, STEP_PHASE_OUT)) {
         gpu_follow(e->queue, &e->out.queue);
     }
     queue_within(e);

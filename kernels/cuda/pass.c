@@ -131,7 +131,7 @@ static void queue_sample(struct gpu_engine *e)
 static void queue_advance(struct gpu_engine *e)
 {
     const struct gpu_advance args = {
-        .round = e->at + e->record.round, .haste = (uint64_t)(uintptr_t)e->haste,
+        .round = e->at + e->record.round, .early_stop = (uint64_t)(uintptr_t)e->early_stop,
         .rows = e->at + e->record.rows, .outs = e->at + e->record.outs,
         .out_tokens = e->at + e->record.out_tokens, .places = e->at + e->record.places,
         .feeds = e->at + e->record.feeds,

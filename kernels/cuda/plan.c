@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "config/tensors.h"
+#include "config/model/tensors.h"
 #include "kernels/cuda/engine_state.h"
 
 #define GPU_FEEDS_MAX 65535u        /* a dimension of a grid */
@@ -199,31 +199,32 @@ uint64_t gpu_engine_bytes(const struct kernels_settings *settings, const struct 
     return gpu_engine_place(&engine, shape, 0);
 }
 
-static void plan_device(struct plan *plan, const struct kernels_settings *settings,
+static void plan_device(struct memory_plan *plan, const struct kernels_settings *settings,
                         const struct gguf *gguf)
 {
     uint64_t block_bytes = gpu_kv_block_bytes(settings, &gguf->shape);
-    plan_add(plan, TIER_DEVICE, "gpu weights", 1, gpu_weights_bytes(gguf));
-    plan_add(plan, TIER_DEVICE, "gpu kv blocks", settings->kv_blocks, block_bytes);
-    plan_add(plan, TIER_DEVICE, "gpu workspace", 1,
+    memory_plan_add(plan, MEMORY_DEVICE, "gpu weights", 1, gpu_weights_bytes(gguf));
+    memory_plan_add(plan, MEMORY_DEVICE, "gpu kv blocks", settings->kv_blocks, block_bytes);
+    memory_plan_add(plan, MEMORY_DEVICE, "gpu workspace", 1,
              gpu_engine_bytes(settings, &gguf->shape) - settings->kv_blocks * block_bytes);
 }
 
-void gpu_plan(struct plan *plan, const struct kernels_settings *settings, const struct gguf *gguf)
+void gpu_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
+                     const struct gguf *gguf)
 {
     plan_device(plan, settings, gguf);
-    plan_add(plan, TIER_ENGINE, "gpu engine", 1, sizeof(struct gpu_engine));
-    plan_add(plan, TIER_ENGINE, "gpu events", settings->steps_per_plan, sizeof(void *));
-    plan_add(plan, TIER_ENGINE, "gpu step", 1, gpu_record_of(settings).end);
-    plan_add(plan, TIER_ENGINE, "gpu haste", 1, sizeof(uint32_t));
-    plan_add(plan, TIER_ENGINE, "gpu staging", 1, GPU_STAGING_BYTES);
-    plan_add(plan, TIER_ENGINE, "gpu swaps", 2 * (uint64_t)settings->kv_host_blocks,
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu engine", 1, sizeof(struct gpu_engine));
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu events", settings->steps_per_plan, sizeof(void *));
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu step", 1, gpu_record_of(settings).end);
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu early stop", 1, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu staging", 1, GPU_STAGING_BYTES);
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu swaps", 2 * (uint64_t)settings->kv_host_blocks,
              sizeof(uint64_t));
-    plan_add(plan, TIER_ENGINE, "gpu swap lists", 2 * (uint64_t)settings->kv_host_blocks,
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu swap lists", 2 * (uint64_t)settings->kv_host_blocks,
              sizeof(uint32_t));
-    plan_add(plan, TIER_ENGINE, "gpu blocks left", settings->kv_blocks, sizeof(uint8_t));
-    plan_add(plan, TIER_ENGINE, "gpu rope table", settings->context_tokens,
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu blocks left", settings->kv_blocks, sizeof(uint8_t));
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu rope table", settings->context_tokens,
              (uint64_t)gguf->shape.rope_dim * sizeof(float));
-    plan_add(plan, TIER_ENGINE, "gpu host kv blocks", settings->kv_host_blocks,
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu host kv blocks", settings->kv_host_blocks,
              gpu_kv_block_bytes(settings, &gguf->shape));
 }

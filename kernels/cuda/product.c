@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
 
 STATIC_ASSERT(GPU_PRODUCT_ROWS * sizeof(uint16_t) % GPU_ALIGN_BYTES == 0, "products are aligned");

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
-#include "kernels/cuda/images.h"
+#include "config/base/assert.h"
+#include "kernels/cuda/driver/images.h"
 
 static const char *const kernel_names[GPU_KERNELS] = {
 #define KERNEL(name) #name,

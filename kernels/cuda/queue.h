@@ -10,8 +10,8 @@
  * once, at its end. After a failure the context is done for, and so is this process.
  */
 #include "config/config.h"
-#include "kernels/cuda/blas.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/driver/blas.h"
+#include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/kernels.h"
 
 enum gpu_kernel {

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
 
 STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as far");
@@ -106,7 +106,7 @@ void gpu_record_send(struct gpu_engine *engine)
     write_feeds(e);
     *round = (struct gpu_round){.standby_next = header->rows_active};
     memset(host_part(e, e->record.outs), 0, header->rows_count * sizeof(struct gpu_out));
-    *e->haste = step_haste(e->step);
+    *e->early_stop = step_early_stop(e->step);
     gpu_upload(e->queue, e->at, e->host, e->record.end);
 }
 

@@ -3,7 +3,7 @@
 /*
  * What: the kernels between two rounds of a step (kernels/cuda/kernels.h: how to read this), so
  * that all rounds are queued at once and the host waits for none. The rules are those of
- * appliance/base/step.h and kernels/sample.h.
+ * config/base/step.h and kernels/sample.h.
  *
  *   round 1       the engine writes rows, outs (zeros), feeds, places and the round; place p has
  *                 row p, and samples its last feed if it wants tokens
@@ -63,13 +63,15 @@ static inline struct gpu_launch gpu_sample_launch(const struct gpu_sample *args)
 struct gpu_round {
     uint32_t round;             /* that have run */
     uint32_t standby_next;      /* row of the step that enters next */
-    uint32_t has_ended;         /* no row wants another token, or haste: every feed has no row */
+    uint32_t has_ended;         /* no row wants another token, or early stop: every feed has no row
+                                   */
 };
 
 /* Between two rounds. One block. */
 struct gpu_advance {
     uint64_t round;             /* struct gpu_round */
-    uint64_t haste;             /* uint32_t, enum step_haste: memory of the host, which may write */
+    uint64_t early_stop;             /* uint32_t, enum step_stop: memory of the host, which may
+                                        write */
     uint64_t rows, outs, out_tokens;    /* as of sample */
     uint64_t places;            /* struct gpu_place (places_count) */
     uint64_t feeds;             /* struct gpu_feed (places_count at least) */

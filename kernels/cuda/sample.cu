@@ -15,7 +15,7 @@
 
 #define DIGIT_BITS  8u
 #define DIGITS      256u
-#define FNV_START   UINT64_C(0xcbf29ce484222325)    /* appliance/base/fnv.h */
+#define FNV_START   UINT64_C(0xcbf29ce484222325)    /* config/base/fnv.h */
 #define FNV_PRIME   UINT64_C(0x100000001b3)
 
 struct prefix {                         /* candidates from the first one to that of the key */

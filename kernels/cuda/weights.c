@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 static struct gpu_matrix *matrix_of(struct gpu_weights *w, const struct model_tensor *t)
 {
@@ -22,7 +22,7 @@ static struct gpu_matrix *matrix_of(struct gpu_weights *w, const struct model_te
     switch ((enum model_layer_tensor)t->kind) {
 #define LAYER_MATRIX(name, outputs, columns) case MODEL_LAYER_##name: return &layer->name;
 #define LAYER_VECTOR(name, file, count, wanted)
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
     default: ASSERT(!"a matrix"); return NULL;
@@ -38,7 +38,7 @@ static uint64_t *vector_of(struct gpu_weights *w, const struct model_tensor *t)
     switch ((enum model_layer_tensor)t->kind) {
 #define LAYER_MATRIX(name, outputs, columns)
 #define LAYER_VECTOR(name, file, count, wanted) case MODEL_LAYER_##name: return &layer->name;
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
     default: ASSERT(!"a vector"); return NULL;

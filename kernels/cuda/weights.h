@@ -3,10 +3,10 @@
 /*
  * What: the weights of a model in the memory of a GPU: matrices as they lie in the file, rows of
  * outputs, but those of Q8_0 as F16; norms, biases and RoPE factors as floats. The list is
- * config/tensors.h.
+ * config/model/tensors.h.
  */
 #include "kernels/cuda/queue.h"
-#include "config/tensors.h"
+#include "config/model/tensors.h"
 
 struct gpu_matrix {
     uint64_t at;                /* (outputs, columns) */
@@ -17,7 +17,7 @@ struct gpu_matrix {
 struct gpu_layer {
 #define LAYER_MATRIX(name, outputs, columns) struct gpu_matrix name;
 #define LAYER_VECTOR(name, file, count, wanted) uint64_t name;  /* float (count); 0: not wanted */
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
 };

@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "selftest/burn/state.h"
 
 #define SHARE_MAX       99u

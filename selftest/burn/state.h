@@ -3,7 +3,7 @@
 /* What: a check of the GPU while it runs. Private to selftest/burn. */
 #include <stdbool.h>
 
-#include "kernels/cuda/nvml.h"
+#include "kernels/cuda/driver/nvml.h"
 #include "kernels/cuda/queue.h"
 #include "selftest/burn/burn.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The journal of the real binary, and the picture that `agx trace` makes of it."""
+"""The event_log of the real binary, and the picture that `agx trace` makes of it."""
 import json
 import os
 import signal
@@ -18,7 +18,7 @@ def text_of(a):
 
 
 def events(a):
-    """Every event that the journal holds: (number, time, kind, fields), page by page."""
+    """Every event that the event_log holds: (number, time, kind, fields), page by page."""
     found, at, end = [], 0, 1
     while at < end:
         for line in a.text("events %d" % at).split("\n"):

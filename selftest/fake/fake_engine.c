@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define START 0                     /* lies before the first position of a declared prefix */
 
@@ -128,12 +128,12 @@ static void run_moves(const struct fake_engine *engine)
     const struct step_move *moves = step_moves(&engine->step);
     uint32_t count = step_header(&engine->step)->moves_count;
     ASSERT(count <= engine->step.layout.moves_max);
-    for (uint32_t pass = 0; pass < STEP_PASSES; pass++) {
+    for (uint32_t pass = 0; pass < STEP_PHASES; pass++) {
         for (uint32_t i = 0; i < count; i++) {
             const struct step_move *move =
-                &moves[pass == STEP_PASS_WITHIN ? i : count - 1 - i];
+                &moves[pass == STEP_PHASE_WITHIN ? i : count - 1 - i];
             ASSERT(move->from < engine->blocks && move->to < engine->blocks);
-            if (step_move_pass(move, engine->device_blocks) == pass) {
+            if (step_move_phase(move, engine->device_blocks) == pass) {
                 memcpy(engine->kv + (uint64_t)move->to * engine->block_tokens,
                        engine->kv + (uint64_t)move->from * engine->block_tokens,
                        engine->block_tokens * sizeof *engine->kv);
@@ -158,7 +158,7 @@ static void choose_rows(struct fake_engine *engine)
         ASSERT(step_row(&engine->step, engine->standby)->decode_steps > 0);
         engine->rows[kept++] = engine->standby++;
     }
-    bool ends = step_haste(&engine->step) == STEP_ROW_ENDS && kept < decoding;
+    bool ends = step_early_stop(&engine->step) == STEP_STOP_ROW && kept < decoding;
     engine->rows_count = ends ? 0 : kept;
 }
 
@@ -189,7 +189,7 @@ bool fake_engine_round(struct fake_engine *engine)
         run_round(engine, engine->rows[i]);
     }
     *step_rounds(&engine->step) = ++engine->round;
-    if (engine->round == engine->rounds || step_haste(&engine->step) == STEP_ROUND_ENDS) {
+    if (engine->round == engine->rounds || step_early_stop(&engine->step) == STEP_STOP_ROUND) {
         engine->rows_count = 0;
     } else {
         choose_rows(engine);

@@ -14,7 +14,7 @@
  */
 #include <stdbool.h>
 
-#include "appliance/base/step.h"
+#include "config/base/step.h"
 #include "config/prefixes.h"
 
 #define FAKE_ENGINE_ROWS_MAX    1024

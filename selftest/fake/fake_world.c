@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define HANDLES (FAKE_LISTENERS + FAKE_PEERS_MAX)
 

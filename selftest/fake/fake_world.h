@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/world.h"
+#include "config/base/world.h"
 
 #define FAKE_PEERS_MAX   64
 #define FAKE_QUEUE_BYTES (64u << 10)

@@ -360,7 +360,7 @@ static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t c
 }
 
 /* The step may last as long as nobody has a use for its end. */
-static void naive_haste(struct naive *m)
+static void naive_stop(struct naive *m)
 {
     uint32_t budget = m->set.prefill_tokens;
     for (uint32_t i = 0; i < m->rows_active; i++) {
@@ -371,8 +371,8 @@ static void naive_haste(struct naive *m)
     bool has_room = m->room == NAIVE_ROOM_UNKNOWN ? m->sched->has_room : m->room == NAIVE_ROOM_LEFT;
     m->hasty = m->set.cut_steps;
     ASSERT(m->sched->has_room == has_room);
-    enum step_haste cut = has_room && budget == 0 ? STEP_ROUND_ENDS : STEP_ROW_ENDS;
-    ASSERT(step_haste(&m->sched->step) == (m->hasty ? cut : STEP_WHOLE));
+    enum step_stop cut = has_room && budget == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
+    ASSERT(step_early_stop(&m->sched->step) == (m->hasty ? cut : STEP_STOP_LAST));
 }
 
 /* Time has come to m->now and the queues are as they were when the plan began. */
@@ -387,7 +387,7 @@ void naive_follow_plan(struct naive *m, bool planned)
     m->rows_active = m->rows_count;
     ASSERT(header->rows_active == m->rows_active);
     ASSERT(planned == (m->rows_active > 0));
-    naive_haste(m);
+    naive_stop(m);
     naive_standbys(m, sorted, count, at);
     ASSERT(header->rows_count == m->rows_count);
     naive_prefetched(m, sorted, count, at);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 int LLVMFuzzerInitialize(int *count, char ***arguments)
 {

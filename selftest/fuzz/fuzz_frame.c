@@ -42,7 +42,7 @@ enum step {
     STEP_WINDOW,                    /* how much the client's side buffers */
     STEP_SLEEP,
     STEP_MOOD,                      /* what the scheduler says, how sockets move */
-    STEP_PASSES,
+    STEP_PHASES,
     STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
     STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
     STEP_AUTH,                      /* with the right proof, or with one bit of it changed */

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config/gguf_keys.c"
-#include "config/vocab.h"
+#include "config/model/gguf_keys.c"
+#include "config/vocab/vocab.h"
 #include "selftest/fuzz/dictionary.h"
 #include "selftest/fuzz/message.h"
 
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     struct gguf_source source;
     struct config_error error = {{0}};
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena arena;
     gguf_source_memory(&source, bytes, count, NAME);
     if (gguf_scan(&gguf, &source, HEADER_BYTES_MAX, &error) != STATUS_OK) {
@@ -84,11 +84,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (gguf.has_model) {
         check_model(&source);
     }
-    vocab_plan(&plan, &gguf.vocab);
-    if (plan.overflow || plan_tier_bytes(&plan, TIER_MODEL) > sizeof memory) {
+    vocab_plan_memory(&plan, &gguf.vocab);
+    if (plan.overflow || memory_plan_bytes(&plan, MEMORY_MODEL) > sizeof memory) {
         return 0;
     }
-    arena = (struct arena){.base = memory, .size_bytes = plan_tier_bytes(&plan, TIER_MODEL)};
+    arena = (struct arena){.base = memory, .size_bytes = memory_plan_bytes(&plan, MEMORY_MODEL)};
     memset(memory, 0, arena.size_bytes);
     if (vocab_load(&vocab, &gguf, &source, &arena, &error) != STATUS_OK) {
         check_place(&error, count);

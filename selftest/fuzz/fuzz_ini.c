@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/text.h"
-#include "config/gguf.h"
+#include "config/base/text.h"
+#include "config/model/gguf.h"
 #include "config/value.h"
 #include "selftest/fuzz/dictionary.h"
 #include "selftest/fuzz/message.h"

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/textevents.c"
-#include "appliance/textpage.c"
-#include "appliance/textport.c"
-#include "appliance/textrequest.c"
+#include "appliance/text/events.c"
+#include "appliance/text/page.c"
+#include "appliance/text/port.c"
+#include "appliance/text/request.c"
 #include "selftest/fuzz/dictionary.h"
 
 #define PAGE_BYTES 20480
@@ -166,14 +166,14 @@ static struct shown {
     struct sched sched;
     struct kvmem kv;
     struct call_table calls;
-    struct journal journal;
+    struct event_log event_log;
 } fresh, full;
 static struct health health;
 static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
 
 STATIC_ASSERT(EVENTS >= EVENT_KINDS_COUNT, "one event of each kind");
 
-static void fill_journal(void)
+static void fill_event_log(void)
 {
     static struct event events[EVENTS];
     memset(events, 0xff, sizeof events);
@@ -181,7 +181,8 @@ static void fill_journal(void)
         events[i].call = events[i].program = UINT32_MAX - 1;    /* the greatest that is a slot */
         events[i].what.kind = i % EVENT_KINDS_COUNT;
     }
-    full.journal = (struct journal){.events = events, .capacity = EVENTS, .next = UINT64_MAX - 1};
+    full.event_log = (struct event_log){.events = events, .capacity = EVENTS, .next = UINT64_MAX -
+                                        1};
 }
 
 /* A call in each state; all of one program. */
@@ -229,7 +230,7 @@ static void fill_all(void)
     init_kv(&full.kv, memory[1]);
     memset(&full.kv.counters, 0xff, sizeof full.kv.counters);
     memset(&full.stats, 0xff, sizeof full.stats);
-    fill_journal();
+    fill_event_log();
     fill_calls();
     fill_sched();
     health = (struct health){.reason = "fuzz", .last_step_age_us = UINT64_MAX};
@@ -238,7 +239,7 @@ static void fill_all(void)
 static struct textport_view view_of(const struct shown *shown)
 {
     return (struct textport_view){.stats = &shown->stats, .sched = &shown->sched, .kv = &shown->kv,
-                                  .calls = &shown->calls, .journal = &shown->journal,
+                                  .calls = &shown->calls, .event_log = &shown->event_log,
                                   .options = &shown->options, .limits = &limits,
                                   .health = &health};
 }
@@ -264,7 +265,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (count < 2) {
         return 0;
     }
-    if (full.journal.capacity == 0) {
+    if (full.event_log.capacity == 0) {
         fill_all();
     }
     health.state = (enum health_state)(bytes[0] % (HEALTH_FAILED + 1));

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
-#include "config/vocab_merge.h"
+#include "config/base/assert.h"
+#include "config/vocab/merge.h"
 #include "selftest/fake/gguf_file.h"
 #include "selftest/fuzz/dictionary.h"
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/config.h"
 
 static inline void message_check(const struct config_error *error)

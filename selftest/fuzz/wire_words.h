@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "net/wire.h"
 #include "selftest/fuzz/dictionary.h"
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
-#include "appliance/base/say.h"
+#include "config/base/assert.h"
+#include "config/base/say.h"
 #include "appliance/control.h"
 #include "appliance/loop.h"
 #include "selftest/misbehave/forbidden.h"

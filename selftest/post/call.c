@@ -274,12 +274,12 @@ static void client_hello(struct post_client *client)
 
 /* ---- the check ---- */
 
-static void plan_call(const struct post *post, struct plan *plan)
+static void plan_call(const struct post *post, struct memory_plan *plan)
 {
     const struct boot *boot = post->boot;
-    plan_add(plan, TIER_SELFTEST, "call serving", 1, sizeof(struct serving));
-    kernels_plan(plan, &boot->engine, &boot->gguf->shape);
-    loop_plan(plan, &boot->options, &boot->limits, &boot->gguf->vocab);
+    memory_plan_add(plan, MEMORY_SELFTEST, "call serving", 1, sizeof(struct serving));
+    kernels_plan_memory(plan, &boot->engine, &boot->gguf->shape);
+    loop_plan_memory(plan, &boot->options, &boot->limits, &boot->gguf->vocab);
 }
 
 static void *init_call(const struct post *post, struct arena *arena)

@@ -7,7 +7,7 @@
  */
 #include <time.h>
 
-#include "appliance/boot.h"
+#include "appliance/boot/boot.h"
 #include "selftest/post/fault.h"
 #include "selftest/post/post.h"
 
@@ -29,7 +29,7 @@ struct post_outcome {
 };
 
 struct post_check {
-    void (*plan)(const struct post *post, struct plan *plan);
+    void (*plan)(const struct post *post, struct memory_plan *plan);
     /* Its state; NULL: it cannot start. */
     void *(*init)(const struct post *post, struct arena *arena);
     /* `variant`: which of those that share their functions. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "selftest/post/cpu.h"
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/threads.h"
 
 void post_cpus_init(struct post_cpus *cpus)

@@ -13,8 +13,8 @@
 static enum status burn_in(struct burn *burn, const struct options *options,
                            struct config_error *error)
 {
-    struct gpu_program program;
-    if (!gpu_program_open(&program)) {
+    struct gpu_binary program;
+    if (!gpu_binary_open(&program)) {
         snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: memfd: %s",
                  strerror(errno));
         return STATUS_CONFIG_ENGINE;

@@ -178,15 +178,15 @@ static struct kernels_settings settings_of(const struct post *post)
     return settings;
 }
 
-static void plan_inject(const struct post *post, struct plan *plan)
+static void plan_inject(const struct post *post, struct memory_plan *plan)
 {
     const struct model_shape *shape = &post->boot->gguf->shape;
     struct kernels_settings settings = settings_of(post);
-    plan_add(plan, TIER_SELFTEST, "inject", 1, sizeof(struct inject));
-    post_area_plan(plan, AREA_BYTES, true);
-    post_swap_plan(plan, &settings, shape);
-    post_burn_plan(plan, shape, true);
-    post_reader_plan(plan, shape);
+    memory_plan_add(plan, MEMORY_SELFTEST, "inject", 1, sizeof(struct inject));
+    post_area_plan_memory(plan, AREA_BYTES, true);
+    post_swap_plan_memory(plan, &settings, shape);
+    post_burn_plan_memory(plan, shape, true);
+    post_reader_plan_memory(plan, shape);
 }
 
 static void *init_inject(const struct post *post, struct arena *arena)

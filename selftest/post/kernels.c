@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 
 #define PROMPT_TOKENS 24u
 
@@ -57,14 +57,14 @@ static void fill_step(const struct post *post, const struct step *step)
         (struct step_header){.rows_count = 1, .rows_active = 1, .tokens_count = count};
 }
 
-static void plan_kernels(const struct post *post, struct plan *plan)
+static void plan_kernels(const struct post *post, struct memory_plan *plan)
 {
     struct kernels_settings plain = settings_of(post, KERNELS_PLAIN);
     struct kernels_settings best = settings_of(post, post->boot->engine.simd);
-    plan_add(plan, TIER_SELFTEST, "kernels twins", 1, sizeof(struct twins));
-    plan_add(plan, TIER_SELFTEST, "kernels step", 1, post->boot->step.layout.total_bytes);
-    kernels_plan(plan, &plain, &post->boot->gguf->shape);
-    kernels_plan(plan, &best, &post->boot->gguf->shape);
+    memory_plan_add(plan, MEMORY_SELFTEST, "kernels twins", 1, sizeof(struct twins));
+    memory_plan_add(plan, MEMORY_SELFTEST, "kernels step", 1, post->boot->step.layout.total_bytes);
+    kernels_plan_memory(plan, &plain, &post->boot->gguf->shape);
+    kernels_plan_memory(plan, &best, &post->boot->gguf->shape);
 }
 
 static void *init_kernels(const struct post *post, struct arena *arena)

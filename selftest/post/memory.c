@@ -114,15 +114,16 @@ static uint32_t crew_of(const struct post_cpus *cpus, bool alone)
     return alone ? 1 : cpus->threads;
 }
 
-void post_area_plan(struct plan *plan, uint64_t bytes, bool alone)
+void post_area_plan_memory(struct memory_plan *plan, uint64_t bytes, bool alone)
 {
     struct post_cpus cpus;
     post_cpus_init(&cpus);
-    plan_add(plan, TIER_SELFTEST, "memory area", 1, sizeof(struct post_area));
-    plan_add(plan, TIER_SELFTEST, "memory words", bytes / sizeof(uint64_t), sizeof(uint64_t));
-    plan_add(plan, TIER_SELFTEST, "memory faults", crew_of(&cpus, alone),
+    memory_plan_add(plan, MEMORY_SELFTEST, "memory area", 1, sizeof(struct post_area));
+    memory_plan_add(plan, MEMORY_SELFTEST, "memory words", bytes / sizeof(uint64_t),
+                    sizeof(uint64_t));
+    memory_plan_add(plan, MEMORY_SELFTEST, "memory faults", crew_of(&cpus, alone),
              sizeof(struct post_faults));
-    kernels_threads_plan(plan, crew_of(&cpus, alone));
+    kernels_threads_plan_memory(plan, crew_of(&cpus, alone));
 }
 
 struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone, uint64_t seed)
@@ -158,9 +159,9 @@ static uint64_t bytes_of(const struct post *post)
     return asked || post->memory_bytes < QUICK_BYTES_MAX ? post->memory_bytes : QUICK_BYTES_MAX;
 }
 
-static void plan_memory(const struct post *post, struct plan *plan)
+static void plan_memory(const struct post *post, struct memory_plan *plan)
 {
-    post_area_plan(plan, bytes_of(post), false);
+    post_area_plan_memory(plan, bytes_of(post), false);
 }
 
 /* Locked, so that it is memory that is tested; where it may not be, the check "locked memory" says

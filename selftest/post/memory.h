@@ -35,7 +35,7 @@ struct post_area {
 };
 
 /* A crew of one thread for each CPU, or of one alone. */
-void post_area_plan(struct plan *plan, uint64_t bytes, bool alone);
+void post_area_plan_memory(struct memory_plan *plan, uint64_t bytes, bool alone);
 struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone, uint64_t seed);
 void post_area_pass(struct post_area *area, const struct post_pass *pass,
                     struct post_faults *faults);

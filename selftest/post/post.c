@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
-#include "appliance/heap.h"
+#include "config/base/assert.h"
+#include "appliance/seal/heap.h"
 #include "appliance/log.h"
 #include "selftest/burn/burn.h"
 #include "selftest/post/check.h"
@@ -105,8 +105,8 @@ static struct post post_of(struct boot *boot, const struct post_settings *settin
         .is_embedded = boot->options.model_path.text[0] == '\0',
     };
     if (post.memory_bytes == 0) {
-        post.memory_bytes = plan_tier_bytes(&boot->plan, TIER_CORE) +
-                            plan_tier_bytes(&boot->plan, TIER_ENGINE);
+        post.memory_bytes = memory_plan_bytes(&boot->plan, MEMORY_CORE) +
+                            memory_plan_bytes(&boot->plan, MEMORY_ENGINE);
     }
     post.memory_bytes &= ~(uint64_t)(sizeof(uint64_t) - 1);
     return post;
@@ -114,23 +114,23 @@ static struct post post_of(struct boot *boot, const struct post_settings *settin
 
 static uint64_t check_bytes(const struct post *post, const struct post_check *check)
 {
-    struct plan plan = {.rows_count = 0};
+    struct memory_plan plan = {.rows_count = 0};
     uint64_t bytes = 0;
     if (check->plan != NULL) {
         check->plan(post, &plan);
     }
-    for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
-        bytes += plan_tier_bytes(&plan, (enum tier)tier);
+    for (uint32_t tier = 0; tier < MEMORY_COUNT; tier++) {
+        bytes += memory_plan_bytes(&plan, (enum memory_kind)tier);
     }
     return bytes;
 }
 
 /* A check has the room that core and engine will have; only what is beyond is asked for. */
-void post_plan(struct boot *boot, const struct post_settings *settings)
+void post_plan_memory(struct boot *boot, const struct post_settings *settings)
 {
     struct post post = post_of(boot, settings);
-    uint64_t room = plan_tier_bytes(&boot->plan, TIER_CORE) +
-                    plan_tier_bytes(&boot->plan, TIER_ENGINE);
+    uint64_t room = memory_plan_bytes(&boot->plan, MEMORY_CORE) +
+                    memory_plan_bytes(&boot->plan, MEMORY_ENGINE);
     uint64_t most = room;
     for (uint32_t i = 0; i < ROWS_COUNT; i++) {
         if ((rows[i].levels & 1u << settings->level) != 0) {
@@ -138,8 +138,10 @@ void post_plan(struct boot *boot, const struct post_settings *settings)
             most = bytes > most ? bytes : most;
         }
     }
-    plan_add(&boot->plan, TIER_SELFTEST, "selftest outcome", 1, sizeof(struct post_outcome));
-    plan_add(&boot->plan, TIER_SELFTEST, "selftest beyond core and engine", 1, most - room);
+    memory_plan_add(&boot->plan, MEMORY_SELFTEST, "selftest outcome", 1, sizeof(struct
+                                                                                post_outcome));
+    memory_plan_add(&boot->plan, MEMORY_SELFTEST, "selftest beyond core and engine", 1, most -
+                    room);
 }
 
 /* ---- one check ---- */

@@ -10,7 +10,7 @@
  *
  * Every comparison is exact. One line for each check; the last line is PASS or FAIL.
  */
-#include "appliance/boot.h"
+#include "appliance/boot/boot.h"
 
 enum post_level { POST_NONE, POST_QUICK, POST_FULL, POST_SOAK, POST_INJECT };
 
@@ -36,6 +36,6 @@ bool post_settings_take(struct post_settings *settings, int argc, char **argv, i
  * the engine's kind; that decides which checks of a GPU there are. */
 void post_choose_engine(struct post_settings *settings, struct options *options);
 /* After boot_measure(): adds to the plan what a check needs beyond it. */
-void post_plan(struct boot *boot, const struct post_settings *settings);
+void post_plan_memory(struct boot *boot, const struct post_settings *settings);
 /* After boot_reserve(): BOOT_EXIT_OK or BOOT_EXIT_SELFTEST. */
 enum boot_exit post_run(struct boot *boot, const struct post_settings *settings);

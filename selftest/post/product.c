@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 #include "selftest/post/known.h"
 
 #define REPEATS 16u                 /* of each slab in a round */
@@ -26,25 +26,27 @@ static uint32_t crew_of(const struct post_cpus *cpus, bool alone)
     return alone ? 1 : cpus->threads;
 }
 
-void post_burn_plan(struct plan *plan, const struct model_shape *shape, bool alone)
+void post_burn_plan_memory(struct memory_plan *plan, const struct model_shape *shape, bool alone)
 {
     struct post_cpus cpus;
     post_cpus_init(&cpus);
     uint32_t crew = crew_of(&cpus, alone);
     uint64_t x_bytes = kernels_stride_floats(kernels_columns_max(shape)) * sizeof(float);
-    plan_add(plan, TIER_SELFTEST, "product burn", 1, sizeof(struct post_burn));
-    plan_add(plan, TIER_SELFTEST, "product rows", POST_SLAB_ROWS, x_bytes);
+    memory_plan_add(plan, MEMORY_SELFTEST, "product burn", 1, sizeof(struct post_burn));
+    memory_plan_add(plan, MEMORY_SELFTEST, "product rows", POST_SLAB_ROWS, x_bytes);
     uint64_t stride = kernels_rounded_stride(kernels_columns_max(shape));
-    plan_add(plan, TIER_SELFTEST, "product levels", POST_SLAB_ROWS, stride);
-    plan_add(plan, TIER_SELFTEST, "product bfloats", POST_SLAB_ROWS, stride * sizeof(float));
-    plan_add(plan, TIER_SELFTEST, "product level blocks", POST_SLAB_ROWS,
+    memory_plan_add(plan, MEMORY_SELFTEST, "product levels", POST_SLAB_ROWS, stride);
+    memory_plan_add(plan, MEMORY_SELFTEST, "product bfloats", POST_SLAB_ROWS, stride *
+                    sizeof(float));
+    memory_plan_add(plan, MEMORY_SELFTEST, "product level blocks", POST_SLAB_ROWS,
              kernels_level_blocks_bytes(stride));
-    plan_add(plan, TIER_SELFTEST, "product reference", POST_SLAB_ROWS,
+    memory_plan_add(plan, MEMORY_SELFTEST, "product reference", POST_SLAB_ROWS,
              y_stride() * sizeof(float));
-    plan_add(plan, TIER_SELFTEST, "product results", crew, sizeof(struct post_result));
-    plan_add(plan, TIER_SELFTEST, "product rows of results", (uint64_t)crew * POST_SLAB_ROWS,
+    memory_plan_add(plan, MEMORY_SELFTEST, "product results", crew, sizeof(struct post_result));
+    memory_plan_add(plan, MEMORY_SELFTEST, "product rows of results", (uint64_t)crew *
+                    POST_SLAB_ROWS,
              y_stride() * sizeof(float));
-    kernels_threads_plan(plan, crew);
+    kernels_threads_plan_memory(plan, crew);
 }
 
 static void crew_work(void *context, uint32_t thread)
@@ -232,9 +234,9 @@ void post_burn_run(struct post_burn *burn, struct post_faults *faults)
 
 /* ---- the check ---- */
 
-static void plan_product(const struct post *post, struct plan *plan)
+static void plan_product(const struct post *post, struct memory_plan *plan)
 {
-    post_burn_plan(plan, &post->boot->gguf->shape, false);
+    post_burn_plan_memory(plan, &post->boot->gguf->shape, false);
 }
 
 static void *init_product(const struct post *post, struct arena *arena)

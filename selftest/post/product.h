@@ -42,7 +42,7 @@ struct post_burn {
     uint64_t digest;                    /* of the references so far */
 };
 
-void post_burn_plan(struct plan *plan, const struct model_shape *shape, bool alone);
+void post_burn_plan_memory(struct memory_plan *plan, const struct model_shape *shape, bool alone);
 struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *shape,
                                  enum kernels_simd simd, bool alone);
 

@@ -28,16 +28,16 @@ static uint64_t blocks_of(const struct kernels_settings *settings)
     return (uint64_t)settings->kv_blocks + settings->kv_host_blocks;
 }
 
-void post_swap_plan(struct plan *plan, const struct kernels_settings *settings,
+void post_swap_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
                     const struct model_shape *shape)
 {
     struct step_layout layout = layout_of(settings);
-    plan_add(plan, TIER_SELFTEST, "swap", 1, sizeof(struct post_swap));
-    plan_add(plan, TIER_SELFTEST, "swap step", 1, layout.total_bytes);
-    plan_add(plan, TIER_SELFTEST, "swap contents", blocks_of(settings), sizeof(uint64_t));
-    plan_add(plan, TIER_SELFTEST, "swap device list", layout.moves_max, sizeof(uint32_t));
-    plan_add(plan, TIER_SELFTEST, "swap host list", layout.moves_max, sizeof(uint32_t));
-    kernels_plan(plan, settings, shape);
+    memory_plan_add(plan, MEMORY_SELFTEST, "swap", 1, sizeof(struct post_swap));
+    memory_plan_add(plan, MEMORY_SELFTEST, "swap step", 1, layout.total_bytes);
+    memory_plan_add(plan, MEMORY_SELFTEST, "swap contents", blocks_of(settings), sizeof(uint64_t));
+    memory_plan_add(plan, MEMORY_SELFTEST, "swap device list", layout.moves_max, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_SELFTEST, "swap host list", layout.moves_max, sizeof(uint32_t));
+    kernels_plan_memory(plan, settings, shape);
 }
 
 struct post_swap *post_swap_init(struct arena *arena, const struct kernels_settings *settings,
@@ -198,9 +198,9 @@ void post_swap_in(struct post_swap *swap, uint32_t count)
 
 /* ---- the check ---- */
 
-static void plan_swap(const struct post *post, struct plan *plan)
+static void plan_swap(const struct post *post, struct memory_plan *plan)
 {
-    post_swap_plan(plan, &post->boot->engine, &post->boot->gguf->shape);
+    post_swap_plan_memory(plan, &post->boot->engine, &post->boot->gguf->shape);
 }
 
 static void *init_swap(const struct post *post, struct arena *arena)

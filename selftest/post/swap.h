@@ -30,7 +30,7 @@ struct post_swap {
     uint32_t *device_list, *host_list;
 };
 
-void post_swap_plan(struct plan *plan, const struct kernels_settings *settings,
+void post_swap_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
                     const struct model_shape *shape);
 struct post_swap *post_swap_init(struct arena *arena, const struct kernels_settings *settings,
                                  const struct kernels_weights *weights, uint64_t seed);

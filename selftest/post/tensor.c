@@ -15,7 +15,7 @@ static uint32_t list_layer(const struct kernels_layer *layer, const struct model
         list[count++] = (struct post_tensor){                               \
             .name = file, .vector = layer->noun, .columns = (uint32_t)(count_)}; \
     }
-#include "config/layer.def"
+#include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
     return count;

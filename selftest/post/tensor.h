@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: the packed weights as a list: each matrix and each vector under its name in the file. */
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 #include "kernels/weights.h"
 
 struct post_tensor {

@@ -18,11 +18,11 @@ static uint64_t panel_bytes_max(const struct model_shape *shape)
     return columns * KERNELS_PANEL_LANES * sizeof(float);   /* no type is wider */
 }
 
-void post_reader_plan(struct plan *plan, const struct model_shape *shape)
+void post_reader_plan_memory(struct memory_plan *plan, const struct model_shape *shape)
 {
-    plan_add(plan, TIER_SELFTEST, "weights reader", 1, sizeof(struct post_reader));
-    plan_add(plan, TIER_SELFTEST, "weights of the file", 1, panel_bytes_max(shape));
-    plan_add(plan, TIER_SELFTEST, "weights packed", 1, panel_bytes_max(shape));
+    memory_plan_add(plan, MEMORY_SELFTEST, "weights reader", 1, sizeof(struct post_reader));
+    memory_plan_add(plan, MEMORY_SELFTEST, "weights of the file", 1, panel_bytes_max(shape));
+    memory_plan_add(plan, MEMORY_SELFTEST, "weights packed", 1, panel_bytes_max(shape));
 }
 
 struct post_reader *post_reader_init(struct arena *arena, const struct kernels_weights *weights,
@@ -100,9 +100,9 @@ void post_panel_compare(struct post_reader *reader, const struct post_tensor *te
 
 /* ---- the check ---- */
 
-static void plan_weights(const struct post *post, struct plan *plan)
+static void plan_weights(const struct post *post, struct memory_plan *plan)
 {
-    post_reader_plan(plan, &post->boot->gguf->shape);
+    post_reader_plan_memory(plan, &post->boot->gguf->shape);
 }
 
 static void *init_weights(const struct post *post, struct arena *arena)

@@ -16,7 +16,7 @@ struct post_reader {
 };
 
 /* `columns_max` is that of the widest tensor. */
-void post_reader_plan(struct plan *plan, const struct model_shape *shape);
+void post_reader_plan_memory(struct memory_plan *plan, const struct model_shape *shape);
 struct post_reader *post_reader_init(struct arena *arena, const struct kernels_weights *weights,
                                      const struct gguf *gguf, const struct gguf_source *source);
 

@@ -4,7 +4,8 @@
  * can go wrong with a worker, and with a look at every position that a row is about to read.
  *
  * Invariants of this side: a step's moves run when it is submitted, its rounds when their time has
- * come, so haste finds it half done; a worker that dies takes all KV of both tiers along; a block
+ * come, so early stop finds it half done; a worker that dies takes all KV of both tiers along; a
+ * block
  * that is free is poisoned, so whoever reads it afterwards is found out.
  */
 #include <string.h>
@@ -162,11 +163,11 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, uint64_t count)
     return fnv_add(hash, at, count);
 }
 
-/* Of all that the core may not touch while the step is in flight: everything but haste. */
+/* Of all that the core may not touch while the step is in flight: everything but early stop. */
 static uint64_t hash_record(const struct sim *sim)
 {
     const struct step_header *header = step_header(&sim->step);
-    uint64_t hash = hash_bytes(FNV_START, header, offsetof(struct step_header, haste));
+    uint64_t hash = hash_bytes(FNV_START, header, offsetof(struct step_header, early_stop));
     hash = hash_bytes(hash, step_moves(&sim->step), header->moves_count * sizeof(struct step_move));
     hash = hash_bytes(hash, step_row(&sim->step, 0), header->rows_count * sizeof(struct step_row));
     hash = hash_bytes(hash, step_tokens(&sim->step), header->tokens_count * sizeof(uint32_t));

@@ -187,14 +187,14 @@ static void clear(struct sim *sim)
 /* Zeroed pages, whatever the run before has touched. */
 static void take_memory(struct sim *sim, const struct vocab *vocab)
 {
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     const struct limits *limits = &sim->limits;
     step_layout_init(&sim->step.layout, limits->batch_calls + limits->standby_calls,
                      limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
                      kvmem_moves_max(limits->kv_blocks));
-    loop_plan(&plan, &sim->options, limits, &vocab->info);
-    plan_add(&plan, TIER_CORE, "step record", 1, sim->step.layout.total_bytes);
-    uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
+    loop_plan_memory(&plan, &sim->options, limits, &vocab->info);
+    memory_plan_add(&plan, MEMORY_CORE, "step record", 1, sim->step.layout.total_bytes);
+    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
     SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",
                 (unsigned long long)bytes);
     madvise(sim->arena.base, ARENA_BYTES_MAX, MADV_DONTNEED);

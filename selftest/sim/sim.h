@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #include "appliance/loop.h"
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 #include "selftest/fake/fake_engine.h"
 #include "selftest/fake/naive_sched.h"
 #include "selftest/sim/invariants.h"

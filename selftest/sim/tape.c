@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define HEADER      "agentix-sim tape, steps %llu, masked %llx\n"
 #define HEADER_READ "agentix-sim tape, steps %llu, masked %llx"

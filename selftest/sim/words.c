@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/vocab.h"
+#include "config/vocab/vocab.h"
 #include "net/utf8.h"
 #include "selftest/fake/gguf_file.h"
 #include "selftest/sim/sim.h"

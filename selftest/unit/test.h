@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "appliance/base/arena.h"
-#include "appliance/base/assert.h"
-#include "appliance/base/status.h"
+#include "config/base/arena.h"
+#include "config/base/assert.h"
+#include "config/base/status.h"
 
 #ifndef TEST_ARENA_BYTES
 #define TEST_ARENA_BYTES (16u << 20)

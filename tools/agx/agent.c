@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/agx/calculator.h"
 #include "tools/agx/table.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
-#include "appliance/base/status.h"
+#include "config/base/assert.h"
+#include "config/base/status.h"
 
 /*
  * What: the loop of a crew; no threads: start what is due, wait, take what has come.

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/base/status.h"
+#include "config/base/status.h"
 
 /*
  * What: connections of the command line client, and the words for everything that goes wrong.

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the journal of an appliance, read from its text port: one question at a time, each answered
+ * What: the event_log of an appliance, read from its text port: one question at a time, each
+ * answered
  * with a page of lines, each line an event with its number.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/journal.h"
+#include "config/base/event_log.h"
 
 #define EVENTS_PAGE_BYTES (1u << 18)    /* more than an answer ever has */
 

@@ -14,7 +14,7 @@
 
 #include "tools/agx/dial.h"
 #include "tools/agx/option.h"
-#include "tools/agx/timer.h"
+#include "tools/trace/timer.h"
 
 #define PROMPTS      64             /* different prompts */
 #define PROMPT_MAX   8              /* tokens: prompt i has 1 + i % PROMPT_MAX */

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/agx/command.h"
 
 /*

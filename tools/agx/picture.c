@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/ring.h"
+#include "config/base/ring.h"
 #include "tools/sdk/agx.h"
 
 #define SLOTS_MAX    (1u << 20)

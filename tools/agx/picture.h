@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: events of the journal, in order, as a picture of the appliance at work:
+ * What: events of the event_log, in order, as a picture of the appliance at work:
  *
  *   process 1, engine      a track for the steps; a track for each row of a step: whose call is
  *                          in it
@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "appliance/base/journal.h"
-#include "tools/agx/chrome.h"
+#include "config/base/event_log.h"
+#include "tools/trace/chrome.h"
 
 #define PICTURE_TRACKS_MAX 1024     /* of a program: calls beyond them share the last */
 

@@ -14,9 +14,9 @@
 
 #include "tools/agx/lanes.h"
 #include "tools/agx/measure.h"
-#include "tools/agx/prompt.h"
-#include "tools/agx/timer.h"
-#include "tools/agx/trace.h"
+#include "tools/trace/prompt.h"
+#include "tools/trace/timer.h"
+#include "tools/trace/trace.h"
 
 enum replay_place { REPLAY_BLOCKED, REPLAY_TIMED, REPLAY_OPEN, REPLAY_OVER };
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define CALLS_MAX (1u << 26)
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define LANE_WAIT_US      1000      /* when every lane is full */
 #define EVENTS_PER_LANE   256

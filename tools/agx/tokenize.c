@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/vocab.h"
+#include "config/vocab/vocab.h"
 
 #define HEADER_BYTES_MAX (UINT64_C(1) << 30)
 
@@ -117,15 +117,15 @@ static bool load_vocabulary(struct vocab *vocab, const char *path)
     static struct gguf gguf;
     struct gguf_source source;
     struct config_error error = {{0}};
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena arena;
     enum status status = gguf_source_open(&source, path, &error);
     if (status == STATUS_OK) {
         status = gguf_scan(&gguf, &source, HEADER_BYTES_MAX, &error);
     }
     if (status == STATUS_OK) {
-        vocab_plan(&plan, &gguf.vocab);
-        status = arena_map(&arena, plan_tier_bytes(&plan, TIER_MODEL), false);
+        vocab_plan_memory(&plan, &gguf.vocab);
+        status = arena_map(&arena, memory_plan_bytes(&plan, MEMORY_MODEL), false);
     }
     if (status == STATUS_OK) {
         status = vocab_load(vocab, &gguf, &source, &arena, &error);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx trace`: the appliance's journal from its text port into a file of Chrome trace events.
- * It begins with what the journal still holds, and follows it until the time is over or ^C; then it
+ * What: `agx trace`: the appliance's event_log from its text port into a file of Chrome trace
+ * events.
+ * It begins with what the event_log still holds, and follows it until the time is over or ^C; then
+ * it
  * reads up to there. So `--seconds 0` is what just happened.
  * Bounds: a question every REST_MS, and at once while there is more to read.
  */

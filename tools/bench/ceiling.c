@@ -87,10 +87,10 @@ static void read_choose(void)
 void ceiling_init(enum kernels_simd simd, uint32_t threads)
 {
     static struct arena arena;
-    struct plan plan = {0};
-    kernels_threads_plan(&plan, threads);
-    plan_add(&plan, TIER_ENGINE, "ceiling", 1, READ_BYTES);
-    arena_reserve(&arena, &plan, TIER_ENGINE);
+    struct memory_plan plan = {0};
+    kernels_threads_plan_memory(&plan, threads);
+    memory_plan_add(&plan, MEMORY_ENGINE, "ceiling", 1, READ_BYTES);
+    arena_reserve(&arena, &plan, MEMORY_ENGINE);
     state.simd = simd;
     state.bytes = arena_take(&arena, 1, READ_BYTES);
     state.share_bytes = READ_BYTES / threads / CEILING_STRIDE_BYTES * CEILING_STRIDE_BYTES;

@@ -28,10 +28,10 @@ static inline void engine_start(struct engine *engine, const struct kernels_sett
                                 uint32_t moves)
 {
     static struct arena arena;
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     engine->settings = *settings;
-    kernels_plan(&plan, settings, &engine->model.gguf.shape);
-    arena_reserve(&arena, &plan, TIER_ENGINE);
+    kernels_plan_memory(&plan, settings, &engine->model.gguf.shape);
+    arena_reserve(&arena, &plan, MEMORY_ENGINE);
     if (kernels_init(&engine->kernels, settings, engine->model.weights, &arena,
                      &engine->heartbeat) != STATUS_OK) {
         fail("the engine does not start");

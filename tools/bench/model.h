@@ -29,9 +29,10 @@ static inline double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static inline void arena_reserve(struct arena *arena, const struct plan *plan, enum tier tier)
+static inline void arena_reserve(struct arena *arena, const struct memory_plan *plan, enum
+                                 memory_kind tier)
 {
-    if (arena_map(arena, plan_tier_bytes(plan, tier), false) != STATUS_OK) {
+    if (arena_map(arena, memory_plan_bytes(plan, tier), false) != STATUS_OK) {
         fail("no memory");
     }
 }
@@ -41,14 +42,14 @@ static inline void model_load(struct bench_model *model, const char *path, bool 
     static struct arena arena;
     struct gguf_source source;
     struct config_error error;
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     uint64_t digest;
     if (gguf_source_open(&source, path, &error) != STATUS_OK ||
         gguf_scan(&model->gguf, &source, 1u << 30, &error) != STATUS_OK) {
         fail(error.text);
     }
-    kernels_weights_plan(&plan, &model->gguf, as_bfloats);
-    arena_reserve(&arena, &plan, TIER_WEIGHTS);
+    kernels_weights_plan_memory(&plan, &model->gguf, as_bfloats);
+    arena_reserve(&arena, &plan, MEMORY_WEIGHTS);
     if (kernels_weights_load(&model->weights, &model->gguf, &source, as_bfloats, &arena, NULL,
                              &digest, &error) != STATUS_OK) {
         fail(error.text);

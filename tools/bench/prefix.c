@@ -37,7 +37,7 @@ static struct bench bench;
 static void engine_start(uint32_t threads, bool halves)
 {
     static struct arena arena;
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     uint32_t blocks = (PREFILL_MAX + STEPS) / BLOCK_TOKENS + 1;
     bench.settings = (struct kernels_settings){
         .simd = kernels_simd_best(), .threads = threads, .batch_calls = CALLS,
@@ -46,8 +46,8 @@ static void engine_start(uint32_t threads, bool halves)
         .kv_blocks = CALLS * bench.call_blocks + blocks, .blocks_per_call = blocks,
         .kv_halves = halves,
     };
-    kernels_plan(&plan, &bench.settings, &bench.model.gguf.shape);
-    arena_reserve(&arena, &plan, TIER_ENGINE);
+    kernels_plan_memory(&plan, &bench.settings, &bench.model.gguf.shape);
+    arena_reserve(&arena, &plan, MEMORY_ENGINE);
     if (kernels_init(&bench.kernels, &bench.settings, bench.model.weights, &arena,
                      &bench.heartbeat) != STATUS_OK) {
         fail("the engine does not start");

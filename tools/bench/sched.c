@@ -6,7 +6,7 @@
  *
  * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
  * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
- * sched_launched() and sched_settle(), and so of what kvmem and the journal do in them; what a
+ * sched_launched() and sched_settle(), and so of what kvmem and the event_log do in them; what a
  * whole plan costs is shared by its events. Not in it: net, the binding of blocks to rows, the
  * engine (here one that says 7), and the bench's own part, writing prompts.
  *
@@ -44,7 +44,7 @@
 
 struct bench {
     struct sched sched;
-    struct journal journal;
+    struct event_log event_log;
     struct call_table calls;
     struct exchange exchange;
     struct kvmem kv;
@@ -104,29 +104,29 @@ static struct arena start(enum sched_policy policy, uint32_t live)
         .beta_milli = 32000, .wait_max_us = 300000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
-        .programs = calls, .sharing = SCHED_SHARING_PROGRAM, .journal = &bench.journal};
+        .programs = calls, .sharing = SCHED_SHARING_PROGRAM, .event_log = &bench.event_log};
     struct kvmem_settings kv = {
         .device_blocks = BLOCKS, .host_blocks = BLOCKS, .block_tokens = BLOCK_TOKENS,
         .calls = calls, .blocks_per_call = CONTEXT_TOKENS / BLOCK_TOKENS,
         .retain_device_us = STEP_US, .retain_host_us = 10 * STEP_US,
         .retain_drop_us = 100 * STEP_US};
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena arena;
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     step_layout_init(&bench.step.layout, BATCH + STANDBYS, DECODE_STEPS,
                      PREFILL_TOKENS + BATCH + STANDBYS, kv.blocks_per_call,
                      kvmem_moves_max(BLOCKS));
-    journal_plan(&plan, JOURNAL_EVENTS);
-    call_table_plan(&plan, calls, CONTEXT_TOKENS);
-    exchange_plan(&plan, COMMANDS, calls);
-    kvmem_plan(&plan, &kv);
+    event_log_plan_memory(&plan, JOURNAL_EVENTS);
+    call_table_plan_memory(&plan, calls, CONTEXT_TOKENS);
+    exchange_plan_memory(&plan, COMMANDS, calls);
+    kvmem_plan_memory(&plan, &kv);
     sched_plan_memory(&plan, &settings);
-    plan_add(&plan, TIER_CORE, "step record", 1, bench.step.layout.total_bytes);
-    if (arena_map(&arena, plan_tier_bytes(&plan, TIER_CORE), false) != STATUS_OK) {
+    memory_plan_add(&plan, MEMORY_CORE, "step record", 1, bench.step.layout.total_bytes);
+    if (arena_map(&arena, memory_plan_bytes(&plan, MEMORY_CORE), false) != STATUS_OK) {
         fail("no memory");
     }
-    journal_init(&bench.journal, JOURNAL_EVENTS, &arena);
+    event_log_init(&bench.event_log, JOURNAL_EVENTS, &arena);
     call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
     exchange_init(&bench.exchange, COMMANDS, calls, &arena);
     kvmem_init(&bench.kv, &kv, &arena);

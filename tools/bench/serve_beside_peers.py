@@ -73,7 +73,8 @@ def read_trace(path, count):
 
 
 class Prompts:
-    """The prompts of one program, and what it has got; lengths are those of tools/agx/prompt.c."""
+    """The prompts of one program, and what it has got; lengths are those of
+        tools/trace/prompt.c."""
     def __init__(self, chosen, program, calls):
         self.chosen, self.program, self.calls = chosen, program, calls
         self.whole, self.outputs = {}, {}

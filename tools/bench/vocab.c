@@ -18,7 +18,7 @@
  */
 #include <string.h>
 
-#include "config/vocab.h"
+#include "config/vocab/vocab.h"
 #include "tools/bench/model.h"
 
 #define PIECE_BYTES (64u << 10)
@@ -51,13 +51,13 @@ static void vocab_open(const char *path)
     static struct arena arena;
     struct gguf_source source;
     struct config_error error = {{0}};
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     if (gguf_source_open(&source, path, &error) != STATUS_OK ||
         gguf_scan(&gguf, &source, 1u << 30, &error) != STATUS_OK) {
         fail(error.text);
     }
-    vocab_plan(&plan, &gguf.vocab);
-    arena_reserve(&arena, &plan, TIER_MODEL);
+    vocab_plan_memory(&plan, &gguf.vocab);
+    arena_reserve(&arena, &plan, MEMORY_MODEL);
     double start = cpu_seconds();
     if (vocab_load(&vocab, &gguf, &source, &arena, &error) != STATUS_OK) {
         fail(error.text);

@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 FILE *calls_open(const char *path)

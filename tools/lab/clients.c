@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 #define CALLS_MAX        (1u << 27)

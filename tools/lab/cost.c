@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 #define GB 1e9
 #define TERA 1e12

@@ -6,7 +6,7 @@
  * Invariants: the n-th token of a call is the same however its steps were cut, and later prompts
  * contain it. Nothing here looks at blocks: whether KV is right is for selftest/fake to say.
  */
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row)
@@ -32,8 +32,8 @@ static void place_row(struct lab *lab, uint32_t index, uint32_t round)
 static uint32_t schedule_rows(struct lab *lab)
 {
     const struct step_header *header = step_header(&lab->step);
-    enum step_haste haste = step_haste(&lab->step);
-    uint32_t rounds = haste == STEP_ROUND_ENDS ? 1 : lab->step.layout.steps_max;
+    enum step_stop early_stop = step_early_stop(&lab->step);
+    uint32_t rounds = early_stop == STEP_STOP_ROUND ? 1 : lab->step.layout.steps_max;
     uint32_t ends[2 * COST_ROUNDS_MAX] = {0}, decoding = 0, next = 0;
     ASSERT(lab->step.layout.steps_max <= COST_ROUNDS_MAX);
     ASSERT(header->rows_count <= lab->step.layout.rows_max);
@@ -47,7 +47,7 @@ static uint32_t schedule_rows(struct lab *lab)
             ends[round + lab->rows[next].rounds] += lab->rows[next].decodes;
             next++;
         }
-        if (haste == STEP_ROW_ENDS && decoding < before) {
+        if (early_stop == STEP_STOP_ROW && decoding < before) {
             rounds = round;
         }
     }
@@ -100,7 +100,7 @@ void lab_engine_run(struct lab *lab)
 void lab_engine_hear(struct lab *lab)
 {
     uint32_t round = 0;
-    if (!lab->engine_in_flight || step_haste(&lab->step) != STEP_ROUND_ENDS) {
+    if (!lab->engine_in_flight || step_early_stop(&lab->step) != STEP_STOP_ROUND) {
         return;
     }
     while (round + 1 < lab->rounds &&

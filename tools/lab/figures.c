@@ -6,7 +6,7 @@
  */
 #include "tools/lab/figures.h"
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 static void sink(double *values, uint32_t at, uint32_t count)
 {

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "net/wire.h"
 #include "tools/lab/lab.h"
 

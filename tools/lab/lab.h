@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "appliance/loop.h"
-#include "tools/agx/timer.h"
-#include "tools/agx/trace.h"
+#include "tools/trace/timer.h"
+#include "tools/trace/trace.h"
 #include "tools/lab/calls.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"

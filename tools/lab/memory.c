@@ -9,20 +9,20 @@
  */
 #include "tools/lab/lab.h"
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 double lab_memory_moves_s(const struct lab *lab)
 {
     const struct kvmem_settings *kv = &lab->loop.kv.settings;
-    uint32_t moves_count = step_header(&lab->step)->moves_count, of_pass[STEP_PASSES] = {0};
+    uint32_t moves_count = step_header(&lab->step)->moves_count, of_pass[STEP_PHASES] = {0};
     for (uint32_t i = 0; i < moves_count; i++) {
-        of_pass[step_move_pass(&step_moves(&lab->step)[i], kv->device_blocks)]++;
+        of_pass[step_move_phase(&step_moves(&lab->step)[i], kv->device_blocks)]++;
     }
-    uint32_t outwards = of_pass[STEP_PASS_OUT], inwards = of_pass[STEP_PASS_IN];
+    uint32_t outwards = of_pass[STEP_PHASE_OUT], inwards = of_pass[STEP_PHASE_IN];
     uint64_t tokens = (uint64_t)(outwards + inwards) * kv->block_tokens;
     bool alone = lab->settings->block_copies;
     return cost_copies_s(lab->settings->cost,
-                         (uint64_t)of_pass[STEP_PASS_WITHIN] * kv->block_tokens) +
+                         (uint64_t)of_pass[STEP_PHASE_WITHIN] * kv->block_tokens) +
            cost_moves_s(lab->settings->cost, tokens, alone ? 0 : (outwards > 0) + (inwards > 0),
                         alone ? outwards + inwards : 0);
 }

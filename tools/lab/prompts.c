@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/agx/command.h"
 
 static uint64_t mix(uint64_t key, uint64_t number)

@@ -2,12 +2,13 @@
 #pragma once
 /*
  * What: the token ids of traced prompts, written where they are wanted, fast: lengths are those of
- * tools/agx/prompt.h; text that programs share lies ready and is copied, the rest is a cheap hash.
+ * tools/trace/prompt.h; text that programs share lies ready and is copied, the rest is a cheap
+ * hash.
  *
  * Ids are pure functions: shared text of (name, position), own text of (run, call, part, position),
  * outputs of (run, call, position); the virtual engine "generates" the last ones.
  */
-#include "tools/agx/prompt.h"
+#include "tools/trace/prompt.h"
 
 struct prompts_shared {             /* one text that calls share */
     uint64_t key;

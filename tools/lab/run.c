@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 #define STILL_PASSES_MAX 100000000u     /* at 200 ms each: half a year of nothing */
@@ -26,10 +26,10 @@ static void layout(struct lab *lab)
 
 static int map_memory(struct lab *lab)
 {
-    struct plan plan = {0};
-    loop_plan(&plan, &lab->options, &lab->limits, &lab->vocab.info);
-    plan_add(&plan, TIER_CORE, "step record", 1, lab->step.layout.total_bytes);
-    uint64_t bytes = plan_tier_bytes(&plan, TIER_CORE);
+    struct memory_plan plan = {0};
+    loop_plan_memory(&plan, &lab->options, &lab->limits, &lab->vocab.info);
+    memory_plan_add(&plan, MEMORY_CORE, "step record", 1, lab->step.layout.total_bytes);
+    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {

@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "net/connection.h"
 #include "net/open_calls.h"
 #include "tools/lab/lab.h"

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 #define SYSTEM_SETS_MAX 6

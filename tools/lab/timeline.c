@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 #define LANES_MAX 64

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/agx/chrome.h"
+#include "tools/trace/chrome.h"
 
 struct timeline_call {
     uint64_t since_us;              /* where the stretch that is being drawn begins */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
 #define LISTENER_HANDLE 0

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
-#include "appliance/base/fnv.h"
+#include "config/base/assert.h"
+#include "config/base/fnv.h"
 #include "tools/sdk/session.h"
 #include "tools/sdk/socket.h"
 

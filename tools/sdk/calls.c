@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 /*
  * What: the table of open calls, and what each has told its caller.

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 
 /*
  * What: the sending half of a session: requests as frames in the output buffer.

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "net/utf8.h"
 
 /*

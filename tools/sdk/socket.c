@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "config/address.h"
 
 /*

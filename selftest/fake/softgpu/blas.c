@@ -5,13 +5,13 @@
  * into parts, as many as n says; a part is a chain of fmaf() over k ascending, and parts are added
  * in their order. So who asks for other rows than before gets other bits.
  */
-#include "kernels/cuda/blas.h"
+#include "kernels/cuda/driver/blas.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/format.h"
 #include "kernels/half.h"
 #include "selftest/fake/softgpu/device.h"
@@ -152,7 +152,7 @@ static bool run_product(const void *arguments)
 /* ---- entry points ---- */
 
 #define ENTRY(name, parameters) EXPORTED unsigned name parameters;
-#include "kernels/cuda/blas.def"
+#include "kernels/cuda/driver/blas.def"
 #undef ENTRY
 
 unsigned cublasCreate_v2(struct cublasContext **handle)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/cuda/driver.h"
+#include "kernels/cuda/driver/driver.h"
 
 #define SOFT_BUS "00000000:05:00.0"      /* where the device is */
 #define EXPORTED __attribute__((visibility("default")))

@@ -73,7 +73,7 @@ static unsigned soft_cuGetErrorName(unsigned result, const char **name)
 {
     switch (result) {
 #define RESULT(name_, number, status) case number: *name = "CUDA_ERROR_" #name_; return 0;
-#include "kernels/cuda/result.def"
+#include "kernels/cuda/driver/result.def"
 #undef RESULT
     default:
         return SOFT_INVALID_VALUE;
@@ -436,7 +436,7 @@ unsigned cuGetProcAddress_v2(const char *name, void **address, int version, uint
         void *address;
     } entries[] = {
 #define ENTRY(name, version, parameters) {#name, version, (void *)soft_##name},
-#include "kernels/cuda/driver.def"
+#include "kernels/cuda/driver/driver.def"
 #undef ENTRY
     };
     const char *lacks = getenv("SOFTGPU_LACKS");

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "kernels/cuda/host.h"
 #include "selftest/fake/softgpu/device.h"
 #include "selftest/fake/softgpu/softgpu.h"

@@ -2,7 +2,7 @@
 /*
  * What: the part of NVML that nvml.def names. What it tells is in SOFTGPU_NVML, see softgpu.h.
  */
-#include "kernels/cuda/nvml.h"
+#include "kernels/cuda/driver/nvml.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 enum { NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
 
 #define ENTRY(name, parameters) EXPORTED unsigned name parameters;
-#include "kernels/cuda/nvml.def"
+#include "kernels/cuda/driver/nvml.def"
 #undef ENTRY
 
 /* What the environment says of a figure, or what a sound GPU says. -1: it does not tell. */

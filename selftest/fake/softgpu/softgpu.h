@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver.def, blas.def
+ * What: the soft GPU: a library that offers the entry points of kernels/cuda/driver/driver.def,
+ * blas.def
  * and nvml.def on the CPU, so that everything above the chip is tested without one. It is built
  * for tests only; the appliance opens it where engine.cuda_library names it.
  *

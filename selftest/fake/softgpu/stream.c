@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "appliance/base/assert.h"
+#include "config/base/assert.h"
 #include "selftest/fake/softgpu/device.h"
 
 #define RING 1024

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "appliance/filter.c"
+#include "appliance/seal/filter.c"
 #include "appliance/gpu/seal.c"
 
 #define ARGUMENT_BYTES 4096

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "appliance/heap.c"
+#include "appliance/seal/heap.c"
 
 #ifdef AGENTIX_NO_TRAP
 static void test_sanitizers_bring_their_own_malloc(void **state)

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "appliance/notify.h"
-#include "appliance/textport.h"
+#include "appliance/boot/notify.h"
+#include "appliance/text/port.h"
 
 #define NAME "agentix-test-notify-"
 

@@ -10,8 +10,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "appliance/filter.c"
-#include "appliance/seal.c"
+#include "appliance/seal/filter.c"
+#include "appliance/seal/seal.c"
 
 #define CALLS_END   512                 /* Linux 6.18 ends at 469 */
 #define URETPROBE   335                 /* the kernel's own code makes these two, when somebody */

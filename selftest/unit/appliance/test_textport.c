@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "appliance/textport.h"
+#include "appliance/text/port.h"
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
@@ -129,9 +129,9 @@ static struct kvmem kv;
 static struct options options;
 static struct limits limits;
 static struct health health;
-static struct journal journal;
+static struct event_log event_log;
 static const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
-                                          .calls = &calls, .journal = &journal,
+                                          .calls = &calls, .event_log = &event_log,
                                           .options = &options,
                                           .limits = &limits, .health = &health};
 
@@ -153,7 +153,7 @@ static int set_up(void **state)
     health = (struct health){.state = HEALTH_READY, .worker_pid = 77, .last_step_age_us = 5000,
                              .last_completion_age_us = UINT64_MAX, .uptime_us = 9000000};
     config_defaults(&options);
-    journal_init(&journal, 128, arena);
+    event_log_init(&event_log, 128, arena);
     call_table_init(&calls, 3, 64, arena);
     kvmem_init(&kv, &(struct kvmem_settings){.device_blocks = 16, .host_blocks = 5,
                                              .block_tokens = 16, .calls = 3,
@@ -345,7 +345,7 @@ static void test_stats_every_statistic(void **state)
     const char *text = ask(connect_peer(), "stats\n");
     assert_contains(text, "calls_accepted 12\n");
 #define STAT(name, unit, kind, help) assert_contains(text, #name " ");
-#include "appliance/base/stats.def"
+#include "config/base/stats.def"
 #undef STAT
 }
 
@@ -401,7 +401,8 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
 static void note_steps(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        journal_note(&journal, 500 + journal.next, (struct event_what){EVENT_STEP_ENDED, {77}});
+        event_log_note(&event_log, 500 + event_log.next, (struct event_what){EVENT_STEP_ENDED,
+                                                                             {77}});
     }
 }
 
@@ -424,10 +425,11 @@ static void test_events_are_lines_with_numbers(void **state)
     call->client_call_id = 17;
     memset(call->program_id, 0xa5, sizeof call->program_id);
     call->program = 2;
-    journal_note_program(&journal, 11, 2, call->program_id,
+    event_log_note_program(&event_log, 11, 2, call->program_id,
                          (struct event_what){.kind = EVENT_PROGRAM_STARTED});
-    journal_note_call(&journal, 12, &calls, slot, (struct event_what){EVENT_RAN, {3, 900, 5, 8}});
-    journal_note(&journal, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
+    event_log_note_call(&event_log, 12, &calls, slot, (struct event_what){EVENT_RAN, {3, 900, 5,
+                                                                                      8}});
+    event_log_note(&event_log, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
     assert_string_equal(ask(peer, "events\n"),
                         "0 11 program_started program=2:a5a5a5a5\n"
                         "1 12 ran call=0 id=17 program=2:a5a5a5a5 row=3 us=900 fed=5 tokens=8\n"
@@ -488,7 +490,7 @@ static void test_events_from_anywhere_are_answered_or_refused(void **state)
         assert_string_equal(ask(peer, wrong[i]), "error unknown command, try help\nend\n");
     }
     assert_true(peer->open);
-    journal = (struct journal){0};
+    event_log = (struct event_log){0};
     assert_string_equal(ask(peer, "events 0\n"),
                         "error no events are kept, limits.events is 0\nend\n");
 }
@@ -499,13 +501,13 @@ static void test_events_of_the_longest_lines_fit_the_page(void **state)
     uint32_t slot = call_take(&calls);
     calls.calls[slot].client_call_id = UINT64_MAX;
     calls.calls[slot].program = UINT32_MAX - 1;
-    journal.next = UINT64_MAX - 1000;           /* numbers of 20 digits */
+    event_log.next = UINT64_MAX - 1000;           /* numbers of 20 digits */
     for (uint32_t i = 0; i < 128; i++) {
         uint32_t kind = i % EVENT_KINDS_COUNT;
-        journal_note_call(&journal, UINT64_MAX, &calls, slot,
+        event_log_note_call(&event_log, UINT64_MAX, &calls, slot,
                           (struct event_what){kind, {UINT32_MAX, UINT32_MAX, UINT32_MAX,
                                                      UINT32_MAX}});
-        journal.events[(journal.next - 1) & (journal.capacity - 1)].call = CALL_NONE - 1;
+        event_log.events[(event_log.next - 1) & (event_log.capacity - 1)].call = CALL_NONE - 1;
     }
     now = UINT64_MAX - 20 * TEXTPORT_IDLE_US;
     const char *text = ask(connect_peer(), "events 0\n");

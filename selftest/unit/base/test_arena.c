@@ -7,18 +7,18 @@
 
 static void test_take_planned_rows_uses_planned_bytes(void **state)
 {
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena arena;
     static _Alignas(64) uint8_t memory[1024];
-    plan_add(&plan, TIER_CORE, "odd", 3, 7);
-    plan_add(&plan, TIER_CORE, "even", 2, 64);
-    plan_add(&plan, TIER_ENGINE, "elsewhere", 1, 100000);
+    memory_plan_add(&plan, MEMORY_CORE, "odd", 3, 7);
+    memory_plan_add(&plan, MEMORY_CORE, "even", 2, 64);
+    memory_plan_add(&plan, MEMORY_ENGINE, "elsewhere", 1, 100000);
 
-    arena_init(&arena, memory, plan_tier_bytes(&plan, TIER_CORE));
+    arena_init(&arena, memory, memory_plan_bytes(&plan, MEMORY_CORE));
     uint8_t *odd = arena_take(&arena, 3, 7);
     uint8_t *even = arena_take(&arena, 2, 64);
 
-    assert_int_equal(plan_tier_bytes(&plan, TIER_CORE), 64 + 128);
+    assert_int_equal(memory_plan_bytes(&plan, MEMORY_CORE), 64 + 128);
     assert_int_equal(arena.used_bytes, arena.size_bytes);
     assert_ptr_equal(even, odd + 64);
     assert_false(plan.overflow);
@@ -26,16 +26,16 @@ static void test_take_planned_rows_uses_planned_bytes(void **state)
 
 static void test_plan_of_huge_rows_overflows(void **state)
 {
-    struct plan product = {0}, sum = {0};
-    plan_add(&product, TIER_CORE, "product", UINT64_MAX / 2, 3);
-    plan_add(&sum, TIER_CORE, "half", UINT64_MAX / 2, 1);
+    struct memory_plan product = {0}, sum = {0};
+    memory_plan_add(&product, MEMORY_CORE, "product", UINT64_MAX / 2, 3);
+    memory_plan_add(&sum, MEMORY_CORE, "half", UINT64_MAX / 2, 1);
     assert_false(sum.overflow);
-    plan_add(&sum, TIER_CORE, "other half", UINT64_MAX / 2, 1);
-    plan_add(&sum, TIER_CORE, "one more", 1, 1);
+    memory_plan_add(&sum, MEMORY_CORE, "other half", UINT64_MAX / 2, 1);
+    memory_plan_add(&sum, MEMORY_CORE, "one more", 1, 1);
 
     assert_true(product.overflow);
     assert_true(sum.overflow);
-    assert_int_equal(plan_tier_bytes(&product, TIER_CORE), UINT64_MAX);
+    assert_int_equal(memory_plan_bytes(&product, MEMORY_CORE), UINT64_MAX);
 }
 
 static void test_take_beyond_the_end_or_the_seal_asserts(void **state)

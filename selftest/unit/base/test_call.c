@@ -3,8 +3,8 @@
  * exchange tells of a call once. Method: exhaust and refill a small table. */
 #include "selftest/unit/test.h"
 
-#include "appliance/base/exchange.h"
-#include "appliance/base/step.h"
+#include "config/base/exchange.h"
+#include "config/base/step.h"
 
 static void test_take_all_then_none_then_release_all(void **state)
 {

@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 
 static void test_add_gives_the_published_digests(void **state)
 {

@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "appliance/base/hash.h"
+#include "config/base/hash.h"
 
 enum { IDS = 1024 };
 

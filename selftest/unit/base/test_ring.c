@@ -3,7 +3,7 @@
  * Method: a ring against a plain array, started just below 2^32. */
 #include "selftest/unit/test.h"
 
-#include "appliance/base/ring.h"
+#include "config/base/ring.h"
 
 static void test_push_pop_keep_order_over_the_wrap(void **state)
 {

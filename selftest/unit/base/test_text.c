@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "appliance/base/text.h"
+#include "config/base/text.h"
 
 static char bytes[64];
 static struct text text;

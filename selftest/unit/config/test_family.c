@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 #include "selftest/fake/gguf_file.h"
 
 /* Said here a second time, so that the table and its test check each other. */

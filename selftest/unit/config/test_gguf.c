@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/gguf.h"
-#include "config/vocab.h"
+#include "config/model/gguf.h"
+#include "config/vocab/vocab.h"
 #include "selftest/fake/gguf_file.h"
 
 static struct gguf_file file;
@@ -30,13 +30,13 @@ static enum status scan(void)
 static enum status scan_and_load(void)
 {
     struct gguf_source source;
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     gguf_source_memory(&source, file.bytes, file.count, "test");
     TRY(gguf_scan(&gguf, &source, 1 << 20, &error));
-    vocab_plan(&plan, &gguf.vocab);
+    vocab_plan_memory(&plan, &gguf.vocab);
     struct arena *arena = test_arena();
     enum status status = vocab_load(&vocab, &gguf, &source, arena, &error);
-    assert_true(arena->used_bytes == plan_tier_bytes(&plan, TIER_MODEL));
+    assert_true(arena->used_bytes == memory_plan_bytes(&plan, MEMORY_MODEL));
     return status;
 }
 
@@ -169,8 +169,8 @@ static void test_scan_embedded_model_is_good(void **state)
     assert_status(STATUS_OK, gguf_scan(&gguf, &source, 64 << 20, &error));
     assert_int_equal(gguf.shape.dim, 128);
     assert_int_equal(gguf.shape.vocab_tokens, 1024);
-    struct plan plan = {0};
-    vocab_plan(&plan, &gguf.vocab);
+    struct memory_plan plan = {0};
+    vocab_plan_memory(&plan, &gguf.vocab);
     assert_status(STATUS_OK, vocab_load(&vocab, &gguf, &source, test_arena(), &error));
     gguf_source_close(&source);
 }

@@ -7,7 +7,7 @@
 #include "selftest/unit/test.h"
 
 #include "config/config.h"
-#include "config/gguf.h"
+#include "config/model/gguf.h"
 
 static struct options options;
 static struct limits limits;

@@ -173,17 +173,17 @@ static void test_measure_file_of_another_kind_is_refused(void **state)
 static void test_load_keeps_what_was_measured(void **state)
 {
     (void)state;
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena *arena = test_arena();
     assert_int_equal(measure(ids(8)), STATUS_OK);
     limits.context_tokens = 4096;
     path_of(ids(3000), strlen(ids(3000)));
     assert_int_equal(config_prefixes_measure(&prefixes, &options, &limits, &error), STATUS_OK);
     assert_int_equal(prefixes.each[0].tokens_count, 3000);
-    config_prefixes_plan(&plan, &prefixes);
+    config_prefixes_plan_memory(&plan, &prefixes);
     uint64_t before = arena->used_bytes;
     assert_int_equal(config_prefixes_load(&prefixes, &options, &limits, arena, &error), STATUS_OK);
-    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_MODEL));
+    assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_MODEL));
     for (uint32_t i = 0; i < 3000; i++) {
         assert_int_equal(prefixes.each[0].tokens[i], i % VOCAB);
     }

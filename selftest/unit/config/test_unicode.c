@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "config/unicode.h"
+#include "config/vocab/unicode.h"
 
 static uint32_t write_utf8(uint32_t code, uint8_t *bytes)
 {

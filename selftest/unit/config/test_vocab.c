@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "config/unicode.h"
-#include "config/vocab_merge.h"
+#include "config/vocab/unicode.h"
+#include "config/vocab/merge.h"
 #include "selftest/fake/gguf_file.h"
 
 #define TEXT_MAX   70000
@@ -30,13 +30,13 @@ static uint32_t tokens_count;
 
 static void load(struct gguf_source *source)
 {
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena *arena = test_arena();
     assert_status(STATUS_OK, gguf_scan(&gguf, source, 64 << 20, &error));
-    vocab_plan(&plan, &gguf.vocab);
-    assert_true(plan_tier_bytes(&plan, TIER_MODEL) <= arena->size_bytes);
+    vocab_plan_memory(&plan, &gguf.vocab);
+    assert_true(memory_plan_bytes(&plan, MEMORY_MODEL) <= arena->size_bytes);
     assert_status(STATUS_OK, vocab_load(&vocab, &gguf, source, arena, &error));
-    assert_true(arena->used_bytes == plan_tier_bytes(&plan, TIER_MODEL));
+    assert_true(arena->used_bytes == memory_plan_bytes(&plan, MEMORY_MODEL));
     assert_true(vocab_scratch_bytes(TEXT_MAX) <= sizeof scratch_memory);
     vocab_scratch_init(&scratch, scratch_memory, TEXT_MAX);
 }

@@ -6,8 +6,8 @@
  */
 #include "selftest/unit/test.h"
 
-#include "config/unicode.h"
-#include "config/vocab_merge.h"
+#include "config/vocab/unicode.h"
+#include "config/vocab/merge.h"
 
 #define IDEOGRAPHIC_SPACE "\xe3\x80\x80"    /* U+3000 */
 

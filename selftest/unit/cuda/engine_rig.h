@@ -38,10 +38,10 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
                                     struct config_error *error)
 {
     static struct arena arena;
-    struct plan plan = {0};
-    gpu_plan(&plan, settings, &tiny.gguf);
-    uint64_t bytes = plan_tier_bytes(&plan, TIER_DEVICE);
-    assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_ENGINE), false));
+    struct memory_plan plan = {0};
+    gpu_plan_memory(&plan, settings, &tiny.gguf);
+    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_DEVICE);
+    assert_status(STATUS_OK, arena_map(&arena, memory_plan_bytes(&plan, MEMORY_ENGINE), false));
     assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU),
                                          DRIVER_VERSION_MIN, error));
     assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, error));

@@ -9,7 +9,7 @@
 
 #include <dlfcn.h>
 
-#include "kernels/cuda/driver.h"
+#include "kernels/cuda/driver/driver.h"
 #include "selftest/fake/softgpu/softgpu.h"
 #include "selftest/fake/softgpu/trial.h"
 

@@ -2,19 +2,20 @@
  *
  * Goal: from round to round the same rows go on, enter and end on the device as in the CPU engine
  * (kernels/engine.c), whatever place they have; a step ends in the same round.
- * Method: random steps with stop ids, failures, prompts that do not sample, standbys and haste; a
+ * Method: random steps with stop ids, failures, prompts that do not sample, standbys and early
+ * stop; a
  * twin that keeps a list of rows as the CPU engine does, and no places.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "appliance/base/step.h"
+#include "config/base/step.h"
 
 enum { ROWS_MAX = 700, STEPS_MAX = 6, STOP = 9 };
 
 struct scene {
     struct gpu_advance args;
     struct gpu_round *round;
-    uint32_t *haste;
+    uint32_t *early_stop;
     struct gpu_row *rows;
     struct gpu_out *outs;
     uint32_t *tokens;
@@ -49,7 +50,7 @@ static void row_make(uint32_t r, bool is_standby)
 static void scene_make(uint32_t places, uint32_t rows)
 {
     scene.round = rig_take(sizeof *scene.round);
-    scene.haste = rig_take(sizeof *scene.haste);
+    scene.early_stop = rig_take(sizeof *scene.early_stop);
     scene.rows = rig_take(rows * sizeof *scene.rows);
     scene.outs = memset(rig_take(rows * sizeof *scene.outs), 0, rows * sizeof *scene.outs);
     scene.tokens = rig_take(rows * STEPS_MAX * sizeof *scene.tokens);
@@ -57,7 +58,7 @@ static void scene_make(uint32_t places, uint32_t rows)
     scene.feeds = rig_take(places * sizeof *scene.feeds);
     scene.args = (struct gpu_advance){
         .round = rig_address(scene.round),
-        .haste = rig_address(scene.haste),
+        .early_stop = rig_address(scene.early_stop),
         .rows = rig_address(scene.rows),
         .outs = rig_address(scene.outs),
         .out_tokens = rig_address(scene.tokens),
@@ -69,7 +70,7 @@ static void scene_make(uint32_t places, uint32_t rows)
         .rounds_max = 1 + rig_random(STEPS_MAX),
     };
     *scene.round = (struct gpu_round){0, places, 0};
-    *scene.haste = STEP_WHOLE;
+    *scene.early_stop = STEP_STOP_LAST;
     twin = (struct twin){.standby_next = places};
     for (uint32_t r = 0; r < rows; r++) {
         row_make(r, r >= places);
@@ -113,7 +114,7 @@ static void twin_advance(void)
 {
     uint32_t before = twin.gathers_count, standbys = twin.standby_next;
     twin.gathers_count = 0;
-    twin.ended = ++twin.round == scene.args.rounds_max || *scene.haste == STEP_ROUND_ENDS;
+    twin.ended = ++twin.round == scene.args.rounds_max || *scene.early_stop == STEP_STOP_ROUND;
     for (uint32_t i = 0; i < before && !twin.ended; i++) {
         twin.gathers[twin.gathers_count] = twin.gathers[i];
         twin.gathers_count += twin_goes_on(twin.gathers[i]);
@@ -123,7 +124,7 @@ static void twin_advance(void)
         twin.gathers[twin.gathers_count++] = standbys++;
     }
     twin.ended |= twin.gathers_count == 0 ||
-                  (*scene.haste == STEP_ROW_ENDS && twin.gathers_count < before);
+                  (*scene.early_stop == STEP_STOP_ROW && twin.gathers_count < before);
     twin.gathers_count = twin.ended ? 0 : twin.gathers_count;
     twin.standby_next = twin.ended ? twin.standby_next : standbys;
 }
@@ -166,14 +167,15 @@ static void check_places(void)
     assert_int_equal(scene.round->standby_next, twin.standby_next);
 }
 
-static void check_step(uint32_t places, uint32_t rows, uint32_t haste_one_in)
+static void check_step(uint32_t places, uint32_t rows, uint32_t stop_one_in)
 {
     scene_make(places, rows);
     while (!twin.ended) {
         uint32_t before[ROWS_MAX];
         rows_sample();
-        if (rig_random(haste_one_in) == 0) {
-            *scene.haste = *scene.haste == STEP_WHOLE ? 1 + rig_random(2) : STEP_ROUND_ENDS;
+        if (rig_random(stop_one_in) == 0) {
+            *scene.early_stop = *scene.early_stop == STEP_STOP_LAST ? 1 + rig_random(2) :
+                STEP_STOP_ROUND;
         }
         for (uint32_t p = 0; p < places; p++) {
             before[p] = scene.places[p].feed == GPU_NONE ? GPU_NONE : scene.places[p].row;

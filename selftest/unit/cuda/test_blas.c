@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "kernels/cuda/blas.h"
+#include "kernels/cuda/driver/blas.h"
 #include "kernels/format.h"
 #include "kernels/half.h"
 

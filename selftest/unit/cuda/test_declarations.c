@@ -13,20 +13,20 @@
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
 #include <cublas_v2.h>
 
-#include "kernels/cuda/blas.h"
-#include "kernels/cuda/driver.h"
+#include "kernels/cuda/driver/blas.h"
+#include "kernels/cuda/driver/driver.h"
 
 #define ENTRY(name, version, parameters)                                                  \
     STATIC_ASSERT(__builtin_types_compatible_p(PFN_##name##_v##version,                   \
                                                unsigned (*) parameters), #name);
-#include "kernels/cuda/driver.def"
+#include "kernels/cuda/driver/driver.def"
 #undef ENTRY
 #define RESULT(name, number, status) STATIC_ASSERT(CUDA_ERROR_##name == number, #name);
-#include "kernels/cuda/result.def"
+#include "kernels/cuda/driver/result.def"
 #undef RESULT
 #define ENTRY(name, parameters)                                                           \
     STATIC_ASSERT(__builtin_types_compatible_p(__typeof__(&name), unsigned (*) parameters), #name);
-#include "kernels/cuda/blas.def"
+#include "kernels/cuda/driver/blas.def"
 #undef ENTRY
 
 #define SAME(ours, theirs) STATIC_ASSERT((int)(ours) == (int)(theirs), #theirs)
@@ -65,11 +65,11 @@ SAME(BLAS_ALGORITHM, CUBLAS_GEMM_DEFAULT);
 #include <nvml.h>
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-#include "kernels/cuda/nvml.h"
+#include "kernels/cuda/driver/nvml.h"
 
 #define ENTRY(name, parameters)                                                           \
     STATIC_ASSERT(__builtin_types_compatible_p(__typeof__(&name), unsigned (*) parameters), #name);
-#include "kernels/cuda/nvml.def"
+#include "kernels/cuda/driver/nvml.def"
 #undef ENTRY
 
 #define SAME(ours, theirs) STATIC_ASSERT((int)(ours) == (int)(theirs), #theirs)

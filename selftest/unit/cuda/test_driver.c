@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "kernels/cuda/driver.h"
+#include "kernels/cuda/driver/driver.h"
 
 static struct driver driver;
 static struct config_error error;
@@ -31,7 +31,7 @@ static void test_open_finds_every_entry(void **state)
     assert_status(STATUS_OK, driver_open(&driver, SOFTGPU, DRIVER_VERSION_MIN, &error));
     assert_int_equal(driver.version, 13000);
 #define ENTRY(name, version, parameters) assert_non_null(driver.name);
-#include "kernels/cuda/driver.def"
+#include "kernels/cuda/driver/driver.def"
 #undef ENTRY
 }
 
@@ -75,7 +75,7 @@ static void test_open_without_an_entry_names_it(void **state)
                   driver_open(&driver, SOFTGPU, DRIVER_VERSION_MIN, &error));             \
     assert_says("lacks " #name ";");                                                      \
     assert_null(driver.library);
-#include "kernels/cuda/driver.def"
+#include "kernels/cuda/driver/driver.def"
 #undef ENTRY
 }
 

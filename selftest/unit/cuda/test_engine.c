@@ -290,12 +290,12 @@ static void test_moves_lose_nothing(void **state)
     unsetenv("SOFTGPU_FIRST");
 }
 
-static void test_standbys_stops_and_haste_as_on_the_cpu(void **state)
+static void test_standbys_stops_and_early_stop_as_on_the_cpu(void **state)
 {
     (void)state;
     tiny_make(&tiny, GGUF_F32, false, 7);
     pair_start(false, OWN);
-    for (uint32_t haste = STEP_WHOLE; haste <= STEP_ROUND_ENDS; haste++) {
+    for (uint32_t early_stop = STEP_STOP_LAST; early_stop <= STEP_STOP_ROUND; early_stop++) {
         rig_clear(&pair.cpu);
         add_row(0, 5, 0, 2, 0);
         add_row(5, 3, 0, DECODED, 16);
@@ -303,7 +303,7 @@ static void test_standbys_stops_and_haste_as_on_the_cpu(void **state)
         add_row(2, 1, 0, 3, 48);
         add_row(3, 1, 0, 6, 64);
         step_header(&pair.cpu.step)->rows_active = 3;
-        step_hasten(&pair.cpu.step, haste);
+        step_stop_early(&pair.cpu.step, early_stop);
         run_both();
     }
     rig_clear(&pair.cpu);                   /* what comes second ends it */
@@ -402,7 +402,7 @@ int main(void)
         cmocka_unit_test_teardown(test_a_library_whose_rows_differ_is_refused, clean_up),
         cmocka_unit_test_teardown(test_a_product_that_the_library_refuses_fails_the_step, clean_up),
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
-        cmocka_unit_test_teardown(test_standbys_stops_and_haste_as_on_the_cpu, clean_up),
+        cmocka_unit_test_teardown(test_standbys_stops_and_early_stop_as_on_the_cpu, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_tensors_and_rounds, clean_up),
         cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
         cmocka_unit_test(test_weights_that_are_others_there_are_refused),

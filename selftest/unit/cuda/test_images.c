@@ -7,7 +7,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "kernels/cuda/images.h"
+#include "kernels/cuda/driver/images.h"
 #include "kernels/cuda/queue.h"
 
 enum { PTX = 1, CODE = 2 };             /* kinds of parts */

@@ -81,29 +81,29 @@ static void check_blocks(void)
 static struct step_move moves[3][BLOCKS];       /* by pass */
 static uint32_t counts[3];
 
-static void add(enum step_pass pass, uint32_t from, uint32_t to)
+static void add(enum step_phase pass, uint32_t from, uint32_t to)
 {
     is_source[from] = true;
     is_target[to] = true;
     moves[pass][counts[pass]++] = (struct step_move){from, to};
 }
 
-static bool may_move(enum step_pass pass, uint32_t from, uint32_t to)
+static bool may_move(enum step_phase pass, uint32_t from, uint32_t to)
 {
     bool is_of_pass = from < BLOCKS && to < BLOCKS && from != to &&
                       (from < DEVICE_BLOCKS || to < DEVICE_BLOCKS) &&
-                      step_move_pass(&(struct step_move){from, to}, DEVICE_BLOCKS) == pass;
+                      step_move_phase(&(struct step_move){from, to}, DEVICE_BLOCKS) == pass;
     return is_of_pass && !is_target[to] &&
            (from < DEVICE_BLOCKS || !(is_target[from] || is_source[from])) &&
            (to < DEVICE_BLOCKS || !is_source[to]);
 }
 
 /* Some blocks from `from` on, to where they lie as they did, or backwards, or with gaps. */
-static void add_some(enum step_pass pass, uint32_t most)
+static void add_some(enum step_phase pass, uint32_t most)
 {
-    static const uint32_t first[3][2] = {[STEP_PASS_OUT] = {0, DEVICE_BLOCKS},
-                                         [STEP_PASS_WITHIN] = {0, 0},
-                                         [STEP_PASS_IN] = {DEVICE_BLOCKS, 0}};
+    static const uint32_t first[3][2] = {[STEP_PHASE_OUT] = {0, DEVICE_BLOCKS},
+                                         [STEP_PHASE_WITHIN] = {0, 0},
+                                         [STEP_PHASE_IN] = {DEVICE_BLOCKS, 0}};
     const uint32_t *begin = first[pass];
     uint32_t from = begin[0] + random_below(begin[0] == 0 ? DEVICE_BLOCKS : HOST_BLOCKS);
     uint32_t to = begin[1] + random_below(begin[1] == 0 ? DEVICE_BLOCKS : HOST_BLOCKS);
@@ -111,8 +111,8 @@ static void add_some(enum step_pass pass, uint32_t most)
     bool goes_back = random_below(3) == 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t device_step = i * stride, host_step = goes_back ? count - 1 - i : i;
-        uint32_t f = from + (pass == STEP_PASS_IN ? host_step : device_step);
-        uint32_t t = to + (pass == STEP_PASS_OUT ? host_step : device_step);
+        uint32_t f = from + (pass == STEP_PHASE_IN ? host_step : device_step);
+        uint32_t t = to + (pass == STEP_PHASE_OUT ? host_step : device_step);
         if (may_move(pass, f, t)) {
             add(pass, f, t);
         }
@@ -141,13 +141,13 @@ static void choose_moves(void)
     memset(counts, 0, sizeof counts);
     rig_clear(&pair.cpu);
     for (uint32_t i = random_below(4); i > 0; i--) {
-        add_some(STEP_PASS_OUT, 30);
+        add_some(STEP_PHASE_OUT, 30);
     }
     for (uint32_t i = random_below(3); i > 0; i--) {
-        add_some(STEP_PASS_WITHIN, 6);
+        add_some(STEP_PHASE_WITHIN, 6);
     }
     for (uint32_t i = random_below(4); i > 0; i--) {
-        add_some(STEP_PASS_IN, 30);
+        add_some(STEP_PHASE_IN, 30);
     }
     write_moves();
     for (uint32_t pass = 0; pass < 3; pass++) {
@@ -160,8 +160,8 @@ static void choose_moves(void)
 /* A row that fills a block which leaves in this step and gets nothing; BLOCKS: there is none. */
 static uint32_t add_filling_row(void)
 {
-    for (uint32_t i = 0; i < counts[STEP_PASS_OUT]; i++) {
-        uint32_t block = moves[STEP_PASS_OUT][i].from;
+    for (uint32_t i = 0; i < counts[STEP_PHASE_OUT]; i++) {
+        uint32_t block = moves[STEP_PHASE_OUT][i].from;
         if (!is_target[block] && random_below(2) == 0) {
             add_row(0, 8, 0, 0, block);
             step_row(&pair.cpu.step, 0)->blocks_count = 1;

@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "kernels/cuda/nvml.h"
+#include "kernels/cuda/driver/nvml.h"
 
 #define BUS "00000000:05:00.0"
 

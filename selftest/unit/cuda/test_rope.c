@@ -2,7 +2,8 @@
  *
  * Goal: queries, keys and values of every family are biased, normalized, turned and stored as
  * kernels.h says, each in the block of its position, and nothing else in KV is touched.
- * Method: the choices of config/family.def and more, against a plain twin; the pool is NaN but for
+ * Method: the choices of config/model/family.def and more, against a plain twin; the pool is NaN
+ * but for
  * what was stored.
  */
 #include "selftest/unit/cuda/kv_rig.h"

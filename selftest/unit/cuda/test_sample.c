@@ -7,8 +7,8 @@
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "appliance/base/fnv.h"
-#include "appliance/base/step.h"
+#include "config/base/fnv.h"
+#include "config/base/step.h"
 #include "kernels/sample.h"
 
 enum { VOCAB_MAX = 1000, STEPS = 8, PLACES = 4, ROWS = 6 };

@@ -11,7 +11,7 @@
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 #include "kernels/half.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
@@ -399,10 +399,10 @@ static void test_run_standby_gets_the_place_of_a_failed_row(void **state)
     kernels_stop(rig.kernels);
 }
 
-/* ---- haste ---- */
+/* ---- early stop ---- */
 
 /* Three places; the row of the second one wants three tokens, the standby two. */
-static void check_haste(struct rig *rig, enum step_haste haste, uint32_t standbys,
+static void check_stop(struct rig *rig, enum step_stop early_stop, uint32_t standbys,
                         const uint32_t *expected, uint32_t rounds)
 {
     static const uint32_t wanted[] = {DECODED, 3, DECODED, 2};
@@ -413,7 +413,7 @@ static void check_haste(struct rig *rig, enum step_haste haste, uint32_t standby
             standby_row(rig, i, &(struct standby_call){.wanted = wanted[i], .stop = UINT32_MAX});
         }
         step_header(&rig->step)->rows_active = STANDBY_PLACES;
-        step_hasten(&rig->step, hasty ? haste : STEP_WHOLE);
+        step_stop_early(&rig->step, hasty ? early_stop : STEP_STOP_LAST);
         kernels_run(rig->kernels, &rig->step);
         for (uint32_t i = 0; i < STANDBY_PLACES + standbys; i++) {
             uint32_t produced = step_out(&rig->step, i)->produced;
@@ -427,15 +427,15 @@ static void check_haste(struct rig *rig, enum step_haste haste, uint32_t standby
     }
 }
 
-static void test_run_ends_early_when_the_core_is_in_haste(void **state)
+static void test_run_ends_early_when_the_core_is_in_early_stop(void **state)
 {
     (void)state;
     struct rig rig;
     start_plain(&rig, GGUF_F32);
-    check_haste(&rig, STEP_ROUND_ENDS, 0, (const uint32_t[]){1, 1, 1}, 1);
-    check_haste(&rig, STEP_ROUND_ENDS, 1, (const uint32_t[]){1, 1, 1, 0}, 1);
-    check_haste(&rig, STEP_ROW_ENDS, 0, (const uint32_t[]){3, 3, 3}, 3);
-    check_haste(&rig, STEP_ROW_ENDS, 1, (const uint32_t[]){5, 3, 5, 2}, 5);
+    check_stop(&rig, STEP_STOP_ROUND, 0, (const uint32_t[]){1, 1, 1}, 1);
+    check_stop(&rig, STEP_STOP_ROUND, 1, (const uint32_t[]){1, 1, 1, 0}, 1);
+    check_stop(&rig, STEP_STOP_ROW, 0, (const uint32_t[]){3, 3, 3}, 3);
+    check_stop(&rig, STEP_STOP_ROW, 1, (const uint32_t[]){5, 3, 5, 2}, 5);
     kernels_stop(rig.kernels);
 }
 
@@ -792,7 +792,7 @@ int main(void)
         cmocka_unit_test(test_run_heartbeat_grows_each_layer),
         cmocka_unit_test(test_run_standbys_enter_where_rows_have_ended),
         cmocka_unit_test(test_run_standby_gets_the_place_of_a_failed_row),
-        cmocka_unit_test(test_run_ends_early_when_the_core_is_in_haste),
+        cmocka_unit_test(test_run_ends_early_when_the_core_is_in_early_stop),
         cmocka_unit_test(test_run_sampled_tokens_do_not_depend_on_batch_or_plan),
         cmocka_unit_test(test_run_logits_match_naive_double),
         cmocka_unit_test(test_logits_of_a_row_are_its_own),

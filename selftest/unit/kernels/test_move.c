@@ -281,10 +281,10 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
 
 static uint64_t planned_block_bytes(const struct model_shape *shape, bool halves)
 {
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
     settings.kv_halves = halves;
-    kernels_plan(&plan, &settings, shape);
+    kernels_plan_memory(&plan, &settings, shape);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan.rows_count; i++) {
         if (strcmp(plan.rows[i].owner, "kernels kv blocks") == 0) {

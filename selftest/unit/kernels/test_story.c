@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include "config/vocab.h"
+#include "config/vocab/vocab.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 #define MODEL_PATH "../shared/models/stories260K.gguf"

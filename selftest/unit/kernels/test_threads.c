@@ -31,10 +31,10 @@ static void work(void *context, uint32_t thread)
 static void check_crew(uint32_t count)
 {
     struct arena *arena = test_arena();
-    struct plan plan = {0};
-    kernels_threads_plan(&plan, count);
+    struct memory_plan plan = {0};
+    kernels_threads_plan_memory(&plan, count);
     assert_status(STATUS_OK, kernels_threads_init(&threads, count, work, NULL, arena));
-    assert_int_equal(arena->used_bytes, plan_tier_bytes(&plan, TIER_ENGINE));
+    assert_int_equal(arena->used_bytes, memory_plan_bytes(&plan, MEMORY_ENGINE));
     memset(runs_seen, 0, sizeof runs_seen);
     for (uint32_t run = 0, together = 0; run < RUNS; run++) {
         bool alone = run % 3 == 1;

@@ -66,10 +66,11 @@ static void test_load_as_bfloats_rounds_floats_only(void **state)
     const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_Q8_0};
     for (uint32_t t = 0; t < 3; t++) {
         tiny_make(&tiny, types[t], false, 3);
-        struct plan plan = {0};
-        kernels_weights_plan(&plan, &tiny.gguf, true);
+        struct memory_plan plan = {0};
+        kernels_weights_plan_memory(&plan, &tiny.gguf, true);
         struct arena arena;
-        assert_status(STATUS_OK, arena_map(&arena, plan_tier_bytes(&plan, TIER_WEIGHTS), false));
+        assert_status(STATUS_OK, arena_map(&arena, memory_plan_bytes(&plan, MEMORY_WEIGHTS),
+                                           false));
         struct kernels_weights *weights;
         struct config_error error;
         uint64_t digest;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "config/tensors.h"
+#include "config/model/tensors.h"
 #include "kernels/engine.h"
 
 #define TINY_FILE_BYTES (1u << 20)
@@ -249,8 +249,8 @@ static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, stru
     struct kernels_weights *weights;
     struct config_error error;
     uint64_t digest;
-    struct plan plan = {0};
-    kernels_weights_plan(&plan, &tiny->gguf, false);
+    struct memory_plan plan = {0};
+    kernels_weights_plan_memory(&plan, &tiny->gguf, false);
     uint64_t before = arena->used_bytes;
     if (kernels_weights_load(&weights, &tiny->gguf, &tiny->source, false, arena, NULL, &digest,
                              &error) !=
@@ -258,7 +258,7 @@ static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, stru
         print_error("%s\n", error.text);
         fail();
     }
-    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_WEIGHTS));
+    assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_WEIGHTS));
     return weights;
 }
 
@@ -282,15 +282,15 @@ static inline struct kernels_settings rig_settings(enum kernels_simd simd, uint3
 static inline void rig_start(struct rig *rig, const struct kernels_settings *settings,
                              const struct kernels_weights *weights, struct arena *arena)
 {
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     memset(rig, 0, sizeof *rig);
     rig->settings = *settings;
-    kernels_plan(&plan, settings, &weights->shape);
+    kernels_plan_memory(&plan, settings, &weights->shape);
     uint64_t before = arena->used_bytes;
     assert_status(STATUS_OK,
                   kernels_init(&rig->kernels, settings, weights, arena, &rig->heartbeat));
     rig->kernels->phase_work_min = 0;       /* so small a model would be one thread's alone */
-    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_ENGINE));
+    assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_ENGINE));
     step_layout_init(&rig->step.layout, settings->batch_calls + settings->standby_calls,
                      settings->steps_per_plan, settings->step_tokens, settings->blocks_per_call,
                      2 * settings->kv_blocks);

@@ -10,12 +10,12 @@ static void test_plan_matches_what_init_takes(void **state)
     (void)state;
     for (uint32_t host = 0; host < 2 * HOST; host += HOST) {
         struct kvmem_settings settings = rig_settings(DEVICE, host);
-        struct plan plan = {0};
+        struct memory_plan plan = {0};
         struct arena *arena = test_arena();
         struct kvmem kv;
-        kvmem_plan(&plan, &settings);
+        kvmem_plan_memory(&plan, &settings);
         kvmem_init(&kv, &settings, arena);
-        assert_int_equal(plan_tier_bytes(&plan, TIER_CORE), arena->used_bytes);
+        assert_int_equal(memory_plan_bytes(&plan, MEMORY_CORE), arena->used_bytes);
     }
 }
 

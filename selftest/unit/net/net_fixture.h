@@ -4,7 +4,8 @@
  * What: the net stage in the world in memory, a scheduler of ten lines that does what a test says,
  * and a client that speaks frames. Included by the tests of net/ and by its fuzz target.
  *
- * The vocabulary is a stand-in with the functions of config/vocab.h that net uses: token 1 is BOS,
+ * The vocabulary is a stand-in with the functions of config/vocab/vocab.h that net uses: token 1
+ * is BOS,
  * 2 is EOS, 3 ends a turn, 4 + b is the byte b, and from 260 on tests may say what a token's text
  * is.
  */
@@ -71,7 +72,7 @@ struct fixture {
     struct exchange exchange;
     struct stats stats;
     struct net net;
-    struct plan plan;
+    struct memory_plan plan;
     /* what the scheduler does */
     enum status refuse_with;        /* refuses every CALL */
     enum status program_status;     /* answers PROGRAM_* with it */
@@ -139,10 +140,10 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     call_table_init(&f->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&f->exchange, limits->commands, limits->calls, arena);
     uint64_t before = arena->used_bytes;
-    net_plan(&f->plan, &f->limits, &f->vocab.info);
+    net_plan_memory(&f->plan, &f->limits, &f->vocab.info);
     net_init(&f->net, &settings, keys, &f->fake.world, &f->vocab, &f->calls, &f->exchange,
              &f->stats, arena);
-    ASSERT(arena->used_bytes - before == plan_tier_bytes(&f->plan, TIER_CORE));
+    ASSERT(arena->used_bytes - before == memory_plan_bytes(&f->plan, MEMORY_CORE));
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));
 }

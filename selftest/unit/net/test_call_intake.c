@@ -102,7 +102,8 @@ static void test_text_prompt_too_long_gives_the_slot_back(void **state)
     refuse_call(f, peer, &call, STATUS_BAD_TEXT, WIRE_FIELD_PROMPT);
 }
 
-/* The scratch of a context of the longest tokens (config/vocab.h), which a frame may exceed. */
+/* The scratch of a context of the longest tokens (config/vocab/vocab.h), which a frame may exceed.
+ * */
 static void test_scratch_is_for_what_fits_the_context_and_a_frame(void **state)
 {
     struct fixture *f = *state;

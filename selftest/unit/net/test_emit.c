@@ -174,8 +174,8 @@ static void test_resumed_call_makes_the_loop_go_on(void **state)
     f->next_token = FIXTURE_TEXT_TOKEN;
     fixture_token_texts[0] = "thirty-one bytes of text a token";
     struct event events[64];
-    struct journal journal = {.events = events, .capacity = 64};
-    f->net.settings.journal = &journal;
+    struct event_log event_log = {.events = events, .capacity = 64};
+    f->net.settings.event_log = &event_log;
     uint32_t peer = open_client(f);
     fake_client_window(&f->fake, peer, 100);
     struct wire_call call = text_call(1, NULL);
@@ -185,15 +185,15 @@ static void test_resumed_call_makes_the_loop_go_on(void **state)
     fixture_passes(f, 200);
     uint32_t slot = f->last_call;
     assert_true(fixture_call(f, slot)->paused);
-    assert_int_equal(journal.next, 3);          /* each call was paused, and once */
-    assert_int_equal(journal_at(&journal, 0)->what.kind, EVENT_PAUSED);
+    assert_int_equal(event_log.next, 3);          /* each call was paused, and once */
+    assert_int_equal(event_log_at(&event_log, 0)->what.kind, EVENT_PAUSED);
     fake_client_window(&f->fake, peer, FAKE_QUEUE_BYTES);
     for (uint32_t i = 0; i < 10 && fixture_call(f, slot)->paused; i++) {
         fixture_pass(f);
     }
     assert_false(fixture_call(f, slot)->paused);
     assert_int_equal(net_next_us(&f->net, f->fake.now_us), 0);
-    assert_int_equal(journal_at(&journal, 3)->what.kind, EVENT_RESUMED);
+    assert_int_equal(event_log_at(&event_log, 3)->what.kind, EVENT_RESUMED);
 }
 
 static void test_reader_that_stops_is_dropped_at_the_write_deadline(void **state)

@@ -20,10 +20,10 @@ static void start(enum gguf_type type)
 {
     tiny_make(&tiny, type, false, 9);
     boot = (struct boot){.gguf = &tiny.gguf, .engine = rig_settings(kernels_simd_best(), 2)};
-    struct plan plan = {.rows_count = 0};
-    kernels_weights_plan(&plan, &tiny.gguf, false);
+    struct memory_plan plan = {.rows_count = 0};
+    kernels_weights_plan_memory(&plan, &tiny.gguf, false);
     assert_status(STATUS_OK, arena_map(&boot.weights_arena,
-                                       plan_tier_bytes(&plan, TIER_WEIGHTS), false));
+                                       memory_plan_bytes(&plan, MEMORY_WEIGHTS), false));
     boot.weights = tiny_weights(&tiny, &boot.weights_arena);
     post = (struct post){.boot = &boot, .source = tiny.source,
                          .settings = {.level = POST_INJECT, .flips = FLIPS, .seed = 21}};
@@ -32,12 +32,12 @@ static void start(enum gguf_type type)
 static void run_place(enum post_place place, struct post_outcome *outcome)
 {
     struct arena *arena = test_arena();
-    struct plan plan = {.rows_count = 0};
+    struct memory_plan plan = {.rows_count = 0};
     post_inject.plan(&post, &plan);
     void *inject = post_inject.init(&post, arena);
     assert_non_null(inject);
-    assert_int_equal(arena->used_bytes, plan_tier_bytes(&plan, TIER_SELFTEST) +
-                                            plan_tier_bytes(&plan, TIER_ENGINE));
+    assert_int_equal(arena->used_bytes, memory_plan_bytes(&plan, MEMORY_SELFTEST) +
+                                            memory_plan_bytes(&plan, MEMORY_ENGINE));
     memset(outcome, 0, sizeof *outcome);
     post_inject.run(inject, &post, place, outcome);
 }

@@ -17,12 +17,12 @@
 static struct post_area *make_area(bool alone)
 {
     struct arena *arena = test_arena();
-    struct plan plan = {.rows_count = 0};
-    post_area_plan(&plan, AREA_BYTES, alone);
+    struct memory_plan plan = {.rows_count = 0};
+    post_area_plan_memory(&plan, AREA_BYTES, alone);
     struct post_area *area = post_area_init(arena, AREA_BYTES, alone, 11);
     assert_non_null(area);
-    assert_int_equal(arena->used_bytes, plan_tier_bytes(&plan, TIER_SELFTEST) +
-                                            plan_tier_bytes(&plan, TIER_ENGINE));
+    assert_int_equal(arena->used_bytes, memory_plan_bytes(&plan, MEMORY_SELFTEST) +
+                                            memory_plan_bytes(&plan, MEMORY_ENGINE));
     return area;
 }
 

@@ -20,15 +20,15 @@ static struct kernels_weights *weights;
 static struct post_burn *make_burn(enum gguf_type type, bool alone)
 {
     struct arena *arena = test_arena();
-    struct plan plan = {.rows_count = 0};
+    struct memory_plan plan = {.rows_count = 0};
     tiny_make(&tiny, type, false, 5);
     weights = tiny_weights(&tiny, arena);
     uint64_t before = arena->used_bytes;
-    post_burn_plan(&plan, &weights->shape, alone);
+    post_burn_plan_memory(&plan, &weights->shape, alone);
     struct post_burn *burn = post_burn_init(arena, &weights->shape, kernels_simd_best(), alone);
     assert_non_null(burn);
-    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_SELFTEST) +
-                                                     plan_tier_bytes(&plan, TIER_ENGINE));
+    assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_SELFTEST) +
+                                                     memory_plan_bytes(&plan, MEMORY_ENGINE));
     burn->repeats = 2;
     return burn;
 }

@@ -15,16 +15,16 @@ static struct tiny tiny;
 static struct post_swap *make_swap(void)
 {
     struct arena *arena = test_arena();
-    struct plan plan = {.rows_count = 0};
+    struct memory_plan plan = {.rows_count = 0};
     tiny_make(&tiny, GGUF_F32, false, 7);
     struct kernels_weights *weights = tiny_weights(&tiny, arena);
     struct kernels_settings settings = rig_settings(kernels_simd_best(), 2);
     uint64_t before = arena->used_bytes;
-    post_swap_plan(&plan, &settings, &weights->shape);
+    post_swap_plan_memory(&plan, &settings, &weights->shape);
     struct post_swap *swap = post_swap_init(arena, &settings, weights, 13);
     assert_non_null(swap);
-    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_SELFTEST) +
-                                                     plan_tier_bytes(&plan, TIER_ENGINE));
+    assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_SELFTEST) +
+                                                     memory_plan_bytes(&plan, MEMORY_ENGINE));
     post_swap_fill(swap);
     return swap;
 }

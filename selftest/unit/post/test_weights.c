@@ -14,15 +14,15 @@ static struct tiny tiny;
 static struct post_reader *make_reader_of(uint32_t family, enum gguf_type type, bool tied)
 {
     struct arena *arena = test_arena();
-    struct plan plan = {.rows_count = 0};
+    struct memory_plan plan = {.rows_count = 0};
     struct model_shape shape = tiny_shape(type, tied);
     shape.family = &model_families[family];
     tiny_make_shape(&tiny, &shape, type, 3);
     struct kernels_weights *weights = tiny_weights(&tiny, arena);
     uint64_t before = arena->used_bytes;
-    post_reader_plan(&plan, &weights->shape);
+    post_reader_plan_memory(&plan, &weights->shape);
     struct post_reader *reader = post_reader_init(arena, weights, &tiny.gguf, &tiny.source);
-    assert_int_equal(arena->used_bytes - before, plan_tier_bytes(&plan, TIER_SELFTEST));
+    assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_SELFTEST));
     return reader;
 }
 
@@ -65,10 +65,10 @@ static void test_panels_are_all_that_was_planned(void **state)
 {
     (void)state;
     struct post_reader *reader = make_reader(GGUF_F32, false);
-    struct plan plan = {.rows_count = 0};
+    struct memory_plan plan = {.rows_count = 0};
     struct post_tensor tensor;
     uint64_t bytes = sizeof(struct kernels_weights) + 2 * sizeof(struct kernels_layer);
-    kernels_weights_plan(&plan, &tiny.gguf, false);
+    kernels_weights_plan_memory(&plan, &tiny.gguf, false);
     for (uint32_t i = 0; post_tensor_at(reader->weights, i, &tensor); i++) {
         uint64_t count = 0;
         post_panel_words(&tensor, 0, &count);

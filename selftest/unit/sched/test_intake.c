@@ -28,14 +28,14 @@ static void test_plan_matches_what_init_takes(void **state)
     (void)state;
     struct sched_settings settings = bench_settings(SCHED_PLAS);
     struct bench *bench = fresh();
-    struct plan plan = {0};
+    struct memory_plan plan = {0};
     struct arena arena;
     static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[65536];
     arena_init(&arena, memory, sizeof memory);
     sched_plan_memory(&plan, &settings);
     sched_init(&bench->sched, &settings, &bench->calls, &bench->exchange, &bench->kv,
                &bench->step, &bench->stats, &arena);
-    assert_int_equal(plan_tier_bytes(&plan, TIER_CORE), arena.used_bytes);
+    assert_int_equal(memory_plan_bytes(&plan, MEMORY_CORE), arena.used_bytes);
 }
 
 static void test_call_is_queued_and_told(void **state)

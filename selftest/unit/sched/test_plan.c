@@ -237,7 +237,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     struct sched_settings settings = bench_settings(SCHED_PLAS);
     struct bench *bench = bench_start(&settings, 16);
     struct arena *arena = test_arena();
-    struct plan unused = {0};
+    struct memory_plan unused = {0};
     settings.wait_max_us = 1000;
     settings.programs = 200;
     call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena);

@@ -119,10 +119,10 @@ static void event_arrive(void)
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
-    bool hastens = m.busy && m.hasty && b->sched.has_room && m.calls[index].open;
-    enum step_haste before = step_haste(&b->step);
+    bool early_stopns = m.busy && m.hasty && b->sched.has_room && m.calls[index].open;
+    enum step_stop before = step_early_stop(&b->step);
     intake();
-    assert_int_equal(step_haste(&b->step), hastens ? STEP_ROUND_ENDS : before);
+    assert_int_equal(step_early_stop(&b->step), early_stopns ? STEP_STOP_ROUND : before);
 }
 
 static void event_cancel(void)

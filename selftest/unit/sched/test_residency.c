@@ -8,7 +8,7 @@
  */
 #include "selftest/unit/sched/bench.h"
 
-#include "appliance/base/fnv.h"
+#include "config/base/fnv.h"
 
 static struct bench *fresh(enum sched_sharing sharing, uint32_t blocks, uint32_t host_blocks)
 {

@@ -167,8 +167,8 @@ static void naive_plan(void)
     *step_header(&b->step) = (struct step_header){
         .rows_count = sched->planned_count, .rows_active = sched->planned_active,
         .tokens_count = naive.walk.tokens_count, .sequence = sched->sequence,
-        .haste = !sched->settings.cut_steps ? STEP_WHOLE
-                 : wants_budget ? STEP_ROUND_ENDS : STEP_ROW_ENDS};
+        .early_stop = !sched->settings.cut_steps ? STEP_STOP_LAST
+                 : wants_budget ? STEP_STOP_ROUND : STEP_STOP_ROW};
 }
 
 /* ---- both must leave the same ---------------------------------------------------------------- */

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: boot, in the order in which a mistake is cheapest to report: header, limits, plan, memory,
+ * vocabulary, weights. Every failure is one log line and an exit status of its own.
+ * Owner: the keeper, before it forks.
+ */
+#include "appliance/boot/boot.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "appliance/boot/available.h"
+#include "config/base/assert.h"
+#include "appliance/log.h"
+#include "appliance/loop.h"
+#include "kernels/cuda/plan.h"
+
+#define LOUD_BYTES (64u << 20)      /* a model as large says in the log how far its loading is */
+
+extern const uint8_t embedded_model[], embedded_model_end[];
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static enum boot_exit fail(enum boot_exit exit_status, const struct config_error *error)
+{
+    log_event(LOG_ERROR, "boot failed: %s", error->text);
+    return exit_status;
+}
+
+static uint32_t cpus_count(void)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) {
+        return 1;
+    }
+    return (uint32_t)CPU_COUNT(&cpus);
+}
+
+static enum status open_source(struct boot *boot, struct config_error *error)
+{
+    const char *path = boot->options.model_path.text;
+    if (path[0] == '\0') {
+        gguf_source_memory(&boot->source, embedded_model,
+                           (uint64_t)(embedded_model_end - embedded_model), "embedded model");
+        return STATUS_OK;
+    }
+    return gguf_source_open(&boot->source, path, error);
+}
+
+static void engine_settings_fill(struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    boot->engine = (struct kernels_settings){
+        .simd = kernels_simd_named(boot->options.engine_simd.text),
+        .weights_as_bfloats = strcmp(boot->options.model_weights.text, "bf16") == 0,
+        .threads = limits->engine_threads,
+        .batch_calls = limits->batch_calls,
+        .standby_calls = limits->standby_calls,
+        .steps_per_plan = limits->steps_per_plan,
+        .step_tokens = limits->step_tokens,
+        .context_tokens = limits->context_tokens,
+        .kv_block_tokens = limits->kv_block_tokens,
+        .kv_halves = strcmp(boot->options.kv_type.text, "f16") == 0,
+        .kv_blocks = limits->kv_blocks + limits->canary_blocks,
+        .kv_host_blocks = limits->kv_host_blocks,
+        .blocks_per_call = limits->blocks_per_call,
+    };
+}
+
+static void plan_fill(struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    step_layout_init(&boot->step.layout, limits->batch_calls + limits->standby_calls,
+                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
+                     kvmem_moves_max(limits->kv_blocks));
+    memory_plan_add(&boot->plan, MEMORY_SHARED, "control page", 1, sizeof(struct control));
+    memory_plan_add(&boot->plan, MEMORY_SHARED, "step record", 1, boot->step.layout.total_bytes);
+    loop_plan_memory(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
+    vocab_plan_memory(&boot->plan, &boot->gguf->vocab);
+    config_prefixes_plan_memory(&boot->plan, &boot->prefixes);
+    if (boot->serves_by_gpu) {
+        gpu_plan_memory(&boot->plan, &boot->engine, boot->gguf);
+    } else {
+        kernels_weights_plan_memory(&boot->plan, boot->gguf, boot->engine.weights_as_bfloats);
+        kernels_plan_memory(&boot->plan, &boot->engine, &boot->gguf->shape);
+    }
+}
+
+/* Who may come in. The keys are only read where somebody is asked for one. */
+static enum status read_access(struct boot *boot, struct config_error *error)
+{
+    static struct config_keys keys;
+    boot->keys = &keys;
+    TRY(config_access_fill(&boot->access, &boot->options, (uint32_t)geteuid(), error));
+    return boot->access.tcp_needs_key
+               ? config_keys_load_file(&keys, boot->options.auth_keys.text, error)
+               : STATUS_OK;
+}
+
+/* ---- which engine ---- */
+
+static enum status check_device_memory(const struct boot *boot, struct config_error *error)
+{
+    struct memory_plan plan = {0};
+    gpu_plan_memory(&plan, &boot->engine, boot->gguf);
+    uint64_t needed = memory_plan_bytes(&plan, MEMORY_DEVICE);
+    if (needed <= boot->gpu.free_bytes) {
+        return STATUS_OK;
+    }
+    snprintf(error->text, sizeof error->text,
+             "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free: lower "
+             "kv.device_blocks, sched.batch or limits.context_tokens",
+             mib(needed), mib(boot->gpu.free_bytes), mib(boot->gpu.memory_bytes));
+    return STATUS_CONFIG_MEMORY;
+}
+
+/* Whether the GPU can serve; a refusal says why not. */
+static enum status choose_gpu(struct boot *boot, struct config_error *error)
+{
+    const struct gpu *gpu = &boot->gpu;
+    if (!gpu_binary_open(&boot->gpu_binary)) {
+        snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: memfd: %s",
+                 strerror(errno));
+        return STATUS_CONFIG_ENGINE;
+    }
+    TRY(gpu_probe(&boot->gpu, &boot->gpu_binary, &boot->options, error));
+    log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
+              gpu->name, gpu->arch, gpu->driver_version / 1000, gpu->driver_version % 1000 / 10,
+              gpu->processors, mib(gpu->free_bytes));
+    TRY(gpu_plan_check(boot->gguf, &boot->engine, gpu->shared_bytes_max, boot->source.name,
+                       error));
+    return check_device_memory(boot, error);
+}
+
+/* engine.kind. */
+static enum boot_exit choose_engine(struct boot *boot)
+{
+    const char *kind = boot->options.engine_kind.text;
+    struct config_error error = {.text = ""};
+    if (strcmp(kind, "cpu") == 0) {
+        return BOOT_EXIT_OK;
+    }
+    boot->serves_by_gpu = choose_gpu(boot, &error) == STATUS_OK;
+    if (boot->serves_by_gpu) {
+        return BOOT_EXIT_OK;
+    }
+    gpu_binary_close(&boot->gpu_binary);
+    if (strcmp(kind, "cuda") == 0) {
+        log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);
+        return BOOT_EXIT_ENGINE;
+    }
+    log_event(LOG_WARN, "engine.kind = auto: the CPU serves: %s", error.text);
+    return BOOT_EXIT_OK;
+}
+
+static void refuse_simd(const struct boot *boot, struct config_error *error)
+{
+    int used = snprintf(error->text, sizeof error->text,
+                        "engine.simd = %s: this CPU lacks what that takes, allowed: auto",
+                        boot->options.engine_simd.text);
+    for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
+        used += snprintf(error->text + used, sizeof error->text - (size_t)used, ", %s",
+                         kernels_simd_name(simd));
+    }
+}
+
+enum boot_exit boot_measure(struct boot *boot)
+{
+    static struct gguf gguf;
+    struct config_error error = {.text = "unknown"};
+    boot->gguf = &gguf;
+    if (config_check(&boot->options, &error) != STATUS_OK ||
+        read_access(boot, &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    if (open_source(boot, &error) != STATUS_OK ||
+        gguf_scan(boot->gguf, &boot->source, boot->options.limits_vocabulary_bytes.number,
+                  &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    if (!boot->gguf->has_model) {
+        snprintf(error.text, sizeof error.text, "%s: holds a vocabulary and no model",
+                 boot->source.name);
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    if (config_limits(&boot->limits, &boot->options, &boot->gguf->shape, cpus_count(), &error) !=
+            STATUS_OK ||
+        config_prefixes_measure(&boot->prefixes, &boot->options, &boot->limits, &error) !=
+            STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    engine_settings_fill(boot);
+    if (boot->engine.simd > kernels_simd_best()) {
+        refuse_simd(boot, &error);
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    enum boot_exit exit_status = choose_engine(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        plan_fill(boot);
+    }
+    return exit_status;
+}
+
+/* Of the machine's own memory. */
+static uint64_t plan_total_bytes(const struct memory_plan *plan)
+{
+    uint64_t total = 0;
+    for (uint32_t tier = 0; tier < MEMORY_COUNT; tier++) {
+        uint64_t bytes = tier == MEMORY_DEVICE ? 0 : memory_plan_bytes(plan, tier);
+        if (__builtin_add_overflow(total, bytes, &total)) {
+            return UINT64_MAX;
+        }
+    }
+    return total;
+}
+
+void boot_print_plan(const struct boot *boot)
+{
+    const struct memory_plan *plan = &boot->plan;
+    printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
+    for (uint32_t i = 0; i < plan->rows_count; i++) {
+        const struct memory_plan_row *row = &plan->rows[i];
+        printf("%-32s %12llu x %14llu %14.3f  %s\n", row->owner, (unsigned long long)row->count,
+               (unsigned long long)row->size_bytes,
+               (double)row->count * (double)row->size_bytes / (1 << 20),
+                   memory_kind_name(row->kind));
+    }
+    for (uint32_t tier = 0; tier < MEMORY_COUNT; tier++) {
+        bool is_rare = tier == MEMORY_DEVICE || tier == MEMORY_SELFTEST;
+        if (is_rare && memory_plan_bytes(plan, tier) == 0) {
+            continue;
+        }
+        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, tier)),
+               memory_kind_name(tier));
+    }
+    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
+    for (uint32_t i = 0; i < boot->prefixes.count; i++) {
+        const struct config_prefix *prefix = &boot->prefixes.each[i];
+        printf("%sprefix.%u: %u of %u token ids in %u kv blocks\n", i == 0 ? "\n" : "",
+               prefix->option + 1, prefix->tokens_count, prefix->file_tokens,
+               prefix->tokens_count / boot->limits.kv_block_tokens);
+    }
+    if (boot->access.tcp_needs_key) {
+        printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
+    }
+}
+
+enum boot_exit boot_check_memory(const struct boot *boot)
+{
+    uint64_t needed = plan_total_bytes(&boot->plan);
+    uint64_t bound = available_bytes();
+    if (!boot->plan.overflow && needed <= bound) {
+        return BOOT_EXIT_OK;
+    }
+    boot_print_plan(boot);
+    fflush(stdout);
+    log_event(LOG_ERROR,
+              "boot failed: the memory plan needs %.1f MiB and %.1f MiB are available: lower "
+              "limits.calls, limits.connections, limits.context_tokens, kv.device_blocks or "
+              "kv.host_ratio",
+              mib(needed), mib(bound));
+    return BOOT_EXIT_MEMORY;
+}
+
+static enum boot_exit fail_tier(const struct boot *boot, enum memory_kind tier)
+{
+    log_event(LOG_ERROR, "boot failed: cannot reserve %.1f MiB for tier %s: %s",
+              mib(memory_plan_bytes(&boot->plan, tier)), memory_kind_name(tier), strerror(errno));
+    return BOOT_EXIT_MEMORY;
+}
+
+static enum boot_exit map_tier(struct boot *boot, struct arena *arena, enum memory_kind tier)
+{
+    return arena_map(arena, memory_plan_bytes(&boot->plan, tier), false) == STATUS_OK
+               ? BOOT_EXIT_OK
+               : fail_tier(boot, tier);
+}
+
+static enum boot_exit reserve_shared(struct boot *boot)
+{
+    uint64_t bytes = memory_plan_bytes(&boot->plan, MEMORY_SHARED);
+    boot->shared_handle = arena_share(bytes);
+    if (boot->shared_handle < 0 ||
+        arena_map_shared(&boot->shared_arena, boot->shared_handle, bytes) != STATUS_OK) {
+        return fail_tier(boot, MEMORY_SHARED);
+    }
+    boot->shared.control = arena_take(&boot->shared_arena, 1, sizeof(struct control));
+    boot->step.base = arena_take(&boot->shared_arena, 1, boot->step.layout.total_bytes);
+    arena_seal(&boot->shared_arena);
+    boot->shared.engine_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    boot->shared.control_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (boot->shared.engine_bell < 0 || boot->shared.control_bell < 0) {
+        log_event(LOG_ERROR, "boot failed: eventfd: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    return BOOT_EXIT_OK;
+}
+
+/* What a worker that is another program can be given. */
+static enum boot_exit prepare_worker(struct boot *boot)
+{
+    struct gguf_source *source = &boot->source;
+    if (!boot->serves_by_gpu) {
+        close(boot->shared_handle);
+        return BOOT_EXIT_OK;
+    }
+    if (source->fd < 0) {
+        source->fd = gpu_memory_open("agentix-model", source->memory, source->size_bytes, 0);
+    }
+    if (source->fd < 0) {
+        log_event(LOG_ERROR, "boot failed: memfd: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    return BOOT_EXIT_OK;
+}
+
+void boot_forget_worker(struct boot *boot)
+{
+    gguf_source_close(&boot->source);
+    if (boot->serves_by_gpu) {
+        gpu_binary_close(&boot->gpu_binary);
+        close(boot->shared_handle);
+    }
+}
+
+enum boot_exit boot_reserve(struct boot *boot)
+{
+    struct config_error error = {.text = "unknown"};
+    enum boot_exit exit_status = reserve_shared(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = map_tier(boot, &boot->model_arena, MEMORY_MODEL);
+    }
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    if (vocab_load(&boot->vocab, boot->gguf, &boot->source, &boot->model_arena, &error) !=
+        STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    if (config_prefixes_load(&boot->prefixes, &boot->options, &boot->limits, &boot->model_arena,
+                             &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    ASSERT(boot->model_arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_MODEL));
+    arena_seal(&boot->model_arena);
+    mprotect(boot->model_arena.base, boot->model_arena.size_bytes, PROT_READ);
+    return prepare_worker(boot);
+}
+
+/* A small model is there before anybody could read about it. */
+static void say_progress(struct boot_load *load)
+{
+    const struct kernels_loading *loading = &load->loading;
+    uint32_t tenths = (uint32_t)(loading->done_bytes * 10 / loading->total_bytes);
+    if (loading->total_bytes >= LOUD_BYTES && tenths != load->said_tenths) {
+        log_event(LOG_INFO, "loading percent=%u", tenths * 10);
+        load->said_tenths = tenths;
+    }
+}
+
+enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
+{
+    enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, MEMORY_WEIGHTS);
+    load->said_tenths = 0;
+    if (exit_status == BOOT_EXIT_OK) {
+        kernels_loading_begin(&load->loading, boot->gguf, &boot->source,
+                              boot->engine.weights_as_bfloats, &boot->weights_arena);
+    }
+    return exit_status;
+}
+
+bool boot_load_is_done(const struct boot_load *load)
+{
+    return load->loading.done_bytes == load->loading.total_bytes;
+}
+
+enum boot_exit boot_load_next(struct boot_load *load, volatile uint32_t *progress)
+{
+    struct config_error error = {.text = "unknown"};
+    if (kernels_loading_next(&load->loading, progress, &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_MODEL, &error);
+    }
+    say_progress(load);
+    return BOOT_EXIT_OK;
+}
+
+void boot_load_end(struct boot *boot, const struct boot_load *load)
+{
+    ASSERT(boot_load_is_done(load));
+    ASSERT(boot->weights_arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_WEIGHTS));
+    boot->weights = load->loading.weights;
+    arena_seal(&boot->weights_arena);
+    mprotect(boot->weights_arena.base, boot->weights_arena.size_bytes, PROT_READ);
+    gguf_source_close(&boot->source);
+}
+
+void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
+{
+    *settings = (struct loop_settings){
+        .options = &boot->options,
+        .limits = &boot->limits,
+        .vocab = &boot->vocab,
+        .model_name = boot->gguf->model_name,
+        .access = boot->access,
+        .keys = boot->keys,
+        .prefixes = &boot->prefixes,
+        .step = boot->step,
+        .drain_us = boot->options.limits_drain.number,
+    };
+}
+
+enum boot_exit boot_lock_memory(const struct boot *boot)
+{
+    const char *choice = boot->options.memory_lock.text;
+    if (strcmp(choice, "no") == 0 || mlockall(MCL_CURRENT) == 0) {
+        return BOOT_EXIT_OK;
+    }
+    if (strcmp(choice, "auto") == 0) {
+        log_event(LOG_WARN, "memory is not locked: %s: raise the memlock limit (ulimit -l) to keep "
+                  "pages in memory", strerror(errno));
+        return BOOT_EXIT_OK;
+    }
+    log_event(LOG_ERROR, "memory.lock = yes: mlockall: %s: raise the memlock limit (ulimit -l)",
+              strerror(errno));
+    return BOOT_EXIT_MEMORY;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: everything between the command line and the first pass: options, model header, limits,
+ * memory plan, arenas. `struct boot` is what keeper, core and worker inherit; nobody writes it
+ * after boot.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/step.h"
+#include "appliance/boot/exit.h"
+#include "appliance/control.h"
+#include "appliance/gpu.h"
+#include "config/access.h"
+#include "config/config.h"
+#include "config/model/gguf.h"
+#include "config/keys.h"
+#include "config/prefixes.h"
+#include "config/vocab/vocab.h"
+#include "kernels/kernels.h"
+
+enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, BOOT_LISTENERS };
+
+struct boot {
+    struct options options;
+    struct limits limits;
+    struct config_access access;
+    struct config_keys *keys;       /* the core's copy is all that is left of them (core.c) */
+    struct config_prefixes prefixes;
+    struct gguf_source source;
+    struct gguf *gguf;
+    struct vocab vocab;
+    struct memory_plan plan;
+    struct arena model_arena, weights_arena, shared_arena;
+    struct kernels_settings engine;
+    struct kernels_weights *weights;
+    struct step step;
+    struct shared shared;
+    bool serves_by_gpu;             /* what follows is for its worker; else it is closed */
+    struct gpu gpu;
+    struct gpu_binary gpu_binary;
+    int shared_handle;              /* of shared_arena */
+    int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
+};
+
+/* Options are complete: opens and scans the model, derives limits and the plan. Exit status or
+ * OK. */
+enum boot_exit boot_measure(struct boot *boot);
+/* The plan as a table: owner, count, size, tier, and sums. */
+void boot_print_plan(const struct boot *boot);
+/* Refuses a plan that the machine cannot hold, with the figures. */
+enum boot_exit boot_check_memory(const struct boot *boot);
+/* Maps model and shared memory, reads the vocabulary. */
+enum boot_exit boot_reserve(struct boot *boot);
+/* In the core: what the keeper needs for workers, and the core does not. */
+void boot_forget_worker(struct boot *boot);
+/* Reads and packs the weights of the CPU's engine, one tensor at each boot_load_next(), so that the
+ * caller can look up in between; boot_load_end() closes the model. `progress` (permille) may be
+ * NULL. */
+struct boot_load {                  /* 10 KiB: place it statically */
+    struct kernels_loading loading; /* its digest is that of the weights, at the end */
+    uint32_t said_tenths;
+};
+enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load);
+bool boot_load_is_done(const struct boot_load *load);
+enum boot_exit boot_load_next(struct boot_load *load, volatile uint32_t *progress);
+void boot_load_end(struct boot *boot, const struct boot_load *load);
+/* What the loop is built from; `world` apart, because the self-test has its own. */
+struct loop_settings;
+void boot_loop_settings(const struct boot *boot, struct loop_settings *settings);
+/* memory.lock: locks what the process has mapped; only `yes` can fail. */
+enum boot_exit boot_lock_memory(const struct boot *boot);

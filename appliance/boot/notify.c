@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the protocol of sd_notify(3), which is a page of text: no library is needed.
+ * Invariant: nothing that the control page says is taken for more than a number in a range; the
+ * core that writes it may be somebody else's by now.
+ * Owner: the keeper.
+ */
+#include "appliance/boot/notify.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "appliance/log.h"
+#include "appliance/text/port.h"
+
+#define LOADING_PATIENCE_US UINT64_C(60000000)  /* for a percent of the model */
+
+/* "/path", or "@name" in the abstract name space. */
+static bool address_from_text(struct notify *notify, const char *text)
+{
+    size_t length = strlen(text);
+    bool is_abstract = text[0] == '@';
+    if ((text[0] != '/' && !is_abstract) || length >= sizeof notify->address.sun_path) {
+        return false;
+    }
+    notify->address.sun_family = AF_UNIX;
+    memcpy(notify->address.sun_path, text, length);
+    if (is_abstract) {
+        notify->address.sun_path[0] = '\0';
+    }
+    notify->address_bytes = (uint32_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    return true;
+}
+
+/* The watchdog is for the process whose id stands beside it, if one does. */
+static bool watchdog_is_ours(void)
+{
+    const char *time = getenv("WATCHDOG_USEC");
+    const char *pid = getenv("WATCHDOG_PID");
+    return time != NULL && (pid == NULL || strtol(pid, NULL, 10) == getpid());
+}
+
+void notify_open(struct notify *notify)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    *notify = (struct notify){.handle = -1, .health = HEALTH_STARTING, .percent = UINT32_MAX};
+    if (path == NULL) {
+        return;
+    }
+    if (!address_from_text(notify, path)) {
+        log_event(LOG_WARN, "NOTIFY_SOCKET=%s: neither a path nor an abstract name", path);
+        return;
+    }
+    notify->has_watchdog = watchdog_is_ours();
+    notify->handle = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (notify->handle < 0) {
+        log_event(LOG_WARN, "NOTIFY_SOCKET=%s: %s", path, strerror(errno));
+    }
+}
+
+void notify_close(struct notify *notify)
+{
+    if (notify->handle >= 0) {
+        close(notify->handle);
+        notify->handle = -1;
+    }
+}
+
+/* False: it has not gone out. */
+static bool tell(const struct notify *notify, const char *text)
+{
+    return notify->handle >= 0 &&
+           sendto(notify->handle, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
+                  (const struct sockaddr *)&notify->address, notify->address_bytes) >= 0;
+}
+
+void notify_loading(struct notify *notify, uint32_t permille)
+{
+    char text[80];
+    uint32_t percent = permille / 10;
+    snprintf(text, sizeof text, "STATUS=loading model %u%%\nEXTEND_TIMEOUT_USEC=%llu", percent,
+             (unsigned long long)LOADING_PATIENCE_US);
+    if (percent != notify->percent && tell(notify, text)) {
+        notify->percent = percent;
+    }
+}
+
+static bool tell_health(const struct notify *notify, enum health_state health)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%sSTATUS=%s", health == HEALTH_READY ? "READY=1\n" : "",
+             health_name(health));
+    return tell(notify, text);
+}
+
+void notify_tick(struct notify *notify, const struct control *control)
+{
+    uint32_t health = atomic_load(&control->health);
+    uint32_t progress = atomic_load(&control->progress);
+    if (atomic_load(&control->stop) != CONTROL_RUN && !notify->is_stopping) {
+        notify->is_stopping = tell(notify, "STOPPING=1");
+    }
+    if (health != notify->health && health <= HEALTH_FAILED &&
+        tell_health(notify, (enum health_state)health)) {
+        notify->health = health;
+    }
+    if (notify->has_watchdog && progress != notify->progress && tell(notify, "WATCHDOG=1")) {
+        notify->progress = progress;
+    }
+}

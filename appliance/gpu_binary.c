@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the GPU worker's program, started from memory (appliance/gpu_binary.h).
+ *
+ *   a memfd holds the program, another the page; execveat() needs no file system but what the
+ *   loader wants
+ *
+ * Invariant: nothing here opens the driver: that is in the child's address space only.
+ */
+#include "appliance/gpu_binary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u              /* Linux 6.3; older kernels refuse the flag */
+#endif
+
+extern const uint8_t gpu_binary_bytes[], gpu_binary_end[];
+
+int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsigned flags)
+{
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    int handle = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    while (handle >= 0 && count > 0) {
+        ssize_t written = write(handle, bytes, count);
+        if (written <= 0) {
+            break;
+        }
+        bytes += written;
+        count -= (uint64_t)written;
+    }
+    if (handle >= 0 && (count > 0 || fcntl(handle, F_ADD_SEALS, seals) != 0)) {
+        close(handle);
+        return -1;
+    }
+    return handle;
+}
+
+static int open_program(void)
+{
+    const char *name = "agentix-gpu-worker";
+    uint64_t count = (uint64_t)(gpu_binary_end - gpu_binary_bytes);
+    int handle = gpu_memory_open(name, gpu_binary_bytes, count, MFD_EXEC);
+    return handle < 0 && errno == EINVAL ? gpu_memory_open(name, gpu_binary_bytes, count, 0)
+                                         : handle;
+}
+
+bool gpu_binary_open(struct gpu_binary *program)
+{
+    program->handle = open_program();
+    program->page_handle = memfd_create("agentix-gpu-page", MFD_CLOEXEC);
+    program->page = MAP_FAILED;
+    if (program->handle < 0 || program->page_handle < 0 ||
+        ftruncate(program->page_handle, sizeof *program->page) != 0) {
+        return false;
+    }
+    program->page = mmap(NULL, sizeof *program->page, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         program->page_handle, 0);
+    return program->page != MAP_FAILED;
+}
+
+void gpu_binary_close(struct gpu_binary *program)
+{
+    if (program->page != MAP_FAILED) {
+        munmap(program->page, sizeof *program->page);
+    }
+    for (int i = 0; i < 2; i++) {
+        int handle = i == 0 ? program->handle : program->page_handle;
+        if (handle >= 0) {
+            close(handle);
+        }
+    }
+    *program = (struct gpu_binary){.handle = -1, .page_handle = -1, .page = MAP_FAILED};
+}
+
+void gpu_binary_order(const struct gpu_binary *program, enum gpu_order order,
+                       const struct options *options)
+{
+    struct gpu_page *page = program->page;
+    memset(page, 0, sizeof *page);
+    page->order = order;
+    memcpy(page->cuda_library, options->engine_cuda_library.text, CONFIG_TEXT_BYTES);
+    memcpy(page->cublas_library, options->engine_cublas_library.text, CONFIG_TEXT_BYTES);
+    memcpy(page->nvml_library, options->engine_nvml_library.text, CONFIG_TEXT_BYTES);
+}
+
+/* Above all that the program is to have, so that none takes another's place. */
+static int lift(int handle)
+{
+    return handle < 0 ? -1 : fcntl(handle, F_DUPFD_CLOEXEC, GPU_HANDLES_END);
+}
+
+_Noreturn void gpu_binary_run(const struct gpu_binary *program, const int handles[GPU_HANDLES])
+{
+    char name[] = "agentix-gpu-worker";
+    char *const arguments[] = {name, NULL};
+    int lifted[GPU_HANDLES];
+    int handle = lift(program->handle);
+    bool is_ready = handle >= 0;
+    for (int i = 0; i < GPU_HANDLES; i++) {
+        lifted[i] = lift(handles[i]);
+    }
+    for (int i = 0; i < GPU_HANDLES; i++) {
+        is_ready = is_ready && (handles[i] < 0 || dup2(lifted[i], GPU_PAGE + i) == GPU_PAGE + i);
+    }
+    if (is_ready) {
+        /* What it needs of the environment are paths of libraries. */
+        syscall(SYS_execveat, handle, "", arguments, environ, AT_EMPTY_PATH);
+    }
+    _exit(GPU_NOT_RUN);
+}

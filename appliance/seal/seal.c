@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the rules of each role, and the limits around them.
+ *
+ * Invariants: no rule maps memory, opens, executes, forks, or changes a protection; the only new
+ * descriptors are accepted connections, and no more of them than the plan has places for.
+ */
+#include "appliance/seal/seal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "appliance/seal/filter.h"
+#include "appliance/seal/heap.h"
+#include "appliance/log.h"
+
+#define STACK_BYTES (64u << 10)     /* tools/stack: each role takes less than half */
+
+#ifdef AGENTIX_NO_TRAP
+enum { IS_SEALED = 0 };                 /* a sanitizer maps and opens when it likes */
+#else
+enum { IS_SEALED = 1 };
+#endif
+
+enum descriptor {
+    EPOLL, ENGINE_BELL, CONTROL_BELL, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, DESCRIPTORS
+};
+
+#define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
+#define IS(argument, value) {FILTER_VALUE, argument, value}
+#define ON(descriptor)      {FILTER_KNOWN, 0, descriptor}
+
+static const struct filter_rule core_rules[] = {
+    ALLOW(epoll_wait, ON(EPOLL)),
+    ALLOW(recvfrom, IS(3, MSG_DONTWAIT)),
+    ALLOW(sendto, IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)),
+    ALLOW(futex, IS(1, FUTEX_WAKE)),
+    ALLOW(read, ON(ENGINE_BELL)),
+    ALLOW(read, ON(CONTROL_BELL)),
+    ALLOW(clock_gettime),                       /* where the clock is no page of the kernel's */
+    ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_MOD)),
+    ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_ADD)),
+    ALLOW(accept4, ON(LISTENER_UNIX), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
+    ALLOW(accept4, ON(LISTENER_TCP), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
+    ALLOW(accept4, ON(LISTENER_TEXT), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
+    ALLOW(setsockopt, IS(1, SOL_SOCKET), IS(2, SO_SNDBUF)),
+    ALLOW(setsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_NODELAY)),
+    ALLOW(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERCRED)),
+    ALLOW(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERGROUPS)),
+    ALLOW(close),
+    ALLOW(getrandom, IS(2, 0)),
+    ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: base/say.c */
+    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(exit_group),
+};
+
+static const struct filter_rule worker_rules[] = {
+    ALLOW(futex, IS(1, FUTEX_WAKE_PRIVATE)),    /* the crew's barriers */
+    ALLOW(futex, IS(1, FUTEX_WAIT_PRIVATE)),
+    ALLOW(futex, IS(1, FUTEX_WAIT)),            /* for the next step */
+    ALLOW(write, ON(ENGINE_BELL)),
+    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(poll, IS(1, 1), IS(2, 0)),
+    ALLOW(clock_gettime),
+    ALLOW(restart_syscall),                     /* a wait goes on after SIGCONT */
+    ALLOW(exit_group),
+};
+
+static const struct filter filters[SEAL_ROLES] = {
+    [SEAL_CORE] = {core_rules, sizeof core_rules / sizeof core_rules[0], FILTER_KILL},
+    [SEAL_WORKER] = {worker_rules, sizeof worker_rules / sizeof worker_rules[0], FILTER_KILL},
+};
+
+void seal_privileges(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    /* Prompts and keys go into no core file, and no process of the same user reads them. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* So that no page of it comes later. */
+static __attribute__((noinline)) void touch_stack(void)
+{
+    uint8_t room[STACK_BYTES];
+    explicit_bzero(room, sizeof room);      /* memset() would be left out */
+}
+
+/* Everything that is open at once, and the peer for whom there is no place, while he is told. */
+static rlim_t descriptors_max(const struct boot *boot)
+{
+    return STDERR_FILENO + 1 + DESCRIPTORS + (rlim_t)boot->limits.connections +
+           boot->limits.text_slots + 1;
+}
+
+static enum boot_exit fix_limits(const struct boot *boot)
+{
+    rlim_t descriptors = descriptors_max(boot);
+    struct rlimit before = {.rlim_max = 0};
+    getrlimit(RLIMIT_NOFILE, &before);
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){descriptors, descriptors}) != 0) {
+        log_event(LOG_ERROR, "boot failed: limits.connections = %u: needs %llu descriptors, the "
+                  "system allows %llu: raise the limit (ulimit -n)",
+                  boot->limits.connections, (unsigned long long)descriptors,
+                  (unsigned long long)before.rlim_max);
+        return BOOT_EXIT_SYSTEM;
+    }
+    setrlimit(RLIMIT_STACK, &(struct rlimit){STACK_BYTES, STACK_BYTES});    /* is there already */
+    return BOOT_EXIT_OK;
+}
+
+static enum boot_exit load_filter(enum seal_role role, const int *descriptors)
+{
+    if (filter_load(&filters[role], descriptors) != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: seccomp: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    log_event(LOG_INFO, "sealed system_calls=%u", filter_calls_count(&filters[role]));
+    return BOOT_EXIT_OK;
+}
+
+enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int epoll)
+{
+    const int descriptors[DESCRIPTORS] = {
+        [EPOLL] = epoll,
+        [ENGINE_BELL] = boot->shared.engine_bell,
+        [CONTROL_BELL] = boot->shared.control_bell,
+        [LISTENER_UNIX] = boot->listeners[BOOT_LISTENER_UNIX],
+        [LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
+        [LISTENER_TEXT] = boot->listeners[BOOT_LISTENER_TEXT],
+    };
+    touch_stack();
+    enum boot_exit exit_status = boot_lock_memory(boot);
+    if (exit_status == BOOT_EXIT_OK && IS_SEALED) {
+        exit_status = fix_limits(boot);
+    }
+    heap_seal();
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    if (!IS_SEALED) {
+        log_event(LOG_WARN, "not sealed: a build with sanitizers");
+        return BOOT_EXIT_OK;
+    }
+    return load_filter(role, descriptors);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: one function for each command of the text port, and the table that `help` is made of. To
+ * add a command: write its function, add its row.
+ * Invariants: no prompt, no output and no whole program id ever appears; lines have at most 512
+ * bytes, those of `programs` and `calls` at most 160 (config/limits.c counts on it). A page that
+ * may be longer than the room, `events`, ends where the room does and says where to go on.
+ * Bounds: O(slots of the table shown), all within one pass; no stdio, no allocation.
+ */
+#include "appliance/text/page.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "config/base/assert.h"
+#include "appliance/text/events.h"
+
+#define PROGRAM_ID_SHOWN_BYTES 4
+#define PROGRAM_THREADS_SHOWN  4
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* A right-aligned column and the space before it. */
+static void add_column(struct text *page, uint64_t value, uint32_t width)
+{
+    text_add(page, " ");
+    text_add_u64_padded(page, value, width, ' ');
+}
+
+static void add_pair(struct text *page, const char *name, uint64_t value)
+{
+    text_add(page, name);
+    text_add(page, " ");
+    text_add_u64(page, value);
+    text_add(page, "\n");
+}
+
+static void add_age_ms(struct text *page, const char *name, uint64_t age_us)
+{
+    text_add(page, name);
+    if (age_us == UINT64_MAX) {
+        text_add(page, "never");
+    } else {
+        text_add_u64(page, age_us / 1000);
+    }
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+const char *health_name(enum health_state state)
+{
+    static const char *const names[] = {
+        [HEALTH_STARTING] = "starting", [HEALTH_READY] = "ready", [HEALTH_DRAINING] = "draining",
+        [HEALTH_DEGRADED] = "degraded", [HEALTH_FAILED] = "failed"};
+    ASSERT(state <= HEALTH_FAILED);
+    return names[state];
+}
+
+static void add_health_state(struct text *page, const struct health *health)
+{
+    text_add(page, health_name(health->state));
+    if (health->reason == NULL) {
+        return;
+    }
+    text_add(page, "(");
+    text_add(page, health->reason);
+    if (health->state == HEALTH_STARTING && health->progress_permille < 1000) {
+        text_add(page, " ");
+        text_add_u64(page, health->progress_permille / 10);
+        text_add(page, "%");
+    }
+    text_add(page, ")");
+}
+
+static void show_health(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct health *health = view->health;
+    (void)now_us;
+    add_health_state(page, health);
+    add_age_ms(page, " last_step_ms=", health->last_step_age_us);
+    add_age_ms(page, " last_completion_ms=", health->last_completion_age_us);
+    add_age_ms(page, " heartbeat_ms=", health->heartbeat_age_us);
+    add_age_ms(page, " canary_ms=", health->canary_age_us);
+    text_add(page, " uptime_s=");
+    text_add_u64(page, health->uptime_us / 1000000);
+    text_add(page, " worker_pid=");
+    text_add_u64(page, health->worker_pid);
+    text_add(page, " restarts=");
+    text_add_u64(page, health->worker_restarts);
+    text_add(page, "\n");
+}
+
+static void show_stats(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    (void)now_us;
+#define STAT(name, unit, kind, help) add_pair(page, #name, view->stats->name);
+#include "config/base/stats.def"
+#undef STAT
+}
+
+/* Since its last completion, or its start; a program with open calls is not idle. */
+static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
+{
+    uint64_t since_us = program->last_completion_us > program->started_us
+                            ? program->last_completion_us : program->started_us;
+    return program->active_calls == 0 && since_us < now_us ? now_us - since_us : 0;
+}
+
+/* Its open calls by slot, the newest first; `calls` has the rest of them. */
+static void add_threads(struct text *page, const struct textport_view *view,
+                        const struct program *program)
+{
+    uint32_t call = program->active_calls > 0 ? program->first_call : CALL_NONE;
+    if (call == CALL_NONE) {
+        text_add(page, " -");
+    }
+    for (uint32_t i = 0; call != CALL_NONE; i++) {
+        if (i == PROGRAM_THREADS_SHOWN) {
+            text_add(page, " ...");
+            return;
+        }
+        text_add(page, " ");
+        text_add_u64(page, call);
+        call = view->calls->calls[call].program_next;
+    }
+}
+
+static uint64_t elapsed_ms(uint64_t since_us, uint64_t now_us)
+{
+    return since_us < now_us ? (now_us - since_us) / 1000 : 0;
+}
+
+static void show_programs(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct sched *sched = view->sched;
+    text_add(page, "   slot id         service_ms    wait_ms active   ended    idle_ms engine "
+                   "arrival_ms threads\n");
+    for (uint32_t i = 0; i < sched->settings.programs; i++) {
+        const struct program *program = &sched->programs[i];
+        if (!program->in_use) {
+            continue;
+        }
+        text_add_u64_padded(page, i, 7, ' ');
+        text_add(page, " ");
+        text_add_hex(page, program->id, PROGRAM_ID_SHOWN_BYTES);
+        add_column(page, program->service_us / 1000, 12);
+        add_column(page, program->wait_us / 1000, 10);
+        add_column(page, program->active_calls, 6);
+        add_column(page, program->calls_ended, 7);
+        add_column(page, program_idle_us(program, now_us) / 1000, 10);
+        add_column(page, program->engine, 6);
+        add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
+        add_threads(page, view, program);
+        text_add(page, "\n");
+    }
+}
+
+static const char *call_state_name(const struct call *call)
+{
+    static const char *const names[] = {
+        [CALL_FREE] = "free    ", [CALL_INTAKE] = "intake  ", [CALL_QUEUED] = "queued  ",
+        [CALL_RUNNING] = "running ", [CALL_FINISHED] = "finished"};
+    ASSERT(call->state <= CALL_FINISHED);
+    if (call->standby) {
+        return "standby ";
+    }
+    return call->paused && call->state == CALL_QUEUED ? "paused  " : names[call->state];
+}
+
+static void show_calls(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    text_add(page, "   slot state    program queue  prompt  output    wait_ms service_ms blocks "
+                   "preempted cached arrival_ms\n");
+    for (uint32_t i = 0; i < view->calls->count; i++) {
+        const struct call *call = &view->calls->calls[i];
+        if (call->state == CALL_FREE) {
+            continue;
+        }
+        text_add_u64_padded(page, i, 7, ' ');
+        text_add(page, " ");
+        text_add(page, call_state_name(call));
+        if (call->program == CALL_NONE) {
+            text_add(page, "       -");
+        } else {
+            add_column(page, call->program, 7);
+        }
+        add_column(page, call->queue, 5);
+        add_column(page, call->prompt_tokens, 7);
+        add_column(page, call->generated_tokens, 7);
+        add_column(page, call->lifetime_wait_us / 1000, 10);
+        add_column(page, call->lifetime_service_us / 1000, 10);
+        add_column(page, kvmem_call_blocks(view->kv, i), 6);
+        add_column(page, call->preemptions, 9);
+        add_column(page, call->cached_tokens, 6);
+        add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
+        text_add(page, "\n");
+    }
+}
+
+static void show_queues(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct sched *sched = view->sched;
+    (void)now_us;
+    ASSERT(sched->settings.queues <= SCHED_QUEUES_MAX);
+    text_add(page, "queue   calls   quantum_ms  service_from_ms    service_to_ms\n");
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        const struct sched_queue *queue = &sched->queues[i];
+        text_add_u64_padded(page, i, 5, ' ');
+        add_column(page, queue->count, 7);
+        add_column(page, queue->quantum_us / 1000, 12);
+        add_column(page, queue->service_low_us / 1000, 16);
+        if (queue->service_high_us == UINT64_MAX) {
+            text_add(page, "                -");
+        } else {
+            add_column(page, queue->service_high_us / 1000, 16);
+        }
+        text_add(page, "\n");
+    }
+}
+
+static void show_kv(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct kvmem *kv = view->kv;
+    uint32_t calls = 0, largest = 0;
+    (void)now_us;
+    for (uint32_t i = 0; i < view->calls->count; i++) {
+        uint32_t blocks = kvmem_call_blocks(kv, i);
+        calls += blocks > 0;
+        largest = blocks > largest ? blocks : largest;
+    }
+    ASSERT(kvmem_free(kv) <= kvmem_available(kv));
+    add_pair(page, "block_tokens", kv->settings.block_tokens);
+    add_pair(page, "blocks_total", kv->settings.device_blocks);
+    add_pair(page, "blocks_used", kvmem_owned(kv));
+    add_pair(page, "blocks_cached", kvmem_available(kv) - kvmem_free(kv));
+    add_pair(page, "blocks_free", kvmem_free(kv));
+    add_pair(page, "host_blocks_total", kv->settings.host_blocks);
+    add_pair(page, "host_blocks_used", kvmem_host_used(kv));
+    add_pair(page, "claimed_tokens", kv->counters.claimed_tokens);
+    add_pair(page, "asked_tokens", kv->counters.asked_tokens);
+    add_pair(page, "out_blocks", kv->counters.out_blocks);
+    add_pair(page, "out_steps", kv->counters.out_moves);
+    add_pair(page, "in_blocks", kv->counters.in_blocks);
+    add_pair(page, "in_steps", kv->counters.in_moves);
+    add_pair(page, "copied_blocks", kv->counters.copied_blocks);
+    add_pair(page, "dropped_blocks", kv->counters.dropped_blocks);
+    add_pair(page, "calls_with_blocks", calls);
+    add_pair(page, "largest_call_blocks", largest);
+    add_pair(page, "blocks_per_call_max", kv->settings.blocks_per_call);
+}
+
+static void show_config(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    (void)now_us;
+    for (uint32_t i = 0; i < config_option_rows_count; i++) {
+        const struct option_row *row = &config_option_rows[i];
+        const struct option_value *value = config_value(view->options, row);
+        char text[CONFIG_TEXT_BYTES];
+        text_add(page, row->section);
+        text_add(page, ".");
+        text_add(page, row->key);
+        text_add(page, " = ");
+        text_add_bytes(page, text, config_format(row, value, text, sizeof text));
+        if (value->line == 0) {
+            text_add(page, " (default)\n");
+        } else if (value->line == CONFIG_LINE_SET) {
+            text_add(page, " (--set)\n");
+        } else {
+            text_add(page, " (line ");
+            text_add_u64(page, value->line);
+            text_add(page, ")\n");
+        }
+    }
+}
+
+static void show_help(struct text *page, const struct textport_view *view, uint64_t now_us);
+static void show_nothing(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    (void)page, (void)view, (void)now_us;
+}
+
+static const struct command_row {
+    const char *name, *help;
+    void (*show)(struct text *page, const struct textport_view *view, uint64_t now_us);
+} rows[] = {
+    {"help", "this list", show_help},
+    {"health", "one line: ready, starting, draining, degraded or failed, and why", show_health},
+    {"stats", "every counter and gauge", show_stats},
+    {"programs", "the process table", show_programs},
+    {"calls", "calls that hold a slot", show_calls},
+    {"queues", "the scheduler's queues", show_queues},
+    {"kv", "the KV blocks", show_kv},
+    {"events", "what happened last; events N: from number N on", NULL},  /* it takes a word */
+    {"config", "every option, its value and where it came from", show_config},
+    {"quit", "close the connection", show_nothing},
+};
+#define ROWS_COUNT (sizeof rows / sizeof rows[0])
+
+static void show_help(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    (void)view, (void)now_us;
+    for (size_t i = 0; i < ROWS_COUNT; i++) {
+        uint32_t start = page->length;
+        text_add(page, rows[i].name);
+        text_pad_to(page, start, 10);
+        text_add(page, rows[i].help);
+        text_add(page, "\n");
+    }
+    text_add(page, "Every answer ends with a line `end`. GET /health and GET /stats speak HTTP.\n");
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+static const struct command_row *find_row(const char *name, uint32_t bytes)
+{
+    for (size_t i = 0; i < ROWS_COUNT; i++) {
+        if (strlen(rows[i].name) == bytes && strncasecmp(rows[i].name, name, bytes) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+bool textpage_render(struct text *page, const char *line, uint32_t bytes,
+                     const struct textport_view *view, uint64_t now_us)
+{
+    uint32_t name_bytes = 0;
+    ASSERT(page->length == 0 && !page->cut);
+    while (name_bytes < bytes && !is_blank(line[name_bytes])) {
+        name_bytes++;
+    }
+    uint32_t word_at = name_bytes;
+    while (word_at < bytes && is_blank(line[word_at])) {
+        word_at++;
+    }
+    const struct command_row *row = find_row(line, name_bytes);
+    if (row != NULL && row->show == NULL) {
+        return textevents_render(page, line + word_at, bytes - word_at, view, now_us);
+    }
+    if (row == NULL || word_at < bytes) {
+        return false;
+    }
+    row->show(page, view, now_us);
+    return true;
+}

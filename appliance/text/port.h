@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the operator's text port: lines in, pages of text out, for telnet, scripts and HTTP probes.
+ *
+ *   CLOSED --accept--> READING --a line--> ANSWERING --all sent--> READING
+ *                         |                    |  ^              (HTTP, quit, a long line: CLOSED)
+ *                         +--HTTP request--> HEADERS --blank line--+
+ *
+ * Every state has a total time, so no peer holds a slot by sending or reading a byte now and then.
+ * Pages are rendered in one go between two steps: each is a snapshot, and later steps cannot tear
+ * it.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/call.h"
+#include "config/base/event_log.h"
+#include "config/base/stats.h"
+#include "config/base/world.h"
+#include "config/config.h"
+#include "kvmem/kvmem.h"
+#include "sched/sched.h"
+
+#define TEXTPORT_LINE_BYTES_MAX  512                    /* of a request, line end excluded */
+#define TEXTPORT_HEADERS_MAX     64                 /* lines of an HTTP request that are skipped */
+#define TEXTPORT_IDLE_US         (60 * UINT64_C(1000000))
+#define TEXTPORT_LINE_US         (5 * UINT64_C(1000000))  /* from a line's first byte to its last */
+#define TEXTPORT_ANSWER_US       (10 * UINT64_C(1000000)) /* from rendering to the last byte sent */
+#define TEXTPORT_ACCEPTS_PER_PASS_MAX 8
+
+enum health_state {
+    HEALTH_STARTING, HEALTH_READY, HEALTH_DRAINING, HEALTH_DEGRADED, HEALTH_FAILED
+};
+/* The word that `health` begins with. */
+const char *health_name(enum health_state state);
+
+struct health {
+    enum health_state state;
+    const char *reason;             /* "engine silent"; NULL: none */
+    bool moves;                     /* the engine does, or has nothing to do */
+    uint32_t progress_permille;     /* of loading; shown while STARTING and below 1000 */
+    uint64_t last_step_age_us, last_completion_age_us, heartbeat_age_us;    /* UINT64_MAX: never */
+    uint64_t canary_age_us;
+    uint64_t uptime_us;
+    uint32_t worker_pid, worker_restarts;
+};
+
+/* What answers are made from; read only, valid during textport_poll(). */
+struct textport_view {
+    const struct stats *stats;
+    const struct sched *sched;
+    const struct kvmem *kv;
+    const struct call_table *calls;
+    const struct event_log *event_log;
+    const struct options *options;
+    const struct limits *limits;
+    const struct health *health;
+};
+
+enum textport_state { TEXTPORT_CLOSED, TEXTPORT_READING, TEXTPORT_HEADERS, TEXTPORT_ANSWERING };
+
+/* Where in a telnet sequence (IAC ...) the next byte of input lies. */
+enum textport_telnet { TELNET_DATA, TELNET_COMMAND, TELNET_OPTION, TELNET_SUB, TELNET_SUB_COMMAND };
+
+struct textport_slot {
+    enum textport_state state;
+    int32_t handle;
+    uint32_t interest;              /* what the world watches for now */
+    bool readable;                  /* noted by an event */
+    bool ended;                     /* the peer will send no more */
+    bool closes;                    /* after this answer */
+    enum textport_telnet telnet;
+    uint32_t input_bytes;
+    char *input;                    /* [TEXTPORT_INPUT_BYTES]: lines not yet answered */
+    uint32_t headers_count;
+    uint32_t request;               /* HTTP: what to answer after the headers; textrequest.c's */
+    char *page;                     /* [limits.text_page_bytes] */
+    uint32_t page_sent, page_bytes; /* [sent, bytes) is still to be sent */
+    uint64_t deadline_us;           /* of the present state */
+};
+#define TEXTPORT_INPUT_BYTES (TEXTPORT_LINE_BYTES_MAX + 2)      /* a line and its CR LF */
+
+struct textport {
+    const struct world *world;
+    struct stats *stats;
+    struct textport_slot *slots;    /* [slots_count]; all busy: accept and close at once, count */
+    uint32_t slots_count;
+    uint32_t page_bytes;
+    int32_t listener;               /* -1: off */
+    bool accept_ready;              /* noted by an event */
+    uint64_t accept_again_us;       /* out of descriptors: no accept before; 0: not so */
+};
+
+void textport_plan_memory(struct memory_plan *plan, const struct limits *limits);
+void textport_init(struct textport *port, const struct limits *limits, const struct world *world,
+                   struct stats *stats, struct arena *arena);
+/* Starts to accept on a listening handle. */
+void textport_listen(struct textport *port, int32_t handle);
+/* Notes readiness of WORLD_SOURCE_TEXT; work is done in textport_poll(). */
+void textport_event(struct textport *port, const struct world_event *event);
+/* Somebody is connected, or wants to be: textport_poll() has something to do. */
+bool textport_is_awake(const struct textport *port);
+/* Accepts, reads, answers at most one line of each connection, sends, applies deadlines. */
+void textport_poll(struct textport *port, const struct textport_view *view, uint64_t now_us);
+/* When must it run even if nothing happens? 0: now; UINT64_MAX: never. */
+uint64_t textport_next_us(const struct textport *port, uint64_t now_us);
+/* Asserts every invariant. */
+void textport_check(const struct textport *port);

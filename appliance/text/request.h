@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: lines of the text port's input, one at a time, to answers in the slot's page. */
+#include "appliance/text/port.h"
+
+#define TEXTREQUEST_PAGE_BYTES_MIN 4096
+
+struct textport_turn {              /* one pass of textport_poll() */
+    struct textport *port;
+    const struct textport_view *view;
+    uint64_t now_us;
+};
+
+/* A whole line waits in the input. */
+bool textrequest_has_line(const struct textport_slot *slot);
+/* The peer has begun something that it has not ended: a line or a telnet sequence. */
+bool textrequest_is_half_line(const struct textport_slot *slot);
+/* Takes one line off the input; false when there is none. Afterwards the slot is ANSWERING, or
+ * waits for more lines (an empty line, an HTTP header). Refuses a line that is too long before its
+ * end. */
+bool textrequest_take_line(const struct textport_turn *turn, struct textport_slot *slot);
+/* Answers an HTTP request whose peer ended before its headers did. */
+void textrequest_finish(const struct textport_turn *turn, struct textport_slot *slot);

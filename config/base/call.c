@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/base/call.h"
+
+#include <string.h>
+
+#include "config/base/assert.h"
+
+void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens)
+{
+    memory_plan_add(plan, MEMORY_CORE, "call slots", calls, sizeof(struct call));
+    memory_plan_add(plan, MEMORY_CORE, "call free list", calls, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "call deadlines", calls, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "call tokens", calls, (uint64_t)context_tokens *
+                    sizeof(uint32_t));
+}
+
+void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
+                     struct arena *arena)
+{
+    ASSERT(calls > 0 && calls < CALL_NONE);
+    ASSERT(context_tokens > 0);
+    table->calls = arena_take(arena, calls, sizeof(struct call));
+    table->free = arena_take(arena, calls, sizeof(uint32_t));
+    table->deadlines = arena_take(arena, calls, sizeof(uint32_t));
+    uint32_t *tokens = arena_take(arena, calls, (uint64_t)context_tokens * sizeof(uint32_t));
+    table->count = calls;
+    table->free_count = calls;
+    table->context_tokens = context_tokens;
+    for (uint32_t i = 0; i < calls; i++) {
+        table->calls[i].tokens = tokens + (uint64_t)i * context_tokens;
+        table->calls[i].generation = 1;
+        table->free[i] = calls - 1 - i;
+    }
+}
+
+uint32_t call_take(struct call_table *table)
+{
+    if (table->free_count == 0) {
+        return CALL_NONE;
+    }
+    uint32_t index = table->free[--table->free_count];
+    struct call *call = &table->calls[index];
+    ASSERT(call->state == CALL_FREE);
+    uint32_t *tokens = call->tokens;
+    uint32_t generation = call->generation;
+    memset(call, 0, sizeof *call);
+    call->tokens = tokens;
+    call->generation = generation;
+    call->state = CALL_INTAKE;
+    call->connection = CALL_NONE;
+    call->program = CALL_NONE;
+    call->program_next = call->program_prev = CALL_NONE;
+    call->emit.conn_next = call->emit.conn_prev = CALL_NONE;
+    return index;
+}
+
+void call_release(struct call_table *table, uint32_t index)
+{
+    ASSERT(index < table->count);
+    struct call *call = &table->calls[index];
+    ASSERT(call->state == CALL_INTAKE || call->state == CALL_FINISHED);
+    ASSERT(call->lists == 0);
+    ASSERT(call->emit.conn_next == CALL_NONE && call->emit.conn_prev == CALL_NONE);
+    ASSERT(!call->in_emit_ring);
+    call->state = CALL_FREE;
+    call->generation++;
+    table->free[table->free_count++] = index;
+    ASSERT(table->free_count <= table->count);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the record of one call, from the CALL frame to the terminal frame, and the pool of them.
+ *
+ *   FREE --net--> INTAKE --sched admits--> QUEUED <==plan/settle==> RUNNING --sched--> FINISHED
+ *                   |                        |  ^                     |                   ^
+ *                   +---- sched refuses -----+--+------ cancel, deadline, failure --------+
+ *                   +---- net answers from its record of ended calls ----------------------+
+ *
+ * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it
+ * is pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel`
+ * is set by net and read by sched, `paused` is set by net and read by sched.
+ *
+ * Invariants: prompt and produced tokens stay in `tokens` until the terminal frame is written, so
+ * KV can always be recomputed. `generation` grows each time the slot is freed; results that carry
+ * an old generation are dropped.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/assert.h"
+
+#define CALL_NONE             UINT32_MAX
+#define CALL_STOP_IDS_MAX     17        /* 15 that a call may name, end of turn, EOS */
+#define CALL_STOP_TEXTS_MAX   4         /* stop strings */
+#define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
+#define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
+#define CALL_PROGRAM_ID_BYTES 16
+#define CALL_FAULTS_MAX       2         /* results of a call that cannot be right: it is computed
+                                           once more, and then it ends */
+
+enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
+
+/* The lists of a queue; all in the order of the queue (sched/queue.c). */
+enum call_list {
+    CALL_LIST_ALL,
+    CALL_LIST_STARTED,              /* may need no prefill budget: has had blocks once, or has a
+                                       prompt of one token */
+    CALL_LIST_RESIDENT,             /* owns blocks now */
+    CALL_LISTS,
+};
+struct call_link {
+    uint32_t next, prev;
+};
+
+/* Wire values: never renumber. */
+enum call_finish {
+    CALL_FINISH_NONE = 0,
+    CALL_FINISH_LENGTH = 1,         /* max_tokens or the context is used up */
+    CALL_FINISH_EOS = 2,
+    CALL_FINISH_STOP_ID = 3,
+    CALL_FINISH_STOP_TEXT = 4,
+    CALL_FINISH_CANCELLED = 5,      /* by CANCEL or because the connection went away */
+    CALL_FINISH_DEADLINE = 6,
+    CALL_FINISH_FAILED = 7,         /* `status` says why */
+    CALL_FINISH_REFUSED = 8,        /* never accepted: `status` says why */
+};
+
+/* Sampling of one call. The same values and the same tokens give the same next token, always: the
+ * random number of position p is a pure function of (seed, p). */
+struct call_sampling {
+    uint64_t seed;
+    float temperature;              /* 0: greedy; else 0.01 .. 100 */
+    float top_p;                    /* (0, 1], 1: off */
+    float min_p;                    /* [0, 1), 0: off */
+    float repeat_penalty;           /* [0.1, 10], 1: off; over the last CALL_REPEAT_TOKENS tokens */
+    uint32_t top_k;                 /* 0: off */
+    uint32_t stop_ids_count;
+    uint32_t stop_ids[CALL_STOP_IDS_MAX];   /* EOS is among them unless ignore_eos */
+};
+
+struct call_stop_text {
+    uint16_t length_bytes;
+    char bytes[CALL_STOP_TEXT_BYTES];
+};
+
+/* The search for stop strings in the text of a call (net/stop_text.c). It runs ahead of what is
+ * sent, so a client that does not read delays no stop. */
+struct call_scan {
+    uint32_t tokens;                /* generated tokens searched so far */
+    uint64_t bytes;                 /* text of these */
+    uint64_t stop_at;               /* after a hit: where in the text the stop string begins */
+    uint8_t matched[CALL_STOP_TEXTS_MAX];   /* bytes of each stop string that end the text now */
+    uint8_t fallback[CALL_STOP_TEXTS_MAX][CALL_STOP_TEXT_BYTES];    /* Knuth, Morris and Pratt's */
+};
+
+#define CALL_HELD_BYTES (CALL_STOP_TEXT_BYTES + 8)
+
+/* What net has told the client so far; private to net. */
+struct call_emit {
+    uint32_t sent_tokens;           /* generated tokens already framed */
+    uint64_t digest;                /* over these */
+    uint64_t text_bytes;            /* text of these */
+    uint32_t held_bytes;            /* its end that waits: half a character or half a stop string */
+    char held[CALL_HELD_BYTES];
+    struct call_scan scan;
+    uint64_t request;               /* digest of its CALL, for the record of ended calls */
+    bool is_replayed;               /* answered from that record; the scheduler never saw it */
+    bool accept_sent;
+    bool eot_is_eos;                /* the end-of-turn token was added by us: it ends like EOS */
+    uint32_t conn_next, conn_prev;  /* circular list of the connection's calls */
+    uint32_t open_next;             /* chain of the table of open calls */
+};
+
+/* A plan, and what a step has brought, touch the first three cache lines of a call, and `sampling`
+ * when it gets a row: with thousands of calls each line more is a miss. The rest is for its begin
+ * and its end. */
+struct call {
+    /* Tokens: prompt, then generated. `tokens` has room for context_tokens. */
+    _Alignas(ARENA_ALIGN_BYTES) uint32_t *tokens;
+    uint32_t prompt_tokens;
+    uint32_t generated_tokens;
+    uint32_t max_tokens;            /* asked: >= 1; prompt_tokens + max_tokens <= context_tokens */
+    uint32_t kv_tokens;             /* positions whose KV is in the call's blocks */
+    uint32_t computed_tokens;       /* the most that kv_tokens has been; below it is recompute */
+
+    enum call_state state;
+    uint32_t generation;
+    uint32_t queue;                 /* 0 is the highest */
+    uint64_t quantum_left_us;
+    uint64_t walk_sequence;         /* last plan whose walk came past it */
+    uint8_t lists;                  /* bit l: it is in list l of its queue */
+    bool cancel;                    /* net asks; sched ends it within one step */
+    bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string ... */
+    bool paused;                    /* the client does not read: no batch slot until it does */
+    bool expired;                   /* its deadline passed during the step that it is in */
+    bool standby;                   /* RUNNING: only if a row of the step ends early */
+    bool in_emit_ring;              /* net will look at it (exchange.c) */
+
+    struct call_link links[CALL_LISTS];
+    uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
+    uint64_t wait_us;               /* W_c: reset by promotion */
+    uint64_t service_us;            /* T_c: reset by promotion */
+    uint64_t lifetime_wait_us;      /* never reset */
+    uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
+
+    uint64_t client_call_id;        /* the client's names for it: net's, at intake */
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    uint32_t thread;                /* the client's thread of the program; for statistics */
+    uint32_t program;               /* slot in the process table */
+    uint64_t first_run_us;
+    uint32_t promoted_from;         /* in queue 0 for a turn: it goes back there; 0: it is not */
+    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
+    uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
+    uint32_t preemptions;           /* times that it lost its blocks */
+    uint32_t faults;                /* times that what the engine said of it could not be right;
+                                       from the first on it shares KV with nobody */
+    uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
+
+    /* What else is asked (net, at intake). */
+    struct call_sampling sampling;
+    uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
+    uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
+    uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
+    uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
+    bool want_text;
+    uint32_t stop_text_tokens;      /* with stop_text_hit: so many tokens lead up to its end */
+    uint32_t stop_texts_count;
+    struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+
+    /* Its program (sched). */
+    uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
+    uint64_t order_key;             /* SRPT: smaller goes first. The lab sets it before the call is
+                                       pushed; the appliance never does */
+    uint32_t program_next, program_prev;
+
+    /* Outcome (sched). */
+    enum call_finish finish;
+    enum status status;
+
+    /* One time stamp per hand-off. */
+    uint64_t arrived_us, first_token_us, finished_us;
+
+    struct call_emit emit;
+};
+#define CALL_HOT_BYTES offsetof(struct call, deadline_us)
+STATIC_ASSERT(offsetof(struct call, sampling) == 3 * ARENA_ALIGN_BYTES, "three cache lines");
+
+struct call_table {
+    struct call *calls;             /* [count] */
+    uint32_t count;
+    uint32_t free_count;
+    uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
+    uint32_t *deadlines;            /* [count]: sched's heap of open calls with a deadline */
+    uint32_t context_tokens;
+};
+
+void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens);
+void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
+                     struct arena *arena);
+/* A zeroed slot in INTAKE, or CALL_NONE. */
+uint32_t call_take(struct call_table *table);
+/* The slot must be INTAKE or FINISHED and in no list. Its generation grows. */
+void call_release(struct call_table *table, uint32_t index);

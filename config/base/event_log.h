@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the last few thousand things that happened, one record each, in a ring that forgets its
+ * oldest. The stages write, the text port's `events` reads; both are the core's one thread.
+ *
+ *   number   0   1   2   3   4   5   6   7   8   9      capacity 8: 0 and 1 are forgotten
+ *                    ^ first                      ^ next
+ *
+ * Event n lies at n modulo the capacity, so a reader that remembers a number goes on there and
+ * knows how many it has missed. A stage that is given no event_log (NULL) takes no notes.
+ */
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/call.h"
+
+#define EVENT_VALUES_COUNT      4
+#define EVENT_PROGRAM_TAG_BYTES 4       /* of a program id: never the whole of it */
+#define EVENT_PROGRAM_NONE      UINT32_MAX
+
+enum event_kind {
+#define EVENT(NAME, name, a, b, c, d, help) EVENT_##NAME,
+#include "config/base/events.def"
+#undef EVENT
+    EVENT_KINDS_COUNT
+};
+
+/* The same list as a table. */
+struct event_row {
+    const char *name;
+    const char *values[EVENT_VALUES_COUNT];     /* "": not used */
+    const char *help;
+};
+extern const struct event_row event_rows[EVENT_KINDS_COUNT];
+
+/* What happened; the values are named in events.def, those too large for 32 bits are UINT32_MAX. */
+struct event_what {
+    uint32_t kind;                  /* enum event_kind */
+    uint32_t values[EVENT_VALUES_COUNT];
+};
+
+struct event {
+    uint64_t time_us;
+    uint64_t client_call_id;        /* with `call` */
+    uint32_t call;                  /* slot; CALL_NONE: of no call */
+    uint32_t program;               /* slot in the process table, or EVENT_PROGRAM_NONE */
+    uint8_t program_tag[EVENT_PROGRAM_TAG_BYTES];       /* how the program's id begins; or zero */
+    struct event_what what;
+};
+
+struct event_log {
+    struct event *events;           /* [capacity] */
+    uint32_t capacity;              /* power of two; 0: nothing is kept */
+    uint64_t next;                  /* number of the next event */
+};
+
+void event_log_plan_memory(struct memory_plan *plan, uint32_t events);
+/* Keeps at least `events` of them; 0: none. */
+void event_log_init(struct event_log *event_log, uint32_t events, struct arena *arena);
+
+/* Something happened that is of no call and no program. O(1), as the others. */
+void event_log_note(struct event_log *event_log, uint64_t now_us, struct event_what what);
+void event_log_note_program(struct event_log *event_log, uint64_t now_us, uint32_t program,
+                          const uint8_t *program_id, struct event_what what);
+void event_log_note_call(struct event_log *event_log, uint64_t now_us,
+                         const struct call_table *table, uint32_t call, struct event_what what);
+
+/* Number of the oldest event that is kept; event_log.next when there is none. */
+uint64_t event_log_first(const struct event_log *event_log);
+/* first <= number < next; valid until the next note. */
+const struct event *event_log_at(const struct event_log *event_log, uint64_t number);
+
+/* A quantity as an event's value. */
+static inline uint32_t event_value(uint64_t quantity)
+{
+    return quantity < UINT32_MAX ? (uint32_t)quantity : UINT32_MAX;
+}

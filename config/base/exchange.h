@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the hand-off between net and sched, and nothing else crosses it.
+ *
+ *   inbox   net -> sched   commands, in order of arrival
+ *   outbox  sched -> net   answers to program commands
+ *   emit    sched -> net   calls that have something new to tell, each at most once; net marks
+ *                          one itself when it answers it from its record of ended calls
+ *
+ * Capacity: net acts on a frame only while every call's one CANCEL still fits behind it; a call is
+ * at most once in `emit`; an answer is always the answer to one command of the same pass.
+ */
+#include "config/base/call.h"
+#include "config/base/ring.h"
+
+enum command_kind {
+    COMMAND_CALL,               /* `call` is ready for admission */
+    COMMAND_CANCEL,             /* call.cancel was set */
+    COMMAND_PROGRAM_START,
+    COMMAND_PROGRAM_END,
+};
+
+struct command {
+    enum command_kind kind;
+    uint32_t call;              /* CALL, CANCEL */
+    uint32_t call_generation;   /* CANCEL: dropped when it no longer matches */
+    uint32_t connection;        /* PROGRAM_*: who asked */
+    uint32_t connection_generation;
+    uint64_t domain;            /* PROGRAM_*: of the program */
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+};
+
+struct answer {
+    enum command_kind kind;     /* PROGRAM_START or PROGRAM_END */
+    uint32_t connection;
+    uint32_t connection_generation;
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    enum status status;
+    uint64_t service_us;        /* the program's, at the end */
+    uint64_t wait_us;
+    uint32_t calls;             /* calls that it has completed */
+};
+
+struct exchange {
+    struct ring inbox_ring;     /* net pushes, sched pops; full: net leaves bytes in its buffers */
+    struct command *inbox;
+    struct ring outbox_ring;    /* sched pushes, net pops; full: impossible, one per command */
+    struct answer *outbox;
+    struct ring emit_ring;      /* sched pushes, net pops; full: impossible, one per call */
+    uint32_t *emit;
+};
+
+void exchange_plan_memory(struct memory_plan *plan, uint32_t commands, uint32_t calls);
+void exchange_init(struct exchange *exchange, uint32_t commands, uint32_t calls,
+                   struct arena *arena);
+void exchange_command(struct exchange *exchange, const struct command *command);
+void exchange_answer(struct exchange *exchange, const struct answer *answer);
+/* Marks the call as having news; a second mark before net looked is free. */
+void exchange_emit(struct exchange *exchange, struct call_table *table, uint32_t call);

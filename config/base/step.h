@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the record of one step, the only thing that core and engine worker say to each other. It is
+ * self-contained (tokens, block ids and sampling are copied in), lies in shared memory, holds
+ * offsets and no pointers, and is written by one side at a time:
+ *
+ *   core   sched_plan() and kvmem_bind() fill header, rows, tokens, blocks    then submit
+ *   worker kernels_run() fills outs and rounds                                then done
+ *   core   sched_settle() reads outs; nothing that the worker wrote is trusted unchecked
+ *
+ * What the worker writes lies in pages of its own, behind the rest, which it maps read-only.
+ *
+ * A row feeds `tokens_count` tokens of one call at positions first_position.., whose KV goes to the
+ * call's blocks; then it samples up to `decode_steps` tokens, each fed back at the next position
+ * (multi-step decode, paper 000 section 5). decode_steps = 0: a prompt chunk that does not reach
+ * the end of the prompt. After the row, KV holds first_position + tokens_count + (produced - 1)
+ * positions when produced > 0: the last token is known and not yet fed.
+ *
+ * Over-provisioning (paper 000, section 5): rows from rows_active on are standbys, calls that are
+ * resident and have one token to feed. When a row ends before the step does, the next standby takes
+ * its place, for the rounds that are left: a row that ends in round r leaves N - r - 1 of them. A
+ * standby that never entered has produced 0 and fed nothing.
+ *
+ * A step ends when no row wants another token, after N rounds at most, or sooner if the core is in
+ * early stop: what its rows have produced until then counts, and they go on in the next step.
+ * Haste is
+ * the one word that the core may write while the worker runs, and it only grows.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/call.h"
+
+#define STEP_PAGE_BYTES 4096
+
+struct step_row {
+    uint32_t call;                  /* slot */
+    uint32_t call_generation;
+    uint32_t first_position;
+    uint32_t tokens_count;          /* >= 1 */
+    uint32_t tokens_first;          /* index into tokens of the step */
+    uint32_t decode_steps;          /* 0 .. steps_max */
+    uint32_t blocks_count;          /* covers first_position + tokens_count + decode_steps - 1 */
+    uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
+                                       first_position + tokens_count, newest last; 0: no penalty */
+    uint32_t history[CALL_REPEAT_TOKENS];
+    bool wants_digest;              /* of its logits: the canary's row does */
+    struct call_sampling sampling;
+};
+
+enum step_row_result {
+    STEP_ROW_OK = 0,
+    STEP_ROW_NOT_FINITE = 1,        /* a logit was NaN or infinite: nothing of this row counts */
+};
+
+struct step_out {
+    uint32_t result;                /* enum step_row_result */
+    uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id, or
+                                       when the step ended early: then at least one */
+    uint64_t digest;                /* FNV-1a of the logits of each, where the row wants it */
+};
+
+enum step_stop {
+    STEP_STOP_LAST,                     /* N rounds, or until no row wants another token */
+    STEP_STOP_ROW,                  /* ends with a round after which a place is empty: its row has
+                                       got its last token, and no standby takes it */
+    STEP_STOP_ROUND,                /* ends with the round that runs, or that comes first */
+};
+
+/* One KV block to copy before the rows run. Tiers are told by the block number (kvmem/kvmem.h).
+ * No block is the target of two moves, no host block source and target; a device block may be left
+ * by one move and filled by another or by a row. So the passes are done one after the other:
+ *
+ *   out      device -> host      in any order, and in bulk
+ *   within   device -> device    as in the order of the list: what one reads a later one may fill
+ *   in       host -> device      in any order, and in bulk
+ */
+struct step_move {
+    uint32_t from, to;
+};
+
+enum step_phase { STEP_PHASE_OUT, STEP_PHASE_WITHIN, STEP_PHASE_IN, STEP_PHASES };
+
+static inline enum step_phase step_move_phase(const struct step_move *move, uint32_t device_blocks)
+{
+    return move->to >= device_blocks     ? STEP_PHASE_OUT
+           : move->from >= device_blocks ? STEP_PHASE_IN
+                                         : STEP_PHASE_WITHIN;
+}
+
+struct step_header {
+    uint32_t rows_count;            /* rows_max at most */
+    uint32_t rows_active;           /* rows that run from the start; the others are standbys */
+    uint32_t tokens_count;
+    uint32_t moves_count;
+    uint64_t sequence;              /* grows by one per plan; 0: of no plan, the canary */
+    uint32_t early_stop;                 /* enum step_stop; by step_stop_early() while the step
+                                            runs */
+};
+
+/* What the core remembers of a row that it has written: the record itself lies in memory that the
+ * worker can write, so the core reads nothing back from it but outs and rounds. */
+struct step_planned {
+    uint32_t call, call_generation;
+    uint32_t first_position, tokens_count, decode_steps;
+};
+
+/* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
+struct step_layout {
+    uint32_t rows_max;              /* calls in one batch, and standbys */
+    uint32_t steps_max;             /* decode steps per plan (N) */
+    uint32_t tokens_max;            /* prompt tokens of all rows of a step, plus one per row */
+    uint32_t blocks_per_call;
+    uint32_t moves_max;
+    uint64_t moves_offset;
+    uint64_t rows_offset, tokens_offset, blocks_offset;
+    uint64_t worker_offset;         /* of the first page that the worker writes */
+    uint64_t outs_offset, out_tokens_offset;
+    uint64_t total_bytes;
+};
+
+void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t steps_max,
+                      uint32_t tokens_max, uint32_t blocks_per_call, uint32_t moves_max);
+
+struct step {                       /* a view: geometry and base address of one record */
+    struct step_layout layout;
+    uint8_t *base;
+};
+
+static inline struct step_header *step_header(const struct step *step)
+{
+    return (struct step_header *)(void *)step->base;
+}
+static inline void step_stop_early(const struct step *step, enum step_stop early_stop)
+{
+    __atomic_store_n(&step_header(step)->early_stop, (uint32_t)early_stop, __ATOMIC_RELAXED);
+}
+static inline enum step_stop step_early_stop(const struct step *step)
+{
+    return (enum step_stop)__atomic_load_n(&step_header(step)->early_stop, __ATOMIC_RELAXED);
+}
+static inline struct step_row *step_row(const struct step *step, uint32_t row)
+{
+    return (struct step_row *)(void *)(step->base + step->layout.rows_offset) + row;
+}
+static inline struct step_move *step_moves(const struct step *step)    /* (moves_max) */
+{
+    return (struct step_move *)(void *)(step->base + step->layout.moves_offset);
+}
+static inline uint32_t *step_tokens(const struct step *step)          /* (tokens_max) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.tokens_offset);
+}
+static inline uint32_t *step_blocks(const struct step *step, uint32_t row) /* (blocks_per_call) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.blocks_offset) +
+           (uint64_t)row * step->layout.blocks_per_call;
+}
+static inline uint32_t *step_rounds(const struct step *step)  /* by the worker: that the step had */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.worker_offset);
+}
+static inline struct step_out *step_out(const struct step *step, uint32_t row)
+{
+    return (struct step_out *)(void *)(step->base + step->layout.outs_offset) + row;
+}
+static inline uint32_t *step_out_tokens(const struct step *step, uint32_t row) /* (steps_max) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.out_tokens_offset) +
+           (uint64_t)row * step->layout.steps_max;
+}

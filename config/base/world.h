@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the one seam to the world. The core touches clock, sockets, entropy and the engine only
+ * through this table, so that the same objects run in the appliance (appliance/world_linux.c), in
+ * tests (selftest/fake) and under simulation.
+ *
+ * Rules: nothing here blocks but wait(). Errors are negative WORLD_E* numbers; errno ends inside.
+ * A handle is an opaque number >= 0; the world may reuse it after close().
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/status.h"
+
+#define WORLD_EVENTS_MAX 64
+#define WORLD_PEER_GIDS_MAX 64
+
+enum {
+    WORLD_EAGAIN = -1,      /* nothing now; a readiness event will come */
+    WORLD_ECLOSED = -2,     /* the peer is gone (FIN on send, RST, any hard error) */
+    WORLD_EFULL = -3,       /* no descriptor left for accept() */
+};
+
+enum world_source {
+    WORLD_SOURCE_LISTENER,      /* index: which listener */
+    WORLD_SOURCE_CONNECTION,    /* index: slot of net's connection table */
+    WORLD_SOURCE_TEXT,          /* index: slot of the text port, or WORLD_TEXT_LISTENER */
+    WORLD_SOURCE_ENGINE,        /* a step is done or the worker changed */
+    WORLD_SOURCE_CONTROL,       /* the keeper wants something (drain, stop) */
+};
+#define WORLD_TEXT_LISTENER UINT32_MAX
+
+enum {
+    WORLD_READABLE = 1u,
+    WORLD_WRITABLE = 2u,
+    WORLD_HANGUP = 4u,          /* both directions are dead */
+};
+
+/* Who is at the other end, as the operating system says. */
+struct world_peer {
+    enum world_peer_kind {
+        WORLD_PEER_LOCAL,           /* a process of this machine, on a unix socket */
+        WORLD_PEER_LOOPBACK,        /* somebody on this machine */
+        WORLD_PEER_REMOTE,
+    } kind;
+    uint32_t uid;                   /* LOCAL: of the process that connected ... */
+    uint32_t gids_count;            /* ... and its groups, the effective one first; no others where
+                                       it has more than fit */
+    uint32_t gids[WORLD_PEER_GIDS_MAX];
+    uint64_t address;               /* REMOTE: an IPv4 address, or the first half of an IPv6 one,
+                                       which is what one host or household has to itself */
+};
+
+struct world_event {
+    enum world_source source;
+    uint32_t index;
+    uint32_t ready;             /* WORLD_READABLE | ... */
+};
+
+struct world {
+    void *self;
+    uint64_t (*now_us)(void *self);                 /* monotonic */
+    /* Waits until `until_us` (UINT64_MAX: for ever) or an event; returns the number of events.
+     * Readiness is level-triggered: what was not consumed is reported again. */
+    uint32_t (*wait)(void *self, struct world_event *events, uint32_t max, uint64_t until_us);
+    /* A handle, and who it is; or WORLD_E*. */
+    int32_t (*accept)(void *self, int32_t listener, struct world_peer *peer);
+    /* Watch `handle` as (source, index) for `interest` (READABLE | WRITABLE; HANGUP always comes).
+     * Calling it again changes the interest. close() ends the watch. */
+    void (*watch)(void *self, int32_t handle, enum world_source source, uint32_t index,
+                  uint32_t interest);
+    int64_t (*recv)(void *self, int32_t handle, void *bytes, uint32_t max);  /* 0: end of stream */
+    int64_t (*send)(void *self, int32_t handle, const void *bytes, uint32_t count);
+    void (*close)(void *self, int32_t handle);
+    void (*entropy)(void *self, void *bytes, uint32_t count);           /* cannot fail */
+    /* The engine. submit() hands over the step record that the core has filled; poll() says how it
+     * stands. At most one step is in flight. */
+    void (*engine_submit)(void *self);
+    enum world_engine {
+        WORLD_ENGINE_IDLE,      /* nothing in flight, the worker is up */
+        WORLD_ENGINE_BUSY,      /* a step is in flight */
+        WORLD_ENGINE_DONE,      /* its results lie in the step record; returned once a step */
+        WORLD_ENGINE_LOST,      /* the worker died: all KV is gone; returned once a death */
+        WORLD_ENGINE_DOWN,      /* not started yet, or being restarted */
+    } (*engine_poll)(void *self);
+    /* What it said cannot be: it is to be replaced. Until then poll() says DOWN, and then LOST. */
+    void (*engine_condemn)(void *self);
+    uint64_t (*engine_heartbeat)(void *self);       /* grows while the worker lives and works */
+};

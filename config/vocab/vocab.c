@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: text to tokens and back, over a loaded vocabulary (vocab_load.c).
+ *
+ *     text --vocab_special.c--> special tokens and the text between them
+ *          --vocab_spm.c / vocab_bpe.c--> words --vocab_merge.c--> tokens
+ *
+ * Invariants: plain text never becomes a control token. Decoding what was encoded gives the same
+ * bytes (but for the space prefix of SPM, and bytes that the vocabulary does not know).
+ *
+ * Bounds: no allocation; the caller's scratch is sized for its longest text. Owner: the vocabulary
+ * is read-only after boot; a scratch belongs to one thread.
+ */
+#include "config/vocab/vocab.h"
+
+#include <string.h>
+
+#include "config/base/assert.h"
+#include "config/vocab/unicode.h"
+#include "config/vocab/merge.h"
+
+uint32_t vocab_find(const struct vocab *vocab, const uint8_t *text, uint32_t bytes)
+{
+    uint32_t at = vocab_hash(text, bytes) & vocab->hash_mask;
+    for (;; at = (at + 1) & vocab->hash_mask) {
+        if (vocab->hash[at] == 0) {
+            return GGUF_NO_TOKEN;
+        }
+        uint32_t token = vocab->hash[at] - 1;
+        uint32_t first = vocab->text_first[token];
+        if (vocab->text_first[token + 1] - first == bytes &&
+            memcmp(vocab->text + first, text, bytes) == 0) {
+            return token;
+        }
+    }
+}
+
+/* ---- encode ---------------------------------------------------------------------------------- */
+
+static void encode_plain(const struct vocab *vocab, struct vocab_work *work, const uint8_t *text,
+                         uint32_t bytes, struct vocab_output *output)
+{
+    if (vocab->info.kind == VOCAB_SPM) {
+        vocab_spm_encode(vocab, work, text, bytes, output);
+    } else {
+        vocab_bpe_encode(vocab, work, text, bytes, output);
+    }
+}
+
+/* The text has special tokens, marked in work->spans; what lies between two of them is a text of
+ * its own, also for the space prefix. */
+static void encode_spans(const struct vocab *vocab, struct vocab_work *work, const uint8_t *text,
+                         uint32_t bytes, struct vocab_output *output)
+{
+    for (uint32_t at = 0; at < bytes && !output->full;) {
+        uint32_t end = at + 1;
+        if (work->spans[at] != 0) {
+            ASSERT(work->spans[at] != VOCAB_SPAN_INSIDE);
+            vocab_output_push(output, work->spans[at] - 1);
+            while (end < bytes && work->spans[end] == VOCAB_SPAN_INSIDE) {
+                end++;
+            }
+        } else {
+            while (end < bytes && work->spans[end] == 0) {
+                end++;
+            }
+            encode_plain(vocab, work, text + at, end - at, output);
+        }
+        at = end;
+    }
+}
+
+enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
+                         const char *text, uint32_t text_bytes, bool parse_special,
+                         uint32_t *tokens, uint32_t tokens_max, uint32_t *tokens_count)
+{
+    const uint8_t *bytes = (const uint8_t *)text;
+    struct vocab_output output = {.tokens = tokens, .max = tokens_max};
+    struct vocab_work work;
+    ASSERT(vocab->info.kind != VOCAB_NONE);
+    *tokens_count = 0;
+    if (text_bytes > scratch->text_bytes_max) {
+        return STATUS_BUSY_SPACE;
+    }
+    if (text_bytes == 0) {
+        return STATUS_OK;
+    }
+    vocab_work_init(&work, scratch);
+    if (vocab_special_mark(vocab, parse_special ? &vocab->special : &vocab->user, bytes,
+                           text_bytes, work.spans)) {
+        encode_spans(vocab, &work, bytes, text_bytes, &output);
+    } else {
+        encode_plain(vocab, &work, bytes, text_bytes, &output);
+    }
+    *tokens_count = output.count;
+    return output.full ? STATUS_BUSY_SPACE : STATUS_OK;
+}
+
+/* ---- decode ---------------------------------------------------------------------------------- */
+
+static int32_t hex_value(uint8_t digit)
+{
+    if (digit >= '0' && digit <= '9') {
+        return digit - '0';
+    }
+    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+/* "<0x0A>" is one byte; loading has refused byte tokens of another form. */
+static uint32_t decode_byte(const uint8_t *text, char *bytes)
+{
+    bytes[0] = (char)(hex_value(text[3]) << 4 | hex_value(text[4]));
+    return 1;
+}
+
+/* U+2581 is a space. */
+static uint32_t decode_spm(const uint8_t *text, uint32_t count, char *bytes)
+{
+    uint32_t used = 0;
+    for (uint32_t at = 0; at < count;) {
+        if (count - at >= 3 && memcmp(text + at, "\xe2\x96\x81", 3) == 0) {
+            bytes[used++] = ' ';
+            at += 3;
+        } else {
+            bytes[used++] = (char)text[at++];
+        }
+    }
+    return used;
+}
+
+/* Characters stand for bytes; one that stands for none is kept. */
+static uint32_t decode_bpe(const uint8_t *text, uint32_t count, char *bytes)
+{
+    uint32_t used = 0;
+    for (uint32_t at = 0; at < count;) {
+        uint32_t code = 0, length = unicode_decode(text + at, count - at, &code);
+        int32_t byte = vocab_bpe_byte(code);
+        if (byte >= 0) {
+            bytes[used++] = (char)byte;
+        } else {
+            memcpy(bytes + used, text + at, length);
+            used += length;
+        }
+        at += length;
+    }
+    return used;
+}
+
+uint32_t vocab_decode(const struct vocab *vocab, uint32_t token, bool first, char *bytes,
+                      uint32_t max)
+{
+    ASSERT(token < vocab->info.tokens);
+    ASSERT(max >= vocab->info.token_bytes_max);
+    const uint8_t *text = vocab->text + vocab->text_first[token];
+    uint32_t count = vocab->text_first[token + 1] - vocab->text_first[token];
+    uint32_t used = 0;
+    switch ((enum vocab_token_kind)vocab->kinds[token]) {
+    case VOCAB_TOKEN_UNKNOWN:
+    case VOCAB_TOKEN_CONTROL:
+        return 0;
+    case VOCAB_TOKEN_BYTE:
+        return decode_byte(text, bytes);
+    case VOCAB_TOKEN_USER:
+        memcpy(bytes, text, count);
+        return count;
+    case VOCAB_TOKEN_NORMAL:
+    case VOCAB_TOKEN_UNUSED:
+        used = vocab->info.kind == VOCAB_SPM ? decode_spm(text, count, bytes)
+                                             : decode_bpe(text, count, bytes);
+        break;
+    }
+    if (first && vocab->info.add_space_prefix && used > 0 && bytes[0] == ' ') {
+        memmove(bytes, bytes + 1, --used);
+    }
+    return used;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the one GPU: what it is, its context, and whether this build has kernels for it.
+ * Owner: the GPU worker. BOOT_ONLY.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/cuda/driver/driver.h"
+
+#define DEVICE_NAME_BYTES 64
+#define DEVICE_BUS_BYTES  32
+
+struct device {
+    char name[DEVICE_NAME_BYTES];
+    char bus[DEVICE_BUS_BYTES];     /* its PCI address */
+    const char *arch;               /* of the images that it takes: kernels/cuda/driver/images.h */
+    uint32_t capability;            /* 90: 9.0 */
+    uint32_t processors;
+    uint32_t shared_bytes_max;      /* for one block that asks for it */
+    bool corrects_errors;           /* ECC */
+    uint64_t memory_bytes, free_bytes;  /* free: behind the context */
+    struct CUctx_st *context;       /* current */
+};
+
+/* The first device that the driver shows (CUDA_VISIBLE_DEVICES says which that is). A refusal names
+ * the call and what it answered. */
+MUST_CHECK enum status device_open(struct device *device, const struct driver *driver,
+                                   struct config_error *error);

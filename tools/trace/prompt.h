@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the calls of a trace as this appliance can serve them: token counts scaled and cut to its
+ * context, and the token ids of any prompt, made on demand.
+ *
+ * Shared text is a pure function of (name, position), own text of (run, call, part, position): two
+ * programs that name the same text send the same tokens, in every replay. Outputs are the tokens
+ * that were really generated.
+ */
+#include <stdint.h>
+
+#include "tools/trace/trace.h"
+
+struct prompt_limits {
+    double token_scale;
+    uint32_t context_tokens;        /* prompt and output together */
+    uint32_t prompt_tokens_max;     /* of one frame */
+    uint32_t vocab_tokens, bos_id, eos_id;
+};
+struct prompt_book {
+    const struct trace *trace;
+    struct prompt_limits limits;
+    uint32_t *whole;                /* [calls] tokens of the prompt, scaled, before cutting */
+    uint32_t *out;                  /* [calls] tokens to generate, scaled and cut */
+    /* private: only prompt.c */
+    struct prompt_walk { uint32_t call, part, left; } *walk;    /* [calls_of_program_max + 1] */
+};
+
+/* 0, or EXIT_SYSTEM after a message. */
+int prompt_book_init(struct prompt_book *book, const struct trace *trace,
+                     const struct prompt_limits *limits);
+void prompt_book_free(struct prompt_book *book);
+/* How many tokens of the prompt of `call` (index in trace->calls) are sent: what fits before its
+ * output. What is too much is cut at the front, where conversations are oldest. */
+uint32_t prompt_tokens(const struct prompt_book *book, uint32_t call);
+
+struct prompt_source {              /* one run of a program */
+    const struct trace_program *program;
+    uint64_t run;                   /* makes its own text its own */
+    uint32_t *const *outputs;       /* [calls_count] generated tokens of each call */
+};
+/* Writes prompt_tokens() ids of the program's call `number`. Linear in what is written and in the
+ * parts that are passed over. */
+void prompt_write(struct prompt_book *book, const struct prompt_source *source, uint32_t number,
+                  uint32_t *ids);
