@@ -40,7 +40,7 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
 # Of the GPU engine what is known without a driver.
 GPU_TOLD := kernels/cuda/driver/images.c kernels/cuda/plan.c
-CORE_SRC := $(wildcard config/*.c config/*/*.c net/*.c sched/*.c kvmem/*.c kernels/*.c \
+CORE_SRC := $(wildcard config/*.c config/*/*.c net/*.c sched/*.c sched/*/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)
 MAIN_SRC := $(filter-out appliance/gpu/%,$(wildcard appliance/*.c appliance/*/*.c)) \
               $(wildcard selftest/post/*.c)
@@ -371,7 +371,7 @@ bench:  ## speed, a line each in build/bench.jsonl (BENCH_MODELS="1.1b 1.1b-q8_0
 	$(B)/bench-moves appliance/embedded.gguf
 	$(B)/bench-moves build/model-110m.gguf
 	$(B)/bench-moves build/model-kv8b.gguf
-	$(B)/bench-vocab /usr/share/common-licenses/GPL-3 sched/settle.c $(VOCABULARIES)
+	$(B)/bench-vocab /usr/share/common-licenses/GPL-3 sched/engine/settle.c $(VOCABULARIES)
 	$(B)/bench-prefix build/model-110m.gguf
 	@set -e; for m in $(BENCH_FILES) appliance/embedded.gguf; do \
 	    $(B)/bench $$m --json build/bench.jsonl; done

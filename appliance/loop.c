@@ -43,6 +43,7 @@ static void sched_settings_fill(struct sched_settings *settings, const struct op
                                 const struct limits *limits)
 {
     *settings = (struct sched_settings){
+        .engines = limits->engines,
         .policy = policy_from_text(options->sched_policy.text),
         .queues = (uint32_t)options->sched_queues.number,
         .quantum_us = options->sched_quantum.number,
@@ -138,8 +139,11 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
     kvmem_init(&loop->kv, &kv, arena);
-    sched_init(&loop->sched, &sched, &loop->calls, &loop->exchange, &loop->kv, &settings->step,
-               &loop->stats, arena);
+    struct sched_engine_wiring engine = {.kv = &loop->kv, .step = settings->step};
+    const struct sched_wiring wiring = {.calls = &loop->calls, .exchange = &loop->exchange,
+                                        .stats = &loop->stats, .engines = &engine};
+    ASSERT(limits->engines == 1);
+    sched_init(&loop->sched, &sched, &wiring, arena);
     net_init(&loop->net, &net, settings->keys, world, settings->vocab, &loop->calls,
              &loop->exchange, &loop->stats, arena);
     canary_init(&loop->canary, &settings->step, limits, settings->options->engine_canary.number);
@@ -243,7 +247,7 @@ static void settle_prefixes(struct loop *loop)
 
 static void settle_step(struct loop *loop)
 {
-    enum sched_verdict verdict = sched_settle(&loop->sched, loop->now_us);
+    enum sched_verdict verdict = sched_engine_settle(&loop->sched.engines[0], loop->now_us);
     if (verdict == SCHED_DOUBTED) {
         canary_hurry(&loop->canary);
     } else if (verdict == SCHED_REFUTED) {
@@ -267,7 +271,7 @@ static void settle_engine(struct loop *loop)
         }
     } else if (loop->engine == WORLD_ENGINE_LOST) {
         prefixes_lost(&loop->prefixes);
-        sched_engine_lost(&loop->sched, loop->now_us);
+        sched_engine_lost(&loop->sched.engines[0], loop->now_us);
         canary_lost(&loop->canary);
         loop->stats.engine_restarts++;
         loop->engine = WORLD_ENGINE_DOWN;
@@ -282,6 +286,7 @@ static void submit(struct loop *loop)
 
 static void launch_step(struct loop *loop)
 {
+    struct sched_engine *engine = &loop->sched.engines[0];
     if (loop->engine != WORLD_ENGINE_IDLE) {
         return;
     }
@@ -291,11 +296,10 @@ static void launch_step(struct loop *loop)
     } else if (prefixes_are_due(&loop->prefixes)) {
         prefixes_launch(&loop->prefixes);
         submit(loop);
-    } else if (sched_plan(&loop->sched, loop->now_us)) {
-        kvmem_bind(&loop->kv, &loop->settings.step, loop->sched.planned,
-                   loop->sched.planned_count);
+    } else if (sched_engine_plan(engine, loop->now_us)) {
+        kvmem_bind(engine->kv, &engine->step, engine->planned, engine->planned_count);
         submit(loop);
-        sched_launched(&loop->sched, loop->now_us);
+        sched_engine_launched(engine, loop->now_us);
     }
 }
 

@@ -114,6 +114,7 @@ struct limits {
     uint32_t anteroom, anteroom_per_address;    /* connections on TCP before they are admitted */
     uint32_t keys;                  /* that may be in auth.keys; 0: none are asked for */
     uint32_t commands;              /* inbox capacity */
+    uint32_t engines;               /* that serve: the length of every array of engines */
     uint32_t engine_threads;
     uint32_t events;                /* that the event_log keeps at least; 0: none */
     uint32_t outcomes;              /* ended calls that net remembers; 0: none */

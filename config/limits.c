@@ -197,6 +197,7 @@ static void derive_threads(struct limits *limits, const struct options *options,
 {
     uint64_t asked = options->engine_threads.number;
     uint32_t all = cpus == 0 ? 1 : smaller(cpus, ENGINE_THREADS_MAX);
+    limits->engines = 1;            /* engine.kind names one; several are an issue of their own */
     limits->engine_threads = asked != 0 ? smaller(asked, ENGINE_THREADS_MAX) : all;
 }
 

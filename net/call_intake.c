@@ -280,7 +280,7 @@ static void commit(struct net_frame *frame, uint32_t call_index, const struct ne
     net_open_insert(net, call_index);
     if (outcome != NULL) {
         replay(net, &net->calls->calls[call_index], outcome);
-        exchange_emit(net->exchange, net->calls, call_index);
+        exchange_emit(net->exchange, &net->calls->calls[call_index]);
         return;
     }
     exchange_command(net->exchange,

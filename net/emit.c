@@ -223,8 +223,8 @@ static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
     bool paused = unsent > net->settings.unsent_tokens;
     net->again = net->again || (call->paused && !paused);
     if (paused != call->paused && call->state != CALL_FINISHED) {
-        event_log_note_call(net->settings.event_log, now_us, net->calls, call_index,
-                          (struct event_what){.kind = paused ? EVENT_PAUSED : EVENT_RESUMED});
+        event_log_note_call(net->settings.event_log, now_us, call,
+                            (struct event_what){.kind = paused ? EVENT_PAUSED : EVENT_RESUMED});
     }
     call->paused = paused;
 }

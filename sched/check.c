@@ -5,10 +5,9 @@
  * Bounds: O(calls + programs + blocks), plus one lookup for each program.
  */
 #include "sched/deadline.h"
+#include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
-#include "sched/queue.h"
-#include "sched/residency.h"
 
 static void check_times(const struct sched *sched, const struct call *call)
 {
@@ -20,38 +19,37 @@ static void check_times(const struct sched *sched, const struct call *call)
     /* Recompute lengthens it, by no more than the service that the call has received. */
     ASSERT(call->quantum_left_us <= call->lifetime_service_us ||
            call->quantum_left_us - call->lifetime_service_us <=
-               sched->queues[level].quantum_us);
+               sched->levels[level].quantum_us);
     ASSERT(call->quantum_left_us > 0 ||
            (call->queue + 1 == sched->settings.queues &&
             sched->settings.policy != SCHED_ROUND_ROBIN));
 }
 
-static void check_kv(const struct sched *sched, uint32_t call_index)
+static void check_kv(const struct sched_engine *engine, const struct call *call)
 {
-    const struct call *call = sched_call(sched, call_index);
-    uint64_t room = (uint64_t)kvmem_call_blocks(sched->kv, call_index) *
-                    sched->kv->settings.block_tokens;
+    uint64_t room = (uint64_t)kvmem_call_blocks(engine->kv, call->slot) *
+                    engine->kv->settings.block_tokens;
     ASSERT(call->kv_tokens <= room);
     ASSERT(call->cached_tokens <= call->prompt_tokens);
     ASSERT(call->kv_tokens <= call->computed_tokens);
     ASSERT(call->computed_tokens < call->prompt_tokens + call->generated_tokens);
     ASSERT(call->generated_tokens < call->max_tokens);
-    ASSERT(call->prompt_tokens + call->max_tokens <= sched->settings.context_tokens);
+    ASSERT(call->prompt_tokens + call->max_tokens <= engine->sched->settings.context_tokens);
 }
 
-static void check_queued(const struct sched *sched, const struct call *call)
+static void check_queued(const struct sched_engine *engine, const struct call *call)
 {
     ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
-    ASSERT(call->state == CALL_QUEUED || sched->step_in_flight);
+    ASSERT(call->state == CALL_QUEUED || engine->step_in_flight);
+    ASSERT(call->engine == engine->index);
     ASSERT(call->state == CALL_RUNNING || !call->standby);
     ASSERT(call->deadline_slot != CALL_NONE || call->deadline_us == UINT64_MAX || call->expired);
 }
 
 /* Which lists the call has to be in. */
-static void check_membership(const struct sched *sched, uint32_t call_index)
+static void check_membership(const struct sched_engine *engine, const struct call *call)
 {
-    const struct call *call = sched_call(sched, call_index);
-    bool is_resident = sched_residency_has(sched, call_index);
+    bool is_resident = sched_call_is_resident(engine, call);
     bool must_be_started =
         is_resident || call->computed_tokens > 0 || call->prompt_tokens == 1;
     ASSERT(sched_queue_lists(call, CALL_LIST_ALL));
@@ -60,48 +58,53 @@ static void check_membership(const struct sched *sched, uint32_t call_index)
 }
 
 /* The call is the next one of each list that it is in: so all are in the order of the first. */
-static void check_links(const struct sched *sched, uint32_t call_index, uint32_t *before)
+static void check_links(const struct sched_engine *engine, const struct call *call,
+                        uint32_t *before)
 {
-    const struct call *call = sched_call(sched, call_index);
+    const struct sched *sched = engine->sched;
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
-            const struct sched_list *ends = &sched->queues[call->queue].lists[list];
+            const struct sched_list *ends = &engine->queues[call->queue].lists[list];
             uint32_t next = before[list] != CALL_NONE
                             ? sched_call(sched, before[list])->links[list].next : ends->head;
-            ASSERT(next == call_index);
+            ASSERT(next == call->slot);
             ASSERT(call->links[list].prev == before[list]);
             ASSERT(before[list] == CALL_NONE ||
                    !sched_policy_goes_before(sched, call, sched_call(sched, before[list])));
-            before[list] = call_index;
+            before[list] = call->slot;
         }
     }
 }
 
-/* Links both ways, counts, and each call in its queue. Returns the number of calls. */
-static uint32_t check_queue(const struct sched *sched, uint32_t queue_index)
+static void check_queued_call(const struct sched_engine *engine, const struct call *call)
 {
-    const struct sched_queue *queue = &sched->queues[queue_index];
+    check_queued(engine, call);
+    check_membership(engine, call);
+    check_times(engine->sched, call);
+    check_kv(engine, call);
+}
+
+/* Links both ways, counts, and each call in its queue. Returns the number of calls. */
+static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_index)
+{
+    const struct sched_queue *queue = &engine->queues[queue_index];
     uint32_t count = 0;
     uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
     bool has_cursor = queue->cursor == CALL_NONE;
-    for (uint32_t i = queue->lists[CALL_LIST_ALL].head; i != CALL_NONE;
-         i = sched_queue_next(sched, i)) {
-        const struct call *call = sched_call(sched, i);
+    for (const struct call *call = sched_queue_first(engine, queue_index, CALL_LIST_ALL);
+         call != NULL; call = sched_queue_next(engine, call)) {
         ASSERT(++count <= queue->count);
         ASSERT(call->queue == queue_index);
-        check_queued(sched, call);
-        check_membership(sched, i);
-        check_links(sched, i, before);
-        check_times(sched, call);
-        check_kv(sched, i);
-        has_cursor = has_cursor || queue->cursor == i;
+        check_links(engine, call, before);
+        check_queued_call(engine, call);
+        has_cursor = has_cursor || queue->cursor == call->slot;
     }
     ASSERT(count == queue->count);
     ASSERT(has_cursor);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         ASSERT(queue->lists[list].tail == before[list]);
         ASSERT(before[list] == CALL_NONE ? queue->lists[list].head == CALL_NONE
-                   : sched_call(sched, before[list])->links[list].next == CALL_NONE);
+                   : sched_call(engine->sched, before[list])->links[list].next == CALL_NONE);
     }
     return count;
 }
@@ -110,9 +113,9 @@ static void check_ranges(const struct sched *sched)
 {
     uint64_t low_us = 0;
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        ASSERT(sched->queues[i].service_low_us == low_us);
-        ASSERT(sched->queues[i].service_high_us >= low_us);
-        low_us = sched->queues[i].service_high_us;
+        ASSERT(sched->levels[i].service_low_us == low_us);
+        ASSERT(sched->levels[i].service_high_us >= low_us);
+        low_us = sched->levels[i].service_high_us;
     }
     ASSERT(low_us == UINT64_MAX);
 }
@@ -121,21 +124,32 @@ static void check_ranges(const struct sched *sched)
 static void check_calls(const struct sched *sched)
 {
     uint32_t open = 0;
+    for (uint32_t i = 0; i < sched->calls->count; i++) {
+        const struct call *call = sched_call(sched, i);
+        ASSERT(call->state != CALL_FINISHED || call->lists == 0);
+        open += call->state == CALL_QUEUED || call->state == CALL_RUNNING;
+    }
+    ASSERT(open == sched->open_calls);
+}
+
+/* Who runs on the engine, and who has blocks of it. */
+static void check_engine(const struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
     uint32_t running = 0;
     uint32_t resident = 0;
     for (uint32_t i = 0; i < sched->calls->count; i++) {
         const struct call *call = sched_call(sched, i);
-        bool is_open = call->state == CALL_QUEUED || call->state == CALL_RUNNING;
-        bool is_resident = kvmem_call_blocks(sched->kv, i) > 0;
-        ASSERT(is_open || !is_resident);
-        ASSERT(call->state != CALL_FINISHED || call->lists == 0);
-        open += is_open;
-        running += call->state == CALL_RUNNING;
+        bool is_here = (call->state == CALL_QUEUED || call->state == CALL_RUNNING) &&
+                       call->engine == engine->index;
+        bool is_resident = kvmem_call_blocks(engine->kv, i) > 0;
+        ASSERT(is_here || !is_resident);
+        running += is_here && call->state == CALL_RUNNING;
         resident += is_resident;
     }
-    ASSERT(open == sched->open_calls);
-    ASSERT(resident == sched->resident_calls);
-    ASSERT(running <= sched->planned_count);
+    ASSERT(resident == engine->resident_calls);
+    ASSERT(running <= engine->planned_count);
+    kvmem_check(engine->kv);
 }
 
 static void check_program_calls(const struct sched *sched, uint32_t program_index)
@@ -205,12 +219,14 @@ void sched_check(const struct sched *sched)
 {
     uint32_t queued = 0;
     check_ranges(sched);
-    for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        queued += check_queue(sched, i);
+    for (uint32_t e = 0; e < sched->settings.engines; e++) {
+        for (uint32_t i = 0; i < sched->settings.queues; i++) {
+            queued += check_queue(&sched->engines[e], i);
+        }
+        check_engine(&sched->engines[e]);
     }
     ASSERT(queued == sched->open_calls);
     check_calls(sched);
     check_programs(sched);
     sched_deadline_check(sched);
-    kvmem_check(sched->kv);
 }

@@ -8,89 +8,85 @@
  */
 #include "sched/deadline.h"
 
-#include "sched/queue.h"
+#include "sched/call.h"
 
-static uint32_t entry(const struct sched *sched, uint32_t slot)
+static struct call *entry(const struct sched *sched, uint32_t place)
 {
-    ASSERT(slot < sched->deadlines_count);
-    return sched->calls->deadlines[slot];
+    ASSERT(place < sched->deadlines_count);
+    return sched_call(sched, sched->calls->deadlines[place]);
 }
 
-static uint64_t due_us(const struct sched *sched, uint32_t slot)
+static uint64_t due_us(const struct sched *sched, uint32_t place)
 {
-    return sched_call(sched, entry(sched, slot))->deadline_us;
+    return entry(sched, place)->deadline_us;
 }
 
-static void put(struct sched *sched, uint32_t slot, uint32_t call)
+static void put(struct sched *sched, uint32_t place, struct call *call)
 {
-    ASSERT(slot < sched->deadlines_count);
-    sched->calls->deadlines[slot] = call;
-    sched_call(sched, call)->deadline_slot = slot;
+    ASSERT(place < sched->deadlines_count);
+    sched->calls->deadlines[place] = call->slot;
+    call->deadline_slot = place;
 }
 
-static void rise(struct sched *sched, uint32_t slot)
+static void rise(struct sched *sched, struct call *call)
 {
-    uint32_t call = entry(sched, slot);
-    uint64_t call_due_us = due_us(sched, slot);
-    while (slot > 0 && due_us(sched, (slot - 1) / 2) > call_due_us) {
-        put(sched, slot, entry(sched, (slot - 1) / 2));
-        slot = (slot - 1) / 2;
+    uint32_t place = call->deadline_slot;
+    while (place > 0 && due_us(sched, (place - 1) / 2) > call->deadline_us) {
+        put(sched, place, entry(sched, (place - 1) / 2));
+        place = (place - 1) / 2;
     }
-    put(sched, slot, call);
+    put(sched, place, call);
 }
 
-static void sink(struct sched *sched, uint32_t slot)
+static void sink(struct sched *sched, struct call *call)
 {
-    uint32_t call = entry(sched, slot);
-    uint64_t call_due_us = due_us(sched, slot);
+    uint32_t place = call->deadline_slot;
     for (;;) {
-        uint32_t child = 2 * slot + 1;
+        uint32_t child = 2 * place + 1;
         if (child + 1 < sched->deadlines_count &&
             due_us(sched, child + 1) < due_us(sched, child)) {
             child++;
         }
-        if (child >= sched->deadlines_count || due_us(sched, child) >= call_due_us) {
+        if (child >= sched->deadlines_count || due_us(sched, child) >= call->deadline_us) {
             break;
         }
-        put(sched, slot, entry(sched, child));
-        slot = child;
+        put(sched, place, entry(sched, child));
+        place = child;
     }
-    put(sched, slot, call);
+    put(sched, place, call);
 }
 
-void sched_deadline_push(struct sched *sched, uint32_t call_index)
+void sched_deadline_push(struct sched *sched, struct call *call)
 {
-    struct call *call = sched_call(sched, call_index);
     call->deadline_slot = CALL_NONE;
     if (call->deadline_us == UINT64_MAX) {
         return;
     }
     ASSERT(sched->deadlines_count < sched->calls->count);
-    put(sched, sched->deadlines_count++, call_index);
-    rise(sched, call->deadline_slot);
+    put(sched, sched->deadlines_count++, call);
+    rise(sched, call);
 }
 
-void sched_deadline_remove(struct sched *sched, uint32_t call_index)
+void sched_deadline_remove(struct sched *sched, struct call *call)
 {
-    struct call *call = sched_call(sched, call_index);
-    uint32_t slot = call->deadline_slot;
-    if (slot == CALL_NONE) {
+    uint32_t place = call->deadline_slot;
+    if (place == CALL_NONE) {
         return;
     }
-    ASSERT(entry(sched, slot) == call_index);
-    uint32_t last = entry(sched, sched->deadlines_count - 1);
+    ASSERT(entry(sched, place) == call);
+    struct call *last = entry(sched, sched->deadlines_count - 1);
     call->deadline_slot = CALL_NONE;
     sched->deadlines_count--;
-    if (last != call_index) {
-        put(sched, slot, last);
-        rise(sched, slot);
-        sink(sched, sched_call(sched, last)->deadline_slot);
+    if (last != call) {
+        put(sched, place, last);
+        rise(sched, last);
+        sink(sched, last);
     }
 }
 
-uint32_t sched_deadline_first(const struct sched *sched)
+struct call *sched_deadline_first(const struct sched *sched)
 {
-    return sched->deadlines_count > 0 ? entry(sched, 0) : CALL_NONE;
+    return sched->deadlines_count > 0 ? entry(sched, 0) : NULL;
 }
 
 uint64_t sched_deadline_next_us(const struct sched *sched)
@@ -101,10 +97,10 @@ uint64_t sched_deadline_next_us(const struct sched *sched)
 void sched_deadline_check(const struct sched *sched)
 {
     ASSERT(sched->deadlines_count <= sched->open_calls);
-    for (uint32_t slot = 0; slot < sched->deadlines_count; slot++) {
-        const struct call *call = sched_call(sched, entry(sched, slot));
-        ASSERT(call->deadline_slot == slot);
+    for (uint32_t place = 0; place < sched->deadlines_count; place++) {
+        const struct call *call = entry(sched, place);
+        ASSERT(call->deadline_slot == place);
         ASSERT(call->deadline_us != UINT64_MAX);
-        ASSERT(slot == 0 || due_us(sched, (slot - 1) / 2) <= call->deadline_us);
+        ASSERT(place == 0 || due_us(sched, (place - 1) / 2) <= call->deadline_us);
     }
 }

@@ -4,11 +4,11 @@
 #include "sched/sched.h"
 
 /* Calls without a deadline are not entered. O(log calls). */
-void sched_deadline_push(struct sched *sched, uint32_t call);
+void sched_deadline_push(struct sched *sched, struct call *call);
 /* Free when the call is not in the heap. O(log calls). */
-void sched_deadline_remove(struct sched *sched, uint32_t call);
-/* The call whose deadline is the earliest, or CALL_NONE. O(1). */
-uint32_t sched_deadline_first(const struct sched *sched);
+void sched_deadline_remove(struct sched *sched, struct call *call);
+/* The call whose deadline is the earliest, or NULL. O(1). */
+struct call *sched_deadline_first(const struct sched *sched);
 /* Its deadline, or UINT64_MAX. O(1). */
 uint64_t sched_deadline_next_us(const struct sched *sched);
 /* Asserts the order of the heap; O(calls). */

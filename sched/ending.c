@@ -15,10 +15,10 @@
 #include "sched/ending.h"
 
 #include "sched/deadline.h"
+#include "sched/engine/queue.h"
+#include "sched/engine/residency.h"
 #include "sched/policy.h"
 #include "sched/program.h"
-#include "sched/queue.h"
-#include "sched/residency.h"
 
 void sched_call_accrue_wait(struct call *call, uint64_t now_us)
 {
@@ -66,24 +66,24 @@ static void count_end(struct stats *stats, enum call_finish finish)
     }
 }
 
-void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish finish,
+void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,
                     enum status status, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
+    struct sched_engine *engine = sched_engine_of(sched, call);
     struct program *program = &sched->programs[call->program];
     ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
     ASSERT(call->finish == CALL_FINISH_NONE);
     if (call->state == CALL_QUEUED) {
         sched_call_accrue_wait(call, now_us);
     }
-    sched_residency_end(sched, call_index, finish == CALL_FINISH_FAILED, now_us);
-    sched_queue_remove(sched, call_index);
-    sched_deadline_remove(sched, call_index);
+    sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
+    sched_queue_remove(engine, call);
+    sched_deadline_remove(sched, call);
     sched_program_decay(sched, call->program, now_us);
     sched_policy_credit(sched, program, call);
     program->wait_us += call->lifetime_wait_us;
     program->calls_ended++;
-    sched_program_detach(sched, call_index, now_us);
+    sched_program_detach(sched, call, now_us);
     call->standby = false;
     call->state = CALL_FINISHED;
     call->finish = finish;
@@ -91,44 +91,40 @@ void sched_call_end(struct sched *sched, uint32_t call_index, enum call_finish f
     call->finished_us = now_us;
     sched->open_calls--;
     count_end(sched->stats, finish);
-    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
-                      (struct event_what){EVENT_FINISHED, {finish, status_wire(status),
-                                                           call->generated_tokens,
-                                                           call->preemptions}});
-    exchange_emit(sched->exchange, sched->calls, call_index);
+    sched_note(sched, call, now_us,
+               (struct event_what){EVENT_FINISHED, {finish, status_wire(status),
+                                                    call->generated_tokens, call->preemptions}});
+    exchange_emit(sched->exchange, call);
 }
 
-void sched_call_end_cancelled(struct sched *sched, uint32_t call_index, uint64_t now_us)
+void sched_call_end_cancelled(struct sched *sched, struct call *call, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
     if (!call->stop_text_hit) {
-        sched_call_end(sched, call_index, CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED, now_us);
+        sched_call_end(sched, call, CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED, now_us);
         return;
     }
     /* Tokens that were sampled after the stop string are not part of the answer. */
     ASSERT(call->stop_text_tokens <= call->generated_tokens);
     call->generated_tokens = call->stop_text_tokens;
-    sched_call_end(sched, call_index, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
+    sched_call_end(sched, call, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
 }
 
-void sched_call_end_if_asked(struct sched *sched, uint32_t call_index, uint64_t now_us)
+void sched_call_end_if_asked(struct sched *sched, struct call *call, uint64_t now_us)
 {
-    const struct call *call = sched_call(sched, call_index);
     if (call->cancel) {
-        sched_call_end_cancelled(sched, call_index, now_us);
+        sched_call_end_cancelled(sched, call, now_us);
     } else if (call->expired) {
-        sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+        sched_call_end(sched, call, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
     }
 }
 
-void sched_call_fail(struct sched *sched, uint32_t call_index, enum status status, uint64_t now_us)
+void sched_call_fail(struct sched *sched, struct call *call, enum status status, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
     if (call->standby) {
-        call->state = CALL_QUEUED;      /* nobody will tell whether it entered */
+        call->state = CALL_QUEUED;      /* whether it entered will never be known */
     }
-    sched_call_end_if_asked(sched, call_index, now_us);
+    sched_call_end_if_asked(sched, call, now_us);
     if (call->state != CALL_FINISHED) {
-        sched_call_end(sched, call_index, CALL_FINISH_FAILED, status, now_us);
+        sched_call_end(sched, call, CALL_FINISH_FAILED, status, now_us);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: a call's account of time, and its end. Private to sched/. */
-#include "sched/sched.h"
+#include "sched/call.h"
 
 /* QUEUED: adds the time since `waiting_since_us` to its waiting. */
 void sched_call_accrue_wait(struct call *call, uint64_t now_us);
@@ -10,12 +10,12 @@ void sched_call_enter(struct call *call, uint32_t first_position, uint64_t now_u
 /* The step in flight ran for `duration_us` with this call in it. */
 void sched_call_charge(struct call *call, uint64_t duration_us);
 /* QUEUED or RUNNING to FINISHED: out of every list, blocks given up, program credited, net told. */
-void sched_call_end(struct sched *sched, uint32_t call, enum call_finish finish,
+void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,
                     enum status status, uint64_t now_us);
 /* The same for a call that net wants ended: by a stop string or by a cancel. */
-void sched_call_end_cancelled(struct sched *sched, uint32_t call, uint64_t now_us);
+void sched_call_end_cancelled(struct sched *sched, struct call *call, uint64_t now_us);
 /* The step of a call is over: ends the call if net has asked for that meanwhile, or its deadline
  * has passed. */
-void sched_call_end_if_asked(struct sched *sched, uint32_t call, uint64_t now_us);
+void sched_call_end_if_asked(struct sched *sched, struct call *call, uint64_t now_us);
 /* It cannot go on: ends as it was asked to, or else as failed with this status. */
-void sched_call_fail(struct sched *sched, uint32_t call, enum status status, uint64_t now_us);
+void sched_call_fail(struct sched *sched, struct call *call, enum status status, uint64_t now_us);

@@ -13,10 +13,10 @@
  */
 #include "sched/deadline.h"
 #include "sched/ending.h"
-#include "sched/plan.h"
+#include "sched/engine/plan.h"
+#include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
-#include "sched/queue.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@
 static enum status admit(const struct sched *sched, const struct call *call)
 {
     uint64_t tokens = (uint64_t)call->prompt_tokens + call->max_tokens;
-    const struct kvmem_settings *kv = &sched->kv->settings;
+    const struct kvmem_settings *kv = &sched->engines[0].kv->settings;      /* all are alike */
     uint64_t pool = (uint64_t)kv->device_blocks * kv->block_tokens;
     uint64_t table = (uint64_t)kv->blocks_per_call * kv->block_tokens;
     if (sched->draining) {
@@ -41,41 +41,40 @@ static enum status admit(const struct sched *sched, const struct call *call)
     return STATUS_OK;
 }
 
-static void refuse(struct sched *sched, uint32_t call_index, enum status status, uint64_t now_us)
+static void refuse(struct sched *sched, struct call *call, enum status status, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
     ASSERT(status != STATUS_OK);
     call->state = CALL_FINISHED;
     call->finish = CALL_FINISH_REFUSED;
     call->status = status;
     call->finished_us = now_us;
     sched->stats->calls_refused++;
-    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
-                      (struct event_what){EVENT_REFUSED, {status_wire(status)}});
-    exchange_emit(sched->exchange, sched->calls, call_index);
+    sched_note(sched, call, now_us, (struct event_what){EVENT_REFUSED, {status_wire(status)}});
+    exchange_emit(sched->exchange, call);
 }
 
 /* Algorithm 1, lines 9 to 14. The priority is a snapshot: it does not follow the program's
  * service. */
-static void commit(struct sched *sched, uint32_t call_index, uint32_t program, uint64_t now_us)
+static void commit(struct sched *sched, struct call *call, uint32_t program, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
-    sched_program_attach(sched, program, call_index, now_us);
+    sched_program_attach(sched, program, call, now_us);
     sched_program_decay(sched, program, now_us);
     call->state = CALL_QUEUED;
+    call->engine = (uint8_t)sched->programs[program].engine;
     call->priority_us = sched->programs[program].service_us;
     call->waiting_since_us = now_us;
     call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
-    sched_deadline_push(sched, call_index);
-    sched_queue_enter(sched, sched_policy_entry_queue(sched, call->priority_us), call_index);
-    sched_plan_arrival(sched);
+    sched_deadline_push(sched, call);
+    struct sched_engine *engine = sched_engine_of(sched, call);
+    sched_queue_enter(engine, sched_policy_entry_queue(sched, call->priority_us), call);
+    sched_plan_arrival(engine);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;
-    event_log_note_call(sched->settings.event_log, now_us, sched->calls, call_index,
-                      (struct event_what){EVENT_QUEUED, {call->queue, call->prompt_tokens,
-                                                         call->max_tokens}});
-    exchange_emit(sched->exchange, sched->calls, call_index);
+    sched_note(sched, call, now_us,
+               (struct event_what){EVENT_QUEUED,
+                                   {call->queue, call->prompt_tokens, call->max_tokens}});
+    exchange_emit(sched->exchange, call);
 }
 
 static bool is_at_limit(const struct sched *sched, uint32_t program)
@@ -84,9 +83,8 @@ static bool is_at_limit(const struct sched *sched, uint32_t program)
     return limit != 0 && sched->programs[program].active_calls >= limit;
 }
 
-static void intake_call(struct sched *sched, uint32_t call_index, uint64_t now_us)
+static void intake_call(struct sched *sched, struct call *call, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
     uint32_t program = SCHED_PROGRAM_NONE;
     ASSERT(call->state == CALL_INTAKE);
     enum status status = admit(sched, call);
@@ -97,21 +95,21 @@ static void intake_call(struct sched *sched, uint32_t call_index, uint64_t now_u
         status = STATUS_BUSY_CALLS_OF_PROG;
     }
     if (status != STATUS_OK) {
-        refuse(sched, call_index, status, now_us);
+        refuse(sched, call, status, now_us);
         return;
     }
-    commit(sched, call_index, program, now_us);
+    commit(sched, call, program, now_us);
     if (call->cancel || call->connection == CALL_NONE) {
-        sched_call_end_cancelled(sched, call_index, now_us);
+        sched_call_end_cancelled(sched, call, now_us);
     }
 }
 
 static void intake_cancel(struct sched *sched, const struct command *command, uint64_t now_us)
 {
-    const struct call *call = sched_call(sched, command->call);
+    struct call *call = sched_call(sched, command->call);
     if (call->generation == command->call_generation && call->cancel &&
         call->state == CALL_QUEUED) {
-        sched_call_end_cancelled(sched, command->call, now_us);
+        sched_call_end_cancelled(sched, call, now_us);
     }
 }
 
@@ -145,13 +143,12 @@ static void intake_program(struct sched *sched, const struct command *command, u
 static void expire_calls(struct sched *sched, uint64_t now_us)
 {
     while (sched_deadline_next_us(sched) <= now_us) {
-        uint32_t call_index = sched_deadline_first(sched);
-        struct call *call = sched_call(sched, call_index);
+        struct call *call = sched_deadline_first(sched);
         if (call->state == CALL_RUNNING) {
             call->expired = true;
-            sched_deadline_remove(sched, call_index);
+            sched_deadline_remove(sched, call);
         } else {
-            sched_call_end(sched, call_index, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+            sched_call_end(sched, call, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
         }
     }
 }
@@ -163,7 +160,7 @@ void sched_intake(struct sched *sched, uint64_t now_us)
         const struct command *command = &exchange->inbox[ring_pop(&exchange->inbox_ring)];
         switch (command->kind) {
         case COMMAND_CALL:
-            intake_call(sched, command->call, now_us);
+            intake_call(sched, sched_call(sched, command->call), now_us);
             break;
         case COMMAND_CANCEL:
             intake_cancel(sched, command, now_us);
@@ -176,7 +173,9 @@ void sched_intake(struct sched *sched, uint64_t now_us)
     }
     expire_calls(sched, now_us);
     sched_program_expire(sched, now_us);
-    if (!sched->step_in_flight) {
-        kvmem_expire(sched->kv, now_us, false);     /* moves go with the next plan */
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        if (!sched->engines[i].step_in_flight) {
+            kvmem_expire(sched->engines[i].kv, now_us, false);  /* moves go with the next plan */
+        }
     }
 }

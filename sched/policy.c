@@ -27,7 +27,7 @@
  */
 #include "sched/policy.h"
 
-#include "sched/queue.h"
+#include "sched/call.h"
 
 #define MILLI 1000u
 
@@ -55,17 +55,12 @@ void sched_policy_init(struct sched *sched)
     uint64_t low_us = 0;
     for (uint32_t i = 0; i < settings->queues; i++) {
         uint64_t high_us = add_saturated(low_us, quantum_us);
-        sched->queues[i] = (struct sched_queue){
-            .cursor = CALL_NONE,
+        sched->levels[i] = (struct sched_level){
             .service_low_us = low_us, .service_high_us = high_us, .quantum_us = quantum_us};
-        for (uint32_t list = 0; list < CALL_LISTS; list++) {
-            sched->queues[i].lists[list] =
-                (struct sched_list){.head = CALL_NONE, .tail = CALL_NONE};
-        }
         low_us = high_us;
         quantum_us = multiply_saturated(quantum_us, settings->quantum_growth);
     }
-    sched->queues[settings->queues - 1].service_high_us = UINT64_MAX;
+    sched->levels[settings->queues - 1].service_high_us = UINT64_MAX;
 }
 
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us)
@@ -74,7 +69,7 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us
         sched->settings.policy == SCHED_PLAS || sched->settings.policy == SCHED_ATLAS;
     uint32_t last = sched->settings.queues - 1;
     uint32_t queue = 0;
-    while (by_program && queue < last && service_us >= sched->queues[queue].service_high_us) {
+    while (by_program && queue < last && service_us >= sched->levels[queue].service_high_us) {
         queue++;
     }
     return queue;
@@ -122,7 +117,7 @@ bool sched_policy_promotes(const struct sched *sched, const struct call *call, u
 {
     ASSERT(call->queue > 0);
     /* It was demoted since: every demotion is preceded by a quantum of service. */
-    ASSERT(call->promotions == 0 || call->service_us >= sched->queues[0].quantum_us);
+    ASSERT(call->promotions == 0 || call->service_us >= sched->levels[0].quantum_us);
     uint64_t wait_us = call->wait_us + sched_elapsed_us(call->waiting_since_us, now_us);
     uint64_t service_us = call->service_us;
     if (sched->settings.wait_max_us > 0 && wait_us >= sched->settings.wait_max_us) {

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "config/base/hash.h"
-#include "sched/queue.h"
+#include "sched/call.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
 
@@ -192,11 +192,9 @@ void sched_program_decay(struct sched *sched, uint32_t index, uint64_t now_us)
     program->halved_us += halvings * half_life_us;      /* the rest counts the next time */
 }
 
-void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_index,
-                          uint64_t now_us)
+void sched_program_attach(struct sched *sched, uint32_t index, struct call *call, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
-    struct call *call = sched_call(sched, call_index);
     ASSERT(program->in_use);
     if (program->active_calls == 0) {
         idle_remove(sched, index);
@@ -205,22 +203,21 @@ void sched_program_attach(struct sched *sched, uint32_t index, uint32_t call_ind
     call->program_prev = CALL_NONE;
     call->program_next = program->first_call;
     if (program->first_call != CALL_NONE) {
-        sched_call(sched, program->first_call)->program_prev = call_index;
+        sched_call(sched, program->first_call)->program_prev = call->slot;
     }
-    program->first_call = call_index;
+    program->first_call = call->slot;
     program->active_calls++;
     program->last_arrival_us = now_us;
 }
 
-void sched_program_detach(struct sched *sched, uint32_t call_index, uint64_t now_us)
+void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_us)
 {
-    struct call *call = sched_call(sched, call_index);
     struct program *program = &sched->programs[call->program];
     ASSERT(program->in_use && program->active_calls > 0);
     if (call->program_prev != CALL_NONE) {
         sched_call(sched, call->program_prev)->program_next = call->program_next;
     } else {
-        ASSERT(program->first_call == call_index);
+        ASSERT(program->first_call == call->slot);
         program->first_call = call->program_next;
     }
     if (call->program_next != CALL_NONE) {

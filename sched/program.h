@@ -17,8 +17,9 @@ MUST_CHECK enum status sched_program_end(struct sched *sched, uint64_t domain, c
 /* Brings the program's service up to date: halved once for each whole half-life that has passed. */
 void sched_program_decay(struct sched *sched, uint32_t program, uint64_t now_us);
 /* A call of the program opens, or has ended and been credited. O(1). */
-void sched_program_attach(struct sched *sched, uint32_t program, uint32_t call, uint64_t now_us);
-void sched_program_detach(struct sched *sched, uint32_t call, uint64_t now_us);
+void sched_program_attach(struct sched *sched, uint32_t program, struct call *call,
+                          uint64_t now_us);
+void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_us);
 /* Forgets programs that have been idle for too long, a bounded number each time. */
 void sched_program_expire(struct sched *sched, uint64_t now_us);
 /* When the next one is due, or UINT64_MAX. */

@@ -1,59 +1,102 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the scheduler as a whole: its memory, its birth, its end and its gauges. What it does in
- * a pass is in intake.c, plan.c and settle.c; what the policies differ in is in policy.c.
+ * What: the scheduler as a whole: its memory, its birth, its end and its gauges. What it does in a
+ * pass is in intake.c and, for each engine, in engine/plan.c and engine/settle.c; what the policies
+ * differ in is in policy.c.
  * Owner: the loop thread. sched owns a call from its admission to its end (config/base/call.h).
  */
 #include "sched/sched.h"
 
 #include "sched/deadline.h"
 #include "sched/ending.h"
+#include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
-#include "sched/queue.h"
-#include "sched/residency.h"
 
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
     uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
+    uint64_t all_rows = settings->engines * rows;
     sched_program_plan_memory(plan, settings->programs);
-    memory_plan_add(plan, MEMORY_CORE, "sched planned rows", rows, sizeof(struct step_planned));
-    memory_plan_add(plan, MEMORY_CORE, "sched outs", rows, sizeof(struct step_out));
-    memory_plan_add(plan, MEMORY_CORE, "sched out tokens", rows,
-             (uint64_t)settings->steps_per_plan * sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
+                    sizeof(struct sched_engine));
+    memory_plan_add(plan, MEMORY_CORE, "sched planned rows", all_rows,
+                    sizeof(struct step_planned));
+    memory_plan_add(plan, MEMORY_CORE, "sched outs", all_rows, sizeof(struct step_out));
+    memory_plan_add(plan, MEMORY_CORE, "sched out tokens", all_rows,
+                    (uint64_t)settings->steps_per_plan * sizeof(uint32_t));
+}
+
+static void check_wiring(const struct sched_settings *settings, const struct sched_wiring *wiring)
+{
+    uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
+    ASSERT(settings->engines > 0 && settings->engines <= SCHED_ENGINES_MAX);
+    ASSERT(settings->batch_calls > 0 && settings->steps_per_plan > 0);
+    ASSERT(settings->prefill_tokens > 0 && settings->vocab_tokens > 0);
+    ASSERT(settings->context_tokens <= wiring->calls->context_tokens);
+    for (uint32_t i = 0; i < settings->engines; i++) {
+        const struct step_layout *layout = &wiring->engines[i].step.layout;
+        ASSERT(rows <= layout->rows_max);
+        ASSERT(settings->steps_per_plan <= layout->steps_max);
+        ASSERT(settings->prefill_tokens + rows <= layout->tokens_max);
+        ASSERT(wiring->engines[i].kv->settings.calls == wiring->calls->count);
+    }
+}
+
+static void init_queues(struct sched_engine *engine)
+{
+    const struct sched_list empty = {.head = CALL_NONE, .tail = CALL_NONE};
+    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
+        engine->queues[i] =
+            (struct sched_queue){.cursor = CALL_NONE, .lists = {empty, empty, empty}};
+    }
+    STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
+}
+
+static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
+                         struct arena *arena)
+{
+    const struct sched_settings *settings = &sched->settings;
+    uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
+    uint64_t all_rows = settings->engines * rows;
+    sched->engines = arena_take(arena, settings->engines, sizeof(struct sched_engine));
+    struct step_planned *planned = arena_take(arena, all_rows, sizeof *planned);
+    struct step_out *outs = arena_take(arena, all_rows, sizeof *outs);
+    uint32_t *out_tokens =
+        arena_take(arena, all_rows, (uint64_t)settings->steps_per_plan * sizeof *out_tokens);
+    for (uint32_t i = 0; i < settings->engines; i++) {
+        sched->engines[i] = (struct sched_engine){
+            .sched = sched, .index = i,
+            .kv = wiring->engines[i].kv, .step = wiring->engines[i].step,
+            .planned = planned + i * rows, .outs = outs + i * rows,
+            .out_tokens = out_tokens + i * rows * settings->steps_per_plan};
+        init_queues(&sched->engines[i]);
+    }
 }
 
 void sched_init(struct sched *sched, const struct sched_settings *settings,
-                struct call_table *calls, struct exchange *exchange, struct kvmem *kv,
-                const struct step *step, struct stats *stats, struct arena *arena)
+                const struct sched_wiring *wiring, struct arena *arena)
 {
-    uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
-    ASSERT(settings->batch_calls > 0 && rows <= step->layout.rows_max);
-    ASSERT(settings->steps_per_plan > 0 && settings->steps_per_plan <= step->layout.steps_max);
-    ASSERT(settings->prefill_tokens > 0);
-    ASSERT(settings->prefill_tokens + rows <= step->layout.tokens_max);
-    ASSERT(settings->context_tokens <= calls->context_tokens);
-    ASSERT(settings->vocab_tokens > 0);
-    ASSERT(kv->settings.calls == calls->count);
-    *sched = (struct sched){
-        .settings = *settings, .calls = calls, .exchange = exchange, .kv = kv, .step = *step,
-        .stats = stats,
-    };
+    check_wiring(settings, wiring);
+    *sched = (struct sched){.settings = *settings, .calls = wiring->calls,
+                            .exchange = wiring->exchange, .stats = wiring->stats};
     sched_program_init(sched, arena);
-    sched->planned = arena_take(arena, rows, sizeof(struct step_planned));
-    sched->outs = arena_take(arena, rows, sizeof(struct step_out));
-    sched->out_tokens = arena_take(arena, rows,
-                                   (uint64_t)settings->steps_per_plan * sizeof(uint32_t));
     sched_policy_init(sched);
+    init_engines(sched, wiring, arena);
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)
 {
-    uint64_t deadline_us = sched_deadline_next_us(sched);
-    uint64_t program_us = sched_program_next_us(sched);
-    uint64_t kv_us = sched->step_in_flight ? UINT64_MAX : kvmem_next_us(sched->kv);
-    uint64_t next_us = deadline_us < program_us ? deadline_us : program_us;
-    next_us = kv_us < next_us ? kv_us : next_us;
+    uint64_t next_us = earliest(sched_deadline_next_us(sched), sched_program_next_us(sched));
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        const struct sched_engine *engine = &sched->engines[i];
+        next_us = engine->step_in_flight ? next_us : earliest(next_us, kvmem_next_us(engine->kv));
+    }
     return next_us > now_us ? next_us : now_us;
 }
 
@@ -62,22 +105,28 @@ bool sched_is_idle(const struct sched *sched)
     return sched->open_calls == 0;
 }
 
-void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
+static void fail_calls(struct sched_engine *engine, enum status status, uint64_t now_us)
 {
-    uint64_t duration_us = sched_elapsed_us(sched->step_submitted_us, now_us);
+    struct sched *sched = engine->sched;
+    uint64_t duration_us = sched_elapsed_us(engine->step_submitted_us, now_us);
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        const struct sched_list *all = &sched->queues[i].lists[CALL_LIST_ALL];
-        while (all->head != CALL_NONE) {
-            uint32_t call_index = all->head;
-            struct call *call = sched_call(sched, call_index);
+        struct call *call;
+        while ((call = sched_queue_first(engine, i, CALL_LIST_ALL)) != NULL) {
             if (call->state == CALL_RUNNING && !call->standby) {
                 sched_call_charge(call, duration_us);
             }
-            sched_call_fail(sched, call_index, status, now_us);
+            sched_call_fail(sched, call, status, now_us);
         }
     }
+    ASSERT(engine->resident_calls == 0);
+}
+
+void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        fail_calls(&sched->engines[i], status, now_us);
+    }
     ASSERT(sched_is_idle(sched));
-    ASSERT(sched->resident_calls == 0);
 }
 
 void sched_give_up(struct sched *sched, uint64_t now_us)
@@ -86,20 +135,27 @@ void sched_give_up(struct sched *sched, uint64_t now_us)
     sched_fail_all(sched, STATUS_DEVICE_FAILED, now_us);
 }
 
-static void report_kv(const struct kvmem *kv, struct stats *stats)
+static void zero_kv(struct stats *stats)
 {
-    uint32_t cached = kvmem_available(kv) - kvmem_free(kv);
-    stats->kv_blocks_total = kv->settings.device_blocks;
-    stats->kv_blocks_used = kvmem_owned(kv);
-    stats->kv_blocks_declared = kvmem_declared(kv);
-    stats->kv_blocks_cached = cached;
-    stats->kv_host_blocks_total = kv->settings.host_blocks;
-    stats->kv_host_blocks_used = kvmem_host_used(kv);
-    stats->swap_out_blocks = kv->counters.out_blocks;
-    stats->swap_in_blocks = kv->counters.in_blocks;
-    stats->swap_transfers = kv->counters.out_moves + kv->counters.in_moves;
-    stats->kv_copied_blocks = kv->counters.copied_blocks;
-    stats->kv_dropped_blocks = kv->counters.dropped_blocks;
+    stats->kv_blocks_total = stats->kv_blocks_used = stats->kv_blocks_declared = 0;
+    stats->kv_blocks_cached = stats->kv_host_blocks_total = stats->kv_host_blocks_used = 0;
+    stats->swap_out_blocks = stats->swap_in_blocks = stats->swap_transfers = 0;
+    stats->kv_copied_blocks = stats->kv_dropped_blocks = 0;
+}
+
+static void add_kv(const struct kvmem *kv, struct stats *stats)
+{
+    stats->kv_blocks_total += kv->settings.device_blocks;
+    stats->kv_blocks_used += kvmem_owned(kv);
+    stats->kv_blocks_declared += kvmem_declared(kv);
+    stats->kv_blocks_cached += kvmem_available(kv) - kvmem_free(kv);
+    stats->kv_host_blocks_total += kv->settings.host_blocks;
+    stats->kv_host_blocks_used += kvmem_host_used(kv);
+    stats->swap_out_blocks += kv->counters.out_blocks;
+    stats->swap_in_blocks += kv->counters.in_blocks;
+    stats->swap_transfers += kv->counters.out_moves + kv->counters.in_moves;
+    stats->kv_copied_blocks += kv->counters.copied_blocks;
+    stats->kv_dropped_blocks += kv->counters.dropped_blocks;
 }
 
 /* O(calls): for a snapshot, not for every pass. */
@@ -118,5 +174,8 @@ void sched_report(const struct sched *sched)
         stats->calls_open += is_queued || call->state == CALL_RUNNING || has_ended;
     }
     stats->programs_open = sched->programs_count;
-    report_kv(sched->kv, stats);
+    zero_kv(stats);
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        add_kv(sched->engines[i].kv, stats);
+    }
 }

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the program-aware multi-level feedback queue of paper 000, section 4.2, Algorithm 1:
- * process table, K queues, demotion, program-level anti-starvation, multi-step plans, and
- * admission to KV, standbys. Once per pass: sched_settle() (when a step is done), sched_intake(),
- * sched_plan().
+ * What: the program-aware multi-level feedback queue of paper 000, section 4.2, Algorithm 1. It has
+ * two floors:
+ *
+ *   struct sched          one for the box: the process table, admission, deadlines, the ends of
+ *                         calls and their order (policy, levels)
+ *   struct sched_engine   one for each engine: its queues, who holds its KV, the plan of its next
+ *                         step and the settlement of its last one
+ *
+ * In each pass: sched_engine_settle() for each engine whose step is done, sched_intake() once,
+ * sched_engine_plan() for each engine that is idle.
  *
  * Time is in microseconds and enters as an argument; all scheduling arithmetic is in integers.
  * Service of a call: the duration of each step that it took part in (prefill and recompute count);
  * of a step that it entered as a standby, the share of its rounds.
  * Waiting of a call: time in a queue outside the running step, since its arrival, but for the time
- * in which plans came past it while its client did not read.
+ * in which plans passed over it because its client did not read.
  * A program's wait W_p is updated when a call ends; the waits of parallel calls add up.
  * The paper leaves these open; docs/decisions/0001 and 0006 say why they are so.
  */
@@ -19,13 +25,14 @@
 
 #include "config/base/arena.h"
 #include "config/base/call.h"
-#include "config/base/exchange.h"
 #include "config/base/event_log.h"
+#include "config/base/exchange.h"
 #include "config/base/stats.h"
 #include "config/base/step.h"
 #include "kvmem/kvmem.h"
 
-#define SCHED_QUEUES_MAX 16
+#define SCHED_QUEUES_MAX  16
+#define SCHED_ENGINES_MAX 256       /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
 
 enum sched_policy {
@@ -46,6 +53,7 @@ enum sched_sharing {
 
 struct sched_settings {
     enum sched_policy policy;
+    uint32_t engines;               /* how many serve the queues: 1 .. SCHED_ENGINES_MAX */
     uint32_t queues;                /* K */
     uint64_t quantum_us;            /* of the first queue; also the width of its service range */
     uint32_t quantum_growth;
@@ -63,12 +71,12 @@ struct sched_settings {
     uint32_t calls_per_program;     /* open ones; 0: as many as there are */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
-    bool cut_steps;                 /* a step ends before its N rounds when somebody can make use
-                                       of its end (docs/decisions/0009) */
+    bool cut_steps;                 /* a step ends before its N rounds when a call can make use of
+                                       its end (docs/decisions/0009) */
     bool prefetch;                  /* moves in the KV of the next calls while a step computes */
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
-    struct event_log *event_log;        /* where events are noted; NULL: nowhere */
+    struct event_log *event_log;    /* where events are noted; NULL: nowhere */
 };
 
 /* An entry of the process table (4.2.1). */
@@ -76,7 +84,7 @@ struct program {
     bool in_use;
     uint64_t domain;                /* the same id in another trust domain is another program */
     uint8_t id[CALL_PROGRAM_ID_BYTES];
-    uint32_t engine;                /* which engine serves it: 0, there is one */
+    uint32_t engine;                /* index of the engine that serves its calls */
     uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls: threads of the paper */
@@ -90,6 +98,12 @@ struct program {
     uint64_t idle_since_us;         /* private: since when it has had no open call */
 };
 
+/* What queue i stands for, on every engine (4.2.2). */
+struct sched_level {
+    uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
+    uint64_t quantum_us;
+};
+
 struct sched_list {                 /* through call.links */
     uint32_t head, tail;
 };
@@ -97,34 +111,22 @@ struct sched_list {                 /* through call.links */
 struct sched_queue {                /* first-come first-served */
     struct sched_list lists[CALL_LISTS];
     uint32_t count;                 /* of all calls */
-    uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
-    uint64_t quantum_us;
     uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */
 };
 
-struct sched {
-    struct sched_settings settings;
-    struct call_table *calls;
-    struct exchange *exchange;
+/* The lower floor: sched's side of one engine. */
+struct sched_engine {
+    struct sched *sched;            /* the upper floor */
+    uint32_t index;                 /* of this engine */
     struct kvmem *kv;
     struct step step;
-    struct stats *stats;
-    struct program *programs;       /* [settings.programs] */
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
-    bool draining;
-    bool engine_failed;             /* there will be no engine any more */
-    uint32_t open_calls;            /* calls in the queues */
     uint32_t resident_calls;        /* calls that own blocks, or have claimed some */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;
     bool step_in_flight;
     /* private: only sched/ */
-    uint32_t programs_count, program_free, idle_head, idle_tail;
-    uint64_t program_salt;          /* of the program that started last */
-    uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
-    uint32_t program_hash_mask;
-    uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
     uint32_t planned_active;        /* the rows from here on are standbys */
     struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
@@ -133,37 +135,51 @@ struct sched {
     uint64_t step_submitted_us;
 };
 
+/* The upper floor. */
+struct sched {
+    struct sched_settings settings;
+    struct call_table *calls;
+    struct exchange *exchange;
+    struct stats *stats;
+    struct sched_engine *engines;   /* [settings.engines] */
+    struct program *programs;       /* [settings.programs] */
+    struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
+    bool draining;
+    bool engine_failed;             /* there will be no engine any more */
+    uint32_t open_calls;            /* calls in the queues */
+    /* private: only sched/ */
+    uint32_t programs_count, program_free, idle_head, idle_tail;
+    uint64_t program_salt;          /* of the program that started last */
+    uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
+    uint32_t program_hash_mask;
+    uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
+};
+
+/* What sched works on and does not own. */
+struct sched_wiring {
+    struct call_table *calls;
+    struct exchange *exchange;
+    struct stats *stats;
+    struct sched_engine_wiring {
+        struct kvmem *kv;
+        struct step step;
+    } *engines;                     /* [settings.engines]; read at init only */
+};
+
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
 void sched_init(struct sched *sched, const struct sched_settings *settings,
-                struct call_table *calls, struct exchange *exchange, struct kvmem *kv,
-                const struct step *step, struct stats *stats, struct arena *arena);
+                const struct sched_wiring *wiring, struct arena *arena);
+
+/* ---- the upper floor ------------------------------------------------------------------------- */
 
 /* Drains the inbox: starts and ends programs, admits calls (QUEUED, or FINISHED with
  * CALL_FINISH_REFUSED), applies cancels; then ends calls whose deadline has passed and forgets
- * stale programs. A call in the step that is in flight ends when the step settles. */
+ * stale programs. A call in a step that is in flight ends when the step settles. */
 void sched_intake(struct sched *sched, uint64_t now_us);
-/* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
- * Everything in the record that the worker wrote is checked first. */
-enum sched_verdict {
-    SCHED_BELIEVED,
-    SCHED_DOUBTED,                  /* taken, but for rows with values that are not finite */
-    SCHED_REFUTED,                  /* nothing taken: the worker has to go, and the step stays in
-                                       flight until sched_engine_lost() */
-};
-MUST_CHECK enum sched_verdict sched_settle(struct sched *sched, uint64_t now_us);
-/* The step in flight is lost and so is all KV: its calls go back to their queues with their
- * attained service kept, and will be recomputed from their tokens. */
-void sched_engine_lost(struct sched *sched, uint64_t now_us);
-/* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
- * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm
- * 1, 32-39); calls behind that are resident become standbys. */
-bool sched_plan(struct sched *sched, uint64_t now_us);
-/* The step record has been submitted. */
-void sched_launched(struct sched *sched, uint64_t now_us);
-/* When must intake run even if nothing happens (deadlines, stale programs, KV that has been kept
- * long enough)? UINT64_MAX: never. */
+/* The time at which intake must run even if nothing happens (deadlines, stale programs, KV that has
+ * been kept long enough). UINT64_MAX: never. */
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us);
-/* No open call. */
+/* True when no call is open. */
 bool sched_is_idle(const struct sched *sched);
 /* There will be no engine any more: ends every open call, and admits none from now on. */
 void sched_give_up(struct sched *sched, uint64_t now_us);
@@ -173,3 +189,24 @@ void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us);
 void sched_check(const struct sched *sched);
 /* Fills the gauges of stats.def that are sched's, and what kvmem counts. */
 void sched_report(const struct sched *sched);
+
+/* ---- the lower floor: one engine ------------------------------------------------------------- */
+
+enum sched_verdict {
+    SCHED_BELIEVED,
+    SCHED_DOUBTED,                  /* taken, but for rows with values that are not finite */
+    SCHED_REFUTED,                  /* nothing taken: the worker has to go, and the step stays in
+                                       flight until sched_engine_lost() */
+};
+/* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
+ * Everything in the record that the worker wrote is checked first. */
+MUST_CHECK enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now_us);
+/* The step in flight is lost and so is all KV of the engine: its calls go back to their queues with
+ * their attained service kept, and will be recomputed from their tokens. */
+void sched_engine_lost(struct sched_engine *engine, uint64_t now_us);
+/* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
+ * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm
+ * 1, 32-39); resident calls after that one become standbys. */
+bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us);
+/* The step record has been submitted. */
+void sched_engine_launched(struct sched_engine *engine, uint64_t now_us);

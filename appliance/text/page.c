@@ -197,6 +197,16 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
     }
 }
 
+/* Calls of this queue, on all engines. */
+static uint32_t queue_calls(const struct sched *sched, uint32_t queue)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        count += sched->engines[i].queues[queue].count;
+    }
+    return count;
+}
+
 static void show_queues(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     const struct sched *sched = view->sched;
@@ -204,15 +214,15 @@ static void show_queues(struct text *page, const struct textport_view *view, uin
     ASSERT(sched->settings.queues <= SCHED_QUEUES_MAX);
     text_add(page, "queue   calls   quantum_ms  service_from_ms    service_to_ms\n");
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        const struct sched_queue *queue = &sched->queues[i];
+        const struct sched_level *level = &sched->levels[i];
         text_add_u64_padded(page, i, 5, ' ');
-        add_column(page, queue->count, 7);
-        add_column(page, queue->quantum_us / 1000, 12);
-        add_column(page, queue->service_low_us / 1000, 16);
-        if (queue->service_high_us == UINT64_MAX) {
+        add_column(page, queue_calls(sched, i), 7);
+        add_column(page, level->quantum_us / 1000, 12);
+        add_column(page, level->service_low_us / 1000, 16);
+        if (level->service_high_us == UINT64_MAX) {
             text_add(page, "                -");
         } else {
-            add_column(page, queue->service_high_us / 1000, 16);
+            add_column(page, level->service_high_us / 1000, 16);
         }
         text_add(page, "\n");
     }

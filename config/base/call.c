@@ -28,6 +28,7 @@ void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_
     table->context_tokens = context_tokens;
     for (uint32_t i = 0; i < calls; i++) {
         table->calls[i].tokens = tokens + (uint64_t)i * context_tokens;
+        table->calls[i].slot = i;
         table->calls[i].generation = 1;
         table->free[i] = calls - 1 - i;
     }
@@ -46,6 +47,7 @@ uint32_t call_take(struct call_table *table)
     memset(call, 0, sizeof *call);
     call->tokens = tokens;
     call->generation = generation;
+    call->slot = index;
     call->state = CALL_INTAKE;
     call->connection = CALL_NONE;
     call->program = CALL_NONE;

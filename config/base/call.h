@@ -34,7 +34,7 @@
 
 enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
 
-/* The lists of a queue; all in the order of the queue (sched/queue.c). */
+/* The lists of a queue; all in the order of the queue (sched/engine/queue.c). */
 enum call_list {
     CALL_LIST_ALL,
     CALL_LIST_STARTED,              /* may need no prefill budget: has had blocks once, or has a
@@ -129,6 +129,7 @@ struct call {
     bool expired;                   /* its deadline passed during the step that it is in */
     bool standby;                   /* RUNNING: only if a row of the step ends early */
     bool in_emit_ring;              /* net will look at it (exchange.c) */
+    uint8_t engine;                 /* index of the engine that serves it; from its admission on */
 
     struct call_link links[CALL_LISTS];
     uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
@@ -139,7 +140,7 @@ struct call {
 
     uint64_t client_call_id;        /* the client's names for it: net's, at intake */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
-    uint32_t thread;                /* the client's thread of the program; for statistics */
+    uint32_t slot;                  /* of this call in its table: constant */
     uint32_t program;               /* slot in the process table */
     uint64_t first_run_us;
     uint32_t promoted_from;         /* in queue 0 for a turn: it goes back there; 0: it is not */
@@ -156,6 +157,7 @@ struct call {
     uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
     uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
+    uint32_t thread;                /* the client's number of the program thread; for statistics */
     bool want_text;
     uint32_t stop_text_tokens;      /* with stop_text_hit: so many tokens lead up to its end */
     uint32_t stop_texts_count;

@@ -30,8 +30,8 @@ static uint32_t capacity_of(uint32_t events)
 
 void event_log_plan_memory(struct memory_plan *plan, uint32_t events)
 {
-    memory_plan_add(plan, MEMORY_CORE, "event log events", capacity_of(events), sizeof(struct
-                                                                                       event));
+    memory_plan_add(plan, MEMORY_CORE, "event log events", capacity_of(events),
+                    sizeof(struct event));
 }
 
 void event_log_init(struct event_log *event_log, uint32_t events, struct arena *arena)
@@ -62,7 +62,7 @@ void event_log_note(struct event_log *event_log, uint64_t now_us, struct event_w
 }
 
 void event_log_note_program(struct event_log *event_log, uint64_t now_us, uint32_t program,
-                          const uint8_t *program_id, struct event_what what)
+                            const uint8_t *program_id, struct event_what what)
 {
     if (is_kept(event_log)) {
         struct event *event = next_place(event_log, &what);
@@ -72,16 +72,13 @@ void event_log_note_program(struct event_log *event_log, uint64_t now_us, uint32
     }
 }
 
-void event_log_note_call(struct event_log *event_log, uint64_t now_us,
-                         const struct call_table *table, uint32_t call_index,
+void event_log_note_call(struct event_log *event_log, uint64_t now_us, const struct call *call,
                          struct event_what what)
 {
     if (is_kept(event_log)) {
-        ASSERT(call_index < table->count);
-        const struct call *call = &table->calls[call_index];
         struct event *event = next_place(event_log, &what);
         *event = (struct event){.time_us = now_us, .client_call_id = call->client_call_id,
-                                .call = call_index, .program = call->program, .what = what};
+                                .call = call->slot, .program = call->program, .what = what};
         memcpy(event->program_tag, call->program_id, EVENT_PROGRAM_TAG_BYTES);
     }
 }

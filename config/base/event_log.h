@@ -62,9 +62,9 @@ void event_log_init(struct event_log *event_log, uint32_t events, struct arena *
 /* Something happened that is of no call and no program. O(1), as the others. */
 void event_log_note(struct event_log *event_log, uint64_t now_us, struct event_what what);
 void event_log_note_program(struct event_log *event_log, uint64_t now_us, uint32_t program,
-                          const uint8_t *program_id, struct event_what what);
-void event_log_note_call(struct event_log *event_log, uint64_t now_us,
-                         const struct call_table *table, uint32_t call, struct event_what what);
+                            const uint8_t *program_id, struct event_what what);
+void event_log_note_call(struct event_log *event_log, uint64_t now_us, const struct call *call,
+                         struct event_what what);
 
 /* Number of the oldest event that is kept; event_log.next when there is none. */
 uint64_t event_log_first(const struct event_log *event_log);

@@ -32,12 +32,11 @@ void exchange_answer(struct exchange *exchange, const struct answer *answer)
     exchange->outbox[ring_push(&exchange->outbox_ring)] = *answer;
 }
 
-void exchange_emit(struct exchange *exchange, struct call_table *table, uint32_t call)
+void exchange_emit(struct exchange *exchange, struct call *call)
 {
-    ASSERT(call < table->count);
-    if (table->calls[call].in_emit_ring) {
+    if (call->in_emit_ring) {
         return;
     }
-    table->calls[call].in_emit_ring = true;
-    exchange->emit[ring_push(&exchange->emit_ring)] = call;
+    call->in_emit_ring = true;
+    exchange->emit[ring_push(&exchange->emit_ring)] = call->slot;
 }

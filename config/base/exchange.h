@@ -57,4 +57,4 @@ void exchange_init(struct exchange *exchange, uint32_t commands, uint32_t calls,
 void exchange_command(struct exchange *exchange, const struct command *command);
 void exchange_answer(struct exchange *exchange, const struct answer *answer);
 /* Marks the call as having news; a second mark before net looked is free. */
-void exchange_emit(struct exchange *exchange, struct call_table *table, uint32_t call);
+void exchange_emit(struct exchange *exchange, struct call *call);

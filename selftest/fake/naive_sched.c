@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "sched/plan.h"
+#include "sched/engine/plan.h"
 #include "selftest/fake/fake_engine.h"
 
 static uint64_t naive_quantum(struct naive *m, uint32_t queue)
@@ -202,12 +202,12 @@ static uint32_t naive_chunk(const struct naive_call *call, uint32_t budget)
 static void naive_found(struct naive *m, struct naive_call *call, uint32_t index, uint32_t found)
 {
     ASSERT(found < call->prompt + call->generated);
-    uint32_t block_tokens = m->sched->kv->settings.block_tokens;
-    uint32_t declared = kvmem_call_declared(m->sched->kv, index) * block_tokens;
+    uint32_t block_tokens = m->sched->engines[0].kv->settings.block_tokens;
+    uint32_t declared = kvmem_call_declared(m->sched->engines[0].kv, index) * block_tokens;
     bool is_alone = m->set.sharing == SCHED_SHARING_OFF || call->faults > 0;
     ASSERT(call->faults == 0 || declared == 0);
     ASSERT(!is_alone || found <= call->computed || found == declared);
-    ASSERT(kvmem_call_blocks(m->sched->kv, index) > 0);
+    ASSERT(kvmem_call_blocks(m->sched->engines[0].kv, index) > 0);
     call->resident = call->started = true;
     call->kv = found;
     call->computed = found > call->computed ? found : call->computed;
@@ -217,7 +217,7 @@ static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
 {
     struct naive_call *call = &m->calls[index];
     uint32_t row = m->rows_count++;
-    const struct step_row *got = step_row(&m->sched->step, row);
+    const struct step_row *got = step_row(&m->sched->engines[0].step, row);
     if (!call->resident) {
         naive_found(m, call, index, got->first_position);
     }
@@ -246,7 +246,7 @@ static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t 
 
 static bool naive_was_seen(struct naive *m, uint32_t index)
 {
-    return m->sched->calls->calls[index].walk_sequence == m->sched->sequence;
+    return m->sched->calls->calls[index].walk_sequence == m->sched->engines[0].sequence;
 }
 
 /* Without budget, the walk comes past such calls only as may need none. Whether a call that cannot
@@ -275,7 +275,7 @@ static bool naive_ended_unseen(struct naive *m, const uint32_t *sorted, uint32_t
  * it went on, there was nobody left to come past. */
 static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t count)
 {
-    const struct step_header *header = step_header(&m->sched->step);
+    const struct step_header *header = step_header(&m->sched->engines[0].step);
     uint32_t budget = m->set.prefill_tokens;
     uint32_t vain = m->set.batch_calls;
     uint32_t end = count;
@@ -298,7 +298,7 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
         if (naive_skips(call)) {
             call->since = m->now;
         } else if (m->rows_count < header->rows_active &&
-                   step_row(&m->sched->step, m->rows_count)->call == sorted[i]) {
+                   step_row(&m->sched->engines[0].step, m->rows_count)->call == sorted[i]) {
             naive_row(m, sorted[i], &budget);
         } else if (naive_chunk(call, budget) > 0 ||
                    (is_claim && naive_ended_unseen(m, sorted, count, i, vain))) {
@@ -316,7 +316,7 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
 
 static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
 {
-    uint32_t rows = step_header(&m->sched->step)->rows_count;
+    uint32_t rows = step_header(&m->sched->engines[0].step)->rows_count;
     uint32_t looks = SCHED_STANDBY_LOOKS * (m->set.batch_calls + m->set.standby_calls);
     for (; at < count && m->set.steps_per_plan > 1 && m->rows_active > 0; at++) {
         struct naive_call *call = &m->calls[sorted[at]];
@@ -328,7 +328,7 @@ static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t cou
         uint32_t decode = call->max - call->generated;
         decode = decode < m->set.steps_per_plan - 1 ? decode : m->set.steps_per_plan - 1;
         bool can = call->resident && !naive_skips(call) && call->kv + 1 == known;
-        const struct step_row *got = step_row(&m->sched->step, m->rows_count);
+        const struct step_row *got = step_row(&m->sched->engines[0].step, m->rows_count);
         if (m->rows_count < rows && got->call == sorted[at]) {
             ASSERT(can);
             ASSERT(got->first_position == call->kv);
@@ -339,7 +339,7 @@ static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t cou
             m->decode[m->rows_count++] = decode;
         } else if (m->rows_count - m->rows_active < m->set.standby_calls && can) {
             /* There must have been no room. */
-            ASSERT(kvmem_missing(m->sched->kv, sorted[at], known + decode - 1) > 0);
+            ASSERT(kvmem_missing(m->sched->engines[0].kv, sorted[at], known + decode - 1) > 0);
         }
     }
     ASSERT(m->rows_count - m->rows_active <= m->set.standby_calls);
@@ -350,7 +350,7 @@ static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t c
     uint32_t prefetched = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
-        if (!call->resident && kvmem_call_blocks(m->sched->kv, sorted[i]) > 0) {
+        if (!call->resident && kvmem_call_blocks(m->sched->engines[0].kv, sorted[i]) > 0) {
             ASSERT(m->set.prefetch && i >= at && !naive_skips(call));
             naive_found(m, call, sorted[i], m->sched->calls->calls[sorted[i]].kv_tokens);
             prefetched++;
@@ -368,18 +368,19 @@ static void naive_stop(struct naive *m)
         bool decodes_only = call->prompt + call->generated - call->kv == 1;
         budget -= decodes_only ? 0 : m->chunk[i];
     }
-    bool has_room = m->room == NAIVE_ROOM_UNKNOWN ? m->sched->has_room : m->room == NAIVE_ROOM_LEFT;
+    bool has_room = m->room == NAIVE_ROOM_UNKNOWN ? m->sched->engines[0].has_room
+                                                  : m->room == NAIVE_ROOM_LEFT;
     m->hasty = m->set.cut_steps;
-    ASSERT(m->sched->has_room == has_room);
+    ASSERT(m->sched->engines[0].has_room == has_room);
     enum step_stop cut = has_room && budget == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
-    ASSERT(step_early_stop(&m->sched->step) == (m->hasty ? cut : STEP_STOP_LAST));
+    ASSERT(step_early_stop(&m->sched->engines[0].step) == (m->hasty ? cut : STEP_STOP_LAST));
 }
 
 /* Time has come to m->now and the queues are as they were when the plan began. */
 void naive_follow_plan(struct naive *m, bool planned)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
-    const struct step_header *header = step_header(&m->sched->step);
+    const struct step_header *header = step_header(&m->sched->engines[0].step);
     uint32_t count = naive_sort(m, sorted);
     m->rows_count = m->rows_active = 0;
     naive_take_victims(m, sorted, count);
@@ -595,7 +596,7 @@ static void compare_call(const struct naive *m, uint32_t index)
     ASSERT(got->kv_tokens == want->kv);
     ASSERT(got->standby == want->standby);
     ASSERT(got->cached_tokens == want->cached);
-    ASSERT((kvmem_call_blocks(m->sched->kv, index) > 0) == want->resident);
+    ASSERT((kvmem_call_blocks(m->sched->engines[0].kv, index) > 0) == want->resident);
     ASSERT(got->quantum_left_us == want->quantum);
     ASSERT(got->wait_us == want->wait);
     ASSERT(got->service_us == want->service);
@@ -612,7 +613,7 @@ void naive_compare(const struct naive *m)
     uint32_t count = naive_sort(m, sorted);
     uint32_t at = 0;
     for (uint32_t queue = 0; queue < m->sched->settings.queues; queue++) {
-        uint32_t index = m->sched->queues[queue].lists[CALL_LIST_ALL].head;
+        uint32_t index = m->sched->engines[0].queues[queue].lists[CALL_LIST_ALL].head;
         for (; index != CALL_NONE;
              index = m->sched->calls->calls[index].links[CALL_LIST_ALL].next) {
             ASSERT(at < count);

@@ -218,7 +218,7 @@ static void fill_sched(void)
     full.sched.programs = programs;
     full.sched.settings.programs = 2;
     full.sched.settings.queues = 1;
-    full.sched.queues[0].service_high_us = UINT64_MAX;
+    full.sched.levels[0].service_high_us = UINT64_MAX;
 }
 
 static void fill_all(void)

@@ -354,17 +354,18 @@ void invariants_note_plan(struct sim *sim)
 static void check_starvation(struct sim *sim)
 {
     const struct sched *sched = &sim->loop.sched;
+    const struct sched_engine *engine = &sched->engines[0];
     uint64_t wait_max_us = sched->settings.wait_max_us;
-    if (wait_max_us == 0 || !sched->step_in_flight) {
+    if (wait_max_us == 0 || !engine->step_in_flight) {
         return;
     }
     for (uint32_t i = 0; i < sched->calls->count; i++) {
         const struct call *call = &sched->calls->calls[i];
         if (!can_run(call) || sim->memory.was_paused[i] || call->queue == 0 ||
-            call->waiting_since_us >= sched->step_submitted_us) {
+            call->waiting_since_us >= engine->step_submitted_us) {
             continue;
         }
-        uint64_t waited_us = call->wait_us + sched->step_submitted_us - call->waiting_since_us;
+        uint64_t waited_us = call->wait_us + engine->step_submitted_us - call->waiting_since_us;
         SIM_REQUIRE(sim, waited_us < wait_max_us, INVARIANT_STARVATION,
                     "call %u in queue %u had waited for %llu us when the step was planned", i,
                     call->queue, (unsigned long long)waited_us);
@@ -470,7 +471,7 @@ void invariants_check_done(struct sim *sim)
     const struct loop *loop = &sim->loop;
     require_pool(sim, "free call slots", loop->calls.free_count, loop->calls.count);
     require_pool(sim, "open calls", loop->sched.open_calls, 0);
-    require_pool(sim, "calls with blocks", loop->sched.resident_calls, 0);
+    require_pool(sim, "calls with blocks", loop->sched.engines[0].resident_calls, 0);
     require_pool(sim, "device blocks of calls",
                  kvmem_owned(&loop->kv) - blocks_of_prefixes(&loop->kv), 0);
     require_pool(sim, "calls with a deadline", loop->sched.deadlines_count, 0);

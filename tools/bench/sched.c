@@ -100,7 +100,7 @@ static struct arena start(enum sched_policy policy, uint32_t live)
 {
     uint32_t calls = live + BATCH + STANDBYS;
     struct sched_settings settings = {
-        .policy = policy, .queues = 6, .quantum_us = 50000, .quantum_growth = 2,
+        .policy = policy, .engines = 1, .queues = 6, .quantum_us = 50000, .quantum_growth = 2,
         .beta_milli = 32000, .wait_max_us = 300000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
@@ -131,8 +131,10 @@ static struct arena start(enum sched_policy policy, uint32_t live)
     exchange_init(&bench.exchange, COMMANDS, calls, &arena);
     kvmem_init(&bench.kv, &kv, &arena);
     bench.step.base = arena_take(&arena, 1, bench.step.layout.total_bytes);
-    sched_init(&bench.sched, &settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
-               &bench.stats, &arena);
+    struct sched_engine_wiring engine = {.kv = &bench.kv, .step = bench.step};
+    const struct sched_wiring wiring = {.calls = &bench.calls, .exchange = &bench.exchange,
+                                        .stats = &bench.stats, .engines = &engine};
+    sched_init(&bench.sched, &settings, &wiring, &arena);
     return arena;
 }
 
@@ -204,19 +206,20 @@ static void turn(uint32_t live, uint32_t *arriving)
     for (uint32_t i = 0; i < *arriving; i++) {
         send(live);
     }
+    struct sched_engine *engine = &bench.sched.engines[0];
     uint64_t moved_before = moved();
     uint64_t begun_ns = spent_ns();
     sched_intake(&bench.sched, bench.now_us);
-    if (!sched_plan(&bench.sched, bench.now_us)) {
+    if (!sched_engine_plan(engine, bench.now_us)) {
         fail("nothing to plan");
     }
     bench.ns += spent_ns() - begun_ns - clock_ns;
-    kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
+    kvmem_bind(&bench.kv, &bench.step, engine->planned, engine->planned_count);
     compute();
     begun_ns = spent_ns();
-    sched_launched(&bench.sched, bench.now_us);
+    sched_engine_launched(engine, bench.now_us);
     bench.now_us += STEP_US;
-    if (sched_settle(&bench.sched, bench.now_us) != SCHED_BELIEVED) {
+    if (sched_engine_settle(engine, bench.now_us) != SCHED_BELIEVED) {
         fail("a step is not believed");
     }
     bench.ns += spent_ns() - begun_ns - clock_ns;

@@ -55,6 +55,7 @@ static inline uint32_t draw(uint32_t below)
 static inline void fill_limits(struct limits *limits)
 {
     *limits = (struct limits){
+        .engines = 1,
         .programs = 8, .calls = CLIENTS * CALLS_EACH, .connections = CLIENTS + 2,
         .calls_per_connection = CALLS_EACH, .context_tokens = CONTEXT, .vocab_tokens = VOCAB,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .steps_per_plan = 3,

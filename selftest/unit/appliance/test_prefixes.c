@@ -78,7 +78,7 @@ static void wait_until_computed(void)
 static uint32_t check_calls(void)
 {
     uint32_t faulted = 0;
-    assert_false(prefixes_are_due(&rig.loop.prefixes) && rig.loop.sched.step_in_flight);
+    assert_false(prefixes_are_due(&rig.loop.prefixes) && rig.loop.sched.engines[0].step_in_flight);
     for (uint32_t i = 0; i < rig.loop.calls.count; i++) {
         if (rig.loop.calls.calls[i].faults > 0 && kvmem_call_blocks(&rig.loop.kv, i) > 0) {
             assert_int_equal(kvmem_call_declared(&rig.loop.kv, i), 0);

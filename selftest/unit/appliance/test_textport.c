@@ -123,6 +123,7 @@ static const struct world world = {.accept = fake_accept, .watch = fake_watch, .
 static struct textport port;
 static struct stats stats;
 static struct sched sched;
+static struct sched_engine engine;
 static struct program programs[3];
 static struct call_table calls;
 static struct kvmem kv;
@@ -143,11 +144,12 @@ static int set_up(void **state)
     peers_count = accepted_count = accepts_full = listener_interest = 0;
     now = 1000000;
     stats = (struct stats){.calls_accepted = 12};
-    sched = (struct sched){.settings = {.programs = 3, .queues = 2}, .programs = programs};
-    sched.queues[0] = (struct sched_queue){.count = 4, .service_high_us = 50000,
-                                           .quantum_us = 50000};
-    sched.queues[1] = (struct sched_queue){.service_low_us = 50000, .service_high_us = UINT64_MAX,
-                                           .quantum_us = 100000};
+    engine = (struct sched_engine){.sched = &sched, .queues = {{.count = 4}}};
+    sched = (struct sched){
+        .settings = {.engines = 1, .programs = 3, .queues = 2},
+        .programs = programs, .engines = &engine,
+        .levels = {{.service_high_us = 50000, .quantum_us = 50000},
+                   {.service_low_us = 50000, .service_high_us = UINT64_MAX, .quantum_us = 100000}}};
     memset(programs, 0, sizeof programs);
     limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
     health = (struct health){.state = HEALTH_READY, .worker_pid = 77, .last_step_age_us = 5000,
@@ -427,8 +429,7 @@ static void test_events_are_lines_with_numbers(void **state)
     call->program = 2;
     event_log_note_program(&event_log, 11, 2, call->program_id,
                          (struct event_what){.kind = EVENT_PROGRAM_STARTED});
-    event_log_note_call(&event_log, 12, &calls, slot, (struct event_what){EVENT_RAN, {3, 900, 5,
-                                                                                      8}});
+    event_log_note_call(&event_log, 12, call, (struct event_what){EVENT_RAN, {3, 900, 5, 8}});
     event_log_note(&event_log, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
     assert_string_equal(ask(peer, "events\n"),
                         "0 11 program_started program=2:a5a5a5a5\n"
@@ -504,7 +505,7 @@ static void test_events_of_the_longest_lines_fit_the_page(void **state)
     event_log.next = UINT64_MAX - 1000;           /* numbers of 20 digits */
     for (uint32_t i = 0; i < 128; i++) {
         uint32_t kind = i % EVENT_KINDS_COUNT;
-        event_log_note_call(&event_log, UINT64_MAX, &calls, slot,
+        event_log_note_call(&event_log, UINT64_MAX, &calls.calls[slot],
                           (struct event_what){kind, {UINT32_MAX, UINT32_MAX, UINT32_MAX,
                                                      UINT32_MAX}});
         event_log.events[(event_log.next - 1) & (event_log.capacity - 1)].call = CALL_NONE - 1;

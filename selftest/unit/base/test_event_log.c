@@ -55,7 +55,7 @@ static void test_capacity_is_rounded_up_and_planned_to_the_byte(void **state)
 static void test_without_a_ring_nothing_is_noted(void **state)
 {
     static const uint8_t id[CALL_PROGRAM_ID_BYTES];
-    const struct call_table none = {0};         /* nobody looks into it */
+    const struct call none = {0};
     (void)state;
     event_log_init(&event_log, 0, test_arena());
     note(3);
@@ -64,7 +64,7 @@ static void test_without_a_ring_nothing_is_noted(void **state)
         event_log_note(event_logs[i], 1, (struct event_what){.kind = EVENT_ENGINE_LOST});
         event_log_note_program(event_logs[i], 1, 0, id, (struct event_what){EVENT_PROGRAM_ENDED,
                                                                             {0}});
-        event_log_note_call(event_logs[i], 1, &none, 7, (struct event_what){.kind = EVENT_PAUSED});
+        event_log_note_call(event_logs[i], 1, &none, (struct event_what){.kind = EVENT_PAUSED});
     }
     assert_int_equal(event_log.next, 0);
     assert_int_equal(event_log_first(&event_log), 0);
@@ -82,8 +82,8 @@ static void test_events_say_whose_they_are_and_no_whole_id(void **state)
     call->client_call_id = UINT64_MAX;
     call->program = 3;
     memset(call->program_id, 0xab, sizeof call->program_id);
-    event_log_note_call(&event_log, 5, &table, slot,
-                      (struct event_what){EVENT_PREEMPTED, {9, event_value(UINT64_MAX)}});
+    event_log_note_call(&event_log, 5, call,
+                        (struct event_what){EVENT_PREEMPTED, {9, event_value(UINT64_MAX)}});
     const struct event *event = event_log_at(&event_log, 0);
     assert_int_equal(event->call, slot);
     assert_true(event->client_call_id == UINT64_MAX);

@@ -170,7 +170,7 @@ static inline void fixture_finish(struct fixture *f, uint32_t index, enum call_f
     call->finish = finish;
     call->status = status;
     call->finished_us = f->fake.now_us;
-    exchange_emit(&f->exchange, &f->calls, index);
+    exchange_emit(&f->exchange, &f->calls.calls[index]);
 }
 
 static inline void fixture_generate(struct fixture *f, uint32_t index, uint32_t token)
@@ -178,7 +178,7 @@ static inline void fixture_generate(struct fixture *f, uint32_t index, uint32_t 
     struct call *call = fixture_call(f, index);
     ASSERT(call->state == CALL_QUEUED && call->generated_tokens < call->max_tokens);
     call->tokens[call->prompt_tokens + call->generated_tokens++] = token;
-    exchange_emit(&f->exchange, &f->calls, index);
+    exchange_emit(&f->exchange, &f->calls.calls[index]);
 }
 
 static inline void fixture_take_call(struct fixture *f, uint32_t index)
@@ -192,7 +192,7 @@ static inline void fixture_take_call(struct fixture *f, uint32_t index)
         return;
     }
     call->state = CALL_QUEUED;
-    exchange_emit(&f->exchange, &f->calls, index);
+    exchange_emit(&f->exchange, &f->calls.calls[index]);
     if (call->cancel || call->connection == CALL_NONE) {
         fixture_finish(f, index, CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED);
     }

@@ -34,8 +34,9 @@ struct bench {
 static inline struct sched_settings bench_settings(enum sched_policy policy)
 {
     return (struct sched_settings){
-        .policy = policy, .queues = 4, .quantum_us = 2 * BENCH_UNIT, .quantum_growth = 2,
-        .steps_per_plan = 1, .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
+        .policy = policy, .engines = 1, .queues = 4,
+        .quantum_us = 2 * BENCH_UNIT, .quantum_growth = 2, .steps_per_plan = 1,
+        .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
         .context_tokens = BENCH_CONTEXT, .vocab_tokens = BENCH_VOCAB,
         .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8};
 }
@@ -47,6 +48,16 @@ static inline struct kvmem_settings bench_kv(uint32_t device_blocks)
         .device_blocks = device_blocks, .block_tokens = BENCH_BLOCK_TOKENS, .calls = BENCH_CALLS,
         .blocks_per_call = BENCH_BLOCKS_PER_CALL, .retain_device_us = UINT64_MAX / 4,
         .retain_host_us = UINT64_MAX / 4, .retain_drop_us = UINT64_MAX / 4};
+}
+
+/* A scheduler of one engine over what stands on the bench. */
+static inline void bench_init_sched(struct bench *bench, struct sched *sched,
+                                    const struct sched_settings *settings, struct arena *arena)
+{
+    struct sched_engine_wiring engine = {.kv = &bench->kv, .step = bench->step};
+    const struct sched_wiring wiring = {.calls = &bench->calls, .exchange = &bench->exchange,
+                                        .stats = &bench->stats, .engines = &engine};
+    sched_init(sched, settings, &wiring, arena);
 }
 
 static inline struct bench *bench_start_kv(const struct sched_settings *settings,
@@ -70,8 +81,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
                                         .block_tokens = BENCH_BLOCK_TOKENS,
                                         .vocab_tokens = BENCH_VOCAB,
                                         .steps_per_plan = settings->steps_per_plan};
-    sched_init(&bench.sched, settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
-               &bench.stats, arena);
+    bench_init_sched(&bench, &bench.sched, settings, arena);
     fake_engine_forget(&bench.engine);
     sched_check(&bench.sched);
     return &bench;
@@ -83,6 +93,12 @@ static inline struct bench *bench_start(const struct sched_settings *settings, u
     return bench_start_kv(settings, &kv);
 }
 
+/* sched's side of the one engine. */
+static inline struct sched_engine *bench_engine(const struct bench *bench)
+{
+    return &bench->sched.engines[0];
+}
+
 static inline struct call *bench_at(struct bench *bench, uint32_t call)
 {
     return &bench->calls.calls[call];
@@ -91,7 +107,7 @@ static inline struct call *bench_at(struct bench *bench, uint32_t call)
 /* The first call of a queue, and the one behind a call; CALL_NONE: there is none. */
 static inline uint32_t bench_first(const struct bench *bench, uint32_t queue)
 {
-    return bench->sched.queues[queue].lists[CALL_LIST_ALL].head;
+    return bench_engine(bench)->queues[queue].lists[CALL_LIST_ALL].head;
 }
 
 static inline uint32_t bench_next(const struct bench *bench, uint32_t call)
@@ -175,13 +191,14 @@ static inline struct answer bench_program(struct bench *bench, enum command_kind
 static inline bool bench_launch(struct bench *bench)
 {
     assert_false(bench->busy);
-    bool planned = sched_plan(&bench->sched, bench->now_us);
+    bool planned = sched_engine_plan(bench_engine(bench), bench->now_us);
     sched_check(&bench->sched);
     if (!planned) {
         return false;
     }
-    kvmem_bind(&bench->kv, &bench->step, bench->sched.planned, bench->sched.planned_count);
-    sched_launched(&bench->sched, bench->now_us);
+    kvmem_bind(&bench->kv, &bench->step, bench_engine(bench)->planned,
+               bench_engine(bench)->planned_count);
+    sched_engine_launched(bench_engine(bench), bench->now_us);
     sched_check(&bench->sched);
     bench->busy = true;
     return true;
@@ -197,9 +214,9 @@ static inline enum sched_verdict bench_hear(struct bench *bench, uint64_t durati
 {
     assert_true(bench->busy);
     bench->now_us += duration_us;
-    enum sched_verdict verdict = sched_settle(&bench->sched, bench->now_us);
+    enum sched_verdict verdict = sched_engine_settle(bench_engine(bench), bench->now_us);
     bench->busy = verdict == SCHED_REFUTED;
-    assert_int_equal(bench->sched.step_in_flight, bench->busy);
+    assert_int_equal(bench_engine(bench)->step_in_flight, bench->busy);
     sched_check(&bench->sched);
     return verdict;
 }
@@ -225,7 +242,7 @@ static inline void bench_lose(struct bench *bench)
 {
     fake_engine_forget(&bench->engine);
     bench->busy = false;
-    sched_engine_lost(&bench->sched, bench->now_us);
+    sched_engine_lost(bench_engine(bench), bench->now_us);
     sched_check(&bench->sched);
 }
 

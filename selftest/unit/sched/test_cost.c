@@ -13,7 +13,7 @@
 
 #include "selftest/unit/sched/bench.h"
 
-#include "sched/starvation.h"
+#include "sched/engine/starvation.h"
 
 enum {
     PAGE_BYTES = 4096, FEW = 8, ROUNDS = 12, LOAD_SMALL = 1000, LOAD_LARGE = 100000,
@@ -88,8 +88,7 @@ static void start(enum sched_policy policy, uint32_t calls)
         .step = bench.step, .kv = bench.kv_bytes, .blocks = BENCH_BLOCKS_MAX,
         .device_blocks = BLOCKS,
         .block_tokens = BENCH_BLOCK_TOKENS, .vocab_tokens = BENCH_VOCAB, .steps_per_plan = 2};
-    sched_init(&bench.sched, &settings, &bench.calls, &bench.exchange, &bench.kv, &bench.step,
-               &bench.stats, &arena);
+    bench_init_sched(&bench, &bench.sched, &settings, &arena);
     fake_engine_forget(&bench.engine);
 }
 
@@ -112,12 +111,13 @@ static void release_finished(void)
 /* A step that is not counted. */
 static void quiet_step(void)
 {
-    if (sched_plan(&bench.sched, bench.now_us)) {
-        kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
-        sched_launched(&bench.sched, bench.now_us);
+    struct sched_engine *engine = bench_engine(&bench);
+    if (sched_engine_plan(engine, bench.now_us)) {
+        kvmem_bind(&bench.kv, &bench.step, engine->planned, engine->planned_count);
+        sched_engine_launched(engine, bench.now_us);
         fake_engine_run(&bench.engine);
         bench.now_us += BENCH_UNIT;
-        assert_int_equal(sched_settle(&bench.sched, bench.now_us), SCHED_BELIEVED);
+        assert_int_equal(sched_engine_settle(engine, bench.now_us), SCHED_BELIEVED);
     }
     release_finished();
 }
@@ -147,27 +147,28 @@ static void fill(uint32_t load)
 
 static void round_of_events(uint32_t round, uint32_t *most)
 {
+    struct sched_engine *engine = bench_engine(&bench);
     send(round);
     close_memory();
     sched_intake(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_ARRIVE]);
-    uint32_t victim = bench.sched.queues[0].lists[CALL_LIST_ALL].tail;
+    uint32_t victim = engine->queues[0].lists[CALL_LIST_ALL].tail;
     bench_cancel(&bench, victim);
     close_memory();
     sched_intake(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_CANCEL]);
     close_memory();
-    bool planned = sched_plan(&bench.sched, bench.now_us);
+    bool planned = sched_engine_plan(engine, bench.now_us);
     open_memory(&most[EVENT_PLAN]);
     assert_true(planned);
-    kvmem_bind(&bench.kv, &bench.step, bench.sched.planned, bench.sched.planned_count);
+    kvmem_bind(&bench.kv, &bench.step, engine->planned, engine->planned_count);
     close_memory();
-    sched_launched(&bench.sched, bench.now_us);
+    sched_engine_launched(engine, bench.now_us);
     open_memory(&most[EVENT_LAUNCH]);
     fake_engine_run(&bench.engine);
     bench.now_us += BENCH_UNIT;
     close_memory();
-    enum sched_verdict verdict = sched_settle(&bench.sched, bench.now_us);
+    enum sched_verdict verdict = sched_engine_settle(engine, bench.now_us);
     open_memory(&most[EVENT_SETTLE]);
     assert_int_equal(verdict, SCHED_BELIEVED);
     release_finished();

@@ -33,17 +33,17 @@ static void test_random_deadlines_match_a_scan(void **state)
         random = random * 6364136223846793005u + 1442695040888963407u;
         uint32_t call = (uint32_t)(random >> 33) % BENCH_CALLS;
         if (held[call]) {
-            sched_deadline_remove(sched, call);
-            sched_deadline_remove(sched, call);     /* free when it is not there */
+            sched_deadline_remove(sched, bench_at(bench, call));
+            sched_deadline_remove(sched, bench_at(bench, call));    /* free when it is not there */
         } else {
             uint64_t due = (random >> 40) % 500;
             bench_at(bench, call)->deadline_us = due < 20 ? UINT64_MAX : due;
-            sched_deadline_push(sched, call);
+            sched_deadline_push(sched, bench_at(bench, call));
         }
         held[call] = !held[call];
         sched_deadline_check(sched);
         uint32_t earliest = scan_earliest(bench, held);
-        assert_int_equal(sched_deadline_first(sched) == CALL_NONE, earliest == CALL_NONE);
+        assert_int_equal(sched_deadline_first(sched) == NULL, earliest == CALL_NONE);
         assert_int_equal(sched_deadline_next_us(sched),
                          earliest == CALL_NONE ? UINT64_MAX
                                                : bench_at(bench, earliest)->deadline_us);

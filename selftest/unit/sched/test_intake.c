@@ -33,8 +33,7 @@ static void test_plan_matches_what_init_takes(void **state)
     static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[65536];
     arena_init(&arena, memory, sizeof memory);
     sched_plan_memory(&plan, &settings);
-    sched_init(&bench->sched, &settings, &bench->calls, &bench->exchange, &bench->kv,
-               &bench->step, &bench->stats, &arena);
+    bench_init_sched(bench, &bench->sched, &settings, &arena);
     assert_int_equal(memory_plan_bytes(&plan, MEMORY_CORE), arena.used_bytes);
 }
 

@@ -233,7 +233,6 @@ static void test_small_quanta_and_a_short_pool_still_make_progress(void **state)
 static void test_starvation_is_seen_in_a_long_queue(void **state)
 {
     (void)state;
-    static struct sched sched;
     struct sched_settings settings = bench_settings(SCHED_PLAS);
     struct bench *bench = bench_start(&settings, 16);
     struct arena *arena = test_arena();
@@ -247,9 +246,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     kvmem_init(&bench->kv, &kv, arena);
     bench->step.base = arena_take(arena, 1, bench->step.layout.total_bytes);
     sched_plan_memory(&unused, &settings);
-    sched_init(&sched, &settings, &bench->calls, &bench->exchange, &bench->kv, &bench->step,
-               &bench->stats, arena);
-    bench->sched = sched;
+    bench_init_sched(bench, &bench->sched, &settings, arena);
     bench_call(bench, 7, 1, 1);
     bench->sched.programs[0].service_us = UINT64_MAX / 2;   /* all enter the last queue */
     for (uint32_t i = 0; i < 190; i++) {
@@ -266,7 +263,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     }
     bench->now_us += 2000;
     for (uint32_t pass = 0; pass < 4 && bench->stats.promotions == 0; pass++) {
-        sched_plan(&bench->sched, bench->now_us);
+        sched_engine_plan(bench_engine(bench), bench->now_us);
         sched_check(&bench->sched);
     }
     assert_int_equal(bench->stats.promotions, 1);

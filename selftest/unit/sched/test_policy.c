@@ -7,7 +7,7 @@
 #include "selftest/unit/sched/bench.h"
 
 #include "sched/policy.h"
-#include "sched/starvation.h"
+#include "sched/engine/starvation.h"
 
 static struct bench *fresh(enum sched_policy policy)
 {
@@ -27,7 +27,7 @@ static void test_ranges_are_half_open_and_as_wide_as_the_quantum(void **state)
     assert_int_equal(sched_policy_entry_queue(sched, 300), 2);
     assert_int_equal(sched_policy_entry_queue(sched, 700), 3);
     assert_int_equal(sched_policy_entry_queue(sched, UINT64_MAX), 3);
-    assert_int_equal(sched->queues[2].quantum_us, 400);
+    assert_int_equal(sched->levels[2].quantum_us, 400);
 }
 
 static void test_huge_quanta_saturate(void **state)
@@ -39,7 +39,7 @@ static void test_huge_quanta_saturate(void **state)
     settings.quantum_growth = 16;
     const struct sched *sched = &bench_start(&settings, 16)->sched;
     assert_int_equal(sched_policy_entry_queue(sched, UINT64_MAX / 3), 1);
-    assert_int_equal(sched->queues[5].quantum_us, UINT64_MAX);
+    assert_int_equal(sched->levels[5].quantum_us, UINT64_MAX);
 }
 
 static void test_baselines_enter_at_the_top(void **state)
@@ -286,7 +286,7 @@ static void test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime(void *
     assert_true(bench_step(bench));
     assert_int_equal(bench_at(bench, call)->queue, 1);
     bench->now_us += 7 * BENCH_UNIT;
-    sched_starvation_pass(&bench->sched, bench->now_us);
+    sched_starvation_pass(bench_engine(bench), bench->now_us);
     sched_check(&bench->sched);
     const struct call *promoted = bench_at(bench, call);
     assert_int_equal(promoted->queue, 0);

@@ -119,7 +119,7 @@ static void event_arrive(void)
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
-    bool early_stopns = m.busy && m.hasty && b->sched.has_room && m.calls[index].open;
+    bool early_stopns = m.busy && m.hasty && bench_engine(b)->has_room && m.calls[index].open;
     enum step_stop before = step_early_stop(&b->step);
     intake();
     assert_int_equal(step_early_stop(&b->step), early_stopns ? STEP_STOP_ROUND : before);
@@ -232,7 +232,7 @@ static uint32_t oracle(void *context, const struct call *call, uint32_t known, u
 static void random_configuration(void)
 {
     m.set = (struct sched_settings){
-        .policy = (enum sched_policy)below(6), .queues = 1 + below(6),
+        .policy = (enum sched_policy)below(6), .engines = 1, .queues = 1 + below(6),
         .quantum_us = 1 + below(4 * BENCH_UNIT), .quantum_growth = 1 + below(3),
         .beta_milli = below(2) * (1 + below(8000)),
         .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),

@@ -465,7 +465,7 @@ static void test_call_that_has_lost_its_end_claims_nothing_without_budget(void *
     uint64_t asked_tokens = bench->kv.counters.asked_tokens;
     assert_true(bench_launch(bench));
     assert_int_equal(step_header(&bench->step)->rows_count, 1);
-    assert_int_equal(bench_at(bench, second)->walk_sequence, bench->sched.sequence);
+    assert_int_equal(bench_at(bench, second)->walk_sequence, bench_engine(bench)->sequence);
     assert_int_equal(bench->kv.counters.asked_tokens - asked_tokens, 44);   /* the first call's */
     bench_compute(bench);
     bench_settle(bench, BENCH_UNIT);

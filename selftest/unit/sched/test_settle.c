@@ -217,11 +217,12 @@ static void test_call_with_a_fault_shares_kv_with_nobody(void **state)
     bench_send(bench, second);
     bench_intake(bench);
     launch_not_finite(bench, 1);
-    assert_int_equal(bench->sched.planned[1].first_position, 8);
+    assert_int_equal(bench_engine(bench)->planned[1].first_position, 8);
     assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
     assert_true(bench_launch(bench));
-    assert_int_equal(bench->sched.planned[0].call, second);     /* the first one was demoted */
-    assert_int_equal(bench->sched.planned[0].first_position, 0);
+    /* The first one was demoted. */
+    assert_int_equal(bench_engine(bench)->planned[0].call, second);
+    assert_int_equal(bench_engine(bench)->planned[0].first_position, 0);
     bench_compute(bench);
     bench_settle(bench, BENCH_UNIT);
     run_to_the_end(bench);

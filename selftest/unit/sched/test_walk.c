@@ -10,9 +10,9 @@
 #define TEST_ARENA_BYTES (160u << 10)
 #include "selftest/unit/sched/bench.h"
 
-#include "sched/plan.h"
-#include "sched/residency.h"
-#include "sched/starvation.h"
+#include "sched/engine/plan.h"
+#include "sched/engine/residency.h"
+#include "sched/engine/starvation.h"
 
 enum { SEEDS = 60, EVENTS = 250 };
 
@@ -33,9 +33,9 @@ static bool naive_make_room(struct naive *naive, uint32_t index, uint32_t positi
         if (kvmem_missing(&b->kv, index, positions) <= kvmem_available(&b->kv)) {
             return true;
         }
-        if (sched_residency_has(&b->sched, victim) &&
+        if (sched_call_is_resident(bench_engine(b), bench_at(b, victim)) &&
             (!naive->seen[victim] || sched_walk_skips(bench_at(b, victim)))) {
-            sched_residency_preempt(&b->sched, victim, b->now_us);
+            sched_residency_preempt(bench_engine(b), bench_at(b, victim), b->now_us);
         }
     }
     return kvmem_missing(&b->kv, index, positions) <= kvmem_available(&b->kv);
@@ -49,7 +49,7 @@ static uint32_t lesser(uint32_t a, uint32_t c)
 /* False: does not fit. */
 static bool naive_row(struct naive *naive, uint32_t index, bool claimed)
 {
-    const struct call *call = bench_at(b, index);
+    struct call *call = bench_at(b, index);
     uint32_t remaining = call->prompt_tokens + call->generated_tokens - call->kv_tokens;
     uint32_t chunk = remaining == 1 ? 1 : lesser(remaining, naive->walk.budget_tokens);
     uint32_t steps = chunk < remaining ? 0 : lesser(b->sched.settings.steps_per_plan,
@@ -57,11 +57,11 @@ static bool naive_row(struct naive *naive, uint32_t index, bool claimed)
     uint32_t positions = call->kv_tokens + chunk + (steps > 0 ? steps - 1 : 0);
     bool fits = chunk == 0 || naive_make_room(naive, index, positions);
     if (chunk > 0 && fits) {
-        sched_residency_take(&b->sched, index, positions, claimed, b->now_us);
+        sched_residency_take(bench_engine(b), bench_at(b, index), positions, claimed, b->now_us);
         naive->walk.budget_tokens -= remaining == 1 ? 0 : chunk;
-        sched_row_fill(&naive->walk, index, chunk, steps);
+        sched_row_fill(&naive->walk, call, chunk, steps);
     } else if (claimed) {
-        sched_residency_give_back(&b->sched, index, b->now_us);
+        sched_residency_give_back(bench_engine(b), bench_at(b, index), b->now_us);
     }
     return fits;
 }
@@ -69,7 +69,7 @@ static bool naive_row(struct naive *naive, uint32_t index, bool claimed)
 static bool naive_visit(struct naive *naive, uint32_t index)
 {
     struct call *call = bench_at(b, index);
-    bool claims = !sched_residency_has(&b->sched, index);
+    bool claims = !sched_call_is_resident(bench_engine(b), bench_at(b, index));
     naive->seen[index] = true;
     if (sched_walk_skips(call)) {
         return true;
@@ -79,12 +79,12 @@ static bool naive_visit(struct naive *naive, uint32_t index)
             return true;
         }
         naive->walk.vain_looks_left--;
-        if (!sched_residency_is_kept(&b->sched, index)) {
+        if (!sched_residency_is_kept(bench_engine(b), bench_at(b, index))) {
             return true;
         }
     }
     if (claims) {
-        sched_residency_claim(&b->sched, index);
+        sched_residency_claim(bench_engine(b), bench_at(b, index));
     }
     return naive_row(naive, index, claims);
 }
@@ -92,25 +92,26 @@ static bool naive_visit(struct naive *naive, uint32_t index)
 static void naive_standbys(struct naive *naive)
 {
     struct sched *sched = &b->sched;
-    uint32_t rows_max = sched->planned_active + sched->settings.standby_calls;
+    struct sched_engine *engine = bench_engine(b);
+    uint32_t rows_max = engine->planned_active + sched->settings.standby_calls;
     uint32_t looks = SCHED_STANDBY_LOOKS *
                      (sched->settings.batch_calls + sched->settings.standby_calls);
     for (uint32_t i = naive->at; i < naive->count && sched->settings.steps_per_plan > 1; i++) {
         uint32_t index = naive->order[i];
         struct call *call = bench_at(b, index);
-        if (!sched_residency_has(sched, index) || looks == 0) {
+        if (!sched_call_is_resident(engine, call) || looks == 0) {
             continue;
         }
         looks--;
         uint32_t known = call->prompt_tokens + call->generated_tokens;
         uint32_t steps = lesser(call->max_tokens - call->generated_tokens,
                                 sched->settings.steps_per_plan - 1);
-        if (sched->planned_count < rows_max && !naive->seen[index] && !sched_walk_skips(call) &&
+        if (engine->planned_count < rows_max && !naive->seen[index] && !sched_walk_skips(call) &&
             call->kv_tokens + 1 == known &&
             kvmem_missing(&b->kv, index, known + steps - 1) <= kvmem_spare(&b->kv)) {
             naive->seen[index] = true;
-            sched_residency_take(sched, index, known + steps - 1, false, b->now_us);
-            sched_row_fill(&naive->walk, index, 1, steps);
+            sched_residency_take(engine, call, known + steps - 1, false, b->now_us);
+            sched_row_fill(&naive->walk, call, 1, steps);
             b->stats.standbys_planned++;
         }
     }
@@ -119,20 +120,21 @@ static void naive_standbys(struct naive *naive)
 static void naive_prefetch(struct naive *naive)
 {
     struct sched *sched = &b->sched;
+    struct sched_engine *engine = bench_engine(b);
     uint32_t end = lesser(naive->count, naive->at + sched->settings.batch_calls);
     for (uint32_t i = naive->at; i < end && sched->settings.prefetch; i++) {
         uint32_t index = naive->order[i];
         struct call *call = bench_at(b, index);
-        if (naive->seen[index] || sched_walk_skips(call) || sched_residency_has(sched, index)) {
+        if (naive->seen[index] || sched_walk_skips(call) || sched_call_is_resident(engine, call)) {
             continue;
         }
-        sched_residency_claim(sched, index);
+        sched_residency_claim(engine, call);
         if (kvmem_call_pins(&b->kv, index) > 0 &&
             kvmem_missing(&b->kv, index, call->kv_tokens) <= kvmem_free(&b->kv)) {
-            sched_residency_take(sched, index, call->kv_tokens, true, b->now_us);
+            sched_residency_take(engine, call, call->kv_tokens, true, b->now_us);
             b->stats.prefetched_calls++;
         } else {
-            sched_residency_give_back(sched, index, b->now_us);
+            sched_residency_give_back(engine, call, b->now_us);
         }
     }
 }
@@ -141,10 +143,11 @@ static void naive_plan(void)
 {
     static struct naive naive;
     struct sched *sched = &b->sched;
-    sched_starvation_pass(sched, b->now_us);
-    sched->sequence++;
-    sched->planned_count = 0;
-    naive = (struct naive){.walk = {.sched = sched, .now_us = b->now_us,
+    struct sched_engine *engine = bench_engine(b);
+    sched_starvation_pass(engine, b->now_us);
+    engine->sequence++;
+    engine->planned_count = 0;
+    naive = (struct naive){.walk = {.engine = engine, .now_us = b->now_us,
                                     .budget_tokens = sched->settings.prefill_tokens,
                                     .vain_looks_left = sched->settings.batch_calls}};
     for (uint32_t queue = 0; queue < sched->settings.queues; queue++) {
@@ -152,21 +155,21 @@ static void naive_plan(void)
             naive.order[naive.count++] = i;
         }
     }
-    while (naive.at < naive.count && sched->planned_count < sched->settings.batch_calls &&
+    while (naive.at < naive.count && engine->planned_count < sched->settings.batch_calls &&
            naive_visit(&naive, naive.order[naive.at])) {
         naive.at++;
     }
-    bool at_end = naive.at == naive.count && sched->planned_count < sched->settings.batch_calls;
+    bool at_end = naive.at == naive.count && engine->planned_count < sched->settings.batch_calls;
     bool wants_budget = at_end && naive.walk.budget_tokens == 0;
-    sched->planned_active = sched->planned_count;
-    if (sched->planned_count > 0) {
+    engine->planned_active = engine->planned_count;
+    if (engine->planned_count > 0) {
         naive_standbys(&naive);
         naive_prefetch(&naive);
         kvmem_expire(&b->kv, b->now_us, true);
     }
     *step_header(&b->step) = (struct step_header){
-        .rows_count = sched->planned_count, .rows_active = sched->planned_active,
-        .tokens_count = naive.walk.tokens_count, .sequence = sched->sequence,
+        .rows_count = engine->planned_count, .rows_active = engine->planned_active,
+        .tokens_count = naive.walk.tokens_count, .sequence = engine->sequence,
         .early_stop = !sched->settings.cut_steps ? STEP_STOP_LAST
                  : wants_budget ? STEP_STOP_ROUND : STEP_STOP_ROW};
 }
@@ -191,11 +194,18 @@ static void restore(const struct snapshot *snapshot)
     memcpy(test_arena_memory, snapshot->arena, sizeof snapshot->arena);
 }
 
+static void *in_snapshot(struct snapshot *snapshot, const void *at)
+{
+    return snapshot->arena + ((const uint8_t *)at - test_arena_memory);
+}
+
 /* Forgets what need not be equal. */
 static void blank(struct snapshot *snapshot)
 {
-    uint64_t offset = (uint64_t)((uint8_t *)b->calls.calls - test_arena_memory);
-    struct call *calls = (struct call *)(void *)(snapshot->arena + offset);
+    struct sched_engine *engine = in_snapshot(snapshot, bench_engine(b));
+    memset(engine->queues, 0, sizeof engine->queues);
+    engine->has_room = false;
+    struct call *calls = in_snapshot(snapshot, b->calls.calls);
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         memset(calls[i].links, 0, sizeof calls[i].links);
         calls[i].lists = 0;
@@ -208,22 +218,20 @@ static void plan_both_ways(void)
 {
     save(&before);
     naive_plan();
-    kvmem_bind(&b->kv, &b->step, b->sched.planned, b->sched.planned_count);
+    kvmem_bind(&b->kv, &b->step, bench_engine(b)->planned, bench_engine(b)->planned_count);
     save(&naive_left);
     restore(&before);
-    b->busy = sched_plan(&b->sched, b->now_us);
-    kvmem_bind(&b->kv, &b->step, b->sched.planned, b->sched.planned_count);
+    b->busy = sched_engine_plan(bench_engine(b), b->now_us);
+    kvmem_bind(&b->kv, &b->step, bench_engine(b)->planned, bench_engine(b)->planned_count);
     save(&left);                    /* before a check: kvmem's leaves marks in the blocks */
     if (b->busy) {
-        sched_launched(&b->sched, b->now_us);
+        sched_engine_launched(bench_engine(b), b->now_us);
         sched_check(&b->sched);
     } else {
         kvmem_moved(&b->kv);
     }
     blank(&naive_left);
     blank(&left);
-    assert_int_equal(naive_left.bench.sched.planned_count, left.bench.sched.planned_count);
-    assert_int_equal(naive_left.bench.sched.planned_active, left.bench.sched.planned_active);
     assert_memory_equal(&naive_left.bench.kv, &left.bench.kv, sizeof left.bench.kv);
     assert_memory_equal(&naive_left.bench.stats, &left.bench.stats, sizeof left.bench.stats);
     assert_memory_equal(naive_left.arena, left.arena, sizeof left.arena);
@@ -290,10 +298,10 @@ static void step(void)
     plan_both_ways();
     uint32_t walked = 0;
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
-        walked += bench_at(b, i)->walk_sequence == b->sched.sequence;
+        walked += bench_at(b, i)->walk_sequence == bench_engine(b)->sequence;
     }
     jumps += b->busy && walked < b->sched.open_calls &&
-             b->sched.planned_active < b->sched.settings.batch_calls;
+             bench_engine(b)->planned_active < b->sched.settings.batch_calls;
 }
 
 static void test_plans_are_those_of_a_walk_past_every_call(void **state)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: the state of the walk that makes one plan. Private to sched/. */
-#include "sched/queue.h"
+#include "sched/engine/queue.h"
 
 #define SCHED_STANDBY_LOOKS 2           /* at resident calls, times the rows of a step */
 
 struct sched_walk {
-    struct sched *sched;
+    struct sched_engine *engine;
     uint64_t now_us;
     uint32_t tokens_count;          /* of all rows */
     uint32_t budget_tokens;         /* prefill tokens that are left */
@@ -14,13 +14,13 @@ struct sched_walk {
     struct sched_cursor cursor;     /* before the call at which the walk ended */
     bool at_end;                    /* there was no such call */
     uint32_t victim_queue;          /* where the search for victims goes on, among residents */
-    uint32_t victim;
+    struct call *victim;
 };
 
 /* A call has come: a step that runs ends soon if the call can then have a row. O(1). */
-void sched_plan_arrival(struct sched *sched);
+void sched_plan_arrival(struct sched_engine *engine);
 
-/* Its client does not read, or wants it ended. */
+/* True when the client does not read, or has asked to end the call. */
 static inline bool sched_walk_skips(const struct call *call)
 {
     return call->paused || call->cancel;
@@ -28,7 +28,8 @@ static inline bool sched_walk_skips(const struct call *call)
 
 /* The next row of the record: `chunk` known tokens of the call from kv_tokens on, and then up to
  * `decode_steps` sampled ones (row.c). */
-void sched_row_fill(struct sched_walk *walk, uint32_t call, uint32_t chunk, uint32_t decode_steps);
+void sched_row_fill(struct sched_walk *walk, const struct call *call, uint32_t chunk,
+                    uint32_t decode_steps);
 
 /* What is done behind the batch, with the calls that the walk did not reach (standby.c): rows that
  * wait for others to end; blocks that come back from the host ahead of their turn. */

@@ -6,11 +6,9 @@
  * room for the rows and tokens of every plan (sched_init asserts it).
  * Bounds: O(tokens fed + CALL_REPEAT_TOKENS).
  */
-#include "sched/plan.h"
+#include "sched/engine/plan.h"
 
 #include <string.h>
-
-#include "sched/queue.h"
 
 /* The last tokens before the first one to be sampled, for the repetition penalty. */
 static void fill_history(struct step_row *row, const struct call *call,
@@ -24,19 +22,18 @@ static void fill_history(struct step_row *row, const struct call *call,
     row->history_count = count;
 }
 
-void sched_row_fill(struct sched_walk *walk, uint32_t call_index, uint32_t chunk,
+void sched_row_fill(struct sched_walk *walk, const struct call *call, uint32_t chunk,
                     uint32_t decode_steps)
 {
-    struct sched *sched = walk->sched;
-    const struct call *call = sched_call(sched, call_index);
-    uint32_t index = sched->planned_count++;
-    struct step_row *row = step_row(&sched->step, index);
-    ASSERT(index < sched->step.layout.rows_max);
-    ASSERT(walk->tokens_count + chunk <= sched->step.layout.tokens_max);
+    struct sched_engine *engine = walk->engine;
+    uint32_t index = engine->planned_count++;
+    struct step_row *row = step_row(&engine->step, index);
+    ASSERT(index < engine->step.layout.rows_max);
+    ASSERT(walk->tokens_count + chunk <= engine->step.layout.tokens_max);
     const struct step_planned planned = {
-        .call = call_index, .call_generation = call->generation,
+        .call = call->slot, .call_generation = call->generation,
         .first_position = call->kv_tokens, .tokens_count = chunk, .decode_steps = decode_steps};
-    sched->planned[index] = planned;
+    engine->planned[index] = planned;
     row->call = planned.call;
     row->call_generation = planned.call_generation;
     row->first_position = planned.first_position;
@@ -47,9 +44,9 @@ void sched_row_fill(struct sched_walk *walk, uint32_t call_index, uint32_t chunk
     row->wants_digest = false;
     row->sampling = call->sampling;
     fill_history(row, call, &planned);
-    memcpy(step_tokens(&sched->step) + walk->tokens_count, call->tokens + call->kv_tokens,
+    memcpy(step_tokens(&engine->step) + walk->tokens_count, call->tokens + call->kv_tokens,
            chunk * sizeof(uint32_t));
     /* A worker that says "done" without writing its outs must not look like one that did. */
-    *step_out(&sched->step, index) = (struct step_out){.result = UINT32_MAX};
+    *step_out(&engine->step, index) = (struct step_out){.result = UINT32_MAX};
     walk->tokens_count += chunk;
 }

@@ -7,4 +7,4 @@
 #define SCHED_STARVATION_CHECKS_MAX 64
 
 /* Algorithm 1, lines 24 to 30. No step is in flight. */
-void sched_starvation_pass(struct sched *sched, uint64_t now_us);
+void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us);

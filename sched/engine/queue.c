@@ -17,16 +17,16 @@
  * Bounds: every verb is O(1); a cursor that finds a queue empty goes on to the next: O(queues).
  * SRPT keeps its one queue sorted by key, ties by arrival: entering costs O(calls).
  */
-#include "sched/queue.h"
+#include "sched/engine/queue.h"
 
 #include "sched/policy.h"
-#include "sched/residency.h"
 
-/* Behind `after`, or at the head. */
-static void insert(struct sched *sched, enum call_list list, uint32_t call_index, uint32_t after)
+/* After `after`, or at the head. */
+static void insert(struct sched_engine *engine, enum call_list list, struct call *call,
+                   uint32_t after)
 {
-    struct call *call = sched_call(sched, call_index);
-    struct sched_list *ends = &sched->queues[call->queue].lists[list];
+    const struct sched *sched = engine->sched;
+    struct sched_list *ends = &engine->queues[call->queue].lists[list];
     uint32_t *from = after == CALL_NONE ? &ends->head : &sched_call(sched, after)->links[list].next;
     uint32_t next = *from;
     uint32_t *back = next == CALL_NONE ? &ends->tail : &sched_call(sched, next)->links[list].prev;
@@ -34,91 +34,91 @@ static void insert(struct sched *sched, enum call_list list, uint32_t call_index
     ASSERT(!sched_queue_lists(call, list));
     call->links[list] = (struct call_link){.next = next, .prev = after};
     call->lists |= (uint8_t)(1u << list);
-    *from = *back = call_index;
+    *from = *back = call->slot;
 }
 
-static void take_out(struct sched *sched, enum call_list list, uint32_t call_index)
+static void take_out(struct sched_engine *engine, enum call_list list, struct call *call)
 {
-    struct call *call = sched_call(sched, call_index);
-    struct sched_list *ends = &sched->queues[call->queue].lists[list];
+    const struct sched *sched = engine->sched;
+    struct sched_list *ends = &engine->queues[call->queue].lists[list];
     struct call_link link = call->links[list];
     uint32_t *from =
         link.prev == CALL_NONE ? &ends->head : &sched_call(sched, link.prev)->links[list].next;
     uint32_t *back =
         link.next == CALL_NONE ? &ends->tail : &sched_call(sched, link.next)->links[list].prev;
     ASSERT(sched_queue_lists(call, list));
-    ASSERT(*from == call_index && *back == call_index);
+    ASSERT(*from == call->slot && *back == call->slot);
     *from = link.next;
     *back = link.prev;
     call->lists &= (uint8_t)~(1u << list);
 }
 
 /* What all ways of entering have in common (Algorithm 1, lines 13 and 22). */
-static void take_level(struct sched *sched, uint32_t queue_index, uint32_t call_index)
+static void take_level(struct sched_engine *engine, uint32_t queue_index, struct call *call)
 {
-    struct call *call = sched_call(sched, call_index);
+    const struct sched *sched = engine->sched;
     ASSERT(queue_index < sched->settings.queues);
     ASSERT(call->lists == 0);
     call->queue = queue_index;
     call->promoted_from = 0;
-    call->quantum_left_us = sched->queues[queue_index].quantum_us;
-    sched->queues[queue_index].count++;
+    call->quantum_left_us = sched->levels[queue_index].quantum_us;
+    engine->queues[queue_index].count++;
 }
 
-/* The call behind which an arriving one stands: the last, but for SRPT. */
-static uint32_t place_of(const struct sched *sched, enum call_list list, uint32_t call_index)
+/* The call after which an arriving one stands: the last, but for SRPT. */
+static uint32_t place_of(const struct sched_engine *engine, enum call_list list,
+                         const struct call *call)
 {
-    const struct call *call = sched_call(sched, call_index);
-    uint32_t after = sched->queues[call->queue].lists[list].tail;
+    const struct sched *sched = engine->sched;
+    uint32_t after = engine->queues[call->queue].lists[list].tail;
     while (after != CALL_NONE && sched_policy_goes_before(sched, call, sched_call(sched, after))) {
         after = sched_call(sched, after)->links[list].prev;
     }
     return after;
 }
 
-void sched_queue_enter(struct sched *sched, uint32_t queue_index, uint32_t call_index)
+void sched_queue_enter(struct sched_engine *engine, uint32_t queue_index, struct call *call)
 {
-    take_level(sched, queue_index, call_index);
-    insert(sched, CALL_LIST_ALL, call_index, place_of(sched, CALL_LIST_ALL, call_index));
-    if (sched_call(sched, call_index)->prompt_tokens == 1) {
-        insert(sched, CALL_LIST_STARTED, call_index,
-               place_of(sched, CALL_LIST_STARTED, call_index));
+    take_level(engine, queue_index, call);
+    insert(engine, CALL_LIST_ALL, call, place_of(engine, CALL_LIST_ALL, call));
+    if (call->prompt_tokens == 1) {
+        insert(engine, CALL_LIST_STARTED, call, place_of(engine, CALL_LIST_STARTED, call));
     }
 }
 
-void sched_queue_move(struct sched *sched, uint32_t call_index, uint32_t queue_index, bool to_head)
+void sched_queue_move(struct sched_engine *engine, struct call *call, uint32_t queue_index,
+                      bool to_head)
 {
-    const struct sched_queue *queue = &sched->queues[queue_index];
-    uint8_t lists = sched_call(sched, call_index)->lists;
-    sched_queue_remove(sched, call_index);
-    take_level(sched, queue_index, call_index);
+    const struct sched_queue *queue = &engine->queues[queue_index];
+    uint8_t lists = call->lists;
+    sched_queue_remove(engine, call);
+    take_level(engine, queue_index, call);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if ((lists >> list & 1) != 0) {
-            insert(sched, list, call_index, to_head ? CALL_NONE : queue->lists[list].tail);
+            insert(engine, list, call, to_head ? CALL_NONE : queue->lists[list].tail);
         }
     }
 }
 
-void sched_queue_remove(struct sched *sched, uint32_t call_index)
+void sched_queue_remove(struct sched_engine *engine, struct call *call)
 {
-    const struct call *call = sched_call(sched, call_index);
-    struct sched_queue *queue = &sched->queues[call->queue];
+    struct sched_queue *queue = &engine->queues[call->queue];
     ASSERT(queue->count > 0);
-    if (queue->cursor == call_index) {
+    if (queue->cursor == call->slot) {
         queue->cursor = call->links[CALL_LIST_ALL].next;
     }
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
-            take_out(sched, list, call_index);
+            take_out(engine, list, call);
         }
     }
     queue->count--;
 }
 
-void sched_queue_leave_residents(struct sched *sched, uint32_t call_index)
+void sched_queue_leave_residents(struct sched_engine *engine, struct call *call)
 {
-    if (sched_queue_lists(sched_call(sched, call_index), CALL_LIST_RESIDENT)) {
-        take_out(sched, CALL_LIST_RESIDENT, call_index);
+    if (sched_queue_lists(call, CALL_LIST_RESIDENT)) {
+        take_out(engine, CALL_LIST_RESIDENT, call);
     }
 }
 
@@ -135,38 +135,37 @@ struct sched_cursor sched_cursor_start(void)
     return before_queue(0);
 }
 
-uint32_t sched_cursor_next(const struct sched *sched, struct sched_cursor *cursor,
-                           enum call_list list)
+struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_cursor *cursor,
+                               enum call_list list)
 {
+    const struct sched *sched = engine->sched;
     uint32_t passed = cursor->passed[list];
     uint32_t next = passed != CALL_NONE ? sched_call(sched, passed)->links[list].next
-                                        : sched->queues[cursor->queue].lists[list].head;
+                                        : engine->queues[cursor->queue].lists[list].head;
     while (next == CALL_NONE && cursor->queue + 1 < sched->settings.queues) {
         *cursor = before_queue(cursor->queue + 1);
-        next = sched->queues[cursor->queue].lists[list].head;
+        next = engine->queues[cursor->queue].lists[list].head;
     }
-    return next;
+    return sched_call_or_null(sched, next);
 }
 
-void sched_cursor_pass(struct sched *sched, struct sched_cursor *cursor, uint32_t call_index)
+void sched_cursor_pass(struct sched_engine *engine, struct sched_cursor *cursor, struct call *call)
 {
-    const struct call *call = sched_call(sched, call_index);
     ASSERT(call->queue == cursor->queue);
-    if (sched_residency_has(sched, call_index)) {
+    if (sched_call_is_resident(engine, call)) {
         for (uint32_t list = CALL_LIST_STARTED; list < CALL_LISTS; list++) {
             if (!sched_queue_lists(call, list)) {
-                insert(sched, list, call_index, cursor->passed[list]);
+                insert(engine, list, call, cursor->passed[list]);
             }
         }
     }
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
-        cursor->passed[list] = sched_queue_lists(call, list) ? call_index : cursor->passed[list];
+        cursor->passed[list] = sched_queue_lists(call, list) ? call->slot : cursor->passed[list];
     }
 }
 
-void sched_cursor_stop(const struct sched *sched, struct sched_cursor *cursor, uint32_t call_index)
+void sched_cursor_stop(struct sched_cursor *cursor, const struct call *call)
 {
-    const struct call *call = sched_call(sched, call_index);
     ASSERT(call->queue == cursor->queue);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
@@ -175,12 +174,11 @@ void sched_cursor_stop(const struct sched *sched, struct sched_cursor *cursor, u
     }
 }
 
-void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor,
-                         uint32_t call_index)
+void sched_cursor_forget(struct sched_cursor *cursor, const struct call *call)
 {
     uint32_t *passed = &cursor->passed[CALL_LIST_RESIDENT];
-    ASSERT(sched_queue_lists(sched_call(sched, call_index), CALL_LIST_RESIDENT));
-    if (*passed == call_index) {
-        *passed = sched_call(sched, call_index)->links[CALL_LIST_RESIDENT].prev;
+    ASSERT(sched_queue_lists(call, CALL_LIST_RESIDENT));
+    if (*passed == call->slot) {
+        *passed = call->links[CALL_LIST_RESIDENT].prev;
     }
 }

@@ -30,129 +30,127 @@
  * claim when they find something. A paused call that the walk does not come past goes on waiting in
  * its account until one does.
  */
-#include "sched/plan.h"
+#include "sched/engine/plan.h"
 
 #include "sched/ending.h"
-#include "sched/residency.h"
-#include "sched/starvation.h"
+#include "sched/engine/residency.h"
+#include "sched/engine/starvation.h"
 
 static uint32_t min_tokens(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static bool is_behind(const struct sched *sched, const struct call *call)
+/* True when this plan's walk has not come past the call. */
+static bool is_unseen(const struct sched_engine *engine, const struct call *call)
 {
-    return call->walk_sequence != sched->sequence;
+    return call->walk_sequence != engine->sequence;
 }
 
-/* The next resident call that has to go, lowest priority first; or CALL_NONE. */
-static uint32_t next_victim(struct sched_walk *walk)
+/* The next resident call that has to go, lowest priority first; or NULL. */
+static struct call *next_victim(struct sched_walk *walk)
 {
-    const struct sched *sched = walk->sched;
+    const struct sched_engine *engine = walk->engine;
+    const struct sched *sched = engine->sched;
     for (;;) {
-        while (walk->victim == CALL_NONE) {
+        while (walk->victim == NULL) {
             if (walk->victim_queue == 0) {
-                return CALL_NONE;
+                return NULL;
             }
-            walk->victim = sched->queues[--walk->victim_queue].lists[CALL_LIST_RESIDENT].tail;
+            const struct sched_queue *queue = &engine->queues[--walk->victim_queue];
+            walk->victim = sched_call_or_null(sched, queue->lists[CALL_LIST_RESIDENT].tail);
         }
-        uint32_t call_index = walk->victim;
-        const struct call *call = sched_call(sched, call_index);
-        walk->victim = call->links[CALL_LIST_RESIDENT].prev;
-        if (is_behind(sched, call) || sched_walk_skips(call)) {
-            return call_index;
+        struct call *call = walk->victim;
+        walk->victim = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
+        if (is_unseen(engine, call) || sched_walk_skips(call)) {
+            return call;
         }
     }
 }
 
 /* True when the call's table can grow to hold `positions`; takes blocks from others if it must. */
-static bool make_room(struct sched_walk *walk, uint32_t call_index, uint32_t positions)
+static bool make_room(struct sched_walk *walk, const struct call *call, uint32_t positions)
 {
-    struct sched *sched = walk->sched;
-    while (kvmem_missing(sched->kv, call_index, positions) > kvmem_available(sched->kv)) {
-        uint32_t victim = next_victim(walk);
-        if (victim == CALL_NONE) {
+    struct sched_engine *engine = walk->engine;
+    while (kvmem_missing(engine->kv, call->slot, positions) > kvmem_available(engine->kv)) {
+        struct call *victim = next_victim(walk);
+        if (victim == NULL) {
             return false;
         }
-        sched_cursor_forget(sched, &walk->cursor, victim);
-        sched_residency_preempt(sched, victim, walk->now_us);
+        sched_cursor_forget(&walk->cursor, victim);
+        sched_residency_preempt(engine, victim, walk->now_us);
     }
     return true;
 }
 
 /* Claims what is cached. False when the call would find no budget anyway: one that has lost its
  * blocks needs none if they are still there to the last one, which is a look at that one. */
-static bool find_blocks(struct sched_walk *walk, uint32_t call_index)
+static bool find_blocks(struct sched_walk *walk, struct call *call)
 {
-    const struct call *call = sched_call(walk->sched, call_index);
-    uint32_t known = call->prompt_tokens + call->generated_tokens;
-    if (walk->budget_tokens == 0 && known > 1) {
+    if (walk->budget_tokens == 0 && sched_call_known(call) > 1) {
         if (call->computed_tokens == 0 || walk->vain_looks_left == 0) {
             return false;
         }
         walk->vain_looks_left--;
-        if (!sched_residency_is_kept(walk->sched, call_index)) {
+        if (!sched_residency_is_kept(walk->engine, call)) {
             return false;
         }
     }
-    sched_residency_claim(walk->sched, call_index);
+    sched_residency_claim(walk->engine, call);
     return true;
 }
 
 /* Plans a row for a call whose blocks have been found. False: it does not fit. */
-static bool plan_row(struct sched_walk *walk, uint32_t call_index, bool claimed)
+static bool plan_row(struct sched_walk *walk, struct call *call, bool claimed)
 {
-    struct sched *sched = walk->sched;
-    const struct call *call = sched_call(sched, call_index);
-    uint32_t remaining = call->prompt_tokens + call->generated_tokens - call->kv_tokens;
+    struct sched_engine *engine = walk->engine;
+    uint32_t remaining = sched_call_known(call) - call->kv_tokens;
     uint32_t chunk = remaining == 1 ? 1 : min_tokens(remaining, walk->budget_tokens);
     uint32_t decode_steps = chunk < remaining ? 0 : min_tokens(
-        sched->settings.steps_per_plan, call->max_tokens - call->generated_tokens);
+        engine->sched->settings.steps_per_plan, call->max_tokens - call->generated_tokens);
     uint32_t positions = call->kv_tokens + chunk + (decode_steps > 0 ? decode_steps - 1 : 0);
-    bool fits = chunk == 0 || make_room(walk, call_index, positions);
+    bool fits = chunk == 0 || make_room(walk, call, positions);
     if (chunk == 0 || !fits) {
         if (claimed) {
-            sched_residency_give_back(sched, call_index, walk->now_us);
+            sched_residency_give_back(engine, call, walk->now_us);
         }
         return fits;
     }
-    sched_residency_take(sched, call_index, positions, claimed, walk->now_us);
+    sched_residency_take(engine, call, positions, claimed, walk->now_us);
     walk->budget_tokens -= remaining == 1 ? 0 : chunk;
-    sched_row_fill(walk, call_index, chunk, decode_steps);
+    sched_row_fill(walk, call, chunk, decode_steps);
     return true;
 }
 
-/* The walk comes to the call behind this one soon: its memory is asked for while this one's is
+/* The walk soon comes to the call after this one: its memory is asked for while this one's is
  * worked on. */
-static void expect_next(const struct sched *sched, const struct call *call)
+static void expect_next(const struct sched_engine *engine, const struct call *call)
 {
-    uint32_t next = call->links[CALL_LIST_ALL].next;
-    if (next != CALL_NONE) {
-        const uint8_t *at = (const uint8_t *)sched_call(sched, next);
+    const struct call *next = sched_queue_next(engine, call);
+    if (next != NULL) {
+        const uint8_t *at = (const uint8_t *)next;
         for (uint32_t i = 0; i < CALL_HOT_BYTES; i += ARENA_ALIGN_BYTES) {
             __builtin_prefetch(at + i, 1);
         }
-        kvmem_expect(sched->kv, next);
+        kvmem_expect(engine->kv, call->links[CALL_LIST_ALL].next);
     }
 }
 
 /* Gives the call a row, or passes over it. False: it does not fit, and the walk ends (line 37). */
-static bool visit(struct sched_walk *walk, uint32_t call_index)
+static bool visit(struct sched_walk *walk, struct call *call)
 {
-    struct sched *sched = walk->sched;
-    struct call *call = sched_call(sched, call_index);
-    bool claimed = !sched_residency_has(sched, call_index);
+    struct sched_engine *engine = walk->engine;
+    bool claimed = !sched_call_is_resident(engine, call);
     ASSERT(call->state == CALL_QUEUED);
-    ASSERT(call->kv_tokens < call->prompt_tokens + call->generated_tokens);
+    ASSERT(call->kv_tokens < sched_call_known(call));
     ASSERT(call->generated_tokens < call->max_tokens);
-    expect_next(sched, call);
-    call->walk_sequence = sched->sequence;
+    expect_next(engine, call);
+    call->walk_sequence = engine->sequence;
     bool fits = true;
     if (sched_walk_skips(call)) {
         call->waiting_since_us = walk->now_us;  /* not our delay: counts as no waiting */
-    } else if (!claimed || find_blocks(walk, call_index)) {
-        fits = plan_row(walk, call_index, claimed);
+    } else if (!claimed || find_blocks(walk, call)) {
+        fits = plan_row(walk, call, claimed);
     }
     return fits;
 }
@@ -168,92 +166,92 @@ static enum call_list list_of(const struct sched_walk *walk)
 
 static void walk_queues(struct sched_walk *walk)
 {
-    struct sched *sched = walk->sched;
-    while (sched->planned_count < sched->settings.batch_calls) {
-        uint32_t call_index = sched_cursor_next(sched, &walk->cursor, list_of(walk));
-        if (call_index == CALL_NONE) {
+    struct sched_engine *engine = walk->engine;
+    while (engine->planned_count < engine->sched->settings.batch_calls) {
+        struct call *call = sched_cursor_next(engine, &walk->cursor, list_of(walk));
+        if (call == NULL) {
             walk->at_end = true;
             return;
         }
-        if (!visit(walk, call_index)) {
-            sched_cursor_stop(sched, &walk->cursor, call_index);
+        if (!visit(walk, call)) {
+            sched_cursor_stop(&walk->cursor, call);
             return;
         }
-        sched_cursor_pass(sched, &walk->cursor, call_index);
+        sched_cursor_pass(engine, &walk->cursor, call);
     }
 }
 
 static enum step_stop stop_of(const struct sched_walk *walk)
 {
-    if (!walk->sched->settings.cut_steps) {
+    if (!walk->engine->sched->settings.cut_steps) {
         return STEP_STOP_LAST;
     }
     return walk->at_end && walk->budget_tokens == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
 }
 
-void sched_plan_arrival(struct sched *sched)
+void sched_plan_arrival(struct sched_engine *engine)
 {
-    if (sched->step_in_flight && sched->has_room && sched->settings.cut_steps) {
-        step_stop_early(&sched->step, STEP_STOP_ROUND);
+    if (engine->step_in_flight && engine->has_room && engine->sched->settings.cut_steps) {
+        step_stop_early(&engine->step, STEP_STOP_ROUND);
     }
 }
 
-bool sched_plan(struct sched *sched, uint64_t now_us)
+bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
 {
-    ASSERT(!sched->step_in_flight);
-    sched_starvation_pass(sched, now_us);
-    sched->sequence++;
-    sched->planned_count = 0;
+    const struct sched_settings *settings = &engine->sched->settings;
+    ASSERT(!engine->step_in_flight);
+    sched_starvation_pass(engine, now_us);
+    engine->sequence++;
+    engine->planned_count = 0;
     struct sched_walk walk = {
-        .sched = sched,
+        .engine = engine,
         .now_us = now_us,
-        .budget_tokens = sched->settings.prefill_tokens,
-        .vain_looks_left = sched->settings.batch_calls,
+        .budget_tokens = settings->prefill_tokens,
+        .vain_looks_left = settings->batch_calls,
         .cursor = sched_cursor_start(),
-        .victim_queue = sched->settings.queues,
-        .victim = CALL_NONE,
+        .victim_queue = settings->queues,
     };
     walk_queues(&walk);
-    sched->planned_active = sched->planned_count;
-    sched->has_room = walk.at_end;
-    if (sched->planned_count > 0) {
+    engine->planned_active = engine->planned_count;
+    engine->has_room = walk.at_end;
+    if (engine->planned_count > 0) {
         sched_standby_rows(&walk);
         sched_standby_prefetch(&walk);
-        kvmem_expire(sched->kv, now_us, true);
+        kvmem_expire(engine->kv, now_us, true);
     }
-    *step_header(&sched->step) = (struct step_header){
-        .rows_count = sched->planned_count,
-        .rows_active = sched->planned_active,
+    *step_header(&engine->step) = (struct step_header){
+        .rows_count = engine->planned_count,
+        .rows_active = engine->planned_active,
         .tokens_count = walk.tokens_count,
-        .sequence = sched->sequence,
+        .sequence = engine->sequence,
         .early_stop = stop_of(&walk),
     };
-    return sched->planned_count > 0;
+    return engine->planned_count > 0;
 }
 
-static void launch_row(struct sched *sched, uint32_t index, uint64_t now_us)
+static void launch_row(struct sched_engine *engine, uint32_t index, uint64_t now_us)
 {
-    const struct step_planned *planned = &sched->planned[index];
-    struct call *call = sched_call(sched, planned->call);
+    const struct step_planned *planned = &engine->planned[index];
+    struct call *call = sched_call(engine->sched, planned->call);
     ASSERT(call->generation == planned->call_generation);
-    call->standby = index >= sched->planned_active;
+    call->standby = index >= engine->planned_active;
     if (!call->standby) {
         sched_call_enter(call, planned->first_position, now_us);
     }
     call->state = CALL_RUNNING;
 }
 
-void sched_launched(struct sched *sched, uint64_t now_us)
+void sched_engine_launched(struct sched_engine *engine, uint64_t now_us)
 {
-    ASSERT(!sched->step_in_flight);
-    ASSERT(sched->planned_active > 0);
-    for (uint32_t i = 0; i < sched->planned_count; i++) {
-        launch_row(sched, i, now_us);
+    ASSERT(!engine->step_in_flight);
+    ASSERT(engine->planned_active > 0);
+    for (uint32_t i = 0; i < engine->planned_count; i++) {
+        launch_row(engine, i, now_us);
     }
-    sched->step_in_flight = true;
-    sched->step_submitted_us = now_us;
-    event_log_note(sched->settings.event_log, now_us,
-                 (struct event_what){EVENT_STEP_BEGUN,
-                                     {sched->planned_active,
-                                      sched->planned_count - sched->planned_active}});
+    engine->step_in_flight = true;
+    engine->step_submitted_us = now_us;
+    event_log_note(engine->sched->settings.event_log, now_us,
+                   (struct event_what){EVENT_STEP_BEGUN,
+                                       {engine->planned_active,
+                                        engine->planned_count - engine->planned_active}});
 }

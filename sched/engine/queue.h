@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: an engine's queues of calls, in order, and a cursor that walks through them. Private to
+ * sched/. */
+#include "sched/call.h"
+
+/* All are O(1), but for SRPT, where an arriving call enters after those that go first: O(calls);
+ * that policy is for the lab only. The call takes the queue's number and quantum when it enters. */
+void sched_queue_enter(struct sched_engine *engine, uint32_t queue, struct call *call);
+/* To the tail or the head of this queue, with everything that it has. SRPT moves no call. */
+void sched_queue_move(struct sched_engine *engine, struct call *call, uint32_t queue, bool to_head);
+void sched_queue_remove(struct sched_engine *engine, struct call *call);
+/* The call has lost its blocks. Free when it was not in the list of residents. */
+void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
+
+/* A place between two calls, on the way through the queues from the top. */
+struct sched_cursor {
+    uint32_t queue;
+    uint32_t passed[CALL_LISTS];    /* of each list of this queue, the last call before the place;
+                                       CALL_NONE: there is none */
+};
+/* Before the first call. */
+struct sched_cursor sched_cursor_start(void);
+/* The next call of this list after the place, or NULL. The place may go on to the queue of that
+ * call, but stays before it. O(queues). */
+struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_cursor *cursor,
+                               enum call_list list);
+/* The place is now after this call, which sched_cursor_next() has given. A call that has come to
+ * blocks joins the lists that it belongs to: the cursor knows where. */
+void sched_cursor_pass(struct sched_engine *engine, struct sched_cursor *cursor,
+                       struct call *call);
+/* The place is now right before this call, which sched_cursor_next() has given; calls that are not
+ * in the list which that went through may lie between. */
+void sched_cursor_stop(struct sched_cursor *cursor, const struct call *call);
+/* A call before the place is about to lose its blocks. */
+void sched_cursor_forget(struct sched_cursor *cursor, const struct call *call);
+
+static inline bool sched_queue_lists(const struct call *call, enum call_list list)
+{
+    return (call->lists >> list & 1) != 0;
+}
+
+/* The first call of this list of the queue, or NULL. */
+static inline struct call *sched_queue_first(const struct sched_engine *engine, uint32_t queue,
+                                             enum call_list list)
+{
+    return sched_call_or_null(engine->sched, engine->queues[queue].lists[list].head);
+}
+
+/* The call after this one in its queue, or NULL. */
+static inline struct call *sched_queue_next(const struct sched_engine *engine,
+                                            const struct call *call)
+{
+    return sched_call_or_null(engine->sched, call->links[CALL_LIST_ALL].next);
+}

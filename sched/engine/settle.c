@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the end of a step (Algorithm 1, lines 15 to 23): tokens taken, service charged, calls
+ * finished or demoted. And the end of a step that never came back: the worker died, and all KV
+ * with it.
+ *
+ * Invariants: rows are the core's own copy of the plan; outs are copied before anybody looks at
+ * them, and looked at before anything is done, so whatever a worker writes, and whenever, a step is
+ * taken as a whole or not at all. A finished call is not demoted as well.
+ *
+ *   impossible    no engine that works says this, whatever it was asked: nothing of the step
+ *                 counts, the worker has to go (SCHED_REFUTED), the calls are computed again
+ *   not finite    the model itself may do this to a prompt, so the worker is only doubted: the call
+ *                 is computed again, from its own tokens alone, and its blocks are forgotten before
+ *                 anybody can share them
+ *
+ * Either is a fault of the calls whose rows they were, and the second fault of a call ends it: by
+ * then it was computed twice (docs/decisions/0025).
+ * Bounds: O(rows * N); a lost worker costs O(resident calls + rows).
+ *
+ * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
+ * it: a call is not demoted before it has made as much progress as its way back has cost. Calls
+ * with quanta shorter than their recompute would otherwise take the pool from each other for
+ * nothing.
+ *
+ * A standby that did not enter was not served: it goes on waiting as if nothing had happened. One
+ * that did pays for its rounds, and waited until then (docs/decisions/0006).
+ */
+#include "sched/ending.h"
+#include "sched/engine/queue.h"
+#include "sched/engine/residency.h"
+#include "sched/policy.h"
+
+static enum call_finish stop_reason(const struct call *call, uint32_t token)
+{
+    uint32_t count = call->sampling.stop_ids_count;
+    uint32_t eos = call->eos_id_index_plus_1;
+    ASSERT(count <= CALL_STOP_IDS_MAX);
+    if (eos > 0 && eos <= count && call->sampling.stop_ids[eos - 1] == token) {
+        return CALL_FINISH_EOS;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (call->sampling.stop_ids[i] == token) {
+            return CALL_FINISH_STOP_ID;
+        }
+    }
+    return CALL_FINISH_NONE;
+}
+
+/* Of the core's copy. */
+static uint32_t *out_tokens(const struct sched_engine *engine, uint32_t index)
+{
+    return engine->out_tokens + (uint64_t)index * engine->sched->settings.steps_per_plan;
+}
+
+/* Appends tokens up to the first that ends the call; what was sampled after it is dropped. */
+static enum call_finish take_tokens(struct sched *sched, struct call *call,
+                                    const uint32_t *tokens, uint32_t count)
+{
+    enum call_finish finish = CALL_FINISH_NONE;
+    uint32_t *end = call->tokens + sched_call_known(call);
+    uint32_t taken = 0;
+    ASSERT(count <= call->max_tokens - call->generated_tokens);
+    ASSERT(sched_call_known(call) + count <= sched->calls->context_tokens);
+    while (taken < count && finish == CALL_FINISH_NONE) {
+        end[taken] = tokens[taken];
+        finish = stop_reason(call, tokens[taken++]);
+    }
+    call->generated_tokens += taken;
+    sched->stats->tokens_generated += taken;
+    bool is_whole = call->generated_tokens == call->max_tokens;
+    return finish == CALL_FINISH_NONE && is_whole ? CALL_FINISH_LENGTH : finish;
+}
+
+/* Quantum, high-water mark and statistics of the positions that the row has computed. */
+static void count_positions(struct sched *sched, struct call *call,
+                            const struct step_planned *planned, uint32_t produced,
+                            uint64_t duration_us)
+{
+    uint32_t fed = planned->tokens_count + (produced > 0 ? produced - 1 : 0);
+    uint32_t known = sched_call_known(call);
+    uint32_t recomputed = 0;
+    if (call->computed_tokens > planned->first_position) {
+        recomputed = call->computed_tokens - planned->first_position;
+        recomputed = recomputed < fed ? recomputed : fed;
+    }
+    call->kv_tokens = planned->first_position + fed;
+    /* An engine may feed tokens after a stop; they are not the call's. */
+    call->kv_tokens = call->kv_tokens < known ? call->kv_tokens : known;
+    sched->stats->tokens_computed += fed;
+    sched->stats->recomputed_tokens += recomputed;
+    if (call->kv_tokens > call->computed_tokens) {
+        call->computed_tokens = call->kv_tokens;
+        call->quantum_left_us -=
+            duration_us < call->quantum_left_us ? duration_us : call->quantum_left_us;
+    } else if (call->quantum_left_us <= UINT64_MAX - duration_us) {
+        call->quantum_left_us += duration_us;
+    }
+}
+
+/* After its first fault a call is computed again. True: this is the one that ends it. */
+static bool add_fault(const struct sched *sched, struct call *call, uint64_t now_us)
+{
+    call->faults++;
+    sched_note(sched, call, now_us, (struct event_what){EVENT_FAULTED, {call->faults}});
+    return call->faults == CALL_FAULTS_MAX;
+}
+
+/* What the engine has computed for this call is worth nothing. */
+static enum call_finish settle_not_finite(struct sched_engine *engine, struct call *call,
+                                          uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    sched->stats->rows_not_finite++;
+    call->preemptions++;
+    sched_residency_drop(engine, call);
+    return add_fault(sched, call, now_us) ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+}
+
+/* What the row means for its call: NONE when the call goes on. */
+static enum call_finish settle_out(struct sched_engine *engine, uint32_t index,
+                                   uint64_t duration_us)
+{
+    struct sched *sched = engine->sched;
+    const struct step_planned *planned = &engine->planned[index];
+    struct call *call = sched_call(sched, planned->call);
+    uint32_t produced = engine->outs[index].produced;
+    enum call_finish finish = take_tokens(sched, call, out_tokens(engine, index), produced);
+    count_positions(sched, call, planned, produced, duration_us);
+    kvmem_settle(engine->kv, call->slot, call->tokens, call->kv_tokens);
+    return finish;
+}
+
+/* The call was in the step that ends now. */
+static void note_row(const struct sched_engine *engine, uint32_t index, uint64_t duration_us,
+                     uint32_t produced, uint64_t now_us)
+{
+    const struct step_planned *planned = &engine->planned[index];
+    sched_note(engine->sched, sched_call(engine->sched, planned->call), now_us,
+               (struct event_what){EVENT_RAN, {index, event_value(duration_us),
+                                               planned->tokens_count, produced}});
+}
+
+/* The call ends as asked, or as its row says, or goes back to its queue. */
+static void end_or_requeue(struct sched *sched, struct call *call, enum call_finish finish,
+                           bool has_news, uint64_t now_us)
+{
+    if (call->cancel) {
+        sched_call_end_cancelled(sched, call, now_us);
+    } else if (finish != CALL_FINISH_NONE) {
+        enum status status = finish == CALL_FINISH_FAILED ? STATUS_DEVICE_NUMERIC : STATUS_OK;
+        sched_call_end(sched, call, finish, status, now_us);
+    } else if (call->expired) {
+        sched_call_end(sched, call, CALL_FINISH_DEADLINE, STATUS_GONE_DEADLINE, now_us);
+    } else {
+        call->state = CALL_QUEUED;
+        call->waiting_since_us = now_us;
+        if (has_news) {
+            exchange_emit(sched->exchange, call);
+        }
+    }
+}
+
+static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t duration_us,
+                       uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    struct call *call = sched_call(sched, engine->planned[index].call);
+    uint32_t generated_before = call->generated_tokens;
+    sched_call_charge(call, duration_us);
+    enum call_finish finish = engine->outs[index].result == STEP_ROW_NOT_FINITE
+                                  ? settle_not_finite(engine, call, now_us)
+                                  : settle_out(engine, index, duration_us);
+    uint32_t produced = call->generated_tokens - generated_before;
+    note_row(engine, index, duration_us, produced, now_us);
+    if (produced > 0 && call->first_token_us == 0) {
+        call->first_token_us = now_us;
+        sched_note(sched, call, now_us, (struct event_what){.kind = EVENT_FIRST_TOKEN});
+    }
+    end_or_requeue(sched, call, finish, produced > 0, now_us);
+}
+
+/* Its share of the step, had it entered `produced` rounds before the end; no more than a standby
+ * can have, whatever the worker wrote. */
+static uint64_t standby_share_us(const struct sched_engine *engine, uint32_t index,
+                                 uint32_t produced, uint32_t step_rounds, uint64_t duration_us)
+{
+    uint32_t rounds = engine->planned[index].decode_steps;
+    rounds = produced < rounds ? produced : rounds;
+    step_rounds = step_rounds > rounds ? step_rounds : rounds + 1;
+    return duration_us / step_rounds * rounds + duration_us % step_rounds * rounds / step_rounds;
+}
+
+static void settle_standby(struct sched_engine *engine, uint32_t index, uint32_t step_rounds,
+                           uint64_t duration_us, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    const struct step_planned *planned = &engine->planned[index];
+    const struct step_out *out = &engine->outs[index];
+    struct call *call = sched_call(sched, planned->call);
+    uint64_t share_us = standby_share_us(engine, index, out->produced, step_rounds, duration_us);
+    ASSERT(share_us < duration_us || duration_us == 0);
+    call->standby = false;
+    call->state = CALL_QUEUED;
+    if (out->result == STEP_ROW_OK && out->produced == 0) {
+        sched_call_end_if_asked(sched, call, now_us);
+        return;
+    }
+    sched->stats->standbys_entered++;
+    sched_call_enter(call, planned->first_position, now_us - share_us);
+    call->state = CALL_RUNNING;
+    settle_row(engine, index, share_us, now_us);
+}
+
+/* The call of this row; NULL when it is no more the one that was planned: after sched_fail_all()
+ * its slot may be another's. */
+static struct call *call_of(const struct sched_engine *engine, uint32_t index)
+{
+    const struct step_planned *planned = &engine->planned[index];
+    struct call *call = sched_call(engine->sched, planned->call);
+    return call->generation == planned->call_generation ? call : NULL;
+}
+
+static bool is_live(const struct sched_engine *engine, uint32_t index)
+{
+    const struct call *call = call_of(engine, index);
+    return call != NULL && call->state == CALL_RUNNING;
+}
+
+static void demote(struct sched_engine *engine, struct call *call, bool to_head, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    uint32_t queue = sched_policy_demotion_queue(sched, call);
+    sched_queue_move(engine, call, queue, to_head);
+    if (sched->settings.queues > 1) {
+        sched->stats->demotions++;
+        sched_note(sched, call, now_us, (struct event_what){EVENT_DEMOTED, {queue}});
+    }
+}
+
+/* Lines 20 to 23. At the head the rows come in reverse, so that they keep their order. */
+static void demote_rows(struct sched_engine *engine, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    bool to_head = sched_policy_demotes_to_head(sched);
+    for (uint32_t i = 0; i < engine->planned_count; i++) {
+        struct call *call = call_of(engine, to_head ? engine->planned_count - 1 - i : i);
+        if (call != NULL && call->state == CALL_QUEUED && sched_policy_demotes(sched, call)) {
+            demote(engine, call, to_head, now_us);
+        }
+    }
+}
+
+/* The moves of the step are done. */
+static void settle_moves(struct sched_engine *engine, uint64_t now_us)
+{
+    uint64_t out_before = engine->kv->counters.out_blocks;
+    kvmem_moved(engine->kv);
+    uint64_t out = engine->kv->counters.out_blocks - out_before;
+    if (out > 0) {
+        event_log_note(engine->sched->settings.event_log, now_us,
+                       (struct event_what){EVENT_SWAPPED_OUT, {event_value(out)}});
+    }
+}
+
+static uint32_t read_rounds(const struct sched_engine *engine)
+{
+    uint32_t most = engine->sched->settings.steps_per_plan;
+    uint32_t rounds = *(const volatile uint32_t *)step_rounds(&engine->step);
+    return rounds < most ? rounds : most;
+}
+
+/* Everything that the worker wrote is read once; no more tokens than were asked for. */
+static void read_outs(struct sched_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->planned_count; i++) {
+        const volatile struct step_out *out = step_out(&engine->step, i);
+        const volatile uint32_t *tokens = step_out_tokens(&engine->step, i);
+        struct step_out own = {.result = out->result, .produced = out->produced};
+        uint32_t asked = engine->planned[i].decode_steps;
+        uint32_t count = own.produced < asked ? own.produced : asked;
+        uint32_t *own_tokens = out_tokens(engine, i);
+        for (uint32_t t = 0; t < count; t++) {
+            own_tokens[t] = tokens[t];
+        }
+        engine->outs[i] = own;
+    }
+}
+
+/* True when an engine that works can have said this of the row. */
+static bool is_possible(const struct sched_engine *engine, uint32_t index)
+{
+    const struct step_out *out = &engine->outs[index];
+    uint32_t decode_steps = engine->planned[index].decode_steps;
+    bool must_sample = index < engine->planned_active && decode_steps > 0;
+    if (out->result == STEP_ROW_NOT_FINITE) {
+        return true;
+    }
+    if (out->result != STEP_ROW_OK || out->produced > decode_steps ||
+        (must_sample && out->produced == 0)) {
+        return false;
+    }
+    const uint32_t *tokens = out_tokens(engine, index);
+    uint32_t largest = 0;
+    for (uint32_t t = 0; t < out->produced; t++) {
+        largest = tokens[t] > largest ? tokens[t] : largest;
+    }
+    return largest < engine->sched->settings.vocab_tokens;
+}
+
+/* Each call whose row is impossible has a fault. True: there is one, and the step is not
+ * believed. */
+static bool find_impossible(struct sched_engine *engine, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    uint32_t impossible = 0;
+    for (uint32_t i = 0; i < engine->planned_count; i++) {
+        if (is_possible(engine, i)) {
+            continue;
+        }
+        impossible++;
+        struct call *call = call_of(engine, i);
+        if (is_live(engine, i) && add_fault(sched, call, now_us)) {
+            sched_call_fail(sched, call, STATUS_DEVICE_FAILED, now_us);
+        }
+    }
+    return impossible > 0;
+}
+
+static void settle_rows(struct sched_engine *engine, uint64_t duration_us, uint64_t now_us)
+{
+    uint32_t step_rounds = read_rounds(engine);
+    for (uint32_t i = 0; i < engine->planned_count; i++) {
+        if (!is_live(engine, i)) {
+            engine->sched->stats->late_results++;
+        } else if (i < engine->planned_active) {
+            settle_row(engine, i, duration_us, now_us);
+        } else {
+            settle_standby(engine, i, step_rounds, duration_us, now_us);
+        }
+    }
+}
+
+enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    uint64_t duration_us = sched_elapsed_us(engine->step_submitted_us, now_us);
+    uint64_t not_finite_before = sched->stats->rows_not_finite;
+    ASSERT(engine->step_in_flight);
+    read_outs(engine);
+    if (find_impossible(engine, now_us)) {
+        return SCHED_REFUTED;
+    }
+    engine->step_in_flight = false;
+    settle_moves(engine, now_us);
+    settle_rows(engine, duration_us, now_us);
+    demote_rows(engine, now_us);
+    engine->planned_count = engine->planned_active = 0;
+    sched->stats->steps++;
+    sched->stats->engine_busy_us += duration_us;
+    event_log_note(sched->settings.event_log, now_us,
+                   (struct event_what){EVENT_STEP_ENDED, {event_value(duration_us)}});
+    return sched->stats->rows_not_finite > not_finite_before ? SCHED_DOUBTED : SCHED_BELIEVED;
+}
+
+/* ---- a step that never came back ------------------------------------------------------------- */
+
+/* The lost step served no call: its time counts as waiting. */
+static void requeue(struct sched_engine *engine, struct call *call, uint64_t now_us)
+{
+    ASSERT(call->state == CALL_RUNNING);
+    call->state = CALL_QUEUED;
+    if (!call->standby) {
+        call->waiting_since_us = engine->step_submitted_us;
+    }
+    call->standby = false;
+    sched_call_end_if_asked(engine->sched, call, now_us);
+}
+
+/* Before a call ends: there must be nothing left to keep. */
+static void drop_everything(struct sched_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
+        struct call *call;
+        while ((call = sched_queue_first(engine, i, CALL_LIST_RESIDENT)) != NULL) {
+            ASSERT(sched_call_is_resident(engine, call));
+            call->preemptions++;
+            sched_residency_drop(engine, call);
+        }
+    }
+    ASSERT(engine->resident_calls == 0);
+    kvmem_lost(engine->kv);
+}
+
+void sched_engine_lost(struct sched_engine *engine, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    event_log_note(sched->settings.event_log, now_us,
+                   (struct event_what){.kind = EVENT_ENGINE_LOST});
+    drop_everything(engine);
+    if (engine->step_in_flight) {
+        engine->step_in_flight = false;
+        sched->stats->steps_lost++;
+        sched->stats->engine_busy_us += sched_elapsed_us(engine->step_submitted_us, now_us);
+        for (uint32_t i = 0; i < engine->planned_count; i++) {
+            if (is_live(engine, i)) {
+                requeue(engine, call_of(engine, i), now_us);
+            }
+        }
+    }
+    engine->planned_count = engine->planned_active = 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: what a plan does for the calls behind its batch, in their order.
+ *
+ *   standbys   (paper 000, section 5: over-provisioning) rows for resident calls with one token to
+ *              feed. When a row ends before the step does, a standby takes its place; without
+ *              them that place is empty for up to N - 1 rounds. Blocks for them come from what
+ *              nobody has SAVED and no call owns.
+ *   prefetch   (sched.prefetch, ours: the paper's engine does not) calls whose KV lies on the host
+ *              get it moved in with this step, into blocks that are free, so that they start with
+ *              the next one at once. They get no row.
+ *
+ * Invariants: neither takes anything from a call that the walk has chosen, nor makes a victim.
+ * Bounds: the search for standbys comes past resident calls only, SCHED_STANDBY_LOOKS times
+ * as many as a step has rows; the one for prefetch looks at batch_calls calls.
+ */
+#include "sched/engine/plan.h"
+
+#include "sched/engine/residency.h"
+
+static bool is_seen(const struct sched_engine *engine, const struct call *call)
+{
+    return call->walk_sequence == engine->sequence;
+}
+
+static void consider_standby(struct sched_walk *walk, struct call *call)
+{
+    struct sched_engine *engine = walk->engine;
+    const struct sched *sched = engine->sched;
+    uint32_t known = sched_call_known(call);
+    uint32_t decode_steps = call->max_tokens - call->generated_tokens;
+    uint32_t rounds = sched->settings.steps_per_plan - 1;   /* none enters in the first one */
+    decode_steps = decode_steps < rounds ? decode_steps : rounds;
+    uint32_t positions = known + decode_steps - 1;
+    if (sched_walk_skips(call) || call->kv_tokens + 1 != known ||
+        kvmem_missing(engine->kv, call->slot, positions) > kvmem_spare(engine->kv)) {
+        return;
+    }
+    sched_residency_take(engine, call, positions, false, walk->now_us);
+    sched_row_fill(walk, call, 1, decode_steps);
+    call->walk_sequence = engine->sequence;
+    sched->stats->standbys_planned++;
+}
+
+void sched_standby_rows(struct sched_walk *walk)
+{
+    struct sched_engine *engine = walk->engine;
+    const struct sched_settings *settings = &engine->sched->settings;
+    uint32_t rows_max = engine->planned_active + settings->standby_calls;
+    struct sched_cursor cursor = walk->cursor;
+    uint32_t looks = SCHED_STANDBY_LOOKS * (settings->batch_calls + settings->standby_calls);
+    if (walk->at_end || settings->steps_per_plan == 1) {
+        return;
+    }
+    for (; engine->planned_count < rows_max && looks > 0; looks--) {
+        struct call *call = sched_cursor_next(engine, &cursor, CALL_LIST_RESIDENT);
+        if (call == NULL) {
+            return;
+        }
+        if (!is_seen(engine, call)) {
+            consider_standby(walk, call);
+        }
+        sched_cursor_pass(engine, &cursor, call);
+    }
+}
+
+static void consider_prefetch(struct sched_walk *walk, struct call *call)
+{
+    struct sched_engine *engine = walk->engine;
+    sched_residency_claim(engine, call);
+    if (kvmem_call_pins(engine->kv, call->slot) > 0 &&
+        kvmem_missing(engine->kv, call->slot, call->kv_tokens) <= kvmem_free(engine->kv)) {
+        sched_residency_take(engine, call, call->kv_tokens, true, walk->now_us);
+        engine->sched->stats->prefetched_calls++;
+    } else {
+        sched_residency_give_back(engine, call, walk->now_us);
+    }
+}
+
+void sched_standby_prefetch(struct sched_walk *walk)
+{
+    struct sched_engine *engine = walk->engine;
+    const struct sched_settings *settings = &engine->sched->settings;
+    uint32_t looks = settings->prefetch ? settings->batch_calls : 0;
+    for (; !walk->at_end && looks > 0; looks--) {
+        struct call *call = sched_cursor_next(engine, &walk->cursor, CALL_LIST_ALL);
+        if (call == NULL) {
+            return;
+        }
+        if (!is_seen(engine, call) && !sched_walk_skips(call) &&
+            !sched_call_is_resident(engine, call)) {
+            consider_prefetch(walk, call);
+        }
+        sched_cursor_pass(engine, &walk->cursor, call);
+    }
+}
