@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: a binary heap of the open calls that have a deadline. Equal deadlines come in no particular
- * order. Its array lies with the call table and has an entry for each call, so it is never full.
+ * order. Its array lies in the call table and has an entry for each call, so it is never full.
  * Invariants: entry i is not later than its children 2i + 1 and 2i + 2; call.deadline_slot is the
  * inverse of the array.
  * Bounds: first O(1), push and remove O(log calls).

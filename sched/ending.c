@@ -3,13 +3,13 @@
  * What: a call's account of time, and its end. Every way to end an accepted call goes through
  * sched_call_end(): length, stop, cancel, deadline, failure, shutdown.
  *
- *   waiting   time in a queue outside a step in flight; added up when somebody looks
+ *   waiting   time in a queue outside a step in flight; added up when it is needed
  *   service   time of the steps that it was in; prefill and recompute count (docs/decisions/0001);
  *             of a standby, the part of the step that it was in (docs/decisions/0006)
  *
- * Invariants: a call ends once; after its end it is in no list of sched and owns no block, while
- * its tokens stay for net; what it received is credited to its program however it ended. What it
- * has computed stays cached, unless it failed: then the engine's word on it is not trusted.
+ * Invariants: a call ends once. After its end it is in no list of sched and owns no block; its
+ * tokens stay for net. What it received is credited to its program however it ended. What it has
+ * computed stays cached, unless it failed: the engine is then not trusted with it.
  * Bounds: O(its blocks + log calls).
  */
 #include "sched/ending.h"

@@ -17,5 +17,5 @@ void sched_call_end_cancelled(struct sched *sched, struct call *call, uint64_t n
 /* The step of a call is over: ends the call if net has asked for that meanwhile, or its deadline
  * has passed. */
 void sched_call_end_if_asked(struct sched *sched, struct call *call, uint64_t now_us);
-/* It cannot go on: ends as it was asked to, or else as failed with this status. */
+/* The call cannot go on: it ends as it was asked to, or else as failed with this status. */
 void sched_call_fail(struct sched *sched, struct call *call, enum status status, uint64_t now_us);

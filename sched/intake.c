@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the first half of a pass: commands from net become calls in queues and entries of the
- * process table; deadlines, stale programs and KV that was kept long enough are dealt with.
+ * What: admission. Commands from net become calls in queues and entries of the process table; then
+ * deadlines, stale programs and KV that was kept long enough are dealt with.
  *
- *   CALL           refused (FINISHED, CALL_FINISH_REFUSED) or queued; starts its program by itself
+ *   CALL           refused (FINISHED, CALL_FINISH_REFUSED) or queued; starts its program if needed
  *   CANCEL         ends a waiting call now; a running one ends when its step settles
  *   PROGRAM_START  idempotent        PROGRAM_END  refused while calls are open
  *
@@ -20,8 +20,8 @@
 
 #include <string.h>
 
-/* Changes nothing. The last token of a call is never fed, so this asks for one position too many;
- * the rule is easier to state: prompt and max_tokens fit the pool, or they do not. */
+/* Changes nothing. The last token of a call is never fed, so this asks for one position too many.
+ * In return the rule is simple: prompt and max_tokens together fit the pool, or they do not. */
 static enum status admit(const struct sched *sched, const struct call *call)
 {
     uint64_t tokens = (uint64_t)call->prompt_tokens + call->max_tokens;

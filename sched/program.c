@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the process table: programs by trust domain and 16 byte id. A foreign domain's program is
- * simply another one: nothing here can tell a client that an id is in use elsewhere.
+ * What: the process table: programs by trust domain and 16-byte id. The same id in another trust
+ * domain is another program, so a client cannot learn that an id is in use elsewhere.
  *
  *   free --start or first call--> idle <--attach, detach--> active
  *   idle --end, stale or evicted--> free
  *
  * A call starts its program by itself, so PROGRAM_START only matters for its answer. A program that
- * is forgotten loses its service and starts again at the top, and without the KV of its past: its
- * salt is a new one. That is the price of a bounded table. With a half-life the past fades instead:
- * service is halved when somebody needs it, once for each whole half-life since the last time, so
- * no pass goes over the table. What a table or an answer shows may be older than that.
- * Invariants: an entry is on the free list, or in exactly one hash chain; in the list of the idle
- * exactly when it has no open call; that list is in the order in which programs became idle, so
- * both the stale and the victim are its head.
- * Bounds: lookup O(chain), O(1) expected whatever ids clients choose: the hash is keyed. Everything
- * else O(1).
+ * was forgotten starts again without service and, because its salt is a new one, without the KV of
+ * its past: the price of a bounded table. With a half-life the past fades instead. Service is halved
+ * when it is needed, once for each whole half-life since the last time, so no pass goes over the
+ * table; what a text page or an answer shows may not be halved yet.
+ * Invariants: an entry is on the free list, or in exactly one hash chain. It is in the idle list
+ * exactly when it has no open call. The idle list is in the order in which programs became idle, so
+ * the next stale program and the next one to give up its entry are both its head.
+ * Bounds: lookup O(chain): O(1) expected, whatever ids clients choose, because the hash is keyed.
+ * Everything else O(1).
  */
 #include "sched/program.h"
 

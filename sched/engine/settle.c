@@ -4,27 +4,27 @@
  * finished or demoted. And the end of a step that never came back: the worker died, and all KV
  * with it.
  *
- * Invariants: rows are the core's own copy of the plan; outs are copied before anybody looks at
- * them, and looked at before anything is done, so whatever a worker writes, and whenever, a step is
- * taken as a whole or not at all. A finished call is not demoted as well.
+ * Invariants: rows are the core's own copy of the plan. Outs are copied first, then checked, and
+ * only then acted upon: whatever a worker writes, and whenever, a step is taken as a whole or not
+ * at all. A finished call is not demoted as well.
  *
- *   impossible    no engine that works says this, whatever it was asked: nothing of the step
- *                 counts, the worker has to go (SCHED_REFUTED), the calls are computed again
+ *   impossible    no working engine says this, whatever it was asked: nothing of the step counts,
+ *                 the worker has to go (SCHED_REFUTED), the calls are computed again
  *   not finite    the model itself may do this to a prompt, so the worker is only doubted: the call
  *                 is computed again, from its own tokens alone, and its blocks are forgotten before
- *                 anybody can share them
+ *                 another call can share them
  *
- * Either is a fault of the calls whose rows they were, and the second fault of a call ends it: by
+ * Either counts as a fault of each call whose row it was. The second fault of a call ends it: by
  * then it was computed twice (docs/decisions/0025).
  * Bounds: O(rows * N); a lost worker costs O(resident calls + rows).
  *
- * Recompute is service, for the engine did the work, but it does not use up quantum, it lengthens
- * it: a call is not demoted before it has made as much progress as its way back has cost. Calls
- * with quanta shorter than their recompute would otherwise take the pool from each other for
- * nothing.
+ * Recompute is service, for the engine did the work. It lengthens the quantum instead of using it
+ * up: a call is not demoted before it has made as much progress as its recompute has cost. Calls
+ * whose quanta are shorter than their recompute would otherwise take the pool from each other
+ * without any progress.
  *
- * A standby that did not enter was not served: it goes on waiting as if nothing had happened. One
- * that did pays for its rounds, and waited until then (docs/decisions/0006).
+ * A standby that did not enter the step was not served and goes on waiting. One that entered pays
+ * for its rounds; until then it waited (docs/decisions/0006).
  */
 #include "sched/ending.h"
 #include "sched/engine/queue.h"
@@ -98,7 +98,7 @@ static void count_positions(struct sched *sched, struct call *call,
     }
 }
 
-/* After its first fault a call is computed again. True: this is the one that ends it. */
+/* After its first fault a call is computed again. True when this fault ends the call. */
 static bool add_fault(const struct sched *sched, struct call *call, uint64_t now_us)
 {
     call->faults++;
@@ -106,7 +106,7 @@ static bool add_fault(const struct sched *sched, struct call *call, uint64_t now
     return call->faults == CALL_FAULTS_MAX;
 }
 
-/* What the engine has computed for this call is worth nothing. */
+/* Nothing that the engine has computed for this call counts. */
 static enum call_finish settle_not_finite(struct sched_engine *engine, struct call *call,
                                           uint64_t now_us)
 {
@@ -117,7 +117,7 @@ static enum call_finish settle_not_finite(struct sched_engine *engine, struct ca
     return add_fault(sched, call, now_us) ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
 }
 
-/* What the row means for its call: NONE when the call goes on. */
+/* Takes what the row brought. Returns why the call ends; NONE: it goes on. */
 static enum call_finish settle_out(struct sched_engine *engine, uint32_t index,
                                    uint64_t duration_us)
 {
@@ -131,7 +131,7 @@ static enum call_finish settle_out(struct sched_engine *engine, uint32_t index,
     return finish;
 }
 
-/* The call was in the step that ends now. */
+/* Notes that the call was in the step that ends now. */
 static void note_row(const struct sched_engine *engine, uint32_t index, uint64_t duration_us,
                      uint32_t produced, uint64_t now_us)
 {
@@ -180,8 +180,8 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     end_or_requeue(sched, call, finish, produced > 0, now_us);
 }
 
-/* Its share of the step, had it entered `produced` rounds before the end; no more than a standby
- * can have, whatever the worker wrote. */
+/* The standby's share of the step, if it entered `produced` rounds before the end. Bounded by what
+ * a standby can have, whatever the worker wrote. */
 static uint64_t standby_share_us(const struct sched_engine *engine, uint32_t index,
                                  uint32_t produced, uint32_t step_rounds, uint64_t duration_us)
 {
@@ -212,8 +212,7 @@ static void settle_standby(struct sched_engine *engine, uint32_t index, uint32_t
     settle_row(engine, index, share_us, now_us);
 }
 
-/* The call of this row; NULL when it is no more the one that was planned: after sched_fail_all()
- * its slot may be another's. */
+/* The call of this row. NULL when the slot holds another call by now, as after sched_fail_all(). */
 static struct call *call_of(const struct sched_engine *engine, uint32_t index)
 {
     const struct step_planned *planned = &engine->planned[index];
@@ -270,7 +269,7 @@ static uint32_t read_rounds(const struct sched_engine *engine)
     return rounds < most ? rounds : most;
 }
 
-/* Everything that the worker wrote is read once; no more tokens than were asked for. */
+/* Reads everything that the worker wrote, once, and no more tokens than were asked for. */
 static void read_outs(struct sched_engine *engine)
 {
     for (uint32_t i = 0; i < engine->planned_count; i++) {
@@ -308,7 +307,7 @@ static bool is_possible(const struct sched_engine *engine, uint32_t index)
     return largest < engine->sched->settings.vocab_tokens;
 }
 
-/* Each call whose row is impossible has a fault. True: there is one, and the step is not
+/* Gives a fault to each call whose row is impossible. True when there is one: the step is then not
  * believed. */
 static bool find_impossible(struct sched_engine *engine, uint64_t now_us)
 {
@@ -377,7 +376,7 @@ static void requeue(struct sched_engine *engine, struct call *call, uint64_t now
     sched_call_end_if_asked(engine->sched, call, now_us);
 }
 
-/* Before a call ends: there must be nothing left to keep. */
+/* Comes before any call ends, so that nothing is left that a call could keep. */
 static void drop_everything(struct sched_engine *engine)
 {
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
