@@ -3,9 +3,9 @@
 /*
  * What: memory is planned, then reserved once, then taken, then sealed.
  *
- *   struct memory_plan   a list of rows (owner, count, size, kind); modules state their bytes in
- *   x_plan()
- *   struct arena  one extent of one kind; modules take in x_init() exactly what they planned
+ *   struct memory_plan   rows (owner, count, size, kind): modules state their bytes in
+ *                        x_plan_memory()
+ *   struct arena         one extent of one kind: modules take in x_init() exactly what they planned
  *
  * Invariant: after boot, for each kind, arena.used == memory_plan_bytes(plan, kind), to the byte.
  * Both round each row up to ARENA_ALIGN_BYTES, so the two sums can be compared.
@@ -18,7 +18,7 @@
 #include "config/base/status.h"
 
 #define ARENA_ALIGN_BYTES 64
-#define MEMORY_PLAN_ROWS_MAX     96
+#define MEMORY_PLAN_ROWS_MAX 96
 
 enum memory_kind {
     MEMORY_CORE,      /* the core's tables: private */
@@ -60,8 +60,8 @@ struct arena {
 void arena_init(struct arena *arena, void *memory, uint64_t size_bytes);
 /* BOOT_ONLY. Maps and populates `size_bytes` of zeroed memory, shared across fork() or private. */
 MUST_CHECK enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared);
-/* BOOT_ONLY. The same memory for whoever has the descriptor, in another program too; nobody can
- * change its size. Zeroed; -1: errno says why. */
+/* BOOT_ONLY. A descriptor of zeroed memory: every process that has it maps the same memory, another
+ * executable's too. Its size is sealed. -1: errno says why. */
 int arena_share(uint64_t size_bytes);
 MUST_CHECK enum status arena_map_shared(struct arena *arena, int handle, uint64_t size_bytes);
 /* BOOT_ONLY. `count` zeroed elements of `size_bytes`, aligned to ARENA_ALIGN_BYTES. Asserts room:

@@ -5,9 +5,9 @@
  * field into `*value` or writes it from there, so a layout is stated once and encoder and decoder
  * cannot drift apart.
  *
- * Invariants: at <= count. Failure is sticky: after the first field that does not fit, nothing
- * moves any more and reads give zero; the caller looks at `failed` once, at the end. `dirty`
- * remembers that a byte which must be zero was not (reserved fields, padding of names).
+ * Invariants: at <= count. Failure is sticky: after the first field that does not fit, the cursor
+ * stays and reads give zero; the caller checks `failed` once, at the end. `dirty` is set when a
+ * byte that must be zero was not (reserved fields, padding of names).
  *
  * Header only, no assertion: the client library is built from it too.
  */
@@ -32,7 +32,7 @@ static inline struct bytes bytes_writer(uint8_t *target, uint32_t count)
 }
 static inline bool bytes_writing(const struct bytes *bytes) { return bytes->target != NULL; }
 static inline uint32_t bytes_left(const struct bytes *bytes) { return bytes->count - bytes->at; }
-/* Everything was read, and nothing was missing. */
+/* True when everything was read and nothing was missing. */
 static inline bool bytes_at_end(const struct bytes *bytes)
 {
     return !bytes->failed && bytes->at == bytes->count;
@@ -108,8 +108,8 @@ static inline void bytes_zero(struct bytes *bytes, uint32_t count)
     }
 }
 
-/* A text in a field of fixed size: it ends at the first zero, everything behind it is zero, and the
- * last byte always is. */
+/* A text in a field of fixed size. It ends at the first zero; all bytes after that are zero, and so
+ * is the last byte in any case. */
 static inline void bytes_name(struct bytes *bytes, char *name, uint32_t count)
 {
     bool ended = false;

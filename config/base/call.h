@@ -9,8 +9,8 @@
  *                   +---- net answers from its record of ended calls ----------------------+
  *
  * Owner: at any moment one stage may write a field. net owns the record in FREE, INTAKE (until it
- * is pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's, `cancel`
- * is set by net and read by sched, `paused` is set by net and read by sched.
+ * is pushed on the inbox) and FINISHED; sched owns it in between. `emit` is always net's; `cancel`
+ * and `paused` are set by net and read by sched.
  *
  * Invariants: prompt and produced tokens stay in `tokens` until the terminal frame is written, so
  * KV can always be recomputed. `generation` grows each time the slot is freed; results that carry
@@ -29,8 +29,8 @@
 #define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
 #define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
 #define CALL_PROGRAM_ID_BYTES 16
-#define CALL_FAULTS_MAX       2         /* results of a call that cannot be right: it is computed
-                                           once more, and then it ends */
+#define CALL_FAULTS_MAX       2         /* results that cannot be right, after which a call ends:
+                                           it was computed twice by then */
 
 enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
 
@@ -105,9 +105,9 @@ struct call_emit {
     uint32_t open_next;             /* chain of the table of open calls */
 };
 
-/* A plan, and what a step has brought, touch the first three cache lines of a call, and `sampling`
- * when it gets a row: with thousands of calls each line more is a miss. The rest is for its begin
- * and its end. */
+/* The plan and the settlement of a step touch the first three cache lines of a call, and `sampling`
+ * when the call gets a row: with thousands of calls each further line is a miss. The rest is needed
+ * at the beginning and the end of the call. */
 struct call {
     /* Tokens: prompt, then generated. `tokens` has room for context_tokens. */
     _Alignas(ARENA_ALIGN_BYTES) uint32_t *tokens;
@@ -121,10 +121,10 @@ struct call {
     uint32_t generation;
     uint32_t queue;                 /* 0 is the highest */
     uint64_t quantum_left_us;
-    uint64_t walk_sequence;         /* last plan whose walk came past it */
+    uint64_t walk_sequence;         /* of the last plan whose walk came past it */
     uint8_t lists;                  /* bit l: it is in list l of its queue */
-    bool cancel;                    /* net asks; sched ends it within one step */
-    bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string ... */
+    bool cancel;                    /* net asks; sched ends the call within one step */
+    bool stop_text_hit;             /* net, with `cancel`: the text holds a stop string */
     bool paused;                    /* the client does not read: no batch slot until it does */
     bool expired;                   /* its deadline passed during the step that it is in */
     bool standby;                   /* RUNNING: only if a row of the step ends early */
@@ -132,7 +132,7 @@ struct call {
     uint8_t engine;                 /* index of the engine that serves it; from its admission on */
 
     struct call_link links[CALL_LISTS];
-    uint64_t waiting_since_us;      /* QUEUED: since when its waiting has not been added up */
+    uint64_t waiting_since_us;      /* QUEUED: its waiting is added up to this time */
     uint64_t wait_us;               /* W_c: reset by promotion */
     uint64_t service_us;            /* T_c: reset by promotion */
     uint64_t lifetime_wait_us;      /* never reset */
@@ -143,12 +143,12 @@ struct call {
     uint32_t slot;                  /* of this call in its table: constant */
     uint32_t program;               /* slot in the process table */
     uint64_t first_run_us;
-    uint32_t promoted_from;         /* in queue 0 for a turn: it goes back there; 0: it is not */
+    uint32_t promoted_from;         /* the queue that a promoted call goes back to; 0: none */
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
-    uint32_t faults;                /* times that what the engine said of it could not be right;
-                                       from the first on it shares KV with nobody */
+    uint32_t faults;                /* results of the engine that could not be right; from the
+                                       first on the call shares no KV */
     uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
 
     /* What else is asked (net, at intake). */
@@ -159,7 +159,7 @@ struct call {
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t thread;                /* the client's number of the program thread; for statistics */
     bool want_text;
-    uint32_t stop_text_tokens;      /* with stop_text_hit: so many tokens lead up to its end */
+    uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
 
@@ -169,7 +169,7 @@ struct call {
                                        pushed; the appliance never does */
     uint32_t program_next, program_prev;
 
-    /* Outcome (sched). */
+    /* How it ended (sched). */
     enum call_finish finish;
     enum status status;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the last few thousand things that happened, one record each, in a ring that forgets its
- * oldest. The stages write, the text port's `events` reads; both are the core's one thread.
+ * What: the last few thousand events, one record each, in a ring whose oldest entry is overwritten.
+ * The stages write, the text port's `events` reads; both run in the core's one thread.
  *
  *   number   0   1   2   3   4   5   6   7   8   9      capacity 8: 0 and 1 are forgotten
  *                    ^ first                      ^ next
  *
- * Event n lies at n modulo the capacity, so a reader that remembers a number goes on there and
- * knows how many it has missed. A stage that is given no event_log (NULL) takes no notes.
+ * Event n lies at n modulo the capacity, so a reader that remembers a number can go on there and
+ * knows how many it has missed. A stage whose event log is NULL notes nothing.
  */
 #include <stdint.h>
 

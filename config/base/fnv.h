@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: FNV-1a, 64 bits: the one digest of the house, for tokens, weights and tables. Not secret
- * and not against an adversary: what may collide is compared in full. Header only; the client
- * library is built from it too.
+ * What: FNV-1a, 64 bits: the one digest of the house, for tokens, weights and tables. It is no
+ * defence against an adversary: where a collision matters, the contents are compared in full.
+ * Header only; the client library is built from it too.
  */
 #include <stdint.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static inline uint64_t fnv_add(uint64_t digest, const void *bytes, uint64_t coun
     return digest;
 }
 
-/* Eight bytes at a time, for what is long: another digest than fnv_add()'s. A product carries
- * nothing downwards, so its upper half is folded into the lower. */
+/* Eight bytes at a time, for long inputs: not the digest of fnv_add(). A product carries nothing
+ * downwards, so its upper half is folded into the lower. */
 static inline uint64_t fnv_add_words(uint64_t digest, const void *bytes, uint64_t count)
 {
     const uint8_t *at = bytes;

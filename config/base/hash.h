@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: keyed hashes of ids that clients choose. The key is a secret of this boot, so that nobody
- * can choose ids that meet in one chain. They only find: ids are compared in full.
+ * What: keyed hashes of ids that clients choose. The key is a secret of this boot, so no
+ * client can choose ids that meet in one chain. A hash only finds: ids are compared in full.
  */
 #include <stdint.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Beside the key, so that a caller without secrets (a test) has a hash too. */
+/* Added to the key, so that a caller without secrets (a test) has a hash too. */
 #define HASH_START_A UINT64_C(0x9e3779b97f4a7c15)
 #define HASH_START_B UINT64_C(0xbf58476d1ce4e5b9)
 

@@ -2,9 +2,8 @@
 #pragma once
 /*
  * What: a bounded first-in first-out queue of uint32_t indices or of fixed records, inside one
- * thread. Capacity is a power of two. What happens when full is the owner's statement, at the
- * declaration of each ring; push() asserts room, so owners ask ring_is_full() first where it can
- * be.
+ * thread. Capacity is a power of two. Each declaration of a ring states what happens when it is
+ * full; push() asserts room, so an owner whose ring can be full asks ring_is_full() first.
  */
 #include <stdbool.h>
 #include <stdint.h>

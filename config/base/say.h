@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the only way to descriptor 2. What would have to wait, on a pipe that nobody reads or a
- * stopped terminal, is dropped: a log must not stop a worker's restart, nor an assertion the end.
+ * What: the only way to descriptor 2. A line that would have to wait, for a pipe without a reader
+ * or a stopped terminal, is dropped: a log must not delay the restart of a worker, nor the end of
+ * the process after an assertion.
  * Async-signal-safe, allocates nothing.
  */
 #include <stdint.h>

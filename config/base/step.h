@@ -5,11 +5,11 @@
  * self-contained (tokens, block ids and sampling are copied in), lies in shared memory, holds
  * offsets and no pointers, and is written by one side at a time:
  *
- *   core   sched_plan() and kvmem_bind() fill header, rows, tokens, blocks    then submit
- *   worker kernels_run() fills outs and rounds                                then done
- *   core   sched_settle() reads outs; nothing that the worker wrote is trusted unchecked
+ *   core   sched_engine_plan() and kvmem_bind() fill header, rows, tokens, blocks   then submit
+ *   worker kernels_run() fills outs and rounds                                      then done
+ *   core   sched_engine_settle() reads outs, and trusts nothing in them unchecked
  *
- * What the worker writes lies in pages of its own, behind the rest, which it maps read-only.
+ * What the worker writes lies in pages of its own at the end. It maps the rest read-only.
  *
  * A row feeds `tokens_count` tokens of one call at positions first_position.., whose KV goes to the
  * call's blocks; then it samples up to `decode_steps` tokens, each fed back at the next position
@@ -22,9 +22,8 @@
  * its place, for the rounds that are left: a row that ends in round r leaves N - r - 1 of them. A
  * standby that never entered has produced 0 and fed nothing.
  *
- * A step ends when no row wants another token, after N rounds at most, or sooner if the core is in
- * early stop: what its rows have produced until then counts, and they go on in the next step.
- * Haste is
+ * A step ends when no row needs another token, after N rounds at most, or sooner at an early stop:
+ * what its rows have produced until then counts, and they go on in the next step. `early_stop` is
  * the one word that the core may write while the worker runs, and it only grows.
  */
 #include <stdbool.h>
@@ -46,7 +45,7 @@ struct step_row {
     uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
                                        first_position + tokens_count, newest last; 0: no penalty */
     uint32_t history[CALL_REPEAT_TOKENS];
-    bool wants_digest;              /* of its logits: the canary's row does */
+    bool wants_digest;              /* of its logits; only the canary's row does */
     struct call_sampling sampling;
 };
 
@@ -59,11 +58,11 @@ struct step_out {
     uint32_t result;                /* enum step_row_result */
     uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id, or
                                        when the step ended early: then at least one */
-    uint64_t digest;                /* FNV-1a of the logits of each, where the row wants it */
+    uint64_t digest;                /* FNV-1a of the logits of each, where the row asks for it */
 };
 
 enum step_stop {
-    STEP_STOP_LAST,                     /* N rounds, or until no row wants another token */
+    STEP_STOP_LAST,                 /* N rounds, or until no row needs another token */
     STEP_STOP_ROW,                  /* ends with a round after which a place is empty: its row has
                                        got its last token, and no standby takes it */
     STEP_STOP_ROUND,                /* ends with the round that runs, or that comes first */
@@ -71,10 +70,10 @@ enum step_stop {
 
 /* One KV block to copy before the rows run. Tiers are told by the block number (kvmem/kvmem.h).
  * No block is the target of two moves, no host block source and target; a device block may be left
- * by one move and filled by another or by a row. So the passes are done one after the other:
+ * by one move and filled by another or by a row. So the moves are made in three phases:
  *
  *   out      device -> host      in any order, and in bulk
- *   within   device -> device    as in the order of the list: what one reads a later one may fill
+ *   within   device -> device    in the order of the list: what one reads, a later one may fill
  *   in       host -> device      in any order, and in bulk
  */
 struct step_move {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a bounded builder of ASCII text in memory of the caller, for code that runs after the seal
- * and so has no stdio. A piece that does not fit is left out whole and `cut` stays set: a page is
- * checked once, at its end. Never writes a terminating zero unless text_terminate() is asked to.
+ * What: a bounded builder of ASCII text in the caller's memory, for code that runs after the seal
+ * and so has no stdio. A piece that does not fit is left out whole and sets `cut` for good, so a
+ * page is checked once, at its end. Only text_terminate() writes a terminating zero.
  */
 #include <stdbool.h>
 #include <stdint.h>
