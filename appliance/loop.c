@@ -17,91 +17,6 @@
 #define SILENCE_MAX_US     UINT64_C(1500000)    /* without a heartbeat, or a step that is due */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
-static enum sched_policy policy_from_text(const char *text)
-{
-    if (strcmp(text, "plas") == 0) {
-        return SCHED_PLAS;
-    }
-    if (strcmp(text, "atlas") == 0) {
-        return SCHED_ATLAS;
-    }
-    if (strcmp(text, "mlfq") == 0) {
-        return SCHED_MLFQ;
-    }
-    return strcmp(text, "rr") == 0 ? SCHED_ROUND_ROBIN : SCHED_FCFS;
-}
-
-static enum sched_sharing sharing_from_text(const char *text)
-{
-    if (strcmp(text, "off") == 0) {
-        return SCHED_SHARING_OFF;
-    }
-    return strcmp(text, "domain") == 0 ? SCHED_SHARING_DOMAIN : SCHED_SHARING_PROGRAM;
-}
-
-static void sched_settings_fill(struct sched_settings *settings, const struct options *options,
-                                const struct limits *limits)
-{
-    *settings = (struct sched_settings){
-        .engines = limits->engines,
-        .policy = policy_from_text(options->sched_policy.text),
-        .queues = (uint32_t)options->sched_queues.number,
-        .quantum_us = options->sched_quantum.number,
-        .quantum_growth = (uint32_t)options->sched_quantum_growth.number,
-        .beta_milli = options->sched_beta.number,
-        .wait_max_us = options->sched_wait_max.number,
-        .steps_per_plan = limits->steps_per_plan,
-        .batch_calls = limits->batch_calls,
-        .standby_calls = limits->standby_calls,
-        .prefill_tokens = limits->prefill_tokens,
-        .context_tokens = limits->context_tokens,
-        .vocab_tokens = limits->vocab_tokens,
-        .program_idle_us = options->limits_program_idle.number,
-        .half_life_us = options->sched_half_life.number,
-        .programs = limits->programs,
-        .calls_per_program = limits->calls_per_program,
-        .sharing = sharing_from_text(options->kv_sharing.text),
-        .cut_steps = strcmp(options->sched_cut_steps.text, "yes") == 0,
-        .prefetch = strcmp(options->sched_prefetch.text, "yes") == 0,
-    };
-}
-
-static void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits)
-{
-    *settings = (struct kvmem_settings){
-        .device_blocks = limits->kv_blocks,
-        .aside_blocks = limits->canary_blocks,
-        .host_blocks = limits->kv_host_blocks,
-        .block_tokens = limits->kv_block_tokens,
-        .calls = limits->calls,
-        .prefixes = limits->prefixes,
-        .blocks_per_call = limits->blocks_per_call,
-        .retain_device_us = limits->retain_device_us,
-        .retain_host_us = limits->retain_host_us,
-        .retain_drop_us = limits->retain_drop_us,
-    };
-}
-
-static void net_settings_fill(struct net_settings *settings, const struct loop_settings *from,
-                              const struct world *world)
-{
-    const struct options *options = from->options;
-    *settings = (struct net_settings){
-        .limits = from->limits,
-        .handshake_us = options->net_handshake.number,
-        .frame_deadline_us = options->net_frame_deadline.number,
-        .write_deadline_us = options->net_write_deadline.number,
-        .idle_us = options->net_idle.number,
-        .call_deadline_us = options->limits_call_deadline.number,
-        .frame_rate = (uint32_t)options->net_frame_rate.number,
-        .unsent_tokens = (uint32_t)options->net_unsent_tokens.number,
-        .access = from->access,
-    };
-    world->entropy(world->self, settings->boot_id, sizeof settings->boot_id);
-    size_t length = strnlen(from->model_name, sizeof settings->model - 1);
-    memcpy(settings->model, from->model_name, length);
-}
-
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab)
 {
@@ -131,8 +46,10 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     loop->world = world;
     sched_settings_fill(&sched, settings->options, limits);
     kvmem_settings_fill(&kv, limits);
-    net_settings_fill(&net, settings, world);
+    net_settings_fill(&net, settings->options, limits, &settings->access, settings->model_name);
     sched.event_log = net.event_log = &loop->event_log;
+    sched.demoted_to_head = settings->demoted_to_head;
+    world->entropy(world->self, net.boot_id, sizeof net.boot_id);
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
     world->entropy(world->self, sched.hash_key, sizeof sched.hash_key);
     event_log_init(&loop->event_log, limits->events, arena);

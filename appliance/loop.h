@@ -26,6 +26,7 @@ struct loop_settings {
     const struct config_prefixes *prefixes;     /* declared; NULL: none */
     struct step step;               /* the record that the engine reads */
     uint64_t drain_us;
+    bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */
 };
 
 struct loop {

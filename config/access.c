@@ -59,7 +59,7 @@ enum status config_access_fill(struct config_access *access, const struct option
 {
     *access = (struct config_access){
         .own_uid = own_uid,
-        .tcp_needs_key = strcmp(options->auth_tcp.text, "psk") == 0,
+        .tcp_needs_key = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK,
     };
     TRY(fill_list(options, "uids", access->uids, &access->uids_count, error));
     return fill_list(options, "gids", access->gids, &access->gids_count, error);

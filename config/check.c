@@ -52,7 +52,7 @@ static enum status check_address(const struct options *options, const char *sect
 
 static bool asks_for_key(const struct options *options)
 {
-    return strcmp(options->auth_tcp.text, "psk") == 0;
+    return option_auth_tcp(options) == OPTION_AUTH_TCP_PSK;
 }
 
 static enum status check_keys(const struct options *options, struct config_error *error)

@@ -24,18 +24,39 @@ enum option_type {
 };
 
 struct option_value {
-    char text[CONFIG_TEXT_BYTES];   /* TEXT, CHOICE */
-    uint64_t number;                /* the others */
+    char text[CONFIG_TEXT_BYTES];   /* TEXT */
+    uint64_t number;                /* the others; CHOICE: the enumerator */
     uint32_t line;                  /* of the file; 0: default; UINT32_MAX: --set */
 };
+
+/* enum option_engine_kind, enum sched_policy, ...: the words of each CHOICE. */
+#define CHOICE(section, key, tag, fallback, help) enum tag {
+#define WORD(enumerator, word)     enumerator,
+#define LAB_WORD(enumerator, word) enumerator,
+#define CHOICE_END                 };
+#include "config/options.def"
 
 /* options.net_unix.text, options.limits_calls.number, ... */
 struct options {
 #define OPTION(section, key, type, unit, fallback, min, max, help) \
     struct option_value section##_##key;
+#define CHOICE(section, key, tag, fallback, help) \
+    struct { struct option_value value; } section##_##key;
 #include "config/options.def"
-#undef OPTION
     char source[CONFIG_TEXT_BYTES]; /* the file that was loaded, for messages; empty: none */
+};
+
+/* option_engine_kind(options), option_sched_policy(options), ...: the enumerator. */
+#define CHOICE(section, key, tag, fallback, help)                                   \
+    static inline enum tag option_##section##_##key(const struct options *options)  \
+    {                                                                               \
+        return (enum tag)options->section##_##key.value.number;                     \
+    }
+#include "config/options.def"
+
+struct option_word {                /* of a CHOICE */
+    const char *word;
+    uint32_t enumerator;
 };
 
 /* The same list as a table, for loops. */
@@ -44,6 +65,8 @@ struct option_row {
     enum option_type type;
     uint64_t default_number, min, max;
     size_t offset;                  /* of its struct option_value in struct options */
+    const struct option_word *words;    /* CHOICE: [words_count] */
+    uint32_t words_count;
 };
 extern const struct option_row config_option_rows[];
 extern const uint32_t config_option_rows_count;

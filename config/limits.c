@@ -190,7 +190,7 @@ static void derive_access(struct limits *limits, const struct options *options)
     limits->anteroom = smaller(options->net_anteroom.number, limits->connections);
     limits->anteroom_per_address =
         smaller(options->net_anteroom_per_address.number, limits->anteroom);
-    limits->keys = strcmp(options->auth_tcp.text, "psk") == 0 ? CONFIG_KEYS_MAX : 0;
+    limits->keys = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK ? CONFIG_KEYS_MAX : 0;
 }
 
 static void derive_threads(struct limits *limits, const struct options *options, uint32_t cpus)

@@ -16,24 +16,31 @@
 
 #define NAME_BYTES_MAX 64       /* "section.key"; longer ones are compared by their start */
 
+#define CHOICE(section, key, tag, fallback, help) \
+    static const struct option_word words_of_##section##_##key[] = {
+#define WORD(enumerator, word) {word, enumerator},
+#define CHOICE_END             };
+#include "config/options.def"
+
 const struct option_row config_option_rows[] = {
 #define DEFAULT_TEXT_TEXT(fallback)     fallback
-#define DEFAULT_TEXT_CHOICE(fallback)   fallback
 #define DEFAULT_TEXT_COUNT(fallback)    NULL
 #define DEFAULT_TEXT_BYTES(fallback)    NULL
 #define DEFAULT_TEXT_TIME(fallback)     NULL
 #define DEFAULT_TEXT_RATIO(fallback)    NULL
 #define DEFAULT_NUMBER_TEXT(fallback)   0
-#define DEFAULT_NUMBER_CHOICE(fallback) 0
 #define DEFAULT_NUMBER_COUNT(fallback)  (fallback)
 #define DEFAULT_NUMBER_BYTES(fallback)  (fallback)
 #define DEFAULT_NUMBER_TIME(fallback)   (fallback)
 #define DEFAULT_NUMBER_RATIO(fallback)  (fallback)
 #define OPTION(section, key, type, unit, fallback, min, max, help)                                 \
     {#section, #key, unit, DEFAULT_TEXT_##type(fallback), help, OPTION_##type,                     \
-     DEFAULT_NUMBER_##type(fallback), min, max, offsetof(struct options, section##_##key)},
+     DEFAULT_NUMBER_##type(fallback), min, max, offsetof(struct options, section##_##key), NULL, 0},
+#define CHOICE(section, key, tag, fallback, help)                                                  \
+    {#section, #key, "", NULL, help, OPTION_CHOICE, fallback, 0, UINT32_MAX,                       \
+     offsetof(struct options, section##_##key), words_of_##section##_##key,                        \
+     sizeof words_of_##section##_##key / sizeof(struct option_word)},
 #include "config/options.def"
-#undef OPTION
 };
 const uint32_t config_option_rows_count =
     sizeof config_option_rows / sizeof config_option_rows[0];

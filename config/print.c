@@ -30,16 +30,6 @@ static void spell(const struct option_row *row, struct words *words)
     words->range[config_value_range(row, words->range, CONFIG_TEXT_BYTES - 1)] = '\0';
 }
 
-static const char *help_text(const struct option_row *row)
-{
-    if (row->type != OPTION_CHOICE) {
-        return row->help;
-    }
-    const char *words = NULL;
-    const char *text = row->help + config_value_words(row, &words) + 1;
-    return *text == ' ' ? text + 1 : text;
-}
-
 static const char *type_name(const struct option_row *row)
 {
     static const char *const names[] = {
@@ -63,7 +53,7 @@ void config_write_help(FILE *out)
         struct words words;
         spell(row, &words);
         fprintf(out, "  %s.%s = %s  (%s)\n      %s\n", row->section, row->key, words.fallback,
-                words.range, help_text(row));
+                words.range, row->help);
     }
 }
 
@@ -79,7 +69,7 @@ void config_write_sample(FILE *out)
         if (starts_section(i)) {
             fprintf(out, "\n[%s]\n", row->section);
         }
-        fprintf(out, "; %s\n; %s: %s\n", help_text(row), type_name(row), words.range);
+        fprintf(out, "; %s\n; %s: %s\n", row->help, type_name(row), words.range);
         fprintf(out, ";%s =%s%s\n", row->key, words.fallback[0] != '\0' ? " " : "",
                 words.fallback);
     }
@@ -119,7 +109,7 @@ void config_write_markdown(FILE *out)
                 words.fallback[0] != '\0' ? "`" : "empty");
         write_cell(out, words.range);
         fputs(" | ", out);
-        write_cell(out, help_text(row));
+        write_cell(out, row->help);
         fputs(" |\n", out);
     }
 }

@@ -13,7 +13,7 @@
  *   BYTES   digits [KiB|MiB|GiB]                      64KiB
  *   TIME    digits (us|ms|s|min|h), or 0              50ms
  *   RATIO   digits [. one to three digits]            8.5
- *   CHOICE  one of the words at the start of `help`   plas
+ *   CHOICE  one of its words                          plas
  *   TEXT    printable ASCII, min .. max bytes         /run/agentix.sock
  *
  * No sign, no space inside, no exponent, no hexadecimal, no decimal fraction but in RATIO: a value
@@ -110,28 +110,15 @@ static bool parse_ratio(const char *text, uint64_t *number, const char **problem
            !__builtin_add_overflow(*number, fraction, number);
 }
 
-uint32_t config_value_words(const struct option_row *row, const char **words)
+static bool parse_word(const struct option_row *row, const char *text, uint64_t *number,
+                       const char **problem)
 {
-    ASSERT(row->type == OPTION_CHOICE);
-    const char *colon = strchr(row->help, ':');
-    ASSERT(colon != NULL && colon > row->help);
-    *words = row->help;
-    return (uint32_t)(colon - row->help);
-}
-
-static bool is_word_of(const struct option_row *row, const char *text)
-{
-    const char *words = NULL;
-    uint32_t left = config_value_words(row, &words);
-    size_t length = strlen(text);
-    while (left > 0) {
-        const char *bar = memchr(words, '|', left);
-        uint32_t word = bar != NULL ? (uint32_t)(bar - words) : left;
-        if (word == length && memcmp(words, text, length) == 0) {
+    *problem = text[0] == '\0' ? "the value is empty" : "not one of the words";
+    for (uint32_t i = 0; i < row->words_count; i++) {
+        if (strcmp(row->words[i].word, text) == 0) {
+            *number = row->words[i].enumerator;
             return true;
         }
-        words += word + (bar != NULL);
-        left -= word + (bar != NULL);
     }
     return false;
 }
@@ -139,10 +126,6 @@ static bool is_word_of(const struct option_row *row, const char *text)
 static bool parse_text(const struct option_row *row, const char *text, const char **problem)
 {
     size_t length = strlen(text);
-    if (row->type == OPTION_CHOICE) {
-        *problem = length == 0 ? "the value is empty" : "not one of the words";
-        return length < CONFIG_TEXT_BYTES && is_word_of(row, text);
-    }
     for (size_t i = 0; i < length; i++) {
         if (text[i] < 0x20 || text[i] > 0x7e) {
             *problem = "a byte is not printable ASCII";
@@ -165,8 +148,10 @@ static bool parse_number(const struct option_row *row, const char *text, uint64_
         return parse_scaled(text, time_units, UNITS_COUNT(time_units), number, problem);
     case OPTION_RATIO:
         return parse_ratio(text, number, problem);
+    case OPTION_CHOICE:
+        return parse_word(row, text, number, problem);
     default:
-        ASSERT(row->type != OPTION_TEXT && row->type != OPTION_CHOICE);
+        ASSERT(row->type != OPTION_TEXT);
         return false;
     }
 }
@@ -175,7 +160,7 @@ enum status config_value_parse(const struct option_row *row, const char *text,
                                struct option_value *value, const char **problem)
 {
     ASSERT(row->min <= row->max);
-    if (row->type == OPTION_TEXT || row->type == OPTION_CHOICE) {
+    if (row->type == OPTION_TEXT) {
         if (!parse_text(row, text, problem)) {
             return STATUS_CONFIG_OPTION;
         }
@@ -209,6 +194,24 @@ static void format_scaled(struct text *text, uint64_t number, const struct unit 
     text_add(text, number == 0 ? "" : units[i].name);
 }
 
+static void format_word(struct text *text, const struct option_row *row, uint64_t enumerator)
+{
+    uint32_t i = 0;
+    while (i < row->words_count && row->words[i].enumerator != enumerator) {
+        i++;
+    }
+    ASSERT(i < row->words_count);
+    text_add(text, row->words[i].word);
+}
+
+static void format_words(struct text *text, const struct option_row *row)
+{
+    for (uint32_t i = 0; i < row->words_count; i++) {
+        text_add(text, i > 0 ? "|" : "");
+        text_add(text, row->words[i].word);
+    }
+}
+
 static void format_number(struct text *text, const struct option_row *row, uint64_t number)
 {
     switch (row->type) {
@@ -221,6 +224,9 @@ static void format_number(struct text *text, const struct option_row *row, uint6
     case OPTION_RATIO:
         text_add_fixed(text, number, 3);
         break;
+    case OPTION_CHOICE:
+        format_word(text, row, number);
+        break;
     default:
         text_add_u64(text, number);
     }
@@ -231,7 +237,7 @@ uint32_t config_format(const struct option_row *row, const struct option_value *
 {
     struct text text;
     text_init(&text, bytes, max);
-    if (row->type == OPTION_TEXT || row->type == OPTION_CHOICE) {
+    if (row->type == OPTION_TEXT) {
         text_add(&text, value->text);
     } else {
         format_number(&text, row, value->number);
@@ -244,9 +250,7 @@ uint32_t config_value_range(const struct option_row *row, char *bytes, uint32_t 
     struct text text;
     text_init(&text, bytes, max);
     if (row->type == OPTION_CHOICE) {
-        const char *words = NULL;
-        uint32_t length = config_value_words(row, &words);
-        text_add_bytes(&text, words, length);
+        format_words(&text, row);
         return text.length;
     }
     format_number(&text, row, row->min);

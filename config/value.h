@@ -9,8 +9,5 @@
  * and `problem` is a fixed text. The value's line stays the caller's. */
 MUST_CHECK enum status config_value_parse(const struct option_row *row, const char *text,
                                           struct option_value *value, const char **problem);
-/* What the row allows, for messages and tables: "1 .. 16", "1ms .. 1min",
- * "plas|atlas|mlfq|fcfs". */
+/* What the row allows, for messages and tables: "1 .. 16", "1ms .. 1min", "f32|f16". */
 uint32_t config_value_range(const struct option_row *row, char *text, uint32_t max);
-/* The words of a CHOICE ("a|b|c", not terminated); returns their length. */
-uint32_t config_value_words(const struct option_row *row, const char **words);

@@ -43,6 +43,7 @@
 
 #include "config/base/arena.h"
 #include "config/base/step.h"
+#include "config/config.h"
 
 #define KVMEM_BLOCK_NONE UINT32_MAX
 
@@ -136,6 +137,8 @@ static inline uint32_t kvmem_moves_max(uint32_t device_blocks)
     return 2 * device_blocks + 64;
 }
 
+/* BOOT_ONLY. All that the limits say; hash_key is the caller's to add. */
+void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits);
 void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings);
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena);
 

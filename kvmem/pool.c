@@ -38,6 +38,22 @@ static uint32_t hash_heads(uint32_t blocks)
     return heads;
 }
 
+void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits)
+{
+    *settings = (struct kvmem_settings){
+        .device_blocks = limits->kv_blocks,
+        .aside_blocks = limits->canary_blocks,
+        .host_blocks = limits->kv_host_blocks,
+        .block_tokens = limits->kv_block_tokens,
+        .calls = limits->calls,
+        .prefixes = limits->prefixes,
+        .blocks_per_call = limits->blocks_per_call,
+        .retain_device_us = limits->retain_device_us,
+        .retain_host_us = limits->retain_host_us,
+        .retain_drop_us = limits->retain_drop_us,
+    };
+}
+
 void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings)
 {
     uint32_t blocks = total_blocks(settings);

@@ -36,6 +36,24 @@
 
 /* ---- boot ------------------------------------------------------------------------------------ */
 
+void net_settings_fill(struct net_settings *settings, const struct options *options,
+                       const struct limits *limits, const struct config_access *access,
+                       const char *model_name)
+{
+    *settings = (struct net_settings){
+        .limits = limits,
+        .handshake_us = options->net_handshake.number,
+        .frame_deadline_us = options->net_frame_deadline.number,
+        .write_deadline_us = options->net_write_deadline.number,
+        .idle_us = options->net_idle.number,
+        .call_deadline_us = options->limits_call_deadline.number,
+        .frame_rate = (uint32_t)options->net_frame_rate.number,
+        .unsent_tokens = (uint32_t)options->net_unsent_tokens.number,
+        .access = *access,
+    };
+    memcpy(settings->model, model_name, strnlen(model_name, sizeof settings->model - 1));
+}
+
 /* The longest text of a prompt: what its frame carries, and no more than a context of the longest
  * tokens. A longer one is refused without being looked at. */
 static uint32_t text_bytes_max(const struct limits *limits, const struct gguf_vocab_info *vocab)

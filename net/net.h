@@ -139,6 +139,10 @@ struct net {
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
+/* BOOT_ONLY. All that options say; boot_id and event_log are the caller's to add. */
+void net_settings_fill(struct net_settings *settings, const struct options *options,
+                       const struct limits *limits, const struct config_access *access,
+                       const char *model_name);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */

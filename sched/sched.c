@@ -13,6 +13,33 @@
 #include "sched/policy.h"
 #include "sched/program.h"
 
+void sched_settings_fill(struct sched_settings *settings, const struct options *options,
+                         const struct limits *limits)
+{
+    *settings = (struct sched_settings){
+        .engines = limits->engines,
+        .policy = option_sched_policy(options),
+        .queues = (uint32_t)options->sched_queues.number,
+        .quantum_us = options->sched_quantum.number,
+        .quantum_growth = (uint32_t)options->sched_quantum_growth.number,
+        .beta_milli = options->sched_beta.number,
+        .wait_max_us = options->sched_wait_max.number,
+        .steps_per_plan = limits->steps_per_plan,
+        .batch_calls = limits->batch_calls,
+        .standby_calls = limits->standby_calls,
+        .prefill_tokens = limits->prefill_tokens,
+        .context_tokens = limits->context_tokens,
+        .vocab_tokens = limits->vocab_tokens,
+        .program_idle_us = options->limits_program_idle.number,
+        .half_life_us = options->sched_half_life.number,
+        .programs = limits->programs,
+        .calls_per_program = limits->calls_per_program,
+        .sharing = option_kv_sharing(options),
+        .cut_steps = option_sched_cut_steps(options) == OPTION_SCHED_CUT_STEPS_YES,
+        .prefetch = option_sched_prefetch(options) == OPTION_SCHED_PREFETCH_YES,
+    };
+}
+
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
     uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;

@@ -29,26 +29,18 @@
 #include "config/base/exchange.h"
 #include "config/base/stats.h"
 #include "config/base/step.h"
+#include "config/config.h"
 #include "kvmem/kvmem.h"
 
 #define SCHED_QUEUES_MAX  16
 #define SCHED_ENGINES_MAX 256       /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
 
-enum sched_policy {
-    SCHED_PLAS,     /* program service = sum over completed calls (eq. 1) */
-    SCHED_ATLAS,    /* program service = longest critical path seen (eq. 2; Algorithm 1, line 4) */
-    SCHED_MLFQ,     /* each new call starts in the first queue (FastServe's baseline) */
-    SCHED_FCFS,     /* one queue; a call keeps its place, and yields blocks to earlier ones only */
-    SCHED_ROUND_ROBIN,  /* one queue; a call whose quantum is used up goes to its tail */
-    SCHED_SRPT,     /* one queue in the order of call.order_key: clairvoyant, for the lab only */
-};
-
-/* Who may share the KV of an equal beginning. */
-enum sched_sharing {
-    SCHED_SHARING_OFF,
-    SCHED_SHARING_PROGRAM,          /* the calls of one program */
-    SCHED_SHARING_DOMAIN,           /* of one trust domain */
+/* config/config.h has enum sched_policy, a row of config/policies.def each, and enum sched_sharing,
+ * the words of kv.sharing: which calls may share the KV of an equal beginning. */
+#define POLICY(...) +1
+enum { SCHED_POLICIES = 0
+#include "config/policies.def"
 };
 
 struct sched_settings {
@@ -166,6 +158,9 @@ struct sched_wiring {
     } *engines;                     /* [settings.engines]; read at init only */
 };
 
+/* BOOT_ONLY. All that options say; hash_key and event_log are the caller's to add. */
+void sched_settings_fill(struct sched_settings *settings, const struct options *options,
+                         const struct limits *limits);
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
 void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct sched_wiring *wiring, struct arena *arena);

@@ -55,12 +55,29 @@ static enum status open_source(struct boot *boot, struct config_error *error)
     return gguf_source_open(&boot->source, path, error);
 }
 
+static enum kernels_simd simd_of(const struct options *options)
+{
+    switch (option_engine_simd(options)) {
+    case OPTION_ENGINE_SIMD_AUTO:
+        break;
+    case OPTION_ENGINE_SIMD_PLAIN:
+        return KERNELS_PLAIN;
+    case OPTION_ENGINE_SIMD_AVX2:
+        return KERNELS_AVX2;
+    case OPTION_ENGINE_SIMD_AVX512:
+        return KERNELS_AVX512;
+    case OPTION_ENGINE_SIMD_AVX512BF16:
+        return KERNELS_AVX512BF16;
+    }
+    return kernels_simd_best();
+}
+
 static void engine_settings_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
     boot->engine = (struct kernels_settings){
-        .simd = kernels_simd_named(boot->options.engine_simd.text),
-        .weights_as_bfloats = strcmp(boot->options.model_weights.text, "bf16") == 0,
+        .simd = simd_of(&boot->options),
+        .weights_as_bfloats = option_model_weights(&boot->options) == OPTION_MODEL_WEIGHTS_BF16,
         .threads = limits->engine_threads,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
@@ -68,7 +85,7 @@ static void engine_settings_fill(struct boot *boot)
         .step_tokens = limits->step_tokens,
         .context_tokens = limits->context_tokens,
         .kv_block_tokens = limits->kv_block_tokens,
-        .kv_halves = strcmp(boot->options.kv_type.text, "f16") == 0,
+        .kv_halves = option_kv_type(&boot->options) == OPTION_KV_TYPE_F16,
         .kv_blocks = limits->kv_blocks + limits->canary_blocks,
         .kv_host_blocks = limits->kv_host_blocks,
         .blocks_per_call = limits->blocks_per_call,
@@ -143,9 +160,9 @@ static enum status choose_gpu(struct boot *boot, struct config_error *error)
 /* engine.kind. */
 static enum boot_exit choose_engine(struct boot *boot)
 {
-    const char *kind = boot->options.engine_kind.text;
+    enum option_engine_kind kind = option_engine_kind(&boot->options);
     struct config_error error = {.text = ""};
-    if (strcmp(kind, "cpu") == 0) {
+    if (kind == OPTION_ENGINE_KIND_CPU) {
         return BOOT_EXIT_OK;
     }
     boot->serves_by_gpu = choose_gpu(boot, &error) == STATUS_OK;
@@ -153,7 +170,7 @@ static enum boot_exit choose_engine(struct boot *boot)
         return BOOT_EXIT_OK;
     }
     gpu_binary_close(&boot->gpu_binary);
-    if (strcmp(kind, "cuda") == 0) {
+    if (kind == OPTION_ENGINE_KIND_CUDA) {
         log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);
         return BOOT_EXIT_ENGINE;
     }
@@ -165,7 +182,7 @@ static void refuse_simd(const struct boot *boot, struct config_error *error)
 {
     int used = snprintf(error->text, sizeof error->text,
                         "engine.simd = %s: this CPU lacks what that takes, allowed: auto",
-                        boot->options.engine_simd.text);
+                        kernels_simd_name(boot->engine.simd));
     for (enum kernels_simd simd = KERNELS_PLAIN; simd <= kernels_simd_best(); simd++) {
         used += snprintf(error->text + used, sizeof error->text - (size_t)used, ", %s",
                          kernels_simd_name(simd));
@@ -419,11 +436,11 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
 
 enum boot_exit boot_lock_memory(const struct boot *boot)
 {
-    const char *choice = boot->options.memory_lock.text;
-    if (strcmp(choice, "no") == 0 || mlockall(MCL_CURRENT) == 0) {
+    enum option_memory_lock choice = option_memory_lock(&boot->options);
+    if (choice == OPTION_MEMORY_LOCK_NO || mlockall(MCL_CURRENT) == 0) {
         return BOOT_EXIT_OK;
     }
-    if (strcmp(choice, "auto") == 0) {
+    if (choice == OPTION_MEMORY_LOCK_AUTO) {
         log_event(LOG_WARN, "memory is not locked: %s: raise the memlock limit (ulimit -l) to keep "
                   "pages in memory", strerror(errno));
         return BOOT_EXIT_OK;

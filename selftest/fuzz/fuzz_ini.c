@@ -62,7 +62,7 @@ static void check_values(const struct options *options)
     for (uint32_t i = 0; i < config_option_rows_count; i++) {
         const struct option_row *row = &config_option_rows[i];
         const struct option_value *value = config_value(options, row);
-        if (row->type == OPTION_TEXT || row->type == OPTION_CHOICE) {
+        if (row->type == OPTION_TEXT) {
             ASSERT(strnlen(value->text, sizeof value->text) < sizeof value->text);
         } else {
             ASSERT(value->number >= row->min && value->number <= row->max);

@@ -149,11 +149,10 @@ const struct post_check post_files = {NULL, NULL, run_files};
 static void run_lock(void *state, const struct post *post, uint32_t variant,
                      struct post_outcome *outcome)
 {
-    const char *choice = post->boot->options.memory_lock.text;
     void *room = mmap(NULL, post->memory_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     bool may = room != MAP_FAILED && mlock2(room, post->memory_bytes, MLOCK_ONFAULT) == 0;
-    if (!may && strcmp(choice, "yes") == 0) {
+    if (!may && option_memory_lock(&post->boot->options) == OPTION_MEMORY_LOCK_YES) {
         post_fault_say(&outcome->faults, "memory.lock = yes: mlock: %s", strerror(errno));
     }
     snprintf(outcome->amount, sizeof outcome->amount, "%.1f MiB %s", post_mib(post->memory_bytes),

@@ -33,10 +33,17 @@ void post_settings_init(struct post_settings *settings)
 void post_choose_engine(struct post_settings *settings, struct options *options)
 {
     struct config_error error;
-    const char *kind = options->engine_kind.text;
-    settings->gpu = strcmp(kind, "cuda") == 0   ? POST_GPU
-                    : strcmp(kind, "auto") == 0 ? POST_GPU_IF_ANY
-                                                : POST_NO_GPU;
+    switch (option_engine_kind(options)) {
+    case OPTION_ENGINE_KIND_CPU:
+        settings->gpu = POST_NO_GPU;
+        break;
+    case OPTION_ENGINE_KIND_CUDA:
+        settings->gpu = POST_GPU;
+        break;
+    case OPTION_ENGINE_KIND_AUTO:
+        settings->gpu = POST_GPU_IF_ANY;
+        break;
+    }
     bool is_set = config_set(options, "engine.kind=cpu", &error) == STATUS_OK;
     ASSERT(is_set);
 }

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "config/options.h"
 #include "selftest/sim/sim.h"
 
 #define SEND_BYTES_MIN 4096         /* options.def */
@@ -56,16 +57,16 @@ static const char *word(struct sim *sim, const char *const *words, uint32_t coun
     return words[sim_choose(sim, count)];
 }
 
-static const char *yes_or_no(struct sim *sim)
+/* Any word of the option. */
+static const char *any(struct sim *sim, const char *section, const char *key)
 {
-    static const char *const words[] = {"no", "yes"};
-    return word(sim, words, 2);
+    const struct option_row *row = config_options_find(section, key);
+    return row->words[sim_choose(sim, row->words_count)].word;
 }
 
 static void draw_sched(struct sim *sim)
 {
-    static const char *const policies[] = {"plas", "atlas", "mlfq", "fcfs", "rr"};
-    set(sim, "sched.policy=%s", word(sim, policies, 5));
+    set(sim, "sched.policy=%s", any(sim, "sched", "policy"));
     set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
     set(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
     set(sim, "sched.quantum_growth=%u", sim_between(sim, 1, 4));
@@ -73,13 +74,13 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.wait_max=%lluus",
         sim_choose(sim, 2) * (1 + (unsigned long long)sim_time(sim, 10 * SIM_SECOND_US)));
     set(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 10));
-    set(sim, "sched.cut_steps=%s", yes_or_no(sim));
+    set(sim, "sched.cut_steps=%s", any(sim, "sched", "cut_steps"));
     set(sim, "sched.batch=%u", small(sim, 1, 24));
     set(sim, "sched.prefill_tokens=%u", small(sim, 1, 96));
     set(sim, "sched.standby=%u", sim_choose(sim, 2) * sim_between(sim, 1, 8));
     set(sim, "sched.half_life=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
-    set(sim, "sched.prefetch=%s", yes_or_no(sim));
+    set(sim, "sched.prefetch=%s", any(sim, "sched", "prefetch"));
 }
 
 static void draw_kv(struct sim *sim, uint32_t context_tokens)

@@ -34,7 +34,7 @@ int compare_choose(struct lab_settings *settings, const char *name, enum compare
     }
     fprintf(stderr, "agentix-lab: '%s' is none of %s%s%s\n", name,
             kind != COMPARE_POLICY ? lab_systems() : "", kind == COMPARE_ANY ? ", " : "",
-            kind != COMPARE_SYSTEM ? "fcfs, rr, mlfq, plas, atlas, srpt" : "");
+            kind != COMPARE_SYSTEM ? lab_policies() : "");
     return LAB_EXIT_USAGE;
 }
 

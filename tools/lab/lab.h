@@ -38,7 +38,7 @@ struct lab_settings {
     const char *timeline_path;      /* NULL: none */
     const char *calls_path;         /* NULL: none */
     const char *system;             /* row of system.c */
-    const char *policy;             /* NULL: the system's; an option's word, or srpt */
+    const char *policy;             /* NULL: the system's; a word of policies.def */
     const struct cost_model *cost;
     const char *sets[LAB_SETS_MAX]; /* section.key=value, last word */
     uint32_t sets_count;
@@ -49,8 +49,7 @@ struct lab_settings {
 };
 
 struct lab_result {
-    char policy[16];
-    const char *system, *cost;
+    const char *policy, *system, *cost;
     uint32_t programs, calls, steps_per_plan;
     double rate;                    /* programs a second; 0: all at once */
     struct figures all, steady;
@@ -114,7 +113,6 @@ struct lab {
     uint64_t aside_ns;              /* ... less what the lab itself did in it */
     /* the appliance */
     struct options options;
-    bool srpt;                      /* no option has it: the scheduler is told at the start */
     struct limits limits;
     struct vocab vocab;
     struct arena arena;
@@ -136,6 +134,8 @@ int lab_end(struct lab *lab);
 int lab_configure(struct lab *lab);
 const char *lab_systems(void);
 bool lab_system_exists(const char *name);
+const char *lab_policies(void);
+const char *lab_policy_name(enum sched_policy policy);
 bool lab_policy_exists(const char *name);
 /* world.c */
 void lab_world_init(struct lab *lab);

@@ -18,8 +18,8 @@ static const char help[] =
     "\n"
     "  --trace FILE            programs, in the format agentix-trace 1\n"
     "  --system NAME           vllm, vllm-opt, mlfq or agentix (default)\n"
-    "  --policy NAME           fcfs, rr, mlfq, plas, atlas or srpt; the rest as in the\n"
-    "                          system\n"
+    "  --policy NAME           %s; the rest as\n"
+    "                          in the system\n"
     "  --compare NAME,NAME...  systems and policies side by side\n"
     "  --slo SECONDS           with --compare: the highest rate at this mean token latency\n"
     "  --rate R                programs a second (default: the trace's)\n"
@@ -235,7 +235,9 @@ int main(int argc, char **argv)
     struct trace trace;
     int code = parse(&read, argc, argv);
     if (code != LAB_EXIT_OK || read.helped) {
-        fputs(read.helped ? help : "", stdout);
+        if (read.helped) {
+            printf(help, lab_policies());
+        }
         return code;
     }
     code = trace_load(&trace, read.settings.trace_path);

@@ -59,16 +59,13 @@ static void start_loop(struct lab *lab)
         .options = &lab->options, .limits = &lab->limits, .vocab = &lab->vocab,
         .model_name = lab->settings->cost->name, .step = lab->step,
         .drain_us = lab->options.limits_drain.number,
+        .demoted_to_head = lab->settings->demoted_to_head,
     };
     lab->vocab.info.tokens = lab->limits.vocab_tokens;
     lab->vocab.info.bos_id = lab->vocab.info.eos_id = GGUF_NO_TOKEN;
     lab->vocab.info.unk_id = lab->vocab.info.eot_id = GGUF_NO_TOKEN;
     lab_world_init(lab);
     loop_init(&lab->loop, &settings, &lab->world, &lab->arena);
-    if (lab->srpt) {
-        lab->loop.sched.settings.policy = SCHED_SRPT;
-    }
-    lab->loop.sched.settings.demoted_to_head = lab->settings->demoted_to_head;
     lab_frames_hello(lab);
 }
 
@@ -147,8 +144,7 @@ static int report(struct lab *lab)
     result->steps_per_plan = lab->limits.steps_per_plan;
     result->system = lab->settings->system;
     result->cost = lab->settings->cost->name;
-    snprintf(result->policy, sizeof result->policy, "%.*s", (int)sizeof result->policy - 1,
-             lab->srpt ? "srpt" : lab->options.sched_policy.text);
+    result->policy = lab_policy_name(option_sched_policy(&lab->options));
     lab_memory_report(lab);
     return result->refused_calls > 0 ? LAB_EXIT_REFUSED : LAB_EXIT_OK;
 }

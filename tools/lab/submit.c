@@ -7,8 +7,8 @@
  * Why: the checksum of a frame with 6,000 ids takes a tenth of a millisecond on each side, and the
  * lab is to schedule 20,000 calls a second (docs/decisions/0020).
  * Invariants: the slot is as net_call_intake() would have left it for a call with these fields:
- * greedy, no stop ids, EOS ignored, no deadline, no text. For srpt alone it has a key: the work
- * that its program has left when it comes, calls that are open included.
+ * greedy, no stop ids, EOS ignored, no deadline, no text. It also has what only a trace knows: the
+ * work that its program has left when it comes, calls that are open included (for srpt).
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ bool lab_submit(struct lab *lab, uint32_t index)
     call->max_tokens = lab->prompts.book.out[of_trace];
     call->deadline_us = UINT64_MAX;
     call->arrived_us = lab->now_us;
-    call->order_key = lab->srpt ? run->work_left : 0;
+    call->order_key = run->work_left;
     call->emit.digest = WIRE_DIGEST_START;
     call->prompt_tokens = prompt_tokens(&lab->prompts.book, of_trace);
     ASSERT(call->prompt_tokens + call->max_tokens <= lab->limits.context_tokens);

@@ -11,8 +11,7 @@
  *
  * All have the same largest batch; who shares shares with everybody, as in one trust domain.
  *
- * srpt is a policy of the scheduler that no option offers, for it knows the future: the lab takes
- * fcfs, which has one queue as well, and tells the scheduler itself (run.c).
+ * A policy that no option offers, because it must be told the future, has a word for --policy only.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +20,6 @@
 #include "tools/lab/lab.h"
 
 #define SYSTEM_SETS_MAX 6
-#define POLICY_KEY      "sched.policy="
-#define SRPT            "srpt"
 
 static const struct system_row {
     const char *name;
@@ -54,20 +51,47 @@ static const struct system_row *find(const char *name)
     return NULL;
 }
 
-/* The option's own list of words decides, but for srpt. */
+/* ---- policies: those of the option, and those that only the lab has ---- */
+
+static const struct policy_row {
+    enum sched_policy policy;
+    const char *word;
+} policies[] = {
+#define POLICY(name, word, ...) {SCHED_##name, word},
+#include "config/policies.def"
+};
+
+const char *lab_policies(void)
+{
+#define POLICY(name, word, ...) ", " word
+    static const char list[] =
+#include "config/policies.def"
+        ;
+    return list + strlen(", ");
+}
+
+static const struct policy_row *find_policy(const char *word)
+{
+    for (uint32_t i = 0; i < SCHED_POLICIES; i++) {
+        if (strcmp(policies[i].word, word) == 0) {
+            return &policies[i];
+        }
+    }
+    return NULL;
+}
+
 bool lab_policy_exists(const char *name)
 {
-    static struct options scratch;
-    struct config_error error;
-    char assignment[64];
-    if (strcmp(name, SRPT) == 0) {
-        return true;
-    }
-    int length = snprintf(assignment, sizeof assignment, POLICY_KEY "%s", name);
-    config_defaults(&scratch);
-    return length > 0 && (size_t)length < sizeof assignment &&
-           config_set(&scratch, assignment, &error) == STATUS_OK;
+    return find_policy(name) != NULL;
 }
+
+const char *lab_policy_name(enum sched_policy policy)
+{
+    ASSERT(policies[policy].policy == policy);
+    return policies[policy].word;
+}
+
+/* ---- systems ---- */
 
 bool lab_system_exists(const char *name)
 {
@@ -83,9 +107,6 @@ const char *lab_systems(void)
 static int set(struct lab *lab, const char *assignment)
 {
     struct config_error error = {.text = "unknown"};
-    if (strncmp(assignment, POLICY_KEY, strlen(POLICY_KEY)) == 0) {
-        lab->srpt = false;              /* later words win */
-    }
     if (config_set(&lab->options, assignment, &error) == STATUS_OK) {
         return LAB_EXIT_OK;
     }
@@ -99,20 +120,6 @@ static int set_all(struct lab *lab, const char *const *sets, uint32_t count)
     for (uint32_t i = 0; i < count && sets[i] != NULL && code == LAB_EXIT_OK; i++) {
         code = set(lab, sets[i]);
     }
-    return code;
-}
-
-static int set_policy(struct lab *lab)
-{
-    char assignment[64];
-    if (lab->settings->policy == NULL) {
-        return LAB_EXIT_OK;
-    }
-    bool srpt = strcmp(lab->settings->policy, SRPT) == 0;
-    snprintf(assignment, sizeof assignment, POLICY_KEY "%s",
-             srpt ? "fcfs" : lab->settings->policy);
-    int code = set(lab, assignment);
-    lab->srpt = srpt;
     return code;
 }
 
@@ -138,7 +145,9 @@ int lab_configure(struct lab *lab)
     int code = set_all(lab, base_sets, sizeof base_sets / sizeof base_sets[0]);
     code = code != LAB_EXIT_OK ? code : set_all(lab, settings->cost->settings, COST_SETTINGS_MAX);
     code = code != LAB_EXIT_OK ? code : set_all(lab, system->sets, SYSTEM_SETS_MAX);
-    code = code != LAB_EXIT_OK ? code : set_policy(lab);
+    if (code == LAB_EXIT_OK && settings->policy != NULL) {
+        lab->options.sched_policy.value.number = find_policy(settings->policy)->policy;
+    }
     if (code == LAB_EXIT_OK && settings->no_sharing) {
         code = set(lab, "kv.sharing=off");
     }

@@ -80,9 +80,10 @@ static inline void start(uint64_t seed)
     config_defaults(&rig.options);
     rig.options.sched_quantum.number = 2000;
     rig.options.engine_canary.number = seed % 2 == 0 ? 300000000 : 3000;
-    static const char *const sharing[] = {"program", "domain", "off"};
-    strcpy(rig.options.kv_sharing.text, sharing[seed % 3]);
-    strcpy(rig.options.sched_prefetch.text, seed % 2 == 0 ? "no" : "yes");
+    static const enum sched_sharing sharing[] = {
+        SCHED_SHARING_PROGRAM, SCHED_SHARING_DOMAIN, SCHED_SHARING_OFF};
+    rig.options.kv_sharing.value.number = sharing[seed % 3];
+    rig.options.sched_prefetch.value.number = seed % 2;
     fill_limits(&rig.limits);
     rig.limits.retain_device_us = seed % 5 * 10000;
     config_limits_add_prefixes(&rig.limits, &declared);

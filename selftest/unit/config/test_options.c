@@ -123,12 +123,13 @@ static void test_parse_ratio_decimals(void **state)
 static void test_parse_choice_only_listed_words(void **state)
 {
     (void)state;
-    static const char *const good[] = {"plas", "atlas", "mlfq", "fcfs"};
+    static const char *const good[] = {"plas", "atlas", "mlfq", "fcfs", "rr"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_status(STATUS_OK, parse("sched", "policy", good[i]));
-        assert_string_equal(value.text, good[i]);
+        assert_int_equal(value.number, i);
     }
-    static const char *const bad[] = {"", "pla", "plas|atlas", "PLAS", "plas ", "|", "plass"};
+    static const char *const bad[] = {"", "pla", "plas|atlas", "PLAS", "plas ", "|", "plass",
+                                      "srpt"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_status(STATUS_CONFIG_OPTION, parse("sched", "policy", bad[i]));
     }

@@ -39,8 +39,8 @@ static void test_load_good_file_takes_values_and_lines(void **state)
     (void)state;
     assert_status(STATUS_OK, load("; comment\n# comment\n\n[sched]\n  policy = fcfs ; inline\n"
                                   "\tbeta=2.5\n[limits]\ncalls: 7\n[net]\nunix =\n"));
-    assert_string_equal(options.sched_policy.text, "fcfs");
-    assert_int_equal(options.sched_policy.line, 5);
+    assert_int_equal(option_sched_policy(&options), SCHED_FCFS);
+    assert_int_equal(options.sched_policy.value.line, 5);
     assert_int_equal(options.sched_beta.number, 2500);
     assert_int_equal(options.sched_beta.line, 6);
     assert_int_equal(options.limits_calls.number, 7);

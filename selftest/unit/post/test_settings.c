@@ -94,7 +94,7 @@ static void test_engine_kind_chooses_checks_of_a_gpu(void **state)
         assert_status(STATUS_OK, config_set(&options, setting, &error));
         post_choose_engine(&settings, &options);
         assert_int_equal(settings.gpu, i);
-        assert_string_equal(options.engine_kind.text, "cpu");
+        assert_int_equal(option_engine_kind(&options), OPTION_ENGINE_KIND_CPU);
     }
 }
 
