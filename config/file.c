@@ -10,8 +10,8 @@
 #include "config/error.h"
 
 /*
- * What: open, examine, read. The file is examined through its descriptor, so that what was looked
- * at is what is read; no link, FIFO or device gets further than that.
+ * What: open, examine, read. The file is examined through its descriptor, so the file that was
+ * examined is the one that is read. Links, FIFOs and devices are refused before a byte is read.
  */
 
 static enum status check_plain(const struct stat *stat, const char *path,
@@ -52,12 +52,12 @@ static enum status check_file(int fd, const char *path, enum config_file_kind ki
                                       : check_plain(&stat, path, error);
 }
 
-enum status config_file_next(int fd, const char *path, char *bytes, size_t max, size_t *count,
+enum status config_file_next(int fd, const char *path, struct config_file_bytes *bytes,
                              struct config_error *error)
 {
-    *count = 0;
-    while (*count < max) {
-        ssize_t got = read(fd, bytes + *count, max - *count);
+    bytes->count = 0;
+    while (bytes->count < bytes->max) {
+        ssize_t got = read(fd, bytes->bytes + bytes->count, bytes->max - bytes->count);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -67,7 +67,7 @@ enum status config_file_next(int fd, const char *path, char *bytes, size_t max, 
         if (got == 0) {
             break;
         }
-        *count += (size_t)got;
+        bytes->count += (size_t)got;
     }
     return STATUS_OK;
 }
@@ -89,12 +89,12 @@ enum status config_file_open(const char *path, enum config_file_kind kind, int *
     return STATUS_OK;
 }
 
-enum status config_file_read(const char *path, enum config_file_kind kind, char *bytes, size_t max,
-                             size_t *count, struct config_error *error)
+enum status config_file_read(const char *path, enum config_file_kind kind,
+                             struct config_file_bytes *bytes, struct config_error *error)
 {
     int fd = -1;
     TRY(config_file_open(path, kind, &fd, error));
-    enum status status = config_file_next(fd, path, bytes, max, count, error);
+    enum status status = config_file_next(fd, path, bytes, error);
     (void)close(fd);
     return status;
 }

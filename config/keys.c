@@ -214,11 +214,10 @@ enum status config_keys_load_file(struct config_keys *keys, const char *path,
                                   struct config_error *error)
 {
     char bytes[CONFIG_KEYS_BYTES_MAX + 1];
-    size_t count = 0;
-    enum status status =
-        config_file_read(path, CONFIG_FILE_SECRET, bytes, sizeof bytes, &count, error);
+    struct config_file_bytes file = {.bytes = bytes, .max = sizeof bytes};
+    enum status status = config_file_read(path, CONFIG_FILE_SECRET, &file, error);
     if (status == STATUS_OK) {
-        status = config_keys_load_bytes(keys, path, bytes, count, error);
+        status = config_keys_load_bytes(keys, path, bytes, file.count, error);
     }
     explicit_bzero(bytes, sizeof bytes);
     return status;

@@ -243,9 +243,9 @@ enum status config_load_bytes(struct options *options, const char *name, const c
 enum status config_load_file(struct options *options, const char *path, struct config_error *error)
 {
     char bytes[CONFIG_FILE_BYTES_MAX + 1];
-    size_t count = 0;
-    TRY(config_file_read(path, CONFIG_FILE_PLAIN, bytes, sizeof bytes, &count, error));
-    return config_load_bytes(options, path, bytes, count, error);
+    struct config_file_bytes file = {.bytes = bytes, .max = sizeof bytes};
+    TRY(config_file_read(path, CONFIG_FILE_PLAIN, &file, error));
+    return config_load_bytes(options, path, bytes, file.count, error);
 }
 
 /* ---- --set ----------------------------------------------------------------------------------- */

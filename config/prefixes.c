@@ -46,10 +46,11 @@ static const struct option_row *row_of(uint32_t option)
 static void look(struct reader *reader)
 {
     if (reader->at == reader->count) {
+        struct config_file_bytes next = {.bytes = reader->bytes, .max = sizeof reader->bytes};
         reader->passed += reader->count;
-        reader->at = reader->count = 0;
-        reader->status = config_file_next(reader->file, reader->path, reader->bytes,
-                                          sizeof reader->bytes, &reader->count, reader->error);
+        reader->status = config_file_next(reader->file, reader->path, &next, reader->error);
+        reader->at = 0;
+        reader->count = next.count;
     }
     bool has_one = reader->status == STATUS_OK && reader->count > 0;
     reader->byte = has_one ? (unsigned char)reader->bytes[reader->at] : END;
@@ -103,9 +104,14 @@ static bool take_id(struct reader *reader, uint32_t *id)
     return reader->status == STATUS_OK;
 }
 
-/* The first `max` ids of the file, into `tokens` if there is a place for them. */
+struct ids {
+    uint32_t *tokens;               /* room for `max`; NULL: they are counted only */
+    uint32_t max;
+};
+
+/* The first ids of the file. */
 static enum status read_ids(const struct options *options, const struct limits *limits,
-                            struct config_prefix *prefix, uint32_t *tokens, uint32_t max,
+                            struct config_prefix *prefix, struct ids ids,
                             struct config_error *error)
 {
     struct reader reader = {.options = options, .row = row_of(prefix->option), .error = error,
@@ -115,9 +121,9 @@ static enum status read_ids(const struct options *options, const struct limits *
     TRY(config_file_open(reader.path, CONFIG_FILE_PLAIN, &reader.file, error));
     prefix->file_tokens = 0;
     look(&reader);
-    while (prefix->file_tokens < max && take_id(&reader, &id)) {
-        if (tokens != NULL) {
-            tokens[prefix->file_tokens] = id;
+    while (prefix->file_tokens < ids.max && take_id(&reader, &id)) {
+        if (ids.tokens != NULL) {
+            ids.tokens[prefix->file_tokens] = id;
         }
         prefix->file_tokens++;
     }
@@ -152,7 +158,7 @@ enum status config_prefixes_measure(struct config_prefixes *prefixes,
             continue;
         }
         prefix->option = option;
-        TRY(read_ids(options, limits, prefix, NULL, limits->context_tokens, error));
+        TRY(read_ids(options, limits, prefix, (struct ids){NULL, limits->context_tokens}, error));
         prefix->tokens_count =
             prefix->file_tokens - prefix->file_tokens % limits->kv_block_tokens;
         TRY(check_length(options, limits, prefix, error));
@@ -178,7 +184,8 @@ enum status config_prefixes_load(struct config_prefixes *prefixes, const struct 
         struct config_prefix *prefix = &prefixes->each[i];
         uint32_t *tokens = arena_take(arena, prefix->tokens_count, sizeof(uint32_t));
         uint32_t measured = prefix->file_tokens;
-        TRY(read_ids(options, limits, prefix, tokens, prefix->tokens_count, error));
+        TRY(read_ids(options, limits, prefix, (struct ids){tokens, prefix->tokens_count},
+                     error));
         if (prefix->file_tokens < prefix->tokens_count) {
             config_error_begin(error, options, row_of(prefix->option));
             return config_error_add(error, "it has become shorter while it was read");

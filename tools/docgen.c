@@ -6,6 +6,7 @@
  *   sample  docs/agentix.ini    from config/options.def
  *   stats   docs/stats.md       from config/base/stats.def
  *   events  docs/events.md      from config/base/events.def
+ *   policies  a table in docs/scheduling.md     from config/policies.def
  *
  * `make docs` writes them, tools/check compares them.
  */
@@ -64,6 +65,31 @@ static void write_events(void)
     }
 }
 
+/* The table between two marks of docs/scheduling.md, and the words of policies.def in it. */
+static void write_policies(void)
+{
+#define WHO_OFFERED     ""
+#define WHO_LAB         " (`agentix-lab` only)"
+#define QUEUES_MANY     "`sched.queues`"
+#define QUEUES_ONE      "1"
+#define ENTRY_PROGRAM   "the one whose range holds its program's service"
+#define ENTRY_FIRST     "the first"
+#define USED_UP_SINKS   "tail of the next queue"
+#define USED_UP_TURNS   "tail of its queue"
+#define USED_UP_STAYS   "keeps its place"
+#define HISTORY_PROGRAM "of program and call"
+#define HISTORY_CALL    "of the call"
+#define HISTORY_NONE    "-"
+#define CREDIT_SUM      "sum of its calls"
+#define CREDIT_PATH     "longest path"
+    printf("| policy | queues | a call enters | order in a queue | quantum used up | ratio "
+           "| program's service | what it is |\n|---|---|---|---|---|---|---|---|\n");
+#define POLICY(name, word, who, queues, entry, key, used_up, history, credit, help) \
+    printf("| `%s`%s | %s | %s | %s | %s | %s | %s | %s |\n", word, WHO_##who, QUEUES_##queues, \
+           ENTRY_##entry, #key, USED_UP_##used_up, HISTORY_##history, CREDIT_##credit, help);
+#include "config/policies.def"
+}
+
 int main(int count, char **arguments)
 {
     const char *mode = count == 2 ? arguments[1] : "";
@@ -75,8 +101,10 @@ int main(int count, char **arguments)
         write_stats();
     } else if (strcmp(mode, "events") == 0) {
         write_events();
+    } else if (strcmp(mode, "policies") == 0) {
+        write_policies();
     } else {
-        fprintf(stderr, "usage: docgen config|sample|stats|events\n");
+        fprintf(stderr, "usage: docgen config|sample|stats|events|policies\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;
