@@ -5,6 +5,7 @@
  * Bounds: O(calls + programs + blocks), plus one lookup for each program.
  */
 #include "sched/deadline.h"
+#include "sched/engine/order.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
@@ -20,9 +21,7 @@ static void check_times(const struct sched *sched, const struct call *call)
     ASSERT(call->quantum_left_us <= call->lifetime_service_us ||
            call->quantum_left_us - call->lifetime_service_us <=
                sched->levels[level].quantum_us);
-    ASSERT(call->quantum_left_us > 0 ||
-           (call->queue + 1 == sched->settings.queues &&
-            sched->settings.policy != SCHED_ROUND_ROBIN));
+    ASSERT(!sched_policy_demotes(sched, call));
 }
 
 static void check_kv(const struct sched_engine *engine, const struct call *call)
@@ -69,8 +68,9 @@ static void check_links(const struct sched_engine *engine, const struct call *ca
                             ? sched_call(sched, before[list])->links[list].next : ends->head;
             ASSERT(next == call->slot);
             ASSERT(call->links[list].prev == before[list]);
-            ASSERT(before[list] == CALL_NONE ||
-                   !sched_policy_goes_before(sched, call, sched_call(sched, before[list])));
+            if (sched->nodes != NULL && list < SCHED_ORDERED_LISTS) {
+                sched_order_check(engine, list, call);
+            }
             before[list] = call->slot;
         }
     }

@@ -66,6 +66,7 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
     sched_deadline_push(sched, call);
     struct sched_engine *engine = sched_engine_of(sched, call);
+    call->order_key = sched_policy_key(sched, call);
     sched_queue_enter(engine, sched_policy_entry_queue(sched, call->priority_us), call);
     sched_plan_arrival(engine);
     sched->open_calls++;

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the policies. Change one here, and nowhere else.
- *
- *          queues  enters at          demoted  promoted by                    program's service
- *   plas   K       program's service  yes      (W_p+W_c)/(T_p+T_c), wait_max  sum of its calls
- *   atlas  K       program's service  yes      (W_p+W_c)/(T_p+T_c), wait_max  longest path
- *   mlfq   K       the first queue    yes      W_c/T_c, wait_max              sum (unused)
- *   fcfs   1       the first queue    no       never                          sum (unused)
- *   rr     1       the only queue     to tail  never                          sum (unused)
- *   srpt   1       by call.order_key  no       never                          sum (unused)
+ * What: every decision in which the policies differ. config/policies.def has a row for each; a
+ * policy whose order is not that of arrival has a function here, too, which gives a call's key.
  *
  * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call
  * that is demoted through a level has received what the level stands for. The last range is open
@@ -20,9 +13,8 @@
  * ever, because promotion resets only W_c and T_c. Here the program's history counts for a call's
  * first promotion; a later one must be earned by the call alone. Between two lies a full quantum of
  * its level anyway: a promotion is a turn of that length, and then the call is back at its level.
- * Were it a new life with a first quantum, then as soon as everybody has waited too long everybody
- * would take everybody's blocks, once in each first quantum.
- * srpt knows the future, so no option offers it: the lab gives each call its key.
+ * If a promoted call had a first quantum instead, then under load, when all calls have waited too
+ * long, each would take the blocks of the others once in each first quantum.
  * Bounds: O(K) at arrival, else O(1); integers only.
  */
 #include "sched/policy.h"
@@ -30,6 +22,58 @@
 #include "sched/call.h"
 
 #define MILLI 1000u
+
+/* A row of policies.def. */
+struct policy {
+    enum { QUEUES_ONE, QUEUES_MANY } queues;
+    enum { ENTRY_FIRST, ENTRY_PROGRAM } entry;
+    uint64_t (*key)(const struct sched *sched, const struct call *call);
+    enum { USED_UP_STAYS, USED_UP_TURNS, USED_UP_SINKS } used_up;
+    enum { HISTORY_NONE, HISTORY_CALL, HISTORY_PROGRAM } history;
+    enum { CREDIT_SUM, CREDIT_PATH } credit;
+};
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static uint64_t key_arrival(const struct sched *sched, const struct call *call)
+{
+    (void)sched;
+    (void)call;
+    return 0;
+}
+
+static uint64_t key_work(const struct sched *sched, const struct call *call)
+{
+    (void)sched;
+    return call->order_key;         /* the lab has put it there */
+}
+
+static const struct policy policies[] = {
+#define POLICY(name, word, who, queues, entry, key, used_up, history, credit, help)          \
+    [SCHED_##name] = {QUEUES_##queues, ENTRY_##entry, key_##key, USED_UP_##used_up,           \
+                      HISTORY_##history, CREDIT_##credit},
+#include "config/policies.def"
+};
+
+static const struct policy *policy_of(const struct sched *sched)
+{
+    ASSERT((uint32_t)sched->settings.policy < SCHED_POLICIES);
+    return &policies[sched->settings.policy];
+}
+
+bool sched_policy_has_key(enum sched_policy policy)
+{
+    ASSERT((uint32_t)policy < SCHED_POLICIES);
+    return policies[policy].key != key_arrival;
+}
+
+uint64_t sched_policy_key(const struct sched *sched, const struct call *call)
+{
+    const struct policy *policy = policy_of(sched);
+    return policy->key(sched, call);
+}
+
+/* ---- levels ---------------------------------------------------------------------------------- */
 
 static uint64_t multiply_saturated(uint64_t a, uint64_t b)
 {
@@ -46,9 +90,7 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 void sched_policy_init(struct sched *sched)
 {
     struct sched_settings *settings = &sched->settings;
-    bool is_single = settings->policy == SCHED_FCFS || settings->policy == SCHED_ROUND_ROBIN ||
-                     settings->policy == SCHED_SRPT;
-    settings->queues = is_single ? 1 : settings->queues;
+    settings->queues = policy_of(sched)->queues == QUEUES_ONE ? 1 : settings->queues;
     ASSERT(settings->queues > 0 && settings->queues <= SCHED_QUEUES_MAX);
     ASSERT(settings->quantum_us > 0 && settings->quantum_growth > 0);
     uint64_t quantum_us = settings->quantum_us;
@@ -65,8 +107,7 @@ void sched_policy_init(struct sched *sched)
 
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us)
 {
-    bool by_program =
-        sched->settings.policy == SCHED_PLAS || sched->settings.policy == SCHED_ATLAS;
+    bool by_program = policy_of(sched)->entry == ENTRY_PROGRAM;
     uint32_t last = sched->settings.queues - 1;
     uint32_t queue = 0;
     while (by_program && queue < last && service_us >= sched->levels[queue].service_high_us) {
@@ -75,24 +116,21 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us
     return queue;
 }
 
-bool sched_policy_goes_before(const struct sched *sched, const struct call *call,
-                              const struct call *other)
-{
-    return sched->settings.policy == SCHED_SRPT && call->order_key < other->order_key;
-}
-
 bool sched_policy_demotes(const struct sched *sched, const struct call *call)
 {
     ASSERT(call->queue < sched->settings.queues);
-    return call->quantum_left_us == 0 &&
-           (call->queue + 1 < sched->settings.queues ||
-            sched->settings.policy == SCHED_ROUND_ROBIN);
+    if (call->quantum_left_us > 0) {
+        return false;
+    }
+    const struct policy *policy = policy_of(sched);
+    return policy->used_up == USED_UP_TURNS ||
+           (policy->used_up == USED_UP_SINKS && call->queue + 1 < sched->settings.queues);
 }
 
 uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call)
 {
     ASSERT(sched_policy_demotes(sched, call));
-    if (sched->settings.policy == SCHED_ROUND_ROBIN) {
+    if (policy_of(sched)->used_up == USED_UP_TURNS) {
         return call->queue;
     }
     return call->promoted_from > 0 ? call->promoted_from : call->queue + 1;
@@ -100,7 +138,7 @@ uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct cal
 
 bool sched_policy_demotes_to_head(const struct sched *sched)
 {
-    return sched->settings.demoted_to_head && sched->settings.policy != SCHED_ROUND_ROBIN;
+    return sched->settings.demoted_to_head && policy_of(sched)->used_up != USED_UP_TURNS;
 }
 
 /* wait / service >= beta, without dividing; never at a service of zero. */
@@ -123,7 +161,7 @@ bool sched_policy_promotes(const struct sched *sched, const struct call *call, u
     if (sched->settings.wait_max_us > 0 && wait_us >= sched->settings.wait_max_us) {
         return true;
     }
-    if (sched->settings.policy != SCHED_MLFQ && call->promotions == 0) {
+    if (policy_of(sched)->history == HISTORY_PROGRAM && call->promotions == 0) {
         const struct program *program = &sched->programs[call->program];
         wait_us = add_saturated(wait_us, program->wait_us);
         service_us = add_saturated(service_us, program->service_us);
@@ -136,7 +174,7 @@ void sched_policy_credit(const struct sched *sched, struct program *program,
 {
     uint64_t path_us = add_saturated(call->priority_us, call->lifetime_service_us);
     uint64_t before_us = program->service_us;
-    if (sched->settings.policy == SCHED_ATLAS) {
+    if (policy_of(sched)->credit == CREDIT_PATH) {
         program->service_us = path_us > before_us ? path_us : before_us;
     } else {
         program->service_us = add_saturated(before_us, call->lifetime_service_us);

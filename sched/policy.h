@@ -3,21 +3,22 @@
 /* What: every decision in which the policies differ. Private to sched/. */
 #include "sched/sched.h"
 
-/* BOOT_ONLY. Service ranges and quanta of the queues; FCFS, RR and SRPT have one, whatever the
- * settings say. */
+/* BOOT_ONLY. Number of queues, their service ranges and quanta. */
 void sched_policy_init(struct sched *sched);
 /* Where an arriving call of a program with this service starts (Algorithm 1, line 12). */
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us);
-/* Does an arriving call go before this one of its queue? SRPT only: the others append. */
-bool sched_policy_goes_before(const struct sched *sched, const struct call *call,
-                              const struct call *other);
-/* Has the call used up its level, and has to leave its place? (line 20) */
+/* True when calls may arrive with different keys. */
+bool sched_policy_has_key(enum sched_policy policy);
+/* Key of an arriving call; equal ones are served in the order of arrival. */
+uint64_t sched_policy_key(const struct sched *sched, const struct call *call);
+/* True when the call has used up its level and has to leave its place (line 20). */
 bool sched_policy_demotes(const struct sched *sched, const struct call *call);
-/* The queue that it then goes to (line 21). RR: the same one; promoted: where it came from. */
+/* The queue that it then goes to (line 21): the next one, its own where calls take turns, or the
+ * one that it was promoted from. */
 uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call);
-/* Does it go before those that wait there? */
+/* True when it goes before the calls that wait there. */
 bool sched_policy_demotes_to_head(const struct sched *sched);
-/* Has the call, outside the first queue, waited too long? (lines 24-26) */
+/* True when the call, outside the first queue, has waited too long (lines 24-26). */
 bool sched_policy_promotes(const struct sched *sched, const struct call *call, uint64_t now_us);
 /* The call has ended: what it adds to its program's service (line 4). */
 void sched_policy_credit(const struct sched *sched, struct program *program,

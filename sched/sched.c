@@ -32,6 +32,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .vocab_tokens = limits->vocab_tokens,
         .program_idle_us = options->limits_program_idle.number,
         .half_life_us = options->sched_half_life.number,
+        .calls = limits->calls,
         .programs = limits->programs,
         .calls_per_program = limits->calls_per_program,
         .sharing = option_kv_sharing(options),
@@ -47,6 +48,10 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     sched_program_plan_memory(plan, settings->programs);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
+    if (sched_policy_has_key(settings->policy)) {
+        memory_plan_add(plan, MEMORY_CORE, "sched order", settings->calls,
+                        SCHED_ORDERED_LISTS * sizeof(struct sched_node));
+    }
     memory_plan_add(plan, MEMORY_CORE, "sched planned rows", all_rows,
                     sizeof(struct step_planned));
     memory_plan_add(plan, MEMORY_CORE, "sched outs", all_rows, sizeof(struct step_out));
@@ -61,6 +66,7 @@ static void check_wiring(const struct sched_settings *settings, const struct sch
     ASSERT(settings->batch_calls > 0 && settings->steps_per_plan > 0);
     ASSERT(settings->prefill_tokens > 0 && settings->vocab_tokens > 0);
     ASSERT(settings->context_tokens <= wiring->calls->context_tokens);
+    ASSERT(settings->calls == wiring->calls->count);
     for (uint32_t i = 0; i < settings->engines; i++) {
         const struct step_layout *layout = &wiring->engines[i].step.layout;
         ASSERT(rows <= layout->rows_max);
@@ -75,9 +81,10 @@ static void init_queues(struct sched_engine *engine)
     const struct sched_list empty = {.head = CALL_NONE, .tail = CALL_NONE};
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         engine->queues[i] =
-            (struct sched_queue){.cursor = CALL_NONE, .lists = {empty, empty, empty}};
+            (struct sched_queue){.cursor = CALL_NONE, .lists = {empty, empty, empty},
+                                 .roots = {CALL_NONE, CALL_NONE}};
     }
-    STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
+    STATIC_ASSERT(CALL_LISTS == 3 && SCHED_ORDERED_LISTS == 2, "each is empty");
 }
 
 static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
@@ -87,6 +94,10 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
     uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
     uint64_t all_rows = settings->engines * rows;
     sched->engines = arena_take(arena, settings->engines, sizeof(struct sched_engine));
+    if (sched_policy_has_key(settings->policy)) {
+        sched->nodes = arena_take(arena, settings->calls,
+                                  SCHED_ORDERED_LISTS * sizeof(struct sched_node));
+    }
     struct step_planned *planned = arena_take(arena, all_rows, sizeof *planned);
     struct step_out *outs = arena_take(arena, all_rows, sizeof *outs);
     uint32_t *out_tokens =

@@ -59,6 +59,7 @@ struct sched_settings {
     uint32_t vocab_tokens;          /* a sampled id at or above it is an engine failure */
     uint64_t program_idle_us;
     uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
+    uint32_t calls;                 /* slots of the call table */
     uint32_t programs;
     uint32_t calls_per_program;     /* open ones; 0: as many as there are */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
@@ -100,8 +101,14 @@ struct sched_list {                 /* through call.links */
     uint32_t head, tail;
 };
 
-struct sched_queue {                /* first-come first-served */
+#define SCHED_ORDERED_LISTS 2           /* all and started: an arriving call may join these */
+struct sched_node {                 /* of a call in the tree of a list (engine/order.c) */
+    uint32_t parent, child[2];      /* child[0] is before the call, child[1] after it */
+};
+
+struct sched_queue {                /* smallest call.order_key first, equal ones as they came */
     struct sched_list lists[CALL_LISTS];
+    uint32_t roots[SCHED_ORDERED_LISTS];    /* private: of their trees */
     uint32_t count;                 /* of all calls */
     uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */
 };
@@ -136,6 +143,7 @@ struct sched {
     struct sched_engine *engines;   /* [settings.engines] */
     struct program *programs;       /* [settings.programs] */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
+    struct sched_node *nodes;       /* (calls, SCHED_ORDERED_LISTS); NULL: the policy has no key */
     bool draining;
     bool engine_failed;             /* there will be no engine any more */
     uint32_t open_calls;            /* calls in the queues */

@@ -165,8 +165,8 @@ struct call {
 
     /* Its program (sched). */
     uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
-    uint64_t order_key;             /* SRPT: smaller goes first. The lab sets it before the call is
-                                       pushed; the appliance never does */
+    uint64_t order_key;             /* its place in its queue: smallest first. What it is at
+                                       admission, by the lab only, is the remaining work for SRPT */
     uint32_t program_next, program_prev;
 
     /* How it ended (sched). */

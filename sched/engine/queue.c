@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the K queues. A queue holds waiting and running calls alike: a call keeps its place while
- * it runs, and leaves only when it ends, is demoted or is promoted. First come first served is
- * therefore nothing but the order of the list.
+ * it runs, and leaves only when it ends, is demoted or is promoted. A call has a key when it
+ * arrives (call.order_key) and stands after the calls whose key is not larger: calls with equal
+ * keys are served first come, first served.
  *
  *   all        o  o  o  o  o  o  o  o  o  o     every call of the queue
  *   started    o     o     o     o              those that a plan may find worth a look when its
@@ -14,12 +15,18 @@
  *
  * Invariants: links agree both ways; the three lists are in the same order, and each holds the one
  * below it; count is the length of the first; queue.cursor names a call of this queue.
- * Bounds: every verb is O(1); a cursor that finds a queue empty goes on to the next: O(queues).
- * SRPT keeps its one queue sorted by key, ties by arrival: entering costs O(calls).
+ * Bounds: every verb is O(1), expected where there are keys; an arriving call whose key is not the
+ * largest finds its place in O(log calls) (order.c). A cursor that finds a queue empty goes on to
+ * the next: O(queues).
  */
 #include "sched/engine/queue.h"
 
-#include "sched/policy.h"
+#include "sched/engine/order.h"
+
+static bool is_indexed(const struct sched *sched, enum call_list list)
+{
+    return sched->nodes != NULL && list < SCHED_ORDERED_LISTS;
+}
 
 /* After `after`, or at the head. */
 static void insert(struct sched_engine *engine, enum call_list list, struct call *call,
@@ -35,6 +42,9 @@ static void insert(struct sched_engine *engine, enum call_list list, struct call
     call->links[list] = (struct call_link){.next = next, .prev = after};
     call->lists |= (uint8_t)(1u << list);
     *from = *back = call->slot;
+    if (is_indexed(sched, list)) {
+        sched_order_add(engine, list, call);
+    }
 }
 
 static void take_out(struct sched_engine *engine, enum call_list list, struct call *call)
@@ -48,6 +58,9 @@ static void take_out(struct sched_engine *engine, enum call_list list, struct ca
         link.next == CALL_NONE ? &ends->tail : &sched_call(sched, link.next)->links[list].prev;
     ASSERT(sched_queue_lists(call, list));
     ASSERT(*from == call->slot && *back == call->slot);
+    if (is_indexed(sched, list)) {
+        sched_order_remove(engine, list, call);
+    }
     *from = link.next;
     *back = link.prev;
     call->lists &= (uint8_t)~(1u << list);
@@ -65,16 +78,27 @@ static void take_level(struct sched_engine *engine, uint32_t queue_index, struct
     engine->queues[queue_index].count++;
 }
 
-/* The call after which an arriving one stands: the last, but for SRPT. */
+/* The call after which an arriving one belongs: the last, unless it has a smaller key. */
 static uint32_t place_of(const struct sched_engine *engine, enum call_list list,
                          const struct call *call)
 {
     const struct sched *sched = engine->sched;
-    uint32_t after = engine->queues[call->queue].lists[list].tail;
-    while (after != CALL_NONE && sched_policy_goes_before(sched, call, sched_call(sched, after))) {
-        after = sched_call(sched, after)->links[list].prev;
+    uint32_t last = engine->queues[call->queue].lists[list].tail;
+    if (!is_indexed(sched, list) || last == CALL_NONE ||
+        sched_call(sched, last)->order_key <= call->order_key) {
+        return last;
     }
-    return after;
+    return sched_order_find(engine, call->queue, list, call->order_key);
+}
+
+/* A call that is moved has the key of the call that it comes to stand next to. */
+static void take_key(const struct sched *sched, const struct sched_list *all, struct call *call,
+                     bool to_head)
+{
+    uint32_t neighbour = to_head ? all->head : all->tail;
+    if (sched->nodes != NULL && neighbour != CALL_NONE) {
+        call->order_key = sched_call(sched, neighbour)->order_key;
+    }
 }
 
 void sched_queue_enter(struct sched_engine *engine, uint32_t queue_index, struct call *call)
@@ -93,6 +117,7 @@ void sched_queue_move(struct sched_engine *engine, struct call *call, uint32_t q
     uint8_t lists = call->lists;
     sched_queue_remove(engine, call);
     take_level(engine, queue_index, call);
+    take_key(engine->sched, &queue->lists[CALL_LIST_ALL], call, to_head);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if ((lists >> list & 1) != 0) {
             insert(engine, list, call, to_head ? CALL_NONE : queue->lists[list].tail);

@@ -4,10 +4,10 @@
  * sched/. */
 #include "sched/call.h"
 
-/* All are O(1), but for SRPT, where an arriving call enters after those that go first: O(calls);
- * that policy is for the lab only. The call takes the queue's number and quantum when it enters. */
+/* All are O(1), but that an arriving call whose key is not the largest costs O(log calls). The call
+ * takes the queue's number and quantum when it enters. */
 void sched_queue_enter(struct sched_engine *engine, uint32_t queue, struct call *call);
-/* To the tail or the head of this queue, with everything that it has. SRPT moves no call. */
+/* To the tail or the head of this queue, with everything that it has. */
 void sched_queue_move(struct sched_engine *engine, struct call *call, uint32_t queue, bool to_head);
 void sched_queue_remove(struct sched_engine *engine, struct call *call);
 /* The call has lost its blocks. Free when it was not in the list of residents. */

@@ -2,7 +2,7 @@
  *
  * What: what the scheduler costs for each event, with 1,000, 10,000 and 1,000,000 live calls.
  *
- *     bench-sched [fcfs|mlfq|plas|atlas [live calls]]     (default: plas, and the three)
+ *     bench-sched [POLICY [live calls]]     (default: plas, and the three)
  *
  * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
  * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
@@ -86,14 +86,16 @@ static enum sched_policy policy_of(const char *name)
     static const struct {
         const char *name;
         enum sched_policy policy;
-    } policies[] = {{"fcfs", SCHED_FCFS}, {"mlfq", SCHED_MLFQ}, {"plas", SCHED_PLAS},
-                    {"atlas", SCHED_ATLAS}};
+    } policies[] = {
+#define POLICY(name, word, ...) {word, SCHED_##name},
+#include "config/policies.def"
+    };
     for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
         if (strcmp(name, policies[i].name) == 0) {
             return policies[i].policy;
         }
     }
-    fail("no such policy: fcfs, mlfq, plas or atlas");
+    fail("no such policy: config/policies.def has the words");
 }
 
 static struct arena start(enum sched_policy policy, uint32_t live)
@@ -104,7 +106,8 @@ static struct arena start(enum sched_policy policy, uint32_t live)
         .beta_milli = 32000, .wait_max_us = 300000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
-        .programs = calls, .sharing = SCHED_SHARING_PROGRAM, .event_log = &bench.event_log};
+        .calls = calls, .programs = calls, .sharing = SCHED_SHARING_PROGRAM,
+        .event_log = &bench.event_log};
     struct kvmem_settings kv = {
         .device_blocks = BLOCKS, .host_blocks = BLOCKS, .block_tokens = BLOCK_TOKENS,
         .calls = calls, .blocks_per_call = CONTEXT_TOKENS / BLOCK_TOKENS,

@@ -34,7 +34,7 @@ struct bench {
 static inline struct sched_settings bench_settings(enum sched_policy policy)
 {
     return (struct sched_settings){
-        .policy = policy, .engines = 1, .queues = 4,
+        .policy = policy, .engines = 1, .queues = 4, .calls = BENCH_CALLS,
         .quantum_us = 2 * BENCH_UNIT, .quantum_growth = 2, .steps_per_plan = 1,
         .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
         .context_tokens = BENCH_CONTEXT, .vocab_tokens = BENCH_VOCAB,

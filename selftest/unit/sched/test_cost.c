@@ -65,6 +65,7 @@ static void start(enum sched_policy policy, uint32_t calls)
     settings.steps_per_plan = 2;
     settings.prefill_tokens = PROMPT;
     settings.context_tokens = CONTEXT;
+    settings.calls = calls;
     settings.programs = calls + 1;
     settings.beta_milli = 3000;
     settings.prefetch = true;

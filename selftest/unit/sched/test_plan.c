@@ -238,6 +238,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     struct arena *arena = test_arena();
     struct memory_plan unused = {0};
     settings.wait_max_us = 1000;
+    settings.calls = 200;
     settings.programs = 200;
     call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena);
     exchange_init(&bench->exchange, 256, 200, arena);

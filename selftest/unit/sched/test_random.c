@@ -232,7 +232,7 @@ static uint32_t oracle(void *context, const struct call *call, uint32_t known, u
 static void random_configuration(void)
 {
     m.set = (struct sched_settings){
-        .policy = (enum sched_policy)below(6), .engines = 1, .queues = 1 + below(6),
+        .policy = (enum sched_policy)below(SCHED_POLICIES), .engines = 1, .queues = 1 + below(6),
         .quantum_us = 1 + below(4 * BENCH_UNIT), .quantum_growth = 1 + below(3),
         .beta_milli = below(2) * (1 + below(8000)),
         .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),
@@ -240,6 +240,7 @@ static void random_configuration(void)
         .standby_calls = below(3) * below(BENCH_STANDBY_MAX / 2 + 1),
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
+        .calls = BENCH_CALLS,
         .half_life_us = below(3) == 0 ? 1 + below(50 * BENCH_UNIT) : 0,
         .sharing = (enum sched_sharing)below(3), .prefetch = below(2) == 0,
         .cut_steps = below(2) == 0,

@@ -205,6 +205,10 @@ static void blank(struct snapshot *snapshot)
     struct sched_engine *engine = in_snapshot(snapshot, bench_engine(b));
     memset(engine->queues, 0, sizeof engine->queues);
     engine->has_room = false;
+    if (b->sched.nodes != NULL) {
+        memset(in_snapshot(snapshot, b->sched.nodes), 0,
+               BENCH_CALLS * SCHED_ORDERED_LISTS * sizeof *b->sched.nodes);
+    }
     struct call *calls = in_snapshot(snapshot, b->calls.calls);
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         memset(calls[i].links, 0, sizeof calls[i].links);
@@ -250,7 +254,7 @@ static uint32_t below(uint32_t bound)
 
 static void start(void)
 {
-    struct sched_settings settings = bench_settings((enum sched_policy)below(6));
+    struct sched_settings settings = bench_settings((enum sched_policy)below(SCHED_POLICIES));
     settings.queues = 1 + below(4);
     settings.batch_calls = 1 + below(BENCH_BATCH_MAX);
     settings.standby_calls = below(4);
