@@ -64,6 +64,7 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
         }
     }
     naive_enter(m, call, queue, false);
+    call->key = m->set.policy == SCHED_SRPT ? call->key : 0;
 }
 
 static void naive_drop(struct naive_call *call)

@@ -31,7 +31,7 @@ struct naive_call {
     /* What is asked: naive_arrive() takes these. */
     uint32_t program, prompt, max;
     uint64_t deadline;
-    uint64_t key;                   /* srpt's; else 0 */
+    uint64_t key;                   /* srpt: remaining work */
     /* What net says. */
     bool paused, cancel, stop_text;
     uint32_t stop_text_tokens;

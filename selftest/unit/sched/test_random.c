@@ -115,7 +115,7 @@ static void event_arrive(void)
     if (prompt + max <= kv_settings.device_blocks * BENCH_BLOCK_TOKENS) {
         naive_arrive(&m, index, &(struct naive_call){
             .program = program, .prompt = prompt, .max = max, .deadline = deadline,
-            .key = m.set.policy == SCHED_SRPT ? bench_at(b, index)->order_key : 0});
+            .key = bench_at(b, index)->order_key});
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
