@@ -95,9 +95,12 @@ static void engine_settings_fill(struct boot *boot)
 static void plan_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
-    step_layout_init(&boot->step.layout, limits->batch_calls + limits->standby_calls,
-                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
-                     kvmem_moves_max(limits->kv_blocks));
+    boot->step.layout = (struct step_layout){
+        .rows_max = limits->batch_calls + limits->standby_calls,
+        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
+        .blocks_per_call = limits->blocks_per_call,
+        .moves_max = kvmem_moves_max(limits->kv_blocks)};
+    step_layout_init(&boot->step.layout);
     memory_plan_add(&boot->plan, MEMORY_SHARED, "control page", 1, sizeof(struct control));
     memory_plan_add(&boot->plan, MEMORY_SHARED, "step record", 1, boot->step.layout.total_bytes);
     loop_plan_memory(&boot->plan, &boot->options, limits, &boot->gguf->vocab);

@@ -19,24 +19,19 @@ static uint64_t section(uint64_t *end, uint64_t count, uint64_t size_bytes)
     return start;
 }
 
-void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t steps_max,
-                      uint32_t tokens_max, uint32_t blocks_per_call, uint32_t moves_max)
+void step_layout_init(struct step_layout *layout)
 {
-    ASSERT(rows_max > 0 && steps_max > 0);
-    ASSERT(tokens_max >= rows_max && blocks_per_call > 0);
+    uint64_t rows_max = layout->rows_max;
     uint64_t end = ARENA_ALIGN_BYTES;
-    layout->rows_max = rows_max;
-    layout->steps_max = steps_max;
-    layout->tokens_max = tokens_max;
-    layout->blocks_per_call = blocks_per_call;
-    layout->moves_max = moves_max;
-    layout->moves_offset = section(&end, moves_max, sizeof(struct step_move));
+    ASSERT(rows_max > 0 && layout->steps_max > 0);
+    ASSERT(layout->tokens_max >= rows_max && layout->blocks_per_call > 0);
+    layout->moves_offset = section(&end, layout->moves_max, sizeof(struct step_move));
     layout->rows_offset = section(&end, rows_max, sizeof(struct step_row));
-    layout->tokens_offset = section(&end, tokens_max, sizeof(uint32_t));
-    layout->blocks_offset = section(&end, (uint64_t)rows_max * blocks_per_call, sizeof(uint32_t));
+    layout->tokens_offset = section(&end, layout->tokens_max, sizeof(uint32_t));
+    layout->blocks_offset = section(&end, rows_max * layout->blocks_per_call, sizeof(uint32_t));
     end = page_ceil(end);
     layout->worker_offset = section(&end, 1, sizeof(uint32_t));     /* rounds */
     layout->outs_offset = section(&end, rows_max, sizeof(struct step_out));
-    layout->out_tokens_offset = section(&end, (uint64_t)rows_max * steps_max, sizeof(uint32_t));
+    layout->out_tokens_offset = section(&end, rows_max * layout->steps_max, sizeof(uint32_t));
     layout->total_bytes = end;
 }

@@ -120,8 +120,9 @@ struct step_layout {
     uint64_t total_bytes;
 };
 
-void step_layout_init(struct step_layout *layout, uint32_t rows_max, uint32_t steps_max,
-                      uint32_t tokens_max, uint32_t blocks_per_call, uint32_t moves_max);
+/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call and moves_max; this works out
+ * the rest. */
+void step_layout_init(struct step_layout *layout);
 
 struct step {                       /* a view: geometry and base address of one record */
     struct step_layout layout;

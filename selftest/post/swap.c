@@ -17,9 +17,11 @@ static struct step_layout layout_of(const struct kernels_settings *settings)
     struct step_layout layout;
     uint32_t smaller = settings->kv_blocks < settings->kv_host_blocks ? settings->kv_blocks
                                                                       : settings->kv_host_blocks;
-    step_layout_init(&layout, settings->batch_calls + settings->standby_calls,
-                     settings->steps_per_plan, settings->step_tokens, settings->blocks_per_call,
-                     smaller);
+    layout = (struct step_layout){
+        .rows_max = settings->batch_calls + settings->standby_calls,
+        .steps_max = settings->steps_per_plan, .tokens_max = settings->step_tokens,
+        .blocks_per_call = settings->blocks_per_call, .moves_max = smaller};
+    step_layout_init(&layout);
     return layout;
 }
 

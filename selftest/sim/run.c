@@ -189,9 +189,12 @@ static void take_memory(struct sim *sim, const struct vocab *vocab)
 {
     struct memory_plan plan = {0};
     const struct limits *limits = &sim->limits;
-    step_layout_init(&sim->step.layout, limits->batch_calls + limits->standby_calls,
-                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
-                     kvmem_moves_max(limits->kv_blocks));
+    sim->step.layout = (struct step_layout){
+        .rows_max = limits->batch_calls + limits->standby_calls,
+        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
+        .blocks_per_call = limits->blocks_per_call,
+        .moves_max = kvmem_moves_max(limits->kv_blocks)};
+    step_layout_init(&sim->step.layout);
     loop_plan_memory(&plan, &sim->options, limits, &vocab->info);
     memory_plan_add(&plan, MEMORY_CORE, "step record", 1, sim->step.layout.total_bytes);
     uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);

@@ -36,8 +36,11 @@ static inline void engine_start(struct engine *engine, const struct kernels_sett
                      &engine->heartbeat) != STATUS_OK) {
         fail("the engine does not start");
     }
-    step_layout_init(&engine->step.layout, settings->batch_calls, settings->steps_per_plan,
-                     settings->step_tokens, settings->blocks_per_call, moves);
+    engine->step.layout = (struct step_layout){
+        .rows_max = settings->batch_calls, .steps_max = settings->steps_per_plan,
+        .tokens_max = settings->step_tokens, .blocks_per_call = settings->blocks_per_call,
+        .moves_max = moves};
+    step_layout_init(&engine->step.layout);
     engine->step.base = aligned_alloc(64, engine->step.layout.total_bytes);
     if (engine->step.base == NULL) {
         fail("no memory");

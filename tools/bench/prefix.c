@@ -52,8 +52,10 @@ static void engine_start(uint32_t threads, bool halves)
                      &bench.heartbeat) != STATUS_OK) {
         fail("the engine does not start");
     }
-    step_layout_init(&bench.step.layout, CALLS, STEPS, STEP_TOKENS, blocks,
-                     CALLS * bench.call_blocks);
+    bench.step.layout = (struct step_layout){
+        .rows_max = CALLS, .steps_max = STEPS, .tokens_max = STEP_TOKENS,
+        .blocks_per_call = blocks, .moves_max = CALLS * bench.call_blocks};
+    step_layout_init(&bench.step.layout);
     bench.step.base = aligned_alloc(64, bench.step.layout.total_bytes);
     if (bench.step.base == NULL) {
         fail("no memory");

@@ -117,9 +117,11 @@ static struct arena start(enum sched_policy policy, uint32_t live)
     struct arena arena;
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
-    step_layout_init(&bench.step.layout, BATCH + STANDBYS, DECODE_STEPS,
-                     PREFILL_TOKENS + BATCH + STANDBYS, kv.blocks_per_call,
-                     kvmem_moves_max(BLOCKS));
+    bench.step.layout = (struct step_layout){
+        .rows_max = BATCH + STANDBYS, .steps_max = DECODE_STEPS,
+        .tokens_max = PREFILL_TOKENS + BATCH + STANDBYS, .blocks_per_call = kv.blocks_per_call,
+        .moves_max = kvmem_moves_max(BLOCKS)};
+    step_layout_init(&bench.step.layout);
     event_log_plan_memory(&plan, JOURNAL_EVENTS);
     call_table_plan_memory(&plan, calls, CONTEXT_TOKENS);
     exchange_plan_memory(&plan, COMMANDS, calls);

@@ -19,9 +19,12 @@
 static void layout(struct lab *lab)
 {
     const struct limits *limits = &lab->limits;
-    step_layout_init(&lab->step.layout, limits->batch_calls + limits->standby_calls,
-                     limits->steps_per_plan, limits->step_tokens, limits->blocks_per_call,
-                     kvmem_moves_max(limits->kv_blocks));
+    lab->step.layout = (struct step_layout){
+        .rows_max = limits->batch_calls + limits->standby_calls,
+        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
+        .blocks_per_call = limits->blocks_per_call,
+        .moves_max = kvmem_moves_max(limits->kv_blocks)};
+    step_layout_init(&lab->step.layout);
 }
 
 static int map_memory(struct lab *lab)

@@ -54,7 +54,9 @@ static void test_emit_marks_a_call_once(void **state)
 static void test_step_sections_do_not_overlap(void **state)
 {
     struct step step;
-    step_layout_init(&step.layout, 5, 3, 17, 9, 21);
+    step.layout = (struct step_layout){
+        .rows_max = 5, .steps_max = 3, .tokens_max = 17, .blocks_per_call = 9, .moves_max = 21};
+    step_layout_init(&step.layout);
     step.base = arena_take(test_arena(), 1, step.layout.total_bytes);
     assert_true((uint8_t *)step_moves(&step) >= step.base + sizeof(struct step_header));
     assert_true((uint8_t *)(step_moves(&step) + 21) <= (uint8_t *)step_row(&step, 0));

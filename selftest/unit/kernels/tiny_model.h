@@ -291,9 +291,11 @@ static inline void rig_start(struct rig *rig, const struct kernels_settings *set
                   kernels_init(&rig->kernels, settings, weights, arena, &rig->heartbeat));
     rig->kernels->phase_work_min = 0;       /* so small a model would be one thread's alone */
     assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_ENGINE));
-    step_layout_init(&rig->step.layout, settings->batch_calls + settings->standby_calls,
-                     settings->steps_per_plan, settings->step_tokens, settings->blocks_per_call,
-                     2 * settings->kv_blocks);
+    rig->step.layout = (struct step_layout){
+        .rows_max = settings->batch_calls + settings->standby_calls,
+        .steps_max = settings->steps_per_plan, .tokens_max = settings->step_tokens,
+        .blocks_per_call = settings->blocks_per_call, .moves_max = 2 * settings->kv_blocks};
+    step_layout_init(&rig->step.layout);
     rig->step.base = arena_take(arena, 1, rig->step.layout.total_bytes);
 }
 

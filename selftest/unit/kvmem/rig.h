@@ -32,8 +32,10 @@ static inline struct rig *rig_start(const struct kvmem_settings *settings)
     static struct rig rig;
     struct arena *arena = test_arena();
     kvmem_init(&rig.kv, settings, arena);
-    step_layout_init(&rig.step.layout, CALLS, 4, 64, BLOCKS_PER_CALL,
-                     kvmem_moves_max(settings->device_blocks));
+    rig.step.layout = (struct step_layout){
+        .rows_max = CALLS, .steps_max = 4, .tokens_max = 64, .blocks_per_call = BLOCKS_PER_CALL,
+        .moves_max = kvmem_moves_max(settings->device_blocks)};
+    step_layout_init(&rig.step.layout);
     rig.step.base = arena_take(arena, 1, rig.step.layout.total_bytes);
     kvmem_check(&rig.kv);
     return &rig;

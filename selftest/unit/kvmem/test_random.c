@@ -391,8 +391,10 @@ static void start(uint64_t seed, uint32_t hash_mask)
     settings.retain_drop_us = settings.retain_host_us + below(200) * UNIT_US;
     kvmem_init(&m.kv, &settings, arena);
     m.kv.hash_mask &= hash_mask;
-    step_layout_init(&m.step.layout, CALLS, 1, CALLS * CONTEXT, BLOCKS_PER_CALL,
-                     kvmem_moves_max(settings.device_blocks));
+    m.step.layout = (struct step_layout){
+        .rows_max = CALLS, .steps_max = 1, .tokens_max = CALLS * CONTEXT,
+        .blocks_per_call = BLOCKS_PER_CALL, .moves_max = kvmem_moves_max(settings.device_blocks)};
+    step_layout_init(&m.step.layout);
     m.step.base = arena_take(arena, 1, m.step.layout.total_bytes);
     for (uint32_t i = 0; i < PREFIX; i++) {
         m.prefixes[1][i] = i >= BLOCK_TOKENS;   /* the first one has nothing but zeros */

@@ -71,9 +71,11 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
     exchange_init(&bench.exchange, BENCH_COMMANDS, BENCH_CALLS, arena);
     kvmem_init(&bench.kv, kv, arena);
-    step_layout_init(&bench.step.layout, BENCH_ROWS_MAX, BENCH_STEPS_MAX,
-                     BENCH_PREFILL_MAX + BENCH_ROWS_MAX, BENCH_BLOCKS_PER_CALL,
-                     kvmem_moves_max(kv->device_blocks));
+    bench.step.layout = (struct step_layout){
+        .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,
+        .tokens_max = BENCH_PREFILL_MAX + BENCH_ROWS_MAX, .blocks_per_call = BENCH_BLOCKS_PER_CALL,
+        .moves_max = kvmem_moves_max(kv->device_blocks)};
+    step_layout_init(&bench.step.layout);
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,
                                         .blocks = BENCH_BLOCKS_MAX,

@@ -81,9 +81,11 @@ static void start(enum sched_policy policy, uint32_t calls)
     call_table_init(&bench.calls, calls, CONTEXT, &arena);
     exchange_init(&bench.exchange, BENCH_COMMANDS, calls, &arena);
     kvmem_init(&bench.kv, &kv, &arena);
-    step_layout_init(&bench.step.layout, BENCH_ROWS_MAX, BENCH_STEPS_MAX,
-                     BENCH_PREFILL_MAX + BENCH_ROWS_MAX, BENCH_BLOCKS_PER_CALL,
-                     kvmem_moves_max(BLOCKS));
+    bench.step.layout = (struct step_layout){
+        .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,
+        .tokens_max = BENCH_PREFILL_MAX + BENCH_ROWS_MAX, .blocks_per_call = BENCH_BLOCKS_PER_CALL,
+        .moves_max = kvmem_moves_max(BLOCKS)};
+    step_layout_init(&bench.step.layout);
     bench.step.base = arena_take(&arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){
         .step = bench.step, .kv = bench.kv_bytes, .blocks = BENCH_BLOCKS_MAX,
