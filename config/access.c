@@ -8,12 +8,13 @@
 #include "config/options.h"
 
 /*
- * What: lists of numbers of users and groups, `1000, 1001`, and the look into them.
- * Why numbers: names are looked up in files and over the network, which allocates and may wait.
- * Why we and root are always allowed: both could read our memory anyway.
+ * What: lists of users and groups by number, `1000, 1001`, and the search in them.
+ * Why numbers: to look up a name reads files and may use the network, allocate and wait.
+ * Why root and our own user are always allowed: both can read our memory anyway.
  */
 
-/* One number and the separator behind it; false: there is none, or it needs more than 32 bits. */
+/* Reads one number and the separator after it. False when there is no number, or when it needs more
+ * than 32 bits. */
 static bool take_number(const char **text, uint32_t *number)
 {
     const char *at = *text;
@@ -21,7 +22,7 @@ static bool take_number(const char **text, uint32_t *number)
     for (; *at >= '0' && *at <= '9' && value <= UINT32_MAX; at++) {
         value = value * 10 + (uint64_t)(*at - '0');
     }
-    /* The largest number means "nobody was named" to the kernel. */
+    /* To the kernel the largest number means that no user is named. */
     if (at == *text || value >= UINT32_MAX) {
         return false;
     }

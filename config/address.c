@@ -7,9 +7,9 @@
 #include "config/base/assert.h"
 
 /*
- * What: text to address, strictly. inet_pton() knows the two grammars of hosts, allocates nothing
- * and refuses octal, hexadecimal and short forms; brackets and port are ours.
- * Invariant: bytes beyond those of the family are zero, so addresses compare by memory.
+ * What: the strict parser of addresses. inet_pton() parses hosts of both families; it allocates
+ * nothing and refuses octal, hexadecimal and short forms. Brackets and ports are parsed here.
+ * Invariant: the bytes that a family does not use are zero, so addresses compare by memory.
  */
 
 #define HOST_BYTES_MAX 46       /* INET6_ADDRSTRLEN, terminator included */

@@ -10,10 +10,10 @@
 #include "config/options.h"
 
 /*
- * What: relations between options that need no model: each function checks one. The range of a
- * single value is options.def's business; what depends on the model or the machine is limits.c's.
- * Rule: a default never makes a file wrong. Where a default would contradict what somebody wrote,
- * the default yields (limits.c takes the smaller); only two written values can contradict each
+ * What: relations between options that need no model; each function checks one. options.def gives
+ * the range of a single value; limits.c checks what depends on the model or the machine.
+ * Rule: a default never makes a file wrong. Where a default contradicts a value that was written,
+ * the default yields (limits.c takes the smaller one). Only two written values can contradict each
  * other.
  */
 
@@ -26,7 +26,7 @@ static enum status refuse(struct config_error *error, const struct options *opti
     return STATUS_CONFIG_OPTION;
 }
 
-/* `only` says why an address beyond loopback is refused; NULL: it is not. */
+/* `only` says why an address beyond loopback is refused; NULL: it is allowed. */
 static enum status check_address(const struct options *options, const char *section,
                                  const char *key, const char *only, struct config_error *error)
 {
@@ -112,8 +112,7 @@ static enum status check_calls_per_connection(const struct options *options,
                             (unsigned long long)options->limits_calls.number);
 }
 
-/* Queue i is quantum * growth^i wide; the lower end of the last one is the sum of those above
- * it. */
+/* Queue i is quantum * growth^i wide; the last one begins at the sum of the widths above it. */
 static enum status check_queue_ranges(const struct options *options, struct config_error *error)
 {
     uint64_t width = options->sched_quantum.number, end = 0;
@@ -131,7 +130,7 @@ static enum status check_queue_ranges(const struct options *options, struct conf
     return STATUS_OK;
 }
 
-/* Of two deadlines that were written, the first comes first. */
+/* Two deadlines that were both written must be in order. */
 static enum status check_order(const struct options *options, const char *first_key,
                                const char *key, struct config_error *error)
 {

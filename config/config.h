@@ -6,7 +6,8 @@
  * built from.
  *
  * Errors: one line, `FILE:LINE: key = value: problem, allowed range`, in an error buffer of the
- * caller. Nothing here opens a socket or computes; only load functions touch files, all BOOT_ONLY.
+ * caller. Nothing here opens a socket or computes. Only the load functions, which are BOOT_ONLY,
+ * read files.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@
 #define CONFIG_ERROR_BYTES     512
 #define CONFIG_TEXT_BYTES      256
 #define CONFIG_FILE_BYTES_MAX  65536        /* largest INI file */
-#define CONFIG_LINE_BYTES_MAX  190         /* inih cuts lines at 200 bytes: longer ones: refused */
+#define CONFIG_LINE_BYTES_MAX  190         /* inih would cut a line at 200 bytes */
 
 enum option_type {
     OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_TIME, OPTION_RATIO, OPTION_CHOICE
@@ -104,7 +105,7 @@ void config_write_help(struct _IO_FILE *out);
 void config_write_sample(struct _IO_FILE *out);
 void config_write_markdown(struct _IO_FILE *out);
 
-/* Formats one value as the INI would have it ("50ms", "64KiB", "8.000"); returns the length.
+/* Formats one value as in an INI file ("50ms", "64KiB", "8.000"); returns the length.
  * No stdio: the text port's `config` uses it after the seal. */
 uint32_t config_format(const struct option_row *row, const struct option_value *value, char *text,
                        uint32_t max);
@@ -113,7 +114,7 @@ uint32_t config_format(const struct option_row *row, const struct option_value *
 #define CONFIG_REPLY_BYTES 256
 #define CONFIG_TOKEN_FRAME_BYTES 2048
 
-/* Counts of everything, each a commented sum in limits.c. */
+/* The counts of everything; each is a commented sum in limits.c. */
 struct limits {
     uint32_t programs, calls, connections, calls_per_connection;
     uint32_t calls_per_program, calls_per_key;
@@ -129,17 +130,17 @@ struct limits {
     uint32_t canary_prompt_tokens, canary_decode_steps;
     uint32_t canary_blocks;         /* device blocks beyond kv_blocks; 0: no canary */
     uint32_t prefixes;              /* declared ones: config/prefixes.h */
-    uint32_t prefix_blocks;         /* that they take of kv_blocks */
+    uint32_t prefix_blocks;         /* of kv_blocks, those of prefixes */
     uint64_t retain_device_us, retain_host_us, retain_drop_us;  /* each at least the one before */
     uint32_t frame_bytes;           /* largest payload of a frame */
     uint32_t send_bytes;            /* send buffer of a connection */
     uint32_t frames_per_pass, bytes_per_pass;   /* of one connection */
     uint32_t anteroom, anteroom_per_address;    /* connections on TCP before they are admitted */
-    uint32_t keys;                  /* that may be in auth.keys; 0: none are asked for */
+    uint32_t keys;                  /* in auth.keys at most; 0: TCP needs no key */
     uint32_t commands;              /* inbox capacity */
-    uint32_t engines;               /* that serve: the length of every array of engines */
+    uint32_t engines;               /* number of them: the length of every array of engines */
     uint32_t engine_threads;
-    uint32_t events;                /* that the event_log keeps at least; 0: none */
+    uint32_t events;                /* entries of the event log at least; 0: none */
     uint32_t outcomes;              /* ended calls that net remembers; 0: none */
     uint32_t outcome_tokens;        /* of all of them together */
     uint32_t text_slots;            /* connections of the text port */
@@ -147,12 +148,12 @@ struct limits {
 };
 
 struct model_shape;                 /* config/model/gguf.h */
-/* Derives the limits; refuses, with the arithmetic, what can never work: a context above the
- * model's, KV blocks that cannot hold one maximal call, ... `cpus` is how many CPUs the process may
- * use. */
+/* Derives the limits. Refuses settings that can never work, with the arithmetic: a context above
+ * the model's, KV blocks that cannot hold one maximal call, ... `cpus` is the number of CPUs that
+ * the process may use. */
 MUST_CHECK enum status config_limits(struct limits *limits, const struct options *options,
                                      const struct model_shape *shape, uint32_t cpus,
                                      struct config_error *error);
 struct config_prefixes;             /* config/prefixes.h */
-/* What declared prefixes take besides, once these are known. */
+/* Adds the blocks of declared prefixes, once these are known. */
 void config_limits_add_prefixes(struct limits *limits, const struct config_prefixes *prefixes);

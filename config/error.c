@@ -10,8 +10,8 @@
 /*
  * What: boot errors as one line of printable ASCII, `where: section.key = value: problem, allowed
  * range`.
- * Why stdio: boot errors carry arithmetic and are written before the seal; nothing of the core
- * links this file after boot, and tools/symbols knows it as boot only.
+ * Why stdio: boot errors contain numbers and are written before the seal. The core does not call
+ * this file after boot; tools/symbols checks that.
  */
 
 static void append(struct config_error *error, const char *format, va_list arguments)
@@ -21,7 +21,7 @@ static void append(struct config_error *error, const char *format, va_list argum
     (void)vsnprintf(error->text + length, sizeof error->text - length, format, arguments);
     for (; error->text[length] != '\0'; length++) {
         if (error->text[length] < 0x20 || error->text[length] > 0x7e) {
-            error->text[length] = '?';      /* a tab inside a key, anything in a path */
+            error->text[length] = '?';      /* like a tab in a key, any byte in a path */
         }
     }
 }

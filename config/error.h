@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the one line that a boot error is. Started by config_error_set(), lengthened by
- * config_error_add(); what does not fit is cut. BOOT_ONLY: it formats with stdio.
+ * What: a boot error, which is one line. config_error_set() starts it, config_error_add() appends;
+ * text that does not fit is cut. BOOT_ONLY: it formats with stdio.
  */
 #include "config/config.h"
 
@@ -11,7 +11,7 @@ enum status config_error_set(struct config_error *error, const char *format, ...
     __attribute__((format(printf, 2, 3)));
 enum status config_error_add(struct config_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* "FILE:LINE: section.key = value: ", or "--set: ..." or "default: ...": where a value came
- * from. */
+/* Starts the line with the origin of a value: "FILE:LINE: section.key = value: ", "--set: ..." or
+ * "default: ...". */
 void config_error_begin(struct config_error *error, const struct options *options,
                         const struct option_row *row);

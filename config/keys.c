@@ -9,11 +9,12 @@
 
 /*
  * What: the file of keys, line by line, field by field.
- * Invariants: ids are unique, and so are secrets: two ids with one secret would be one key that
- * cannot be taken back. A secret lies in the file's buffer and in `keys`, nowhere else, and the
+ * Invariants: ids are unique, and so are secrets: of two ids with one secret, neither could be
+ * revoked alone. A secret is stored in the buffer of the file and in `keys`, nowhere else, and the
  * buffer is wiped.
  * Bounds: O(bytes + keys^2), at most 64 keys. BOOT_ONLY.
- * Why not INI: a key is one line that can be appended, taken out and sent; a section would be four.
+ * Why not INI: a key is one line, which is easy to append, to remove and to send; a section would
+ * be four.
  */
 
 struct field {
@@ -33,7 +34,7 @@ static enum status refuse(const struct reader *reader, const char *problem)
     return config_error_set(reader->error, "%.200s:%u: %s", reader->name, reader->line, problem);
 }
 
-/* The next field of what is left of a line, which it takes away; empty: there is none. */
+/* Removes the next field from the rest of a line and returns it; empty: there is none. */
 static struct field take_field(struct field *line)
 {
     while (line->count > 0 && (line->bytes[0] == ' ' || line->bytes[0] == '\t')) {
@@ -133,7 +134,7 @@ static enum status check_unique(const struct reader *reader, const struct config
     return STATUS_OK;
 }
 
-/* `key` lies in the table, so that no copy of the secret is left behind. */
+/* `key` is the entry of the table itself, so that no copy of the secret remains. */
 static enum status read_key(const struct reader *reader, struct field line, struct config_key *key)
 {
     char domain[CONFIG_KEY_NAME_BYTES] = {0};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the keys that let clients in over TCP, from a file of lines
+ * What: the keys with which clients connect over TCP, from a file of lines
  *
  *     ID SECRET [DOMAIN [CALLS]]
  *
  * separated by blanks; `#` at the start of a line begins a comment. ID and DOMAIN are names of at
  * most 31 letters, digits, dots, dashes and underscores; SECRET is 64 hexadecimal digits; CALLS is
- * how many open calls the key may have. Keys of one DOMAIN share it; without one a key is in the
- * domain that is named like itself. `agx --key-file` reads the same format.
+ * how many open calls the key may have. Keys with the same DOMAIN are in one trust domain; a key
+ * without DOMAIN is in a domain of its own name. `agx --key-file` reads the same format.
  */
 #include "config/config.h"
 
@@ -29,8 +29,8 @@ struct config_keys {
     struct config_key keys[CONFIG_KEYS_MAX];
 };
 
-/* Reads a file of mode 0600 that belongs to us or to root: at least one key. Messages name the line
- * and never show what stands in it. On refusal nothing secret is left anywhere. BOOT_ONLY. */
+/* Reads a file of mode 0600 that belongs to our user or to root and has at least one key. Messages
+ * name the line and never show its text. After a refusal no secret is left in memory. BOOT_ONLY. */
 MUST_CHECK enum status config_keys_load_file(struct config_keys *keys, const char *path,
                                              struct config_error *error);
 /* The same from memory; `name` stands for the file in messages. The bytes stay the caller's. */

@@ -11,11 +11,11 @@
 #include "config/prefixes.h"
 
 /*
- * What: how many of everything there is. Each count is a sum with one commented term for each user;
- * a pool that is too small is changed here and nowhere else.
+ * What: the count of everything. Each count is a sum with one commented term for each user. A pool
+ * that is too small is enlarged here and nowhere else.
  * Invariants: one maximal call always fits (context_tokens in blocks, in a frame); batch_calls and
  * standby_calls together <= calls; calls_per_connection <= calls; every count fits 32 bits.
- * Why refuse here: a call that can never fit must be known at boot, not wait for ever.
+ * Why refuse here: a call that can never fit must be found at boot, or it would wait for ever.
  */
 
 #define FRAME_BYTES_MIN        65536
@@ -82,9 +82,9 @@ static void derive_calls(struct limits *limits, const struct options *options)
                                     : smaller(options->limits_calls_per_program.number,
                                               limits->calls);
     limits->calls_per_key = smaller(options->limits_calls_per_key.number, limits->calls);
-    /* A batch larger than all calls would be empty rows. */
+    /* A batch that is larger than the number of calls would have empty rows. */
     limits->batch_calls = smaller(options->sched_batch.number, limits->calls);
-    /* There is nobody left to stand by where the batch takes all calls. */
+    /* Where the batch takes all calls, none is left to stand by. */
     limits->standby_calls =
         smaller(options->sched_standby.number, limits->calls - limits->batch_calls);
     limits->steps_per_plan = smaller(options->sched_steps_per_plan.number, UINT32_MAX);
@@ -126,7 +126,7 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
                             limits->blocks_per_call);
 }
 
-/* One step: a prompt that is read in one go, and as many tokens as a step samples. */
+/* The canary is one step: a prompt that is fed at once, and as many tokens as a step samples. */
 static void derive_canary(struct limits *limits, const struct options *options)
 {
     if (options->engine_canary.number == 0) {
@@ -147,7 +147,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* What was written is in order (check.c); the defaults yield to it. */
+/* Values that were written are in order (check.c); the defaults yield to them. */
 static void derive_retention(struct limits *limits, const struct options *options)
 {
     const struct option_value *device = &options->kv_retain_device;

@@ -7,11 +7,11 @@
 #include "config/value.h"
 
 /*
- * What: options.def as a table, its defaults, and the search by name.
- * Invariant: a row's offset is that of its value in struct options; both come from the same line.
+ * What: options.def as a table, its defaults, and searches by name.
+ * Invariant: the offset of a row is that of its value in struct options; both come from one line.
  * Bounds: a search is O(rows); the nearest name costs rows x NAME_BYTES_MAX^2 steps, at boot only.
- * Why an edit distance: a mistyped key is the commonest configuration error; a refusal that names
- * the right key saves the trip to the manual.
+ * Why an edit distance: a mistyped key is the commonest configuration error, and a refusal that
+ * names the right key saves a look into the manual.
  */
 
 #define NAME_BYTES_MAX 64       /* "section.key"; longer ones are compared by their start */
@@ -133,7 +133,7 @@ const struct option_row *config_options_nearest(const char *section, const char 
     char wanted[NAME_BYTES_MAX], name[NAME_BYTES_MAX];
     uint32_t wanted_bytes = write_name(section, key, wanted);
     const struct option_row *nearest = NULL;
-    uint32_t nearest_cost = wanted_bytes / 3 + 2;   /* from there on it is no likeness */
+    uint32_t nearest_cost = wanted_bytes / 3 + 2;   /* from there on, not similar */
     for (uint32_t i = 0; i < config_option_rows_count; i++) {
         const struct option_row *row = &config_option_rows[i];
         uint32_t name_bytes = write_name(row->section, key != NULL ? row->key : NULL, name);

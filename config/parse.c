@@ -11,14 +11,14 @@
 #include "config/value.h"
 
 /*
- * What: the INI file and --set. A file passes three sieves: what kind of file it is (file.c),
- * which bytes it holds (check_bytes), what its lines say (inih, fed one line at a time).
+ * What: the INI file and --set. A file passes three checks: its kind (file.c), its bytes
+ * (check_bytes), and its lines (inih, which gets one line at a time).
  *
- * Why a reader of our own: Debian's inih tells its handler no line number, cuts lines at 200 bytes
- * and takes an indented line for the continuation of the one above. The reader hands over exactly
- * one line for each call, so counting calls counts lines; long lines have been refused before;
- * leading blanks are removed, so nothing is ever a continuation. Sections are checked here too,
- * because inih reports only those that hold a key and ignores what follows the bracket.
+ * Why a reader of our own: Debian's inih gives its handler no line number, cuts lines at 200 bytes
+ * and takes an indented line for the continuation of the one above. Our reader returns exactly one
+ * line for each call, so the number of calls is the number of the line. Long lines were refused
+ * before; leading blanks are removed, so no line is a continuation. Sections are checked here too,
+ * because inih reports only those that hold a key and ignores the text after the bracket.
  *
  * Bounds: 64 KiB of stack for the file, O(bytes) time; allocation at most inside inih. BOOT_ONLY.
  */
@@ -30,7 +30,7 @@ struct parser {
     const char *bytes;
     size_t count, at;
     uint32_t line;                  /* of the last line handed out, from 1 */
-    uint32_t failed_line;           /* 0: none; afterwards nothing is read any more */
+    uint32_t failed_line;           /* 0: none; after a failure nothing more is read */
 };
 
 static bool is_blank(char byte)
@@ -40,7 +40,7 @@ static bool is_blank(char byte)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* What is wrong with the byte at `at`, or NULL. */
+/* The problem of the byte at `at`, or NULL. */
 static const char *byte_problem(const char *bytes, size_t count, size_t at)
 {
     unsigned char byte = (unsigned char)bytes[at];
@@ -105,7 +105,7 @@ static enum status refuse_unknown(struct config_error *error, const char *sectio
                         : config_error_add(error, ", nearest is %s.%s", near->section, near->key);
 }
 
-/* `line` is what the value remembers: a line of the file, or CONFIG_LINE_SET. */
+/* `line` is stored with the value: a line of the file, or CONFIG_LINE_SET. */
 static enum status assign(struct parser *parser, const char *section, const char *key,
                           const char *text, uint32_t line)
 {

@@ -2,11 +2,11 @@
 /*
  * What: files of token ids: decimal numbers, with blanks and line ends between them, as `agx
  * tokenize` writes them.
- * Invariants: an id is known to be one of the model's before anybody takes it.
- * Bounds: a file is read a buffer at a time, and no further than a call's context; twice, once to
- * count and once to keep, so nothing but the arena has to hold it.
- * Why ids and not text: what is shared are tokens, and how a text ends in tokens depends on what
- * follows it; ids say what was meant, also of BOS and of control tokens.
+ * Invariant: an id is checked against the model's vocabulary before it is used.
+ * Bounds: a file is read one buffer at a time, and no further than the context of a call. It is
+ * read twice, first to count its ids and then to keep them, so only the arena has to hold them.
+ * Why ids and not text: tokens are shared, and the last tokens of a text depend on the text that
+ * follows it. Ids are exact, for BOS and control tokens too.
  */
 #include "config/prefixes.h"
 
@@ -17,7 +17,7 @@
 #include "config/file.h"
 #include "config/options.h"
 
-#define END (-1)                    /* behind the last byte, or where reading has failed */
+#define END (-1)                    /* after the last byte, or after a failed read */
 
 struct reader {
     const struct options *options;
@@ -80,7 +80,7 @@ static void refuse(struct reader *reader, const char *problem)
         (unsigned long long)reader->word, problem, reader->vocab_tokens - 1);
 }
 
-/* The next id of the file; false at its end, and when something is wrong. */
+/* Reads the next id. False at the end of the file, and after an error. */
 static bool take_id(struct reader *reader, uint32_t *id)
 {
     uint64_t number = 0;
@@ -131,7 +131,7 @@ static enum status read_ids(const struct options *options, const struct limits *
     return reader.status;
 }
 
-/* A call has a prompt at least as long, and one token of output. */
+/* A call that begins with the prefix also has at least one token of output. */
 static enum status check_length(const struct options *options, const struct limits *limits,
                                 const struct config_prefix *prefix, struct config_error *error)
 {

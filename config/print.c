@@ -8,10 +8,10 @@
 #include "config/value.h"
 
 /*
- * What: the option table for people: --help, the sample INI, docs/config.md. Nothing here is
- * written by hand but the framing, so no text can lag behind options.def.
- * The sample holds every key at its default, commented out: it loads as it is, and a default that
- * improves later reaches whoever copied it. BOOT_ONLY: stdio.
+ * What: the option table as text: --help, the sample INI, docs/config.md. Only the frame is written
+ * by hand, so no text can differ from options.def.
+ * The sample holds every key at its default, commented out. It loads as it is, and a later change
+ * of a default takes effect where the sample was copied. BOOT_ONLY: stdio.
  */
 
 struct words {                      /* one row, spelled */
@@ -75,7 +75,7 @@ void config_write_sample(FILE *out)
     }
 }
 
-/* A bar would end the table's cell. */
+/* A bar would end the cell of the table. */
 static void write_cell(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {

@@ -16,10 +16,10 @@
  *   CHOICE  one of its words                          plas
  *   TEXT    printable ASCII, min .. max bytes         /run/agentix.sock
  *
- * No sign, no space inside, no exponent, no hexadecimal, no decimal fraction but in RATIO: a value
- * that can be read in two ways is refused. Every product and sum is checked.
- * Formatting is the inverse: the largest unit that divides the number, so a value survives the
- * trip.
+ * No sign, no space inside, no exponent, no hexadecimal, no decimal fraction except in RATIO: a
+ * value that can be read in two ways is refused. Every product and sum is checked.
+ * Formatting is the inverse: it uses the largest unit that divides the number, so the text parses
+ * to the same value.
  * No stdio and no allocation: the text port formats values after the seal.
  */
 
@@ -35,7 +35,7 @@ static const struct unit time_units[] = {
 
 #define UNITS_COUNT(units) (sizeof(units) / sizeof(units)[0])
 
-/* Reads digits at *text and moves past them; false when there are none or they leave 64 bits. */
+/* Reads digits at *text and moves past them. False when there are none, or more than 64 bits. */
 static bool parse_digits(const char **text, uint64_t *number, const char **problem)
 {
     const char *at = *text;
