@@ -93,7 +93,7 @@ void config_write_markdown(FILE *out)
           "Without a file every key has its default. An unknown or duplicate key is an error.\n"
           "Times are written with us, ms, s, min or h; bytes may use KiB, MiB or GiB; ratios have "
           "at most three decimals.\n"
-          "The file is a regular file of at most 64 KiB of ASCII, which not everybody may write; "
+          "The file is a regular file of at most 64 KiB of ASCII that is not world-writable; "
           "lines have at most 190 bytes;\na semicolon after a space begins a comment. "
           "docs/agentix.ini is a sample with every key.\n", out);
     for (uint32_t i = 0; i < config_option_rows_count; i++) {

@@ -44,14 +44,14 @@ static void write_events(void)
 {
     printf("# Events\n\n"
            "Made from config/base/events.def by `make docs`; do not edit.\n\n"
-           "The core notes what happens in a event_log of `limits.events` entries that forgets its "
-           "oldest. The text\nport's `events` answers the last of them, `events N` those from "
+           "The core records what happens in an event log of `limits.events` entries, which drops "
+           "its oldest. The text\nport's `events` answers the last of them, `events N` those from "
            "number N on, one line each, at most 256:\n\n"
            "    NUMBER TIME_US KIND [call=SLOT id=ID] [program=SLOT:TAG] [VALUE=N]...\n"
            "    next=NUMBER end=NUMBER lost=COUNT now_us=TIME_US\n\n"
-           "ID is the client's, TAG how the program's id begins; a value that does not fit 32 bits "
+           "ID is the client's, TAG how its program id begins; a value that does not fit 32 bits "
            "is 4294967295.\nAsk for `next` to go on: there is more while it is below `end`. "
-           "`lost` is how many events from N on are\nforgotten. Times are those of the "
+           "`lost` is how many events from N on were\ndropped. Times are those of the "
            "appliance's monotonic clock. `agx trace` makes a picture of them.\n\n"
            "| kind | values | meaning |\n|---|---|---|\n");
     for (uint32_t i = 0; i < EVENT_KINDS_COUNT; i++) {
