@@ -135,14 +135,14 @@ struct limits {
     uint32_t frame_bytes;           /* largest payload of a frame */
     uint32_t send_bytes;            /* send buffer of a connection */
     uint32_t frames_per_pass, bytes_per_pass;   /* of one connection */
-    uint32_t anteroom, anteroom_per_address;    /* connections on TCP before they are admitted */
+    uint32_t preauth, preauth_per_address;      /* connections on TCP before they are admitted */
     uint32_t keys;                  /* in auth.keys at most; 0: TCP needs no key */
     uint32_t commands;              /* inbox capacity */
     uint32_t engines;               /* number of them: the length of every array of engines */
     uint32_t engine_threads;
     uint32_t events;                /* entries of the event log at least; 0: none */
-    uint32_t outcomes;              /* ended calls that net remembers; 0: none */
-    uint32_t outcome_tokens;        /* of all of them together */
+    uint32_t replies;               /* of ended calls, that net keeps; 0: none */
+    uint32_t reply_tokens;          /* of all of them together */
     uint32_t text_slots;            /* connections of the text port */
     uint32_t text_page_bytes;       /* answer page of each */
 };

@@ -176,9 +176,9 @@ static void derive_buffers(struct limits *limits, const struct options *options)
                       + limits->calls;  /* a cancel for each open call whose connection closes */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
-    limits->outcomes = smaller(options->limits_outcomes.number, UINT32_MAX);
-    uint64_t outcome_tokens = larger(options->limits_outcome_tokens.number, limits->context_tokens);
-    limits->outcome_tokens = limits->outcomes > 0 ? smaller(outcome_tokens, UINT32_MAX) : 0;
+    limits->replies = smaller(options->limits_replies.number, UINT32_MAX);
+    uint64_t reply_tokens = larger(options->limits_reply_tokens.number, limits->context_tokens);
+    limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */
@@ -187,9 +187,9 @@ static void derive_buffers(struct limits *limits, const struct options *options)
 
 static void derive_access(struct limits *limits, const struct options *options)
 {
-    limits->anteroom = smaller(options->net_anteroom.number, limits->connections);
-    limits->anteroom_per_address =
-        smaller(options->net_anteroom_per_address.number, limits->anteroom);
+    limits->preauth = smaller(options->net_preauth.number, limits->connections);
+    limits->preauth_per_address =
+        smaller(options->net_preauth_per_address.number, limits->preauth);
     limits->keys = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK ? CONFIG_KEYS_MAX : 0;
 }
 

@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-#include "net/connection.h"
-
 #define DOMAIN_OF_USER (UINT64_C(1) << 32)
 #define DOMAIN_OF_KEY  (UINT64_C(2) << 32)
 
@@ -93,7 +91,7 @@ static void fill_proof(const struct net *net, const struct net_connection *conne
 enum status net_auth_intake(struct net_frame *frame)
 {
     struct net *net = frame->net;
-    struct net_connection *connection = &net->connections[frame->connection];
+    struct net_connection *connection = net_frame_sender(frame);
     struct wire_auth auth;
     struct wire_proof proof;
     struct wire_auth_reply reply;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: a CALL frame into a call slot, and a command or, for a call that has ended before, the
- * answer that it had then (net/outcomes.c).
+ * answer that it had then (net/replies.c).
  *
  * How: decode (fields, table of ranges), then admit (limits, ids, tokens: changes nothing), then
  * fill a slot. What needs the prompt's tokens can still refuse after the slot was taken, because
@@ -22,7 +22,7 @@
 #include "config/base/bytes.h"
 #include "net/connection.h"
 #include "net/open_calls.h"
-#include "net/outcomes.h"
+#include "net/replies.h"
 #include "net/stop_text.h"
 
 static enum status fault_at(struct net_frame *frame, enum status status, enum wire_field field,
@@ -194,7 +194,7 @@ static void fill(const struct net_frame *frame, struct call *call, const struct 
     call->deadline_us = deadline_us(net, wire, frame->now_us);
     call->arrived_us = frame->now_us;
     call->emit.digest = WIRE_DIGEST_START;
-    call->emit.request = net_outcome_request(frame->payload, frame->payload_bytes);
+    call->emit.request = net_reply_request(frame->payload, frame->payload_bytes);
     fill_stops(frame->net, call, wire);
 }
 
@@ -242,22 +242,22 @@ static enum status fill_prompt(struct net_frame *frame, struct call *call,
 
 /* The call that this one repeats, or NULL. The digest tells other requests from it, and the length
  * of the prompt makes sure that the tokens fit behind it. */
-static enum status find_outcome(struct net_frame *frame, const struct call *call,
-                                const struct net_outcome **outcome)
+static enum status find_reply(struct net_frame *frame, const struct call *call,
+                                const struct net_reply **reply)
 {
-    *outcome = net_outcome_find(frame->net, call->domain, call->program_id, call->client_call_id);
-    bool is_other = *outcome != NULL && ((*outcome)->request != call->emit.request ||
-                                         (*outcome)->done.prompt_tokens != call->prompt_tokens);
+    *reply = net_reply_find(frame->net, call->domain, call->program_id, call->client_call_id);
+    bool is_other = *reply != NULL && ((*reply)->request != call->emit.request ||
+                                         (*reply)->done.prompt_tokens != call->prompt_tokens);
     return is_other ? fault_at(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
                                call->client_call_id, 0)
                     : STATUS_OK;
 }
 
 /* The call as it was when it ended; from here on it is sent like any other. */
-static void replay(struct net *net, struct call *call, const struct net_outcome *outcome)
+static void replay(struct net *net, struct call *call, const struct net_reply *reply)
 {
-    const struct wire_done *done = &outcome->done;
-    net_outcome_tokens(net, outcome, call->tokens + call->prompt_tokens);
+    const struct wire_done *done = &reply->done;
+    net_reply_tokens(net, reply, call->tokens + call->prompt_tokens);
     call->generated_tokens = done->generated_tokens;
     call->finish = (enum call_finish)done->finish;
     call->status = done->status;
@@ -272,14 +272,14 @@ static void replay(struct net *net, struct call *call, const struct net_outcome 
     net->stats->calls_replayed++;
 }
 
-static void commit(struct net_frame *frame, uint32_t call_index, const struct net_outcome *outcome)
+static void commit(struct net_frame *frame, uint32_t call_index, const struct net_reply *reply)
 {
     struct net *net = frame->net;
     ASSERT(net->calls->calls[call_index].state == CALL_INTAKE);
     net_connection_attach(net, frame->connection, call_index);
     net_open_insert(net, call_index);
-    if (outcome != NULL) {
-        replay(net, &net->calls->calls[call_index], outcome);
+    if (reply != NULL) {
+        replay(net, &net->calls->calls[call_index], reply);
         exchange_emit(net->exchange, &net->calls->calls[call_index]);
         return;
     }
@@ -291,7 +291,7 @@ static void commit(struct net_frame *frame, uint32_t call_index, const struct ne
 enum status net_call_intake(struct net_frame *frame)
 {
     struct net *net = frame->net;
-    const struct net_outcome *outcome = NULL;
+    const struct net_reply *reply = NULL;
     struct wire_call wire;
     TRY(wire_call_decode(frame->payload, frame->payload_bytes, &wire, &frame->fault));
     frame->fault.call_id = wire.call_id;
@@ -304,12 +304,12 @@ enum status net_call_intake(struct net_frame *frame)
     fill(frame, call, &wire);
     enum status status = fill_prompt(frame, call, &wire);
     if (status == STATUS_OK) {
-        status = find_outcome(frame, call, &outcome);
+        status = find_reply(frame, call, &reply);
     }
     if (status != STATUS_OK) {
         call_release(net->calls, call_index);
         return status;
     }
-    commit(frame, call_index, outcome);
+    commit(frame, call_index, reply);
     return STATUS_OK;
 }

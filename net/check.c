@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: every invariant of the stage, for tests and for builds that verify.
- * Bounds: O(connections + calls + outcomes).
+ * Bounds: O(connections + calls + replies).
  */
 #include "net/connection.h"
-#include "net/outcomes.h"
+#include "net/replies.h"
 
 static void check_order(const struct net *net)
 {
@@ -40,7 +40,7 @@ static void check_buffers(const struct net *net, const struct net_connection *co
     ASSERT(!connection->pending || connection->received_bytes >= WIRE_HEADER_BYTES);
     ASSERT(connection->answers_due <= limits->frames_per_pass);
     ASSERT(connection->state != NET_CHALLENGED || net->settings.access.tcp_needs_key);
-    ASSERT(!connection->is_stranger || connection->state != NET_OPEN);
+    ASSERT(!connection->is_preauth || connection->state != NET_OPEN);
     ASSERT(connection->state != NET_OPEN ||
            limits->send_bytes - connection->unsent_bytes >=
                WIRE_REPLY_BYTES_MAX * connection->answers_due);
@@ -66,22 +66,22 @@ static uint32_t check_calls_of(const struct net *net, uint32_t index)
     return connection->calls_count;
 }
 
-/* The anteroom is in the order of arrival, and nobody is in it twice. */
-static void check_anteroom(const struct net *net)
+/* The list is in the order of arrival, and no connection is in it twice. */
+static void check_preauth(const struct net *net)
 {
     uint32_t count = 0, previous = NET_CONNECTION_NONE;
-    for (uint32_t at = net->strangers_first; at != NET_CONNECTION_NONE;
-         at = net->connections[at].stranger_next) {
+    for (uint32_t at = net->preauth_first; at != NET_CONNECTION_NONE;
+         at = net->connections[at].preauth_next) {
         const struct net_connection *connection = &net->connections[at];
-        ASSERT(connection->is_stranger && connection->state != NET_CLOSED);
+        ASSERT(connection->is_preauth && connection->state != NET_CLOSED);
         ASSERT(connection->peer_kind != WORLD_PEER_LOCAL);
-        ASSERT(connection->stranger_prev == previous && ++count <= net->strangers_count);
+        ASSERT(connection->preauth_prev == previous && ++count <= net->preauth_count);
         ASSERT(previous == NET_CONNECTION_NONE ||
                net->connections[previous].accepted_us <= connection->accepted_us);
         previous = at;
     }
-    ASSERT(previous == net->strangers_last && count == net->strangers_count);
-    ASSERT(count <= net->settings.limits->anteroom);
+    ASSERT(previous == net->preauth_last && count == net->preauth_count);
+    ASSERT(count <= net->settings.limits->preauth);
 }
 
 static void check_keys(const struct net *net)
@@ -121,7 +121,7 @@ void net_check(const struct net *net)
         calls += check_calls_of(net, net->order[i]);
     }
     check_open_table(net, calls);
-    check_anteroom(net);
+    check_preauth(net);
     check_keys(net);
     uint32_t with_client = 0;
     for (uint32_t i = 0; i < net->calls->count; i++) {
@@ -133,5 +133,5 @@ void net_check(const struct net *net)
     }
     ASSERT(with_client == calls);
     ASSERT(net->stats->connections_open == net->open_count);
-    net_outcomes_check(net);
+    net_replies_check(net);
 }

@@ -23,11 +23,15 @@
 
 #include <string.h>
 
-#include "net/anteroom.h"
-#include "net/auth.h"
 #include "net/cancel.h"
 #include "net/open_calls.h"
-#include "net/refusal.h"
+#include "net/preauth.h"
+
+/* When a refused client may try again: soon where a call must end, later where a program or a
+ * connection must, or where the appliance has to come back. Guesses, so that refused clients
+ * neither spin nor sleep. */
+#define RETRY_CALL_MS   100
+#define RETRY_PLACE_MS  1000
 
 static struct net_connection *connection_at(struct net *net, uint32_t index)
 {
@@ -61,7 +65,7 @@ static void put_to_sleep(struct net *net, struct net_connection *connection)
 }
 
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
-                         uint64_t now_us)
+                         uint64_t domain, uint64_t now_us)
 {
     ASSERT(net->open_count < net->settings.limits->connections);
     uint32_t index = net->order[net->open_count];
@@ -73,7 +77,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
         .handle = handle,
         .peer_kind = peer->kind,
         .address = peer->address,
-        .domain = net_auth_domain(peer),
+        .domain = domain,
         .key = NET_KEY_NONE,
         .position = net->open_count,
         .received = connection->received,
@@ -87,7 +91,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
     net->stats->connections_accepted++;
     net->stats->connections_open = net->open_count;
     if (peer->kind != WORLD_PEER_LOCAL) {
-        net_anteroom_enter(net, index);
+        net_preauth_enter(net, index);
     }
     net_connection_wake(net, connection);
 }
@@ -97,8 +101,8 @@ void net_connection_admit(struct net *net, uint32_t index)
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state == NET_GREETING || connection->state == NET_CHALLENGED);
     connection->state = NET_OPEN;
-    if (connection->is_stranger) {
-        net_anteroom_leave(net, index);
+    if (connection->is_preauth) {
+        net_preauth_leave(net, index);
     }
 }
 
@@ -163,8 +167,8 @@ void net_connection_close(struct net *net, uint32_t index)
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state != NET_CLOSED && net->open_count > 0);
     abandon_calls(net, index);
-    if (connection->is_stranger) {
-        net_anteroom_leave(net, index);
+    if (connection->is_preauth) {
+        net_preauth_leave(net, index);
     }
     net->world->close(net->world->self, connection->handle);
     connection->state = NET_CLOSED;
@@ -221,10 +225,36 @@ void net_connection_push(struct net *net, struct net_connection *connection, uin
     net_connection_wake(net, connection);
 }
 
+static uint16_t retry_ms(enum status status)
+{
+    switch (status) {
+    case STATUS_BUSY_CALLS:
+    case STATUS_BUSY_CALLS_OF_CONN:
+    case STATUS_BUSY_CALLS_OF_PROG:
+    case STATUS_BUSY_CALLS_OF_KEY:
+        return RETRY_CALL_MS;
+    default:
+        return status_class(status) == STATUS_CLASS_BUSY ? RETRY_PLACE_MS : 0;
+    }
+}
+
+uint32_t net_connection_refusal(const struct wire_fault *fault, bool closes, uint8_t *bytes,
+                                uint32_t max)
+{
+    struct wire_error error = {
+        .fault = *fault, .closes = closes, .retry_ms = retry_ms(fault->status)};
+    const char *text = status_text(fault->status);
+    ASSERT(status_wire(fault->status) != 0);
+    memcpy(error.text, text, strnlen(text, sizeof error.text - 1));
+    uint32_t count = wire_error_encode(&error, bytes, max);
+    ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
+    return count;
+}
+
 void net_connection_error(struct net *net, struct net_connection *connection,
                           const struct wire_fault *fault, bool closes, uint64_t now_us)
 {
-    uint32_t count = net_refusal_encode(fault, closes, net_connection_tail(net, connection),
+    uint32_t count = net_connection_refusal(fault, closes, net_connection_tail(net, connection),
                                         net_connection_room(net, connection));
     net_connection_push(net, connection, count, now_us);
     /* Silence is no frame. */

@@ -3,9 +3,10 @@
 /* What: one connection's life and its two buffers. Only net/ includes this. */
 #include "net/net.h"
 
-/* Takes a free slot for `handle`; there must be one, and one in the anteroom for who needs it. */
+/* Takes a free slot for `handle`. There must be one, and a place before authentication for a peer
+ * that is not local. `domain` holds until a key gives it another one. */
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
-                         uint64_t now_us);
+                         uint64_t domain, uint64_t now_us);
 /* It has got through the handshake; its domain is known. */
 void net_connection_admit(struct net *net, uint32_t index);
 /* Cancels its calls, closes the handle, frees the slot. What was unsent is lost. */
@@ -41,6 +42,10 @@ uint8_t *net_connection_tail(struct net *net, struct net_connection *connection)
 /* `count` bytes were written at the tail. */
 void net_connection_push(struct net *net, struct net_connection *connection, uint32_t count,
                          uint64_t now_us);
+/* A fault as an ERROR frame with the text of its status and, for class BUSY, a time to try again.
+ * Returns its bytes; it always fits WIRE_REPLY_BYTES_MAX. */
+uint32_t net_connection_refusal(const struct wire_fault *fault, bool closes, uint8_t *bytes,
+                                uint32_t max);
 /* Queues an ERROR frame and counts it. */
 void net_connection_error(struct net *net, struct net_connection *connection,
                           const struct wire_fault *fault, bool closes, uint64_t now_us);

@@ -6,7 +6,7 @@
  *
  * Exactly one ACCEPT and one terminal frame for each accepted call; token indices are consecutive;
  * DONE carries the digest of the tokens that were framed. With the terminal frame in the buffer the
- * slot is free, and how the call ended is on record (net/outcomes.c).
+ * slot is free, and how the call ended is on record (net/replies.c).
  *
  * Back-pressure: what finds no room stays in the call's slot (`backlog`). Calls of one connection
  * take turns: who got a share of the room goes behind who got none. A call with more than
@@ -20,7 +20,7 @@
 
 #include "net/connection.h"
 #include "net/open_calls.h"
-#include "net/outcomes.h"
+#include "net/replies.h"
 #include "net/stop_text.h"
 #include "net/text.h"
 
@@ -208,7 +208,7 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
     }
     net_connection_push(net, connection, count, now_us);
     if (!call->emit.is_replayed) {
-        net_outcome_keep(net, call, &done);
+        net_reply_keep(net, call, &done);
     }
     return true;
 }

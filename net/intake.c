@@ -20,19 +20,7 @@
 
 #include "net/auth.h"
 #include "net/cancel.h"
-#include "net/connection.h"
 #include "net/open_calls.h"
-
-static struct net_connection *sender_of(const struct net_frame *frame)
-{
-    return &frame->net->connections[frame->connection];
-}
-
-void net_frame_reply(struct net_frame *frame, uint32_t count)
-{
-    ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
-    net_connection_push(frame->net, sender_of(frame), count, frame->now_us);
-}
 
 /* ---- handlers: one for each frame of a client ------------------------------------------------ */
 
@@ -57,7 +45,7 @@ static void fill_welcome(const struct net *net, struct wire_welcome *welcome)
 static enum status handle_hello(struct net_frame *frame)
 {
     struct net *net = frame->net;
-    struct net_connection *connection = sender_of(frame);
+    struct net_connection *connection = net_frame_sender(frame);
     struct wire_hello hello;
     struct wire_welcome welcome;
     TRY(wire_hello_decode(frame->payload, frame->payload_bytes, &hello, &frame->fault));
@@ -86,7 +74,7 @@ static enum status handle_hello(struct net_frame *frame)
 static enum status handle_program(struct net_frame *frame)
 {
     struct net *net = frame->net;
-    struct net_connection *connection = sender_of(frame);
+    struct net_connection *connection = net_frame_sender(frame);
     bool starts = frame->type == WIRE_PROGRAM_START;
     struct wire_program program;
     TRY(wire_program_decode(frame->payload, frame->payload_bytes, &program, &frame->fault));
@@ -111,7 +99,7 @@ static enum status handle_cancel(struct net_frame *frame)
     struct net *net = frame->net;
     struct wire_cancel cancel;
     TRY(wire_cancel_decode(frame->payload, frame->payload_bytes, &cancel, &frame->fault));
-    uint32_t call = net_open_find(net, sender_of(frame)->domain, cancel.program_id,
+    uint32_t call = net_open_find(net, net_frame_sender(frame)->domain, cancel.program_id,
                                   cancel.call_id);
     if (call == CALL_NONE || net->calls->calls[call].connection != frame->connection) {
         frame->fault = (struct wire_fault){.field = WIRE_FIELD_CALL_ID,
@@ -125,7 +113,7 @@ static enum status handle_cancel(struct net_frame *frame)
 
 static enum status handle_ping(struct net_frame *frame)
 {
-    struct net_connection *connection = sender_of(frame);
+    struct net_connection *connection = net_frame_sender(frame);
     struct wire_ping ping;
     TRY(wire_ping_decode(frame->payload, frame->payload_bytes, &ping, &frame->fault));
     net_frame_reply(frame, wire_ping_encode(&ping, WIRE_PONG,
@@ -176,11 +164,11 @@ static void refuse(struct net_frame *frame, enum status status)
     if (frame->type == WIRE_CALL) {
         net->stats->calls_refused++;
     }
-    if (fault_is_of_framing(status) || sender_of(frame)->state != NET_OPEN) {
+    if (fault_is_of_framing(status) || net_frame_sender(frame)->state != NET_OPEN) {
         net_connection_fail(net, frame->connection, &frame->fault, frame->now_us);
         return;
     }
-    net_connection_error(net, sender_of(frame), &frame->fault, false, frame->now_us);
+    net_connection_error(net, net_frame_sender(frame), &frame->fault, false, frame->now_us);
 }
 
 static void act(struct net_frame *frame)
@@ -188,7 +176,7 @@ static void act(struct net_frame *frame)
     const struct handler_row *row = handler_find(frame->type);
     ASSERT(row != NULL);
     enum status status = STATUS_BAD_FRAME_ORDER;
-    if (row->state == sender_of(frame)->state) {
+    if (row->state == net_frame_sender(frame)->state) {
         status = row->handle(frame);
     } else {
         frame->fault.field = WIRE_FIELD_TYPE;
@@ -219,7 +207,7 @@ static uint32_t payload_bytes_max(const struct net *net, const struct net_connec
 static enum status admit_header(struct net_frame *frame, const uint8_t *bytes,
                                 struct wire_header *header)
 {
-    const struct net_connection *connection = sender_of(frame);
+    const struct net_connection *connection = net_frame_sender(frame);
     TRY(wire_header_decode(bytes, frame->net->settings.limits->frame_bytes, header,
                            &frame->fault));
     const struct handler_row *row = handler_find(header->type);
@@ -234,7 +222,7 @@ static enum status admit_header(struct net_frame *frame, const uint8_t *bytes,
 /* Looks at the bytes from `at` on; nothing is acted upon. */
 static enum cut cut_frame(struct net_frame *frame, uint32_t at)
 {
-    const struct net_connection *connection = sender_of(frame);
+    const struct net_connection *connection = net_frame_sender(frame);
     static const uint8_t magic[4] = {'A', 'G', 'X', '1'};
     const uint8_t *bytes = connection->received + at;
     uint32_t count = connection->received_bytes - at;
@@ -284,7 +272,7 @@ static bool take_frame(struct net_frame *frame)
         frame->fault = (struct wire_fault){0};
         act(frame);
     }
-    return net_connection_reads(sender_of(frame));
+    return net_connection_reads(net_frame_sender(frame));
 }
 
 /* Moves what is left to the front, and keeps the time of a half frame. */

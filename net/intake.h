@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: bytes of one connection into frames, frames into commands. Only net/ includes this. */
-#include "net/net.h"
+#include "net/connection.h"
 
 /* A whole, well-formed frame on its way to its handler. A handler that refuses fills `fault`. */
 struct net_frame {
@@ -14,8 +14,16 @@ struct net_frame {
     struct wire_fault fault;
 };
 
+static inline struct net_connection *net_frame_sender(const struct net_frame *frame)
+{
+    return &frame->net->connections[frame->connection];
+}
 /* `count` bytes of a reply were written at the sender's tail. */
-void net_frame_reply(struct net_frame *frame, uint32_t count);
+static inline void net_frame_reply(struct net_frame *frame, uint32_t count)
+{
+    ASSERT(count > 0 && count <= WIRE_REPLY_BYTES_MAX);
+    net_connection_push(frame->net, net_frame_sender(frame), count, frame->now_us);
+}
 /* Receives once and acts on at most limits.frames_per_pass frames. May close the connection. */
 void net_intake(struct net *net, uint32_t index, uint64_t now_us);
 /* The reply to one more frame will fit, and every open call can still send its one CANCEL. */

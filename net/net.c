@@ -23,14 +23,13 @@
 
 #include <string.h>
 
-#include "net/anteroom.h"
+#include "net/preauth.h"
 #include "net/auth.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
 #include "net/open_calls.h"
-#include "net/outcomes.h"
-#include "net/refusal.h"
+#include "net/replies.h"
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
 
@@ -76,7 +75,7 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
     memory_plan_add(plan, MEMORY_CORE, "net tokenizer scratch", 1,
              vocab_scratch_bytes(text_bytes_max(limits, vocab)));
     net_open_plan_memory(plan, limits);
-    net_outcomes_plan_memory(plan, limits);
+    net_replies_plan_memory(plan, limits);
     net_auth_plan_memory(plan, limits);
 }
 
@@ -107,9 +106,7 @@ STATIC_ASSERT(WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX <= CONFIG_TOKEN_F
               "a token's frame is what the check counts");
 
 void net_init(struct net *net, const struct net_settings *settings,
-              const struct config_keys *keys, const struct world *world,
-              const struct vocab *vocab, struct call_table *calls, struct exchange *exchange,
-              struct stats *stats, struct arena *arena)
+              const struct config_keys *keys, const struct net_links *links, struct arena *arena)
 {
     const struct limits *limits = settings->limits;
     /* One token with its text fits a frame, and a frame fits beside the room for replies. */
@@ -118,24 +115,24 @@ void net_init(struct net *net, const struct net_settings *settings,
                                      WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX);
     *net = (struct net){
         .settings = *settings,
-        .world = world,
-        .vocab = vocab,
-        .calls = calls,
-        .exchange = exchange,
-        .stats = stats,
+        .world = links->world,
+        .vocab = links->vocab,
+        .calls = links->calls,
+        .exchange = links->exchange,
+        .stats = links->stats,
         .due_us = UINT64_MAX,
     };
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         net->listeners[i].handle = -1;
     }
-    net_anteroom_init(net);
+    net_preauth_init(net);
     init_connections(net, arena);
     net->text = arena_take(arena, 1, limits->send_bytes);
-    uint32_t text_bytes = text_bytes_max(limits, &vocab->info);
+    uint32_t text_bytes = text_bytes_max(limits, &net->vocab->info);
     vocab_scratch_init(&net->scratch, arena_take(arena, 1, vocab_scratch_bytes(text_bytes)),
                        text_bytes);
     net_open_init(net, arena);
-    net_outcomes_init(net, arena);
+    net_replies_init(net, arena);
     net_auth_init(net, keys, arena);
 }
 
@@ -179,11 +176,26 @@ void net_drain(struct net *net)
 static void turn_away(struct net *net, int32_t handle, const struct wire_fault *fault)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
-    uint32_t count = net_refusal_encode(fault, true, bytes, sizeof bytes);
+    uint32_t count = net_connection_refusal(fault, true, bytes, sizeof bytes);
     int64_t sent = net->world->send(net->world->self, handle, bytes, count);
     net->stats->bytes_sent += sent > 0 ? (uint64_t)sent : 0;    /* it is gone either way */
     net->world->close(net->world->self, handle);
     net->stats->connections_refused++;
+}
+
+/* A place among the connections that have not authenticated; false, with the reason, if none. */
+static bool make_place(struct net *net, const struct world_peer *peer, struct wire_fault *fault,
+                       uint64_t now_us)
+{
+    uint32_t yields;
+    if (!net_preauth_admit(net, peer, now_us, &yields, fault)) {
+        return false;
+    }
+    if (yields != NET_CONNECTION_NONE) {
+        net->stats->connections_displaced++;
+        net_connection_close(net, yields);
+    }
+    return true;
 }
 
 /* False, with the reason, for a peer that gets no slot. */
@@ -196,7 +208,7 @@ static bool admit_peer(struct net *net, const struct world_peer *peer, struct wi
         *fault = (struct wire_fault){.status = STATUS_BAD_AUTH, .field = WIRE_FIELD_CONNECTION};
         return false;
     }
-    if (peer->kind != WORLD_PEER_LOCAL && !net_anteroom_make_place(net, peer, fault, now_us)) {
+    if (peer->kind != WORLD_PEER_LOCAL && !make_place(net, peer, fault, now_us)) {
         return false;
     }
     *fault = (struct wire_fault){.status = STATUS_BUSY_CONNECTIONS,
@@ -211,7 +223,7 @@ static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct world_peer peer;
     struct wire_fault fault;
-    uint64_t free_us = index == NET_LISTENER_TCP ? net_anteroom_free_us(net, now_us) : 0;
+    uint64_t free_us = index == NET_LISTENER_TCP ? net_preauth_free_us(net, now_us) : 0;
     if (free_us != 0) {
         pause_listener(net, index, free_us);
         return false;
@@ -224,7 +236,7 @@ static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
         return false;
     }
     if (admit_peer(net, &peer, &fault, now_us)) {
-        net_connection_open(net, handle, &peer, now_us);
+        net_connection_open(net, handle, &peer, net_auth_domain(&peer), now_us);
     } else {
         turn_away(net, handle, &fault);
     }

@@ -51,6 +51,14 @@ struct net_settings {
     struct config_access access;    /* who may come in */
 };
 
+struct net_links {                  /* what net shares with others; all of it outlives net */
+    const struct world *world;
+    const struct vocab *vocab;
+    struct call_table *calls;
+    struct exchange *exchange;
+    struct stats *stats;
+};
+
 enum net_state {
     NET_CLOSED,
     NET_GREETING,                   /* waits for HELLO */
@@ -68,8 +76,8 @@ struct net_connection {
     uint64_t domain;                /* trust domain, once it is open */
     uint32_t key;                   /* that it has proved to have, or NET_KEY_NONE */
     uint8_t nonce[WIRE_NONCE_BYTES];    /* of ours, while CHALLENGED */
-    bool is_stranger;               /* in the anteroom (anteroom.c) */
-    uint32_t stranger_next, stranger_prev;
+    bool is_preauth;                /* it has not authenticated yet (preauth.c) */
+    uint32_t preauth_next, preauth_prev;
     uint32_t position;              /* in net.order */
     uint32_t interest;              /* what the world watches for now */
     uint8_t *received;              /* [WIRE_HEADER_BYTES + limits.frame_bytes] */
@@ -86,11 +94,11 @@ struct net_connection {
     bool backlog;                   /* some call has news that found no room */
 };
 
-struct net_outcome;
-struct net_outcomes {               /* how the last calls ended (net/outcomes.c) */
-    struct net_outcome *records;    /* [limits.outcomes] */
+struct net_reply;
+struct net_replies {               /* how the last calls ended (net/replies.c) */
+    struct net_reply *records;    /* [limits.replies] */
     uint64_t records_first, records_next;   /* counted since boot: kept are those in between */
-    uint32_t *tokens;               /* [limits.outcome_tokens] */
+    uint32_t *tokens;               /* [limits.reply_tokens] */
     uint64_t tokens_next;
     uint32_t *heads;                /* (domain, program id, call id) -> place of a record */
     uint32_t heads_count;
@@ -125,7 +133,7 @@ struct net {
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
     uint32_t open_count;            /* connections that are open */
     uint64_t due_us;                /* no deadline of a connection is earlier */
-    uint32_t strangers_first, strangers_last, strangers_count;
+    uint32_t preauth_first, preauth_last, preauth_count;
     struct net_key *keys;           /* [limits.keys] */
     uint32_t keys_count;
     uint8_t nobodys_secret[WIRE_SECRET_BYTES];  /* what an unknown key id is checked against */
@@ -134,7 +142,7 @@ struct net {
                                        -> slot */
     uint32_t open_mask;
     uint64_t open_key[2];
-    struct net_outcomes outcomes;
+    struct net_replies replies;
     struct vocab_scratch scratch;   /* of the tokenizer, for the longest text of a prompt */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
@@ -147,9 +155,7 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
-              const struct config_keys *keys, const struct world *world,
-              const struct vocab *vocab, struct call_table *calls, struct exchange *exchange,
-              struct stats *stats, struct arena *arena);
+              const struct config_keys *keys, const struct net_links *links, struct arena *arena);
 /* Starts to accept on a listening handle (-1: off). */
 void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
 /* No new connections, no new calls. */

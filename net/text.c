@@ -20,18 +20,6 @@
 
 STATIC_ASSERT(CALL_HELD_BYTES >= CALL_STOP_TEXT_BYTES - 1 + 3, "what can be held fits");
 
-uint32_t net_text_of_token(const struct net *net, const struct call *call, uint32_t token_index,
-                           char *piece)
-{
-    ASSERT(token_index < call->generated_tokens);
-    ASSERT(net->vocab->info.token_bytes_max <= NET_TOKEN_TEXT_BYTES_MAX);
-    /* A text that begins with BOS alone begins without the space that SentencePiece puts there. */
-    bool first = token_index == 0 && call->prompt_tokens == 1 &&
-                 call->tokens[0] == net->vocab->info.bos_id;
-    return vocab_decode(net->vocab, call->tokens[call->prompt_tokens + token_index], first, piece,
-                        NET_TOKEN_TEXT_BYTES_MAX);
-}
-
 uint32_t net_text_bytes_max(const struct net *net, const struct call *call)
 {
     return UTF8_REPLACEMENT_BYTES * (call->emit.held_bytes + net->vocab->info.token_bytes_max);

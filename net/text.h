@@ -4,8 +4,17 @@
 #include "net/net.h"
 
 /* The text of generated token `token_index` of the call; room for NET_TOKEN_TEXT_BYTES_MAX. */
-uint32_t net_text_of_token(const struct net *net, const struct call *call, uint32_t token_index,
-                           char *piece);
+static inline uint32_t net_text_of_token(const struct net *net, const struct call *call,
+                                         uint32_t token_index, char *piece)
+{
+    ASSERT(token_index < call->generated_tokens);
+    ASSERT(net->vocab->info.token_bytes_max <= NET_TOKEN_TEXT_BYTES_MAX);
+    /* A text that begins with BOS alone begins without the space that SentencePiece puts there. */
+    bool first = token_index == 0 && call->prompt_tokens == 1 &&
+                 call->tokens[0] == net->vocab->info.bos_id;
+    return vocab_decode(net->vocab, call->tokens[call->prompt_tokens + token_index], first, piece,
+                        NET_TOKEN_TEXT_BYTES_MAX);
+}
 
 /* The most bytes that the next net_text_add(), and a net_text_end() behind it, can append. */
 uint32_t net_text_bytes_max(const struct net *net, const struct call *call);

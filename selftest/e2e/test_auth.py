@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who may come in: keys on TCP, users on the unix socket, strangers in the anteroom; and what one
-trust domain learns of another, which is nothing."""
+"""Who may come in: keys on TCP, users on the unix socket, connections before they
+authenticate; and what one trust domain learns of another, which is nothing."""
 import os
 import socket
 import struct
@@ -238,18 +238,18 @@ def test_the_socket_is_for_owner_and_group():
 
 # ---- strangers ----------------------------------------------------------------------------------
 
-def test_members_come_in_while_strangers_fill_the_anteroom():
-    with KeyFile() as path, keyed(path, "net.anteroom=4", "net.handshake=6s", unix=True) as a:
+def test_members_come_in_while_preauth_is_full():
+    with KeyFile() as path, keyed(path, "net.preauth=4", "net.handshake=6s", unix=True) as a:
         member = Client(a.tcp, key=ALICE)
         strangers = [socket.create_connection(a.tcp, timeout=HANG_S) for _ in range(12)]
-        wait_for(lambda: a.stats()["connections_anteroom"] == 4, "the anteroom is full")
+        wait_for(lambda: a.stats()["connections_preauth"] == 4, "preauth is full")
         member.generate(1, PROMPT).check()
         with Client(a.unix) as local:
             local.generate(1, PROMPT).check()
         with Client(a.tcp, key=BOB) as late:        # behind all of them, and in all the same
             late.generate(1, PROMPT).check()
         stats = a.stats()
-        assert stats["connections_displaced"] > 0 and stats["connections_anteroom"] <= 4, stats
+        assert stats["connections_displaced"] > 0 and stats["connections_preauth"] <= 4, stats
         for stranger in strangers:
             stranger.close()
         member.close()

@@ -120,7 +120,7 @@ def drip(peers, words):
 def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
     """Each byte comes in time, the frame never does: a HELLO, and a CALL behind a good HELLO."""
     half_call = protocol.call(1, list(range(3, 60)))[:-8]
-    with Appliance(NOISE, "limits.connections=512", "net.anteroom=512", "net.handshake=5s",
+    with Appliance(NOISE, "limits.connections=512", "net.preauth=512", "net.handshake=5s",
                    "net.frame_deadline=1s") as a, protocol.Client(a.tcp) as honest:
         honest.generate(1, [5, 6, 7], max_tokens=4).check()
         before = memory(a.core)

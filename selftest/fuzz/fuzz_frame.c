@@ -295,7 +295,7 @@ static void end_all(struct fixture *f)
     fixture_sleep(f, 2000000);      /* who was not accepted for want of descriptors is now */
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
-    ASSERT(f->net.open_count == 0 && f->net.strangers_count == 0);
+    ASSERT(f->net.open_count == 0 && f->net.preauth_count == 0);
     ASSERT(net_is_flushed(&f->net));
 }
 

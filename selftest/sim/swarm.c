@@ -108,8 +108,8 @@ static uint32_t draw_limits(struct sim *sim)
     set(sim, "limits.calls=%u", calls);
     set(sim, "limits.calls_per_connection=%u", sim_between(sim, 1, calls));
     set(sim, "limits.calls_per_program=%u", sim_choose(sim, 2) * small(sim, 1, calls));
-    set(sim, "limits.outcomes=%u", sim_choose(sim, 4) * small(sim, 1, 16));
-    set(sim, "limits.outcome_tokens=%u", small(sim, 1, 1024));
+    set(sim, "limits.replies=%u", sim_choose(sim, 4) * small(sim, 1, 16));
+    set(sim, "limits.reply_tokens=%u", small(sim, 1, 1024));
     set(sim, "limits.call_deadline=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US)));
     set(sim, "limits.programs=%u", small(sim, 1, SIM_PROGRAMS_MAX));
@@ -140,7 +140,7 @@ static void draw_net(struct sim *sim)
     set(sim, "net.bytes_per_pass=%u", sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
     set(sim, "engine.canary=%llums",
         (sim_choose(sim, 2) == 1) * (10 + (unsigned long long)sim_time(sim, 10000)));
-    set(sim, "net.anteroom=%u", small(sim, 1, 16));
+    set(sim, "net.preauth=%u", small(sim, 1, 16));
     set(sim, "auth.uids=%u", USER);
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
 }

@@ -64,8 +64,8 @@ static inline void fill_limits(struct limits *limits)
         .canary_prompt_tokens = CANARY_PROMPT, .canary_decode_steps = 3,
         .canary_blocks = CANARY_BLOCKS, .retain_host_us = 100000, .retain_drop_us = 20000000,
         .blocks_per_call = CONTEXT / BLOCK_TOKENS, .frame_bytes = 65536, .send_bytes = 4096,
-        .frames_per_pass = 8, .bytes_per_pass = 65536, .anteroom = 4,
-        .anteroom_per_address = 4, .calls_per_key = 1,
+        .frames_per_pass = 8, .bytes_per_pass = 65536, .preauth = 4,
+        .preauth_per_address = 4, .calls_per_key = 1,
         .commands = (CLIENTS + 2) * 8 + CLIENTS * CALLS_EACH,
         .engine_threads = 1, .text_slots = 2, .text_page_bytes = 32768,
     };

@@ -45,15 +45,15 @@ static void test_limits_of_admission_fit_the_tables(void **state)
 {
     (void)state;
     assert_status(STATUS_OK, DERIVE("limits.connections=3", "limits.calls=9", "auth.tcp=psk",
-                                    "net.anteroom_per_address=2"));
-    assert_int_equal(limits.anteroom, 3);
-    assert_int_equal(limits.anteroom_per_address, 2);
+                                    "net.preauth_per_address=2"));
+    assert_int_equal(limits.preauth, 3);
+    assert_int_equal(limits.preauth_per_address, 2);
     assert_int_equal(limits.calls_per_program, 9);
     assert_int_equal(limits.calls_per_key, 9);
     assert_int_equal(limits.keys, 64);
-    assert_status(STATUS_OK, DERIVE("net.anteroom=2", "limits.calls_per_program=0",
+    assert_status(STATUS_OK, DERIVE("net.preauth=2", "limits.calls_per_program=0",
                                     "net.frames_per_pass=3"));
-    assert_int_equal(limits.anteroom_per_address, 2);
+    assert_int_equal(limits.preauth_per_address, 2);
     assert_int_equal(limits.calls_per_program, 256);
     assert_int_equal(limits.frames_per_pass, 3);
     assert_int_equal(limits.commands, 256 * 3 + 256);
@@ -78,25 +78,25 @@ static void test_limits_defaults(void **state)
     assert_int_equal(limits.send_bytes, 65536);
     assert_int_equal(limits.commands, 256 * 8 + 256);
     assert_int_equal(limits.bytes_per_pass, 65536);
-    assert_int_equal(limits.anteroom, 16);
-    assert_int_equal(limits.anteroom_per_address, 4);
+    assert_int_equal(limits.preauth, 16);
+    assert_int_equal(limits.preauth_per_address, 4);
     assert_int_equal(limits.calls_per_program, 64);
     assert_int_equal(limits.calls_per_key, 256);
     assert_int_equal(limits.keys, 0);
     assert_int_equal(limits.engine_threads, 4);
-    assert_int_equal(limits.outcomes, 1024);
-    assert_int_equal(limits.outcome_tokens, 262144);
+    assert_int_equal(limits.replies, 1024);
+    assert_int_equal(limits.reply_tokens, 262144);
     assert_int_equal(limits.text_slots, 8);
     assert_int_equal(limits.text_page_bytes, 1024 * 160 + 16384);
 }
 
-static void test_limits_any_answer_fits_the_outcomes_unless_there_are_none(void **state)
+static void test_limits_any_answer_fits_the_replies_unless_there_are_none(void **state)
 {
     (void)state;
-    assert_status(STATUS_OK, DERIVE("limits.outcome_tokens=1"));
-    assert_int_equal(limits.outcome_tokens, 4096);
-    assert_status(STATUS_OK, DERIVE("limits.outcomes=0"));
-    assert_int_equal(limits.outcome_tokens, 0);
+    assert_status(STATUS_OK, DERIVE("limits.reply_tokens=1"));
+    assert_int_equal(limits.reply_tokens, 4096);
+    assert_status(STATUS_OK, DERIVE("limits.replies=0"));
+    assert_int_equal(limits.reply_tokens, 0);
 }
 
 static void test_limits_context_zero_is_the_models_up_to_8192(void **state)
@@ -269,7 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_limits_defaults, set_up),
-        cmocka_unit_test_setup(test_limits_any_answer_fits_the_outcomes_unless_there_are_none,
+        cmocka_unit_test_setup(test_limits_any_answer_fits_the_replies_unless_there_are_none,
                                set_up),
         cmocka_unit_test_setup(test_limits_of_admission_fit_the_tables, set_up),
         cmocka_unit_test_setup(test_limits_context_zero_is_the_models_up_to_8192, set_up),

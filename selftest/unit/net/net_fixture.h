@@ -106,12 +106,12 @@ static const struct limits fixture_limits = {
     .send_bytes = 4096,
     .frames_per_pass = 8,
     .bytes_per_pass = 65536,
-    .anteroom = 3,
-    .anteroom_per_address = 2,
+    .preauth = 3,
+    .preauth_per_address = 2,
     .calls_per_key = 8,
     .commands = 4 * 8 + 8,
-    .outcomes = 4,
-    .outcome_tokens = 100,
+    .replies = 4,
+    .reply_tokens = 100,
 };
 
 static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
@@ -141,8 +141,9 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     exchange_init(&f->exchange, limits->commands, limits->calls, arena);
     uint64_t before = arena->used_bytes;
     net_plan_memory(&f->plan, &f->limits, &f->vocab.info);
-    net_init(&f->net, &settings, keys, &f->fake.world, &f->vocab, &f->calls, &f->exchange,
-             &f->stats, arena);
+    net_init(&f->net, &settings, keys,
+             &(struct net_links){.world = &f->fake.world, .vocab = &f->vocab, .calls = &f->calls,
+                                 .exchange = &f->exchange, .stats = &f->stats}, arena);
     ASSERT(arena->used_bytes - before == memory_plan_bytes(&f->plan, MEMORY_CORE));
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));

@@ -90,7 +90,7 @@ static void expect_refused(struct fixture *f, const struct talk *talk)
     assert_int_equal(got.error.fault.frame_type, WIRE_AUTH);
     assert_true(got.error.fault.found == 0 && got.error.fault.min == 0 &&
                 got.error.fault.max == 0);
-    assert_int_equal(f->net.strangers_count, 0);
+    assert_int_equal(f->net.preauth_count, 0);
 }
 
 /* ---- the proof ------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static void test_auth_with_the_right_proof_is_admitted_and_answered_with_one(voi
         open_member(f, i);
     }
     assert_int_equal(f->stats.auth_refused, 0);
-    assert_int_equal(f->stats.connections_anteroom, 0);
+    assert_int_equal(f->stats.connections_preauth, 0);
 }
 
 static void test_auth_wrong_in_any_part_is_refused_in_the_same_words(void **state)

@@ -109,7 +109,7 @@ static void test_scratch_is_for_what_fits_the_context_and_a_frame(void **state)
     struct fixture *f = *state;
     struct limits limits = fixture_limits;
     assert_int_equal(f->net.scratch.text_bytes_max, 64 * 32);
-    limits.context_tokens = limits.outcome_tokens = 1024;
+    limits.context_tokens = limits.reply_tokens = 1024;
     fixture_init(f, test_arena(), &limits);
     assert_int_equal(f->net.scratch.text_bytes_max, limits.frame_bytes);
 }

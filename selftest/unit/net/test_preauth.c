@@ -33,7 +33,7 @@ static void admit(struct fixture *f, uint32_t peer)
     assert_int_equal(got.type, WIRE_WELCOME);
 }
 
-static void test_strangers_beyond_the_anteroom_wait_in_the_kernel(void **state)
+static void test_preauth_beyond_its_places_waits_in_the_kernel(void **state)
 {
     struct fixture *f = *state;
     uint32_t peers[4];
@@ -42,7 +42,7 @@ static void test_strangers_beyond_the_anteroom_wait_in_the_kernel(void **state)
     }
     assert_true(is_accepted(f, peers[2]));
     assert_false(is_accepted(f, peers[3]));
-    assert_int_equal(f->stats.connections_anteroom, 3);
+    assert_int_equal(f->stats.connections_preauth, 3);
     uint64_t waits = f->fake.waits;
     fixture_sleep(f, YIELDS_US / 2);
     assert_false(is_accepted(f, peers[3]));
@@ -106,7 +106,7 @@ static void test_handshake_gets_through_a_flood_of_silent_strangers(void **state
         assert_true(i < 200);
         flood(f);
         fixture_sleep(f, 1000);
-        assert_true(f->net.strangers_count <= 3 && f->net.open_count <= 3);
+        assert_true(f->net.preauth_count <= 3 && f->net.open_count <= 3);
     }
     for (int i = 0; i < 400; i++) {                     /* a slow line */
         flood(f);
@@ -124,9 +124,9 @@ static void test_handshake_gets_through_a_flood_of_silent_strangers(void **state
 static void test_one_address_has_its_share_and_is_told_to_come_again(void **state)
 {
     struct fixture *f = *state;
-    f->limits.anteroom = 4;
+    f->limits.preauth = 4;
     uint32_t other = knock(f, 2), first = knock(f, 1), second = knock(f, 1), third = knock(f, 1);
-    expect_error(f, third, STATUS_BUSY_ANTEROOM, WIRE_FIELD_CONNECTION, true);
+    expect_error(f, third, STATUS_BUSY_PREAUTH, WIRE_FIELD_CONNECTION, true);
     assert_int_equal(got.error.fault.found, 2);
     assert_int_equal(got.error.fault.max, 2);
     assert_int_equal(got.error.retry_ms, 1000);
@@ -136,7 +136,7 @@ static void test_one_address_has_its_share_and_is_told_to_come_again(void **stat
     assert_true(fake_client_is_closed(&f->fake, first));
     assert_false(fake_client_is_closed(&f->fake, second));
     assert_false(fake_client_is_closed(&f->fake, other));
-    assert_int_equal(f->stats.connections_anteroom, 3);
+    assert_int_equal(f->stats.connections_preauth, 3);
 }
 
 static void test_loopback_is_one_address_for_many(void **state)
@@ -149,7 +149,7 @@ static void test_loopback_is_one_address_for_many(void **state)
     assert_int_equal(f->stats.connections_refused, 0);
 }
 
-static void test_members_and_local_users_do_not_notice_a_full_anteroom(void **state)
+static void test_members_and_local_users_do_not_notice_a_full_preauth(void **state)
 {
     struct fixture *f = *state;
     uint32_t member = knock(f, 9);
@@ -157,14 +157,14 @@ static void test_members_and_local_users_do_not_notice_a_full_anteroom(void **st
     for (uint64_t address = 1; address <= 5; address++) {
         knock(f, address);
     }
-    assert_int_equal(f->stats.connections_anteroom, 3);
+    assert_int_equal(f->stats.connections_preauth, 3);
     expect_alive(f, member);
     fake_client_finish(&f->fake, member);
     fixture_pass(f);
     open_client(f);                                     /* its listener never waits */
 }
 
-/* A place in the anteroom is no place in the table, and the other way round. */
+/* A place before authentication is no place in the table, and the other way round. */
 static void test_table_full_of_members_refuses_strangers(void **state)
 {
     struct fixture *f = *state;
@@ -174,7 +174,7 @@ static void test_table_full_of_members_refuses_strangers(void **state)
     uint32_t peer = knock(f, 1);
     expect_error(f, peer, STATUS_BUSY_CONNECTIONS, WIRE_FIELD_CONNECTION, true);
     assert_int_equal(got.error.retry_ms, 1000);
-    assert_int_equal(f->stats.connections_anteroom, 0);
+    assert_int_equal(f->stats.connections_preauth, 0);
 }
 
 /* Told that it is wrong, it is still no member. */
@@ -186,22 +186,22 @@ static void test_stranger_that_does_not_read_its_refusal_keeps_its_place_in_the_
     fixture_send_ping(f, peer, 1);
     fixture_pass(f);
     assert_false(fake_client_is_closed(&f->fake, peer));
-    assert_int_equal(f->stats.connections_anteroom, 1);
+    assert_int_equal(f->stats.connections_preauth, 1);
     fixture_sleep(f, 10000001);
     assert_true(fake_client_is_closed(&f->fake, peer));
-    assert_int_equal(f->stats.connections_anteroom, 0);
+    assert_int_equal(f->stats.connections_preauth, 0);
 }
 
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
-        T(test_strangers_beyond_the_anteroom_wait_in_the_kernel),
+        T(test_preauth_beyond_its_places_waits_in_the_kernel),
         T(test_oldest_stranger_yields_once_it_has_had_its_time),
         T(test_handshake_gets_through_a_flood_of_silent_strangers),
         T(test_one_address_has_its_share_and_is_told_to_come_again),
         T(test_loopback_is_one_address_for_many),
-        T(test_members_and_local_users_do_not_notice_a_full_anteroom),
+        T(test_members_and_local_users_do_not_notice_a_full_preauth),
         T(test_table_full_of_members_refuses_strangers),
         T(test_stranger_that_does_not_read_its_refusal_keeps_its_place_in_the_count),
     };

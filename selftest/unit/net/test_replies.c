@@ -8,7 +8,7 @@
  */
 #include "selftest/unit/net/net_client.h"
 
-#include "net/outcomes.h"
+#include "net/replies.h"
 
 /* Sends the call, lets it generate `tokens` times (call id + index) and end; takes the answer. */
 static void run_call(struct fixture *f, uint32_t peer, const struct wire_call *call,
@@ -284,7 +284,7 @@ static void test_prompt_of_another_length_is_another_request(void **state)
     uint32_t peer = open_client(f);
     const struct wire_call call = fixture_wire_call(1);
     run_call(f, peer, &call, 3, CALL_FINISH_EOS);
-    f->net.outcomes.records[0].done.prompt_tokens = 1;
+    f->net.replies.records[0].done.prompt_tokens = 1;
     refuse_reused(f, peer, &call);
 }
 
@@ -410,7 +410,7 @@ static void test_without_a_record_every_call_runs(void **state)
 {
     struct fixture *f = *state;
     struct limits limits = fixture_limits;
-    limits.outcomes = limits.outcome_tokens = 0;
+    limits.replies = limits.reply_tokens = 0;
     fixture_init(f, test_arena(), &limits);
     uint32_t peer = open_client(f);
     struct wire_call call = fixture_wire_call(1);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: connections on TCP that have not authenticated yet. Only net/ includes this. */
+#include "net/net.h"
+
+void net_preauth_init(struct net *net);
+/* Appends a connection; takes out one that was admitted or closed. */
+void net_preauth_enter(struct net *net, uint32_t index);
+void net_preauth_leave(struct net *net, uint32_t index);
+/* When there is a place for one more: 0 (now), or once the oldest one has had its time. */
+uint64_t net_preauth_free_us(const struct net *net, uint64_t now_us);
+/* True when the peer, which was accepted because net_preauth_free_us() was 0, may have a place;
+ * the caller closes connection `yields` for it, unless that is NET_CONNECTION_NONE. False when
+ * others from its address have not had their time: `fault` says how many there may be. */
+bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+                       uint32_t *yields, struct wire_fault *fault);
