@@ -339,6 +339,8 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen policies >build/policies.md
 	sed -i -e '/^<!-- policies -->/,/^<!-- end -->/{/^|/d}' \
 	    -e '/^<!-- policies -->/r build/policies.md' docs/scheduling.md
+	build/docgen frames >selftest/e2e/frames.py
+	build/docgen protocol >build/protocol.md && cp build/protocol.md docs/protocol.md
 
 # ---- a machine with a GPU, which may have no compiler --------------------------------------------
 GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))

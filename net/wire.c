@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: protocol version 1 in bytes; docs/protocol.md is normative.
+ * What: protocol version 1 in bytes; docs/protocol.md is normative. Header, checksum, digest, and
+ * the decoder and encoder of each frame.
  *
- * How: one function for each payload, layout_NAME(), states the order of its fields once and runs
- * in both directions (config/base/bytes.h); check_NAME() says what a received frame may hold.
- * CALL, which has the most to check, is in net/wire_call.c.
+ * How: net/frames.def states the fields of each payload once, for both directions
+ * (net/wire_table.c). Here is what it cannot say: the versions of HELLO, and what follows the fixed
+ * part of TOKENS. CALL, which has the most to check, is in net/wire_call.c.
  *
  * Invariants: nothing is read beyond `count`; a refusal changes only `fault`; wire lengths enter
  * arithmetic only as 64-bit values, after the checks of wire_header_decode().
@@ -22,31 +23,6 @@
 #include "net/wire_frame.h"
 
 /* ---- header, checksum, digest ---------------------------------------------------------------- */
-
-/* Type, name, smallest payload, largest payload (0: the limit of the connection). */
-struct frame_row {
-    uint8_t type;
-    const char *name;
-    uint32_t min_bytes, max_bytes;
-};
-
-static const struct frame_row frames[] = {
-    {WIRE_HELLO, "HELLO", WIRE_HELLO_BYTES, WIRE_HELLO_BYTES},
-    {WIRE_AUTH, "AUTH", WIRE_AUTH_BYTES, WIRE_AUTH_BYTES},
-    {WIRE_PROGRAM_START, "PROGRAM_START", 16, 16},
-    {WIRE_PROGRAM_END, "PROGRAM_END", 16, 16},
-    {WIRE_CALL, "CALL", WIRE_CALL_BYTES_MIN, 0},
-    {WIRE_CANCEL, "CANCEL", 24, 24},
-    {WIRE_PING, "PING", 8, 8},
-    {WIRE_WELCOME, "WELCOME", 144, 144},
-    {WIRE_AUTH_REPLY, "AUTH_REPLY", 32, 32},
-    {WIRE_PROGRAM_OK, "PROGRAM_OK", 40, 40},
-    {WIRE_ACCEPT, "ACCEPT", 16, 16},
-    {WIRE_TOKENS, "TOKENS", WIRE_TOKENS_BYTES_MIN, 0},
-    {WIRE_DONE, "DONE", 64, 64},
-    {WIRE_PONG, "PONG", 8, 8},
-    {WIRE_ERROR, "ERROR", 136, 136},
-};
 
 static const uint32_t checksum_table[256] = {
     0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c, 0x26a1e7e8, 0xd4ca64eb,
@@ -108,50 +84,6 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count)
     return digest;
 }
 
-static const struct frame_row *frame_find(uint8_t type)
-{
-    for (uint32_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
-        if (frames[i].type == type) {
-            return &frames[i];
-        }
-    }
-    return NULL;
-}
-
-const char *wire_type_name(uint8_t type)
-{
-    const struct frame_row *row = frame_find(type);
-    return row != NULL ? row->name : "unknown";
-}
-
-const char *wire_field_name(enum wire_field field)
-{
-    static const char *const names[WIRE_FIELD_COUNT] = {
-        "none", "magic", "type", "length", "checksum", "reserved", "version", "flags", "call_id",
-        "program_id", "thread", "max_tokens", "temperature", "top_k", "top_p", "min_p",
-        "repeat_penalty", "seed", "deadline", "stop_ids", "stop_texts", "prompt", "kind", "name",
-        "connection", "queue", "key_id",
-    };
-    return (uint32_t)field < WIRE_FIELD_COUNT ? names[field] : "unknown";
-}
-
-enum status wire_refuse(struct wire_fault *fault, enum status status, enum wire_field field,
-                        uint64_t found)
-{
-    fault->status = status;
-    fault->field = field;
-    fault->found = found;
-    return status;
-}
-
-enum status wire_refuse_range(struct wire_fault *fault, enum wire_field field, uint64_t found,
-                              uint64_t min, uint64_t max)
-{
-    fault->min = min;
-    fault->max = max;
-    return wire_refuse(fault, STATUS_BAD_FIELD, field, found);
-}
-
 /* The layout of a header; `magic` apart, because it is judged before anything else. */
 static void layout_header(struct bytes *bytes, uint32_t *magic, struct wire_header *header)
 {
@@ -174,15 +106,15 @@ enum status wire_header_decode(const uint8_t *bytes, uint32_t frame_bytes_max,
         fault->min = fault->max = WIRE_MAGIC;
         return wire_refuse(fault, STATUS_BAD_MAGIC, WIRE_FIELD_MAGIC, magic);
     }
-    const struct frame_row *row = frame_find(got.type);
-    if (row == NULL) {
+    const struct wire_layout *layout = wire_layout_of(got.type);
+    if (layout == NULL) {
         return wire_refuse(fault, STATUS_BAD_FRAME_TYPE, WIRE_FIELD_TYPE, got.type);
     }
     if (in.dirty) {
         return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
     }
-    fault->min = row->min_bytes;
-    fault->max = row->max_bytes != 0 ? row->max_bytes : frame_bytes_max;
+    fault->min = layout->bytes;
+    fault->max = layout->is_open ? frame_bytes_max : layout->bytes;
     if (got.length_bytes < fault->min || got.length_bytes > fault->max) {
         return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, got.length_bytes);
     }
@@ -190,127 +122,7 @@ enum status wire_header_decode(const uint8_t *bytes, uint32_t frame_bytes_max,
     return STATUS_OK;
 }
 
-/* ---- layouts: the order of the fields, for both directions ----------------------------------- */
-
-static void layout_hello(struct bytes *bytes, struct wire_hello *frame)
-{
-    bytes_u16(bytes, &frame->version_min);
-    bytes_u16(bytes, &frame->version_max);
-    bytes_name(bytes, frame->name, WIRE_NAME_BYTES);
-}
-
-static void layout_welcome(struct bytes *bytes, struct wire_welcome *frame)
-{
-    bytes_u16(bytes, &frame->version);
-    bytes_u16(bytes, &frame->auth);
-    bytes_block(bytes, frame->boot_id, WIRE_BOOT_ID_BYTES);
-    bytes_u32(bytes, &frame->frame_bytes_max);
-    bytes_u32(bytes, &frame->context_tokens_max);
-    bytes_u32(bytes, &frame->vocab_tokens);
-    bytes_u32(bytes, &frame->calls_per_connection_max);
-    bytes_u32(bytes, &frame->programs_max);
-    bytes_u32(bytes, &frame->bos_id);
-    bytes_u32(bytes, &frame->eos_id);
-    bytes_name(bytes, frame->model, WIRE_NAME_BYTES);
-    bytes_block(bytes, frame->nonce, WIRE_NONCE_BYTES);
-}
-
-static void layout_auth(struct bytes *bytes, struct wire_auth *frame)
-{
-    bytes_name(bytes, frame->key_id, WIRE_KEY_ID_BYTES);
-    bytes_block(bytes, frame->nonce, WIRE_NONCE_BYTES);
-    bytes_block(bytes, frame->mac, WIRE_MAC_BYTES);
-}
-
-static void layout_auth_reply(struct bytes *bytes, struct wire_auth_reply *frame)
-{
-    bytes_block(bytes, frame->mac, WIRE_MAC_BYTES);
-}
-
-static void layout_program(struct bytes *bytes, struct wire_program *frame)
-{
-    bytes_block(bytes, frame->program_id, CALL_PROGRAM_ID_BYTES);
-}
-
-static void layout_program_ok(struct bytes *bytes, struct wire_program_ok *frame)
-{
-    bytes_block(bytes, frame->program_id, CALL_PROGRAM_ID_BYTES);
-    bytes_u32(bytes, &frame->kind);
-    bytes_u32(bytes, &frame->calls);
-    bytes_u64(bytes, &frame->service_us);
-    bytes_u64(bytes, &frame->wait_us);
-}
-
-static void layout_cancel(struct bytes *bytes, struct wire_cancel *frame)
-{
-    bytes_u64(bytes, &frame->call_id);
-    bytes_block(bytes, frame->program_id, CALL_PROGRAM_ID_BYTES);
-}
-
-static void layout_ping(struct bytes *bytes, struct wire_ping *frame)
-{
-    bytes_u64(bytes, &frame->nonce);
-}
-
-static void layout_accept(struct bytes *bytes, struct wire_accept *frame)
-{
-    bytes_u64(bytes, &frame->call_id);
-    bytes_u32(bytes, &frame->prompt_tokens);
-    bytes_u32(bytes, &frame->flags);
-}
-
-/* The fixed part of TOKENS; the token ids and the text follow. */
-static void layout_tokens(struct bytes *bytes, struct wire_tokens *frame)
-{
-    bytes_u64(bytes, &frame->call_id);
-    bytes_u32(bytes, &frame->first_index);
-    bytes_u32(bytes, &frame->tokens_count);
-    bytes_u32(bytes, &frame->text_bytes);
-    bytes_u32(bytes, &frame->queue);
-}
-
-static void layout_status(struct bytes *bytes, enum status *status)
-{
-    uint16_t code = status_wire(*status);
-    bytes_u16(bytes, &code);
-    *status = status_from_wire(code);
-}
-
-static void layout_done(struct bytes *bytes, struct wire_done *frame)
-{
-    bytes_u64(bytes, &frame->call_id);
-    bytes_u32(bytes, &frame->finish);
-    layout_status(bytes, &frame->status);
-    bytes_u16(bytes, &frame->queue);
-    bytes_u32(bytes, &frame->prompt_tokens);
-    bytes_u32(bytes, &frame->cached_tokens);
-    bytes_u32(bytes, &frame->generated_tokens);
-    bytes_u32(bytes, &frame->preemptions);
-    bytes_u64(bytes, &frame->wait_us);
-    bytes_u64(bytes, &frame->service_us);
-    bytes_u64(bytes, &frame->total_us);
-    bytes_u64(bytes, &frame->digest);
-}
-
-static void layout_error(struct bytes *bytes, struct wire_error *frame)
-{
-    uint8_t field = (uint8_t)frame->fault.field, closes = frame->closes ? 1 : 0;
-    layout_status(bytes, &frame->fault.status);
-    bytes_u8(bytes, &field);
-    bytes_u8(bytes, &frame->fault.frame_type);
-    bytes_u8(bytes, &closes);
-    bytes_zero(bytes, 1);
-    bytes_u16(bytes, &frame->retry_ms);
-    bytes_u64(bytes, &frame->fault.call_id);
-    bytes_u64(bytes, &frame->fault.found);
-    bytes_u64(bytes, &frame->fault.min);
-    bytes_u64(bytes, &frame->fault.max);
-    bytes_name(bytes, frame->text, sizeof frame->text);
-    frame->fault.field = (enum wire_field)field;
-    frame->closes = closes != 0;
-}
-
-/* ---- checks of what was received ------------------------------------------------------------- */
+/* ---- decoders -------------------------------------------------------------------------------- */
 
 enum status wire_check_end(const struct bytes *in, struct wire_fault *fault)
 {
@@ -323,90 +135,53 @@ enum status wire_check_end(const struct bytes *in, struct wire_fault *fault)
     return STATUS_OK;
 }
 
-static enum status check_hello(const struct wire_hello *frame, struct wire_fault *fault)
+/* The one rule that two fields make together. */
+static enum status check_versions(const struct wire_hello *hello, struct wire_fault *fault)
 {
-    if (frame->version_min == 0 || frame->version_min > frame->version_max) {
-        return wire_refuse_range(fault, WIRE_FIELD_VERSION, frame->version_min, 1,
-                                 frame->version_max);
-    }
-    return STATUS_OK;
-}
-
-static enum status check_program_ok(const struct wire_program_ok *frame, struct wire_fault *fault)
-{
-    if (frame->kind != WIRE_PROGRAM_START && frame->kind != WIRE_PROGRAM_END) {
-        return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->kind, WIRE_PROGRAM_START,
-                                 WIRE_PROGRAM_END);
-    }
-    return STATUS_OK;
-}
-
-static enum status check_accept(const struct wire_accept *frame, struct wire_fault *fault)
-{
-    fault->call_id = frame->call_id;
-    return frame->flags <= WIRE_ACCEPT_FLAGS_ALL
+    return hello->version_min >= 1 && hello->version_min <= hello->version_max
                ? STATUS_OK
-               : wire_refuse_range(fault, WIRE_FIELD_FLAGS, frame->flags, 0, WIRE_ACCEPT_FLAGS_ALL);
+               : wire_refuse_range(fault, WIRE_FIELD_VERSION, hello->version_min, 1,
+                                   hello->version_max);
 }
 
-static enum status check_queue(uint32_t queue, struct wire_fault *fault)
+/* A payload of exact length: all fields, the end, the ranges. */
+static enum status decode_exact(enum wire_type type, struct bytes in, void *frame,
+                                struct wire_fault *fault)
 {
-    return queue < WIRE_QUEUES_MAX
-               ? STATUS_OK
-               : wire_refuse_range(fault, WIRE_FIELD_QUEUE, queue, 0, WIRE_QUEUES_MAX - 1);
+    const struct wire_layout *layout = wire_layout_of((uint8_t)type);
+    *fault = (struct wire_fault){.frame_type = (uint8_t)type};
+    wire_layout_move(layout, &in, frame);
+    TRY(wire_check_end(&in, fault));
+    return type == WIRE_HELLO ? check_versions(frame, fault)
+                              : wire_layout_check(layout, frame, fault);
 }
 
-static enum status check_done(const struct wire_done *frame, struct wire_fault *fault)
-{
-    fault->call_id = frame->call_id;
-    if (frame->finish < CALL_FINISH_LENGTH || frame->finish > CALL_FINISH_FAILED) {
-        return wire_refuse_range(fault, WIRE_FIELD_KIND, frame->finish, CALL_FINISH_LENGTH,
-                                 CALL_FINISH_FAILED);
+#define DECODE_EXACT(name, id)                                            \
+    WIRE_DECODER(name)                                                    \
+    {                                                                     \
+        struct wire_##name got;                                           \
+        memset(&got, 0, sizeof got);                                      \
+        TRY(decode_exact(WIRE_##id, bytes_reader(bytes, count), &got, fault)); \
+        *frame = got;                                                     \
+        return STATUS_OK;                                                 \
     }
-    return check_queue(frame->queue, fault);
-}
-
-/* ---- decoders -------------------------------------------------------------------------------- */
-
-/* A payload of fixed length: all fields, the end, then `check`. */
-#define DECODE_FIXED(name, frame_type_, check)                                                \
-    enum status wire_##name##_decode(const uint8_t *bytes, uint32_t count,                    \
-                                     struct wire_##name *frame, struct wire_fault *fault)     \
-    {                                                                                         \
-        struct bytes in = bytes_reader(bytes, count);                                         \
-        struct wire_##name got;                                                               \
-        memset(&got, 0, sizeof got);                                                          \
-        *fault = (struct wire_fault){.frame_type = (frame_type_)};                            \
-        layout_##name(&in, &got);                                                             \
-        TRY(wire_check_end(&in, fault));                                                      \
-        TRY(check);                                                                           \
-        *frame = got;                                                                         \
-        return STATUS_OK;                                                                     \
-    }
-DECODE_FIXED(hello, WIRE_HELLO, check_hello(&got, fault))
-DECODE_FIXED(welcome, WIRE_WELCOME, STATUS_OK)
-DECODE_FIXED(auth, WIRE_AUTH, STATUS_OK)
-DECODE_FIXED(auth_reply, WIRE_AUTH_REPLY, STATUS_OK)
-DECODE_FIXED(program, WIRE_PROGRAM_START, STATUS_OK)
-DECODE_FIXED(program_ok, WIRE_PROGRAM_OK, check_program_ok(&got, fault))
-DECODE_FIXED(cancel, WIRE_CANCEL, STATUS_OK)
-DECODE_FIXED(ping, WIRE_PING, STATUS_OK)
-DECODE_FIXED(accept, WIRE_ACCEPT, check_accept(&got, fault))
-DECODE_FIXED(done, WIRE_DONE, check_done(&got, fault))
-DECODE_FIXED(error, WIRE_ERROR, STATUS_OK)
+#define DECODE_SHARED(name, id) DECODE_EXACT(name, id)
+#define DECODE_OPEN(name, id)
+#define LAYOUT(name, id, length) DECODE_##length(name, id)
+#include "net/frames.def"
 
 enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire_tokens *frame,
                                struct wire_fault *fault)
 {
     struct bytes in = bytes_reader(bytes, count);
     struct wire_tokens got = {0};
-    layout_tokens(&in, &got);
+    wire_layout_move(&wire_tokens_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_TOKENS, .call_id = got.call_id};
     uint64_t ids_bytes = (uint64_t)got.tokens_count * sizeof(uint32_t);
     if (in.failed || ids_bytes + got.text_bytes != bytes_left(&in)) {
         return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, count);
     }
-    TRY(check_queue(got.queue, fault));
+    TRY(wire_layout_check(&wire_tokens_layout, &got, fault));
     got.tokens = bytes + in.at;
     got.text = got.tokens + ids_bytes;
     *frame = got;
@@ -439,41 +214,31 @@ uint32_t wire_frame_close(struct bytes *out, uint8_t type)
     return out->at;
 }
 
-/* The layouts take what they write as not const, because they also read: they get a copy. */
-#define ENCODE_BODY(name, type_)                        \
-    {                                                   \
-        struct bytes out = wire_frame_open(bytes, max); \
-        struct wire_##name copy = *frame;               \
-        layout_##name(&out, &copy);                     \
-        return wire_frame_close(&out, (uint8_t)(type_));\
+/* Layouts take what they write as not const, because they also read: they get a copy. */
+static uint32_t encode_exact(enum wire_type type, void *copy, uint8_t *bytes, uint32_t max)
+{
+    struct bytes out = wire_frame_open(bytes, max);
+    wire_layout_move(wire_layout_of((uint8_t)type), &out, copy);
+    return wire_frame_close(&out, (uint8_t)type);
+}
+
+#define ENCODE(name, type)                             \
+    {                                                  \
+        struct wire_##name copy = *frame;              \
+        return encode_exact((type), &copy, bytes, max); \
     }
-#define ENCODE_FIXED(name, type_) \
-    uint32_t wire_##name##_encode(const struct wire_##name *frame, uint8_t *bytes, uint32_t max) \
-    ENCODE_BODY(name, type_)
-ENCODE_FIXED(hello, WIRE_HELLO)
-ENCODE_FIXED(welcome, WIRE_WELCOME)
-ENCODE_FIXED(auth, WIRE_AUTH)
-ENCODE_FIXED(auth_reply, WIRE_AUTH_REPLY)
-ENCODE_FIXED(program_ok, WIRE_PROGRAM_OK)
-ENCODE_FIXED(cancel, WIRE_CANCEL)
-ENCODE_FIXED(accept, WIRE_ACCEPT)
-ENCODE_FIXED(done, WIRE_DONE)
-ENCODE_FIXED(error, WIRE_ERROR)
-
-uint32_t wire_program_encode(const struct wire_program *frame, enum wire_type type, uint8_t *bytes,
-                             uint32_t max)
-ENCODE_BODY(program, type)
-
-uint32_t wire_ping_encode(const struct wire_ping *frame, enum wire_type type, uint8_t *bytes,
-                          uint32_t max)
-ENCODE_BODY(ping, type)
+#define ENCODE_EXACT(name, id)  WIRE_ENCODER_EXACT(name) ENCODE(name, WIRE_##id)
+#define ENCODE_SHARED(name, id) WIRE_ENCODER_SHARED(name) ENCODE(name, type)
+#define ENCODE_OPEN(name, id)
+#define LAYOUT(name, id, length) ENCODE_##length(name, id)
+#include "net/frames.def"
 
 uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max)
 {
     struct bytes out = wire_frame_open(bytes, max);
     struct wire_tokens copy = *frame;
-    layout_tokens(&out, &copy);
+    wire_layout_move(&wire_tokens_layout, &out, &copy);
     for (uint32_t i = 0; i < copy.tokens_count && !out.failed; i++) {
         uint32_t token = tokens[i];
         bytes_u32(&out, &token);

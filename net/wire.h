@@ -2,7 +2,8 @@
 #pragma once
 /*
  * What: protocol version 1 as bytes: the one codec of appliance and SDK. docs/protocol.md is
- * normative; this file is its C side. Pure functions over caller's buffers; no state, no sockets.
+ * normative; net/frames.def lists its frames and fields; this file is the C side of both. Pure
+ * functions over the caller's buffers; no state, no sockets.
  *
  * A frame is a 16-byte header and a payload, all numbers little-endian:
  *
@@ -13,7 +14,9 @@
  *         12  checksum  u32   CRC-32C of bytes 0..11 and the payload
  *
  * Decoders check everything that can be checked without state: exact lengths, reserved fields,
- * ranges, finite floats. They never read beyond `count` and change nothing on refusal but `fault`.
+ * ranges, finite floats. They never read beyond `count`; a refusal changes only `fault`.
+ *
+ * A new field is a row of net/frames.def and a member of the struct of its frame.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,35 +35,26 @@
 #define WIRE_NONCE_BYTES    32
 #define WIRE_MAC_BYTES      32          /* HMAC-SHA256 */
 #define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server but TOKENS, whole */
-#define WIRE_HELLO_BYTES    68
-#define WIRE_AUTH_BYTES     96
-#define WIRE_CALL_BYTES_MIN 80          /* the fixed part of CALL */
-#define WIRE_TOKENS_BYTES_MIN 24        /* the fixed part of TOKENS */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
 #define WIRE_QUEUES_MAX     64          /* queues that an appliance may have */
 
 enum wire_type {
-    /* client -> server */
-    WIRE_HELLO = 0x01, WIRE_AUTH = 0x02,
-    WIRE_PROGRAM_START = 0x03, WIRE_PROGRAM_END = 0x04,
-    WIRE_CALL = 0x05, WIRE_CANCEL = 0x06, WIRE_PING = 0x07,
-    /* server -> client */
-    WIRE_WELCOME = 0x81, WIRE_AUTH_REPLY = 0x82,
-    WIRE_PROGRAM_OK = 0x83,         /* answers PROGRAM_START and PROGRAM_END */
-    WIRE_ACCEPT = 0x85, WIRE_TOKENS = 0x86, WIRE_DONE = 0x87, WIRE_PONG = 0x88,
-    WIRE_ERROR = 0x8f,              /* refuses one frame; says which field, found, allowed */
+#define FRAME(id, type, from, layout, answer) WIRE_##id = (type),
+#include "net/frames.def"
 };
 
-/* Fields that an ERROR can name. Wire values: never renumber. */
+/* Fields that an ERROR can name. */
 enum wire_field {
-    WIRE_FIELD_NONE = 0, WIRE_FIELD_MAGIC, WIRE_FIELD_TYPE, WIRE_FIELD_LENGTH, WIRE_FIELD_CHECKSUM,
-    WIRE_FIELD_RESERVED, WIRE_FIELD_VERSION, WIRE_FIELD_FLAGS, WIRE_FIELD_CALL_ID,
-    WIRE_FIELD_PROGRAM_ID, WIRE_FIELD_THREAD, WIRE_FIELD_MAX_TOKENS, WIRE_FIELD_TEMPERATURE,
-    WIRE_FIELD_TOP_K, WIRE_FIELD_TOP_P, WIRE_FIELD_MIN_P, WIRE_FIELD_REPEAT_PENALTY,
-    WIRE_FIELD_SEED, WIRE_FIELD_DEADLINE, WIRE_FIELD_STOP_IDS, WIRE_FIELD_STOP_TEXTS,
-    WIRE_FIELD_PROMPT, WIRE_FIELD_KIND, WIRE_FIELD_NAME, WIRE_FIELD_CONNECTION, WIRE_FIELD_QUEUE,
-    WIRE_FIELD_KEY_ID,
+#define ERROR_FIELD(number, id, name) WIRE_FIELD_##id = (number),
+#include "net/frames.def"
     WIRE_FIELD_COUNT
+};
+
+/* Flags: WIRE_CALL_TEXT_PROMPT, WIRE_ACCEPT_REPLAYED, ...; WIRE_CALL_FLAGS_ALL: all of CALL's. */
+enum {
+#define FLAGS(frame, all) WIRE_##frame##_FLAGS_ALL = (all),
+#define FLAG(frame, id, value, help) WIRE_##frame##_##id = (value),
+#include "net/frames.def"
 };
 
 struct wire_fault {                 /* why a frame was refused; becomes an ERROR frame */
@@ -107,14 +101,6 @@ struct wire_program_ok {
     uint64_t service_us, wait_us;
 };
 
-enum {                              /* flags of CALL */
-    WIRE_CALL_TEXT_PROMPT = 1u,     /* the prompt is UTF-8 text, not token ids */
-    WIRE_CALL_WANT_TEXT = 2u,       /* TOKENS frames carry text too */
-    WIRE_CALL_IGNORE_EOS = 4u,
-    WIRE_CALL_ADD_BOS = 8u,         /* prepend BOS to a text prompt, if the model has one */
-    WIRE_CALL_PARSE_SPECIAL = 16u,  /* special tokens in a text prompt are tokens, not text */
-    WIRE_CALL_FLAGS_ALL = 31u,
-};
 struct wire_call {
     uint64_t call_id;
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
@@ -127,26 +113,8 @@ struct wire_call {
     const uint8_t *prompt;          /* into the frame; token ids are little-endian, unaligned */
 };
 
-/* What a number of CALL may be: one table for the decoder, the tests and the fuzz dictionary. */
-enum wire_number { WIRE_U32, WIRE_U64, WIRE_F32 };
-struct wire_range {
-    enum wire_field field;
-    enum wire_number number;        /* F32: finite, too */
-    uint32_t offset;                /* in the payload of CALL */
-    uint32_t member;                /* in struct wire_call */
-    double min, max;
-    bool min_open, max_open;        /* the bound itself is not allowed */
-    bool or_zero;                   /* 0 is allowed as well: off */
-};
-extern const struct wire_range wire_call_ranges[];
-extern const uint32_t wire_call_ranges_count;
-
 struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */
-enum {                              /* flags of ACCEPT */
-    WIRE_ACCEPT_REPLAYED = 1u,      /* it ended before: what follows is what happened then */
-    WIRE_ACCEPT_FLAGS_ALL = 1u,
-};
 struct wire_accept { uint64_t call_id; uint32_t prompt_tokens, flags; };
 struct wire_tokens {
     uint64_t call_id;
@@ -172,47 +140,83 @@ struct wire_error {
     char text[96];                  /* a fixed text: status_text() */
 };
 
+/* ---- layouts: what net/frames.def says of each payload --------------------------------------- */
+
+/* The bytes of each payload, or of its fixed part, as a struct without gaps. */
+#define WIRE_BYTES_U8       1
+#define WIRE_BYTES_U16      2
+#define WIRE_BYTES_U32      4
+#define WIRE_BYTES_U64      8
+#define WIRE_BYTES_F32      4
+#define WIRE_BYTES_BOOL     1
+#define WIRE_BYTES_STATUS   2
+#define WIRE_BYTES_BYTES(n) (n)
+#define WIRE_BYTES_NAME(n)  (n)
+#define LAYOUT(name, id, length) struct wire_bytes_##name {
+#define FIELD(layout, name, type, member, error, range, help) uint8_t name[WIRE_BYTES_##type];
+#define RESERVED(layout, name, bytes) uint8_t name[bytes];
+#define END(name) };
+#include "net/frames.def"
+
+#define WIRE_HELLO_BYTES      ((uint32_t)sizeof(struct wire_bytes_hello))
+#define WIRE_AUTH_BYTES       ((uint32_t)sizeof(struct wire_bytes_auth))
+#define WIRE_CALL_BYTES_MIN   ((uint32_t)sizeof(struct wire_bytes_call))    /* the fixed part */
+#define WIRE_TOKENS_BYTES_MIN ((uint32_t)sizeof(struct wire_bytes_tokens))  /* the fixed part */
+
+enum wire_kind {
+    WIRE_INTEGER, WIRE_F32, WIRE_BOOL, WIRE_STATUS, WIRE_BLOCK, WIRE_NAME, WIRE_RESERVED,
+};
+struct wire_range {
+    bool is_checked;
+    bool min_open, max_open;        /* the bound itself is not allowed */
+    bool or_zero;                   /* 0 is allowed as well */
+    double min, max;
+};
+struct wire_row {
+    enum wire_kind kind;
+    enum wire_field error;          /* what an ERROR calls it */
+    uint32_t offset, bytes;         /* in the payload */
+    uint32_t member, member_bytes;  /* in the struct of the frame */
+    struct wire_range range;
+};
+struct wire_layout {
+    const struct wire_row *rows;
+    uint32_t rows_count;
+    uint32_t bytes;                 /* of the payload, or of its fixed part */
+    bool is_open;                   /* more follows the fixed part */
+};
+#define LAYOUT(name, id, length) extern const struct wire_layout wire_##name##_layout;
+#include "net/frames.def"
+
+/* The layout of a frame's payload; NULL: no such type. */
+const struct wire_layout *wire_layout_of(uint8_t type);
+
 /* FNV-1a, 64 bits, over the little-endian bytes of each token id; start with WIRE_DIGEST_START. */
 #define WIRE_DIGEST_START FNV_START
 uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 
-/* Decoders of payloads. `count` is the payload's length, already checked against the type. */
+/* ---- the codec ------------------------------------------------------------------------------- */
+
+/* wire_NAME_decode(): a payload. `count` is its length, already checked against the type.
+ *
+ * wire_NAME_encode(): a whole frame, header and checksum included: the number of bytes written, or
+ * 0 when they do not fit `max`. `type` where one struct serves several frames. */
+#define WIRE_ENCODER_EXACT(name) \
+    uint32_t wire_##name##_encode(const struct wire_##name *frame, uint8_t *bytes, uint32_t max)
+#define WIRE_ENCODER_SHARED(name) \
+    uint32_t wire_##name##_encode(const struct wire_##name *frame, enum wire_type type, \
+                                  uint8_t *bytes, uint32_t max)
+#define WIRE_ENCODER_OPEN(name) struct wire_##name  /* below */
 #define WIRE_DECODER(name) \
     MUST_CHECK enum status wire_##name##_decode(const uint8_t *bytes, uint32_t count, \
                                                 struct wire_##name *frame, struct wire_fault *fault)
-WIRE_DECODER(hello);
-WIRE_DECODER(welcome);
-WIRE_DECODER(auth);
-WIRE_DECODER(auth_reply);
-WIRE_DECODER(program);
-WIRE_DECODER(program_ok);
-WIRE_DECODER(call);
-WIRE_DECODER(cancel);
-WIRE_DECODER(ping);
-WIRE_DECODER(accept);
-WIRE_DECODER(tokens);
-WIRE_DECODER(done);
-WIRE_DECODER(error);
+#define LAYOUT(name, id, length) WIRE_DECODER(name); WIRE_ENCODER_##length(name);
+#include "net/frames.def"
 
-/* Encoders of whole frames, header and checksum included: the number of bytes written, or 0 when
- * they do not fit `max`. `type` where one struct serves several frames. */
-uint32_t wire_hello_encode(const struct wire_hello *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_welcome_encode(const struct wire_welcome *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_auth_encode(const struct wire_auth *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_auth_reply_encode(const struct wire_auth_reply *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_program_encode(const struct wire_program *frame, enum wire_type type, uint8_t *bytes,
-                             uint32_t max);
-uint32_t wire_program_ok_encode(const struct wire_program_ok *frame, uint8_t *bytes, uint32_t max);
 uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_cancel_encode(const struct wire_cancel *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_ping_encode(const struct wire_ping *frame, enum wire_type type, uint8_t *bytes,
-                          uint32_t max);
-uint32_t wire_accept_encode(const struct wire_accept *frame, uint8_t *bytes, uint32_t max);
 /* `tokens` are host integers and stand for frame->tokens, which is not read. */
 uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max);
-uint32_t wire_done_encode(const struct wire_done *frame, uint8_t *bytes, uint32_t max);
-uint32_t wire_error_encode(const struct wire_error *frame, uint8_t *bytes, uint32_t max);
 
 /* Proofs (net/wire_auth.c): that a side has the key, for this connection, in this role. */
 enum wire_side { WIRE_CLIENT, WIRE_SERVER };
@@ -231,3 +235,5 @@ bool wire_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYT
 /* Names for messages: "CALL", "top_p". */
 const char *wire_type_name(uint8_t type);
 const char *wire_field_name(enum wire_field field);
+/* True when faults of the field are in thousandths. */
+bool wire_field_is_float(enum wire_field field);

@@ -2,19 +2,26 @@
 /*
  * What: writes the documents that come from tables of the code: `build/docgen MODE` with
  *
- *   config  docs/config.md      from config/options.def
- *   sample  docs/agentix.ini    from config/options.def
- *   stats   docs/stats.md       from config/base/stats.def
- *   events  docs/events.md      from config/base/events.def
- *   policies  a table in docs/scheduling.md     from config/policies.def
+ *   config    docs/config.md           from config/options.def
+ *   sample    docs/agentix.ini         from config/options.def
+ *   stats     docs/stats.md            from config/base/stats.def
+ *   events    docs/events.md           from config/base/events.def
+ *   policies  docs/scheduling.md       a table of that page, from config/policies.def
+ *   protocol  docs/protocol.md         that page, with its tables from net/frames.def
+ *   frames    selftest/e2e/frames.py   from net/frames.def
  *
  * `make docs` writes them, tools/check compares them.
  */
+#include <ctype.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config/base/event_log.h"
 #include "config/config.h"
+#include "net/wire.h"
+
+#define COUNT(rows) (sizeof (rows) / sizeof (rows)[0])
 
 struct stat_row {
     const char *name, *unit, *kind, *help;
@@ -33,7 +40,7 @@ static void write_stats(void)
            "The text port's `stats` and `GET /stats` answer one line for each: its name and its "
            "value.\nA counter grows from the start of the appliance; a gauge is the value now.\n\n"
            "| name | unit | kind | meaning |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < sizeof stat_rows / sizeof stat_rows[0]; i++) {
+    for (size_t i = 0; i < COUNT(stat_rows); i++) {
         const struct stat_row *row = &stat_rows[i];
         printf("| `%s` | %s | %s | %s |\n", row->name, row->unit,
                strcmp(row->kind, "COUNTER") == 0 ? "counter" : "gauge", row->help);
@@ -90,6 +97,263 @@ static void write_policies(void)
 #include "config/policies.def"
 }
 
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+enum range_kind { RANGE_ANY, RANGE_WITHIN, RANGE_ABOVE, RANGE_BELOW, RANGE_ZERO_OR };
+struct range {
+    enum range_kind kind;
+    double min, max;
+};
+struct field_row {
+    const char *layout, *name;
+    const char *type;               /* as in the table: "U16", "NAME(64)"; NULL: of a tail */
+    unsigned offset, bytes;
+    struct range range;
+    const char *size, *allowed;     /* of a tail */
+    const char *help;
+};
+
+#define ANY                {.kind = RANGE_ANY}
+#define WITHIN(low, high)  {RANGE_WITHIN, (low), (high)}
+#define ABOVE(low, high)   {RANGE_ABOVE, (low), (high)}
+#define BELOW(low, high)   {RANGE_BELOW, (low), (high)}
+#define ZERO_OR(low, high) {RANGE_ZERO_OR, (low), (high)}
+#define PLACE(layout, name) \
+    .offset = offsetof(struct wire_bytes_##layout, name), \
+    .bytes = sizeof(((struct wire_bytes_##layout *)0)->name)
+static const struct field_row field_rows[] = {
+#define FIELD(layout_, name_, type_, member, error, range_, help_)                     \
+    {.layout = #layout_, .name = #name_, .type = #type_, PLACE(layout_, name_),        \
+     .range = range_, .help = help_},
+#define RESERVED(layout_, name_, bytes_)                                               \
+    {.layout = #layout_, .name = #name_, .type = "ZERO", PLACE(layout_, name_), .help = ""},
+#define TAIL(layout_, name_, size_, allowed_, help_)                                   \
+    {.layout = #layout_, .name = name_, .size = size_, .allowed = allowed_, .help = help_},
+#include "net/frames.def"
+};
+static const struct frame_row {
+    const char *id, *from, *layout, *answer;
+    unsigned type;
+} frame_rows[] = {
+#define FRAME(id, type, from, layout, answer) {#id, #from, #layout, answer, type},
+#include "net/frames.def"
+};
+static const struct flag_row {
+    const char *frame, *id, *help;
+    unsigned value;
+} flag_rows[] = {
+#define FLAG(frame, id, value, help) {#frame, #id, help, value},
+#include "net/frames.def"
+};
+
+static void write_cell(const char *text)
+{
+    printf("%s%s |", text[0] != '\0' ? " " : "", text);
+}
+
+static void write_frames(void)
+{
+    printf("| type | name | from | length | answered by |\n|---|---|---|---|---|\n");
+    for (size_t i = 0; i < COUNT(frame_rows); i++) {
+        const struct frame_row *row = &frame_rows[i];
+        const struct wire_layout *layout = wire_layout_of((uint8_t)row->type);
+        printf("| 0x%02x | %s | %s | %u%s |", row->type, row->id,
+               strcmp(row->from, "CLIENT") == 0 ? "client" : "appliance", layout->bytes,
+               layout->is_open ? " .. frame_bytes_max" : "");
+        write_cell(row->answer);
+        printf("\n");
+    }
+}
+
+/* "NAME(64)" is a name. */
+static void write_type(const char *type)
+{
+    printf(" ");
+    for (; isalnum((unsigned char)*type); type++) {
+        putchar(tolower((unsigned char)*type));
+    }
+    printf(" |");
+}
+
+static void write_bound(double value)
+{
+    if (value == INT32_MAX) {
+        printf("2^31 - 1");
+    } else {
+        printf("%.10g", value);
+    }
+}
+
+static void write_range(const struct range *range)
+{
+    static const char *const between[] = {[RANGE_WITHIN] = " .. ", [RANGE_ABOVE] = " < x <= ",
+                                          [RANGE_BELOW] = " <= x < ", [RANGE_ZERO_OR] = " .. "};
+    if (range->kind == RANGE_ANY) {
+        printf(" |");
+        return;
+    }
+    printf(" %s", range->kind == RANGE_ZERO_OR ? "0, or " : "");
+    write_bound(range->min);
+    printf("%s", between[range->kind]);
+    write_bound(range->max);
+    printf(" |");
+}
+
+static void write_field(const struct field_row *row, unsigned tail_at)
+{
+    if (row->type == NULL) {
+        printf(tail_at != 0 ? "| %u |" : "| |", tail_at);
+        write_cell(row->size);
+        write_cell(row->name);
+        printf(" |");
+        write_cell(row->allowed);
+    } else {
+        printf("| %u | %u | %s |", row->offset, row->bytes, row->name);
+        write_type(row->type);
+        write_range(&row->range);
+    }
+    write_cell(row->help);
+    printf("\n");
+}
+
+/* All frames that have the layout, and its size. */
+static void write_title(const char *name)
+{
+    const struct wire_layout *layout = NULL;
+    for (size_t i = 0; i < COUNT(frame_rows); i++) {
+        if (strcmp(frame_rows[i].layout, name) == 0) {
+            printf("%s%s", layout == NULL ? "**" : ", ", frame_rows[i].id);
+            layout = wire_layout_of((uint8_t)frame_rows[i].type);
+        }
+    }
+    if (layout != NULL) {
+        printf("** (%u%s)\n\n", layout->bytes, layout->is_open ? " and more" : "");
+    }
+}
+
+static void write_layout(const char *layout)
+{
+    unsigned end = 0;
+    write_title(layout);
+    printf("| offset | size | field | type | allowed | |\n|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < COUNT(field_rows); i++) {
+        const struct field_row *row = &field_rows[i];
+        if (strcmp(row->layout, layout) == 0) {
+            write_field(row, end);
+            end = row->type != NULL ? row->offset + row->bytes : 0;
+        }
+    }
+}
+
+static void write_flags(const char *frame)
+{
+    printf("| flag | name | |\n|---|---|---|\n");
+    for (size_t i = 0; i < COUNT(flag_rows); i++) {
+        if (strcmp(flag_rows[i].frame, frame) == 0) {
+            printf("| %u | %s | %s |\n", flag_rows[i].value, flag_rows[i].id, flag_rows[i].help);
+        }
+    }
+}
+
+static void write_error_fields(void)
+{
+    printf("Fields:");
+    for (uint32_t i = 0; i < WIRE_FIELD_COUNT; i++) {
+        printf("%s %u %s", i > 0 ? " \u00b7" : "", i, wire_field_name((enum wire_field)i));
+    }
+    printf(".\n");
+}
+
+/* What stands between two marks of the page: a word, and whose. */
+static void write_section(const char *what, const char *whose)
+{
+    if (strcmp(what, "frames") == 0) {
+        write_frames();
+    } else if (strcmp(what, "layout") == 0) {
+        write_layout(whose);
+    } else if (strcmp(what, "flags") == 0) {
+        write_flags(whose);
+    } else if (strcmp(what, "error_fields") == 0) {
+        write_error_fields();
+    }
+}
+
+/* The page as it is, but for what lies between <!-- make docs: WHAT WHOSE --> and <!-- end -->. */
+static int write_protocol(void)
+{
+    char line[1024], what[32], whose[32];
+    bool skips = false;
+    FILE *page = fopen("docs/protocol.md", "r");
+    if (page == NULL) {
+        perror("docs/protocol.md");
+        return 1;
+    }
+    while (fgets(line, sizeof line, page) != NULL) {
+        skips = skips && strcmp(line, "<!-- end -->\n") != 0;
+        if (skips) {
+            continue;
+        }
+        fputs(line, stdout);
+        whose[0] = '\0';
+        if (sscanf(line, "<!-- make docs: %31s %31s", what, whose) >= 1) {
+            write_section(what, whose);
+            skips = true;
+        }
+    }
+    fclose(page);
+    return 0;
+}
+
+/* A letter of Python's struct for each type, and a number before the s of bytes. */
+static void write_form(const struct field_row *row)
+{
+    static const struct { const char *type, *form; } forms[] = {
+        {"U8", "B"}, {"U16", "H"}, {"U32", "I"}, {"U64", "Q"}, {"F32", "f"}, {"BOOL", "B"},
+        {"STATUS", "H"},
+    };
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        if (strcmp(row->type, forms[i].type) == 0) {
+            printf("%s", forms[i].form);
+            return;
+        }
+    }
+    printf("%us", row->bytes);
+}
+
+static void write_python_layout(const char *layout)
+{
+    for (size_t i = 0; i < COUNT(field_rows); i++) {
+        const struct field_row *row = &field_rows[i];
+        if (strcmp(row->layout, layout) == 0 && row->type != NULL) {
+            printf("        \"%s\": \"", row->name);
+            write_form(row);
+            printf("\",\n");
+        }
+    }
+}
+
+static void write_python(void)
+{
+    printf("# SPDX-License-Identifier: MIT\n"
+           "\"\"\"Frames of protocol version 1: made from net/frames.def by `make docs`; do not "
+           "edit.\"\"\"\n\n# Types.\n");
+    for (size_t i = 0; i < COUNT(frame_rows); i++) {
+        printf("%s = 0x%02x\n", frame_rows[i].id, frame_rows[i].type);
+    }
+    printf("\n# Flags.\n");
+    for (size_t i = 0; i < COUNT(flag_rows); i++) {
+        printf("%s = %u\n", flag_rows[i].id, flag_rows[i].value);
+    }
+    printf("\n# Fields of the payload, or of its fixed part, in the letters of struct.\n"
+           "LAYOUTS = {\n");
+    for (size_t i = 0; i < COUNT(frame_rows); i++) {
+        printf("    %s: {\n", frame_rows[i].id);
+        write_python_layout(frame_rows[i].layout);
+        printf("    },\n");
+    }
+    printf("}\n");
+}
+
 int main(int count, char **arguments)
 {
     const char *mode = count == 2 ? arguments[1] : "";
@@ -103,8 +367,12 @@ int main(int count, char **arguments)
         write_events();
     } else if (strcmp(mode, "policies") == 0) {
         write_policies();
+    } else if (strcmp(mode, "protocol") == 0) {
+        return write_protocol();
+    } else if (strcmp(mode, "frames") == 0) {
+        write_python();
     } else {
-        fprintf(stderr, "usage: docgen config|sample|stats|events|policies\n");
+        fprintf(stderr, "usage: docgen config|sample|stats|events|policies|protocol|frames\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Protocol version 1 from docs/protocol.md, written a second time, so that the codec in net/wire.c
-is not checked against itself. One connection, blocking, no cleverness."""
+is not checked against itself; the lists of frames and fields are generated (frames.py), and
+selftest/vectors/frames.txt pins their bytes. One connection, blocking, no cleverness."""
 import hashlib
 import hmac
 import itertools
@@ -9,13 +10,9 @@ import socket
 import struct
 
 from appliance import HANG_S
+from frames import *                        # types, flags, LAYOUTS; for the tests, too
 
 MAGIC = 0x31584741
-HELLO, AUTH, PROGRAM_START, PROGRAM_END, CALL, CANCEL, PING = 1, 2, 3, 4, 5, 6, 7
-WELCOME, AUTH_REPLY, PROGRAM_OK, ACCEPT, TOKENS, DONE, PONG, ERROR = (
-    0x81, 0x82, 0x83, 0x85, 0x86, 0x87, 0x88, 0x8f)
-REPLAYED = 1                                # flag of ACCEPT
-TEXT_PROMPT, WANT_TEXT, IGNORE_EOS, ADD_BOS, PARSE_SPECIAL = 1, 2, 4, 8, 16
 LENGTH, EOS, STOP_ID, STOP_TEXT, CANCELLED, DEADLINE, FAILED = 1, 2, 3, 4, 5, 6, 7
 PROGRAM = b"e2e-program-0001"
 
@@ -47,8 +44,27 @@ def frame(kind, payload=b"", magic=MAGIC, reserved=b"\0\0\0", length=None, check
     return head + struct.pack("<I", checksum) + payload
 
 
+def pack(kind, **values):
+    """The payload of a frame, or its fixed part; a field that is not named is zero."""
+    layout = LAYOUTS[kind]
+    assert values.keys() <= layout.keys(), values.keys() - layout.keys()
+    return struct.pack("<" + "".join(layout.values()),
+                       *(values.get(name, b"" if form.endswith("s") else 0)
+                         for name, form in layout.items()))
+
+
+def unpack(kind, payload):
+    """The fields of a payload by name, and what follows them."""
+    layout = LAYOUTS[kind]
+    form = "<" + "".join(layout.values())
+    size = struct.calcsize(form)
+    values = dict(zip(layout, struct.unpack(form, payload[:size])))
+    assert not any(values.get("reserved", b""))
+    return values, payload[size:]
+
+
 def hello(low=1, high=1, name=b"e2e"):
-    return frame(HELLO, struct.pack("<HH64s", low, high, name))
+    return frame(HELLO, pack(HELLO, version_min=low, version_max=high, name=name))
 
 
 def proof(side, key, boot_id, server_nonce, client_nonce):
@@ -59,7 +75,7 @@ def proof(side, key, boot_id, server_nonce, client_nonce):
 
 
 def auth(key_id, nonce, mac):
-    return frame(AUTH, struct.pack("<32s32s32s", key_id, nonce, mac))
+    return frame(AUTH, pack(AUTH, key_id=key_id, client_nonce=nonce, mac=mac))
 
 
 def digest(tokens):
@@ -70,26 +86,25 @@ def digest(tokens):
     return value
 
 
-def call(call_id, prompt, max_tokens=8, program=PROGRAM, thread=0, flags=IGNORE_EOS,
-         temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, penalty=1.0, seed=0, deadline_us=0,
-         stop_ids=(), stop_texts=()):
-    """`prompt` is a list of ids, or bytes of text (the flag is set here)."""
+def call(call_id, prompt, program=PROGRAM, stop_ids=(), stop_texts=(), **fields):
+    """`prompt` is a list of ids, or bytes of text (the flag is set here); `fields` are those of
+    CALL."""
+    values = {"call_id": call_id, "program_id": program, "flags": IGNORE_EOS, "max_tokens": 8,
+              "top_p": 1.0, "repeat_penalty": 1.0, "prompt_count": len(prompt),
+              "stop_ids": len(stop_ids), "stop_texts": len(stop_texts), **fields}
     if isinstance(prompt, bytes):
-        flags |= TEXT_PROMPT
-        body, count = prompt, len(prompt)
+        values["flags"] |= TEXT_PROMPT
+        body = prompt
     else:
-        body, count = struct.pack("<%dI" % len(prompt), *prompt), len(prompt)
-    payload = struct.pack("<Q16sIIIfIfffQQIBBH", call_id, program, thread, flags, max_tokens,
-                          temperature, top_k, top_p, min_p, penalty, seed, deadline_us, count,
-                          len(stop_ids), len(stop_texts), 0)
-    payload += struct.pack("<%dI" % len(stop_ids), *stop_ids)
+        body = struct.pack("<%dI" % len(prompt), *prompt)
+    payload = pack(CALL, **values) + struct.pack("<%dI" % len(stop_ids), *stop_ids)
     for text in stop_texts:
         payload += struct.pack("<H", len(text)) + text
     return frame(CALL, payload + body)
 
 
 def cancel(call_id, program=PROGRAM):
-    return frame(CANCEL, struct.pack("<Q16s", call_id, program))
+    return frame(CANCEL, pack(CANCEL, call_id=call_id, program_id=program))
 
 
 class Closed(Exception):
@@ -111,7 +126,7 @@ class Outcome:
     def check(self):
         """The promises of the protocol, for a call that was accepted."""
         assert self.accepted and self.done is not None
-        assert self.done["generated"] == len(self.tokens), self.done
+        assert self.done["generated_tokens"] == len(self.tokens), self.done
         assert self.done["digest"] == digest(self.tokens)
         return self
 
@@ -143,17 +158,16 @@ class Client:
         self.send(hello())
         kind, self.welcome_payload = self.receive()
         assert kind == WELCOME, kind
-        fields = struct.unpack("<HH16sIIIIIII64s32s", self.welcome_payload)
-        names = ("version", "auth", "boot_id", "frame_bytes", "context", "vocab",
-                 "calls_per_connection", "programs_max", "bos", "eos", "model", "nonce")
-        self.welcome = dict(zip(names, fields))
+        self.welcome, rest = unpack(WELCOME, self.welcome_payload)
+        assert not rest
 
     def authenticate(self, key):
         nonce, said = os.urandom(32), self.welcome
-        self.send(auth(key[0], nonce, proof(b"c1", key, said["boot_id"], said["nonce"], nonce)))
+        ids = said["boot_id"], said["server_nonce"], nonce
+        self.send(auth(key[0], nonce, proof(b"c1", key, *ids)))
         kind, payload = self.receive()
         assert kind == AUTH_REPLY, kind
-        assert payload == proof(b"s1", key, said["boot_id"], said["nonce"], nonce)
+        assert payload == proof(b"s1", key, *ids)
 
     def close(self):
         self.socket.close()
@@ -199,46 +213,42 @@ class Client:
     def step(self):
         """Takes one frame and files it under its call."""
         kind, payload = self.receive()
+        if kind not in (ACCEPT, TOKENS, DONE, ERROR, PROGRAM_OK, PONG):
+            raise AssertionError("unexpected frame type %#x" % kind)
+        got, rest = unpack(kind, payload)
+        assert kind == TOKENS or not rest
         if kind == ACCEPT:
-            call_id, _, flags = struct.unpack("<QII", payload)
-            outcome = self.calls[call_id]
-            assert not outcome.accepted and flags < 2
-            assert (flags == REPLAYED) == outcome.again, "executed or not, as was meant"
+            outcome = self.calls[got["call_id"]]
+            assert not outcome.accepted and got["flags"] < 2
+            assert (got["flags"] == REPLAYED) == outcome.again, "executed or not, as was meant"
             outcome.accepted = True
         elif kind == TOKENS:
-            call_id, first, count, text_bytes, queue = struct.unpack("<QIIII", payload[:24])
-            outcome = self.calls[call_id]
-            assert outcome.accepted and outcome.done is None and queue < 64
-            assert first == len(outcome.tokens), "indices are consecutive"
-            outcome.queues.append(queue)
-            outcome.tokens += struct.unpack("<%dI" % count, payload[24:24 + 4 * count])
-            outcome.text += payload[24 + 4 * count:]
-            assert len(payload) == 24 + 4 * count + text_bytes
+            self.take_tokens(self.calls[got["call_id"]], got, rest)
         elif kind == DONE:
-            names = ("call_id", "finish", "code", "queue", "prompt", "cached", "generated",
-                     "preemptions", "wait_us", "service_us", "total_us", "digest")
-            done = dict(zip(names, struct.unpack("<QIHHIIIIQQQQ", payload)))
-            outcome = self.calls[done["call_id"]]
+            outcome = self.calls[got["call_id"]]
             assert outcome.accepted and outcome.done is None, "exactly one terminal frame"
-            assert done["queue"] < 64
-            outcome.done = done
+            assert got["queue"] < 64
+            outcome.done = got
         elif kind == ERROR:
-            names = ("code", "field", "frame", "closes", "zero", "retry_ms", "call_id", "found",
-                     "min", "max", "text")
-            error = dict(zip(names, struct.unpack("<HBBBBHQQQQ96s", payload)))
-            assert error["zero"] == 0
-            error["text"] = error["text"].rstrip(b"\0").decode()
-            self.errors.append(error)
-            if error["call_id"] in self.calls and error["frame"] == CALL:
-                self.calls[error["call_id"]].error = error
+            got["text"] = got["text"].rstrip(b"\0").decode()
+            self.errors.append(got)
+            if got["call_id"] in self.calls and got["frame_type"] == CALL:
+                self.calls[got["call_id"]].error = got
         elif kind == PROGRAM_OK:
-            names = ("program", "kind", "calls", "service_us", "wait_us")
-            self.programs.append(dict(zip(names, struct.unpack("<16sIIQQ", payload))))
-        elif kind == PONG:
-            self.pongs.append(struct.unpack("<Q", payload)[0])
+            self.programs.append(got)
         else:
-            raise AssertionError("unexpected frame type %#x" % kind)
+            self.pongs.append(got["nonce"])
         return kind
+
+    @staticmethod
+    def take_tokens(outcome, got, rest):
+        assert outcome.accepted and outcome.done is None and got["queue"] < 64
+        assert got["first_index"] == len(outcome.tokens), "indices are consecutive"
+        count = got["tokens_count"]
+        assert len(rest) == 4 * count + got["text_bytes"]
+        outcome.queues.append(got["queue"])
+        outcome.tokens += struct.unpack("<%dI" % count, rest[:4 * count])
+        outcome.text += rest[4 * count:]
 
     def finish(self, call_id):
         """Runs until the call has its terminal frame or its refusal."""

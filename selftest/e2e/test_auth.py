@@ -60,7 +60,8 @@ def test_wrong_keys_get_one_answer_and_the_end():
             c = Client(a.tcp, greet=False)
             c.greet()
             nonce, said = os.urandom(32), c.welcome
-            c.send(auth(key[0], nonce, proof(b"c1", key, said["boot_id"], said["nonce"], nonce)))
+            mac = proof(b"c1", key, said["boot_id"], said["server_nonce"], nonce)
+            c.send(auth(key[0], nonce, mac))
             kind, payload = c.receive()
             assert kind == ERROR
             answers.add(payload)
@@ -78,7 +79,7 @@ def test_nothing_is_served_before_the_proof():
             c = Client(a.tcp, greet=False)
             c.greet()
             c.send(data)
-            assert c.error()["code"] == BAD_FRAME_ORDER
+            assert c.error()["status"] == BAD_FRAME_ORDER
             assert c.is_closed()
         stats = a.stats()
         assert stats["calls_accepted"] == 0 and stats["programs_started"] == 0
@@ -90,14 +91,14 @@ def test_a_recorded_proof_opens_nothing():
         first.greet()
         nonce, said = os.urandom(32), first.welcome
         recorded = auth(ALICE[0], nonce,
-                        proof(b"c1", ALICE, said["boot_id"], said["nonce"], nonce))
+                        proof(b"c1", ALICE, said["boot_id"], said["server_nonce"], nonce))
         first.send(recorded)
         first.receive()
         second = Client(a.tcp, greet=False)
         second.greet()
-        assert second.welcome["nonce"] != first.welcome["nonce"]
+        assert second.welcome["server_nonce"] != first.welcome["server_nonce"]
         second.send(recorded)
-        assert second.error()["code"] == BAD_AUTH
+        assert second.error()["status"] == BAD_AUTH
         first.close()
 
 
@@ -263,7 +264,7 @@ def end_program(client):
     client.send(frame(PROGRAM_END, PROGRAM))
     while len(client.programs) == programs and len(client.errors) == errors:
         client.step()
-    return client.programs[-1] if len(client.programs) > programs else client.errors[-1]["code"]
+    return client.programs[-1] if len(client.programs) > programs else client.errors[-1]["status"]
 
 
 def test_a_foreign_program_of_the_same_id_shares_nothing():
@@ -277,10 +278,10 @@ def test_a_foreign_program_of_the_same_id_shares_nothing():
             for foreign in (bob, root):
                 assert end_program(foreign) == BAD_PROGRAM_UNKNOWN
                 outcome = foreign.generate(1, PROMPT).check()
-                assert outcome.tokens == tokens and outcome.done["cached"] == 0, outcome.done
+                assert outcome.tokens == tokens and outcome.done["cached_tokens"] == 0, outcome.done
                 assert end_program(foreign)["calls"] == 1
             again = carol.generate(2, PROMPT).check()       # of the same domain
-            assert again.done["cached"] > 0, again.done
+            assert again.done["cached_tokens"] > 0, again.done
             assert end_program(carol)["calls"] == 2
 
 
@@ -291,12 +292,13 @@ def test_open_calls_of_a_program_and_of_a_key_are_limited():
             for i in range(3):
                 bob.start(i, PROMPT, max_tokens=400)
             error = bob.finish(2).error
-            assert (error["code"], error["found"], error["max"]) == (BUSY_CALLS_OF_KEY, 2, 2), error
-            assert error["retry_ms"] > 0 and error["frame"] == CALL
+            assert error["status"] == BUSY_CALLS_OF_KEY, error
+            assert (error["found"], error["max"]) == (2, 2), error
+            assert error["retry_ms"] > 0 and error["frame_type"] == CALL
             for i in range(4):
                 alice.start(i, PROMPT, max_tokens=400)
             error = alice.finish(3).error
-        assert (error["code"], error["max"]) == (BUSY_CALLS_OF_PROG, 3), error
+        assert (error["status"], error["max"]) == (BUSY_CALLS_OF_PROG, 3), error
         for i in range(3):
             alice.finish(i).check()
 

@@ -203,7 +203,7 @@ def test_a_stale_unix_socket_is_taken_over_and_a_live_one_is_not():
 def test_the_embedded_model_serves_when_none_is_named():
     with Appliance() as a, Client(a.tcp) as c:
         assert c.welcome["model"].rstrip(b"\0") == b"agentix-agent"
-        assert (c.welcome["vocab"], c.welcome["context"]) == (1024, 1024)
+        assert (c.welcome["vocab_tokens"], c.welcome["context_tokens_max"]) == (1024, 1024)
 
 
 def test_serves_in_an_empty_chroot():

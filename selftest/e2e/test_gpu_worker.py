@@ -30,7 +30,7 @@ def prompt(number):
 def sampling(number):
     """Every third call is drawn, the others are greedy."""
     return {} if number % 3 else {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "seed": number,
-                                  "penalty": 1.1}
+                                  "repeat_penalty": 1.1}
 
 
 def serve(a, numbers, at_once, max_tokens=20):
@@ -219,7 +219,7 @@ def test_a_fault_of_every_worker_ends_the_engine_and_health_says_so():
         assert said(a, "CUDA_ERROR_OUT_OF_MEMORY") == 3, a.lines
         assert said(a, "given up") == 1
         with Client(a.tcp) as c:
-            assert c.generate(1, prompt(1)).error["code"] == DEVICE_FAILED
+            assert c.generate(1, prompt(1)).error["status"] == DEVICE_FAILED
 
 
 def test_a_device_with_too_little_memory_is_refused_with_figures():

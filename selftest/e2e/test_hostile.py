@@ -138,9 +138,10 @@ def test_an_engine_that_is_given_up_fails_its_calls_and_takes_no_others():
         resource.prlimit(a.process.pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
         os.kill(worker, signal.SIGKILL)
         done = c.finish(1).check().done
-        assert done["finish"] == FAILED and done["code"] == DEVICE_FAILED, done
+        assert done["finish"] == FAILED and done["status"] == DEVICE_FAILED, done
         refused = c.generate(2, PROMPT)
-        assert refused.error["code"] == DEVICE_FAILED and not refused.error["closes"], refused.error
+        assert refused.error["status"] == DEVICE_FAILED, refused.error
+        assert not refused.error["closes"], refused.error
         assert a.health().startswith("failed(engine died)")
         assert a.stats()["kv_blocks_used"] == 0 and a.stats()["calls_refused"] == 1
 

@@ -26,7 +26,7 @@ def ask_all(c, first_id=1, program=b"p" * 16):
     answers = []
     for i, prompt in enumerate(ASKED):
         done = c.generate(first_id + i, prompt, program=program, max_tokens=12).check()
-        answers.append((done.tokens, done.done["cached"]))
+        answers.append((done.tokens, done.done["cached_tokens"]))
     return answers
 
 
@@ -56,11 +56,11 @@ def test_domains_share_a_declared_prefix_and_nothing_else():
             with Client(a.tcp, key=ALICE) as alice, Client(a.tcp, key=BOB) as bob:
                 long = SYSTEM + list(range(3, 43))
                 first = alice.generate(1, long).check()
-                assert first.done["cached"] == WHOLE
+                assert first.done["cached_tokens"] == WHOLE
                 again = alice.generate(2, long).check()
-                assert again.done["cached"] == len(long) - 1
+                assert again.done["cached_tokens"] == len(long) - 1
                 other = bob.generate(1, long).check()
-                assert other.done["cached"] == WHOLE
+                assert other.done["cached_tokens"] == WHOLE
                 assert first.tokens == again.tokens == other.tokens
 
 
@@ -71,7 +71,7 @@ def test_a_text_that_agx_tokenizes_is_found_by_calls_with_that_text():
     with Ids(ids) as path, Appliance(NOISE, "prefix.1=" + path) as a, Client(a.tcp) as c:
         prompt = (system + "How many are they?").encode()
         done = c.generate(1, prompt, flags=ADD_BOS, max_tokens=4).check()
-    assert whole >= 2 * BLOCK and done.done["cached"] >= whole - BLOCK, (whole, done.done)
+    assert whole >= 2 * BLOCK and done.done["cached_tokens"] >= whole - BLOCK, (whole, done.done)
 
 
 def test_a_worker_that_is_killed_computes_them_again_and_no_call_is_lost(kills=10):
@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_computes_them_again_and_no_call_is_lost(kills=1
                 assert [c.finish(i).check().tokens for i in ids] == alone, turn
                 wait_for(lambda: a.children().get("agentix-worker") not in (None, pid), "a worker")
             last = c.generate(9999, ASKED[0], program=b"q" * 16, max_tokens=12).check()
-            assert last.done["cached"] == WHOLE and last.tokens == alone[0]
+            assert last.done["cached_tokens"] == WHOLE and last.tokens == alone[0]
         assert a.stats()["kv_blocks_declared"] == 6, a.stats()
 
 

@@ -99,14 +99,14 @@ def test_next_call_of_a_program_finds_its_history_and_nobody_else_does():
     history = prompts(1, 500, seed=10)[0] * 2 + [7] * 40
     with Appliance(NOISE, "kv.sharing=program") as a, Client(a.tcp) as c:
         first = c.generate(1, history, program=own, max_tokens=20).check()
-        assert first.done["cached"] == 0
+        assert first.done["cached_tokens"] == 0
         history += first.tokens + [11, 12, 13]
         mine = c.generate(2, history, program=own, max_tokens=20).check()
         theirs = c.generate(3, history, program=other, max_tokens=20).check()
         assert mine.tokens == theirs.tokens
         # All but the three new tokens, and the one that had been sampled and not fed.
-        assert mine.done["cached"] == len(history) - 4
-        assert theirs.done["cached"] == 0
+        assert mine.done["cached_tokens"] == len(history) - 4
+        assert theirs.done["cached_tokens"] == 0
 
 
 def test_branches_of_a_history_begin_with_a_copy_and_say_the_same():
@@ -128,14 +128,14 @@ def test_branches_of_a_history_begin_with_a_copy_and_say_the_same():
     shared_kv, known, stats = branches("kv.sharing=program")
     assert [call.tokens for call in shared_kv] == [call.tokens for call in alone]
     # The last token of the history had been sampled and not fed, but by a branch that came sooner.
-    assert all(call.done["cached"] in (known - 1, known) for call in shared_kv)
+    assert all(call.done["cached_tokens"] in (known - 1, known) for call in shared_kv)
     assert stats["kv_copied_blocks"] == 11, stats
 
 
 def test_sampled_tokens_are_reproducible_too():
     asked = prompts(40, 500, seed=2)
     options = {"max_tokens": 16, "temperature": 0.9, "top_k": 50, "top_p": 0.95, "min_p": 0.01,
-               "penalty": 1.1, "seed": 42}
+               "repeat_penalty": 1.1, "seed": 42}
     with Appliance(NOISE, "engine.threads=1") as a:
         alone = serve_all(a, asked, 1, **options)
     with Appliance(NOISE, "engine.threads=2", "kv.block_tokens=8", "limits.context_tokens=64",
@@ -267,7 +267,7 @@ def test_cancel_and_deadline_end_calls_and_give_everything_back():
             c.cancel(i)
         for i in range(1, 9):
             assert c.finish(i).check().done["finish"] in (CANCELLED, LENGTH)
-        ended = c.generate(20, [4] * 30, max_tokens=900, deadline_us=1000).check()
+        ended = c.generate(20, [4] * 30, max_tokens=900, deadline=1000).check()
         assert ended.done["finish"] == DEADLINE
         wait_for(lambda: a.stats()["kv_blocks_used"] == 0, "blocks are back")
         assert a.stats()["calls_open"] == 0
@@ -275,15 +275,15 @@ def test_cancel_and_deadline_end_calls_and_give_everything_back():
 
 def test_refusals_name_the_field_and_the_connection_lives():
     with Appliance() as a, Client(a.tcp) as c:
-        vocab, context = c.welcome["vocab"], c.welcome["context"]
+        vocab, context = c.welcome["vocab_tokens"], c.welcome["context_tokens_max"]
         nan = struct.unpack("<f", b"\0\0\xc0\x7f")[0]
         for options, prompt in (({}, []), ({}, [vocab]), ({}, [1] * context),
                                 ({"max_tokens": 0}, [1]), ({"max_tokens": context}, [1]),
                                 ({"temperature": nan}, [1]), ({"temperature": -1.0}, [1]),
                                 ({"temperature": float("inf")}, [1]), ({"top_p": 1.5}, [1]),
                                 ({"top_p": 0.0}, [1]), ({"min_p": 1.0}, [1]),
-                                ({"penalty": nan}, [1]), ({"flags": 1 << 20}, [1]),
-                                ({"deadline_us": 2 ** 63}, [1]), ({"stop_ids": (vocab,)}, [1])):
+                                ({"repeat_penalty": nan}, [1]), ({"flags": 1 << 20}, [1]),
+                                ({"deadline": 2 ** 63}, [1]), ({"stop_ids": (vocab,)}, [1])):
             outcome = c.generate(7, prompt, **options)
             assert outcome.error is not None, (options, len(prompt))
             assert outcome.error["field"] != 0 and outcome.error["text"], outcome.error

@@ -105,7 +105,7 @@ def test_events_are_in_order_and_whole():
             assert kinds.count("first_token") == kinds.count("queued") == 1, kinds
             ran = [fields for kind, fields in own if kind == "ran"]
             assert sum(int(f["us"]) for f in ran) == frame["service_us"]
-            assert sum(int(f["tokens"]) for f in ran) == frame["generated"] == 40
+            assert sum(int(f["tokens"]) for f in ran) == frame["generated_tokens"] == 40
 
 
 def test_waits_and_runs_of_the_picture_are_those_of_the_terminal_frame():

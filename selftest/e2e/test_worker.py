@@ -87,9 +87,9 @@ def test_workers_that_die_too_often_end_the_engine_and_health_says_so():
             os.kill(worker, signal.SIGKILL)
             wait_for(lambda: a.children().get("agentix-worker") != worker, "the end of it")
         done = c.finish(3).check().done
-        assert done["finish"] == FAILED and done["code"] == DEVICE_FAILED, done
+        assert done["finish"] == FAILED and done["status"] == DEVICE_FAILED, done
         assert a.health().startswith("failed(engine died)"), a.health()
-        assert c.generate(9, PROMPT).error["code"] == DEVICE_FAILED
+        assert c.generate(9, PROMPT).error["status"] == DEVICE_FAILED
         assert "agentix-worker" not in a.children()
         assert a.stats()["calls_open"] == a.stats()["kv_blocks_used"] == 0
 
@@ -185,7 +185,7 @@ def test_a_flipped_bit_in_what_all_workers_inherit_ends_the_engine():
         flip_weight(a.worker)
         flip_weight(a.process.pid)
         wait_for(lambda: a.health().startswith("failed(canary)"), "it is found twice")
-        assert c.generate(1, PROMPT).error["code"] == DEVICE_FAILED
+        assert c.generate(1, PROMPT).error["status"] == DEVICE_FAILED
         assert a.stats()["engine_restarts"] == 1
 
 

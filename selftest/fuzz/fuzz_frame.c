@@ -43,7 +43,7 @@ enum step {
     STEP_SLEEP,
     STEP_MOOD,                      /* what the scheduler says, how sockets move */
     STEP_PHASES,
-    STEP_CALL,                      /* a valid one, but for one number of wire_call_ranges */
+    STEP_CALL,                      /* a valid one, but for one number with a range */
     STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
     STEP_AUTH,                      /* with the right proof, or with one bit of it changed */
     STEP_SCARCE,                    /* few descriptors, or no new calls any more */
@@ -93,6 +93,18 @@ static void send_frame(struct fixture *f, uint32_t client, bool right, struct sc
     fake_client_send(&f->fake, peers[client], bytes, WIRE_HEADER_BYTES + count);
 }
 
+/* The field of CALL that has range number `which`; NULL: so many there are not. */
+static const struct wire_row *field_with_range(uint32_t which)
+{
+    for (uint32_t i = 0; i < wire_call_layout.rows_count; i++) {
+        const struct wire_row *row = &wire_call_layout.rows[i];
+        if (row->range.is_checked && which-- == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
 static void send_call(struct fixture *f, uint32_t client, struct script *script)
 {
     static uint8_t bytes[512];
@@ -107,9 +119,10 @@ static void send_call(struct fixture *f, uint32_t client, struct script *script)
     }
     call.prompt_count = (call.flags & WIRE_CALL_TEXT_PROMPT) != 0 ? 1 : 2;
     uint32_t count = wire_call_encode(&call, bytes, sizeof bytes);
-    if (which < wire_call_ranges_count) {
-        uint8_t *field = bytes + WIRE_HEADER_BYTES + wire_call_ranges[which].offset;
-        for (uint32_t i = 0; i < 4; i++) {
+    const struct wire_row *row = field_with_range(which);
+    if (row != NULL) {
+        uint8_t *field = bytes + WIRE_HEADER_BYTES + row->offset;
+        for (uint32_t i = 0; i < 4 && i < row->bytes; i++) {
             field[i] = next(script);
         }
         uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, count - WIRE_HEADER_BYTES);
@@ -321,10 +334,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* A step that sends a frame of each type; bounds of the numbers of CALL. */
 void dictionary_write(void)
 {
-    for (uint32_t type = 0; type < 256; type++) {
-        if (wire_words_is_type(type)) {
-            dictionary_number(STEP_FRAME | type << 8, 2);
-        }
-    }
+#define FRAME(id, type, from, layout, answer) dictionary_number(STEP_FRAME | (type) << 8, 2);
+#include "net/frames.def"
     wire_words_write();
 }

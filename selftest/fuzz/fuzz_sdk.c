@@ -377,7 +377,7 @@ void dictionary_write(void)
 {
     for (uint32_t way = WAY_WHOLE; way < WAY_REQUEST; way++) {
         for (uint32_t type = 128; type < 144; type++) {
-            if (wire_words_is_type(type)) {
+            if (wire_layout_of((uint8_t)type) != NULL) {
                 dictionary_number(16 * way + type - 128, 1);
             }
         }

@@ -53,36 +53,17 @@ static const uint32_t *host_ids(const struct wire_tokens *tokens)
     return ids;
 }
 
-TRIP(hello,)
-TRIP(welcome,)
-TRIP(auth,)
-TRIP(auth_reply,)
-TRIP(program, trip->type,)
-TRIP(program_ok,)
+#define TRIP_EXACT(name)  TRIP(name,)
+#define TRIP_SHARED(name) TRIP(name, trip->type,)
+#define TRIP_OPEN(name)
+#define LAYOUT(name, id, length) TRIP_##length(name)
+#include "net/frames.def"
 TRIP(call,)
-TRIP(cancel,)
-TRIP(ping, trip->type,)
-TRIP(accept,)
 TRIP(tokens, host_ids(&got),)
-TRIP(done,)
-TRIP(error,)
 
 static void (*const trips[256])(const uint8_t *payload, uint32_t count, struct trip *trip) = {
-    [WIRE_HELLO] = trip_hello,
-    [WIRE_AUTH] = trip_auth,
-    [WIRE_PROGRAM_START] = trip_program,
-    [WIRE_PROGRAM_END] = trip_program,
-    [WIRE_CALL] = trip_call,
-    [WIRE_CANCEL] = trip_cancel,
-    [WIRE_PING] = trip_ping,
-    [WIRE_WELCOME] = trip_welcome,
-    [WIRE_AUTH_REPLY] = trip_auth_reply,
-    [WIRE_PROGRAM_OK] = trip_program_ok,
-    [WIRE_ACCEPT] = trip_accept,
-    [WIRE_TOKENS] = trip_tokens,
-    [WIRE_DONE] = trip_done,
-    [WIRE_PONG] = trip_ping,
-    [WIRE_ERROR] = trip_error,
+#define FRAME(id, type, from, layout, answer) [type] = trip_##layout,
+#include "net/frames.def"
 };
 
 /* An ERROR frame can say it. */
@@ -159,10 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 
 void dictionary_write(void)
 {
-    for (uint32_t type = 0; type < 256; type++) {
-        if (wire_words_is_type(type)) {
-            dictionary_number(type, 4);
-        }
-    }
+#define FRAME(id, type, from, layout, answer) dictionary_number((type), 4);
+#include "net/frames.def"
     wire_words_write();
 }

@@ -92,9 +92,7 @@ void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
     agx->fault = (struct agx_fault){
         .code = status_wire(fault->status),
         .is_busy = status_class(fault->status) == STATUS_CLASS_BUSY,
-        .in_thousandths =
-            fault->field == WIRE_FIELD_TEMPERATURE || fault->field == WIRE_FIELD_TOP_P ||
-            fault->field == WIRE_FIELD_MIN_P || fault->field == WIRE_FIELD_REPEAT_PENALTY,
+        .in_thousandths = wire_field_is_float(fault->field),
         .call_id = fault->call_id,
         .found = fault->found,
         .min = fault->min,

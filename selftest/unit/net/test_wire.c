@@ -25,19 +25,8 @@ struct vector {
 };
 
 union any_frame {
-    struct wire_hello hello;
-    struct wire_welcome welcome;
-    struct wire_auth auth;
-    struct wire_auth_reply auth_reply;
-    struct wire_program program;
-    struct wire_program_ok program_ok;
-    struct wire_call call;
-    struct wire_cancel cancel;
-    struct wire_ping ping;
-    struct wire_accept accept;
-    struct wire_tokens tokens;
-    struct wire_done done;
-    struct wire_error error;
+#define LAYOUT(name, id, length) struct wire_##name name;
+#include "net/frames.def"
 };
 
 /* ---- the codec behind one pair of functions -------------------------------------------------- */
@@ -46,21 +35,9 @@ static enum status decode_payload(uint8_t type, const uint8_t *bytes, uint32_t c
                                   union any_frame *any, struct wire_fault *fault)
 {
     switch (type) {
-    case WIRE_HELLO: return wire_hello_decode(bytes, count, &any->hello, fault);
-    case WIRE_WELCOME: return wire_welcome_decode(bytes, count, &any->welcome, fault);
-    case WIRE_AUTH: return wire_auth_decode(bytes, count, &any->auth, fault);
-    case WIRE_AUTH_REPLY: return wire_auth_reply_decode(bytes, count, &any->auth_reply, fault);
-    case WIRE_PROGRAM_START:
-    case WIRE_PROGRAM_END: return wire_program_decode(bytes, count, &any->program, fault);
-    case WIRE_PROGRAM_OK: return wire_program_ok_decode(bytes, count, &any->program_ok, fault);
-    case WIRE_CALL: return wire_call_decode(bytes, count, &any->call, fault);
-    case WIRE_CANCEL: return wire_cancel_decode(bytes, count, &any->cancel, fault);
-    case WIRE_PING:
-    case WIRE_PONG: return wire_ping_decode(bytes, count, &any->ping, fault);
-    case WIRE_ACCEPT: return wire_accept_decode(bytes, count, &any->accept, fault);
-    case WIRE_TOKENS: return wire_tokens_decode(bytes, count, &any->tokens, fault);
-    case WIRE_DONE: return wire_done_decode(bytes, count, &any->done, fault);
-    case WIRE_ERROR: return wire_error_decode(bytes, count, &any->error, fault);
+#define FRAME(id, type, from, layout, answer) \
+    case WIRE_##id: return wire_##layout##_decode(bytes, count, &any->layout, fault);
+#include "net/frames.def"
     default: return STATUS_BAD_FRAME_TYPE;
     }
 }
@@ -82,7 +59,21 @@ static enum status decode_frame(const uint8_t *bytes, uint32_t count, union any_
     return decode_payload(header.type, bytes + WIRE_HEADER_BYTES, header.length_bytes, any, fault);
 }
 
-static uint32_t encode_tokens(const struct wire_tokens *frame, uint8_t *bytes, uint32_t max)
+#define ENCODER(name, encode)                                                         \
+    static uint32_t encode_##name(uint8_t type, const struct wire_##name *frame,      \
+                                  uint8_t *bytes, uint32_t max)                       \
+    {                                                                                 \
+        return encode;                                                                \
+    }
+#define ENCODER_EXACT(name)  ENCODER(name, wire_##name##_encode(frame, bytes, max))
+#define ENCODER_SHARED(name) ENCODER(name, wire_##name##_encode(frame, type, bytes, max))
+#define ENCODER_OPEN(name)
+#define LAYOUT(name, id, length) ENCODER_##length(name)
+#include "net/frames.def"
+ENCODER_EXACT(call)
+
+static uint32_t encode_tokens(uint8_t type, const struct wire_tokens *frame, uint8_t *bytes,
+                              uint32_t max)
 {
     uint32_t tokens[64];
     assert_true(frame->tokens_count <= 64);
@@ -94,83 +85,48 @@ static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *
                              uint32_t max)
 {
     switch (type) {
-    case WIRE_HELLO: return wire_hello_encode(&any->hello, bytes, max);
-    case WIRE_WELCOME: return wire_welcome_encode(&any->welcome, bytes, max);
-    case WIRE_AUTH: return wire_auth_encode(&any->auth, bytes, max);
-    case WIRE_AUTH_REPLY: return wire_auth_reply_encode(&any->auth_reply, bytes, max);
-    case WIRE_PROGRAM_START:
-    case WIRE_PROGRAM_END: return wire_program_encode(&any->program, type, bytes, max);
-    case WIRE_PROGRAM_OK: return wire_program_ok_encode(&any->program_ok, bytes, max);
-    case WIRE_CALL: return wire_call_encode(&any->call, bytes, max);
-    case WIRE_CANCEL: return wire_cancel_encode(&any->cancel, bytes, max);
-    case WIRE_PING:
-    case WIRE_PONG: return wire_ping_encode(&any->ping, type, bytes, max);
-    case WIRE_ACCEPT: return wire_accept_encode(&any->accept, bytes, max);
-    case WIRE_TOKENS: return encode_tokens(&any->tokens, bytes, max);
-    case WIRE_DONE: return wire_done_encode(&any->done, bytes, max);
-    case WIRE_ERROR: return wire_error_encode(&any->error, bytes, max);
+#define FRAME(id, type_, from, layout, answer) \
+    case WIRE_##id: return encode_##layout(type, &any->layout, bytes, max);
+#include "net/frames.def"
     default: return 0;
     }
 }
 
 /* ---- fields by name -------------------------------------------------------------------------- */
 
-enum kind { U16, U32, U64, F32, BOOL, STATUS_CODE, HEX, TEXT, POINTER };
+/* The vectors name the members of the structs; the last three are what follows a fixed part. */
+enum kind { U8, U16, U32, U64, F32, BOOL, STATUS, BYTES, NAME, POINTER };
+#define BYTES(n) BYTES
+#define NAME(n)  NAME
+#define ROW(layout, member, kind) \
+    {#layout, #member, kind, offsetof(struct wire_##layout, member), \
+     sizeof(((struct wire_##layout *)0)->member)}
 static const struct field_row {
-    const char *type, *name;
+    const char *layout, *member;
     enum kind kind;
     size_t offset, size;
 } field_rows[] = {
-#define FIELD(type, frame, name, kind) \
-    {type, #name, kind, offsetof(struct wire_##frame, name), sizeof((struct wire_##frame *)0)->name}
-    FIELD("HELLO", hello, version_min, U16), FIELD("HELLO", hello, version_max, U16),
-    FIELD("HELLO", hello, name, TEXT), FIELD("WELCOME", welcome, version, U16),
-    FIELD("WELCOME", welcome, auth, U16), FIELD("WELCOME", welcome, boot_id, HEX),
-    FIELD("WELCOME", welcome, frame_bytes_max, U32),
-    FIELD("WELCOME", welcome, context_tokens_max, U32),
-    FIELD("WELCOME", welcome, vocab_tokens, U32),
-    FIELD("WELCOME", welcome, calls_per_connection_max, U32),
-    FIELD("WELCOME", welcome, programs_max, U32), FIELD("WELCOME", welcome, bos_id, U32),
-    FIELD("WELCOME", welcome, eos_id, U32), FIELD("WELCOME", welcome, model, TEXT),
-    FIELD("WELCOME", welcome, nonce, HEX), FIELD("AUTH", auth, key_id, TEXT),
-    FIELD("AUTH", auth, nonce, HEX), FIELD("AUTH", auth, mac, HEX),
-    FIELD("AUTH_REPLY", auth_reply, mac, HEX),
-    FIELD("PROGRAM_START", program, program_id, HEX),
-    FIELD("PROGRAM_END", program, program_id, HEX),
-    FIELD("PROGRAM_OK", program_ok, program_id, HEX), FIELD("PROGRAM_OK", program_ok, kind, U32),
-    FIELD("PROGRAM_OK", program_ok, calls, U32), FIELD("PROGRAM_OK", program_ok, service_us, U64),
-    FIELD("PROGRAM_OK", program_ok, wait_us, U64), FIELD("CALL", call, call_id, U64),
-    FIELD("CALL", call, program_id, HEX), FIELD("CALL", call, thread, U32),
-    FIELD("CALL", call, flags, U32), FIELD("CALL", call, max_tokens, U32),
-    FIELD("CALL", call, deadline_us, U64), FIELD("CALL", call, stop_texts_count, U32),
-    FIELD("CALL", call, prompt_count, U32), FIELD("CALL", call, prompt, POINTER),
-#define SAMPLING(name, kind)                                                       \
-    {"CALL", #name, kind, offsetof(struct wire_call, sampling.name),               \
-     sizeof((struct wire_call *)0)->sampling.name}
-    SAMPLING(temperature, F32), SAMPLING(top_k, U32), SAMPLING(top_p, F32), SAMPLING(min_p, F32),
-    SAMPLING(repeat_penalty, F32), SAMPLING(seed, U64), SAMPLING(stop_ids_count, U32),
-    FIELD("CANCEL", cancel, call_id, U64), FIELD("CANCEL", cancel, program_id, HEX),
-    FIELD("PING", ping, nonce, U64), FIELD("PONG", ping, nonce, U64),
-    FIELD("ACCEPT", accept, call_id, U64), FIELD("ACCEPT", accept, prompt_tokens, U32),
-    FIELD("ACCEPT", accept, flags, U32),
-    FIELD("TOKENS", tokens, call_id, U64), FIELD("TOKENS", tokens, first_index, U32),
-    FIELD("TOKENS", tokens, tokens_count, U32), FIELD("TOKENS", tokens, text_bytes, U32),
-    FIELD("TOKENS", tokens, queue, U32), FIELD("TOKENS", tokens, tokens, POINTER),
-    FIELD("TOKENS", tokens, text, POINTER),
-    FIELD("DONE", done, call_id, U64), FIELD("DONE", done, finish, U32),
-    FIELD("DONE", done, status, STATUS_CODE), FIELD("DONE", done, prompt_tokens, U32),
-    FIELD("DONE", done, cached_tokens, U32), FIELD("DONE", done, generated_tokens, U32),
-    FIELD("DONE", done, preemptions, U32), FIELD("DONE", done, wait_us, U64),
-    FIELD("DONE", done, service_us, U64), FIELD("DONE", done, total_us, U64),
-    FIELD("DONE", done, digest, U64), FIELD("DONE", done, queue, U16),
-#define FAULT(name, kind)                                                          \
-    {"ERROR", #name, kind, offsetof(struct wire_error, fault.name),                \
-     sizeof((struct wire_error *)0)->fault.name}
-    FAULT(status, STATUS_CODE), FAULT(field, U32), FAULT(frame_type, BOOL), FAULT(call_id, U64),
-    FAULT(found, U64), FAULT(min, U64), FAULT(max, U64), FIELD("ERROR", error, closes, BOOL),
-    FIELD("ERROR", error, retry_ms, U16),
-    FIELD("ERROR", error, text, TEXT),
+#define FIELD(layout, name, type, member, error, range, help) ROW(layout, member, type),
+#include "net/frames.def"
+    ROW(call, prompt, POINTER), ROW(tokens, tokens, POINTER), ROW(tokens, text, POINTER),
 };
+
+static const char *layout_of(const char *type)
+{
+#define FRAME(id, type_, from, layout, answer) \
+    if (strcmp(type, #id) == 0) {              \
+        return #layout;                        \
+    }
+#include "net/frames.def"
+    return "";
+}
+
+/* "sampling.seed" is seed there. */
+static const char *leaf_of(const char *member)
+{
+    const char *dot = strrchr(member, '.');
+    return dot != NULL ? dot + 1 : member;
+}
 
 static void hex_of(const uint8_t *bytes, size_t count, char *text, size_t max)
 {
@@ -181,28 +137,36 @@ static void hex_of(const uint8_t *bytes, size_t count, char *text, size_t max)
     text[2 * count] = '\0';
 }
 
+static uint64_t number_at(const uint8_t *at, size_t size)
+{
+    uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
+    switch (size) {
+    case 1: memcpy(&u8, at, 1); return u8;
+    case 2: memcpy(&u16, at, 2); return u16;
+    case 4: memcpy(&u32, at, 4); return u32;
+    default: memcpy(&u64, at, 8); return u64;
+    }
+}
+
 static void field_text(const struct field_row *row, const union any_frame *any,
                        const char *expected, char *text, size_t max)
 {
     const uint8_t *at = (const uint8_t *)any + row->offset;
-    uint16_t u16; uint32_t u32; uint64_t u64; float f32; const uint8_t *pointer; enum status status;
+    float f32; const uint8_t *pointer; enum status status;
     text[0] = '\0';
     switch (row->kind) {
-    case U16: memcpy(&u16, at, 2); snprintf(text, max, "%u", u16); break;
-    case U32: memcpy(&u32, at, 4); snprintf(text, max, "%u", u32); break;
-    case U64: memcpy(&u64, at, 8); snprintf(text, max, "%llu", (unsigned long long)u64); break;
     case F32: memcpy(&f32, at, 4); snprintf(text, max, "%g", (double)f32); break;
-    case BOOL: snprintf(text, max, "%u", *at); break;
-    case STATUS_CODE:
+    case STATUS:
         memcpy(&status, at, sizeof status);
         snprintf(text, max, "%u", status_wire(status));
         break;
-    case HEX: hex_of(at, row->size, text, max); break;
-    case TEXT: hex_of(at, strnlen((const char *)at, row->size), text, max); break;
+    case BYTES: hex_of(at, row->size, text, max); break;
+    case NAME: hex_of(at, strnlen((const char *)at, row->size), text, max); break;
     case POINTER:
         memcpy(&pointer, at, sizeof pointer);
         hex_of(pointer, strlen(expected) / 2, text, max);
         break;
+    default: snprintf(text, max, "%llu", (unsigned long long)number_at(at, row->size)); break;
     }
 }
 
@@ -210,7 +174,8 @@ static void check_field(const struct vector *vector, uint32_t i, const union any
 {
     for (size_t r = 0; r < sizeof field_rows / sizeof field_rows[0]; r++) {
         const struct field_row *row = &field_rows[r];
-        if (strcmp(row->type, vector->type) == 0 && strcmp(row->name, vector->names[i]) == 0) {
+        if (strcmp(row->layout, layout_of(vector->type)) == 0 &&
+            strcmp(leaf_of(row->member), vector->names[i]) == 0) {
             char text[256];
             field_text(row, any, vector->values[i], text, sizeof text);
             assert_string_equal(text, vector->values[i]);
@@ -415,6 +380,17 @@ static void test_name_of_unknown_numbers_is_a_text(void **state)
     assert_string_equal(wire_field_name(WIRE_FIELD_KEY_ID), "key_id");
 }
 
+/* A flag that the sum lacks would be refused. */
+static void test_flags_of_a_frame_are_all_of_its_flags(void **state)
+{
+    uint32_t call = 0, accept = 0;
+#define FLAG(frame, id, value, help) \
+    *(strcmp(#frame, "CALL") == 0 ? &call : &accept) |= WIRE_##frame##_##id;
+#include "net/frames.def"
+    assert_int_equal(call, WIRE_CALL_FLAGS_ALL);
+    assert_int_equal(accept, WIRE_ACCEPT_FLAGS_ALL);
+}
+
 /* ---- the normative page ---------------------------------------------------------------------- */
 
 static char page[64 << 10];
@@ -457,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_checksum_of_known_text_is_crc32c),
         cmocka_unit_test(test_digest_is_fnv1a_over_token_bytes),
         cmocka_unit_test(test_name_of_unknown_numbers_is_a_text),
+        cmocka_unit_test(test_flags_of_a_frame_are_all_of_its_flags),
         cmocka_unit_test(test_page_names_every_status_type_and_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

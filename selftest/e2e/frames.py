@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""Frames of protocol version 1: made from net/frames.def by `make docs`; do not edit."""
+
+# Types.
+HELLO = 0x01
+AUTH = 0x02
+PROGRAM_START = 0x03
+PROGRAM_END = 0x04
+CALL = 0x05
+CANCEL = 0x06
+PING = 0x07
+WELCOME = 0x81
+AUTH_REPLY = 0x82
+PROGRAM_OK = 0x83
+ACCEPT = 0x85
+TOKENS = 0x86
+DONE = 0x87
+PONG = 0x88
+ERROR = 0x8f
+
+# Flags.
+TEXT_PROMPT = 1
+WANT_TEXT = 2
+IGNORE_EOS = 4
+ADD_BOS = 8
+PARSE_SPECIAL = 16
+REPLAYED = 1
+
+# Fields of the payload, or of its fixed part, in the letters of struct.
+LAYOUTS = {
+    HELLO: {
+        "version_min": "H",
+        "version_max": "H",
+        "name": "64s",
+    },
+    AUTH: {
+        "key_id": "32s",
+        "client_nonce": "32s",
+        "mac": "32s",
+    },
+    PROGRAM_START: {
+        "program_id": "16s",
+    },
+    PROGRAM_END: {
+        "program_id": "16s",
+    },
+    CALL: {
+        "call_id": "Q",
+        "program_id": "16s",
+        "thread": "I",
+        "flags": "I",
+        "max_tokens": "I",
+        "temperature": "f",
+        "top_k": "I",
+        "top_p": "f",
+        "min_p": "f",
+        "repeat_penalty": "f",
+        "seed": "Q",
+        "deadline": "Q",
+        "prompt_count": "I",
+        "stop_ids": "B",
+        "stop_texts": "B",
+        "reserved": "2s",
+    },
+    CANCEL: {
+        "call_id": "Q",
+        "program_id": "16s",
+    },
+    PING: {
+        "nonce": "Q",
+    },
+    WELCOME: {
+        "version": "H",
+        "auth": "H",
+        "boot_id": "16s",
+        "frame_bytes_max": "I",
+        "context_tokens_max": "I",
+        "vocab_tokens": "I",
+        "calls_per_connection_max": "I",
+        "programs_max": "I",
+        "bos_id": "I",
+        "eos_id": "I",
+        "model": "64s",
+        "server_nonce": "32s",
+    },
+    AUTH_REPLY: {
+        "mac": "32s",
+    },
+    PROGRAM_OK: {
+        "program_id": "16s",
+        "kind": "I",
+        "calls": "I",
+        "service_us": "Q",
+        "wait_us": "Q",
+    },
+    ACCEPT: {
+        "call_id": "Q",
+        "prompt_tokens": "I",
+        "flags": "I",
+    },
+    TOKENS: {
+        "call_id": "Q",
+        "first_index": "I",
+        "tokens_count": "I",
+        "text_bytes": "I",
+        "queue": "I",
+    },
+    DONE: {
+        "call_id": "Q",
+        "finish": "I",
+        "status": "H",
+        "queue": "H",
+        "prompt_tokens": "I",
+        "cached_tokens": "I",
+        "generated_tokens": "I",
+        "preemptions": "I",
+        "wait_us": "Q",
+        "service_us": "Q",
+        "total_us": "Q",
+        "digest": "Q",
+    },
+    PONG: {
+        "nonce": "Q",
+    },
+    ERROR: {
+        "status": "H",
+        "field": "B",
+        "frame_type": "B",
+        "closes": "B",
+        "reserved": "1s",
+        "retry_ms": "H",
+        "call_id": "Q",
+        "found": "Q",
+        "min": "Q",
+        "max": "Q",
+        "text": "96s",
+    },
+}
