@@ -3,11 +3,12 @@
  * What: admission: the kernel's word for peers on the unix socket, the proof of a key on TCP
  * (docs/protocol.md, Authentication), and the trust domain that follows from either.
  *
- * A trust domain is a number of ours, never one of the wire: 0 for TCP without keys, else a kind in
- * the upper half and a user's number or the index of a domain of the file of keys in the lower.
+ * A trust domain is an internal number and never on the wire. It is 0 for TCP without keys. Else
+ * its upper half is a kind, and its lower half a user's number or the index of a domain in the file
+ * of keys.
  *
- * Invariants: an unknown id costs the same proof as a known one, over a secret that nobody has, and
- * gets the same answer in the same time (tools/bench/constant_time.c measures it).
+ * Invariants: an unknown key id costs the same proof as a known one, over a secret that no client
+ * has, and gets the same answer in the same time (tools/bench/constant_time.c measures it).
  * Bounds: O(keys), two HMACs over 116 bytes.
  */
 #include "net/auth.h"
@@ -61,8 +62,8 @@ uint64_t net_auth_domain(const struct world_peer *peer)
     return peer->kind == WORLD_PEER_LOCAL ? DOMAIN_OF_USER | peer->uid : 0;
 }
 
-/* The key with this id, and its secret; NET_KEY_NONE, and nobody's. All of the table is read; no
- * branch and no address tells which id it is, or whether it is one. */
+/* The key with this id, and its secret; for an unknown id NET_KEY_NONE, and a secret that no client
+ * has. The whole table is read; no branch and no address depends on the id. */
 static uint32_t find_key(const struct net *net, const uint8_t *id, uint8_t *restrict secret)
 {
     uint32_t found = NET_KEY_NONE;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: who a client is, and that it has proved it. Only net/ includes this. */
+/* What: the identity of a client, and the proof of it. Only net/ includes this. */
 #include "net/intake.h"
 
 void net_auth_plan_memory(struct memory_plan *plan, const struct limits *limits);
 /* Copies the keys; the caller wipes its own. */
 void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena);
-/* Must such a peer prove that it has a key? */
+/* True when such a peer must prove that it has a key. */
 bool net_auth_asks(const struct net *net, enum world_peer_kind kind);
-/* May this peer come in, as far as the operating system can say? */
+/* True when this peer may connect, as far as the operating system can say. */
 bool net_auth_allows(const struct net *net, const struct world_peer *peer);
 /* The trust domain of a peer without a key. */
 uint64_t net_auth_domain(const struct world_peer *peer);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a CALL frame into a call slot, and a command or, for a call that has ended before, the
- * answer that it had then (net/replies.c).
+ * What: a CALL frame into a call slot, and a command for the scheduler. A call that has ended
+ * before gets the reply that it had then (net/replies.c).
  *
- * How: decode (fields, table of ranges), then admit (limits, ids, tokens: changes nothing), then
- * fill a slot. What needs the prompt's tokens can still refuse after the slot was taken, because
- * they are made right where they will stay; the slot goes back then, and nobody has seen it.
+ * How: decode (fields, ranges), then admit (limits, ids, tokens: changes nothing), then fill a
+ * slot. Checks that need the prompt's tokens can still refuse after the slot was taken, because the
+ * tokens are made in the place where they will stay. The slot is released then, and no other stage
+ * has seen it.
  *
- * Invariants: a refusal leaves every table as it was; a call that is pushed on the inbox has passed
+ * Invariants: a refusal leaves every table as it was. A call that is pushed on the inbox has passed
  * every check that needs no scheduler: prompt_tokens >= 1, every id < vocab_tokens,
  * prompt_tokens + max_tokens <= context_tokens.
  *
- * Bounds: linear in the frame, but for vocab_encode() (config/vocab/vocab.h) and the walk over the
- * open
- * calls of the connection (limits.calls_per_connection).
+ * Bounds: linear in the frame, except for vocab_encode() (config/vocab/vocab.h) and the walk over
+ * the open calls of the connection (limits.calls_per_connection).
  */
 #include "net/intake.h"
 
@@ -36,9 +36,9 @@ static enum status fault_at(struct net_frame *frame, enum status status, enum wi
 
 /* ---- admission: changes nothing -------------------------------------------------------------- */
 
-/* Frames of the server name a call by its id alone, so an id is also unique on its connection. One
- * that is open elsewhere may be its client's from before a break that we have not seen yet: it is
- * asked to come back. */
+/* Frames of the server name a call by its id alone, so an id is also unique on its connection. A
+ * call that is open on another connection may be the same client's, from before a break that the
+ * appliance has not seen yet: the client is told to try again. */
 static enum status admit_id(struct net_frame *frame, const struct wire_call *wire)
 {
     const struct net *net = frame->net;
@@ -81,7 +81,7 @@ static enum status admit_limits(struct net_frame *frame, const struct wire_call 
     return STATUS_OK;
 }
 
-/* What needs a vocabulary that can be read and written. */
+/* What needs a vocabulary that can encode and decode. */
 static enum status admit_text(struct net_frame *frame, const struct wire_call *wire)
 {
     const struct gguf_vocab_info *info = &frame->net->vocab->info;
@@ -139,7 +139,8 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
 
 /* ---- filling a slot -------------------------------------------------------------------------- */
 
-/* EOS comes last, and end-of-turn before it; a client that names one of them means a plain stop. */
+/* EOS is the last stop id, end-of-turn the one before. If the client names one of them, it is a
+ * plain stop id. */
 static void add_stop_id(struct call *call, uint32_t token, bool *added)
 {
     struct call_sampling *sampling = &call->sampling;
@@ -238,10 +239,10 @@ static enum status fill_prompt(struct net_frame *frame, struct call *call,
     return STATUS_OK;
 }
 
-/* ---- what becomes of it ---------------------------------------------------------------------- */
+/* ---- execution, or the reply on record ------------------------------------------------------- */
 
-/* The call that this one repeats, or NULL. The digest tells other requests from it, and the length
- * of the prompt makes sure that the tokens fit behind it. */
+/* The call that this one repeats, or NULL. The digest tells a different request apart; the length
+ * of the prompt makes sure that the tokens fit after it. */
 static enum status find_reply(struct net_frame *frame, const struct call *call,
                                 const struct net_reply **reply)
 {

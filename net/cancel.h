@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the one way in which net asks the scheduler to end a call: CANCEL, a lost client, a stop
- * string. Each call is asked for at most once, which is what the inbox keeps room for.
+ * What: how net asks the scheduler to end a call, after a CANCEL, the loss of its client, or a stop
+ * string. net asks at most once for each call; the inbox keeps room for that.
  */
 #include "net/net.h"
 

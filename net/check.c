@@ -19,7 +19,7 @@ static void check_order(const struct net *net)
     }
 }
 
-/* Nobody sleeps who has something to do, or longer than until its deadline. */
+/* A connection that sleeps has nothing to do, and net looks at it by its deadline. */
 static void check_sleepers(const struct net *net)
 {
     ASSERT(net->awake_count <= net->open_count);
@@ -127,7 +127,7 @@ void net_check(const struct net *net)
     for (uint32_t i = 0; i < net->calls->count; i++) {
         const struct call *call = &net->calls->calls[i];
         with_client += call->state != CALL_FREE && call->connection != CALL_NONE ? 1 : 0;
-        /* A finished call that nobody will look at again would be lost. */
+        /* A finished call that is in no ring and has no connection would be lost. */
         ASSERT(call->state != CALL_FINISHED || call->in_emit_ring ||
                call->connection != CALL_NONE);
     }

@@ -2,22 +2,22 @@
 /*
  * What: one connection: its slot, its send buffer, its deadlines and its end.
  *
- * Send buffer: one stretch of bytes in a fixed buffer, moved to the front when its tail is short.
- * WIRE_REPLY_BYTES_MAX * frames_per_pass of it are kept free for replies; frames of calls (ACCEPT,
- * TOKENS, DONE) use the rest. A frame is only parsed while its reply is sure to fit, so a reply
- * never has to be refused. An answer that is due from the scheduler counts as a reply.
+ * Send buffer: one stretch of bytes in a fixed buffer, moved to the front before more is appended.
+ * WIRE_REPLY_BYTES_MAX * frames_per_pass bytes of it are kept free for replies; frames of calls
+ * (ACCEPT, TOKENS, DONE) use the rest. A frame is parsed only while its reply is sure to fit, so a
+ * reply never has to be refused. An answer that is due from the scheduler counts as a reply.
  *
- * Invariants: room >= WIRE_REPLY_BYTES_MAX * answers_due while OPEN; order[0 .. open_count) are the
+ * Invariants: room >= WIRE_REPLY_BYTES_MAX * answers_due while OPEN. order[0 .. open_count) are the
  * slots in use, order[0 .. awake_count) those that a pass visits, and
- * connections[order[i]].position == i; a call of a closed connection has connection == CALL_NONE,
- * is cancelled, and is no more in the table of open calls.
+ * connections[order[i]].position == i. A call of a closed connection has connection == CALL_NONE,
+ * is cancelled, and is no longer in the table of open calls.
  *
- * Awake: whoever has an event, or bytes to send that were not tried, or is kept up by what waits
- * for others than its client (net_connection_rest). Silent peers cost a pass nothing.
+ * Awake: a connection that has an event, or bytes to send that were not tried, or that waits for
+ * the appliance rather than for its client (net_connection_rest). Silent peers cost a pass nothing.
  *
- * Deadlines of reading are totals, not pauses: a byte now and then keeps nothing alive, for a frame
- * is only given the time that its bytes buy at net.frame_rate. That of writing is a pause: a reader
- * that is slow but moves is not dropped.
+ * Deadlines of reading are totals: a byte now and then does not keep a connection alive, because a
+ * frame gets only the time that its bytes need at net.frame_rate. The deadline of writing counts
+ * from the last progress: a reader that is slow but moves is not dropped.
  */
 #include "net/connection.h"
 
@@ -39,7 +39,7 @@ static struct net_connection *connection_at(struct net *net, uint32_t index)
     return &net->connections[index];
 }
 
-/* It changes places in the order with whoever is there. */
+/* Swaps the connection with the one at `position` of the order. */
 static void place(struct net *net, struct net_connection *connection, uint32_t position)
 {
     uint32_t index = net->order[connection->position], other = net->order[position];
@@ -145,8 +145,9 @@ void net_connection_detach(struct net *net, uint32_t call_index)
     }
 }
 
-/* A call without a client: cancelled, and its ids may be used again at once. Its slot is freed when
- * the scheduler has let go of it; if that has happened and nobody will look again, now. */
+/* The calls have no client any more: they are cancelled, and their ids may be used again at once. A
+ * slot is freed after the scheduler has finished the call: now, if that has happened and the call
+ * is not in the emit ring. */
 static void abandon_calls(struct net *net, uint32_t index)
 {
     const struct net_connection *connection = connection_at(net, index);
@@ -257,7 +258,7 @@ void net_connection_error(struct net *net, struct net_connection *connection,
     uint32_t count = net_connection_refusal(fault, closes, net_connection_tail(net, connection),
                                         net_connection_room(net, connection));
     net_connection_push(net, connection, count, now_us);
-    /* Silence is no frame. */
+    /* A deadline is not the fault of a frame. */
     net->stats->frames_bad += fault->status != STATUS_GONE_DEADLINE ? 1 : 0;
 }
 
@@ -330,7 +331,7 @@ static uint64_t write_deadline_us(const struct net *net, const struct net_connec
                : UINT64_MAX;
 }
 
-/* A handshake, a frame, or silence: how long we wait for the client's next byte. */
+/* For the handshake, for the rest of a frame, or for the next frame of an idle client. */
 static uint64_t read_deadline_us(const struct net *net, const struct net_connection *connection)
 {
     if (connection->state == NET_GREETING || connection->state == NET_CHALLENGED) {
@@ -364,7 +365,7 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
-    /* One that is closing was counted when it was told so. */
+    /* A connection that is closing was counted when its ERROR was queued. */
     uint32_t counts = connection->state != NET_CLOSING ? 1 : 0;
     net->stats->connections_expired += counts;
     if (silent) {
@@ -376,8 +377,9 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
     net_connection_fail(net, index, &fault, now_us);
 }
 
-/* The inbox may have room in the next pass, the scheduler may answer, and the time of a half frame
- * begins anew in every pass in which the client waits for us. */
+/* True when the next step is the appliance's: the inbox may have room in the next pass, the
+ * scheduler may answer, and the time of a partial frame restarts in every pass in which the client
+ * waits for us. */
 static bool waits_for_us(const struct net *net, const struct net_connection *connection)
 {
     return connection->pending || connection->backlog || !net_connection_may_reply(net, connection);

@@ -7,20 +7,20 @@
  * that is not local. `domain` holds until a key gives it another one. */
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
                          uint64_t domain, uint64_t now_us);
-/* It has got through the handshake; its domain is known. */
+/* The handshake is complete; the domain is known. */
 void net_connection_admit(struct net *net, uint32_t index);
-/* Cancels its calls, closes the handle, frees the slot. What was unsent is lost. */
+/* Cancels its calls, closes the handle, frees the slot. Unsent bytes are lost. */
 void net_connection_close(struct net *net, uint32_t index);
 /* Queues an ERROR that says `closes`, cancels the calls; the connection ends once it is flushed. */
 void net_connection_fail(struct net *net, uint32_t index, const struct wire_fault *fault,
                          uint64_t now_us);
 
-/* It has a turn in this pass, and in the next ones until it rests. */
+/* Gives it a turn in this pass, and in the next ones until it rests. */
 void net_connection_wake(struct net *net, struct net_connection *connection);
-/* Its turn is over: its deadline is noted, and it sleeps if only its client can say more. */
+/* Ends its turn: notes its deadline, and puts it to sleep if only its client can go on. */
 void net_connection_rest(struct net *net, struct net_connection *connection);
 
-/* It may still send us something that we act upon. */
+/* True when the appliance may still act upon what the client sends. */
 static inline bool net_connection_reads(const struct net_connection *connection)
 {
     return connection->state != NET_CLOSED && connection->state != NET_CLOSING;
@@ -32,10 +32,10 @@ void net_connection_detach(struct net *net, uint32_t call);
 
 /* Free bytes of the send buffer. */
 uint32_t net_connection_room(const struct net *net, const struct net_connection *connection);
-/* The same without what is kept free for replies: what frames of calls may take. */
+/* The same less the bytes that are kept free for replies: what frames of calls may take. */
 uint32_t net_connection_room_of_calls(const struct net *net,
                                       const struct net_connection *connection);
-/* Room for the reply to one more frame: otherwise no frame is parsed. */
+/* True when the reply to one more frame fits; otherwise no frame is parsed. */
 bool net_connection_may_reply(const struct net *net, const struct net_connection *connection);
 /* Where the next bytes go: net_connection_room() of them are there. */
 uint8_t *net_connection_tail(struct net *net, struct net_connection *connection);
@@ -50,13 +50,14 @@ uint32_t net_connection_refusal(const struct wire_fault *fault, bool closes, uin
 void net_connection_error(struct net *net, struct net_connection *connection,
                           const struct wire_fault *fault, bool closes, uint64_t now_us);
 
-/* Sends what can be sent. Closes the connection if the peer is gone or only this was awaited. */
+/* Sends what can be sent. Closes the connection if the peer is gone, or if it was CLOSING and all
+ * is sent. */
 void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us);
-/* Tells the world what to watch for now. */
+/* Tells the world which events to watch for now. */
 void net_connection_watch(struct net *net, uint32_t index);
 
 /* The earliest of the connection's deadlines; UINT64_MAX: none. */
 uint64_t net_connection_deadline_us(const struct net *net,
                                     const struct net_connection *connection);
-/* Acts on the deadlines that have passed; else notes the next one. */
+/* Acts on a deadline that has passed; else notes the next one. */
 void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us);

@@ -4,15 +4,17 @@
  *
  *   ACCEPT  TOKENS*  DONE        or one ERROR, for a call that the scheduler refused
  *
- * Exactly one ACCEPT and one terminal frame for each accepted call; token indices are consecutive;
- * DONE carries the digest of the tokens that were framed. With the terminal frame in the buffer the
- * slot is free, and how the call ended is on record (net/replies.c).
+ * Each accepted call gets exactly one ACCEPT and one terminal frame; token indices are consecutive;
+ * DONE carries the digest of the tokens that were framed. Once the terminal frame is in the buffer,
+ * the slot is free and the reply is on record (net/replies.c).
  *
- * Back-pressure: what finds no room stays in the call's slot (`backlog`). Calls of one connection
- * take turns: who got a share of the room goes behind who got none. A call with more than
- * unsent_tokens waiting is paused: it gets no place in a batch until its client has read.
+ * Back-pressure: news that finds no room stays in the call's slot (`backlog`). Calls of one
+ * connection take turns: a call that got a share of the room goes after those that got none. A call
+ * with more than unsent_tokens waiting is paused: it gets no place in a batch until its client
+ * reads.
  *
- * Bounds: news: one look for each call; one frame of TOKENS for each look but where more are due.
+ * Bounds: news: each call is visited once. A visit makes one frame of TOKENS, unless one frame
+ * cannot hold them all.
  */
 #include "net/emit.h"
 
@@ -116,7 +118,8 @@ static bool all_said(const struct call *call)
     return call->emit.sent_tokens == net_stop_text_kept_tokens(call) && !more_text;
 }
 
-/* How many of the unsent tokens fit `room`; with their text, if it is wanted, in net->text. */
+/* The number of unsent tokens that fit `room`; their text, if the client asked for it, is put into
+ * net->text. */
 static uint32_t gather_tokens(struct net *net, struct call *call, uint32_t room,
                               uint32_t *text_bytes)
 {
@@ -165,8 +168,8 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
     return true;
 }
 
-/* Why the call ended, in the client's words: a stop string counts even where the scheduler had
- * another reason first, and our end-of-turn token is an end like EOS. */
+/* Why the call ended, as the client sees it: a stop string counts even if the scheduler had another
+ * reason first, and the end-of-turn token that the appliance added is an end like EOS. */
 static enum call_finish finish_of(const struct call *call)
 {
     if (call->stop_text_hit) {
@@ -215,7 +218,7 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* A resumed call may be planned again: the scheduler must look. */
+/* A resumed call may be planned again, so the scheduler must run. */
 static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = &net->calls->calls[call_index];
@@ -229,7 +232,7 @@ static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
     call->paused = paused;
 }
 
-/* Everything that is new, in order; false where the room ended before. Frees the finished call. */
+/* Sends all news in order; false when the room ends first. Frees a finished call. */
 static bool send_news(struct net *net, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = &net->calls->calls[call_index];
@@ -273,7 +276,7 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     ASSERT(connection->state == NET_OPEN);
     net_stop_text_scan(net, call_index);
     uint32_t generation = call->generation;
-    /* Behind others that wait for room it waits too: they take turns. */
+    /* If others wait for room, it waits after them: they take turns. */
     connection->backlog = connection->backlog || !send_news(net, call_index, now_us);
     net_connection_wake(net, connection);
     if (call->generation == generation) {
@@ -304,7 +307,7 @@ void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
         at = call->emit.conn_next;
         if (!send_news(net, call_index, now_us)) {
             connection->backlog = true;
-            /* Not again the one that was stopped: it may always have more to say. */
+            /* The next turn is not for the call that was stopped: it may always have more news. */
             connection->calls_first = connection->unsent_bytes > unsent_bytes ? at : call_index;
         }
         if (call->generation == generation) {

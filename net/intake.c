@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what one connection sent, into frames and commands.
+ * What: the bytes of one connection into frames, frames into replies and commands.
  *
  *   bytes --receive--> received[] --cut--> frame --handler--> reply, command, or refusal
  *
- * Two kinds of refusal. A fault of framing (length, type, reserved bytes, checksum, version) means
- * that the two sides disagree about the bytes: one ERROR, then the end. A fault of a well-formed
- * frame costs that frame alone. Bytes that are not our protocol at all get no answer.
+ * There are two kinds of refusal. A fault of framing (length, type, reserved bytes, checksum,
+ * version) means that the two sides disagree about the bytes: one ERROR, then the close. A fault of
+ * a well-formed frame costs that frame alone. Bytes that are not this protocol get no answer.
  *
- * Back-pressure: a whole frame stays where it is (`pending`) while its reply might not fit the send
- * buffer, the inbox is short, or the pass has had its share; while one is pending nothing is
- * received. The time of a frame runs only while we wait for the client's bytes.
+ * Back-pressure: a whole frame stays in its place (`pending`) while its reply might not fit the
+ * send buffer, the inbox is short, or the connection has had its share of the pass. While a frame
+ * is pending nothing is received. The time of a frame runs only while the appliance waits for the
+ * client's bytes.
  *
  * Bounds: one receive, frames_per_pass frames, one move of the rest to the front.
  */
@@ -41,7 +42,7 @@ static void fill_welcome(const struct net *net, struct wire_welcome *welcome)
     memcpy(welcome->model, net->settings.model, sizeof welcome->model);
 }
 
-/* Admits who needs no key; challenges the others. */
+/* Admits a client that needs no key; challenges any other. */
 static enum status handle_hello(struct net_frame *frame)
 {
     struct net *net = frame->net;
@@ -93,7 +94,7 @@ static enum status handle_program(struct net_frame *frame)
     return STATUS_OK;
 }
 
-/* Only the caller's own call: a foreign one is as unknown as one that never was. */
+/* Only a call of the same connection: a foreign call is as unknown as one that never was. */
 static enum status handle_cancel(struct net_frame *frame)
 {
     struct net *net = frame->net;
@@ -122,7 +123,7 @@ static enum status handle_ping(struct net_frame *frame)
     return STATUS_OK;
 }
 
-/* Which frames a client may send when; every other type is a fault of framing. */
+/* The frames that a client may send, and in which state; any other type is a fault of framing. */
 static const struct handler_row {
     uint8_t type;
     enum net_state state;
@@ -190,7 +191,8 @@ static void act(struct net_frame *frame)
 
 enum cut { CUT_FRAME, CUT_PARTIAL, CUT_FOREIGN, CUT_FAULT };
 
-/* The payload that whoever is not admitted may send next: nothing beyond it is even received. */
+/* The longest payload that may come next. Until the client is admitted, nothing beyond the frame
+ * that is due is received. */
 static uint32_t payload_bytes_max(const struct net *net, const struct net_connection *connection)
 {
     switch (connection->state) {
@@ -203,7 +205,7 @@ static uint32_t payload_bytes_max(const struct net *net, const struct net_connec
     }
 }
 
-/* Why this frame cannot be waited for, by its header alone. */
+/* The reason, from the header alone, not to wait for the rest of this frame. */
 static enum status admit_header(struct net_frame *frame, const uint8_t *bytes,
                                 struct wire_header *header)
 {
@@ -219,7 +221,7 @@ static enum status admit_header(struct net_frame *frame, const uint8_t *bytes,
     return is_due ? STATUS_OK : STATUS_BAD_FRAME_ORDER;
 }
 
-/* Looks at the bytes from `at` on; nothing is acted upon. */
+/* Looks at the bytes from `at` on and changes nothing. */
 static enum cut cut_frame(struct net_frame *frame, uint32_t at)
 {
     const struct net_connection *connection = net_frame_sender(frame);
@@ -275,7 +277,7 @@ static bool take_frame(struct net_frame *frame)
     return net_connection_reads(net_frame_sender(frame));
 }
 
-/* Moves what is left to the front, and keeps the time of a half frame. */
+/* Moves the rest to the front, and keeps the time of a partial frame. */
 static void keep_rest(struct net_connection *connection, uint32_t used, bool progressed,
                       uint64_t now_us)
 {
@@ -357,14 +359,14 @@ void net_intake(struct net *net, uint32_t index, uint64_t now_us)
     struct net_connection *connection = &net->connections[index];
     bool reads = net_connection_reads(connection);
     ASSERT(connection->state != NET_CLOSED);
-    /* A dead peer from which we would not read now: nothing it sent can matter any more. */
+    /* The peer is dead and would not be read now: nothing that it sent can matter any more. */
     if (connection->hangup && !(reads && net_connection_may_reply(net, connection))) {
         net_connection_close(net, index);
         return;
     }
     bool wants = connection->readable || connection->hangup;
     if (!net_connection_may_reply(net, connection)) {
-        /* The client waits for us: the time of its half frame begins anew. */
+        /* The client waits for the appliance: the time of its partial frame restarts. */
         connection->frame_started_us = connection->frame_started_us != 0 ? now_us : 0;
     } else if (reads && wants && !connection->pending && !receive(net, index)) {
         return;

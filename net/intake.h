@@ -3,7 +3,7 @@
 /* What: bytes of one connection into frames, frames into commands. Only net/ includes this. */
 #include "net/connection.h"
 
-/* A whole, well-formed frame on its way to its handler. A handler that refuses fills `fault`. */
+/* A whole frame on its way to its handler. A handler that refuses fills `fault`. */
 struct net_frame {
     struct net *net;
     uint32_t connection;
@@ -26,7 +26,7 @@ static inline void net_frame_reply(struct net_frame *frame, uint32_t count)
 }
 /* Receives once and acts on at most limits.frames_per_pass frames. May close the connection. */
 void net_intake(struct net *net, uint32_t index, uint64_t now_us);
-/* The reply to one more frame will fit, and every open call can still send its one CANCEL. */
+/* True when the reply to one more frame fits, and the inbox has room to cancel every call. */
 bool net_intake_may_act(const struct net *net, const struct net_connection *connection);
 
 /* net/call_intake.c: CALL into a slot and a command. */

@@ -4,20 +4,20 @@
  *
  *   net_event()  notes readiness
  *   net_poll()   for every connection that is awake: receive, act on frames; deadlines; accepts
- *   net_emit()   news of the scheduler; then for every one that is awake: backlog, flush, watch
+ *   net_emit()   news of the scheduler; then for every connection awake: backlog, flush, watch
  *
- * Invariants: see net_check(). Sockets are written in net_emit() only, but for the refusal of a
+ * Invariants: see net_check(). Sockets are written in net_emit() only, except to refuse a
  * connection that finds no slot.
  *
- * Bounds: per pass O(connections with something to do) plus what each may do, and O(connections)
- * when a deadline may have passed, which is seldom: `due_us` is as early as the earliest one was
- * when it was last looked for. NET_ACCEPTS_PER_PASS accepts of each listener.
+ * Bounds: a pass takes O(connections with something to do), times what each may do. When a deadline
+ * may have passed it takes O(connections). That is rare: `due_us` is the earliest deadline at the
+ * time of the last search. NET_ACCEPTS_PER_PASS accepts of each listener.
  *
- * Why readiness is not worked through when it comes: the order of events would decide who is
- * served; so every connection has one turn in a pass, whatever the others send.
+ * Why not act on readiness at once: the order of events would decide which connection is served.
+ * Instead every connection has one turn in a pass, whatever the others send.
  *
- * Why not a heap of deadlines: each byte of a client moves its deadline away, so the heap would
- * work for every frame in order to save a look at all of them every few seconds.
+ * Why not a heap of deadlines: each byte from a client moves its deadline, so the heap would work
+ * for every frame to save one search of all connections every few seconds.
  */
 #include "net/net.h"
 
@@ -53,8 +53,8 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
     memcpy(settings->model, model_name, strnlen(model_name, sizeof settings->model - 1));
 }
 
-/* The longest text of a prompt: what its frame carries, and no more than a context of the longest
- * tokens. A longer one is refused without being looked at. */
+/* The longest text of a prompt: no more than a frame carries, and no more than a context of the
+ * longest tokens. A longer text is refused before it is tokenized. */
 static uint32_t text_bytes_max(const struct limits *limits, const struct gguf_vocab_info *vocab)
 {
     uint64_t bytes = vocab_text_bytes_max(vocab, limits->context_tokens);
@@ -148,7 +148,7 @@ static void watch_listener(struct net *net, uint32_t index, bool accepts)
     }
 }
 
-/* It stays readable: not watching it is better than spinning on it. */
+/* A listener stays readable while a connection waits: watching it would spin. */
 static void pause_listener(struct net *net, uint32_t index, uint64_t again_us)
 {
     watch_listener(net, index, false);
@@ -172,7 +172,7 @@ void net_drain(struct net *net)
     }
 }
 
-/* It is told so if one send can do it, and closed. */
+/* Sends the refusal, if one send can do it, and closes the connection. */
 static void turn_away(struct net *net, int32_t handle, const struct wire_fault *fault)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
@@ -218,7 +218,7 @@ static bool admit_peer(struct net *net, const struct world_peer *peer, struct wi
     return net->open_count < connections;
 }
 
-/* False when the listener has nobody more, or must wait. */
+/* False when no connection waits at the listener, or the listener must wait. */
 static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct world_peer peer;
@@ -284,7 +284,7 @@ void net_event(struct net *net, const struct world_event *event)
     net_connection_wake(net, connection);
 }
 
-/* By slots, not in `order`: those that expire wake up in order to be told so. */
+/* By slot, not in `order`: a connection that expires is woken, which changes the order. */
 static void expire_all(struct net *net, uint64_t now_us)
 {
     net->due_us = UINT64_MAX;
@@ -295,8 +295,8 @@ static void expire_all(struct net *net, uint64_t now_us)
     }
 }
 
-/* Connections are visited from the last to the first: closing one moves the last into its place,
- * which has been visited. */
+/* Connections are visited from the last to the first: closing one moves the last of them, which
+ * has been visited, into its place. */
 void net_poll(struct net *net, uint64_t now_us)
 {
     net->again = false;
@@ -320,7 +320,7 @@ static void serve(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     net_connection_watch(net, index);
-    /* What stopped for want of room, or for its share of the pass, may go on in the next one. */
+    /* What stopped for lack of room, or at its share of the pass, may go on in the next. */
     bool more_out = connection->backlog && connection->unsent_bytes == 0;
     bool more_in = connection->pending && net_intake_may_act(net, connection);
     net->again = net->again || more_out || more_in;
@@ -337,7 +337,7 @@ void net_emit(struct net *net, uint64_t now_us)
 
 uint64_t net_next_us(const struct net *net, uint64_t now_us)
 {
-    /* A send that found nobody, or a stop string, has asked for a call's end after intake. */
+    /* After intake, a send to a lost client or a stop string has asked for a call's end. */
     if (net->again || !ring_is_empty(&net->exchange->inbox_ring)) {
         return 0;
     }

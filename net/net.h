@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: intake and emission. Listeners, the connection table, frames into call slots, tokens into
- * frames. Knows the wire and the vocabulary; knows no scheduler: it speaks through the exchange.
+ * What: intake and emission: listeners, the connection table, frames into call slots, tokens into
+ * frames. net knows the wire and the vocabulary. It does not know the scheduler: the two speak
+ * through the exchange.
  *
  * Bounded work: a pass visits the connections that have something to do, and all of them only when
- * a deadline may have passed; per pass at most limits.frames_per_pass frames, one receive and one
- * frame_bytes of input for each connection. Every connection has one receive buffer (a frame) and
- * one send buffer. A call's tokens wait in its slot, not in a buffer: a reader that stops costs
- * nobody anything; its calls are paused above `unsent_tokens`, and at `write_deadline` it is
- * dropped.
+ * a deadline may have passed. For each connection a pass makes at most one receive, of at most
+ * frame_bytes, and acts on at most limits.frames_per_pass frames. Every connection has one receive
+ * buffer (a frame) and one send buffer. The tokens of a call wait in its slot, not in a buffer, so
+ * a reader that stops costs others nothing: its calls are paused above `unsent_tokens`, and it is
+ * dropped at `write_deadline`.
  *
  * Life of a connection: accepted -> HELLO, and AUTH where TCP asks for a key -> open -> closed.
  * Closing cancels its calls in the same pass.
@@ -42,13 +43,13 @@ enum net_listener_index { NET_LISTENER_LOCAL, NET_LISTENER_TCP, NET_LISTENERS_MA
 struct net_settings {
     const struct limits *limits;
     uint64_t handshake_us, frame_deadline_us, write_deadline_us, idle_us;
-    uint64_t call_deadline_us;      /* of a call that asks for none; 0: none */
-    uint32_t frame_rate;            /* bytes that buy a frame another second */
+    uint64_t call_deadline_us;      /* the latest that a call may ask for; 0: none */
+    uint32_t frame_rate;            /* a frame has another second for each so many bytes */
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     char model[WIRE_NAME_BYTES];
-    struct event_log *event_log;        /* where events are noted; NULL: nowhere */
-    struct config_access access;    /* who may come in */
+    struct event_log *event_log;    /* where events are noted; NULL: nowhere */
+    struct config_access access;    /* which users, and whether TCP needs a key */
 };
 
 struct net_links {                  /* what net shares with others; all of it outlives net */
@@ -73,9 +74,9 @@ struct net_connection {
     int32_t handle;
     enum world_peer_kind peer_kind;
     uint64_t address;               /* of a REMOTE peer */
-    uint64_t domain;                /* trust domain, once it is open */
-    uint32_t key;                   /* that it has proved to have, or NET_KEY_NONE */
-    uint8_t nonce[WIRE_NONCE_BYTES];    /* of ours, while CHALLENGED */
+    uint64_t domain;                /* trust domain, valid when OPEN */
+    uint32_t key;                   /* which the client has proved to have; NET_KEY_NONE: none */
+    uint8_t nonce[WIRE_NONCE_BYTES];    /* the server's, while CHALLENGED */
     bool is_preauth;                /* it has not authenticated yet (preauth.c) */
     uint32_t preauth_next, preauth_prev;
     uint32_t position;              /* in net.order */
@@ -87,7 +88,7 @@ struct net_connection {
     uint32_t calls_count, calls_first;  /* open calls: circular, through call.emit.conn_next */
     uint32_t answers_due;           /* PROGRAM_* commands without an answer yet */
     uint64_t accepted_us, progress_us, active_us;
-    uint64_t frame_started_us;      /* since when half a frame waits for its rest; 0: none does */
+    uint64_t frame_started_us;      /* since when a partial frame waits; 0: none does */
     bool readable, hangup;          /* noted readiness */
     bool stalled;                   /* the last send found no room; WRITABLE will come */
     bool pending;                   /* a whole frame waits in `received` */
@@ -114,7 +115,7 @@ struct net_key {
 struct net_listener {
     int32_t handle;                 /* -1: off */
     bool is_watched, is_ready;
-    uint64_t again_us;              /* not watched for want of room: when to try again */
+    uint64_t again_us;              /* not watched because there is no room: when to try again */
 };
 
 struct net {
@@ -128,8 +129,7 @@ struct net {
     struct net_listener listeners[NET_LISTENERS_MAX];
     bool draining;
     /* private: only net/ */
-    uint32_t *order;                /* a permutation of the slots: those that are awake, the other
-                                       open ones, the free ones */
+    uint32_t *order;                /* a permutation of the slots: awake, other open, free */
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
     uint32_t open_count;            /* connections that are open */
     uint64_t due_us;                /* no deadline of a connection is earlier */
@@ -138,12 +138,11 @@ struct net {
     uint32_t keys_count;
     uint8_t nobodys_secret[WIRE_SECRET_BYTES];  /* what an unknown key id is checked against */
     bool again;                     /* work was left for the next pass: do not wait */
-    uint32_t *open_heads;           /* table of open calls: (domain, program id, call id)
-                                       -> slot */
+    uint32_t *open_heads;           /* open calls: (domain, program id, call id) -> slot */
     uint32_t open_mask;
     uint64_t open_key[2];
     struct net_replies replies;
-    struct vocab_scratch scratch;   /* of the tokenizer, for the longest text of a prompt */
+    struct vocab_scratch scratch;   /* for the tokenizer: room for the longest text of a prompt */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
@@ -156,20 +155,19 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_links *links, struct arena *arena);
-/* Starts to accept on a listening handle (-1: off). */
+/* Starts to accept connections on a listening handle (-1: off). */
 void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
 /* No new connections, no new calls. */
 void net_drain(struct net *net);
 /* Notes readiness; work is done in net_poll(). */
 void net_event(struct net *net, const struct world_event *event);
-/* Stage 1: accepts, reads, parses frames into call slots and commands; applies its deadlines. */
+/* Stage 1: accepts and reads, parses frames into call slots and commands, applies deadlines. */
 void net_poll(struct net *net, uint64_t now_us);
-/* Stage 5: answers, ACCEPT, tokens and terminal frames into send buffers and out; frees call
- * slots. */
+/* Stage 5: writes answers and frames of calls into send buffers, sends them, frees call slots. */
 void net_emit(struct net *net, uint64_t now_us);
-/* When must net run even if nothing happens? 0: now (work was left); UINT64_MAX: never. */
+/* When net must run even if nothing happens. 0: now (work was left); UINT64_MAX: never. */
 uint64_t net_next_us(const struct net *net, uint64_t now_us);
-/* Every connection's buffer is empty and no call slot is net's. */
+/* True when the send buffer of every connection is empty and no call slot belongs to net. */
 bool net_is_flushed(const struct net *net);
 void net_close_all(struct net *net);
 void net_check(const struct net *net);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which calls are open, over all connections, by trust domain and the ids that clients
- * choose. A call is in the table from the moment its CALL frame is taken until its terminal frame
- * is written or its connection is gone; a second CALL with the same ids is refused meanwhile.
+ * What: the open calls of all connections, by trust domain and the ids that clients choose. A call
+ * is in the table from the moment its CALL frame is taken until its terminal frame is written or
+ * its connection is gone. Until then a second CALL with the same ids is refused.
  *
- * How: a hash table with chains through call.emit.open_next; at least two heads for each slot.
- * The hash is keyed by random numbers of this boot, so that clients cannot choose ids that collide.
+ * How: a hash table with chains through call.emit.open_next and at least two heads for each slot.
+ * The hash has a random key, new at each boot, so that clients cannot choose ids that collide.
  *
  * Bounds: O(1) expected; a chain is never longer than the calls.
  */

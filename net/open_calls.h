@@ -5,7 +5,7 @@
 
 void net_open_plan_memory(struct memory_plan *plan, const struct limits *limits);
 void net_open_init(struct net *net, struct arena *arena);
-/* Of the ids of a call, with the keys of this boot; the record of ended calls uses it too. */
+/* The hash of a call's ids with the key of this boot; the record of replies uses it too. */
 uint64_t net_open_hash(const struct net *net, uint64_t domain, const uint8_t *program_id,
                        uint64_t call_id);
 /* The slot of the open call with these ids in this domain, or CALL_NONE. */

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: how the last calls ended, and with which tokens. Who asks again, because the answer was
- * lost on its way, is told what happened; nothing is computed twice.
+ * What: the replies of the last calls that ended: how each ended, and its tokens. A client that
+ * asks again, because the reply was lost on its way, gets it from here; nothing is computed twice.
  *
  *   records   a ring of limits.replies, the oldest first; chained by the hash of their ids
- *   tokens    a ring of limits.reply_tokens; a record's lie behind those of the one before it
+ *   tokens    a ring of limits.reply_tokens; a record's tokens follow those of the record before it
  *
- * Both rings count since boot; a place is the remainder. The oldest records go when either is full.
+ * Both rings count since boot; the place of a number is its remainder. When either ring is full,
+ * the oldest records make room.
  *
- * Invariants: a pair of ids is in the record once, because a second CALL with it is answered from
- * here or refused; every answer fits the ring of tokens (limits.reply_tokens >= context_tokens).
- * A record is found in its own trust domain only.
+ * Invariants: a pair of ids is on record once, because a second CALL with it is answered from here
+ * or refused. Every reply fits the ring of tokens (limits.reply_tokens >= context_tokens). A record
+ * is found in its own trust domain only.
  *
- * Bounds: one copy of the tokens; records leave once, so O(1) amortised; a chain is as short as
- * those of open calls.
- * Why not a failed call: nothing was its answer, and its client may want to try again.
+ * Bounds: one copy of the tokens. A record leaves once, so keeping one is O(1) amortised. A chain
+ * is as short as those of open calls.
+ * Why not failed calls: they have no answer to repeat, and the client may try again.
  */
 #include "net/replies.h"
 
@@ -125,7 +126,8 @@ static uint32_t place_of(const struct net *net, uint64_t number)
     return (uint32_t)(number % net->settings.limits->replies);
 }
 
-/* It was put in front of its chain, and what was behind it is older: it is the last one there. */
+/* A record is put at the front of its chain, so the records after it are older: the oldest is the
+ * last of its chain. */
 static void forget_oldest(struct net *net)
 {
     struct net_replies *replies = &net->replies;
@@ -140,7 +142,7 @@ static void forget_oldest(struct net *net)
     *link = CALL_NONE;
 }
 
-/* One of the rings has no room for one more record, with `tokens` tokens. */
+/* True when one of the rings has no room for another record with so many tokens. */
 static bool is_full(const struct net *net, uint32_t tokens)
 {
     const struct net_replies *replies = &net->replies;

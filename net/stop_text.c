@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: stop strings. They are looked for in the text of the generated tokens, so they may begin
- * and end inside tokens and span several.
+ * What: the search for stop strings in the text of the generated tokens. A stop string may begin
+ * and end inside a token and span several.
  *
- * How: one automaton of Knuth, Morris and Pratt for each string runs over the bytes of every new
- * token, whether or not the client reads: the call stops soon, and what may be sent is known before
- * it is sent. The longest beginning of a stop string that ends the text is kept back.
+ * How: for each string an automaton of Knuth, Morris and Pratt runs over the bytes of every new
+ * token, whether or not the client reads. So the call stops soon, and what may be sent is known
+ * before it is sent. When the text ends with the beginning of a stop string, the longest such
+ * beginning is held back.
  *
- * Result: the string that is complete first ends the call; of several at the same byte the longest.
- * The token that completes it is the last one of the call; the text ends before the string.
+ * Result: the string that is complete first ends the call; of several at the same byte, the
+ * longest. The token that completes it is the last one of the call; the text ends before the
+ * string.
  *
  * Bounds: amortised O(bytes * strings); nothing for calls without stop strings.
  */

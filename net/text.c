@@ -4,12 +4,12 @@
  *
  *   token --vocab_decode--> bytes --> [ certain | held ] --> text of TOKENS frames
  *
- * Held back are half a character, whose rest the next token may bring, and bytes that may turn out
- * to be a stop string (net/stop_text.c). Bytes that can be no character become U+FFFD, one for each
- * maximal part. The texts of a call's frames, joined, are its text.
+ * Two things are held back: part of a character, whose rest the next token may bring, and bytes
+ * that may turn out to be a stop string (net/stop_text.c). Bytes that cannot be a character become
+ * U+FFFD, one for each maximal part. The texts of a call's frames, joined, are its text.
  *
  * Invariants: held_bytes <= CALL_HELD_BYTES: at most a stop string less one byte, and three bytes
- * of a character. The result does not depend on how the tokens were spread over frames.
+ * of a character. The result does not depend on how the tokens are spread over frames.
  */
 #include "net/text.h"
 
@@ -31,7 +31,7 @@ static void append(char *text, uint32_t *count, const char *bytes, uint32_t byte
     *count += bytes_count;
 }
 
-/* Appends the certain characters of raw[0 .. visible); returns how many bytes they were. */
+/* Appends the complete characters of raw[0 .. visible); returns how many bytes they were. */
 static uint32_t append_characters(const char *raw, uint32_t visible, char *text, uint32_t *count)
 {
     uint32_t at = 0;
@@ -51,8 +51,8 @@ static uint32_t append_characters(const char *raw, uint32_t visible, char *text,
     return at;
 }
 
-/* Appends what may be seen of raw[0 .. raw_bytes), which ends where the call's text ends now, and
- * holds the rest. */
+/* Appends the part of raw[0 .. raw_bytes) that the client may see, and holds the rest. `raw` ends
+ * where the call's text ends now. */
 static void settle(struct call *call, const char *raw, uint32_t raw_bytes, char *text,
                    uint32_t *count)
 {
@@ -63,7 +63,7 @@ static void settle(struct call *call, const char *raw, uint32_t raw_bytes, char 
     uint32_t used = append_characters(raw, visible, text, count);
     uint32_t held = raw_bytes - used;
     if (call->stop_text_hit) {
-        /* What lies behind the text's end is forgotten. */
+        /* Bytes after the end of the text are dropped. */
         held = visible - used;
         emit->text_bytes -= hidden < raw_bytes ? hidden : raw_bytes;
     }

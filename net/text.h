@@ -16,10 +16,10 @@ static inline uint32_t net_text_of_token(const struct net *net, const struct cal
                         NET_TOKEN_TEXT_BYTES_MAX);
 }
 
-/* The most bytes that the next net_text_add(), and a net_text_end() behind it, can append. */
+/* The most bytes that the next net_text_add(), and a net_text_end() after it, can append. */
 uint32_t net_text_bytes_max(const struct net *net, const struct call *call);
-/* Appends to `text`, which holds *count bytes, what token `token_index` makes certain. */
+/* Adds a token; appends to `text`, which holds *count bytes, what is certain now. */
 void net_text_add(const struct net *net, struct call *call, uint32_t token_index, char *text,
                   uint32_t *count);
-/* The last token was added: appends what is still held. */
+/* After the last token: appends what is still held. */
 void net_text_end(struct call *call, char *text, uint32_t *count);

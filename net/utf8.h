@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: strict UTF-8 (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above
- * U+10FFFF), one sequence at a time. Used for what comes in (prompts, stop strings) and for what
- * goes out, where a character may still lack bytes that the next token will bring.
+ * U+10FFFF), one sequence at a time. It serves input (prompts, stop strings) and output, where a
+ * character may still lack bytes that the next token will bring.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,8 +11,8 @@
 #define UTF8_REPLACEMENT       "\xEF\xBF\xBD"   /* U+FFFD */
 #define UTF8_REPLACEMENT_BYTES 3
 
-/* How `text` begins: the length of a whole character (1..4); 0: a good beginning that ends too
- * soon; -n: n bytes that can begin no character, to be replaced as one (the maximal subpart). */
+/* The length of the character at the beginning of `text` (1..4); 0: a valid beginning that ends too
+ * soon; -n: n bytes that begin no character, to be replaced as one (the maximal subpart). */
 static inline int32_t utf8_sequence(const char *text, uint32_t count)
 {
     const uint8_t *at = (const uint8_t *)text;

@@ -57,7 +57,7 @@ enum {
 #include "net/frames.def"
 };
 
-struct wire_fault {                 /* why a frame was refused; becomes an ERROR frame */
+struct wire_fault {                 /* why a frame is refused; becomes an ERROR frame */
     enum status status;
     enum wire_field field;
     uint8_t frame_type;
@@ -70,8 +70,8 @@ struct wire_header { uint8_t type; uint32_t length_bytes; uint32_t checksum; };
 /* CRC-32C of bytes 0..11 of the header, then of the payload. */
 uint32_t wire_checksum(const uint8_t *header, const uint8_t *payload, uint32_t payload_bytes);
 
-/* `bytes` has WIRE_HEADER_BYTES. Checks magic, type (of either direction), reserved, length against
- * the exact or largest length of its type and `frame_bytes_max`. */
+/* `bytes` has WIRE_HEADER_BYTES. Checks the magic, the type (of either direction), the reserved
+ * bytes, and the length: exact for its type, or at most `frame_bytes_max`. */
 MUST_CHECK enum status wire_header_decode(const uint8_t *bytes, uint32_t frame_bytes_max,
                                           struct wire_header *header, struct wire_fault *fault);
 
@@ -218,7 +218,7 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
 uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max);
 
-/* Proofs (net/wire_auth.c): that a side has the key, for this connection, in this role. */
+/* Proofs (net/wire_auth.c) that a side has the key, for this connection and in this role. */
 enum wire_side { WIRE_CLIENT, WIRE_SERVER };
 struct wire_proof {
     char key_id[WIRE_KEY_ID_BYTES];                     /* as in AUTH, padding included */
@@ -229,7 +229,7 @@ void wire_proof_mac(const struct wire_proof *proof, enum wire_side side,
                     const uint8_t secret[WIRE_SECRET_BYTES], uint8_t mac[WIRE_MAC_BYTES]);
 void wire_hmac(const uint8_t secret[WIRE_SECRET_BYTES], const uint8_t *bytes, uint32_t count,
                uint8_t mac[WIRE_MAC_BYTES]);
-/* Of two proofs or two ids of keys: in the same time wherever they differ. */
+/* Compares two proofs, or two ids of keys, in a time that does not depend on where they differ. */
 bool wire_is_equal(const uint8_t a[WIRE_MAC_BYTES], const uint8_t b[WIRE_MAC_BYTES]);
 
 /* Names for messages: "CALL", "top_p". */

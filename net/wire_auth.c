@@ -4,12 +4,12 @@
  *
  *     HMAC-SHA256(secret, side | version | boot_id | server nonce | client nonce | key_id)
  *
- * The side keeps a proof from being sent back to its maker, the two nonces keep one from being used
- * on another connection, the boot id on another appliance with the same key. Every field has a
+ * The side prevents a proof from being sent back to its maker. The two nonces prevent its use on
+ * another connection, the boot id its use on another appliance with the same key. Every field has a
  * fixed size, so no two sets of fields are the same bytes.
  *
  * Why BearSSL: it allocates nothing, its SHA-256 has no branch and no table that depends on the
- * secret, and it is in Debian. Nothing of cryptography is written here.
+ * secret, and it is in Debian. No cryptography is written here.
  */
 #include <bearssl/bearssl_hmac.h>
 #include <string.h>

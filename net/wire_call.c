@@ -64,7 +64,7 @@ static enum status decode_prompt(struct bytes *in, struct wire_call *frame,
         fault->min = fault->max = in->failed ? 0 : in->at + wanted;
         return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, in->count);
     }
-    /* An empty text is a prompt only where BOS will stand before it. */
+    /* An empty text is a prompt only if BOS is put before it. */
     if (wanted == 0 && !(is_text && (frame->flags & WIRE_CALL_ADD_BOS) != 0)) {
         return wire_refuse_range(fault, WIRE_FIELD_PROMPT, 0, 1, UINT32_MAX);
     }
