@@ -61,10 +61,10 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
                                         .stats = &loop->stats, .engines = &engine};
     ASSERT(limits->engines == 1);
     sched_init(&loop->sched, &sched, &wiring, arena);
-    const struct net_links net_links = {.world = world, .vocab = settings->vocab,
+    const struct net_wiring net_wiring = {.world = world, .vocab = settings->vocab,
                                           .calls = &loop->calls, .exchange = &loop->exchange,
                                           .stats = &loop->stats};
-    net_init(&loop->net, &net, settings->keys, &net_links, arena);
+    net_init(&loop->net, &net, settings->keys, &net_wiring, arena);
     canary_init(&loop->canary, &settings->step, limits, settings->options->engine_canary.number);
     prefixes_init(&loop->prefixes, &settings->step,
                   settings->prefixes != NULL ? settings->prefixes : &no_prefixes, &loop->kv,

@@ -106,7 +106,7 @@ STATIC_ASSERT(WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX <= CONFIG_TOKEN_F
               "a token's frame is what the check counts");
 
 void net_init(struct net *net, const struct net_settings *settings,
-              const struct config_keys *keys, const struct net_links *links, struct arena *arena)
+              const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena)
 {
     const struct limits *limits = settings->limits;
     /* One token with its text fits a frame, and a frame fits beside the room for replies. */
@@ -115,11 +115,11 @@ void net_init(struct net *net, const struct net_settings *settings,
                                      WIRE_HEADER_BYTES + NET_FRAME_OF_TOKEN_BYTES_MAX);
     *net = (struct net){
         .settings = *settings,
-        .world = links->world,
-        .vocab = links->vocab,
-        .calls = links->calls,
-        .exchange = links->exchange,
-        .stats = links->stats,
+        .world = wiring->world,
+        .vocab = wiring->vocab,
+        .calls = wiring->calls,
+        .exchange = wiring->exchange,
+        .stats = wiring->stats,
         .due_us = UINT64_MAX,
     };
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {

@@ -52,7 +52,7 @@ struct net_settings {
     struct config_access access;    /* which users, and whether TCP needs a key */
 };
 
-struct net_links {                  /* what net shares with others; all of it outlives net */
+struct net_wiring {                  /* what net shares with others; all of it outlives net */
     const struct world *world;
     const struct vocab *vocab;
     struct call_table *calls;
@@ -154,7 +154,7 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
-              const struct config_keys *keys, const struct net_links *links, struct arena *arena);
+              const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
 /* Starts to accept connections on a listening handle (-1: off). */
 void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
 /* No new connections, no new calls. */

@@ -142,7 +142,7 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     uint64_t before = arena->used_bytes;
     net_plan_memory(&f->plan, &f->limits, &f->vocab.info);
     net_init(&f->net, &settings, keys,
-             &(struct net_links){.world = &f->fake.world, .vocab = &f->vocab, .calls = &f->calls,
+             &(struct net_wiring){.world = &f->fake.world, .vocab = &f->vocab, .calls = &f->calls,
                                  .exchange = &f->exchange, .stats = &f->stats}, arena);
     ASSERT(arena->used_bytes - before == memory_plan_bytes(&f->plan, MEMORY_CORE));
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
