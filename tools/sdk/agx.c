@@ -14,10 +14,9 @@
 /*
  * What: the library's interface: a session (session.h) on a socket (socket.h).
  *
- * Invariants: the descriptor is -1 exactly when there is no connection. What was received before
- * the connection ended is still handed out, so that an answer that the appliance sent is never
- * lost.
- * Bounds: agx_next() makes one system call for each direction and turn, and ends at its deadline
+ * Invariants: the descriptor is -1 exactly when there is no connection. Bytes that were received
+ * before the connection ended are still handed out, so no answer that arrived is lost.
+ * Bounds: agx_next() makes one system call for each direction and turn. It ends at its deadline
  * even if the appliance sends single bytes for ever.
  */
 
@@ -62,7 +61,7 @@ const char *agx_finish_text(enum agx_finish finish)
 
 /* ---- moving bytes ---------------------------------------------------------------------------- */
 
-/* Twice as long each time, so that nobody is asked faster than it can answer. */
+/* Twice as long each time, so that the appliance is not asked faster than it can answer. */
 static uint32_t pause_ms(uint32_t tries)
 {
     uint32_t pause = (uint32_t)PAUSE_FIRST_MS << (tries < 6 ? tries : 6);
@@ -77,7 +76,7 @@ uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot)
     return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
-/* Calls that are due, and have room: it is not yet time. */
+/* True when calls are due and have room, but it is not yet time to send them. */
 static bool is_pausing(const struct agx *agx)
 {
     return agx->calls_due > 0 && !agx_wants_write(agx);
@@ -98,8 +97,8 @@ static enum agx_result resend(struct agx *agx)
     return now_ms < agx->resend_ms ? AGX_OK : agx_session_resend(agx);
 }
 
-/* Sends what can be sent now. A peer that is gone takes no more, but what it said before is still
- * to be read: receiving finds out. */
+/* Sends what can be sent now. A peer that is gone takes no more, but what it sent before must still
+ * be read: receiving finds out that it is gone. */
 static enum agx_result flush(struct agx *agx)
 {
     for (;;) {
@@ -311,7 +310,7 @@ static enum agx_result resume_once(struct agx *agx, const char *address, const s
     return flush(agx);
 }
 
-/* Nobody listens; or somebody who goes at once or has no room. */
+/* True when nothing listens, or when what listens closes at once or has no room. */
 static bool is_of_a_restart(enum agx_result result)
 {
     return result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED || result == AGX_ERROR_BUSY;
@@ -353,7 +352,7 @@ enum agx_result agx_resume(struct agx *agx, const char *address, const struct ag
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Before a request: may there be one at all? */
+/* Before a request: AGX_OK when one may be made at all. */
 static enum agx_result may_ask(const struct agx *agx, const void *argument)
 {
     if (agx == NULL || argument == NULL || agx->descriptor < 0) {

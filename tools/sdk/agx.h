@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * agx: the client library of an Agentix appliance (libagx.a). C, no allocation, no threads, no
- * global state: an `agx` and its buffer belong to the caller and to one thread at a time.
+ * agx: the client library of an Agentix appliance (libagx.a). It is written in C, allocates
+ * nothing, starts no threads and has no global state: a `struct agx` and its buffer belong to the
+ * caller, and to one thread at a time.
  *
- * Blocking use:      agx_open(), agx_authenticate() with a key; then agx_program_start(),
- *                    agx_call_start(), agx_next() until AGX_DONE
+ * Blocking use:      agx_open(); agx_authenticate() if the appliance needs a key; then
+ *                    agx_program_start(), agx_call_start(), agx_next() until AGX_DONE
  * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
+ * After a break:     when a function returns AGX_ERROR_CLOSED, call agx_resume() and go on;
+ *                    nothing is lost
  *
- * Nothing lost:      after AGX_ERROR_CLOSED call agx_resume(), and go on
- *
- * Every function that can fail returns an enum agx_result; each error is distinct and agx_fault()
- * tells what the appliance found wrong and what it allows. Nothing blocks beyond its timeout. An
- * error that ends the connection is final: every later call returns it again, but agx_close() and
- * agx_resume(). The appliance is not trusted: every byte is checked, token indices and digests too.
+ * Every function that can fail returns an enum agx_result. Each error is distinct; agx_fault() says
+ * which field was refused, what was found, and what is allowed. Nothing blocks beyond its timeout.
+ * An error that ends the connection is final: every later function returns it again, except
+ * agx_close() and agx_resume(). The appliance is not trusted: the library checks every byte, token
+ * indices and digests included.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -30,20 +32,20 @@ extern "C" {
 
 enum agx_result {
     AGX_OK = 0,
-    AGX_AGAIN,              /* nothing within the timeout; of a request: earlier ones are still
-                               unsent, call agx_next() and try again */
-    AGX_ERROR_ARGUMENT,     /* the caller's: out of the documented range; agx_fault() names it. From
-                               agx_next(): a call does not fit the appliance we came back to */
+    AGX_AGAIN,              /* agx_next(): nothing within the timeout. A request: earlier ones are
+                               still unsent; call agx_next(), then try again */
+    AGX_ERROR_ARGUMENT,     /* an argument is out of its range; agx_fault() names it. agx_next(): an
+                               open call does not fit the appliance that agx_resume() has found */
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
-    AGX_ERROR_CONNECT,      /* nobody listens there */
+    AGX_ERROR_CONNECT,      /* nothing listens at the address */
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
-    AGX_ERROR_CLOSED,       /* the appliance closed the connection: agx_resume() goes on */
+    AGX_ERROR_CLOSED,       /* the connection is closed; agx_resume() goes on */
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
     AGX_ERROR_VERSION,      /* no common version */
-    AGX_ERROR_KEY,          /* the appliance asks for a key, or does not accept who we are */
-    AGX_ERROR_IMPOSTOR,     /* it does not prove that it has the key: not the one that we mean */
-    AGX_ERROR_REFUSED,      /* the appliance refused a frame: see agx_fault() */
-    AGX_ERROR_BUSY,         /* the same, for a limit: try again later */
+    AGX_ERROR_KEY,          /* the appliance needs a key, or does not accept this key or user */
+    AGX_ERROR_IMPOSTOR,     /* it does not prove that it has the key: another appliance */
+    AGX_ERROR_REFUSED,      /* the appliance refused a frame and closed: see agx_fault() */
+    AGX_ERROR_BUSY,         /* the same because of a limit: try again later */
     AGX_ERROR_INDEX,        /* a token is missing, doubled or out of order */
     AGX_ERROR_DIGEST,       /* the terminal digest does not match the tokens */
     AGX_ERROR_DIFFERENT,    /* after agx_resume(): not the answer that was begun before the break */
@@ -59,18 +61,21 @@ enum agx_finish {           /* why a call ended; values of the protocol */
 };
 const char *agx_finish_text(enum agx_finish finish);
 
-struct agx_welcome {        /* what the appliance said of itself */
-    uint8_t boot_id[16];    /* changes with every start of the appliance */
-    uint32_t frame_bytes_max, context_tokens_max, vocab_tokens;
-    uint32_t calls_per_connection_max, programs_max;
+struct agx_welcome {        /* what the appliance says about itself; valid after agx_open() */
+    uint8_t boot_id[16];    /* new with every start of the appliance */
+    uint32_t frame_bytes_max;               /* bytes: the longest payload of a frame */
+    uint32_t context_tokens_max;            /* tokens: prompt and output of one call */
+    uint32_t vocab_tokens;                  /* token ids are below */
+    uint32_t calls_per_connection_max;      /* calls open at once */
+    uint32_t programs_max;
     uint32_t bos_id, eos_id;                /* UINT32_MAX: none */
-    char model[65];
+    char model[65];                         /* its name; zero-terminated */
     int needs_key;          /* agx_authenticate() must come next */
 };
 
 #define AGX_KEY_ID_BYTES 32
 #define AGX_SECRET_BYTES 32
-struct agx_key {            /* that the appliance has in its file of keys */
+struct agx_key {            /* a key in the appliance's file of keys */
     char id[AGX_KEY_ID_BYTES];              /* zero-terminated */
     uint8_t secret[AGX_SECRET_BYTES];
 };
@@ -78,36 +83,40 @@ struct agx_key {            /* that the appliance has in its file of keys */
 struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY or _ARGUMENT */
     uint16_t code;          /* docs/protocol.md, table of errors */
     int is_busy;            /* a limit was hit: the same may succeed later */
-    int in_thousandths;     /* `field` is a fraction: found, min and max are int64_t, thousandths */
+    int in_thousandths;     /* `field` is a float: found, min and max are int64_t, in thousandths */
     uint64_t call_id;       /* 0 where none was named */
-    uint64_t found, min, max;
-    uint32_t retry_ms;      /* is_busy: after which it is worth to try again; 0: nothing is known */
-    const char *frame;      /* "CALL" */
-    const char *field;      /* "top_p" */
-    const char *text;       /* "field out of range" */
+    uint64_t found;         /* the value of the field */
+    uint64_t min, max;      /* allowed; both 0 where there is nothing to say */
+    uint32_t retry_ms;      /* is_busy: try again after so many milliseconds; 0: nothing is known */
+    const char *frame;      /* such as "CALL"; these three are static texts */
+    const char *field;      /* such as "top_p" */
+    const char *text;       /* such as "field out of range" */
 };
 
-struct agx_call {           /* zero is a good default but for `max_tokens` and the prompt */
-    uint64_t call_id;       /* unique among the open calls of the connection, and not used before in
-                               the program: count up. The appliance remembers those that ended */
+struct agx_call {           /* zero is a good default, except for `max_tokens` and the prompt */
+    uint64_t call_id;       /* unique among the open calls of the connection and new in the program:
+                               count up. The appliance keeps the ids of calls that ended */
     uint8_t program_id[AGX_ID_BYTES];
-    uint32_t thread;
-    uint32_t max_tokens;    /* >= 1 */
-    float temperature;      /* 0: greedy */
-    uint32_t top_k;         /* 0: off */
-    float top_p;            /* 0 or 1: off */
-    float min_p;            /* 0: off */
-    float repeat_penalty;   /* 0 or 1: off */
-    uint64_t seed;
-    uint64_t deadline_us;   /* 0: none */
-    int ignore_eos, want_text, no_bos, parse_special;
-    const uint32_t *stop_ids;
+    uint32_t thread;        /* any number: the program's thread, for statistics */
+    uint32_t max_tokens;    /* 1 .. 2^31 - 1, with the prompt at most context_tokens_max */
+    float temperature;      /* 0: greedy; else 0.01 .. 100 */
+    uint32_t top_k;         /* 0: off; at most 2^31 - 1 */
+    float top_p;            /* above 0, at most 1; 0 or 1: off */
+    float min_p;            /* at least 0, below 1; 0: off */
+    float repeat_penalty;   /* 0.1 .. 10, over the last 64 tokens; 0 or 1: off */
+    uint64_t seed;          /* the same seed, sampling and prompt give the same tokens */
+    uint64_t deadline_us;   /* microseconds from arrival, at most an hour; 0: none */
+    int ignore_eos;         /* EOS and end-of-turn do not end the call */
+    int want_text;          /* events carry text, too */
+    int no_bos;             /* BOS is not put before prompt_text */
+    int parse_special;      /* special tokens in prompt_text are tokens, not text */
+    const uint32_t *stop_ids;       /* [stop_ids_count], at most AGX_STOP_IDS_MAX */
     uint32_t stop_ids_count;
-    const char *stop_texts[AGX_STOP_TEXTS_MAX];
+    const char *stop_texts[AGX_STOP_TEXTS_MAX];     /* UTF-8, 1 .. 64 bytes, zero-terminated */
     uint32_t stop_texts_count;
-    const uint32_t *prompt_ids;     /* token ids, or NULL and a text */
+    const uint32_t *prompt_ids;     /* [prompt_ids_count] token ids; NULL: prompt_text instead */
     uint32_t prompt_ids_count;
-    const char *prompt_text;        /* UTF-8; BOS is prepended unless no_bos */
+    const char *prompt_text;        /* [prompt_text_bytes] UTF-8 */
     size_t prompt_text_bytes;
 };
 
@@ -115,26 +124,34 @@ enum agx_event_kind { AGX_ACCEPTED, AGX_TOKENS, AGX_DONE, AGX_REFUSED, AGX_PONG,
 struct agx_event {
     enum agx_event_kind kind;
     uint64_t call_id;
-    /* AGX_TOKENS: valid until the next agx_next() */
-    const uint32_t *tokens;
-    uint32_t tokens_count, first_index;
-    const char *text;
+    /* AGX_TOKENS. The pointers are valid until the next agx_next(). */
+    const uint32_t *tokens;         /* [tokens_count]; may be none when there is text */
+    uint32_t tokens_count;
+    uint32_t first_index;           /* of tokens[0] in the output */
+    const char *text;               /* [text_bytes] UTF-8; its end need not be that of a token */
     uint32_t text_bytes;
-    /* AGX_TOKENS and AGX_DONE: of the scheduler, where the call was; 0 is the highest, below 64 */
-    uint32_t queue;
-    /* AGX_DONE, and prompt_tokens of AGX_ACCEPTED */
+    /* AGX_TOKENS and AGX_DONE. */
+    uint32_t queue;                 /* 0 .. 63: the call's in the scheduler; 0 is the highest */
+    /* AGX_DONE; AGX_ACCEPTED has prompt_tokens, too. */
     enum agx_finish finish;
-    uint16_t code;          /* why it failed; 0: it did not */
-    uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
-    uint64_t wait_us, service_us, total_us, digest;
-    int is_replayed;        /* AGX_DONE: it had ended before; this is what happened then */
-    /* AGX_REFUSED: agx_fault() tells, and `call_id` is not open any more if a CALL was refused.
-     * AGX_PROGRAM: answers agx_program_start(), or agx_program_end() with the program's totals */
+    uint16_t code;                  /* why it failed; 0: it did not */
+    uint32_t prompt_tokens;         /* BOS included */
+    uint32_t cached_tokens;         /* of the prompt, not computed */
+    uint32_t generated_tokens;
+    uint32_t preemptions;
+    uint64_t wait_us;               /* microseconds in queues */
+    uint64_t service_us;            /* microseconds in steps of the engine */
+    uint64_t total_us;              /* microseconds from arrival to the end */
+    uint64_t digest;                /* of the generated tokens; it was checked */
+    int is_replayed;                /* the call had ended before: this is what happened then */
+    /* AGX_REFUSED: agx_fault() says why. If a CALL was refused, `call_id` is no longer open. */
+    /* AGX_PROGRAM: the answer to agx_program_start(), or to agx_program_end() with totals. */
     uint8_t program_id[AGX_ID_BYTES];
     int program_has_ended;
-    uint32_t program_calls;
+    uint32_t program_calls;         /* that have ended */
     uint64_t program_service_us, program_wait_us;
-    uint64_t nonce;         /* AGX_PONG */
+    /* AGX_PONG. */
+    uint64_t nonce;
 };
 
 /* private: only tools/sdk */
@@ -144,8 +161,8 @@ struct agx_open_call {
     const struct agx_call *request;
     uint32_t tokens_max, state;
     int is_resent, is_accepted, is_replayed;
-    int is_other;                           /* its text is not the one that was told */
-    struct agx_progress told, seen;         /* by us to the caller; by us over this connection */
+    int is_other;                           /* its text differs from what the caller has */
+    struct agx_progress told, seen;         /* the caller has; this connection brought */
 };
 struct agx {
     struct agx_welcome welcome;
@@ -159,18 +176,20 @@ struct agx {
     enum agx_result broken;                 /* why the connection ended; AGX_OK: it has not */
     struct agx_fault fault;
     uint32_t calls_due, busy_tries;         /* calls to be sent again; refusals in a row */
-    int is_busy;                            /* one was refused since we looked */
+    int is_busy;                            /* one was refused since the last resend */
     uint32_t busy_ms;                       /* then the longest retry_ms */
-    uint64_t resend_ms, connect_ms;         /* not before; 0: at once */
+    uint64_t resend_ms, connect_ms;         /* not before these times; 0: at once */
     uint64_t lot;                           /* of agx_retry_ms() */
-    int is_admitted;                        /* requests make sense */
+    int is_admitted;                        /* the handshake is complete */
     uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
 };
 
-/* `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for IPv6). `buffer` serves both
- * directions and must stay valid; at least AGX_BUFFER_BYTES_MIN; a third of it limits a prompt, and
- * another third what the appliance may send at once. After an error there is nothing to close. */
+/* Connects and waits for WELCOME. `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for
+ * IPv6). `buffer`, of AGX_BUFFER_BYTES_MIN to AGX_BUFFER_BYTES_MAX bytes, serves both directions
+ * and must stay valid until agx_close(). A third of it limits the length of a CALL, another third
+ * the length of a frame from the appliance. `timeout_ms` is in milliseconds, here and below; -1: no
+ * limit. After an error there is nothing to close. */
 #define AGX_BUFFER_BYTES_MIN (64u << 10)
 #define AGX_BUFFER_BYTES_MAX (1u << 30)
 enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
@@ -178,36 +197,39 @@ enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, siz
 /* The same over a connected stream socket, which belongs to `agx` from then on, also on error. */
 enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
                            int timeout_ms);
-/* Proves to have the key and checks that the appliance has it too; blocks up to the timeout. Once,
- * after agx_open() or agx_attach(); an appliance that did not ask for a key is an impostor. `key`
- * is not needed any more afterwards. An error ends the connection. */
+/* Proves to the appliance that the client has the key, and checks that the appliance has it too;
+ * blocks up to the timeout. To be called once, after agx_open() or agx_attach(). An appliance that
+ * did not ask for a key is AGX_ERROR_IMPOSTOR. `key` is not needed afterwards. An error ends the
+ * connection. */
 enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms);
 void agx_close(struct agx *agx);
 /* After AGX_ERROR_CLOSED: connects again, trying until `timeout_ms` is over, and sends every open
  * call again under its ids. A call that has ended in the meantime is answered from the appliance's
- * record; any other, and all after a restart (then welcome.boot_id is a new one), are computed
- * again, with the same tokens. The caller gets what it has not got yet: tokens and text go on where
- * they stopped. What comes a second time is counted and hashed; AGX_ERROR_DIFFERENT, and the end of
- * the session, if it is not what came before. `key`: as for agx_authenticate(); NULL: none is asked
- * for.
+ * record. Any other call is computed again and gives the same tokens; after a restart of the
+ * appliance (welcome.boot_id is new then) all calls are. The caller gets what it does not have yet:
+ * tokens and text go on where they stopped. Tokens and text that come a second time are counted and
+ * hashed; if they differ from the first time, AGX_ERROR_DIFFERENT ends the session. `key` is that
+ * of agx_authenticate(); NULL: the appliance needs none.
  *
- * Needs: each struct agx_call of an open call, and what it points to, where it was and unchanged.
+ * Needs: each struct agx_call of an open call, and what it points to, in its place and unchanged.
  * Costs: no memory; the time of what is computed again; a hash over each text that is received.
- * Not sent again: starts and ends of programs, cancels, pings. Deadlines begin anew. While the
- * appliance is busy, agx_next() asks again after the pauses of agx_retry_ms(), for as long as it is
- * called.
+ * Not sent again: starts and ends of programs, cancels, pings. Deadlines restart. While the
+ * appliance is busy, agx_next() sends calls again after the pauses of agx_retry_ms(), for as long
+ * as the caller calls it.
  *
- * AGX_ERROR_CONNECT, _CLOSED, _BUSY, _TIMEOUT: not within the time. The agx is closed and its calls
- * are still open: it may be called again, and does not connect sooner than a busy appliance said.
- * Every other error is final.
- * A call that the appliance gives up when it shuts down has no AGX_DONE; AGX_ERROR_CLOSED follows,
- * and agx_resume() goes on with it too. */
+ * AGX_ERROR_CONNECT, _CLOSED, _BUSY, _TIMEOUT: it did not succeed within the time. The connection
+ * is closed and the calls are still open: agx_resume() may be called again, and does not connect
+ * sooner than a busy appliance has said. Every other error is final.
+ * A call that the appliance gives up when it shuts down has no AGX_DONE: AGX_ERROR_CLOSED follows,
+ * and agx_resume() goes on with that call, too. */
 enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
                            int timeout_ms);
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
-/* A request is queued and sent as far as possible without blocking; its answer is an event. What
- * the appliance would refuse for its form is AGX_ERROR_ARGUMENT here and is not sent. */
+/* Requests. A request is queued and sent as far as possible without blocking; its answer is an
+ * event. A request that the appliance would refuse for its form is not sent: AGX_ERROR_ARGUMENT.
+ * AGX_AGAIN: there is no room while earlier requests are unsent. AGX_ERROR_SPACE: it never fits, or
+ * AGX_CALLS_MAX calls are open. */
 enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
@@ -215,23 +237,23 @@ enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTE
                            uint64_t call_id);
 enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
 /* The next event: AGX_OK fills `event`; AGX_AGAIN after `timeout_ms` (0: at once, -1: no limit).
- * A refusal that leaves the connection open is an AGX_REFUSED event; one that ends it is
+ * A refusal that leaves the connection open is an AGX_REFUSED event; a refusal that ends it is
  * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */
 enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms);
 const struct agx_fault *agx_fault(const struct agx *agx);
-/* After a refusal that `is_busy`: in how many milliseconds to make the same request again, with the
- * same struct agx_call. Never sooner than `hint_ms`, the fault's retry_ms; later after each of the
- * `tries` refusals before this one; and up to half of that later by chance, so that clients that
- * were refused together do not come back together. The chance is `*lot`, of which any value is a
- * good first: equal lots give equal pauses. How often to try is the caller's to bound. Pure: it
- * neither waits nor looks at a clock. */
+/* After a refusal that `is_busy`: the pause in milliseconds before the same request, with the same
+ * struct agx_call, is worth another try. It is never shorter than `hint_ms`, the fault's retry_ms,
+ * and grows with each of the `tries` refusals before this one. Up to half of it is added at random,
+ * so that clients that were refused together do not return together. `*lot` is the state of the
+ * random numbers; any first value will do, and equal values give equal pauses. The caller decides
+ * how often to try. The function neither waits nor reads a clock. */
 uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot);
-/* No error has ended the connection so far. */
+/* True when no error has ended the connection. */
 int agx_is_open(const struct agx *agx);
-/* For an event loop: the descriptor, and whether it should be watched for writing too. */
+/* For an event loop: the descriptor, and whether to watch it for writing too. */
 int agx_descriptor(const struct agx *agx);
 int agx_wants_write(const struct agx *agx);
-/* Call agx_next() after so many milliseconds even if the descriptor is not ready; -1: no need. */
+/* Milliseconds after which to call agx_next() even if the descriptor is not ready; -1: no need. */
 int agx_wait_ms(const struct agx *agx);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #include "config/base/assert.h"
 
 /*
- * What: the table of open calls, and what each has told its caller.
+ * What: the table of open calls, and what the caller has of each.
  *
  *                  agx_call_start        ACCEPT              DONE
  *            FREE --------------> SENT --------> ACCEPTED --------> FREE
@@ -15,11 +15,11 @@
  *                                  | v             v
  *                                 DUE <----------- LOST      a break makes all of them DUE
  *
- * A call that is sent again answers from its first token on. `seen` is what has come over this
- * connection, `told` what the caller has got, over all of them. What comes a second time is counted
- * and hashed, and no more; at the place where the telling stopped the hashes must agree.
+ * A call that is sent again is answered from its first token on. `seen` is what has come over this
+ * connection; `told` is what the caller has, over all connections. What comes a second time is only
+ * counted and hashed; where `told` ends, the hashes must be equal.
  *
- * Invariants: calls_due is the number of calls that are DUE; told is never behind seen.
+ * Invariants: calls_due is the number of calls that are DUE; told is never less than seen.
  * Bounds: the table is AGX_CALLS_MAX long and searched from the front; no copies of requests or
  * tokens.
  */
@@ -110,9 +110,9 @@ enum agx_result agx_calls_take_tokens(struct agx_open_call *call, const uint32_t
     return AGX_OK;
 }
 
-/* With fewer tokens than the caller has, another text is no proof of another answer: an end that
- * comes sooner this time says at once what was held back the last time, half a character. DONE
- * tells whether it is such an end. */
+/* With fewer tokens than the caller has, a different text does not prove a different answer: a call
+ * that ends sooner this time sends at once what was held back the last time, part of a character.
+ * DONE tells whether it is such an end. */
 static enum agx_result find_other_text(struct agx_open_call *call)
 {
     call->is_other = 1;

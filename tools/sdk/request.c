@@ -9,12 +9,12 @@
  * What: the sending half of a session: requests as frames in the output buffer.
  *
  * Invariants: out_first + out_bytes <= out_max; a frame is in the buffer whole or not at all. CALL
- * is checked by the decoder that the appliance itself uses, so what is malformed is refused here,
- * with the same field, found and allowed values, and never travels.
+ * is checked by the decoder that the appliance itself uses, so a malformed call is refused here,
+ * with the same field, found and allowed values, and is never sent.
  * Bounds: linear in the frame; no allocation.
  */
 
-/* The prompt's ids are sent from the caller's array as they lie in memory. */
+/* The prompt's ids are copied from the caller's array as they are in memory. */
 STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 STATIC_ASSERT(AGX_ID_BYTES == CALL_PROGRAM_ID_BYTES, "one size of program ids");
 STATIC_ASSERT(AGX_KEY_ID_BYTES == WIRE_KEY_ID_BYTES, "one size of key ids");
@@ -72,7 +72,7 @@ enum agx_result agx_session_hello(struct agx *agx)
     return queue(agx, wire_hello_encode(&hello, out, room));
 }
 
-/* What the appliance must answer is known now, so the secret need not be kept. */
+/* The expected answer is computed now, so the secret need not be kept. */
 enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
                                  const uint8_t nonce[WIRE_NONCE_BYTES])
 {
@@ -126,7 +126,7 @@ enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce)
 
 /* ---- CALL ------------------------------------------------------------------------------------ */
 
-/* An argument that cannot even be put into a frame. */
+/* For an argument that cannot be put into a frame. */
 static enum agx_result refuse_argument(struct agx *agx, enum wire_field field, uint64_t found,
                                        uint64_t max)
 {
@@ -173,7 +173,7 @@ static enum agx_result fill_stops(struct agx *agx, const struct agx_call *call,
     return AGX_OK;
 }
 
-/* The prompt where it lies; a text that is empty needs no pointer. */
+/* Points to the prompt in its place; an empty text needs no pointer. */
 static enum agx_result fill_prompt(struct agx *agx, const struct agx_call *call,
                                    struct wire_call *frame)
 {
@@ -211,7 +211,7 @@ static enum agx_result fill_call(struct agx *agx, const struct agx_call *call,
     return result == AGX_OK ? fill_prompt(agx, call, frame) : result;
 }
 
-/* The appliance's own decoder judges the frame that stands in the buffer. */
+/* Checks the frame in the buffer with the appliance's own decoder. */
 static enum agx_result judge(struct agx *agx, const uint8_t *frame, uint32_t bytes)
 {
     struct wire_header header;

@@ -10,14 +10,13 @@
  * What: the receiving half of a session: frames out of a byte stream, frames into events, and the
  * proof that nothing was lost on the way.
  *
- * Invariants: in_used <= in_bytes <= in_max. A frame is judged whole: header, length, checksum,
- * then its fields, then what only a session can know: that the call is open and was accepted, that
- * token indices follow each other, that ids are in the vocabulary, that the digest is ours. The
- * first frame that fails ends the session; `broken` keeps the reason.
- * Bounds: no allocation; time linear in the frames, of which only those that tell something new are
- * events.
- * Why the table: the appliance counts and hashes what it sends; only who counts and hashes what
- * arrives can tell "all tokens" from "some tokens".
+ * Invariants: in_used <= in_bytes <= in_max. A frame is checked whole: header, length, checksum,
+ * then its fields, then what only the session knows: the call is open and was accepted, token
+ * indices are consecutive, ids are in the vocabulary, the digest is that of the tokens received.
+ * The first frame that fails ends the session; `broken` keeps the reason.
+ * Bounds: no allocation; time is linear in the frames. Only frames with something new are events.
+ * Why the table of calls: the appliance counts and hashes what it sends. Only a receiver that
+ * counts and hashes what arrives can tell "all tokens" from "some tokens".
  */
 
 struct frame {
@@ -105,7 +104,7 @@ void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
 
 /* ---- frames out of bytes --------------------------------------------------------------------- */
 
-/* What a broken header says in the words of the SDK. */
+/* The result for a header that was refused. */
 static enum agx_result header_result(const struct agx *agx, const struct wire_fault *fault)
 {
     bool is_long = fault->status == STATUS_BAD_FRAME_LENGTH && fault->found > fault->max;
@@ -226,7 +225,7 @@ static bool tokens_copy(struct agx *agx, const struct wire_tokens *tokens)
     return true;
 }
 
-/* What the caller does not have yet. */
+/* Tells the caller what it does not have yet. */
 static enum agx_result tell_tokens(const struct agx *agx, struct agx_open_call *call,
                                    const struct wire_tokens *tokens, struct agx_event *event)
 {
@@ -302,7 +301,7 @@ static enum agx_result take_done(struct agx *agx, const struct frame *frame,
         call->state = AGX_CALL_LOST;
         return AGX_AGAIN;
     }
-    /* One that was cancelled, or ran into its deadline, may have come less far this time. */
+    /* A call that was cancelled, or met its deadline, may have fewer tokens this time. */
     if (done.finish <= CALL_FINISH_STOP_TEXT && agx_calls_is_behind(call)) {
         return AGX_ERROR_DIFFERENT;
     }
@@ -353,7 +352,7 @@ static enum agx_result take_pong(const struct frame *frame, struct agx_event *ev
     return AGX_OK;
 }
 
-/* AGX_AGAIN is also a frame that has nothing new to tell. */
+/* AGX_AGAIN: no whole frame, or a frame with nothing new. */
 static enum agx_result take_event(struct agx *agx, struct agx_event *event)
 {
     struct frame frame;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: one connection as a pure machine: requests to bytes, bytes to events. No socket, no clock,
- * no system call, so tests and the fuzz target feed it from memory. agx.c puts it on a socket.
- * Private to tools/sdk; the state lies in the private part of `struct agx`.
+ * What: one connection as a pure machine: requests to bytes, bytes to events. It has no socket, no
+ * clock and no system call, so tests and the fuzz target drive it from memory. agx.c puts it on a
+ * socket. Private to tools/sdk; the state is in the private part of `struct agx`.
  *
  *     socket --> agx_session_room/received --> agx_session_welcome/next --> event
  *     agx_session_call ... --> agx_session_unsent/sent --> socket
@@ -14,8 +14,8 @@
 /* Splits the buffer into three; AGX_ERROR_ARGUMENT if it is too small or too large. */
 enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_bytes);
 
-/* Where received bytes go and how many fit (0 only behind a frame that is not taken out yet). Ends
- * the life of what the last event points to. */
+/* Where received bytes go and how many fit (0 only after a frame that is not taken out yet). What
+ * the last event points to is invalid after this. */
 uint8_t *agx_session_room(struct agx *agx, uint32_t *bytes);
 void agx_session_received(struct agx *agx, uint32_t bytes);
 const uint8_t *agx_session_unsent(const struct agx *agx, uint32_t *bytes);
@@ -23,17 +23,17 @@ void agx_session_sent(struct agx *agx, uint32_t bytes);
 
 /* AGX_OK: the session is open and agx->welcome is valid; AGX_AGAIN: not enough bytes yet. */
 enum agx_result agx_session_welcome(struct agx *agx);
-/* The answer to agx_session_auth(): AGX_OK: it has our key as well; AGX_AGAIN as above. */
+/* The answer to agx_session_auth(). AGX_OK: the appliance has the key; AGX_AGAIN as above. */
 enum agx_result agx_session_admitted(struct agx *agx);
 /* One event of what was received; AGX_AGAIN: not enough bytes yet. Linear in the frame. */
 enum agx_result agx_session_next(struct agx *agx, struct agx_event *event);
-/* A new connection begins: nothing is received and nothing unsent; open calls stay in the table. */
+/* A new connection begins: nothing is received or unsent yet; open calls stay in the table. */
 void agx_session_reset(struct agx *agx);
-/* It is greeted: every open call is due to be sent again. */
+/* After the greeting: every open call is due to be sent again. */
 void agx_session_resume(struct agx *agx);
 /* Queues as many of the calls that are due as there is room for. An error ends the session. */
 enum agx_result agx_session_resend(struct agx *agx);
-/* The session ends for a reason from outside, or keeps the reason that it already has. */
+/* Ends the session for a reason from outside; an earlier reason stays. */
 enum agx_result agx_session_break(struct agx *agx, enum agx_result why);
 
 /* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can
@@ -54,7 +54,7 @@ enum agx_call_state {
     AGX_CALL_FREE,
     AGX_CALL_SENT,
     AGX_CALL_ACCEPTED,
-    AGX_CALL_LOST,                  /* the appliance gave it up to end; the break will follow */
+    AGX_CALL_LOST,                  /* given up by a shutdown; the break will follow */
     AGX_CALL_DUE,                   /* to be sent again */
 };
 #define AGX_PROGRESS_NONE \
@@ -68,11 +68,11 @@ struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id);
 /* A free slot, or NULL. */
 struct agx_open_call *agx_calls_free(struct agx *agx);
 void agx_calls_make_due(struct agx *agx, struct agx_open_call *call);
-/* More of the call has come: the first *old of it the caller has already. AGX_ERROR_DIFFERENT:
- * what the caller has is not what came now. */
+/* Takes more of the call; the caller has the first *old of it already. AGX_ERROR_DIFFERENT: what
+ * came now differs from what the caller has. */
 enum agx_result agx_calls_take_tokens(struct agx_open_call *call, const uint32_t *tokens,
                                       uint32_t count, uint32_t *old);
 enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text, uint32_t bytes,
                                     uint32_t *old);
-/* What has come over this connection is less than what the caller has, or not the same. */
+/* True when less has come over this connection than the caller has, or not the same. */
 bool agx_calls_is_behind(const struct agx_open_call *call);

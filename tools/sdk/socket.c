@@ -21,9 +21,9 @@
 /*
  * What: connect, send, receive and wait on one non-blocking socket; errno ends here.
  *
- * Bounds: nothing waits but agx_socket_wait() and the connecting, both up to a deadline. Names are
- * never looked up, because that allocates, blocks and reads files.
- * Why not SO_RCVTIMEO: a timeout for each system call is no deadline for the whole.
+ * Bounds: only agx_socket_wait() and connecting wait, both up to a deadline. Names are never looked
+ * up, because that allocates, blocks and reads files.
+ * Why not SO_RCVTIMEO: a timeout for each system call is not a deadline for the whole.
  */
 
 #define FULL_BACKLOG_PAUSE_MS 10
@@ -127,7 +127,7 @@ static bool target_parse(const char *address, struct target *target)
     return true;
 }
 
-/* A unix socket answers EAGAIN while its backlog is full; there is nothing to wait for but time. */
+/* A unix socket answers EAGAIN while its backlog is full; no event says when to try again. */
 static enum agx_result start_connect(int descriptor, const struct target *target,
                                      uint64_t deadline_ms)
 {
