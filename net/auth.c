@@ -42,7 +42,7 @@ void net_auth_init(struct net *net, const struct config_keys *keys, struct arena
         memcpy(net->keys[i].id, key->id, sizeof net->keys[i].id);
         memcpy(net->keys[i].secret, key->secret, sizeof net->keys[i].secret);
     }
-    net->world->entropy(net->world->self, net->nobodys_secret, sizeof net->nobodys_secret);
+    net->world->entropy(net->world->self, net->decoy_secret, sizeof net->decoy_secret);
 }
 
 bool net_auth_asks(const struct net *net, enum world_peer_kind kind)
@@ -67,7 +67,7 @@ uint64_t net_auth_domain(const struct world_peer *peer)
 static uint32_t find_key(const struct net *net, const uint8_t *id, uint8_t *restrict secret)
 {
     uint32_t found = NET_KEY_NONE;
-    memcpy(secret, net->nobodys_secret, WIRE_SECRET_BYTES);
+    memcpy(secret, net->decoy_secret, WIRE_SECRET_BYTES);
     for (uint32_t i = 0; i < net->keys_count; i++) {
         const struct net_key *key = &net->keys[i];
         uint32_t is_it = 0 - (uint32_t)wire_is_equal((const uint8_t *)key->id, id);

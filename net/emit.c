@@ -180,8 +180,8 @@ static enum call_finish finish_of(const struct call *call)
     }
     ASSERT(call->generated_tokens > 0);
     uint32_t last = call->tokens[call->prompt_tokens + call->generated_tokens - 1];
-    uint32_t behind = call->eos_id_index_plus_1 != 0 ? 1 : 0;
-    uint32_t eot_id = call->sampling.stop_ids[call->sampling.stop_ids_count - 1 - behind];
+    uint32_t after = call->eos_id_index_plus_1 != 0 ? 1 : 0;
+    uint32_t eot_id = call->sampling.stop_ids[call->sampling.stop_ids_count - 1 - after];
     return last == eot_id ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
 }
 

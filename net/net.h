@@ -136,7 +136,7 @@ struct net {
     uint32_t preauth_first, preauth_last, preauth_count;
     struct net_key *keys;           /* [limits.keys] */
     uint32_t keys_count;
-    uint8_t nobodys_secret[WIRE_SECRET_BYTES];  /* what an unknown key id is checked against */
+    uint8_t decoy_secret[WIRE_SECRET_BYTES];    /* checks the proof of an unknown key id */
     bool again;                     /* work was left for the next pass: do not wait */
     uint32_t *open_heads;           /* open calls: (domain, program id, call id) -> slot */
     uint32_t open_mask;

@@ -237,22 +237,22 @@ def test_the_socket_is_for_owner_and_group():
         assert os.stat(a.unix).st_mode & 0o777 == 0o660
 
 
-# ---- strangers ----------------------------------------------------------------------------------
+# ---- connections before they authenticate --------------------------------------------------------
 
 def test_members_come_in_while_preauth_is_full():
     with KeyFile() as path, keyed(path, "net.preauth=4", "net.handshake=6s", unix=True) as a:
         member = Client(a.tcp, key=ALICE)
-        strangers = [socket.create_connection(a.tcp, timeout=HANG_S) for _ in range(12)]
+        silent = [socket.create_connection(a.tcp, timeout=HANG_S) for _ in range(12)]
         wait_for(lambda: a.stats()["connections_preauth"] == 4, "preauth is full")
         member.generate(1, PROMPT).check()
         with Client(a.unix) as local:
             local.generate(1, PROMPT).check()
-        with Client(a.tcp, key=BOB) as late:        # behind all of them, and in all the same
+        with Client(a.tcp, key=BOB) as late:        # after all of them
             late.generate(1, PROMPT).check()
         stats = a.stats()
         assert stats["connections_displaced"] > 0 and stats["connections_preauth"] <= 4, stats
-        for stranger in strangers:
-            stranger.close()
+        for connection in silent:
+            connection.close()
         member.close()
 
 

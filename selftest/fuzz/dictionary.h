@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the words that a fuzz target teaches libFuzzer. Each target defines dictionary_write() and
- * takes its words from the product's tables, so no word lags behind them; `fuzz_x --dictionary`
+ * takes its words from the product's tables, so they are always up to date; `fuzz_x --dictionary`
  * prints them in libFuzzer's form and ends.
  */
 #include <stddef.h>

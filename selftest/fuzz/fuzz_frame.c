@@ -305,7 +305,7 @@ static void end_all(struct fixture *f)
             fake_client_reset(&f->fake, peers[i]);
         }
     }
-    fixture_sleep(f, 2000000);      /* who was not accepted for want of descriptors is now */
+    fixture_sleep(f, 2000000);      /* accepts that waited for a descriptor */
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
     ASSERT(f->net.open_count == 0 && f->net.preauth_count == 0);

@@ -4,7 +4,7 @@
  * fault that no ERROR frame can carry; what is accepted is the same bytes when it is encoded again,
  * and no encoder writes beyond its room.
  * Method: the input is the second word of a header (type, reserved) and a payload; magic, length
- * and checksum are put right, so that the fuzzer gets behind them. Where that is refused, the
+ * and checksum are put right, so that the fuzzer gets past them. If that is refused, the
  * input is a header as it stands. libFuzzer hands over a copy of the exact size, so reading one
  * byte too far is a report.
  */

@@ -166,7 +166,7 @@ static void prepare(void)
 {
     net = (struct net){.stats = &stats, .connections = &connection, .keys = keys,
                        .keys_count = KEYS};
-    fill_random(net.nobodys_secret, sizeof net.nobodys_secret);
+    fill_random(net.decoy_secret, sizeof net.decoy_secret);
     fill_random(expected, sizeof expected);
     fill_id(proof.key_id);
     for (uint32_t i = 0; i < KEYS; i++) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a fixture for each test, and a client of it that checks what it is told: one answer for
- * each call, ACCEPT first, consecutive tokens, one DONE with the right digest. Calls have ids below
- * 16.
+ * What: a fixture for each test, and its client, which checks every frame: one answer for each
+ * call, ACCEPT first, consecutive tokens, one DONE with the right digest. Calls have ids below 16.
  */
 #include "selftest/unit/test.h"
 

@@ -4,10 +4,8 @@
  * What: the net stage in the world in memory, a scheduler of ten lines that does what a test says,
  * and a client that speaks frames. Included by the tests of net/ and by its fuzz target.
  *
- * The vocabulary is a stand-in with the functions of config/vocab/vocab.h that net uses: token 1
- * is BOS,
- * 2 is EOS, 3 ends a turn, 4 + b is the byte b, and from 260 on tests may say what a token's text
- * is.
+ * The vocabulary is a stand-in with the functions of config/vocab/vocab.h that net uses: token 1 is
+ * BOS, 2 is EOS, 3 ends a turn, 4 + b is the byte b. From 260 on a test may give a token its text.
  */
 #include <stddef.h>
 #include <string.h>
@@ -256,7 +254,7 @@ static inline void fixture_sched(struct fixture *f)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* One pass of the loop; the clock stands still unless `until_us` lies ahead and nothing happens. */
+/* One pass of the loop; the clock stands still unless `until_us` is ahead and nothing happens. */
 static inline void fixture_pass_until(struct fixture *f, uint64_t until_us)
 {
     struct world_event events[WORLD_EVENTS_MAX];

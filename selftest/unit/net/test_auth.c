@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: only who proves a key, or whom the kernel vouches for, gets in; nobody learns more than
- * that it was refused; domains do not see each other.
- * Method: the stage with two keys in the world in memory; clients that make their proofs with
- * net/wire_auth.c, which has tests of its own.
+ * Goal: only a client that proves a key, or for which the kernel vouches, is admitted; a client
+ * that is refused learns nothing more; domains do not see each other. Method: the stage with two
+ * keys in the world in memory; clients that make their proofs with net/wire_auth.c, which has tests
+ * of its own.
  */
 #include "selftest/unit/net/net_client.h"
 
@@ -59,7 +59,7 @@ static void send_auth(struct fixture *f, struct talk *talk)
     fixture_pass(f);
 }
 
-/* With the proof that belongs to it. */
+/* Sends AUTH with the right proof. */
 static void prove(struct fixture *f, struct talk *talk)
 {
     wire_proof_mac(&talk->proof, WIRE_CLIENT, talk->secret, talk->auth.mac);
@@ -146,13 +146,13 @@ static void test_auth_wrong_in_any_part_is_refused_in_the_same_words(void **stat
     assert_int_equal(f->stats.connections_open, 0);
 }
 
-/* Even a client that knew the secret of unknown ids would not get in. */
+/* Even a client that knew the secret of unknown ids would not be admitted. */
 static void test_unknown_id_is_refused_whatever_it_proves(void **state)
 {
     struct fixture *f = *state;
     struct talk talk = greet(f, &keys.keys[0]);
     memcpy(talk.proof.key_id, "mallory", 8);
-    memcpy(talk.secret, f->net.nobodys_secret, sizeof talk.secret);
+    memcpy(talk.secret, f->net.decoy_secret, sizeof talk.secret);
     prove(f, &talk);
     expect_refused(f, &talk);
 }
@@ -229,7 +229,7 @@ static void test_any_other_frame_before_auth_is_refused_and_ends(void **state)
     assert_int_equal(f->commands[COMMAND_PROGRAM_START] + f->commands[COMMAND_CALL], 0);
 }
 
-/* What a stranger sends beyond what is due stays in the kernel. */
+/* Before authentication, bytes beyond the frame that is due stay in the kernel. */
 static void test_nothing_beyond_hello_and_auth_is_received_before_admission(void **state)
 {
     struct fixture *f = *state;
@@ -274,7 +274,7 @@ static void test_frames_behind_auth_are_acted_upon_after_it(void **state)
     assert_int_equal(got.type, WIRE_PONG);
 }
 
-/* HELLO in time does not buy AUTH more of it. */
+/* HELLO in time does not give AUTH more time. */
 static void test_one_time_covers_hello_and_auth(void **state)
 {
     struct fixture *f = *state;
@@ -356,7 +356,8 @@ static void test_domain_is_that_of_the_key_or_the_user(void **state)
     assert_true(domain_of_call(f, open_member(f, 2), 2) == alice);      /* carol is red too */
 }
 
-/* The same program and call id in another domain is another call; in the own one it is refused. */
+/* The same program and call id in another domain is another call; in the same domain the call is
+ * refused. */
 static void test_ids_are_those_of_a_domain(void **state)
 {
     struct fixture *f = *state;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: connections that end, in whatever way and state, give everything back; limits of
- * connections, descriptors and buffers hold, and others do not feel it.
+ * Goal: a connection that ends, in any way and state, gives everything back; limits of connections,
+ * descriptors and buffers hold, and other connections are not affected.
  */
 #include "selftest/unit/net/net_client.h"
 
 /* ---- connections that end -------------------------------------------------------------------- */
 
-/* In each state of a call: refused by nobody, its slot must come back. */
+/* In each state of a call its slot must come back. */
 static void test_disconnect_in_each_state_frees_the_slot(void **state)
 {
     struct fixture *f = *state;
@@ -44,8 +44,8 @@ static void test_disconnect_in_each_state_frees_the_slot(void **state)
     assert_int_equal(f->stats.connections_open, 0);
 }
 
-/* A reset that shows only when something is sent comes behind intake: the next pass must not wait
- * until something else happens. */
+/* A reset that shows only when something is sent comes after intake: the next pass must not wait for
+ * another event. */
 static void test_reset_found_by_a_send_makes_the_loop_go_on(void **state)
 {
     struct fixture *f = *state;
@@ -190,7 +190,7 @@ static void test_client_that_reads_nothing_is_not_parsed_beyond_its_buffer(void 
     }
 }
 
-/* Told that it is wrong, a client that does not read is closed at the write deadline: one drop. */
+/* After its refusal a client that does not read is closed at the write deadline: one drop. */
 static void test_connection_that_fails_is_dropped_once(void **state)
 {
     struct fixture *f = *state;

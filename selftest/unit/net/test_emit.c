@@ -2,7 +2,7 @@
 /*
  * Goal: a client gets ACCEPT, its tokens in order and exactly one terminal frame with the right
  * digest, however the bytes flow; a client that does not read pauses its own calls, is dropped at
- * its deadline, and nobody else feels it.
+ * its deadline, and other clients are not affected.
  * Method: a reader that checks every frame against what was generated.
  */
 #include "selftest/unit/net/net_client.h"
@@ -128,7 +128,7 @@ static void test_short_sends_change_nothing(void **state)
 
 /* ---- readers that stop ----------------------------------------------------------------------- */
 
-static void test_reader_that_stops_pauses_its_calls_and_nobody_elses(void **state)
+static void test_reader_that_stops_pauses_its_own_calls_only(void **state)
 {
     struct fixture *f = *state;
     f->generates = true;
@@ -276,7 +276,7 @@ static void test_calls_of_a_slow_connection_take_turns(void **state)
     assert_true(open < 3);
 }
 
-/* The send buffer empties within a pass: nobody will report that there is room. */
+/* The send buffer empties within a pass: no event will report that there is room. */
 static void test_backlog_with_an_empty_buffer_makes_the_loop_go_on(void **state)
 {
     struct fixture *f = *state;
@@ -319,7 +319,7 @@ int main(void)
         T(test_call_that_fails_before_a_token_still_gets_accept_and_done),
         T(test_end_of_turn_token_is_reported_as_eos),
         T(test_short_sends_change_nothing),
-        T(test_reader_that_stops_pauses_its_calls_and_nobody_elses),
+        T(test_reader_that_stops_pauses_its_own_calls_only),
         T(test_resumed_call_makes_the_loop_go_on),
         T(test_reader_that_stops_is_dropped_at_the_write_deadline),
         T(test_slow_reader_that_moves_is_not_dropped),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: whatever a peer sends costs that peer at most one connection; programs and cancels reach
- * whom they should.
- * Method: the stage in the world in memory, a scheduler that does what the test says, clients that
- * send bytes; net_check() after every pass.
+ * Goal: nothing that a peer sends costs more than its own connection; programs and cancels reach
+ * the scheduler as they should. Method: the stage in the world in memory, a scheduler that does
+ * what the test says, clients that send bytes; net_check() after every pass.
  */
 #include "selftest/unit/net/net_client.h"
 
@@ -234,14 +233,14 @@ static void test_time_of_a_frame_begins_with_its_own_first_byte(void **state)
         assert_true(fixture_receive(f, peer, &got));
         assert_int_equal(got.type, WIRE_PONG);
     }
-    /* Ten bytes buy 610 us. */
+    /* Ten bytes give 610 us more. */
     fixture_sleep(f, 5000609);
     assert_false(fixture_receive(f, peer, &got));
     fixture_sleep(f, 1);
     expect_error(f, peer, STATUS_GONE_DEADLINE, WIRE_FIELD_CONNECTION, true);
 }
 
-/* The half frame's rest is not read while replies find no room: that is not the client's time. */
+/* The rest of a frame is not read while replies find no room: that time is not the client's. */
 static void test_time_of_a_frame_stands_still_while_nothing_is_read(void **state)
 {
     struct fixture *f = *state;

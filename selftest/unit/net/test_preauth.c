@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: strangers hold no more than their places, whatever they do; an honest handshake has its
- * time; members and local users notice nothing.
- * Method: the stage with three places for strangers, two for one address, in a table of four.
- * A stranger yields after half a second, a quarter of the handshake's time.
+ * Goal: connections that have not authenticated hold no more than their places, whatever they do;
+ * an honest handshake has its time; admitted clients and local users are not affected. Method: the
+ * stage with three such places, two for one address, in a table of four. A connection yields after
+ * half a second, a quarter of the handshake's time.
  */
 #include "selftest/unit/net/net_client.h"
 
@@ -54,7 +54,7 @@ static void test_preauth_beyond_its_places_waits_in_the_kernel(void **state)
     assert_int_equal(f->stats.connections_displaced, 0);
 }
 
-static void test_oldest_stranger_yields_once_it_has_had_its_time(void **state)
+static void test_oldest_preauth_yields_once_it_has_had_its_time(void **state)
 {
     struct fixture *f = *state;
     uint32_t peers[5];
@@ -79,7 +79,7 @@ static void test_oldest_stranger_yields_once_it_has_had_its_time(void **state)
     assert_int_equal(f->stats.connections_displaced, 2);
 }
 
-/* As many as the world has room for, each from somewhere else. */
+/* As many as the world has room for, each from another address. */
 static void flood(struct fixture *f)
 {
     static uint64_t address = 1;
@@ -97,8 +97,8 @@ static void flood(struct fixture *f)
     }
 }
 
-/* Silent connections without end, from everywhere: whoever speaks within its time gets in. */
-static void test_handshake_gets_through_a_flood_of_silent_strangers(void **state)
+/* Silent connections without end, from many addresses: a client that speaks in time is admitted. */
+static void test_handshake_gets_through_a_flood_of_silent_connections(void **state)
 {
     struct fixture *f = *state;
     uint32_t honest = fake_client_connect(&f->fake, NET_LISTENER_TCP);
@@ -149,7 +149,7 @@ static void test_loopback_is_one_address_for_many(void **state)
     assert_int_equal(f->stats.connections_refused, 0);
 }
 
-static void test_members_and_local_users_do_not_notice_a_full_preauth(void **state)
+static void test_admitted_and_local_users_do_not_notice_a_full_preauth(void **state)
 {
     struct fixture *f = *state;
     uint32_t member = knock(f, 9);
@@ -164,8 +164,8 @@ static void test_members_and_local_users_do_not_notice_a_full_preauth(void **sta
     open_client(f);                                     /* its listener never waits */
 }
 
-/* A place before authentication is no place in the table, and the other way round. */
-static void test_table_full_of_members_refuses_strangers(void **state)
+/* A place before authentication and a place in the table are both needed. */
+static void test_table_full_of_admitted_clients_refuses_others(void **state)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 4; i++) {
@@ -177,8 +177,8 @@ static void test_table_full_of_members_refuses_strangers(void **state)
     assert_int_equal(f->stats.connections_preauth, 0);
 }
 
-/* Told that it is wrong, it is still no member. */
-static void test_stranger_that_does_not_read_its_refusal_keeps_its_place_in_the_count(void **state)
+/* After its refusal it is still not admitted. */
+static void test_preauth_that_does_not_read_its_refusal_keeps_its_place_in_the_count(void **state)
 {
     struct fixture *f = *state;
     uint32_t peer = knock(f, 1);
@@ -197,13 +197,13 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
         T(test_preauth_beyond_its_places_waits_in_the_kernel),
-        T(test_oldest_stranger_yields_once_it_has_had_its_time),
-        T(test_handshake_gets_through_a_flood_of_silent_strangers),
+        T(test_oldest_preauth_yields_once_it_has_had_its_time),
+        T(test_handshake_gets_through_a_flood_of_silent_connections),
         T(test_one_address_has_its_share_and_is_told_to_come_again),
         T(test_loopback_is_one_address_for_many),
-        T(test_members_and_local_users_do_not_notice_a_full_preauth),
-        T(test_table_full_of_members_refuses_strangers),
-        T(test_stranger_that_does_not_read_its_refusal_keeps_its_place_in_the_count),
+        T(test_admitted_and_local_users_do_not_notice_a_full_preauth),
+        T(test_table_full_of_admitted_clients_refuses_others),
+        T(test_preauth_that_does_not_read_its_refusal_keeps_its_place_in_the_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a call that has ended is never executed twice while it is on record: who sends it again
- * gets the same answer, frame by frame like any other, and who means something else by its ids is
- * told. What is not on record (forgotten, failed, broken off) runs again.
+ * Goal: a call that has ended is never executed twice while its reply is on record: a client that
+ * sends it again gets the same answer, frame by frame; a different call with its ids is refused.
+ * A call that is not on record (forgotten, failed, broken off) runs again.
  * Method: the record of the fixture is small: 4 calls, 100 tokens. Commands that the scheduler sees
  * are counted.
  */
@@ -26,7 +26,7 @@ static void run_call(struct fixture *f, uint32_t peer, const struct wire_call *c
     assert_true(answers[call->call_id].done);
 }
 
-/* Sends the call again, and forgets what was said before; the slots forget it too. */
+/* Sends the call again, after forgetting its answer here and in the slots. */
 static void ask_again(struct fixture *f, uint32_t peer, const struct wire_call *call)
 {
     memset(&answers[call->call_id], 0, sizeof answers[call->call_id]);
@@ -277,7 +277,7 @@ static void test_another_request_with_the_ids_is_refused(void **state)
     expect_replay(f, peer, &call, &before);
 }
 
-/* Two requests whose digests are equal by chance: the tokens must fit behind the prompt even so. */
+/* Two requests whose digests are equal by chance: the tokens must fit after the prompt even so. */
 static void test_prompt_of_another_length_is_another_request(void **state)
 {
     struct fixture *f = *state;

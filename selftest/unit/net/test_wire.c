@@ -29,7 +29,7 @@ union any_frame {
 #include "net/frames.def"
 };
 
-/* ---- the codec behind one pair of functions -------------------------------------------------- */
+/* ---- the codec as one pair of functions ------------------------------------------------------ */
 
 static enum status decode_payload(uint8_t type, const uint8_t *bytes, uint32_t count,
                                   union any_frame *any, struct wire_fault *fault)
@@ -302,7 +302,7 @@ static void test_decode_bad_vector_is_refused_by_name(void **state)
     assert_true(refusals >= 60);
 }
 
-/* The payload ends early: every decoder must see it, and must not read behind it (under ASan the
+/* The payload ends early: every decoder must see it, and must not read beyond it (under ASan the
  * copy on the heap makes that an error). */
 static void test_decode_every_prefix_is_refused(void **state)
 {
