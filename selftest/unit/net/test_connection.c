@@ -44,8 +44,8 @@ static void test_disconnect_in_each_state_frees_the_slot(void **state)
     assert_int_equal(f->stats.connections_open, 0);
 }
 
-/* A reset that shows only when something is sent comes after intake: the next pass must not wait for
- * another event. */
+/* A reset that shows only when something is sent comes after intake: the next pass must not wait
+ * for another event. */
 static void test_reset_found_by_a_send_makes_the_loop_go_on(void **state)
 {
     struct fixture *f = *state;

@@ -378,6 +378,8 @@ static void test_name_of_unknown_numbers_is_a_text(void **state)
     assert_string_equal(wire_field_name(WIRE_FIELD_CONNECTION), "connection");
     assert_string_equal(wire_field_name(WIRE_FIELD_QUEUE), "queue");
     assert_string_equal(wire_field_name(WIRE_FIELD_KEY_ID), "key_id");
+    assert_true(wire_field_is_float(WIRE_FIELD_TOP_P));
+    assert_false(wire_field_is_float(WIRE_FIELD_TOP_K));
 }
 
 /* A flag that the sum lacks would be refused. */
