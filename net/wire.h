@@ -206,7 +206,7 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 #define WIRE_ENCODER_SHARED(name) \
     uint32_t wire_##name##_encode(const struct wire_##name *frame, enum wire_type type, \
                                   uint8_t *bytes, uint32_t max)
-#define WIRE_ENCODER_OPEN(name) struct wire_##name  /* below */
+#define WIRE_ENCODER_OPEN(name) struct wire_##name      /* declared by hand, below */
 #define WIRE_DECODER(name) \
     MUST_CHECK enum status wire_##name##_decode(const uint8_t *bytes, uint32_t count, \
                                                 struct wire_##name *frame, struct wire_fault *fault)

@@ -52,6 +52,15 @@
                        !IS_FILLED(KIND_##type)), "room for a field");
 #include "net/frames.def"
 
+/* A reply always fits its room, whatever it is. */
+#define FITS_REPLY_EXACT(name)                                                            \
+    STATIC_ASSERT(WIRE_HEADER_BYTES + sizeof(struct wire_bytes_##name) <= WIRE_REPLY_BYTES_MAX, \
+                  "a frame of exact length fits the room of a reply");
+#define FITS_REPLY_SHARED(name) FITS_REPLY_EXACT(name)
+#define FITS_REPLY_OPEN(name)
+#define LAYOUT(name, id, length) FITS_REPLY_##length(name)
+#include "net/frames.def"
+
 #define IS_OPEN_EXACT  false
 #define IS_OPEN_SHARED false
 #define IS_OPEN_OPEN   true
