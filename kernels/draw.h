@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #ifndef KERNELS_DEVICE
-#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#define KERNELS_DEVICE                  /* kernels/cuda/device/gpu.h: for the GPU */
 #endif
 
 /* Mixes (seed, position) to 53 uniform bits: two rounds of multiply and shift, each a bijection. */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #ifndef KERNELS_DEVICE
-#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#define KERNELS_DEVICE                  /* kernels/cuda/device/gpu.h: for the GPU */
 #endif
 
 #define EXP_LOW     -87.3f

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #ifndef KERNELS_DEVICE
-#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#define KERNELS_DEVICE                  /* kernels/cuda/device/gpu.h: for the GPU */
 #endif
 
 #define HALF_NAN        0x7e00u

@@ -8,7 +8,7 @@
  * for a library or none: a row's tokens and digests are its own, alone, in any batch, in chunks,
  * after a move and after a recompute.
  *
- *   own products    one order whatever the rows (kernels/cuda/forward.h): of the same inputs, and
+ *   own products    one order whatever the rows (kernels/cuda/device/forward.h): of the same inputs, and
  *                   weights that are floats, the bits of the CPU engine's products
  *   the library's   one order for a shape, and one shape (kernels/cuda/product.c). What a product
  *                   of halves reads is rounded to their type. Beside the CPU engine's, logits are

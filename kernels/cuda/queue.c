@@ -12,7 +12,7 @@
 
 static const char *const kernel_names[GPU_KERNELS] = {
 #define KERNEL(name) #name,
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 #undef KERNEL
 };
 

@@ -12,11 +12,11 @@
 #include "config/config.h"
 #include "kernels/cuda/driver/blas.h"
 #include "kernels/cuda/driver/device.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/kernels.h"
 
 enum gpu_kernel {
 #define KERNEL(name) GPU_KERNEL_##name,
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 #undef KERNEL
     GPU_KERNELS
 };

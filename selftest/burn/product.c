@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the engine's own product (kernels/cuda/product.cu) of random numbers, with weights of every
- * type, against the chain of fmaf() that defines it (kernels/ops.h), computed here by the CPU: to
- * the bit, again and again. Every processor has blocks of it, and the next one is queued while one
- * is compared.
+ * What: the engine's own product (kernels/cuda/device/product.cu) of random numbers, with weights
+ * of every type, against the chain of fmaf() that defines it (kernels/ops.h), computed here by the
+ * CPU: to the bit, again and again. Every multiprocessor has thread blocks of it, and the next
+ * product is queued while one is compared.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 #include "selftest/burn/state.h"
 
 #define ROWS            64u

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: launches of kernels on the CPU (kernels/cuda/host.h). Each thread of a block is a fiber;
- * the scheduler gives each its turn and, when all of them wait or have ended, looks for whom it may
- * let go on:
+ * What: launches of kernels on the CPU (kernels/cuda/device/host.h). Each CUDA thread of a thread
+ * block is a fiber. The scheduler runs the fibers one after the other. When all of them wait or
+ * have ended, it releases
  *
- *   a warp, all of whose threads wait at one exchange
- *   the block, all of whose threads wait at one barrier
+ *   each warp whose CUDA threads all wait at one exchange, or, if there is none,
+ *   the thread block, if all of its CUDA threads wait at one barrier
  *
- * and when there is none the threads have parted. A thread has two slots for what it gives to
- * others, in turns: one that goes on gives the next value before its neighbours have read the last.
+ * If it can release none, the CUDA threads have diverged. A CUDA thread alternates between two
+ * cells for the values that it exchanges, because it may give its next value before its neighbours
+ * have read the last one.
  *
- * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static; shared memory is allocated for each
- * launch, so that its end is where the launch says. One launch at a time.
+ * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static. Shared memory is allocated for each
+ * launch, so that it ends where the launch says. One launch at a time.
  */
-#include "kernels/cuda/host.h"
+#include "kernels/cuda/device/host.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 #include "selftest/fake/softgpu/fiber.h"
 
 #define STACK_BYTES (64u << 10)
@@ -229,12 +230,12 @@ void gpu_host_reverse(bool reverse)
     {                                                          \
         gpu_kernel_##name(*(const struct gpu_##name *)args);   \
     }
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 #undef KERNEL
 
 #define KERNEL(name) {#name, sizeof(struct gpu_##name), run_##name},
 static const struct gpu_host_kernel kernels[] = {
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 };
 #undef KERNEL
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
-#include "kernels/cuda/host.h"
+#include "kernels/cuda/device/host.h"
 #include "selftest/fake/softgpu/device.h"
 #include "selftest/fake/softgpu/softgpu.h"
 #include "selftest/fake/softgpu/trial.h"

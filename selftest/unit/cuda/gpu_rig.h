@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: a GPU for unit tests: memory whose every buffer ends where a page begins that nobody may
- * touch, launches by name, random numbers, and the sums of kernels/cuda/block.h as plain C.
+ * touch, launches by name, random numbers, and the sums of kernels/cuda/device/reduce.h as plain C.
  *
  * Every test runs twice, the second time with blocks and threads in descending order (rig_main):
  * whose result depends on who comes first gives other bits in one of them. On a chip (chip.h) it
@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/cuda/host.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/host.h"
+#include "kernels/cuda/device/kernels.h"
 #include "selftest/unit/cuda/chip.h"
 
 /* ---- memory ---- */

@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 
 enum { KV_ROWS = 4, KV_TABLE = 160, KV_LAYERS = 2, KV_PAD_BYTES = 32 };
 

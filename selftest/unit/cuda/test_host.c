@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "kernels/cuda/block.h"
+#include "kernels/cuda/device/reduce.h"
 
 #define LAUNCHES 2000
 

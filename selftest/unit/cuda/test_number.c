@@ -7,7 +7,7 @@
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 #include "kernels/exp.h"
 #include "kernels/matrix.h"
 #include "kernels/ops.h"

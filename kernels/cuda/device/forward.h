@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the kernels of a forward pass, but for attention (kernels/cuda/kernels.h: how to read
+/* What: the kernels of a forward pass except attention (kernels.h: how to read
  * this). */
-#include "kernels/cuda/record.h"
+#include "kernels/cuda/device/record.h"
 
 /* ---- embeddings, products, SwiGLU ---- */
 

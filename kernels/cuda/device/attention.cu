@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: attention over paged KV, for decode and for prefill (kernels/cuda/kernels.h defines it).
+ * What: attention over paged KV, for decode and for prefill (kernels.h defines it).
  *
  *   query   a feed and a query head. A block has up to GPU_QUERIES of one KV head and one row: the
  *           heads of a group, in prefill of several feeds
@@ -10,8 +10,8 @@
  * Invariant: a query sees no token behind its own position: what lies there is not defined, so it
  * is left out, not weighed with zero.
  */
-#include "kernels/cuda/block.h"
-#include "kernels/cuda/kv.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/kv.h"
 #include "kernels/exp.h"
 
 /* What a query has gathered. */

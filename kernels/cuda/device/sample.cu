@@ -9,7 +9,7 @@
  * is added up, in integers, so that the order of additions is free (kernels/draw.h), and the first
  * digit that reaches the goal is the key's. top_k, top_p and the draw are such searches.
  */
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 #include "kernels/draw.h"
 #include "kernels/exp.h"
 

@@ -3,8 +3,8 @@
  * What: the residual grows by what a product gave, and is normalized for the next one. A block has
  * a row.
  */
-#include "kernels/cuda/block.h"
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/number.h"
 
 /* Adds to the residual, if there is something; returns this thread's share of its squares. */
 GPU_INLINE float row_grow(float *x, const float *add, uint32_t dim)

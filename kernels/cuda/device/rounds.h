@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the kernels between two rounds of a step (kernels/cuda/kernels.h: how to read this), so
+ * What: the kernels between two rounds of a step (kernels.h: how to read this), so
  * that all rounds are queued at once and the host waits for none. The rules are those of
  * config/base/step.h and kernels/sample.h.
  *
@@ -12,7 +12,7 @@
  *                 p, or of no row. Rows and outputs of products stay where they are: only feeds of
  *                 no row tell that there are fewer
  */
-#include "kernels/cuda/record.h"
+#include "kernels/cuda/device/record.h"
 
 #define GPU_HISTORY_TOKENS 64u          /* CALL_REPEAT_TOKENS */
 #define GPU_STOP_IDS_MAX   17u          /* CALL_STOP_IDS_MAX */

@@ -6,8 +6,8 @@
  * Free places are counted in shared memory: the n-th one gets the n-th standby. One thread reads
  * the core's early stop, which may change while the others look.
  */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 
 enum { STOP_ROW = 1, STOP_ROUND = 2 };      /* enum step_stop */
 

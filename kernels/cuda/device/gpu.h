@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the language of the kernels. A .cu file is CUDA for nvcc, and C for gcc, which compiles it
- * for the soft GPU (kernels/cuda/host.h says how that runs it): so no templates, no overloading,
+ * for the soft GPU (host.h says how that runs it): so no templates, no overloading,
  * and of CUDA only what both have:
  *
  *   threadIdx, blockIdx, blockDim, gridDim; blocks have one dimension and whole warps
@@ -31,7 +31,7 @@
     name(const __grid_constant__ struct gpu_##name args)
 extern __shared__ __align__(16) unsigned char gpu_shared[];
 #else
-#include "kernels/cuda/host.h"
+#include "kernels/cuda/device/host.h"
 #define GPU_INLINE static inline
 #define GPU_KERNEL(name)                                 \
     void gpu_kernel_##name(const struct gpu_##name args); \

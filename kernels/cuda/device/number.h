@@ -4,8 +4,8 @@
  * What: numbers as they lie in device memory, by type (enum gpu_type). Loads are exact; stores
  * round to nearest, ties to even. What no half can hold becomes the one NaN of kernels/half.h.
  */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 #include "kernels/half.h"
 
 GPU_INLINE float gpu_float_of(uint32_t bits)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: blocks of KV between the tiers (kernels/cuda/kernels.h: how to read this). */
-#include "kernels/cuda/record.h"
+/* What: blocks of KV between the tiers (kernels.h: how to read this). */
+#include "kernels/cuda/device/record.h"
 
 /* Blocks of KV from anywhere into one piece, one after the other, for one copy to the host. */
 struct gpu_kv_gather {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: patterns of words in memory, for the burn-in (kernels/cuda/kernels.h: how to read this).
+ * What: patterns of words in memory, for the burn-in (kernels.h: how to read this).
  * What belongs at a place follows from its number, so nothing is remembered to compare with.
  */
-#include "kernels/cuda/record.h"
+#include "kernels/cuda/device/record.h"
 
 enum gpu_pattern_kind {
     GPU_PATTERN_ADDRESS,            /* 8 times the word's number */

@@ -19,9 +19,9 @@
  * KV is block-major: [block][layer][K|V][kv_head][token][head_dim], keys and values alike, without
  * padding; from one block to the next it is block_bytes, a multiple of 16.
  */
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/forward.h"
-#include "kernels/cuda/pattern.h"
-#include "kernels/cuda/record.h"
-#include "kernels/cuda/rounds.h"
-#include "kernels/cuda/swap.h"
+#include "kernels/cuda/device/attention.h"
+#include "kernels/cuda/device/forward.h"
+#include "kernels/cuda/device/pattern.h"
+#include "kernels/cuda/device/record.h"
+#include "kernels/cuda/device/rounds.h"
+#include "kernels/cuda/device/swap.h"

@@ -3,7 +3,7 @@
  * What: the product where no library is used: small matrices, and the soft GPU. A block has a tile
  * of rows and outputs, a thread has one number of it and its whole sum.
  */
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 
 #define STRIDE (GPU_PRODUCT_COLUMNS + 1)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the kernels of attention (kernels/cuda/kernels.h: how to read this). */
-#include "kernels/cuda/record.h"
+/* What: the kernels of attention (kernels.h: how to read this). */
+#include "kernels/cuda/device/record.h"
 
 /* What the three kernels have in common. Query head h is of KV head h / (heads / kv_heads).
  *

@@ -4,8 +4,8 @@
  * norm, turn; and keys and values into their blocks. A block has a head of a feed: first the query
  * heads, then those of keys, then those of values.
  */
-#include "kernels/cuda/block.h"
-#include "kernels/cuda/kv.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/kv.h"
 
 enum { QUERY, KEY, VALUE };
 

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * What: sums and maxima over the threads of a warp and of a block. Their order depends on nothing
- * but the number of threads, which a kernel fixes (kernels/cuda/kernels.h).
+ * but the number of threads, which a kernel fixes (kernels/cuda/device/kernels.h).
  */
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/device/gpu.h"
 
 #define GPU_WARPS_MAX (GPU_THREADS_MAX / GPU_WARP)
 

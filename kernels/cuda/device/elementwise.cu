@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: kernels without a sum: embeddings of the feeds, SwiGLU of the feed-forward, Q8_0 weights
+ * dequantized.
+ */
+#include "kernels/cuda/device/number.h"
+#include "kernels/exp.h"
+
+/* A thread block has a feed. */
+GPU_KERNEL(embed)
+{
+    const struct gpu_feed *feed = (const struct gpu_feed *)args.feeds + blockIdx.x;
+    float *x = (float *)args.x + blockIdx.x * args.x_stride;
+    uint64_t first = (uint64_t)feed->token * args.dim;
+    for (uint32_t i = threadIdx.x; i < args.dim; i += blockDim.x) {
+        x[i] = feed->row == GPU_NONE
+                   ? 0.0f
+                   : gpu_load((const void *)args.table, args.table_type, first + i);
+    }
+}
+
+/* A CUDA thread has a number. */
+GPU_KERNEL(swiglu)
+{
+    uint64_t row = blockIdx.y;
+    uint32_t column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (column < args.columns) {
+        float gate = ((const float *)args.gate)[row * args.gate_stride + column];
+        float up = ((const float *)args.up)[row * args.up_stride + column];
+        float value = gate / (1.0f + kernels_exp(-gate)) * up;
+        gpu_store((void *)args.y, args.y_type, row * args.y_stride + column, value);
+    }
+}
+
+/* A CUDA thread has a weight. */
+GPU_KERNEL(dequantize)
+{
+    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < args.count) {
+        gpu_store((void *)args.to, args.to_type, i, gpu_load((const void *)args.from, GPU_Q8_0, i));
+    }
+}
