@@ -3,7 +3,7 @@
  * What: the CPU engine: memory, start, and the rounds of a step.
  *
  *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
- *   run        the moves of the step; then thread 0 writes the feeds of a round, all threads run
+ *   run        the moves of the step; then thread 0 writes the slots of a round, all threads run
  *              it, rows are sampled in parallel, until no row wants another token. Places of rows
  *              that have ended go to standby rows, while a round is left. The core's early stop may
  *              end it earlier, between two rounds
@@ -13,7 +13,7 @@
  *
  * Bounds: at most steps_per_plan rounds; no memory but what kernels_init() took.
  */
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 
 #include <math.h>
 
@@ -50,7 +50,7 @@ static void rounded_need(struct need *needs, uint32_t *count, struct kernels *k)
     need_add(needs, count, (struct need){"kernels levels", rows, stride,
                                          (void **)&k->rounded.levels});
     need_add(needs, count, (struct need){"kernels level blocks", rows,
-                                         kernels_level_blocks_bytes(stride),
+                                         kernels_quant_blocks_bytes(stride),
                                          (void **)&k->rounded.blocks});
     need_add(needs, count, (struct need){"kernels bfloats", rows, stride * sizeof(float),
                                          (void **)&k->rounded.bfloats});
@@ -90,7 +90,7 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
         kernels_stride_floats(s->vocab_tokens),         /* weights */
         s->vocab_tokens,                                /* ranking */
         KERNELS_NORM_ROWS * stride / 4,                 /* levels */
-        KERNELS_NORM_ROWS * kernels_level_blocks_bytes(stride) / 4,
+        KERNELS_NORM_ROWS * kernels_quant_blocks_bytes(stride) / 4,
         KERNELS_NORM_ROWS * stride,                     /* bfloats */
         KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST * KERNELS_PANEL_LANES,    /* widened */
     };
@@ -107,9 +107,9 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
             .heads = parts[2],
             .sums = parts[3],
             .sampler = {k->ops, parts[4], (uint32_t *)(void *)parts[5]},
-            .rounded = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
+            .rounded = {(int8_t *)parts[6], (struct kernels_quant_block *)(void *)parts[7],
                         parts[8], stride},
-            .pace = kernels_pace_find(parts[9]),
+            .tuning = kernels_tuning_find(parts[9]),
         };
     }
     return end;
@@ -119,11 +119,11 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
 static void kv_sizes(struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
-    uint64_t turn = KERNELS_COPY_FLOATS * sizeof(float);
+    uint64_t rotate = KERNELS_COPY_FLOATS * sizeof(float);
     uint64_t number = k->settings.kv_halves ? sizeof(uint16_t) : sizeof(float);
     k->kv_head_bytes = kernels_head_lanes(s->head_dim) * k->settings.kv_block_tokens * number;
     uint64_t block = k->kv_head_bytes * s->layers * 2 * s->kv_heads;
-    k->kv_block_bytes = (block + turn - 1) / turn * turn;
+    k->kv_block_bytes = (block + rotate - 1) / rotate * rotate;
 }
 
 /* Room for the longest bundle, if that is not too much, and for the longest row in any case. */
@@ -150,7 +150,7 @@ static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scr
     need_add(needs, &count, (struct need){"kernels rope table", t->context_tokens,
                                           (uint64_t)s->rope_dim * 4, (void **)&k->rope});
     need_add(needs, &count, (struct need){"kernels feeds", t->step_tokens,
-                                          sizeof *k->feeds, (void **)&k->feeds});
+                                          sizeof *k->slots, (void **)&k->slots});
     need_add(needs, &count, (struct need){"kernels gathers", t->batch_calls,
                                           sizeof *k->gather_rows, (void **)&k->gather_rows});
     need_add(needs, &count, (struct need){"kernels attend order", k->tile_rows,
@@ -179,9 +179,9 @@ void kernels_plan_memory(struct memory_plan *plan, const struct kernels_settings
     kernels_threads_plan_memory(plan, settings->threads);
 }
 
-/* What a thread needs of queries and keys to turn them: any panel's lanes hold whole pairs that are
+/* What a thread needs of queries and keys to rotate them: any panel's lanes hold whole pairs that are
  * adjacent; else it takes heads that fill whole panels. */
-static uint32_t turn_panels(const struct model_shape *shape)
+static uint32_t rotate_panels(const struct model_shape *shape)
 {
     if (shape->family->rope_pairs == ROPE_ADJACENT && !shape->family->qk_norm) {
         return 1;
@@ -210,7 +210,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->phase_work_min = KERNELS_PHASE_WORK_MIN;
     k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
-    k->turn_panels = turn_panels(&weights->shape);
+    k->rotate_panels = rotate_panels(&weights->shape);
     struct need needs[NEEDS_MAX];
     uint8_t *scratch = NULL;
     uint32_t count = memory_rows(needs, k, &scratch);
@@ -238,27 +238,27 @@ const float *kernels_logits(const struct kernels *kernels, uint32_t row)
 
 /* ---- rounds ---- */
 
-static void feed_add(struct kernels *k, struct kernels_feed feed, bool wants_logits)
+static void slot_add(struct kernels *k, struct kernels_slot slot, bool wants_logits)
 {
-    ASSERT(k->feeds_count < k->settings.step_tokens);
-    ASSERT(feed.position < k->settings.context_tokens && feed.token < k->shape.vocab_tokens);
-    feed.gather = KERNELS_GATHER_NONE;
+    ASSERT(k->slots_count < k->settings.step_tokens);
+    ASSERT(slot.position < k->settings.context_tokens && slot.token < k->shape.vocab_tokens);
+    slot.gather = KERNELS_GATHER_NONE;
     if (wants_logits) {
-        feed.gather = k->gathers_count;
-        k->gather_rows[k->gathers_count++] = feed.row;
+        slot.gather = k->gathers_count;
+        k->gather_rows[k->gathers_count++] = slot.row;
     }
-    k->feeds[k->feeds_count++] = feed;
+    k->slots[k->slots_count++] = slot;
 }
 
 /* Every token of a row; the last one's logits are wanted if it samples. */
-static void feed_row(struct kernels *k, uint32_t r)
+static void row_add_slots(struct kernels *k, uint32_t r)
 {
     const struct step_row *row = step_row(k->step, r);
     const uint32_t *tokens = step_tokens(k->step) + row->tokens_first;
     for (uint32_t i = 0; i < row->tokens_count; i++) {
-        struct kernels_feed feed = {
+        struct kernels_slot slot = {
             .token = tokens[i], .position = row->first_position + i, .row = r};
-        feed_add(k, feed, row->decode_steps > 0 && i + 1 == row->tokens_count);
+        slot_add(k, slot, row->decode_steps > 0 && i + 1 == row->tokens_count);
     }
 }
 
@@ -267,14 +267,14 @@ static void round_first(struct kernels *k)
 {
     const struct step_header *header = step_header(k->step);
     k->round = 0;
-    k->feeds_count = 0;
+    k->slots_count = 0;
     k->gathers_count = 0;
     k->standby_next = header->rows_active;
     for (uint32_t r = 0; r < header->rows_count; r++) {
         *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
     }
     for (uint32_t r = 0; r < header->rows_active; r++) {
-        feed_row(k, r);
+        row_add_slots(k, r);
     }
 }
 
@@ -305,24 +305,24 @@ static void enter_standbys(struct kernels *k)
     while (k->gathers_count < header->rows_active && k->standby_next < header->rows_count) {
         const struct step_row *row = step_row(k->step, k->standby_next);
         ASSERT(row->tokens_count == 1 && row->decode_steps > 0);
-        feed_row(k, k->standby_next++);
+        row_add_slots(k, k->standby_next++);
     }
 }
 
 /* The gathers of the last round that go on, each with the token it has sampled. */
-static void feed_gathers(struct kernels *k, uint32_t before)
+static void gathers_add_slots(struct kernels *k, uint32_t before)
 {
     for (uint32_t g = 0; g < before; g++) {
         uint32_t r = k->gather_rows[g];
         if (row_goes_on(k, r)) {
             const struct step_row *row = step_row(k->step, r);
             uint32_t produced = step_out(k->step, r)->produced;
-            struct kernels_feed feed = {
+            struct kernels_slot slot = {
                 .token = step_out_tokens(k->step, r)[produced - 1],
                 .position = row->first_position + row->tokens_count + produced - 1,
                 .row = r,
             };
-            feed_add(k, feed, true);
+            slot_add(k, slot, true);
         }
     }
 }
@@ -332,15 +332,15 @@ static void round_next(struct kernels *k)
 {
     uint32_t before = k->gathers_count;
     enum step_stop early_stop = step_early_stop(k->step);
-    k->feeds_count = 0;
+    k->slots_count = 0;
     k->gathers_count = 0;
     if (++k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
         return;
     }
-    feed_gathers(k, before);
+    gathers_add_slots(k, before);
     enter_standbys(k);
     if (early_stop == STEP_STOP_ROW && k->gathers_count < before) {
-        k->feeds_count = 0;
+        k->slots_count = 0;
     }
 }
 
@@ -375,9 +375,9 @@ static void engine_work(void *context, uint32_t thread)
 {
     struct kernels *k = context;
     kernels_moves(k, thread);
-    while (k->feeds_count > 0) {
+    while (k->slots_count > 0) {
         kernels_forward(k, thread);
-        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.crew) {
+        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.active) {
             gather_sample(k, g, &k->scratch[thread]);
         }
         kernels_threads_wait(&k->threads);
@@ -389,7 +389,7 @@ static void engine_work(void *context, uint32_t thread)
 }
 
 /* Multiply-adds of one fed token, over the barriers that it passes. */
-static uint64_t work_of_feed(const struct model_shape *shape)
+static uint64_t work_of_slot(const struct model_shape *shape)
 {
     uint64_t heads = (uint64_t)shape->heads * shape->head_dim;
     uint64_t kv_heads = (uint64_t)shape->kv_heads * shape->head_dim;
@@ -398,13 +398,13 @@ static uint64_t work_of_feed(const struct model_shape *shape)
     return (layer * shape->layers + output) / (shape->layers * KERNELS_PHASES + 1);
 }
 
-/* Is there too little to do for more than one thread? No later round has more feeds than the
+/* Is there too little to do for more than one thread? No later round has more slots than the
  * first. */
 static bool is_small(const struct kernels *k)
 {
     uint64_t moved_floats =
         step_header(k->step)->moves_count * k->kv_block_bytes / sizeof(float);
-    return work_of_feed(&k->shape) * k->feeds_count < k->phase_work_min &&
+    return work_of_slot(&k->shape) * k->slots_count < k->phase_work_min &&
            moved_floats < k->phase_work_min;
 }
 

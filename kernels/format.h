@@ -27,7 +27,7 @@
 #include "config/model/gguf.h"
 
 #define KERNELS_PANEL_LANES   16u       /* outputs of a panel: a vector of AVX-512, two of AVX2 */
-#define KERNELS_BLOCK_COLUMNS 32u       /* columns of a part with a scale of its own; Q6_K: two */
+#define KERNELS_QUANT_COLUMNS 32u       /* columns of a part with a scale of its own; Q6_K: two */
 #define KERNELS_SUPER_COLUMNS 256u      /* columns of a block of Q4_K and Q6_K */
 #define KERNELS_GROUP_BYTES   (KERNELS_PANEL_LANES * 4)     /* four columns, a byte each */
 #define KERNELS_SCALES_BYTES  (KERNELS_PANEL_LANES * 2)     /* halves, or two rows of bytes */
@@ -45,7 +45,7 @@
 struct kernels_part {
     float scale, low;           /* low is 0 but in Q4_K */
     uint32_t columns;           /* 32; of Q6_K 16 */
-    int32_t levels[KERNELS_BLOCK_COLUMNS];
+    int32_t levels[KERNELS_QUANT_COLUMNS];
 };
 
 struct kernels_format {

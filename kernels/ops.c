@@ -102,11 +102,11 @@ enum kernels_simd kernels_simd_best(void)
  * Sums go to memory and back between chunks, so the longer the better, where the second cache has
  * room for what rows and weights leave in it: with 2 MiB (that Intel) 1,024 columns are 1.03 times
  * as fast as 256, with 1 MiB (Zen 5) 0.95 times. Decision 0042. */
-struct kernels_pace kernels_pace_find(float *widened)
+struct kernels_tuning kernels_tuning_find(float *widened)
 {
     bool is_large = sysconf(_SC_LEVEL2_CACHE_SIZE) >= 2 << 20;
-    return (struct kernels_pace){
-        .ahead_bytes = __builtin_cpu_is("intel") ? KERNELS_AHEAD_BYTES : 0,
+    return (struct kernels_tuning){
+        .prefetch_bytes = __builtin_cpu_is("intel") ? KERNELS_PREFETCH_BYTES : 0,
         .chunk_columns = is_large ? KERNELS_CHUNK_MOST : KERNELS_CHUNK_LEAST,
         .widened = widened,
     };

@@ -22,18 +22,18 @@
 #define KERNELS_BUNDLE_ROWS  48u        /* that attend together at most */
 
 /* Activations as a product takes them: for weights that are integers as levels, a row cut into
- * blocks of KERNELS_BLOCK_COLUMNS, where of block b x[k] is about levels[k] * blocks[b].scale; for
+ * blocks of KERNELS_QUANT_COLUMNS, where of block b x[k] is about levels[k] * blocks[b].scale; for
  * bfloats as bfloats, how is the affair of the set that shortened them: floats that are bfloats, or
  * pairs of bfloats in the first half of a row. */
-struct kernels_block {
+struct kernels_quant_block {
     float scale;
     int16_t sums[2];            /* of the levels of its first and of its second half */
 };
 struct kernels_rounded {
     int8_t *levels;             /* (rows, stride): -KERNELS_LEVEL_MAX .. KERNELS_LEVEL_MAX */
-    struct kernels_block *blocks;   /* (rows, stride / KERNELS_BLOCK_COLUMNS) */
+    struct kernels_quant_block *blocks;   /* (rows, stride / KERNELS_QUANT_COLUMNS) */
     float *bfloats;             /* (rows, stride) */
-    uint64_t stride;            /* columns: a multiple of KERNELS_BLOCK_COLUMNS */
+    uint64_t stride;            /* columns: a multiple of KERNELS_QUANT_COLUMNS */
 };
 #define KERNELS_LEVEL_MAX 127   /* two products of levels and bytes fit 16 bits: decision 0036 */
 /* Blocks whose largest magnitude is below count as zero: its reciprocal must be finite. */
@@ -54,34 +54,34 @@ static inline uint64_t kernels_rounded_stride(uint32_t columns)
     return ((uint64_t)columns + 63) / 64 * 64 | 64;
 }
 
-static inline uint64_t kernels_level_blocks_bytes(uint64_t stride)
+static inline uint64_t kernels_quant_blocks_bytes(uint64_t stride)
 {
-    return stride / KERNELS_BLOCK_COLUMNS * sizeof(struct kernels_block);
+    return stride / KERNELS_QUANT_COLUMNS * sizeof(struct kernels_quant_block);
 }
 
 /* The rows from `row` on. */
 static inline struct kernels_rounded kernels_rounded_from(struct kernels_rounded all, uint64_t row)
 {
     all.levels += row * all.stride;
-    all.blocks += row * (all.stride / KERNELS_BLOCK_COLUMNS);
+    all.blocks += row * (all.stride / KERNELS_QUANT_COLUMNS);
     all.bfloats += row * all.stride;
     return all;
 }
 
 /* How a product goes through weights, as the CPU likes it. No result depends on it. */
-struct kernels_pace {
-    uint32_t ahead_bytes;   /* one row asks memory for what lies so far ahead; 0: for nothing */
+struct kernels_tuning {
+    uint32_t prefetch_bytes;   /* one row asks memory for what lies so far ahead; 0: for nothing */
     uint32_t chunk_columns; /* of floats and halves at a time, even; 0: KERNELS_CHUNK_LEAST */
     float *widened;         /* memory for halves made floats: (KERNELS_CHUNK_PANELS,
                              * KERNELS_CHUNK_MOST, 16), at a cache line. NULL: each tile makes its
                              * own */
 };
-#define KERNELS_AHEAD_BYTES  4096u
+#define KERNELS_PREFETCH_BYTES  4096u
 #define KERNELS_CHUNK_LEAST  256u
 #define KERNELS_CHUNK_MOST   1024u
 #define KERNELS_CHUNK_PANELS 2u
 /* BOOT_ONLY. This CPU's, with that memory. */
-struct kernels_pace kernels_pace_find(float *widened);
+struct kernels_tuning kernels_tuning_find(float *widened);
 
 /* Columns of the widest matrix of a layer. */
 static inline uint32_t kernels_columns_max(const struct model_shape *shape)
@@ -111,7 +111,7 @@ struct kernels_product {
     const struct kernels_matrix *matrix;
     uint32_t panel_first, panel_end;
     uint32_t rows;
-    struct kernels_pace pace;
+    struct kernels_tuning tuning;
     const float *x;             /* (rows, x_stride) */
     struct kernels_rounded rounded;     /* x, where weights are integers or bfloats */
     float *y;                   /* (rows, y_stride) */
@@ -163,7 +163,7 @@ struct kernels_ops {
      * significant bits (kernels/half.h; decision 0036), level = x * (127 / max) rounded to the
      * nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a block that is not
      * finite has levels of zero and a scale of NaN: so is every product then. */
-    void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
+    void (*quantize)(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                      uint32_t columns);
     /* One row as bfloats (kernels_bfloat_of()), for products of this set; an odd last one gets a
      * zero beside it. */

@@ -100,15 +100,15 @@ static void ranking_init(struct ranking *ranking, const struct kernels_sampler *
 static uint32_t ranking_id(struct ranking *ranking, uint32_t rank)
 {
     ASSERT(rank <= ranking->ranked && rank < ranking->vocab_tokens);
-    uint32_t slot = ranking->vocab_tokens - 1 - rank;
+    uint32_t cell = ranking->vocab_tokens - 1 - rank;
     if (rank == ranking->ranked) {
         uint32_t first = ranking->ids[0];
-        ranking->ids[0] = ranking->ids[slot];
-        heap_sink(ranking->ids, slot, 0, ranking->weights);
-        ranking->ids[slot] = first;
+        ranking->ids[0] = ranking->ids[cell];
+        heap_sink(ranking->ids, cell, 0, ranking->weights);
+        ranking->ids[cell] = first;
         ranking->ranked++;
     }
-    return ranking->ids[slot];
+    return ranking->ids[cell];
 }
 
 /* How many of the heaviest candidates stay after top_k, top_p and min_p; at least one. */

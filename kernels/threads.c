@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the crew of compute threads (kernels/threads.h).
+ * What: the active of compute threads (kernels/threads.h).
  *
  * Invariants: `arrived` counts those at the barrier, the last one resets it and opens the gate, and
  * nobody can come to the next barrier before it is reset; a gate only ever counts up, so a thread
@@ -66,7 +66,7 @@ static void gate_open(struct kernels_gate *gate)
 
 void kernels_threads_wait(struct kernels_threads *threads)
 {
-    if (threads->crew == 1) {
+    if (threads->active == 1) {
         return;
     }
     uint32_t seen = atomic_load_explicit(&threads->barrier.passed, memory_order_relaxed);
@@ -80,17 +80,17 @@ void kernels_threads_wait(struct kernels_threads *threads)
 
 /* What a thread is told when it starts; lies at the low end of its stack, which it never
  * reaches. */
-struct birth {
+struct thread_argument {
     struct kernels_threads *threads;
     uint32_t thread;
 };
 
 static void *thread_main(void *argument)
 {
-    const struct birth *birth = argument;
-    struct kernels_threads *threads = birth->threads;
-    uint32_t thread = birth->thread;
-    atomic_fetch_add(&threads->born, 1);
+    const struct thread_argument *thread_argument = argument;
+    struct kernels_threads *threads = thread_argument->threads;
+    uint32_t thread = thread_argument->thread;
+    atomic_fetch_add(&threads->started, 1);
     for (uint32_t seen = 0;; seen++) {
         gate_wait(&threads->start, seen, threads->spins);
         if (threads->stopping) {
@@ -105,8 +105,8 @@ void kernels_threads_run(struct kernels_threads *threads, bool alone)
 {
     ASSERT(!threads->stopping);
     ASSERT(threads->count == 1 || threads->arrived == 0);
-    threads->crew = alone ? 1 : threads->count;
-    if (threads->crew > 1) {
+    threads->active = alone ? 1 : threads->count;
+    if (threads->active > 1) {
         gate_open(&threads->start);
     }
     threads->work(threads->context, 0);
@@ -143,14 +143,14 @@ void kernels_threads_plan_memory(struct memory_plan *plan, uint32_t count)
 static int thread_start(struct kernels_threads *threads, uint32_t thread, uint8_t *stack)
 {
     pthread_attr_t attributes;
-    struct birth *birth = (struct birth *)(void *)stack;
-    *birth = (struct birth){.threads = threads, .thread = thread};
+    struct thread_argument *thread_argument = (struct thread_argument *)(void *)stack;
+    *thread_argument = (struct thread_argument){.threads = threads, .thread = thread};
     int error = pthread_attr_init(&attributes);
     if (error == 0) {
         error = pthread_attr_setstack(&attributes, stack, KERNELS_STACK_BYTES);
     }
     if (error == 0) {
-        error = pthread_create(&threads->threads[thread], &attributes, thread_main, birth);
+        error = pthread_create(&threads->threads[thread], &attributes, thread_main, thread_argument);
         pthread_attr_destroy(&attributes);
     }
     return error;
@@ -163,7 +163,7 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
     ASSERT(count >= 1 && count <= KERNELS_THREADS_MAX);
     *threads = (struct kernels_threads){
         .count = 1,
-        .crew = 1,
+        .active = 1,
         .spins = count <= cpus_usable() ? SPINS_OWN_CPU : SPINS_SHARED_CPU,
         .work = work,
         .context = context,
@@ -180,7 +180,7 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
         threads->count += error == 0 ? 1 : 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    while (atomic_load(&threads->born) + 1 != threads->count) {
+    while (atomic_load(&threads->started) + 1 != threads->count) {
         sched_yield();
     }
     if (error != 0) {

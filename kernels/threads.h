@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a fixed crew of threads that run one function together, and the barrier between its phases.
+ * What: a fixed active of threads that run one function together, and the barrier between its phases.
  *
  *   caller: kernels_threads_run()  --> every thread (0 is the caller) runs work(context, thread)
  *   inside: kernels_threads_wait() --> nobody goes on before everybody came
@@ -31,12 +31,12 @@ struct kernels_gate {
 
 struct kernels_threads {
     uint32_t count;                 /* the caller included */
-    uint32_t crew;                  /* of the present run: count, or 1 */
+    uint32_t active;                  /* of the present run: count, or 1 */
     /* private: only threads.c */
     uint32_t spins;
     void (*work)(void *context, uint32_t thread);
     void *context;
-    _Atomic uint32_t born;          /* threads that are past what the C library does first */
+    _Atomic uint32_t started;          /* threads that are past what the C library does first */
     struct kernels_gate start;      /* a run begins, or the end of all */
     struct kernels_gate barrier;
     _Alignas(ARENA_ALIGN_BYTES) _Atomic uint32_t arrived;

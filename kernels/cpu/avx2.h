@@ -13,7 +13,7 @@
 
 void kernels_product_avx2(const struct kernels_product *product);
 void kernels_product_int8_avx2(const struct kernels_product *product);
-void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_avx2(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                            uint32_t columns);
 void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_avx2(const struct kernels_attention *attention);

@@ -24,11 +24,11 @@ static void widen(float *to, const uint8_t *from, uint32_t columns)
  * compiled for each. */
 static void floats_rows(const struct kernels_product *p)
 {
-    uint32_t chunk = p->pace.chunk_columns > 0 ? p->pace.chunk_columns : KERNELS_CHUNK_LEAST;
+    uint32_t chunk = p->tuning.chunk_columns > 0 ? p->tuning.chunk_columns : KERNELS_CHUNK_LEAST;
     if (p->matrix->type == GGUF_F32) {
         walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, chunk, sizeof(float),
                                            floats_run, NULL});
-    } else if (p->rows < ROWS_TO_WIDEN || p->pace.widened == NULL) {
+    } else if (p->rows < ROWS_TO_WIDEN || p->tuning.widened == NULL) {
         walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, CHUNK_HALVES, sizeof(float),
                                            floats_run, NULL});
     } else {

@@ -58,14 +58,14 @@ ALWAYS_INLINE __m256 halves_at(const uint8_t *halves, uint32_t half)
 }
 
 /* `offset` times the sums of a block's halves, together: one factor for each half. */
-ALWAYS_INLINE __m256i offset_of(const struct kernels_block *block, int16_t first, int16_t second)
+ALWAYS_INLINE __m256i offset_of(const struct kernels_quant_block *block, int16_t first, int16_t second)
 {
     __m256i sums = _mm256_set1_epi32(halves_pair(block->sums[0], block->sums[1]));
     return _mm256_madd_epi16(sums, _mm256_set1_epi32(halves_pair(first, second)));
 }
 
 ALWAYS_INLINE void part_add(__m256 *sum, __m256i exact, __m256 scale,
-                            const struct kernels_block *block)
+                            const struct kernels_quant_block *block)
 {
     __m256 both = _mm256_mul_ps(scale, _mm256_broadcast_ss(&block->scale));
     *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), both, *sum);
@@ -84,14 +84,14 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
     const uint8_t *groups = block + KERNELS_SCALES_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     EACH_ROW {
         EACH_HALF exact[r][h] = _mm256_setzero_si256();
     }
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         __m256i weights[HALVES], sizes[HALVES], minus[HALVES];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_HALF {
             weights[h] = weights_at(groups, g, (uint32_t)h);
             sizes[h] = _mm256_abs_epi8(weights[h]);
@@ -100,9 +100,9 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
         EACH_ROW {
             __m256i x = levels_at(t->levels[r] + (uint64_t)index * 32, g);
             EACH_HALF {
-                __m256i turned = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
+                __m256i negated = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
                 exact[r][h] = _mm256_add_epi32(
-                    exact[r][h], wide(_mm256_maddubs_epi16(sizes[h], turned)));
+                    exact[r][h], wide(_mm256_maddubs_epi16(sizes[h], negated)));
                 KEEP(exact[r][h]);
             }
         }
@@ -124,7 +124,7 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct level_tile
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m256i low[HALVES], high[HALVES];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_HALF {
             __m256i both = weights_at(groups, g, (uint32_t)h);
             low[h] = _mm256_and_si256(both, mask);
@@ -148,7 +148,7 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
     EACH_HALF {
         __m256 scale = halves_at(block, (uint32_t)h);
@@ -184,7 +184,7 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
         __m256 low = _mm256_mul_ps(halves_at(block + KERNELS_SCALES_BYTES, half),
                                    bytes_at(part + KERNELS_PANEL_LANES, half));
         EACH_ROW {
-            const struct kernels_block *x = t->x[r] + index;
+            const struct kernels_quant_block *x = t->x[r] + index;
             part_add(&sums->of[r][h], wide(exact[r][h]), scale, x);
             __m256 minus = _mm256_xor_ps(_mm256_broadcast_ss(&x->scale), _mm256_set1_ps(-0.0f));
             __m256 total = _mm256_cvtepi32_ps(offset_of(x, 1, 1));
@@ -220,9 +220,9 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
     for (uint32_t g = 0; g < 4; g += 2) {
         __m256i first[HALVES], next[HALVES];
         const uint8_t *lines = groups + ((uint32_t)second * 3 + g) * KERNELS_GROUP_BYTES;
-        level_ask(t, lines, rows);
+        level_prefetch(t, lines, rows);
         if (g == 0) {
-            level_ask(t, lines + KERNELS_GROUP_BYTES, rows);
+            level_prefetch(t, lines + KERNELS_GROUP_BYTES, rows);
         }
         EACH_HALF {
             first[h] = six_bits_at(groups, g, h, second);
@@ -245,7 +245,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
         __m256 scale = _mm256_mul_ps(
             halves_at(block, half), signed_bytes_at(part + second * KERNELS_PANEL_LANES, half));
         EACH_ROW {
-            const struct kernels_block *x = t->x[r] + index;
+            const struct kernels_quant_block *x = t->x[r] + index;
             __m256i offset = second ? offset_of(x, 0, -32) : offset_of(x, -32, 0);
             part_add(&sums->of[r][h], _mm256_add_epi32(exact[r][h], offset), scale, x);
         }
@@ -260,7 +260,7 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         part_q4_k(sums, t, block, part, index * 8 + p, rows);
     }
 }
@@ -271,7 +271,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows);
     }
@@ -385,15 +385,15 @@ static int16_t sixteen_sum(__m128i levels)
     return (int16_t)_mm_cvtsi128_si32(sums);
 }
 
-static void block_quantize(int8_t *levels, struct kernels_block *block, const float *x)
+static void block_quantize(int8_t *levels, struct kernels_quant_block *block, const float *x)
 {
     uint32_t bits = largest_bits(x);
     float max;
     memcpy(&max, &bits, sizeof max);
     bool finite = bits < 0x7f800000u;
     if (!finite || max < KERNELS_LEVEL_TINY) {
-        memset(levels, 0, KERNELS_BLOCK_COLUMNS);
-        *block = (struct kernels_block){.scale = finite ? 0.0f : __builtin_nanf("")};
+        memset(levels, 0, KERNELS_QUANT_COLUMNS);
+        *block = (struct kernels_quant_block){.scale = finite ? 0.0f : __builtin_nanf("")};
         return;
     }
     __m256 inverse = _mm256_set1_ps(KERNELS_LEVEL_MAX / max);
@@ -408,11 +408,11 @@ static void block_quantize(int8_t *levels, struct kernels_block *block, const fl
     block->sums[1] = sixteen_sum(_mm256_extracti128_si256(all, 1));
 }
 
-void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_avx2(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                            uint32_t columns)
 {
-    ASSERT(columns % KERNELS_BLOCK_COLUMNS == 0);
-    for (uint32_t k = 0; k < columns; k += KERNELS_BLOCK_COLUMNS) {
-        block_quantize(levels + k, &blocks[k / KERNELS_BLOCK_COLUMNS], x + k);
+    ASSERT(columns % KERNELS_QUANT_COLUMNS == 0);
+    for (uint32_t k = 0; k < columns; k += KERNELS_QUANT_COLUMNS) {
+        block_quantize(levels + k, &blocks[k / KERNELS_QUANT_COLUMNS], x + k);
     }
 }

@@ -7,7 +7,7 @@
  *   of a row of x are broadcast; one vpdpbusd adds the four products to a sum of 32 bits for each
  *   output, and does not saturate. It takes weights without a sign: levels lie in a panel with an
  *   offset that makes them so, but for those of eight bits, which get 128 on the way. A sum begins
- *   with -offset times the sum of x's levels, which is known (struct kernels_block).
+ *   with -offset times the sum of x's levels, which is known (struct kernels_quant_block).
  *
  * A tile is up to six rows by two panels and runs down all columns with its sums in registers: for
  * twelve multiplications it loads eight vectors. The addition is part of the instruction, so GCC
@@ -61,7 +61,7 @@ ALWAYS_INLINE __m128i bytes_at(const uint8_t *bytes)
 }
 
 /* `first` times the sum of the first half of a block of x and `second` times that of the second. */
-ALWAYS_INLINE __m512i totals_times(const struct kernels_block *x, int16_t first, int16_t second)
+ALWAYS_INLINE __m512i totals_times(const struct kernels_quant_block *x, int16_t first, int16_t second)
 {
     __m512i sums = _mm512_set1_epi32(halves_pair(x->sums[0], x->sums[1]));
     return _mm512_madd_epi16(sums, _mm512_set1_epi32(halves_pair(first, second)));
@@ -114,12 +114,12 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q8_0_BYTES, index, 0);
     const uint8_t *groups = block + KERNELS_SCALES_BYTES;
     struct exact exact;
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     exact_begin(&exact, t, index, -128, -128, rows, panels);
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         __m512i weights[PANELS_MAX];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_PANEL {
             __m512i levels = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
             weights[j] = _mm512_xor_si512(levels, offset);
@@ -140,7 +140,7 @@ ALWAYS_INLINE void nibbles_add(struct exact *exact, const struct level_tile *t,
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m512i low[PANELS_MAX], high[PANELS_MAX];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_PANEL {
             __m512i both = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
             low[j] = _mm512_and_si512(both, mask);
@@ -156,7 +156,7 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
 {
     const uint8_t *block = block_at(t, KERNELS_Q4_0_BYTES, index, 0);
     struct exact exact;
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     exact_begin(&exact, t, index, -8, -8, rows, panels);
     nibbles_add(&exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, panels);
     EACH_PANEL {
@@ -187,7 +187,7 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
                                _mm512_cvtepu8_epi32(bytes_at(of_part + KERNELS_PANEL_LANES)));
         part_add(sums, &exact, scale, t, index, rows, j);
         EACH_ROW {
-            const struct kernels_block *x = t->x[r] + index;
+            const struct kernels_quant_block *x = t->x[r] + index;
             __m512 minus = _mm512_mul_ps(low, _mm512_set1_ps(-x->scale));
             __m512 total = _mm512_cvtepi32_ps(totals_times(x, 1, 1));
             sums->of[r][j] = _mm512_fmadd_ps(total, minus, sums->of[r][j]);
@@ -219,7 +219,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
     for (uint32_t g = 0; g < 4; g++) {
         __m512i weights[PANELS_MAX];
         if (g < 3) {
-            level_ask(t, groups + (second * 3 + g) * KERNELS_GROUP_BYTES, rows);
+            level_prefetch(t, groups + (second * 3 + g) * KERNELS_GROUP_BYTES, rows);
         }
         EACH_PANEL {
             weights[j] = six_bits_at(groups + (uint64_t)j * t->panel_bytes, g, second);
@@ -242,7 +242,7 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q4_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         part_q4_k(sums, t, block, part, index * 8 + p, rows, panels);
     }
 }
@@ -253,7 +253,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q6_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows, panels);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows, panels);
     }

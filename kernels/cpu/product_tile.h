@@ -74,7 +74,7 @@ ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, ui
         for (uint64_t j = 0; j < (uint64_t)vectors; j++) {
             if (asks && j % PANEL_VECTORS == 0) {
                 uint64_t at = j / PANEL_VECTORS * m->panel_bytes + i * step.bytes;
-                _mm_prefetch(packed + at + p->pace.ahead_bytes, _MM_HINT_T0);
+                _mm_prefetch(packed + at + p->tuning.prefetch_bytes, _MM_HINT_T0);
             }
             sums[j] = step.add(sums[j], x, weights_at(packed, m->panel_bytes, i, j, step));
         }
@@ -100,7 +100,7 @@ ALWAYS_INLINE void row_panels(const struct kernels_product *p, const void *x, bo
 /* `x` is the row as steps take it. */
 ALWAYS_INLINE void row_of(const struct kernels_product *p, const void *x, struct tile_step step)
 {
-    if (p->pace.ahead_bytes > 0) {
+    if (p->tuning.prefetch_bytes > 0) {
         row_panels(p, x, true, step);
     } else {
         row_panels(p, x, false, step);

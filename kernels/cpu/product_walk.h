@@ -6,7 +6,7 @@
  *
  * Rows go in even groups, so that 16 are 6 + 5 + 5 and not 6 + 6 + 4. The groups of several rows
  * share out what comes next and ask memory for it on the way, so that it works while the sums do;
- * one row is a straight stream, which some CPUs foresee better than we do (struct kernels_pace).
+ * one row is a straight stream, which some CPUs foresee better than we do (struct kernels_tuning).
  *
  * Halves become floats as a tile reads them; or, where a form has a function for it, once for all
  * groups that read the same chunk, in a buffer.
@@ -43,7 +43,7 @@ struct float_form {
     uint32_t rows, panels, columns;
     uint32_t x_bytes;           /* of a column of a row */
     void (*run)(const struct float_tile *tile, uint32_t rows);
-    /* Makes floats of columns of one panel of halves, into the pace's memory. NULL: tiles do, each
+    /* Makes floats of columns of one panel of halves, into the tuning's memory. NULL: tiles do, each
      * for itself. */
     void (*widen)(float *to, const uint8_t *from, uint32_t columns);
 };
@@ -111,7 +111,7 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
             .columns = columns,
             .first = k == 0,
         };
-        walk_widen(&t, p->pace.widened, form);
+        walk_widen(&t, p->tuning.widened, form);
         walk_chunk(&t, p, bytes, form);
         packed += bytes;
     }
@@ -153,11 +153,11 @@ struct level_tile {
     uint32_t panels;
     enum gguf_type type;
     uint32_t blocks;
-    uint64_t ahead_bytes;       /* one row: as struct kernels_pace has it */
+    uint64_t prefetch_bytes;       /* one row: as struct kernels_tuning has it */
     const uint8_t *next;        /* several: asked for on the way, of each panel, so many bytes a */
     uint64_t next_step;         /* block */
     const int8_t *levels[LEVEL_ROWS_MAX];           /* of each row */
-    const struct kernels_block *x[LEVEL_ROWS_MAX];  /* their blocks */
+    const struct kernels_quant_block *x[LEVEL_ROWS_MAX];  /* their blocks */
     float *y;
     uint64_t y_stride;
 };
@@ -171,10 +171,10 @@ ALWAYS_INLINE int32_t halves_pair(int16_t first, int16_t second)
 /* One row asks memory for what lies so far ahead of `at`, where it is about to read a line of
  * weights: scales, or a group. In bursts, or but for the scales, it is slower. `rows` is a constant
  * of each caller. */
-ALWAYS_INLINE void level_ask(const struct level_tile *t, const uint8_t *at, int rows)
+ALWAYS_INLINE void level_prefetch(const struct level_tile *t, const uint8_t *at, int rows)
 {
-    if (rows == 1 && t->ahead_bytes > 0) {
-        _mm_prefetch(at + t->ahead_bytes, _MM_HINT_T1);
+    if (rows == 1 && t->prefetch_bytes > 0) {
+        _mm_prefetch(at + t->prefetch_bytes, _MM_HINT_T1);
     }
 }
 
@@ -205,7 +205,7 @@ ALWAYS_INLINE void walk_level_panels(const struct kernels_product *p, uint32_t p
         .panels = panels,
         .type = m->type,
         .blocks = m->columns / gguf_type_block(m->type).values,
-        .ahead_bytes = p->pace.ahead_bytes,
+        .prefetch_bytes = p->tuning.prefetch_bytes,
         .next = m->panels + (panel + panels) * m->panel_bytes,
         .y_stride = p->y_stride,
     };

@@ -22,7 +22,7 @@
 
 /* ---- boot ---- */
 
-static void take_lanes(struct gpu_engine *e, struct arena *arena)
+static void take_swap_streams(struct gpu_engine *e, struct arena *arena)
 {
     uint64_t each = e->settings.kv_host_blocks;
     e->out.swaps = arena_take(arena, 2 * each, sizeof *e->out.swaps);
@@ -39,7 +39,7 @@ static void take_host(struct gpu_engine *e, struct arena *arena, float **rope)
     e->host = arena_take(arena, 1, e->record.end);
     e->early_stop = arena_take(arena, 1, sizeof *e->early_stop);
     e->staging = arena_take(arena, 1, GPU_STAGING_BYTES);
-    take_lanes(e, arena);
+    take_swap_streams(e, arena);
     e->left = arena_take(arena, t->kv_blocks, sizeof *e->left);
     *rope = arena_take(arena, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
     e->kv_host = arena_take(arena, t->kv_host_blocks, e->kv.block_bytes);

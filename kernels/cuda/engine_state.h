@@ -18,13 +18,13 @@
 /* The record of a step, on the host and on the device alike: where its parts begin, in bytes. What
  * comes back begins at `round`. */
 struct gpu_record {
-    uint64_t rows, tables, feeds, tiles, places;
+    uint64_t rows, tables, slots, tiles, places;
     uint64_t round, outs, out_tokens;
     uint64_t end;
 };
 
-/* Activations, of as many feeds as a step can have, in whole GPU_PRODUCT_ROWS:
- * type (feeds, width), in room for floats. */
+/* Activations, of as many slots as a step can have, in whole GPU_PRODUCT_ROWS:
+ * type (slots, width), in room for floats. */
 struct gpu_buffer {
     uint64_t at;
     uint32_t width;
@@ -33,7 +33,7 @@ struct gpu_buffer {
 
 /* One way between the tiers. A block's number of the host is in the high half of a swap, the
  * device's in the low one, so sorted they lie as on the host. */
-struct gpu_lane {
+struct gpu_swap_stream {
     struct gpu_queue queue;
     uint64_t *swaps;            /* [kv_host_blocks]: of the step */
     uint32_t *list;             /* [kv_host_blocks], pinned: their blocks of the device */
@@ -47,7 +47,7 @@ struct gpu_engine {
     struct gpu_weights weights;
     struct gpu_queue *queue;
     struct blas *blas;                  /* NULL: there is no library */
-    struct gpu_lane out, in;
+    struct gpu_swap_stream out, in;
     uint8_t *left;                      /* [kv_blocks] of the device: bits of the passes that read
                                            one; zeros between two steps */
     volatile uint64_t *heartbeat;
@@ -64,8 +64,8 @@ struct gpu_engine {
     struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
     /* The step. */
     const struct step *step;
-    uint32_t feeds_count, tiles_count, places_count;
-    uint32_t feeds_single;              /* of rows of one token: the first feeds */
+    uint32_t slots_count, tiles_count, places_count;
+    uint32_t slots_single;              /* of rows of one token: the first slots */
 };
 
 static inline uint32_t gpu_splits(const struct kernels_settings *settings)

@@ -22,10 +22,10 @@ static void row_scores(const struct kernels_attention *a, const struct kernels_a
     for (uint32_t h = 0; h < a->heads; h++) {
         const float *query = row->queries + h * a->head_dim;
         for (uint32_t t = 0; t < row->tokens; t++) {
-            uint32_t slot = t % a->block_tokens;
+            uint32_t offset = t % a->block_tokens;
             float score = 0.0f;
             for (uint32_t d = 0; d < a->head_dim; d++) {
-                uint64_t index = (uint64_t)d * a->block_tokens + slot;
+                uint64_t index = (uint64_t)d * a->block_tokens + offset;
                 score = fmaf(query[d], number_at(a, row, a->keys, t, index), score);
             }
             row->scores[h * a->scores_stride + t] = score;

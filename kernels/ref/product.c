@@ -85,7 +85,7 @@ static float part_add(float sum, const struct kernels_part *part, const struct k
                       uint32_t row, uint32_t column, bool has_low)
 {
     const int8_t *x = p->rounded.levels + row * p->rounded.stride + column;
-    uint64_t at = (row * p->rounded.stride + column) / KERNELS_BLOCK_COLUMNS;
+    uint64_t at = (row * p->rounded.stride + column) / KERNELS_QUANT_COLUMNS;
     float scale = p->rounded.blocks[at].scale;
     int32_t product = 0, total = 0;
     for (uint32_t k = 0; k < part->columns; k++) {
@@ -131,30 +131,30 @@ void kernels_product_plain(const struct kernels_product *product)
     }
 }
 
-static void block_quantize(int8_t *levels, struct kernels_block *block, const float *x)
+static void block_quantize(int8_t *levels, struct kernels_quant_block *block, const float *x)
 {
     float max = 0;
     bool finite = true;
-    for (uint32_t k = 0; k < KERNELS_BLOCK_COLUMNS; k++) {
+    for (uint32_t k = 0; k < KERNELS_QUANT_COLUMNS; k++) {
         finite = finite && isfinite(x[k]);
         max = fabsf(x[k]) > max ? fabsf(x[k]) : max;
     }
     bool is_zero = !finite || max < KERNELS_LEVEL_TINY;
     float inverse = is_zero ? 0.0f : KERNELS_LEVEL_MAX / max;
     float scale = is_zero ? 0.0f : kernels_half_rounded(max / KERNELS_LEVEL_MAX);
-    *block = (struct kernels_block){.scale = finite ? scale : NAN};
-    for (uint32_t k = 0; k < KERNELS_BLOCK_COLUMNS; k++) {
+    *block = (struct kernels_quant_block){.scale = finite ? scale : NAN};
+    for (uint32_t k = 0; k < KERNELS_QUANT_COLUMNS; k++) {
         levels[k] = is_zero ? 0 : (int8_t)lrintf(x[k] * inverse);
-        block->sums[k / (KERNELS_BLOCK_COLUMNS / 2)] += levels[k];
+        block->sums[k / (KERNELS_QUANT_COLUMNS / 2)] += levels[k];
     }
 }
 
-void kernels_quantize_plain(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_plain(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                             uint32_t columns)
 {
-    ASSERT(columns % KERNELS_BLOCK_COLUMNS == 0);
-    for (uint32_t k = 0; k < columns; k += KERNELS_BLOCK_COLUMNS) {
-        block_quantize(levels + k, &blocks[k / KERNELS_BLOCK_COLUMNS], x + k);
+    ASSERT(columns % KERNELS_QUANT_COLUMNS == 0);
+    for (uint32_t k = 0; k < columns; k += KERNELS_QUANT_COLUMNS) {
+        block_quantize(levels + k, &blocks[k / KERNELS_QUANT_COLUMNS], x + k);
     }
 }
 

@@ -14,7 +14,7 @@
 #define SHARE_MIN       95u
 #define WALKING_ROUNDS  8u
 #define WALKING_STRIDE  9u          /* 8 rounds reach each bit of a byte */
-#define REPORTS_BYTES   (GPU_PATTERN_BLOCKS_MAX * sizeof(struct gpu_pattern_report))
+#define REPORTS_BYTES   (GPU_PATTERN_THREAD_BLOCKS_MAX * sizeof(struct gpu_pattern_report))
 
 STATIC_ASSERT(BURN_RANDOM - BURN_OWN_ADDRESS == GPU_PATTERN_RANDOM &&
               BURN_WALKING_BIT - BURN_OWN_ADDRESS == GPU_PATTERN_WALKING_BIT,
@@ -55,7 +55,7 @@ static bool area_reserve(struct burning *b, struct area *area)
 static void compare(struct burning *b, const struct area *area, const struct gpu_pattern *pattern)
 {
     struct gpu_pattern_report sum = {0};
-    for (uint32_t i = 0; i < gpu_pattern_blocks(area->count); i++) {
+    for (uint32_t i = 0; i < gpu_pattern_thread_blocks(area->count); i++) {
         gpu_pattern_report_add(&sum, &area->reports[i]);
     }
     if (sum.wrong > 0) {

@@ -32,7 +32,7 @@ struct post_burn {
     const struct kernels_ops *ops;      /* under test */
     struct post_cpus cpus;
     struct kernels_threads threads;
-    void (*phase)(struct post_burn *burn, uint32_t thread);     /* that the crew is in */
+    void (*phase)(struct post_burn *burn, uint32_t thread);     /* that the threads is in */
     struct post_result *results;        /* [threads] */
     float *x, *reference;
     struct kernels_rounded rounded;     /* of x */

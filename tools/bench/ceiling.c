@@ -17,7 +17,7 @@
 #define READ_BYTES (UINT64_C(512) << 20)  /* the largest L3 that is sold holds less */
 #define READ_AHEAD 4096u
 #define TRIALS     3u
-#define TURNS      UINT64_C(4000000)    /* of each thread: about 10 ms */
+#define ITERATIONS      UINT64_C(4000000)    /* of each thread: about 10 ms */
 
 static const struct ceiling_loop *const loops[KERNELS_SIMDS][CEILINGS] = {
     [KERNELS_AVX2] = {[CEILING_FLOATS] = &ceiling_floats_avx2,
@@ -33,7 +33,7 @@ struct state {
     struct kernels_threads threads;
     uint8_t *bytes;
     uint64_t share_bytes;
-    uint32_t ahead_bytes;
+    uint32_t prefetch_bytes;
     enum kernels_simd simd;
     const struct ceiling_loop *loop;    /* NULL: read */
     uint64_t results[KERNELS_THREADS_MAX];
@@ -45,8 +45,8 @@ static void work(void *context, uint32_t thread)
     struct state *s = context;
     const uint8_t *share = s->bytes + thread * s->share_bytes;
     s->results[thread] = s->loop != NULL
-                             ? s->loop->run(TURNS)
-                             : ceiling_read_avx2(share, s->share_bytes, s->ahead_bytes);
+                             ? s->loop->run(ITERATIONS)
+                             : ceiling_read_avx2(share, s->share_bytes, s->prefetch_bytes);
 }
 
 bool ceiling_is_there(enum ceiling ceiling)
@@ -58,7 +58,7 @@ bool ceiling_is_there(enum ceiling ceiling)
 static double shot(enum ceiling ceiling)
 {
     state.loop = loops[state.simd][ceiling];
-    double amount = state.loop != NULL ? (double)TURNS * state.loop->products * 2
+    double amount = state.loop != NULL ? (double)ITERATIONS * state.loop->products * 2
                                        : (double)state.share_bytes;
     double start = seconds();
     kernels_threads_run(&state.threads, false);
@@ -78,9 +78,9 @@ double ceiling_shot(enum ceiling ceiling)
 static void read_choose(void)
 {
     double plain = ceiling_shot(CEILING_READ);
-    state.ahead_bytes = READ_AHEAD;
+    state.prefetch_bytes = READ_AHEAD;
     if (ceiling_shot(CEILING_READ) < plain) {
-        state.ahead_bytes = 0;
+        state.prefetch_bytes = 0;
     }
 }
 

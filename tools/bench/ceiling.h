@@ -3,7 +3,7 @@
 /*
  * What: what this machine can do at most, for a benchmark to be measured against: bytes that are
  * read from memory, and products that are added to sums, of the vectors that a set of kernels uses.
- * By the engine's own crew of threads, all at once.
+ * By the engine's own threads of threads, all at once.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,13 +31,13 @@ void ceiling_stop(void);
 /* The sum of what lies there, so that it is read; `bytes` is a multiple of CEILING_STRIDE_BYTES.
  * Memory is asked for what lies so far ahead; 0: for nothing. */
 #define CEILING_STRIDE_BYTES 256u
-uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes, uint32_t ahead_bytes);
+uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes, uint32_t prefetch_bytes);
 
-/* `turns` times a step of each chain. Two units times a latency of four or five need ten chains;
+/* `iterations` times a step of each chain. Two units times a latency of four or five need ten chains;
  * twelve fit the registers of AVX2. */
 struct ceiling_loop {
-    uint64_t (*run)(uint64_t turns);
-    uint32_t products;          /* that a turn adds to sums */
+    uint64_t (*run)(uint64_t iterations);
+    uint32_t products;          /* that a iteration adds to sums */
 };
 extern const struct ceiling_loop ceiling_floats_avx2, ceiling_levels_avx2;
 extern const struct ceiling_loop ceiling_floats_avx512, ceiling_levels_avx512;

@@ -29,7 +29,7 @@ GPU_INLINE const uint32_t *tokens_of(const struct gpu_advance *args, uint32_t ro
 /* Wants the place's row another token? */
 GPU_INLINE bool goes_on(const struct gpu_advance *args, const struct gpu_place *place)
 {
-    if (place->feed == GPU_NONE) {
+    if (place->slot == GPU_NONE) {
         return false;
     }
     const struct gpu_row *row = (const struct gpu_row *)args->rows + place->row;
@@ -38,16 +38,16 @@ GPU_INLINE bool goes_on(const struct gpu_advance *args, const struct gpu_place *
            !is_stop_id(row, tokens_of(args, place->row)[out->produced - 1]);
 }
 
-/* What row `index` feeds next: the token that it sampled last, or of a standby its only one. */
-GPU_INLINE struct gpu_feed feed_of(const struct gpu_advance *args, uint32_t index)
+/* What row `index` slots next: the token that it sampled last, or of a standby its only one. */
+GPU_INLINE struct gpu_slot slot_of(const struct gpu_advance *args, uint32_t index)
 {
     const struct gpu_row *row = (const struct gpu_row *)args->rows + index;
     uint32_t produced = ((const struct gpu_out *)args->outs + index)->produced;
-    struct gpu_feed feed;
-    feed.token = produced > 0 ? tokens_of(args, index)[produced - 1] : row->token;
-    feed.position = row->first_position + row->tokens_count + produced - 1;
-    feed.row = index;
-    return feed;
+    struct gpu_slot slot;
+    slot.token = produced > 0 ? tokens_of(args, index)[produced - 1] : row->token;
+    slot.position = row->first_position + row->tokens_count + produced - 1;
+    slot.row = index;
+    return slot;
 }
 
 /* How many of the places before `end` are free. */
@@ -65,7 +65,7 @@ GPU_INLINE uint32_t count_sampled(const struct gpu_place *places, uint32_t count
 {
     uint32_t sampled = 0;
     for (uint32_t i = 0; i < count; i++) {
-        sampled += places[i].feed != GPU_NONE;
+        sampled += places[i].slot != GPU_NONE;
     }
     return sampled;
 }
@@ -81,11 +81,11 @@ GPU_INLINE void place_fill(const struct gpu_advance *args, uint32_t p, bool is_f
                            uint32_t standby)
 {
     struct gpu_place *place = (struct gpu_place *)args->places + p;
-    struct gpu_feed *feed = (struct gpu_feed *)args->feeds + p;
-    struct gpu_feed none = {0, 0, GPU_NONE};
+    struct gpu_slot *slot = (struct gpu_slot *)args->slots + p;
+    struct gpu_slot none = {0, 0, GPU_NONE};
     place->row = !is_free ? place->row : standby < args->rows_count ? standby : GPU_NONE;
-    place->feed = place->row == GPU_NONE ? GPU_NONE : p;
-    *feed = place->row == GPU_NONE ? none : feed_of(args, place->row);
+    place->slot = place->row == GPU_NONE ? GPU_NONE : p;
+    *slot = place->row == GPU_NONE ? none : slot_of(args, place->row);
 }
 
 GPU_KERNEL(advance)

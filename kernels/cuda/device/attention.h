@@ -5,7 +5,7 @@
 
 /* What the three kernels have in common. Query head h is of KV head h / (heads / kv_heads).
  *
- * A feed at position p sees the tokens 0 .. p: in splits of GPU_SPLIT_TOKENS, each in chunks of
+ * A slot at position p sees the tokens 0 .. p: in splits of GPU_SPLIT_TOKENS, each in chunks of
  * GPU_CHUNK_TOKENS. For each query head:
  *
  *   score   s[t] = chain over channels ascending of fmaf(q[c], key[t][c], acc)
@@ -25,11 +25,11 @@
 
 struct gpu_attention {
     struct gpu_kv kv;
-    uint64_t feeds;             /* struct gpu_feed (feeds_count) */
-    uint64_t q;                 /* float (feeds, heads * head_dim) */
-    uint64_t out;               /* out_type (feeds, heads * head_dim) */
+    uint64_t slots;             /* struct gpu_slot (slots_count) */
+    uint64_t q;                 /* float (slots, heads * head_dim) */
+    uint64_t out;               /* out_type (slots, heads * head_dim) */
     uint64_t q_stride, out_stride;
-    uint32_t feeds_count, heads, out_type;
+    uint32_t slots_count, heads, out_type;
     float scale;                /* 1 / sqrt(head_dim) */
 };
 
@@ -53,24 +53,24 @@ static inline uint32_t gpu_attention_bytes(uint32_t head_dim, uint32_t outs)
     return floats * (uint32_t)sizeof(float);
 }
 
-/* Decode: of each feed, split and query head its out, m and sum, into
- * partials[feed][head][split][head_dim + 2]. Splits that a feed does not have stay. */
+/* Decode: of each slot, split and query head its out, m and sum, into
+ * partials[slot][head][split][head_dim + 2]. Splits that a slot does not have stay. */
 struct gpu_attend_split {
     struct gpu_attention attention;
     uint64_t partials;
-    uint32_t splits;            /* of the longest feed at most, and of a row of partials */
+    uint32_t splits;            /* of the longest slot at most, and of a row of partials */
 };
 static inline struct gpu_launch gpu_attend_split_launch(const struct gpu_attend_split *args)
 {
     const struct gpu_attention *a = &args->attention;
     struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads), args->splits,
                                           GPU_ATTEND_THREADS);
-    launch.grid[2] = a->feeds_count;
+    launch.grid[2] = a->slots_count;
     launch.shared_bytes = gpu_attention_bytes(a->kv.head_dim, 1);
     return launch;
 }
 
-/* Adds the splits of each feed and query head; feeds of no row get zeros. */
+/* Adds the splits of each slot and query head; slots of no row get zeros. */
 struct gpu_attend_merge {
     struct gpu_attention attention;
     uint64_t partials;
@@ -78,19 +78,19 @@ struct gpu_attend_merge {
 };
 static inline struct gpu_launch gpu_attend_merge_launch(const struct gpu_attend_merge *args)
 {
-    return gpu_launch(args->attention.heads, args->attention.feeds_count, GPU_ATTEND_THREADS);
+    return gpu_launch(args->attention.heads, args->attention.slots_count, GPU_ATTEND_THREADS);
 }
 
 /* Feeds of one row, side by side, that attend together; all of them are of a row. */
 struct gpu_tile {
-    uint32_t feed, count;       /* 1 .. gpu_tile_feeds() */
+    uint32_t slot, count;       /* 1 .. gpu_tile_slots() */
 };
-static inline uint32_t gpu_tile_feeds(uint32_t heads, uint32_t kv_heads)
+static inline uint32_t gpu_tile_slots(uint32_t heads, uint32_t kv_heads)
 {
     return GPU_QUERIES / gpu_heads_together(heads, kv_heads);
 }
 
-/* Prefill: every feed of the tiles attends to its end. */
+/* Prefill: every slot of the tiles attends to its end. */
 struct gpu_attend_tile {
     struct gpu_attention attention;
     uint64_t tiles;             /* struct gpu_tile (tiles_count) */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: kernels without a sum: embeddings of the feeds, SwiGLU of the feed-forward, Q8_0 weights
+ * What: kernels without a sum: embeddings of the slots, SwiGLU of the feed-forward, Q8_0 weights
  * dequantized.
  */
 #include "kernels/cuda/device/number.h"
 #include "kernels/exp.h"
 
-/* A thread block has a feed. */
+/* A thread block has a slot. */
 GPU_KERNEL(embed)
 {
-    const struct gpu_feed *feed = (const struct gpu_feed *)args.feeds + blockIdx.x;
+    const struct gpu_slot *slot = (const struct gpu_slot *)args.slots + blockIdx.x;
     float *x = (float *)args.x + blockIdx.x * args.x_stride;
-    uint64_t first = (uint64_t)feed->token * args.dim;
+    uint64_t first = (uint64_t)slot->token * args.dim;
     for (uint32_t i = threadIdx.x; i < args.dim; i += blockDim.x) {
-        x[i] = feed->row == GPU_NONE
+        x[i] = slot->row == GPU_NONE
                    ? 0.0f
                    : gpu_load((const void *)args.table, args.table_type, first + i);
     }

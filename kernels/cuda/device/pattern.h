@@ -46,14 +46,14 @@ static inline GPU_BOTH uint64_t gpu_pattern_word(const struct gpu_pattern *patte
     return pattern->is_inverted ? ~word : word;
 }
 
-#define GPU_PATTERN_BLOCKS_MAX  1024u
+#define GPU_PATTERN_THREAD_BLOCKS_MAX  1024u
 #define GPU_PATTERN_THREADS     256u
 #define GPU_PATTERN_WORDS       16u     /* of a thread, at least, before there are more blocks */
 /* Blocks of threads that `count` words have. */
-static inline uint32_t gpu_pattern_blocks(uint64_t count)
+static inline uint32_t gpu_pattern_thread_blocks(uint64_t count)
 {
     uint64_t each = GPU_PATTERN_THREADS * GPU_PATTERN_WORDS, blocks = (count + each - 1) / each;
-    return blocks < GPU_PATTERN_BLOCKS_MAX ? (uint32_t)blocks : GPU_PATTERN_BLOCKS_MAX;
+    return blocks < GPU_PATTERN_THREAD_BLOCKS_MAX ? (uint32_t)blocks : GPU_PATTERN_THREAD_BLOCKS_MAX;
 }
 
 /* Word i becomes word number first + i of the pattern. */
@@ -64,7 +64,7 @@ struct gpu_pattern_fill {
 };
 static inline struct gpu_launch gpu_pattern_fill_launch(const struct gpu_pattern_fill *args)
 {
-    return gpu_launch(gpu_pattern_blocks(args->count), 1, GPU_PATTERN_THREADS);
+    return gpu_launch(gpu_pattern_thread_blocks(args->count), 1, GPU_PATTERN_THREADS);
 }
 
 /* What a block of threads has found; of no wrong word: zeros. */
@@ -77,11 +77,11 @@ struct gpu_pattern_verify {
     struct gpu_pattern pattern;
     uint64_t words;             /* uint64_t (count) */
     uint64_t first, count;
-    uint64_t reports;           /* struct gpu_pattern_report (gpu_pattern_blocks(count)) */
+    uint64_t reports;           /* struct gpu_pattern_report (gpu_pattern_thread_blocks(count)) */
 };
 static inline struct gpu_launch gpu_pattern_verify_launch(const struct gpu_pattern_verify *args)
 {
-    struct gpu_launch launch = gpu_launch(gpu_pattern_blocks(args->count), 1, GPU_PATTERN_THREADS);
+    struct gpu_launch launch = gpu_launch(gpu_pattern_thread_blocks(args->count), 1, GPU_PATTERN_THREADS);
     launch.shared_bytes = GPU_PATTERN_THREADS * sizeof(struct gpu_pattern_report);
     return launch;
 }

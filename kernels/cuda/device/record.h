@@ -42,7 +42,7 @@ static inline GPU_BOTH uint32_t gpu_ceil(uint32_t count, uint32_t of)
 /* ---- what a step is on the device ---- */
 
 /* One token at one position of one row of the step: a row of the activations. */
-struct gpu_feed {
+struct gpu_slot {
     uint32_t token, position;
     uint32_t row;               /* GPU_NONE: none; its activations are nobody's */
 };
@@ -50,7 +50,7 @@ struct gpu_feed {
 /* One of the rows that run at a time, and of the logits. */
 struct gpu_place {
     uint32_t row;               /* of the step, or GPU_NONE: empty */
-    uint32_t feed;              /* whose logits are sampled, or GPU_NONE */
+    uint32_t slot;              /* whose logits are sampled, or GPU_NONE */
 };
 
 /* The KV of one layer. Position t of a row lies in block table[t / block_tokens]. */

@@ -27,7 +27,7 @@ GPU_INLINE float gpu_warp_largest(float value)
 
 /* The sums of the warps, added one after the other. All threads get the sum. `shared` has room for
  * GPU_WARPS_MAX floats, which nobody else uses until the next barrier. */
-GPU_INLINE float gpu_block_sum(float value, float *shared)
+GPU_INLINE float gpu_thread_block_sum(float value, float *shared)
 {
     float sum = gpu_warp_sum(value);
     if (threadIdx.x % GPU_WARP == 0) {

@@ -24,15 +24,15 @@ GPU_KERNEL(rms_norm)
     uint64_t to = blockIdx.x, from = to;
     if (args.places != 0) {
         const struct gpu_place *place = (const struct gpu_place *)args.places + to;
-        if (place->feed == GPU_NONE) {
+        if (place->slot == GPU_NONE) {
             return;
         }
-        from = place->feed;
+        from = place->slot;
     }
     float *x = (float *)args.x + from * args.x_stride;
     const float *add = args.add == 0 ? NULL : (const float *)args.add + from * args.add_stride;
     const float *weight = (const float *)args.weight;
-    float sum = gpu_block_sum(row_grow(x, add, args.dim), (float *)gpu_shared);
+    float sum = gpu_thread_block_sum(row_grow(x, add, args.dim), (float *)gpu_shared);
     float inverse = 1.0f / sqrtf(sum / (float)args.dim + args.epsilon);
     for (uint32_t i = threadIdx.x; i < args.dim; i += blockDim.x) {
         gpu_store((void *)args.y, args.y_type, to * args.y_stride + i, x[i] * inverse * weight[i]);

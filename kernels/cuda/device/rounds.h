@@ -5,11 +5,11 @@
  * that all rounds are queued at once and the host waits for none. The rules are those of
  * config/base/step.h and kernels/sample.h.
  *
- *   round 1       the engine writes rows, outs (zeros), feeds, places and the round; place p has
- *                 row p, and samples its last feed if it wants tokens
+ *   round 1       the engine writes rows, outs (zeros), slots, places and the round; place p has
+ *                 row p, and samples its last slot if it wants tokens
  *   sample        a token of each place that samples, and what becomes of its row
- *   advance       places whose row has ended go to standbys; feed p of the next round is of place
- *                 p, or of no row. Rows and outputs of products stay where they are: only feeds of
+ *   advance       places whose row has ended go to standbys; slot p of the next round is of place
+ *                 p, or of no row. Rows and outputs of products stay where they are: only slots of
  *                 no row tell that there are fewer
  */
 #include "kernels/cuda/device/record.h"
@@ -23,7 +23,7 @@ struct gpu_row {
     float temperature, top_p, min_p, repeat_penalty;
     uint32_t top_k;
     uint32_t first_position, tokens_count, decode_steps;
-    uint32_t token;             /* of a standby: what it feeds */
+    uint32_t token;             /* of a standby: what it slots */
     uint32_t wants_digest;
     uint32_t history_count, history[GPU_HISTORY_TOKENS];
     uint32_t stop_ids_count, stop_ids[GPU_STOP_IDS_MAX];
@@ -63,7 +63,7 @@ static inline struct gpu_launch gpu_sample_launch(const struct gpu_sample *args)
 struct gpu_round {
     uint32_t round;             /* that have run */
     uint32_t standby_next;      /* row of the step that enters next */
-    uint32_t has_ended;         /* no row wants another token, or early stop: every feed has no row
+    uint32_t has_ended;         /* no row wants another token, or early stop: every slot has no row
                                    */
 };
 
@@ -74,7 +74,7 @@ struct gpu_advance {
                                         write */
     uint64_t rows, outs, out_tokens;    /* as of sample */
     uint64_t places;            /* struct gpu_place (places_count) */
-    uint64_t feeds;             /* struct gpu_feed (places_count at least) */
+    uint64_t slots;             /* struct gpu_slot (places_count at least) */
     uint32_t places_count;      /* rows_active of the step */
     uint32_t rows_count;        /* with standbys */
     uint32_t steps_max;         /* tokens of a row of out_tokens */

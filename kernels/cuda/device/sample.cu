@@ -18,7 +18,7 @@
 #define FNV_START   UINT64_C(0xcbf29ce484222325)    /* config/base/fnv.h */
 #define FNV_PRIME   UINT64_C(0x100000001b3)
 
-struct prefix {                         /* candidates from the first one to that of the key */
+struct leading {                         /* candidates from the first one to that of the key */
     uint64_t key;
     uint64_t sum;                       /* of what they weigh */
     uint64_t count;
@@ -31,10 +31,10 @@ struct draw {
     bool is_ranked;
     unsigned long long *sums;           /* shared: (DIGITS) */
     uint32_t *counts;                   /* shared: (DIGITS) */
-    struct prefix *found;               /* shared */
+    struct leading *found;               /* shared */
 };
 
-/* When a prefix is long enough. */
+/* When a leading is long enough. */
 struct goal {
     uint64_t floor;                     /* candidates are keys that are no smaller */
     uint64_t count;                     /* so many candidates; 0: by their sum */
@@ -82,7 +82,7 @@ GPU_INLINE void digits_count(const struct draw *d, uint64_t floor, uint64_t key,
 /* One thread: the digit at `shift` of the key, the last there is if none reaches the goal. */
 GPU_INLINE void digit_choose(const struct draw *d, const struct goal *goal, uint32_t shift)
 {
-    struct prefix before = *d->found, last = before;
+    struct leading before = *d->found, last = before;
     uint64_t digit_last = 0;
     for (uint32_t digit = DIGITS; digit-- > 0;) {
         if (d->counts[digit] > 0) {
@@ -96,18 +96,18 @@ GPU_INLINE void digit_choose(const struct draw *d, const struct goal *goal, uint
         }
     }
     last.key |= digit_last << shift;
-    if (shift == 0) {                   /* the candidate itself belongs to the prefix */
+    if (shift == 0) {                   /* the candidate itself belongs to the leading */
         last.sum = before.sum;
         last.count = before.count;
     }
     *d->found = last;
 }
 
-/* The shortest prefix that reaches the goal; all candidates, of which there is one at least, if
+/* The shortest leading that reaches the goal; all candidates, of which there is one at least, if
  * none does. Begins and ends with a barrier. */
-GPU_INLINE struct prefix prefix_find(const struct draw *d, struct goal goal)
+GPU_INLINE struct leading leading_find(const struct draw *d, struct goal goal)
 {
-    struct prefix none = {0, 0, 0};
+    struct leading none = {0, 0, 0};
     uint32_t digits = d->is_ranked ? 8 : 4;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -147,7 +147,7 @@ GPU_INLINE uint64_t survivors(const struct draw *d)
     uint64_t total = 0;
     if (row->top_k > 0 && row->top_k < d->vocab) {
         goal.count = row->top_k;
-        struct prefix heaviest = prefix_find(d, goal);
+        struct leading heaviest = leading_find(d, goal);
         goal.floor = heaviest.key;
         goal.count = 0;
         total = heaviest.sum;
@@ -156,7 +156,7 @@ GPU_INLINE uint64_t survivors(const struct draw *d)
     }
     if (row->top_p < 1) {
         goal.sum = (double)row->top_p * (double)total;
-        goal.floor = prefix_find(d, goal).key;
+        goal.floor = leading_find(d, goal).key;
     }
     /* Of min_p times the heaviest, which weighs 1. */
     uint64_t least = (uint64_t)gpu_bits_of(row->min_p > 0 ? row->min_p : 0.0f) << 32;
@@ -170,7 +170,7 @@ GPU_INLINE uint32_t token_draw(struct draw *d, uint32_t position)
     struct goal goal = {0, 0, 0, true};
     goal.floor = d->is_ranked ? survivors(d) : 0;
     goal.sum = kernels_uniform(row->seed, position) * (double)mass_total(d, goal.floor);
-    return UINT32_MAX - (uint32_t)prefix_find(d, goal).key;
+    return UINT32_MAX - (uint32_t)leading_find(d, goal).key;
 }
 
 /* ---- the largest ---- */
@@ -274,7 +274,7 @@ GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, 
     d.vocab = args->vocab_tokens;
     d.is_ranked = false;
     d.sums = (unsigned long long *)gpu_shared;
-    d.found = (struct prefix *)(d.sums + DIGITS);
+    d.found = (struct leading *)(d.sums + DIGITS);
     d.counts = (uint32_t *)(d.found + 1);
     return d;
 }
@@ -282,7 +282,7 @@ GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, 
 GPU_KERNEL(sample)
 {
     const struct gpu_place *place = (const struct gpu_place *)args.places + blockIdx.x;
-    if (place->feed == GPU_NONE) {
+    if (place->slot == GPU_NONE) {
         return;
     }
     struct draw d = draw_init(&args, blockIdx.x, place->row);

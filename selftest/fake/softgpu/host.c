@@ -36,7 +36,7 @@ struct lane {
     enum lane_state state;
     int line;                           /* of the barrier or exchange where it waits */
     uint32_t given[2];
-    uint32_t turn;                      /* the slot of its next exchange */
+    uint32_t cell;                      /* the cell of its next exchange */
 };
 
 /* The launch under way, and who is to be its only one. */
@@ -78,16 +78,16 @@ void gpu_host_barrier(int line)
 uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line)
 {
     struct lane *lane = &launch.lanes[launch.lane];
-    uint32_t slot = lane->turn;
-    lane->given[slot] = value;
-    lane->turn = 1 - slot;
+    uint32_t cell = lane->cell;
+    lane->given[cell] = value;
+    lane->cell = 1 - cell;
     lane_wait(LANE_AT_EXCHANGE, line);
-    return launch.lanes[launch.lane ^ (lanes % GPU_WARP)].given[slot];
+    return launch.lanes[launch.lane ^ (lanes % GPU_WARP)].given[cell];
 }
 
 /* ---- the scheduler ---- */
 
-static uint32_t turn_of(uint32_t i, uint32_t count)
+static uint32_t order_of(uint32_t i, uint32_t count)
 {
     return launch.reverse ? count - 1 - i : i;
 }
@@ -95,7 +95,7 @@ static uint32_t turn_of(uint32_t i, uint32_t count)
 static void lanes_run(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t lane = turn_of(i, count);
+        uint32_t lane = order_of(i, count);
         if (launch.lanes[lane].state == LANE_READY) {
             launch.lane = lane;
             gpu_host_thread.x = lane;

@@ -144,7 +144,7 @@ static inline float rig_warp_sum(const float *values)
     return lanes[0];
 }
 
-/* gpu_block_sum() of the squares of x, thread i % threads. */
+/* gpu_thread_block_sum() of the squares of x, thread i % threads. */
 static inline float rig_squares(const float *x, uint32_t count, uint32_t threads)
 {
     float lanes[1024] = {0}, sum = 0;

@@ -173,7 +173,7 @@ static float logits_apart(void)
     return apart;
 }
 
-/* Both feed what the CPU says. */
+/* Both slot what the CPU says. */
 static void check_logits(float apart_max, uint32_t same_min)
 {
     float apart = 0, largest = 0;

@@ -81,7 +81,7 @@ static void run_parts(const void *args)
 static void run_sum(const void *args)
 {
     const struct scene *scene = args;
-    float sum = gpu_block_sum((float)threadIdx.x * 0x1p-3f, (float *)(void *)gpu_shared);
+    float sum = gpu_thread_block_sum((float)threadIdx.x * 0x1p-3f, (float *)(void *)gpu_shared);
     scene->out[threadIdx.x] = (uint32_t)(sum * 8);
 }
 

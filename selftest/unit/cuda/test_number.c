@@ -77,24 +77,24 @@ static void *table_make(uint32_t type, float *floats)
 static void test_embed_every_type_is_exact(void **state)
 {
     (void)state;
-    const struct gpu_feed feeds[] = {{6, 0, 0}, {0, 0, 1}, {3, 0, GPU_NONE}, {3, 9, 2}};
+    const struct gpu_slot slots[] = {{6, 0, 0}, {0, 0, 1}, {3, 0, GPU_NONE}, {3, 9, 2}};
     for (uint32_t type = GPU_F32; type <= GPU_Q8_0; type++) {
         float floats[TOKENS * COLUMNS];
         float *x = rig_take((3 * 100 + COLUMNS) * sizeof *x);
         struct gpu_embed args = {
             .table = rig_address(table_make(type, floats)),
-            .feeds = rig_address(rig_copy(feeds, sizeof feeds)),
+            .slots = rig_address(rig_copy(slots, sizeof slots)),
             .x = rig_address(x),
             .x_stride = 100,
-            .feeds_count = 4,
+            .slots_count = 4,
             .dim = COLUMNS,
             .table_type = type,
         };
         RIG_LAUNCH(embed, &args);
         for (uint32_t i = 0; i < 4 * COLUMNS; i++) {
-            const struct gpu_feed *feed = &feeds[i / COLUMNS];
+            const struct gpu_slot *slot = &slots[i / COLUMNS];
             float expected =
-                feed->row == GPU_NONE ? 0 : floats[feed->token * COLUMNS + i % COLUMNS];
+                slot->row == GPU_NONE ? 0 : floats[slot->token * COLUMNS + i % COLUMNS];
             assert_same_float(x[i / COLUMNS * 100 + i % COLUMNS], expected);
         }
     }

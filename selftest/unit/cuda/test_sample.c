@@ -225,7 +225,7 @@ static void test_sample_others_stay(void **state)
     scene_make(300);
     uint64_t floats = 3 * scene.args.logits_stride + 300;
     float *before = rig_copy(scene.logits, floats * sizeof *before);
-    scene.places[1].feed = GPU_NONE;
+    scene.places[1].slot = GPU_NONE;
     scene.places[3] = (struct gpu_place){GPU_NONE, GPU_NONE};
     for (uint32_t r = 0; r < ROWS; r++) {
         row_random(&scene.rows[r], 300);

@@ -308,7 +308,7 @@ static void expect_places(struct standby_call *calls)
     }
 }
 
-/* All but the last token of each call, so that one is left to feed; chunks of a step. */
+/* All but the last token of each call, so that one is left to slot; chunks of a step. */
 static void standby_prefill(struct rig *rig)
 {
     poison(rig);
@@ -441,7 +441,7 @@ static void test_run_ends_early_when_the_core_is_in_early_stop(void **state)
 
 /* ---- sampling ---- */
 
-/* A row that samples by chance: feeds tokens[first ..] up to `known`, as the core would plan it. */
+/* A row that samples by chance: slots tokens[first ..] up to `known`, as the core would plan it. */
 static void add_sampled_row(struct rig *rig, const uint32_t *tokens, uint32_t first, uint32_t known,
                             uint32_t decode_steps)
 {

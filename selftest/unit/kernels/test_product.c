@@ -46,13 +46,13 @@ static struct kernels_matrix make(enum gguf_type type, uint32_t outputs, uint32_
 
 static int8_t levels[ROWS_MAX * ROUNDED_STRIDE];
 static float bfloats[ROWS_MAX * ROUNDED_STRIDE];
-static struct kernels_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_BLOCK_COLUMNS];
+static struct kernels_quant_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_QUANT_COLUMNS];
 
 static void run_at(const struct kernels_ops *ops, const struct kernels_matrix *matrix,
-                   uint32_t rows, struct kernels_pace pace, float *to)
+                   uint32_t rows, struct kernels_tuning tuning, float *to)
 {
     struct kernels_product product = {
-        .matrix = matrix, .rows = rows, .pace = pace, .x = x, .x_stride = X_STRIDE,
+        .matrix = matrix, .rows = rows, .tuning = tuning, .x = x, .x_stride = X_STRIDE,
         .rounded = {levels, blocks, bfloats, ROUNDED_STRIDE},
         .y = to, .y_stride = 160,
     };
@@ -73,7 +73,7 @@ static void run_at(const struct kernels_ops *ops, const struct kernels_matrix *m
 static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
                 float *to)
 {
-    run_at(ops, matrix, rows, (struct kernels_pace){0, 0, NULL}, to);
+    run_at(ops, matrix, rows, (struct kernels_tuning){0, 0, NULL}, to);
 }
 
 /* Numbers that are levels times a scale: products with integers are as exact as others then. */
@@ -125,18 +125,18 @@ static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
     }
 }
 
-/* All rows of each set's product against the plain one's, at every pace. */
+/* All rows of each set's product against the plain one's, at every tuning. */
 static void check_sets(const struct kernels_matrix *matrix, uint32_t rows)
 {
     static _Alignas(64) float widened[KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST *
                                       KERNELS_PANEL_LANES];
-    const struct kernels_pace paces[] = {{0, 0, NULL},
-                                         {KERNELS_AHEAD_BYTES, KERNELS_CHUNK_LEAST, widened},
-                                         {KERNELS_AHEAD_BYTES, KERNELS_CHUNK_MOST, widened}};
+    const struct kernels_tuning tunings[] = {{0, 0, NULL},
+                                         {KERNELS_PREFETCH_BYTES, KERNELS_CHUNK_LEAST, widened},
+                                         {KERNELS_PREFETCH_BYTES, KERNELS_CHUNK_MOST, widened}};
     struct sets sets = sets_find();
     for (uint32_t i = 0; i < sets.count * 3; i++) {
         memset(y[1], 0xff, sizeof y[1]);
-        run_at(sets.ops[i / 3], matrix, rows, paces[i % 3], y[1]);
+        run_at(sets.ops[i / 3], matrix, rows, tunings[i % 3], y[1]);
         for (uint32_t r = 0; r < rows; r++) {
             assert_memory_equal(y[0] + r * 160, y[1] + r * 160, matrix->outputs * sizeof(float));
         }
@@ -201,9 +201,9 @@ static void test_product_of_tiny_bfloats_equal_bits(void **state)
     (void)state;
     uint64_t random = 3;
     uint32_t zeros = 0, others = 0;
-    for (uint32_t turn = 0; turn < 40; turn++) {
-        uint32_t columns = 2 + turn % 5;
-        struct kernels_matrix matrix = make(GGUF_BF16, 48, columns, 2, turn);
+    for (uint32_t trial = 0; trial < 40; trial++) {
+        uint32_t columns = 2 + trial % 5;
+        struct kernels_matrix matrix = make(GGUF_BF16, 48, columns, 2, trial);
         for (uint32_t i = 0; i < 48 * columns; i++) {
             float weight = tiny_uniform(&random) * ldexpf(1.0f, -64 - (int)(i % 4) * 4);
             uint16_t bfloat = kernels_bfloat_of(weight);
@@ -407,7 +407,7 @@ static void test_quantize_twins_agree(void **state)
                                 -1.0f, 0x1.fffffep127f, INFINITY, -INFINITY, NAN};
     uint64_t random = 5;
     int8_t got[2][64];
-    struct kernels_block of[2][2];
+    struct kernels_quant_block of[2][2];
     for (uint32_t i = 0; i < 4000; i++) {
         for (uint32_t k = 0; k < 64; k++) {
             x[k] = tiny_uniform(&random) * ldexpf(1.0f, (int)(i % 40) - 20);

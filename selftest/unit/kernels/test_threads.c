@@ -23,7 +23,7 @@ static void work(void *context, uint32_t thread)
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         arrivals[phase]++;
         kernels_threads_wait(&threads);
-        early += arrivals[phase] != threads.crew;
+        early += arrivals[phase] != threads.active;
         kernels_threads_wait(&threads);
     }
 }
@@ -41,7 +41,7 @@ static void check_crew(uint32_t count)
         together += !alone;
         memset(arrivals, 0, sizeof arrivals);
         kernels_threads_run(&threads, alone);
-        assert_int_equal(threads.crew, alone ? 1 : count);
+        assert_int_equal(threads.active, alone ? 1 : count);
         assert_int_equal(runs_seen[0], run + 1);
         for (uint32_t i = 1; i < count; i++) {
             assert_int_equal(runs_seen[i], together);

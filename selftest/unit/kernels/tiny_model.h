@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "config/model/tensors.h"
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 
 #define TINY_FILE_BYTES (1u << 20)
 

@@ -2,13 +2,13 @@
 #pragma once
 /*
  * What: the CPU engine's state. Private to kernels/: engine.c places it and runs rounds, forward.c
- * runs one pass over the feeds of a round.
+ * runs one pass over the slots of a round.
  *
- *   step    rows of calls, each with tokens to feed and tokens to sample
- *   round   one pass: the first feeds the tokens of all rows, each later one the token just sampled
- *   feed    one token at one position of one row: a row of the activation buffers
- *   tile    feeds that go through all layers together; earlier tiles leave their KV for later ones
- *   gather  a feed whose logits are wanted: the last one of a row that samples
+ *   step    rows of calls, each with tokens to slot and tokens to sample
+ *   round   one pass: the first slots the tokens of all rows, each later one the token just sampled
+ *   slot    one token at one position of one row: a row of the activation buffers
+ *   tile    slots that go through all layers together; earlier tiles leave their KV for later ones
+ *   gather  a slot whose logits are wanted: the last one of a row that samples
  *   place   a row that runs has one of rows_active places; when it ends, a standby row gets it
  *   move    a KV block that is copied before the rows run (move.c)
  *
@@ -20,7 +20,7 @@
 #include "kernels/threads.h"
 #include "kernels/weights.h"
 
-#define KERNELS_TILE_ROWS     256u      /* feeds of a tile at most */
+#define KERNELS_TILE_ROWS     256u      /* slots of a tile at most */
 #define KERNELS_NORM_ROWS     4u        /* up to this many, every thread prepares for itself */
 #define KERNELS_GATHER_NONE   UINT32_MAX
 #define KERNELS_PHASES        5u        /* barriers of a layer */
@@ -34,7 +34,7 @@
 /* Both tiers of KV are no larger: they may lie in a cache, and moves do not go past it. */
 #define KERNELS_CACHED_BYTES_MAX (UINT64_C(64) << 20)
 
-struct kernels_feed {
+struct kernels_slot {
     uint32_t token, position;
     uint32_t row;               /* of the step */
     uint32_t gather;            /* index of its logits, or KERNELS_GATHER_NONE */
@@ -56,10 +56,10 @@ struct kernels_scratch {
     float *heads;               /* (queries of a bundle, lanes of a head) */
     float *sums;                /* (queries of a bundle): of the exponentials */
     struct kernels_sampler sampler;
-    struct kernels_pace pace;   /* of its products */
+    struct kernels_tuning tuning;   /* of its products */
 };
 
-/* Activations: (feeds of a tile, kernels_stride_floats(width)). */
+/* Activations: (slots of a tile, kernels_stride_floats(width)). */
 struct kernels_buffer {
     float *at;
     uint64_t stride;
@@ -78,7 +78,7 @@ struct kernels {
     uint64_t scores_floats;             /* of a thread */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
-    uint32_t turn_panels;               /* of queries or keys, that one thread must have together */
+    uint32_t rotate_panels;               /* of queries or keys, that one thread must have together */
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;
@@ -89,15 +89,15 @@ struct kernels {
 
     /* The round: written by thread 0 between two barriers, read by all. */
     const struct step *step;
-    struct kernels_feed *feeds;         /* (step_tokens) */
-    uint32_t feeds_count;
+    struct kernels_slot *slots;         /* (step_tokens) */
+    uint32_t slots_count;
     uint32_t *gather_rows;              /* (batch_calls): the row of the step of each gather */
     uint32_t gathers_count;
     uint32_t round;
     uint32_t standby_next;              /* row of the step that enters next */
 
     /* The attention of a tile: written by thread 0 before the first layer, but for attend_next. */
-    uint32_t *attend_order;             /* (tile_rows): feeds of the tile */
+    uint32_t *attend_order;             /* (tile_rows): slots of the tile */
     struct kernels_bundle *bundles;     /* (tile_rows) */
     uint32_t bundles_count;
     _Atomic uint32_t attend_next;       /* unit that nobody has taken */
@@ -145,12 +145,12 @@ static inline uint8_t *kernels_kv_head(const struct kernels *k, uint32_t layer, 
     return k->kv + heads * k->kv_head_bytes;
 }
 
-/* Thread 0: which feeds of a tile attend together. */
-void kernels_bundle(struct kernels *kernels, const struct kernels_feed *feeds, uint32_t rows);
+/* Thread 0: which slots of a tile attend together. */
+void kernels_bundle(struct kernels *kernels, const struct kernels_slot *slots, uint32_t rows);
 /* Every thread: takes units of the tile's attention in a layer until none is left. */
-void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_feed *feeds,
+void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_slot *slots,
                     uint32_t layer);
-/* Every thread: runs the feeds of the round; when it returns, logits of all gathers are there. */
+/* Every thread: runs the slots of the round; when it returns, logits of all gathers are there. */
 void kernels_forward(struct kernels *kernels, uint32_t thread);
 /* Every thread: carries out the moves of the step; ends with a barrier if there are any. */
 void kernels_moves(struct kernels *kernels, uint32_t thread);
