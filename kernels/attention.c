@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the attention of a tile: which of its slots attend together, and the units of work that
- * threads take.
+ * What: the attention of a tile: which of its token slots attend together, and the units of work
+ * that threads take.
  *
- *   order    slots sorted by their tables of blocks, as words are: those that begin with the same
- *            blocks stand together, and of the same table those first that see more
- *   bundle   neighbours in that order who share at least their first block; cut so that their
- *            scores stay in the L2 cache and every thread has several units
- *   kin      bundles side by side that begin with the same block
- *   unit     a bundle and a KV head; whoever is free takes the next one. Of kin one head after the
- *            other, so that all threads read the same keys and values; of bundles that share
- *            nothing one bundle after the other, whose heads lie side by side in its blocks
+ *   order    slots in the lexicographic order of their block tables: slots that begin with the same
+ *            KV blocks are neighbours; of one table, slots that see more come first
+ *   bundle   neighbours in that order with at least the same first block; cut so that their scores
+ *            stay in the L2 cache and every thread has several units
+ *   kin      neighbouring bundles that begin with the same block
+ *   unit     a bundle and a KV head; a thread that is free takes the next one. Units of kin go head
+ *            by head, so that all threads read the same keys and values. Units of bundles that
+ *            share nothing go bundle by bundle, whose heads are neighbours in its blocks
  *
- * Invariant: who attends together, on which thread and when, never enters a sum (kernels/ops.h).
+ * Invariant: which slots attend together, on which thread and when, never enters a sum
+ * (kernels/ops.h).
  * Bounds: a slot is put into the order by a binary search; a comparison reads as many block ids as
- * both have in common. The scores of one slot always fit.
+ * the two tables have in common. The scores of one slot always fit.
  *
- * Why units are taken and not shared out beforehand: their lengths differ by the context of their
- * rows, and a CPU may be taken away for a while.
+ * Why threads take units, instead of a split beforehand: the lengths of units differ by the context
+ * of their rows, and a CPU may be taken away for a while.
  */
 #include <string.h>
 
 #include "kernels/engine_state.h"
 
-/* ---- who attends together ---- */
+/* ---- which slots attend together ---- */
 
 static uint32_t blocks_seen(const struct kernels *k, const struct kernels_slot *slot)
 {
@@ -44,7 +45,7 @@ static bool comes_before(const struct kernels *k, const struct kernels_slot *a,
     return a->position > b->position;
 }
 
-/* Puts slot `next` among the `count` that are in order. */
+/* Puts slot `next` among the first `count`, which are in order. */
 static void order_insert(struct kernels *k, const struct kernels_slot *slots, uint32_t count,
                          uint32_t next)
 {
@@ -62,7 +63,7 @@ static void order_insert(struct kernels *k, const struct kernels_slot *slots, ui
     k->attend_order[first] = next;
 }
 
-/* So many that each thread gets four units or more, if there are enough; at least a tile's. */
+/* So few that each thread gets four units or more, but at least KERNELS_TOGETHER_MIN queries. */
 static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
 {
     uint32_t wanted = rows * k->shape.kv_heads / (4 * k->threads.active);
@@ -71,7 +72,7 @@ static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
     return wanted > 1 ? kernels_smaller(wanted, kernels_bundle_rows(&k->shape)) : 1;
 }
 
-/* Is there room for the scores of one more slot? */
+/* True when there is room for the scores of one more slot. */
 static bool bundle_has_room(const struct kernels *k, const struct kernels_bundle *bundle,
                             const struct kernels_slot *slot)
 {
@@ -80,7 +81,7 @@ static bool bundle_has_room(const struct kernels *k, const struct kernels_bundle
     return queries * kernels_scores_stride(tokens) <= k->scores_floats;
 }
 
-/* The bundle that begins with the slot at `first` of the order. */
+/* Adds the bundle that begins with the slot at `first` of the order. */
 static struct kernels_bundle *bundle_add(struct kernels *k, uint32_t first, bool is_kin)
 {
     uint32_t index = k->bundles_count++;
@@ -136,7 +137,7 @@ static const struct kernels_slot *unit_slot(const struct unit *u, uint32_t row)
     return &u->slots[u->k->attend_order[u->bundle->first + row]];
 }
 
-/* Channel 0 of the unit's first head, in the slot's row of a buffer of heads. */
+/* Channel 0 of the unit's first head, in the row of a buffer of heads that belongs to the slot. */
 static float *unit_heads(const struct unit *u, const struct kernels_buffer *buffer, uint32_t row)
 {
     const struct model_shape *shape = &u->k->shape;
@@ -161,7 +162,7 @@ static void rows_fill(const struct unit *u, struct kernels_attending *rows,
     }
 }
 
-/* Divides what a row's heads have gathered by the sum of their weights. */
+/* Divides the weighted sums of a row's heads by the sums of their weights. */
 static void row_finish(const struct unit *u, const struct kernels_attention *a, uint32_t row)
 {
     float *out = unit_heads(u, &u->k->attended, row);
@@ -202,8 +203,8 @@ static void unit_attend(const struct unit *u, uint32_t layer)
     }
 }
 
-/* A bundle has as many units as there are KV heads, so unit `index` is one of the kin of bundle
- * index / heads. */
+/* A bundle has as many units as there are KV heads, so unit `index` belongs to the kin of bundle
+ * index / kv_heads. */
 static void unit_find(struct unit *u, uint32_t index)
 {
     const struct kernels *k = u->k;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the forward pass of a round, as phases between barriers. Per layer:
+ * What: the forward pass of a round, as phases between barriers. The phases of a layer:
  *
  *   normalize | q, k, v, bias, norm, RoPE, KV stored | attention | output + residual | normalize |
  *   gate, up, SwiGLU | down + residual
  *
- * Families differ in the second of these only: where a layer has no bias or norm of its heads, that
- * is left out. A head that must be rotated or normalized as one belongs to one thread.
+ * Families differ only in the second phase: a layer without biases or head norms leaves them out.
+ * A head that must be rotated or normalized as a whole belongs to one thread.
  *
- * Every thread runs every function here; a phase takes this thread's share of panels (products),
- * rows (norms, embeddings) or heads (attention). Small tiles are normalized by every thread for
- * itself: that costs less than a barrier.
+ * Every thread runs every function here. A phase takes this thread's share of panels (products),
+ * rows (norms, embeddings) or heads (attention). Each thread normalizes all rows of a small tile
+ * for itself: that costs less than a barrier.
  *
- * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees positions
- * up to its own only, so how a prompt is cut into tiles, steps or rows never shows. Stores to KV
- * blocks go to blocks that the core gave to this call alone.
+ * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees only
+ * positions up to its own, so the result does not depend on how a prompt is cut into tiles, steps
+ * or rows. Stores go only to KV blocks that the core gave to this call alone.
  *
- * Why RoPE here and in plain C: its results are sums of two products, rounded three times, the same
- * on every machine; it touches a thousandth of what a product does.
+ * Why RoPE is here and in plain C: its results are sums of two products, rounded three times, which
+ * are the same on every machine, and it touches a thousandth of what a product does.
  */
 #include "kernels/engine_state.h"
 
 #include <string.h>
 
-/* One tile on its way through one layer, as one thread sees it. */
+/* One thread's view of one tile in one layer. */
 struct forward {
     struct kernels *k;
     uint32_t thread;
@@ -46,7 +46,7 @@ static void phase_end(const struct forward *f)
     }
 }
 
-/* What a product takes: activations, and the same rounded as the kinds of weights want it. */
+/* The input of a product: activations, and the same rounded as the types of weights need them. */
 struct operand {
     struct kernels_buffer x;
     struct kernels_rounded rounded;
@@ -73,7 +73,8 @@ static void product(const struct forward *f, const struct kernels_matrix *matrix
     f->k->ops->product(&task);
 }
 
-/* Are rows so few that every thread prepares them for itself, without a barrier? */
+/* True when rows are so few that every thread prepares all of them for itself, without a
+ * barrier. */
 static bool is_alone(const struct forward *f)
 {
     return f->rows <= KERNELS_NORM_ROWS;
@@ -84,13 +85,13 @@ static struct kernels_rounded rounded_of(const struct forward *f)
     return is_alone(f) ? f->k->scratch[f->thread].rounded : f->k->rounded;
 }
 
-/* What matrices read that take the same activations: a bit for each kernels_reads. */
+/* What a matrix reads, as a bit for each kernels_reads; matrices with the same input are or'ed. */
 static uint32_t reads(const struct kernels_matrix *matrix)
 {
     return 1u << kernels_reads(matrix->type);
 }
 
-/* Rounds the row of `to` in every way that somebody reads. */
+/* Rounds the row of `to` in every way that is read. */
 static void row_round(const struct forward *f, const struct operand *to, uint32_t row,
                       uint32_t columns, uint32_t all_reads)
 {
@@ -103,7 +104,7 @@ static void row_round(const struct forward *f, const struct operand *to, uint32_
     }
 }
 
-/* The rows that this thread prepares, and what follows when it has. */
+/* The rows that this thread prepares; prepare_end() follows. */
 static struct kernels_share rows_to_prepare(const struct forward *f)
 {
     return is_alone(f) ? (struct kernels_share){0, f->rows} : share(f, f->rows);
@@ -116,7 +117,7 @@ static void prepare_end(const struct forward *f)
     }
 }
 
-/* Rows that are there, as a product with `matrix` takes them. */
+/* The rows of `x` as a product with `matrix` takes them. */
 static struct operand prepare(const struct forward *f, struct kernels_buffer x,
                               const struct kernels_matrix *matrix)
 {
@@ -167,8 +168,8 @@ static struct head_part head_part_at(const struct kernels *k, uint32_t column, u
     return part;
 }
 
-/* Normalizes the heads of a row's columns, in scratch: the kernel writes whole octets, and behind a
- * head lies the next one. */
+/* Normalizes the heads in a row's columns, in scratch: the kernel writes whole octets, and the next
+ * head follows at once. */
 static void heads_normalize(const struct forward *f, float *row, struct kernels_share columns,
                             const float *weight)
 {
@@ -182,7 +183,7 @@ static void heads_normalize(const struct forward *f, float *row, struct kernels_
     }
 }
 
-/* What a family does to a product before it is rotated or stored: NULL, not this one. */
+/* What a family does to a product before it is rotated or stored. NULL: the family lacks it. */
 static void product_finish(const struct forward *f, float *row, struct kernels_share columns,
                            const float *bias, const float *norm)
 {
@@ -196,7 +197,7 @@ static void product_finish(const struct forward *f, float *row, struct kernels_s
     }
 }
 
-/* Turns the pairs of a row's columns; each head turns its first rope_dim channels. Pair i is the
+/* Rotates the pairs in a row's columns: of each head the first rope_dim channels. Pair i is the
  * channels i * step and i * step + apart. */
 static void rope_rotate(const struct kernels *k, float *row, struct kernels_share columns,
                       uint32_t position)
@@ -218,7 +219,7 @@ static void rope_rotate(const struct kernels *k, float *row, struct kernels_shar
     }
 }
 
-/* Where the numbers of the block that the slot writes begin, of a head that begins at `head`. */
+/* Where a head begins in the KV block that the slot writes; `head`: where it begins in block 0. */
 static void *kv_block_of(const struct forward *f, const struct kernels_slot *slot, uint8_t *head)
 {
     const struct kernels *k = f->k;
@@ -228,7 +229,7 @@ static void *kv_block_of(const struct forward *f, const struct kernels_slot *slo
     return head + block * k->kv_block_bytes;
 }
 
-/* Puts `count` channels of one token into a block of keys; `at` is the number where they begin. */
+/* Puts `count` channels of one token into a KV block of keys, from number `at` on. */
 static void key_put(const struct kernels *k, void *block, uint64_t at, const float *from,
                     uint32_t count)
 {
@@ -290,7 +291,7 @@ static void values_store(const struct forward *f, uint32_t row, struct kernels_s
     }
 }
 
-/* The part of [begin, begin + count) that lies in `all`, counted from begin. */
+/* The part of [begin, begin + count) that lies in `all`, counted from `begin`. */
 static struct kernels_share share_within(struct kernels_share all, uint32_t begin, uint32_t count)
 {
     uint32_t first = all.first > begin ? all.first - begin : 0;
@@ -298,7 +299,7 @@ static struct kernels_share share_within(struct kernels_share all, uint32_t begi
     return (struct kernels_share){first < count ? first : count, end < count ? end : count};
 }
 
-/* Columns of a share of panels; the last panel may be wider than the matrix. */
+/* The columns of a share of panels; the last panel may be wider than the matrix. */
 static struct kernels_share columns_of(const struct kernels_matrix *matrix,
                                        struct kernels_share panels)
 {
@@ -308,8 +309,8 @@ static struct kernels_share columns_of(const struct kernels_matrix *matrix,
     return (struct kernels_share){first < outputs ? first : outputs, end < outputs ? end : outputs};
 }
 
-/* Both ends of a share of queries or keys move down to where something begins that is rotated as
- * one; those of all threads do, so nothing is left out and nothing done twice. */
+/* Moves both ends of a share of queries or keys down to a multiple of rotate_panels. All threads do
+ * the same, so no panel is left out and none is computed twice. */
 static struct kernels_share share_of_rotations(const struct kernels *k, struct kernels_share panels,
                                            uint32_t panels_count)
 {
@@ -322,7 +323,7 @@ static struct kernels_share share_of_rotations(const struct kernels *k, struct k
     return panels;
 }
 
-/* The thread's columns of the three products, on their way to attention. */
+/* The thread's columns of the three products: bias, norm, rotation, and KV stored. */
 static void rows_finish(const struct forward *f, struct kernels_share query,
                         struct kernels_share key, struct kernels_share value)
 {
@@ -342,7 +343,7 @@ static void rows_finish(const struct forward *f, struct kernels_share query,
     }
 }
 
-/* The panels of the three matrices are shared out as one sequence. */
+/* The panels of the three matrices are split among the threads as one sequence. */
 static void phase_qkv(const struct forward *f)
 {
     struct kernels *k = f->k;
@@ -361,7 +362,7 @@ static void phase_qkv(const struct forward *f)
     product(f, wv, pv, x, k->v);
     rows_finish(f, columns_of(wq, pq), columns_of(wk, pk), columns_of(wv, pv));
     if (f->thread == 0) {
-        k->attend_next = 0;         /* nobody attends: all are in this phase or before it */
+        k->attend_next = 0;         /* no thread attends: all are in this phase or before it */
     }
     phase_end(f);
 }
@@ -423,7 +424,7 @@ static void phase_embed(const struct forward *f)
     phase_end(f);
 }
 
-/* Rows whose logits are wanted, normalized, one beside the other. */
+/* Normalizes the rows whose logits are needed into neighbouring rows. */
 static void phase_gather(const struct forward *f)
 {
     struct kernels *k = f->k;

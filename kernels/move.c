@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the moves of a step: KV blocks copied between the device's array and the host's, and within
- * the device's, before any row runs; the phases are those of step.h.
+ * the device's, before any row runs. The phases are those of step.h.
  *
- * Between the tiers each thread takes a share of each phase (of the list as a whole it would be idle
- * in one of them: the core writes all that leave before all that come); in it, moves whose blocks
- * lie side by side on both tiers are one copy. Within the device each thread takes a share of every
- * block and keeps the order of the list, so no share waits for another. Nobody begins a phase before
- * everybody has ended the one before.
+ * Between the tiers each thread takes a share of each phase. A share of the whole list would leave
+ * threads idle: the core writes all blocks that leave before all that come. In a share, moves whose
+ * blocks are neighbours on both tiers are one copy. Within the device each thread copies its share
+ * of the bytes of every block in the order of the list, so no share waits for another. A barrier
+ * ends each phase.
  *
- * Invariants: a copy never crosses from one array into the other; between the tiers no block of a
- * phase is read and written, so its shares may run in any order.
- * Bounds: RUN_BYTES_MAX, or a block, between two signs of life.
+ * Invariants: a copy never crosses from one array into the other. Between the tiers no block of a
+ * phase is both read and written, so its shares may run in any order.
+ * Bounds: RUN_BYTES_MAX, or a block, between two heartbeats.
  */
 #include <string.h>
 
@@ -32,13 +32,14 @@ static uint8_t *block_at(const struct kernels *k, uint32_t block)
                              : k->kv + block * k->kv_block_bytes;
 }
 
-static bool is_of_phase(const struct kernels *k, const struct step_move *move, enum step_phase phase)
+static bool is_of_phase(const struct kernels *k, const struct step_move *move,
+                        enum step_phase phase)
 {
     ASSERT(!is_host(k, move->from) || !is_host(k, move->to));
     return step_move_phase(move, k->settings.kv_blocks) == phase;
 }
 
-/* How many of the moves from `first` on are one copy; all of the same phase. */
+/* The number of moves from `first` on that are one copy; all are of the same phase. */
 static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end,
                            enum step_phase phase)
 {
@@ -53,8 +54,8 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
     return count;
 }
 
-/* Tiers that are small may lie in a cache as a whole; of larger ones, what a move reads has been
- * thrown out long ago, and what it writes would be. */
+/* Small tiers may lie in a cache as a whole. Of larger ones, what a move reads has left the caches
+ * long ago, and what it writes would leave them before it is read. */
 static void copy_run(const struct kernels *k, struct step_move first, uint32_t count)
 {
     uint64_t blocks = (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks;
@@ -77,7 +78,7 @@ static uint32_t count_of_phase(const struct kernels *k, enum step_phase phase)
     return count;
 }
 
-/* Signs of life are the first thread's. */
+/* Only thread 0 counts heartbeats. */
 static void beat(struct kernels *k, uint32_t thread)
 {
     if (thread == 0) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: from tensors in a file to packed weights. One list says which tensors a model has and what
- * shape each must be; planning, checking, placing and reading all walk that list.
+ * What: from tensors in a file to packed weights. One list says which tensors a model has and their
+ * shapes; planning, checking, placing and reading all walk that list.
  *
  *   plan    bytes by the list, from the header alone
  *   load    1. every tensor of the list is there and has its shape, else an error names both
- *           2. matrices are placed in the arena
+ *           2. matrices and vectors are placed in the arena
  *           3. tensors are read in the order of the file's table, piece by piece, checked and
- *           packed
+ *              packed
  *
- * Invariants: the arena gives exactly what was planned; tensors that are not on the list are not
- * read; the digest covers the bytes of those on the list, in the order of the table.
+ * Invariants: the arena gives exactly what was planned. Tensors that are not on the list are not
+ * read. The digest covers the bytes of those on the list, in the order of the table.
  *
  * Bounds: PIECE_BYTES of stack; time linear in the file, plus a quadratic search over at most
  * GGUF_TENSORS_MAX names. BOOT_ONLY.
@@ -22,7 +22,7 @@
 
 #include "config/base/fnv.h"
 
-#define PIECE_BYTES   (64u * 1024)    /* of a tensor that are read and packed together, at most */
+#define PIECE_BYTES   (64u * 1024)    /* the most of a tensor that is read and packed at a time */
 
 static struct kernels_matrix *matrix_of(struct kernels_weights *w, const struct model_tensor *t)
 {
@@ -65,7 +65,7 @@ struct totals {
     uint64_t vector_bytes, panel_bytes, file_bytes;
 };
 
-/* Of the panels of a tensor. */
+/* The type of a tensor's panels. */
 static enum gguf_type panel_type(const struct gguf_tensor *tensor, bool as_bfloats)
 {
     enum gguf_type type = (enum gguf_type)tensor->type;
@@ -102,7 +102,7 @@ void kernels_weights_plan_memory(struct memory_plan *plan, const struct gguf *gg
     memory_plan_add(plan, MEMORY_WEIGHTS, "kernels matrices", 1, totals.panel_bytes);
 }
 
-/* Takes all memory and points every matrix and vector into it. */
+/* Takes all memory, and points every matrix and vector into it. */
 static struct kernels_weights *weights_place(const struct gguf *gguf, bool as_bfloats,
                                              struct arena *arena)
 {
@@ -154,7 +154,7 @@ static enum status read_tensor(const struct model_tensor *entry, struct kernels_
 {
     const struct gguf_tensor *tensor = entry->tensor;
     uint8_t piece[PIECE_BYTES];
-    /* A piece cuts at whole blocks, and at whole words of the digest. */
+    /* Pieces are whole quantisation blocks, and whole words of the digest. */
     uint64_t whole = PIECE_BYTES - PIECE_BYTES % (gguf_type_block(tensor->type).bytes * 8);
     for (uint64_t offset = 0; offset < tensor->bytes;) {
         uint64_t left = tensor->bytes - offset;
@@ -182,7 +182,7 @@ static enum status read_tensor(const struct model_tensor *entry, struct kernels_
     return STATUS_OK;
 }
 
-/* Which entry of the list each tensor of the file is, plus one; 0: none, it is not read. */
+/* The entry of the list that each tensor of the file is, plus one; 0: none, so it is not read. */
 static void order_tensors(uint32_t order[GGUF_TENSORS_MAX], const struct gguf *gguf)
 {
     memset(order, 0, GGUF_TENSORS_MAX * sizeof order[0]);
@@ -225,17 +225,11 @@ enum status kernels_loading_next(struct kernels_loading *loading, volatile uint3
     return read_tensor(&entry, loading, progress, error);
 }
 
-enum status kernels_weights_load(struct kernels_weights **weights, const struct gguf *gguf,
-                                 const struct gguf_source *source, bool as_bfloats,
-                                 struct arena *arena, volatile uint32_t *progress,
-                                 uint64_t *digest, struct config_error *error)
+enum status kernels_loading_finish(struct kernels_loading *loading, volatile uint32_t *progress,
+                                   struct config_error *error)
 {
-    struct kernels_loading loading;
-    kernels_loading_begin(&loading, gguf, source, as_bfloats, arena);
-    while (loading.done_bytes < loading.total_bytes) {
-        TRY(kernels_loading_next(&loading, progress, error));
+    while (loading->done_bytes < loading->total_bytes) {
+        TRY(kernels_loading_next(loading, progress, error));
     }
-    *weights = loading.weights;
-    *digest = loading.digest;
     return STATUS_OK;
 }

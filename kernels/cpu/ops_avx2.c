@@ -51,7 +51,7 @@ float kernels_exponentiate_avx2(float *values, uint32_t count, float scale)
 {
     ASSERT(count > 0);
     float max = octets_max(values, count);
-    return octet_sum(octets_exponentiate(_mm256_setzero_ps(), values, 0, count, max, scale));
+    return octet_sum(octets_exponentiate(_mm256_setzero_ps(), values, count, max, scale));
 }
 
 void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon)
@@ -99,7 +99,7 @@ bool kernels_is_finite_avx2(const float *values, uint32_t count)
     return _mm256_testz_si256(bad, bad);
 }
 
-/* The value first, then where it is: the second pass ends at the first hit. */
+/* Finds the value first, then its index: the second walk ends at the first hit. */
 uint32_t kernels_largest_avx2(const float *values, uint32_t count)
 {
     ASSERT(count > 0);
@@ -111,7 +111,7 @@ uint32_t kernels_largest_avx2(const float *values, uint32_t count)
             return i + (uint32_t)__builtin_ctz((unsigned)lanes);
         }
     }
-    return 0;                           /* only where a NaN is among them */
+    return 0;                           /* only if a value is NaN */
 }
 
 /* ---- copy ---- */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product of weights that are integers with activations that were made integers, AVX-512
- * with VNNI (kernels/ops.h defines the result).
+ * What: the product of weights that are integers with activations that were quantised, AVX-512 with
+ * VNNI (kernels/ops.h defines the result). A block here is a quantisation block.
  *
- *   64 bytes of weights are four columns of the sixteen outputs of a panel; the same four columns
- *   of a row of x are broadcast; one vpdpbusd adds the four products to a sum of 32 bits for each
- *   output, and does not saturate. It takes weights without a sign: levels lie in a panel with an
- *   offset that makes them so, but for those of eight bits, which get 128 on the way. A sum begins
- *   with -offset times the sum of x's levels, which is known (struct kernels_quant_block).
+ *   64 bytes of weights are four columns of the sixteen outputs of a panel. The same four columns
+ *   of a row of x are broadcast, and one vpdpbusd adds the four products to a sum of 32 bits for
+ *   each output, without saturation. It takes unsigned weights: in a panel levels have an offset
+ *   that makes them so, except those of eight bits, to which 128 is added as they are loaded. A sum
+ *   begins with -offset times the sum of x's levels, which is known (struct kernels_quant_block).
  *
  * A tile is up to six rows by two panels and runs down all columns with its sums in registers: for
  * twelve multiplications it loads eight vectors. The addition is part of the instruction, so GCC
- * cannot put it off (KEEP in product_int8_avx2.c).
+ * cannot delay it (KEEP in product_int8_avx2.c).
  *
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
@@ -35,7 +35,7 @@ struct exact {
     __m512i of[ROWS_MAX][PANELS_MAX];
 };
 
-/* Four columns of sixteen outputs. A group lies anywhere in a cache line. */
+/* Four columns of sixteen outputs. A group may begin anywhere in a cache line. */
 ALWAYS_INLINE __m512i weights_at(const uint8_t *groups, uint32_t group)
 {
     return _mm512_loadu_si512(groups + group * KERNELS_GROUP_BYTES);
@@ -60,14 +60,17 @@ ALWAYS_INLINE __m128i bytes_at(const uint8_t *bytes)
     return _mm_load_si128((const __m128i *)(const void *)bytes);
 }
 
-/* `first` times the sum of the first half of a block of x and `second` times that of the second. */
-ALWAYS_INLINE __m512i totals_times(const struct kernels_quant_block *x, int16_t first, int16_t second)
+/* `first` times the sum of the first half of a block of x, plus `second` times that of the
+ * second. */
+ALWAYS_INLINE __m512i totals_times(const struct kernels_quant_block *x, int16_t first,
+                                   int16_t second)
 {
     __m512i sums = _mm512_set1_epi32(halves_pair(x->sums[0], x->sums[1]));
     return _mm512_madd_epi16(sums, _mm512_set1_epi32(halves_pair(first, second)));
 }
 
-/* Sums of a part begin with that. */
+/* The sums of a part begin with totals_times().
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void exact_begin(struct exact *exact, const struct level_tile *t, uint32_t index,
                                int16_t first, int16_t second, int rows, int panels)
 {
@@ -77,7 +80,8 @@ ALWAYS_INLINE void exact_begin(struct exact *exact, const struct level_tile *t, 
     }
 }
 
-/* Four columns: the weights of each panel times the levels of each row. */
+/* Four columns: the weights of each panel times the levels of each row.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void exact_add(struct exact *exact, const struct level_tile *t, uint64_t column,
                              uint32_t group, const __m512i *weights, int rows, int panels)
 {
@@ -87,7 +91,8 @@ ALWAYS_INLINE void exact_add(struct exact *exact, const struct level_tile *t, ui
     }
 }
 
-/* A part's sums, scaled: one scale for each output of a panel. */
+/* A part's sums, scaled: one scale for each output of a panel.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void part_add(struct sums *sums, const struct exact *exact, __m512 scale,
                             const struct level_tile *t, uint32_t index, int rows, int j)
 {
@@ -132,7 +137,8 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     }
 }
 
-/* Adds 32 columns whose bytes hold two levels each. */
+/* Adds 32 columns whose bytes hold two levels each.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void nibbles_add(struct exact *exact, const struct level_tile *t,
                                const uint8_t *groups, uint64_t column, int rows, int panels)
 {
@@ -165,12 +171,13 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
     }
 }
 
-/* Integers of sixteen outputs, times their halves. */
+/* The integers of sixteen outputs times their halves. */
 ALWAYS_INLINE __m512 scales_of(const uint8_t *halves, __m512i integers)
 {
     return _mm512_mul_ps(halves_at(halves), _mm512_cvtepi32_ps(integers));
 }
 
+/* style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, const uint8_t *block,
                              const uint8_t *part, uint32_t index, int rows, int panels)
 {
@@ -195,8 +202,8 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
     }
 }
 
-/* Four columns of weights of six bits: the low or the high (second) halves of bytes, and two bits
- * of those above. */
+/* Four columns of weights of six bits: the low or the high (second) halves of bytes, and the two
+ * bits above them. */
 ALWAYS_INLINE __m512i six_bits_at(const uint8_t *groups, uint32_t g, uint32_t second)
 {
     __m512i low = weights_at(groups, g);
@@ -207,7 +214,8 @@ ALWAYS_INLINE __m512i six_bits_at(const uint8_t *groups, uint32_t g, uint32_t se
                            _mm512_and_si512(high, _mm512_set1_epi8(48)));
 }
 
-/* Sixteen columns. */
+/* Sixteen columns.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
                                   const uint8_t *block, const uint8_t *part, uint32_t index,
                                   uint32_t second, int rows, int panels)
@@ -259,6 +267,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     }
 }
 
+/* style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void block_sum(struct sums *sums, const struct level_tile *t, enum gguf_type type,
                              uint32_t index, int rows, int panels)
 {
@@ -323,7 +332,7 @@ static void tile_run(const struct level_tile *t, uint32_t rows)
     }
 }
 
-/* One row is a straight stream: a panel at a time. */
+/* One row is a straight stream, so it takes a panel at a time. */
 void kernels_product_int8_avx512(const struct kernels_product *product)
 {
     if (product->rows == 1) {

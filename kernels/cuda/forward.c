@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a round: a forward pass over its slots, sample, advance. Rounds are queued one behind the
- * other, as many as there can be; those that nobody needs any more find no slots.
+ * What: a round: a forward pass of its token slots, sample, advance. As many rounds are queued as
+ * the step can have; after the step has ended, the others find no slots.
  */
 #include <math.h>
 
@@ -9,12 +9,16 @@
 
 /* ---- a forward pass ---- */
 
-/* The residual, with what is added to it, normalized; `places`: of the slots that they sample. */
-static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint64_t places,
-                       struct gpu_buffer to, uint32_t rows)
+/* Device addresses of a norm's operands, as in struct gpu_rms_norm. */
+struct norm {
+    uint64_t weight, add, places;
+};
+
+/* Adds to the residual, and normalizes it into `to`. */
+static void queue_norm(struct gpu_engine *e, struct norm norm, struct gpu_buffer to, uint32_t rows)
 {
     const struct gpu_rms_norm args = {
-        .x = e->x.at, .add = add, .weight = weight, .places = places, .y = to.at,
+        .x = e->x.at, .add = norm.add, .weight = norm.weight, .places = norm.places, .y = to.at,
         .x_stride = e->x.width, .add_stride = e->delta.width, .y_stride = to.width,
         .rows = rows, .dim = e->weights.shape.dim, .y_type = to.type,
         .epsilon = e->weights.shape.norm_epsilon,
@@ -40,7 +44,7 @@ static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, cons
     GPU_LAUNCH(e->queue, rope, &args);
 }
 
-/* `singles` slots each for itself, then tiles. */
+/* The first `singles` slots attend one by one, the others in tiles. */
 static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, struct gpu_buffer to,
                             uint32_t singles, uint32_t tiles)
 {
@@ -81,7 +85,7 @@ static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t slots, ui
     struct gpu_buffer inner = gpu_input_of(e, &layer->ffn_down, e->inner);
     struct gpu_kv kv = e->kv;
     kv.layer = index;
-    queue_norm(e, layer->attn_norm, index > 0 ? e->delta.at : 0, 0, normed, slots);
+    queue_norm(e, (struct norm){layer->attn_norm, index > 0 ? e->delta.at : 0, 0}, normed, slots);
     gpu_product_queue(e, &layer->attn_q, normed, e->q, slots);
     gpu_product_queue(e, &layer->attn_k, normed, e->k, slots);
     gpu_product_queue(e, &layer->attn_v, normed, e->v, slots);
@@ -89,7 +93,7 @@ static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t slots, ui
     queue_attention(e, &kv, attended, singles, tiles);
     gpu_product_queue(e, &layer->attn_output, attended, e->delta, slots);
     normed = gpu_input_of(e, &layer->ffn_gate, e->normed);
-    queue_norm(e, layer->ffn_norm, e->delta.at, 0, normed, slots);
+    queue_norm(e, (struct norm){layer->ffn_norm, e->delta.at, 0}, normed, slots);
     gpu_product_queue(e, &layer->ffn_gate, normed, e->gate, slots);
     gpu_product_queue(e, &layer->ffn_up, normed, e->up, slots);
     queue_swiglu(e, inner, slots);
@@ -108,8 +112,8 @@ static void queue_forward(struct gpu_engine *e, uint32_t slots, uint32_t singles
         queue_layer(e, layer, slots, singles, tiles);
     }
     struct gpu_buffer gathered = gpu_input_of(e, &e->weights.output, e->gathered);
-    queue_norm(e, e->weights.output_norm, e->delta.at, e->at + e->record.places, gathered,
-               e->places_count);
+    const struct norm norm = {e->weights.output_norm, e->delta.at, e->at + e->record.places};
+    queue_norm(e, norm, gathered, e->places_count);
     gpu_product_queue(e, &e->weights.output, gathered, e->logits, e->places_count);
 }
 
@@ -141,7 +145,7 @@ static void queue_advance(struct gpu_engine *e)
     GPU_LAUNCH(e->queue, advance, &args);
 }
 
-/* That there can be: as many as a row wants tokens, and with standbys as many as there may be. */
+/* As many as the tokens that a row needs at most; with standby rows, as many as a step may have. */
 uint32_t gpu_rounds_of(const struct gpu_engine *engine)
 {
     const struct gpu_engine *e = engine;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the moves of a step; the phases are those of step.h. Between the tiers each way is a stream:
- * a stream of its own, so that both run at a time, and beside the rows. Who needs a block that
- * another has to have read or filled waits for that one, and nobody else does:
+ * What: the moves of a step; the phases are those of step.h. Each direction between the tiers has a
+ * stream of its own, so that both run at the same time, and beside the rows. Work waits only for
+ * work that must have read or filled one of its blocks before:
  *
- *   within, in, rows   for the way out, if they fill a block that it reads
- *   in                 for what is within, likewise
- *   rows               for the way in
+ *   within, in, rows   wait for out, if they fill a block that it reads
+ *   in                 waits for within, likewise
+ *   rows               wait for in
  *
- * A stream goes by the order of the host, for the phases between the tiers have none: blocks that are
- * side by side on both sides are one copy. Where blocks are so small and so far apart on the device
- * that their copies would be many and short, a kernel gathers them there into one piece, or
- * scatters it. That is done only for what lies in one piece on the host: there nobody but this
- * thread could gather, and it would have to wait for the device in between.
+ * A stream copies in the order of the host, because a phase between the tiers has no order: blocks
+ * that are neighbours on both tiers are one copy. If blocks are so small and so far apart on the
+ * device that their copies would be many and short, a kernel there gathers them into one piece, or
+ * scatters it. That is done only for blocks that are one piece on the host: there only this thread
+ * could gather, and it would have to wait for the device in between.
  *
  * Bounds: a block, or GPU_STAGING_BYTES, for one copy.
  */
 #include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
 
-/* Copies are many and short from so many on, if on average a run has less. What vLLM found by
- * measuring (its pull request 42212): 5 to 7 GB/s by copies of 4 to 24 KiB, 40 to 52 from 28 on; a
- * kernel is worth it from 16 on. */
+/* Copies are many and short if there are so many runs, and an average run has fewer bytes. vLLM
+ * measured (its pull request 42212) 5 to 7 GB/s by copies of 4 to 24 KiB and 40 to 52 GB/s from
+ * 28 KiB on; a kernel pays off from 16 copies on. */
 #define SWAP_RUNS_MIN      16u
 #define SWAP_RUN_BYTES_MIN (UINT64_C(28) << 10)
 
@@ -50,9 +50,9 @@ static enum step_phase phase_of(const struct gpu_engine *e, const struct step_mo
     return step_move_phase(move, e->settings.kv_blocks);
 }
 
-/* ---- what a stream has to do ---- */
+/* ---- the swaps of a stream ---- */
 
-/* Shell's sort, with gaps of Knuth's: in place, and for some thousand at most. */
+/* Shell's sort with Knuth's gaps: in place, for a few thousand at most. */
 static void sort_swaps(uint64_t *swaps, uint32_t count)
 {
     uint32_t gap = 1;
@@ -71,7 +71,8 @@ static void sort_swaps(uint64_t *swaps, uint32_t count)
     }
 }
 
-static void take_swaps(const struct gpu_engine *e, struct gpu_swap_stream *stream, enum step_phase phase)
+static void take_swaps(const struct gpu_engine *e, struct gpu_swap_stream *stream,
+                       enum step_phase phase)
 {
     const struct step_move *moves = step_moves(e->step);
     stream->count = 0;
@@ -92,8 +93,8 @@ static void take_swaps(const struct gpu_engine *e, struct gpu_swap_stream *strea
 /* ---- a piece of the host tier ---- */
 
 struct piece {
-    uint32_t first, count;              /* of the stream's swaps: side by side on the host */
-    uint32_t runs;                      /* of blocks that lie so on the device too */
+    uint32_t first, count;              /* of the stream's swaps: neighbours on the host */
+    uint32_t runs;                      /* of blocks that are neighbours on the device too */
 };
 
 static struct piece piece_at(const struct gpu_engine *e, const struct gpu_swap_stream *stream,
@@ -110,7 +111,7 @@ static struct piece piece_at(const struct gpu_engine *e, const struct gpu_swap_s
     return piece;
 }
 
-/* Its run that begins at swap `first`, in blocks. */
+/* The blocks of the piece's run that begins at swap `first`. */
 static uint32_t run_length(const struct gpu_swap_stream *stream, struct piece piece, uint32_t first)
 {
     uint32_t count = 1;
@@ -152,7 +153,8 @@ static void queue_bulk(struct gpu_engine *e, struct gpu_swap_stream *stream, enu
                                          piece.count};
     const struct gpu_kv_scatter scatter = {e->kv.blocks, list, stream->staging, e->kv.block_bytes,
                                            piece.count};
-    gpu_upload(&stream->queue, list, stream->list + piece.first, piece.count * sizeof *stream->list);
+    gpu_upload(&stream->queue, list, stream->list + piece.first,
+               piece.count * sizeof *stream->list);
     if (phase == STEP_PHASE_OUT) {
         GPU_LAUNCH(&stream->queue, kv_gather, &gather);
         gpu_download(&stream->queue, host, stream->staging, bytes);
@@ -173,7 +175,8 @@ static void queue_swaps(struct gpu_engine *e, struct gpu_swap_stream *stream, en
     }
 }
 
-/* Within the device one by one: what one reads a later one may fill, and copies may not overlap. */
+/* Moves within the device go one by one: a later one may fill a block that an earlier one reads,
+ * and copies must not overlap. */
 static void queue_within(struct gpu_engine *e)
 {
     const struct step_move *moves = step_moves(e->step);
@@ -185,9 +188,9 @@ static void queue_within(struct gpu_engine *e)
     }
 }
 
-/* ---- who waits for whom ---- */
+/* ---- what waits for what ---- */
 
-/* Notes which phase reads which block of the device, or forgets all. */
+/* Records which phases read which block of the device, or clears that. */
 static void mark_left(struct gpu_engine *e, bool forgets)
 {
     const struct step_move *moves = step_moves(e->step);
@@ -199,7 +202,7 @@ static void mark_left(struct gpu_engine *e, bool forgets)
     }
 }
 
-/* Does `phase` fill a block that `earlier` reads? */
+/* True when `phase` fills a block that `earlier` reads. */
 static bool moves_fill(const struct gpu_engine *e, enum step_phase phase, enum step_phase earlier)
 {
     const struct step_move *moves = step_moves(e->step);
@@ -211,7 +214,7 @@ static bool moves_fill(const struct gpu_engine *e, enum step_phase phase, enum s
     return false;
 }
 
-/* Does a row have a block that the way out reads? Whether it fills that one is not looked at. */
+/* True when a row has a block that the phase out reads, whether the row fills it or not. */
 static bool rows_fill(const struct gpu_engine *e)
 {
     for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: sizes and places of what the GPU engine has; see plan.h.
- * Invariant: counted and placed by one walk, so what is planned is what is taken, to the byte.
- * Why a file of its own: the static program links it, and nothing else that knows a driver.
+ * What: sizes and places of the GPU engine's memory; see plan.h.
+ * Invariant: one walk counts and places, so the plan equals what is taken, to the byte.
+ * Why a file of its own: the static binary links it, and nothing else that knows a driver.
  */
 #include "kernels/cuda/plan.h"
 
@@ -11,7 +11,7 @@
 #include "config/model/tensors.h"
 #include "kernels/cuda/engine_state.h"
 
-#define GPU_SLOTS_MAX 65535u        /* a dimension of a grid */
+#define GPU_SLOTS_MAX 65535u        /* the limit of a grid dimension */
 
 /* ---- weights ---- */
 
@@ -51,7 +51,7 @@ uint64_t gpu_weights_bytes(const struct gguf *gguf)
     return bytes;
 }
 
-/* ---- is it a model for this GPU? ---- */
+/* ---- checks: can this GPU run the model? ---- */
 
 static enum status check_types(const struct gguf *gguf, const char *source,
                                struct config_error *error)
@@ -68,7 +68,7 @@ static enum status check_types(const struct gguf *gguf, const char *source,
     return STATUS_OK;
 }
 
-/* Of all kernels the one that attends in tiles takes the most shared memory. */
+/* The kernel that attends in tiles takes the most shared memory of all. */
 static enum status check_launches(const struct kernels_settings *settings,
                                   const struct model_shape *s, uint32_t shared_bytes_max,
                                   struct config_error *error)
@@ -89,7 +89,7 @@ static enum status check_launches(const struct kernels_settings *settings,
     return STATUS_OK;
 }
 
-/* A GPU multiplies halves as they are. */
+/* A GPU multiplies F16 as it is, so rounding to BF16 saves nothing. */
 static enum status check_weights(const struct kernels_settings *settings,
                                  struct config_error *error)
 {
@@ -112,7 +112,7 @@ enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_setting
 
 /* ---- the engine ---- */
 
-/* Memory that is given out from the front. */
+/* Memory that is given out from its beginning. */
 struct extent {
     uint64_t base, bytes;
 };
@@ -149,7 +149,8 @@ static struct gpu_buffer take_buffer(struct extent *extent, uint64_t rows, uint3
                                GPU_F32};
 }
 
-static void take_swap_stream(struct extent *extent, struct gpu_swap_stream *stream, uint32_t host_blocks)
+static void take_swap_stream(struct extent *extent, struct gpu_swap_stream *stream,
+                             uint32_t host_blocks)
 {
     stream->device_list = take(extent, host_blocks, sizeof *stream->list);
     stream->staging = take(extent, 1, GPU_STAGING_BYTES);

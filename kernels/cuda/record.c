@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what the host knows of a step, in one piece that is uploaded at once: rows, block tables,
- * the slots, tiles and places of round 1. Its end comes back at once: outs, tokens, rounds.
+ * What: what the host knows of a step, uploaded in one piece: rows, block tables, and the token
+ * slots, tiles and places of round 1. The end of the record comes back in one piece: outs, tokens,
+ * rounds.
  *
- * Feeds of round 1: rows of one token first, which attend as in later rounds, then rows of more,
- * which attend in tiles. Both ways have the same bits (attention.h).
+ * Slots of round 1: first those of rows with one token, which attend as in later rounds, then those
+ * of rows with more, which attend in tiles. Both ways give the same bits (device/attention.h).
  */
 #include <string.h>
 
@@ -43,7 +44,7 @@ static struct gpu_row row_of(const struct step_row *row, uint32_t token)
     return out;
 }
 
-/* Every token of a row, at its place among the slots; the last is sampled if it wants tokens. */
+/* A slot for each token of a row; the last one is sampled if the row needs tokens. */
 static void row_add_slots(struct gpu_engine *e, uint32_t r)
 {
     const struct step_row *row = step_row(e->step, r);
@@ -69,7 +70,7 @@ static void tile_row(struct gpu_engine *e, uint32_t first_slot)
     }
 }
 
-/* Round 1: rows of one token, then the others. */
+/* Round 1: rows with one token, then the others. */
 static void write_slots(struct gpu_engine *e)
 {
     uint32_t active = step_header(e->step)->rows_active;

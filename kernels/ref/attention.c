@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: attention over paged keys and values, in plain C (kernels/ops.h defines it): row by row,
+ * What: attention over paged keys and values in plain C (kernels/ops.h defines it), row by row,
  * each as if it were alone.
  */
 #include <math.h>
 
 #include "kernels/ref/plain.h"
 
-/* Number `index` of the row's block that holds a token; `base` is of keys or values. */
+/* Number `index` of the KV block in which the row has a token; `base` is the keys or the values. */
 static float number_at(const struct kernels_attention *a, const struct kernels_attending *row,
                        const void *base, uint32_t token, uint64_t index)
 {

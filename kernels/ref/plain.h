@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the names behind the table of the plain kernels (kernels/ops.h defines what each
+/* What: the functions in the table of the plain kernels (kernels/ops.h defines what each
  * computes). */
 #include "kernels/ops.h"
 

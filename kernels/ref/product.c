@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product in plain C: the definition in kernels/ops.h and nothing more. It is the twin
- * that the fast one is compared with, and what serves where a CPU has no AVX2.
+ * What: the product in plain C: the definition in kernels/ops.h and nothing more. The fast products
+ * are compared with it, and it serves where a CPU has no AVX2.
  *
- * Why lanes and not outputs in the inner loop: the panel is walked in memory order, and each lane
- * is still a chain of its own.
+ * Why lanes are in the inner loop: the panel is walked in memory order, and each lane is still a
+ * chain of its own.
  */
 #include <math.h>
 
@@ -51,12 +51,12 @@ static void panel_product_floats(const struct kernels_product *p, uint32_t panel
 
 /* ---- bfloats ---- */
 
-/* fmaf() that gives zero for what is below 2^-126. Both factors have eight bits: doubles hold their
- * product exactly, and where the sum is tiny they hold that, too. */
+/* fmaf() that gives zero for a sum below 2^-126. Both factors have eight bits, so a double holds
+ * their product exactly; if the sum is tiny, it holds that exactly too. */
 static float flushed_fma(float a, float b, float sum)
 {
     double exact = (double)a * b + sum;
-    bool tiny = fabs(exact) < 0x1p-126 - 0x1p-151;      /* what 24 bits do not round up to 2^-126 */
+    bool tiny = fabs(exact) < 0x1p-126 - 0x1p-151;      /* not rounded up to 2^-126 by 24 bits */
     float rounded = fmaf(a, b, sum);
     return tiny ? copysignf(0.0f, rounded) : rounded;
 }
@@ -82,7 +82,7 @@ static void panel_product_bfloats(const struct kernels_product *p, uint32_t pane
 /* ---- integers ---- */
 
 static float part_add(float sum, const struct kernels_part *part, const struct kernels_product *p,
-                      uint32_t row, uint32_t column, bool has_low)
+                      uint32_t row, uint32_t column)
 {
     const int8_t *x = p->rounded.levels + row * p->rounded.stride + column;
     uint64_t at = (row * p->rounded.stride + column) / KERNELS_QUANT_COLUMNS;
@@ -93,6 +93,7 @@ static float part_add(float sum, const struct kernels_part *part, const struct k
         total += x[k];
     }
     sum = fmaf((float)product, part->scale * scale, sum);
+    bool has_low = p->matrix->type == GGUF_Q4_K;
     return has_low ? fmaf((float)total, part->low * -scale, sum) : sum;
 }
 
@@ -109,8 +110,7 @@ static void panel_product_integers(const struct kernels_product *p, uint32_t pan
         for (uint32_t column = 0, i = 0; column < m->columns; column += part.columns, i++) {
             kernels_format(m->type)->part(weights, lane, i, &part);
             for (uint32_t r = 0; r < p->rows; r++) {
-                y[r * p->y_stride] = part_add(y[r * p->y_stride], &part, p, r, column,
-                                              m->type == GGUF_Q4_K);
+                y[r * p->y_stride] = part_add(y[r * p->y_stride], &part, p, r, column);
             }
         }
     }

@@ -14,7 +14,7 @@
 #include "selftest/burn/state.h"
 
 #define ROWS            64u
-#define TILES           2u          /* of outputs, of a processor */
+#define TILES           2u          /* of outputs, for each multiprocessor */
 #define COLUMNS         2048u
 #define COLUMNS_QUICK   256u
 #define BUFFERS           2u
@@ -29,7 +29,7 @@ static const struct {
 struct trial {
     struct burning *b;
     uint32_t outputs, columns;
-    uint32_t kind;                  /* of the weights now */
+    uint32_t kind;                  /* of the present weights */
     uint64_t y_bytes, x_at, w_at, y_at[BUFFERS];
     float *x, *reference, *y[BUFFERS];
     uint8_t *w;
@@ -74,13 +74,13 @@ static bool take_device(struct trial *t)
 
 /* ---- the reference ---- */
 
-/* In [-1, 1). */
+/* A number in [-1, 1). */
 static float number_of(uint64_t seed, uint64_t at)
 {
     return (float)(burn_random(seed, at) >> 40) * 0x1p-23f - 1.0f;
 }
 
-/* A scale and levels. */
+/* A quantisation block: a scale and levels. */
 static void fill_block(uint8_t *block, uint64_t seed, uint64_t at)
 {
     uint16_t scale = kernels_half_of(number_of(~seed, at));
@@ -142,7 +142,7 @@ static void queue_product(struct trial *t, uint32_t buffer)
         .x = t->x_at, .w = t->w_at, .y = t->y_at[buffer], .x_stride = t->columns,
         .y_stride = t->outputs, .rows = ROWS, .outputs = t->outputs, .columns = t->columns,
         .x_type = GPU_F32, .w_type = kinds[t->kind].type};
-    memset(t->y[buffer], 0xff, t->y_bytes);           /* what does not come is no number */
+    memset(t->y[buffer], 0xff, t->y_bytes);         /* NaN, if a result does not come */
     GPU_LAUNCH(&t->b->queue, product, &args);
     gpu_download(&t->b->queue, t->y[buffer], t->y_at[buffer], t->y_bytes);
     gpu_mark(&t->b->queue, t->done[buffer]);
@@ -175,7 +175,7 @@ static bool settle_product(struct trial *t, uint32_t buffer)
     return true;
 }
 
-/* With the weights of one kind, one product always ahead. */
+/* All products with one kind of weights; one is always queued in advance. */
 static bool run_kind(struct trial *t)
 {
     uint32_t buffer = 0;

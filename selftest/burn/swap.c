@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: blocks from the GPU to the host and back to other places, in several streams at once. What
- * a block must hold can be computed, so every word is compared, on the host and, come back, on the
- * GPU; a checksum would say less.
+ * What: copies blocks from the GPU to the host and back to other addresses, in several streams at
+ * once. The contents of a block can be computed, so every word is compared, on the host and, after
+ * the way back, on the GPU. A checksum would say less.
  */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ struct swap {
     struct gpu_pattern_report (*reports)[BLOCK_REPORTS];
 };
 
-/* Where a block comes back to, in the stream's own. */
+/* The block to which a block comes back; of the same stream. */
 static uint32_t place_of(uint32_t block)
 {
     return block / BLOCKS * BLOCKS + (block % BLOCKS * 5 + 3) % BLOCKS;
@@ -51,7 +51,7 @@ static bool swap_begin(struct swap *swap, struct burning *b)
     return true;
 }
 
-/* Of all streams. What one of them has failed by is what the queue has. */
+/* Waits for all streams. The first failure becomes the queue's. */
 static bool settle(struct swap *swap)
 {
     bool is_well = true;
@@ -84,7 +84,7 @@ static void swap_out(struct swap *swap)
     }
 }
 
-/* What came is what was filled; what lies on the device now is the inverse of it. */
+/* The device holds the inverse before the blocks come back, so old contents do not pass. */
 static void swap_in(struct swap *swap)
 {
     for (uint32_t block = 0; block < STREAMS * BLOCKS; block++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the products of the self-test. The threads computes the reference in shares; then each thread
- * takes its CPUs one after the other, and on each the whole slab is computed and compared.
+ * What: the products of the self-test. The threads share the work of the reference; then each
+ * thread runs on its CPUs one after the other, and on each computes and compares the whole slab.
  * Invariant: numbers and slabs do not depend on the machine, so neither does the digest.
- * Why every CPU computes the same: one that errs is told by its number, and where it has spoilt
- * the reference, all others say so.
+ * Why every CPU computes the same: a CPU that errs is reported by its number, and if it has spoilt
+ * the reference, all others report a difference.
  */
 #include "selftest/post/product.h"
 
@@ -114,7 +114,7 @@ static struct post_slab slab_of(const struct post_tensor *tensor, uint32_t index
     return slab;
 }
 
-/* Exact numbers in [-1, 1), the same for a slab on every machine. */
+/* Exact numbers in [-1, 1), for a slab the same on every machine. */
 static void fill_x(struct post_burn *burn, uint64_t seed)
 {
     uint32_t columns = burn->slab.matrix.columns;
@@ -126,7 +126,7 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
     }
 }
 
-/* What products of these kernels take of x. */
+/* Rounds x as products of these kernels take it. */
 static void fill_rounded(struct post_burn *burn, const struct kernels_ops *ops)
 {
     const struct kernels_matrix *matrix = &burn->slab.matrix;
@@ -207,7 +207,7 @@ void post_burn_compare(const struct post_burn *burn, const struct post_result *r
     }
 }
 
-/* One row alone is another kernel than many: they take turns. */
+/* A single row uses another kernel than many rows, so they alternate. */
 static void phase_burn(struct post_burn *burn, uint32_t thread)
 {
     struct post_result *result = &burn->results[thread];

@@ -15,7 +15,7 @@
 #include "tools/bench/model.h"
 
 #define READ_BYTES (UINT64_C(512) << 20)  /* the largest L3 that is sold holds less */
-#define READ_AHEAD 4096u
+#define PREFETCH_BYTES 4096u
 #define TRIALS     3u
 #define ITERATIONS      UINT64_C(4000000)    /* of each thread: about 10 ms */
 
@@ -78,7 +78,7 @@ double ceiling_shot(enum ceiling ceiling)
 static void read_choose(void)
 {
     double plain = ceiling_shot(CEILING_READ);
-    state.prefetch_bytes = READ_AHEAD;
+    state.prefetch_bytes = PREFETCH_BYTES;
     if (ceiling_shot(CEILING_READ) < plain) {
         state.prefetch_bytes = 0;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the loops behind the ceilings, AVX2: as many loads, or as many steps of a product, as the
- * core issues. Their results are returned only so that they are computed.
+ * What: the loops that measure the ceilings, AVX2: as many loads, or as many steps of a product, as
+ * the core issues. Results are returned only so that they are computed.
  */
 #include <immintrin.h>
 
@@ -52,7 +52,7 @@ static uint64_t floats(uint64_t iterations)
     return (uint64_t)_mm256_cvtss_f32(sums[0]);
 }
 
-/* A step is what a product of 32 bytes takes at least: multiplied, summed to 32 bits, added. */
+/* A step is the least that a product of 32 bytes takes: multiply, sum to 32 bits, add. */
 static uint64_t levels(uint64_t iterations)
 {
     __m256i sums[CHAINS];

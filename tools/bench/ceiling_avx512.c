@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the loops behind the ceilings, AVX-512 with VNNI: as many steps of a product as the core
- * issues. Their results are returned only so that they are computed.
+ * What: the loops that measure the ceilings, AVX-512 with VNNI: as many steps of a product as the
+ * core issues. Results are returned only so that they are computed.
  */
 #include <immintrin.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the loop behind the ceiling of bfloats. Its result is returned only so that it is computed.
+ * What: the loop that measures the ceiling of bfloats. Its result is returned only so that it is
+ * computed.
  */
 #include <immintrin.h>
 

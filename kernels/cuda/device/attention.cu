@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: attention over paged KV, for decode and for prefill (kernels.h defines it).
+ * What: attention over paged KV, for decode and for prefill (attention.h defines it).
  *
- *   query   a slot and a query head. A block has up to GPU_QUERIES of one KV head and one row: the
- *           heads of a group, in prefill of several slots
- *   chunk   GPU_CHUNK_TOKENS keys, then their values, which the block reads once for its queries.
- *           Of scores a warp has a query and a lane has a token; of outs a thread has channels
+ *   query   a token slot and a query head. A thread block has up to GPU_QUERIES queries of one KV
+ *           head and one row: the heads of a group, in prefill those of several slots
+ *   chunk   GPU_CHUNK_TOKENS keys, then their values, which the thread block reads once for its
+ *           queries. For scores, a warp has a query and a lane a token; for outs, a CUDA thread has
+ *           channels
  *
- * Invariant: a query sees no token behind its own position: what lies there is not defined, so it
- * is left out, not weighed with zero.
+ * Invariant: a query sees no token after its own position. What lies there is undefined, so it is
+ * left out instead of weighed with zero.
  */
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/kv.h"
 #include "kernels/exp.h"
 
-/* What a query has gathered. */
+/* The sums of queries so far. */
 struct gathered {
     float *out;                 /* (queries, head_dim) */
     float *largest, *sum;       /* (queries) */
@@ -27,7 +28,7 @@ struct thread_block {
     uint32_t kv_head, head_first, heads;
     uint32_t queries;           /* query i: slot i / heads, head i % heads */
     float *q;                   /* (queries, head_dim) */
-    float *stage;               /* (GPU_CHUNK_TOKENS, head_dim + 1): no two lanes in one bank */
+    float *stage;               /* (GPU_CHUNK_TOKENS, head_dim + 1): each lane in its own bank */
     float *weights;             /* (queries, GPU_CHUNK_TOKENS) */
     float *shrink;              /* (queries) */
     struct gathered split, all; /* all: prefill only */
@@ -38,7 +39,7 @@ GPU_INLINE const struct gpu_slot *slot_of(const struct thread_block *b, uint32_t
     return (const struct gpu_slot *)b->a->slots + b->slot_first + query / b->heads;
 }
 
-/* Tokens at `first` and behind that a query sees. */
+/* The tokens from `first` on that a query sees. */
 GPU_INLINE uint32_t seen_from(const struct thread_block *b, uint32_t query, uint32_t first)
 {
     uint32_t tokens = slot_of(b, query)->position + 1;
@@ -55,8 +56,9 @@ GPU_INLINE struct gathered gathered_take(float **shared, uint32_t head_dim)
     return g;
 }
 
-/* The block's queries: heads of set blockIdx.x, of `slots` slots. Ends without a barrier. */
-GPU_INLINE struct thread_block thread_block_init(const struct gpu_attention *a, uint32_t slot, uint32_t slots)
+/* The thread block's queries: heads of set blockIdx.x, of `slots` slots. Ends without a barrier. */
+GPU_INLINE struct thread_block thread_block_init(const struct gpu_attention *a, uint32_t slot,
+                                                 uint32_t slots)
 {
     struct thread_block b;
     uint32_t dim = a->kv.head_dim, group = a->heads / a->kv.kv_heads;
@@ -96,7 +98,8 @@ GPU_INLINE void gathered_clear(const struct thread_block *b, const struct gather
 }
 
 /* Keys (which = 0) or values (1) of the tokens first .. end - 1, as floats. */
-GPU_INLINE void chunk_load(const struct thread_block *b, uint32_t which, uint32_t first, uint32_t end)
+GPU_INLINE void chunk_load(const struct thread_block *b, uint32_t which, uint32_t first,
+                           uint32_t end)
 {
     const struct gpu_kv *kv = &b->a->kv;
     uint32_t dim = kv->head_dim;
@@ -170,8 +173,8 @@ GPU_INLINE void chunk_attend(const struct thread_block *b, uint32_t first, uint3
     __syncthreads();
 }
 
-/* What the block's queries gather from the split that begins at token `first`; `tokens` is what
- * the one sees that sees most. Ends with a barrier. */
+/* The sums of the thread block's queries over the split that begins at token `first`; `tokens` is
+ * the most that one of them sees. Ends with a barrier. */
 GPU_INLINE void split_attend(const struct thread_block *b, uint32_t first, uint32_t tokens)
 {
     uint32_t end = gpu_smaller(tokens, first + GPU_SPLIT_TOKENS);
@@ -212,7 +215,7 @@ GPU_KERNEL(attend_split)
 /* How a split is added to those before it. */
 struct merge {
     float largest;              /* of both */
-    float before, split;        /* what each counts */
+    float before, split;        /* the factor of each */
 };
 
 GPU_INLINE struct merge merge_of(float before, float split, float scale)
@@ -229,7 +232,7 @@ GPU_INLINE float merged(const struct merge *m, float before, float split)
     return fmaf(before, m->before, m->split * split);
 }
 
-/* Channel c of a head, of a slot that sees so many tokens. */
+/* Channel c of a head, for a slot that sees so many tokens. */
 GPU_INLINE float channel_merge(const struct gpu_attention *a, const float *partial, uint32_t c,
                                uint32_t tokens)
 {
@@ -260,7 +263,7 @@ GPU_KERNEL(attend_merge)
 
 /* ---- prefill ---- */
 
-/* Adds the split to all before it, of the queries that see it. Ends with a barrier. */
+/* Adds the split to those before it, for the queries that see it. Ends with a barrier. */
 GPU_INLINE void split_merge(const struct thread_block *b, uint32_t first)
 {
     uint32_t dim = b->a->kv.head_dim;

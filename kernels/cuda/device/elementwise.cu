@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: kernels without a sum: embeddings of the slots, SwiGLU of the feed-forward, Q8_0 weights
- * dequantized.
+ * What: kernels without a sum: embeddings of the token slots, SwiGLU of the feed-forward, and Q8_0
+ * weights dequantised.
  */
 #include "kernels/cuda/device/number.h"
 #include "kernels/exp.h"
 
-/* A thread block has a slot. */
+/* A thread block for each slot. */
 GPU_KERNEL(embed)
 {
     const struct gpu_slot *slot = (const struct gpu_slot *)args.slots + blockIdx.x;
@@ -19,7 +19,7 @@ GPU_KERNEL(embed)
     }
 }
 
-/* A CUDA thread has a number. */
+/* A CUDA thread for each number. */
 GPU_KERNEL(swiglu)
 {
     uint64_t row = blockIdx.y;
@@ -32,7 +32,7 @@ GPU_KERNEL(swiglu)
     }
 }
 
-/* A CUDA thread has a weight. */
+/* A CUDA thread for each weight. */
 GPU_KERNEL(dequantize)
 {
     uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;

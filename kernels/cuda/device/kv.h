@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: where a number of KV lies (kernels/cuda/device/kernels.h says how blocks are laid out). */
+/* What: where a number of KV lies (kernels.h states the layout of KV blocks). */
 #include "kernels/cuda/device/number.h"
 
 /* Number 0 of the keys (which = 0) or values (1) of a position, and KV head. */

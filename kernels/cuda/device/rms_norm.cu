@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the residual grows by what a product gave, and is normalized for the next one. A block has
- * a row.
+ * What: adds the output of a product to the residual, and normalizes it for the next product. A
+ * thread block for each row.
  */
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/number.h"
 
-/* Adds to the residual, if there is something; returns this thread's share of its squares. */
+/* Adds to the residual, unless `add` is NULL; returns this CUDA thread's share of the sum of
+ * squares. */
 GPU_INLINE float row_grow(float *x, const float *add, uint32_t dim)
 {
     float sum = 0.0f;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what families do to queries, keys and values between the products and attention: bias,
- * norm, turn; and keys and values into their blocks. A block has a head of a slot: first the query
- * heads, then those of keys, then those of values.
+ * What: the work of a family on queries, keys and values between the products and attention: bias,
+ * norm, rotation; and the stores of keys and values into KV blocks. A thread block for each head of
+ * a token slot: first the query heads, then those of keys, then those of values.
  */
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/kv.h"
 
 enum { QUERY, KEY, VALUE };
 
-/* Where the head is, and what happens to it. */
+/* Where a head is, and what happens to it. */
 struct head {
     uint32_t what;              /* QUERY, KEY or VALUE */
     uint32_t index;
@@ -41,7 +41,8 @@ GPU_INLINE struct head head_find(const struct gpu_rope *args, uint32_t index, ui
     return h;
 }
 
-/* The head into shared memory; its norm, if it has one. Ends with a barrier. */
+/* Loads the head into shared memory, with its bias and norm, if it has them. Ends with a
+ * barrier. */
 GPU_INLINE void head_load(const struct head *h, float *x, float *shared, uint32_t dim,
                           float epsilon)
 {
@@ -59,7 +60,7 @@ GPU_INLINE void head_load(const struct head *h, float *x, float *shared, uint32_
     __syncthreads();
 }
 
-/* Ends with a barrier. */
+/* Rotates the head. Ends with a barrier. */
 GPU_INLINE void head_rotate(const struct gpu_rope *args, float *x, uint32_t position)
 {
     uint32_t pairs = args->rope_dim / 2;

@@ -36,24 +36,24 @@ struct lane {
     enum lane_state state;
     int line;                           /* of the barrier or exchange where it waits */
     uint32_t given[2];
-    uint32_t cell;                      /* the cell of its next exchange */
+    uint32_t cell;                      /* the one for its next exchange */
 };
 
-/* The launch under way, and who is to be its only one. */
+/* The launch in progress; there is only one at a time. */
 static struct launch {
     pthread_mutex_t lock;
     bool reverse;
     const struct gpu_host_kernel *kernel;
     const void *args;
     uint32_t shared_bytes;
-    uint32_t lane;                      /* that runs */
+    uint32_t lane;                      /* the one that runs */
     struct fiber scheduler;
     struct lane lanes[GPU_HOST_THREADS_MAX];
 } launch = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 static _Alignas(64) uint8_t stacks[GPU_HOST_THREADS_MAX][STACK_BYTES];
 
-/* ---- a thread of the kernel ---- */
+/* ---- a CUDA thread of the kernel ---- */
 
 static void lane_wait(enum lane_state state, int line)
 {
@@ -104,7 +104,7 @@ static void lanes_run(uint32_t count)
     }
 }
 
-/* Lets the threads go on if all of them wait in this way, at the same line. */
+/* Releases the CUDA threads if all of them wait in this way at the same line. */
 static bool release(uint32_t first, uint32_t count, enum lane_state state)
 {
     struct lane *lanes = &launch.lanes[first];
@@ -137,7 +137,7 @@ static bool have_ended(uint32_t count)
     return ended == count;
 }
 
-/* Says of two threads that stand at different places where they stand. */
+/* Writes the places of two CUDA threads that have diverged. */
 static void say_parted(uint32_t count)
 {
     static const char *const places[] = {"run", "wait at the barrier of line",

@@ -55,9 +55,10 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
     }
     assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, error));
     assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, error));
-    enum status status = gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source,
-                                         &pair.queue, products == LIBRARY ? &pair.blas : NULL,
-                                         &arena, &pair.heartbeat, error);
+    const struct gpu_engine_parts parts = {
+        settings, &tiny.gguf, &tiny.source, &pair.queue, products == LIBRARY ? &pair.blas : NULL,
+        &arena, &pair.heartbeat};
+    enum status status = gpu_engine_init(&pair.gpu, &parts, error);
     if (status == STATUS_OK) {
         assert_int_equal(pair.queue.used_bytes, bytes);     /* as planned, on both sides */
         assert_int_equal(arena.used_bytes, arena.size_bytes);

@@ -377,8 +377,9 @@ static void assert_refused(enum status status, const struct kernels_settings *se
 {
     struct config_error error = {{0}};
     struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
-    assert_status(status, gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &queue,
-                                          NULL, test_arena(), &pair.heartbeat, &error));
+    const struct gpu_engine_parts parts = {settings, &tiny.gguf, &tiny.source, &queue, NULL,
+                                           test_arena(), &pair.heartbeat};
+    assert_status(status, gpu_engine_init(&pair.gpu, &parts, &error));
     assert_non_null(strstr(error.text, words));
 }
 

@@ -10,7 +10,7 @@
 
 static struct gpu_pattern_report verify(const struct gpu_pattern_fill *fill)
 {
-    uint32_t blocks = gpu_pattern_thread_blocks(fill->count);
+    uint32_t blocks = gpu_pattern_grid(fill->count);
     struct gpu_pattern_report sum = {0}, *reports = rig_take(blocks * sizeof *reports);
     struct gpu_pattern_verify args = {
         .pattern = fill->pattern, .words = fill->words, .first = fill->first, .count = fill->count,

@@ -94,7 +94,7 @@ static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32
 {
     static float weights[VOCAB_MAX + 8];
     static uint32_t ranking[VOCAB_MAX];
-    struct kernels_sampler sampler = {&kernels_ops_plain, weights, ranking};
+    struct kernels_sampler sampler = {&kernels_ops_plain, vocab, weights, ranking};
     struct call_sampling sampling = {
         .seed = row->seed,
         .temperature = row->temperature,
@@ -104,7 +104,7 @@ static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32
         .top_k = row->top_k,
     };
     struct kernels_recent recent = {row->history, row->history_count, tokens, produced};
-    return kernels_sample(&sampler, logits, vocab, &sampling, &recent,
+    return kernels_sample(&sampler, logits, &sampling, &recent,
                           row->first_position + row->tokens_count + produced);
 }
 

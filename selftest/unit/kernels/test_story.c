@@ -35,16 +35,14 @@ static struct kernels_weights *model_load(struct arena *arena)
 {
     struct gguf_source source;
     struct config_error error;
-    struct kernels_weights *weights;
-    uint64_t digest;
+    static struct kernels_loading loading;
     assert_status(STATUS_OK, gguf_source_open(&source, MODEL_PATH, &error));
     assert_status(STATUS_OK, gguf_scan(&gguf, &source, 1 << 20, &error));
     assert_status(STATUS_OK, vocab_load(&vocab, &gguf, &source, arena, &error));
-    assert_status(STATUS_OK,
-                  kernels_weights_load(&weights, &gguf, &source, false, arena, NULL, &digest,
-                                       &error));
+    kernels_loading_begin(&loading, &gguf, &source, false, arena);
+    assert_status(STATUS_OK, kernels_loading_finish(&loading, NULL, &error));
     gguf_source_close(&source);
-    return weights;
+    return loading.weights;
 }
 
 static void tell(struct rig *rig, uint32_t *tokens)

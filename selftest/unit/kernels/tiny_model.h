@@ -246,20 +246,18 @@ static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, 
 
 static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, struct arena *arena)
 {
-    struct kernels_weights *weights;
+    static struct kernels_loading loading;
     struct config_error error;
-    uint64_t digest;
     struct memory_plan plan = {0};
     kernels_weights_plan_memory(&plan, &tiny->gguf, false);
     uint64_t before = arena->used_bytes;
-    if (kernels_weights_load(&weights, &tiny->gguf, &tiny->source, false, arena, NULL, &digest,
-                             &error) !=
-        STATUS_OK) {
+    kernels_loading_begin(&loading, &tiny->gguf, &tiny->source, false, arena);
+    if (kernels_loading_finish(&loading, NULL, &error) != STATUS_OK) {
         print_error("%s\n", error.text);
         fail();
     }
     assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_WEIGHTS));
-    return weights;
+    return loading.weights;
 }
 
 /* An engine and one step record. */
