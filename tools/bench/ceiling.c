@@ -3,9 +3,10 @@
  * What: the ceilings of this machine (tools/bench/ceiling.h).
  *
  * Method: a buffer that no last-level cache holds, a share for each thread, read once from end to
- * end, asking ahead or not, whichever was faster at the start; and chains of multiply-adds in
- * registers. A shot is the best of a few tries, each long against the start of a run and all short
- * against what else the machine does, so that it is taken beside every run it is compared with.
+ * end, with prefetching or without, whichever was faster at the start; and chains of multiply-adds
+ * in registers. A result is the best of a few trials. Each trial is long compared with the start of
+ * a run, and all are short compared with the changes of the machine's load, so that they fit beside
+ * every run that they are compared with.
  */
 #include "tools/bench/ceiling.h"
 
@@ -14,10 +15,10 @@
 #include "kernels/threads.h"
 #include "tools/bench/model.h"
 
-#define READ_BYTES (UINT64_C(512) << 20)  /* the largest L3 that is sold holds less */
+#define READ_BYTES     (UINT64_C(512) << 20)    /* the largest L3 that is sold holds less */
 #define PREFETCH_BYTES 4096u
-#define TRIALS     3u
-#define ITERATIONS      UINT64_C(4000000)    /* of each thread: about 10 ms */
+#define TRIALS         3u
+#define ITERATIONS     UINT64_C(4000000)    /* of each thread: about 10 ms */
 
 static const struct ceiling_loop *const loops[KERNELS_SIMDS][CEILINGS] = {
     [KERNELS_AVX2] = {[CEILING_FLOATS] = &ceiling_floats_avx2,

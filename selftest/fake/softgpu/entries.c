@@ -252,7 +252,7 @@ static bool run_copy(const void *arguments)
     return true;
 }
 
-struct end {                        /* of a copy */
+struct end {                        /* of a copy: destination or source */
     enum soft_place place;
     uintptr_t at;
 };
@@ -273,22 +273,22 @@ static unsigned submit_copy(struct CUstream_st *stream, struct end to, struct en
 static unsigned soft_cuMemcpyHtoDAsync(unsigned long long to, const void *from, size_t bytes,
                                        struct CUstream_st *stream)
 {
-    const struct end device = {PLACE_DEVICE, to}, host = {PLACE_HOST, (uintptr_t)from};
-    LOCKED(submit_copy(stream, device, host, bytes));
+    const struct end dst = {PLACE_DEVICE, to}, src = {PLACE_HOST, (uintptr_t)from};
+    LOCKED(submit_copy(stream, dst, src, bytes));
 }
 
 static unsigned soft_cuMemcpyDtoHAsync(void *to, unsigned long long from, size_t bytes,
                                        struct CUstream_st *stream)
 {
-    const struct end host = {PLACE_HOST, (uintptr_t)to}, device = {PLACE_DEVICE, from};
-    LOCKED(submit_copy(stream, host, device, bytes));
+    const struct end dst = {PLACE_HOST, (uintptr_t)to}, src = {PLACE_DEVICE, from};
+    LOCKED(submit_copy(stream, dst, src, bytes));
 }
 
 static unsigned soft_cuMemcpyDtoDAsync(unsigned long long to, unsigned long long from, size_t bytes,
                                        struct CUstream_st *stream)
 {
-    const struct end new = {PLACE_DEVICE, to}, old = {PLACE_DEVICE, from};
-    LOCKED(submit_copy(stream, new, old, bytes));
+    const struct end dst = {PLACE_DEVICE, to}, src = {PLACE_DEVICE, from};
+    LOCKED(submit_copy(stream, dst, src, bytes));
 }
 
 struct fill {
