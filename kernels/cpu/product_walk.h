@@ -89,7 +89,7 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
-    const uint8_t *behind = packed + panels * m->panel_bytes;
+    const uint8_t *after = packed + panels * m->panel_bytes;
     bool is_rounded = m->type == GGUF_BF16;
     const uint8_t *x = (const uint8_t *)(is_rounded ? p->rounded.bfloats : p->x);
     uint64_t x_stride = sizeof(float) * (is_rounded ? p->rounded.stride : p->x_stride);
@@ -106,7 +106,7 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
             .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
             .x_stride = x_stride,
             .y_stride = p->y_stride,
-            .next = is_last ? behind : packed + bytes,
+            .next = is_last ? after : packed + bytes,
             .next_panel_bytes = m->panel_bytes,
             .columns = columns,
             .first = k == 0,

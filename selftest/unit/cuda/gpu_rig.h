@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a GPU for unit tests: memory whose every buffer ends where a page begins that nobody may
- * touch, launches by name, random numbers, and the sums of kernels/cuda/device/reduce.h as plain C.
+ * What: a GPU for unit tests: buffers that end at a page without access rights, launches by name,
+ * random numbers, and the sums of kernels/cuda/device/reduce.h as plain C.
  *
- * Every test runs twice, the second time with blocks and threads in descending order (rig_main):
- * whose result depends on who comes first gives other bits in one of them. On a chip (chip.h) it
- * runs once, as nobody says in which order.
+ * Every test runs twice, the second time with thread blocks and CUDA threads in descending order
+ * (rig_main): a kernel whose result depends on the order gives other bits in one of the runs. On a
+ * chip (chip.h) a test runs once, because the order is unknown.
  */
 #include "selftest/unit/test.h"
 

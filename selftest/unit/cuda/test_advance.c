@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Goal: from round to round the same rows go on, enter and end on the device as in the CPU engine
- * (kernels/engine.c), whatever place they have; a step ends in the same round.
- * Method: random steps with stop ids, failures, prompts that do not sample, standbys and early
- * stop; a
- * twin that keeps a list of rows as the CPU engine does, and no places.
+ * (kernels/engine.c), whatever their places are; a step ends in the same round.
+ * Method: random steps with stop ids, failures, prompts that do not sample, standby rows and early
+ * stop; a twin that keeps a list of rows as the CPU engine does, without places.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
@@ -183,13 +182,13 @@ static void check_step(uint32_t places, uint32_t rows, uint32_t stop_one_in)
         twin_advance();
         RIG_LAUNCH(advance, &scene.args);
         check_places();
-        for (uint32_t p = 0; p < places && !twin.ended; p++) {      /* who goes on stays put */
+        for (uint32_t p = 0; p < places && !twin.ended; p++) {      /* rows that go on stay */
             assert_true(before[p] == GPU_NONE || !twin_goes_on(before[p]) ||
                         scene.places[p].row == before[p]);
         }
     }
     struct gpu_round end = *scene.round;
-    RIG_LAUNCH(advance, &scene.args);           /* rounds queued behind the end change nothing */
+    RIG_LAUNCH(advance, &scene.args);           /* rounds after the end change nothing */
     assert_memory_equal(scene.round, &end, sizeof end);
     check_places();
 }
@@ -211,14 +210,14 @@ static void test_advance_more_places_than_threads(void **state)
     check_step(ROWS_MAX, ROWS_MAX, 1000);
 }
 
-/* As many standbys as there are free places, then one fewer. */
+/* As many standby rows as free places, then one fewer. */
 static void test_advance_prompts_give_their_places_away(void **state)
 {
     (void)state;
     for (uint32_t standbys = 0; standbys <= 3; standbys++) {
         scene_make(3, 3 + standbys);
         scene.args.rounds_max = STEPS_MAX;
-        for (uint32_t r = 0; r < 3; r++) {      /* chunks of prompts: nobody samples */
+        for (uint32_t r = 0; r < 3; r++) {      /* chunks of prompts: no place samples */
             scene.rows[r].decode_steps = 0;
             scene.places[r].slot = GPU_NONE;
         }

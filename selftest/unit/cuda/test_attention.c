@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: decode and prefill give each slot the bits that kernels.h defines, whoever attends beside
- * it, and nothing that a slot does not see gets into them.
- * Method: blocks anywhere, every unseen number a NaN, lengths around the edges of chunks and
- * splits, groups of all kinds; against a plain twin slot by slot, which is itself compared with an
+ * Goal: decode and prefill give each token slot the bits that attention.h defines, whatever attends
+ * beside it, and no number that a slot does not see gets into them.
+ * Method: KV blocks anywhere, NaN for every unseen number, lengths around the edges of chunks and
+ * splits, groups of all kinds; against a plain twin slot by slot, which is itself compared with
  * attention in double precision.
  */
 #include "selftest/unit/cuda/kv_rig.h"
@@ -94,7 +94,7 @@ static void twin(uint32_t slot, uint32_t head)
     }
 }
 
-/* What attention is, without any order. */
+/* Attention by its formula, without a defined order. */
 static double plain_channel(uint32_t slot, uint32_t head, uint32_t c)
 {
     const struct gpu_kv *kv = &scene.a.kv;
@@ -217,7 +217,7 @@ static void test_decode_slots_without_row_get_zeros(void **state)
     }
 }
 
-/* One not finite number among the seen ones makes its heads NaN, and no other row. */
+/* One number that is not finite makes the heads that see it NaN, and no other row. */
 static void test_decode_not_finite_shows(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the moves of a step leave in every block what the phases of step.h say, in whatever order
- * the streams run, and a move that cannot be made fails the step.
- * Method: random steps beside a model of both tiers, in which a block is one number; the soft GPU
+ * Goal: after the moves of a step every block has the contents that the phases of step.h define, in
+ * whatever order the streams run. A move that cannot be made fails the step.
+ * Method: random steps against a model of both tiers, in which a block is one number; the soft GPU
  * with each of the streams ahead of the others. Rows fill blocks that have just left.
  */
 #include "selftest/unit/cuda/engine_rig.h"
@@ -13,7 +13,7 @@
 #define HOST_BLOCKS   40
 #define BLOCKS        (DEVICE_BLOCKS + HOST_BLOCKS)
 
-static uint32_t blocks[BLOCKS];         /* the model: what is in each */
+static uint32_t blocks[BLOCKS];         /* the model: the content of each */
 static uint32_t next_content;
 static uint64_t random_state;
 static bool is_target[BLOCKS], is_source[BLOCKS];
@@ -28,7 +28,7 @@ static uint32_t random_below(uint32_t below)
 #define WORDS_MAX 4096
 static uint32_t words[WORDS_MAX];
 
-/* Every word of a block is its content and its place. */
+/* Every word of a block encodes the block's content and the word's index. */
 static uint64_t words_of(uint32_t content)
 {
     uint64_t bytes = pair.gpu->kv.block_bytes;
@@ -98,7 +98,7 @@ static bool may_move(enum step_phase phase, uint32_t from, uint32_t to)
            (to < DEVICE_BLOCKS || !is_source[to]);
 }
 
-/* Some blocks from `from` on, to where they lie as they did, or backwards, or with gaps. */
+/* Moves some blocks from `from` on, in the same order, backwards, or with gaps. */
 static void add_some(enum step_phase phase, uint32_t most)
 {
     static const uint32_t first[3][2] = {[STEP_PHASE_OUT] = {0, DEVICE_BLOCKS},
@@ -157,7 +157,7 @@ static void choose_moves(void)
     }
 }
 
-/* A row that fills a block which leaves in this step and gets nothing; BLOCKS: there is none. */
+/* A block that leaves in this step and gets no move; a row fills it. BLOCKS: there is none. */
 static uint32_t add_filling_row(void)
 {
     for (uint32_t i = 0; i < counts[STEP_PHASE_OUT]; i++) {
@@ -201,8 +201,8 @@ static void test_random_moves_match_a_model_of_memory(void **state)
     unsetenv("SOFTGPU_FIRST");
 }
 
-/* Nine blocks side by side that are listed the wrong way round are one copy: with the record's two
- * that makes three, and of what is copied fourth a bit would be wrong. */
+/* Nine neighbouring blocks that are listed in reverse order are one copy. With the record's two
+ * that makes three, and the fourth copy would be corrupt. */
 static void test_blocks_side_by_side_are_one_copy(void **state)
 {
     (void)state;
@@ -223,8 +223,8 @@ static void test_blocks_side_by_side_are_one_copy(void **state)
     pair_stop();
 }
 
-/* Twenty blocks that lie in one piece on the host and apart on the device, each way: one launch
- * each, and each refused once. */
+/* Twenty blocks in one piece on the host and apart on the device, in each direction: one launch
+ * each, and each is refused once. */
 static void test_a_swap_that_is_not_launched_fails_the_step(void **state)
 {
     (void)state;

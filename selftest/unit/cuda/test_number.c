@@ -2,8 +2,8 @@
  *
  * Goal: numbers of every type are read exactly and written rounded, by the kernels that do little
  * else: embed, dequantize, swiglu.
- * Method: every half and every bfloat there is, against the compiler's conversions and the CPU
- * engine's; random blocks of Q8_0; the CPU's SwiGLU.
+ * Method: every half and every bfloat, against the conversions of the compiler and of the CPU
+ * engine; random quantisation blocks of Q8_0; the CPU's SwiGLU.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
@@ -50,7 +50,7 @@ static void test_store_bfloat_rounds_to_nearest_even(void **state)
 #define COLUMNS 96u
 #define TOKENS  7u
 
-/* `tokens` rows of the type; what they are in floats goes to `floats`. */
+/* `tokens` rows of the type; the same numbers as floats go to `floats`. */
 static void *table_make(uint32_t type, float *floats)
 {
     uint32_t bytes = type == GPU_Q8_0  ? COLUMNS / 32 * 34

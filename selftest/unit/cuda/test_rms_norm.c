@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the residual grows, and the norm of a row is what kernels.h says, to the bit, whatever the
- * type of the result and whoever else is there.
+ * Goal: the residual grows, and the norm of a row is what forward.h defines, to the bit, for every
+ * type of result and with any other rows.
  * Method: odd sizes, strides that leave gaps, against a plain twin; places that skip and reorder.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
@@ -83,7 +83,7 @@ static void test_norm_odd_sizes_equal_twin(void **state)
     }
 }
 
-/* A row that is zero but for one thread's share: no other sum hides how that one is rounded. */
+/* A row that is zero except one CUDA thread's share: no other sum hides how that one is rounded. */
 static void test_norm_squares_are_fused(void **state)
 {
     (void)state;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Goal: queries, keys and values of every family are biased, normalized, rotated and stored as
- * kernels.h says, each in the block of its position, and nothing else in KV is touched.
+ * forward.h defines, each in the KV block of its position, and nothing else in KV is written.
  * Method: the choices of config/model/family.def and more, against a plain twin; the pool is NaN
- * but for
- * what was stored.
+ * except for what was stored.
  */
 #include "selftest/unit/cuda/kv_rig.h"
 

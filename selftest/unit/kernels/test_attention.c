@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: rows that attend together get the bits that each gets alone, whatever they share; those
- * that share stand together, in bundles of bounded size.
- * Method: random tables of blocks that begin alike and part, ragged lengths, odd sizes, every
- * number that no row sees a NaN; rows in bundles, by all sets, against the plain set row by row.
- * Then the tiny model, whose calls share the blocks of a prompt.
+ * Goal: rows that attend together get the bits that each gets alone, whatever they share; rows that
+ * share are neighbours, in bundles of bounded size.
+ * Method: random block tables that begin alike and then differ, ragged lengths, odd sizes, and NaN
+ * for every number that no row sees; rows in bundles, by all sets, against the plain set row by
+ * row. Then the tiny model, whose calls share the KV blocks of a prompt.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -18,7 +18,7 @@
 enum { ROWS_MAX = KERNELS_BUNDLE_ROWS, HEADS_MAX = 8, DIM_MAX = 136, TOKENS_MAX = 200 };
 #define BLOCKS_MAX (TOKENS_MAX / KERNELS_OCTET)
 #define STRIDE     (KERNELS_STRETCH * 4 + KERNELS_PANEL_LANES)
-#define POOL_ROWS  16           /* whose blocks are all different fit into the pool */
+#define POOL_ROWS  16           /* so many rows with different blocks fit into the pool */
 
 struct outcome {
     float scores[ROWS_MAX * HEADS_MAX * STRIDE];
@@ -34,10 +34,10 @@ static struct outcome expected, got;
 struct scene {
     uint32_t rows, heads, head_dim, block_tokens;
     bool halves;
-    uint32_t tables;            /* rows have one of so many; each begins as one before it */
+    uint32_t tables;            /* different ones; each begins like an earlier one */
 };
 
-/* Later tables part from earlier ones after a random number of blocks. */
+/* A later table differs from an earlier one after a random number of blocks. */
 static void tables_make(const struct scene *scene, uint64_t *random)
 {
     uint32_t block = 0, blocks = (TOKENS_MAX + scene->block_tokens - 1) / scene->block_tokens;
@@ -61,7 +61,7 @@ static void number_put(const struct kernels_attention *a, const void *base, uint
     }
 }
 
-/* The position's keys and values, the same for all who see it. */
+/* The position's keys and values, the same for all rows that see it. */
 static void position_fill(const struct kernels_attention *a, uint32_t block, uint32_t offset)
 {
     uint32_t lanes = kernels_head_lanes(a->head_dim);
@@ -249,7 +249,7 @@ static void answers_alone(struct rig *rig, struct answer *answers)
     }
 }
 
-/* One call computes the beginning, then all go on behind it, in an order of rows of their own. */
+/* One call computes the beginning, then all go on after it, in another order of rows. */
 static void answers_together(struct rig *rig, struct answer *answers, uint32_t order)
 {
     uint32_t tokens[CALL_TOKENS], fed = SHARED_BLOCKS * 8;
@@ -291,8 +291,8 @@ static void test_calls_that_share_blocks_say_what_each_says_alone(void **state)
 
 /* ---- bundles ---- */
 
-/* A table for each row: 0 1 0 1 ..., of which the odd ones have blocks of their own behind the
- * first; and a row whose blocks nobody shares. */
+/* A table for each row: 0 1 0 1 ..., of which the odd ones have blocks of their own after the
+ * first; and a row that shares no block. */
 static void rows_of_two_prompts(struct rig *rig, uint32_t tokens_count)
 {
     static const uint32_t tokens[1] = {1};
@@ -339,7 +339,7 @@ static void test_rows_that_share_stand_together(void **state)
     assert_true(is_together(k, &k->bundles[2], 0x20));
     assert_int_equal(k->bundles[0].tokens, 32);
     assert_int_equal(k->bundles[1].tokens, 33);
-    for (uint32_t i = 1; i < 4; i++) {          /* of one table, who sees more comes first */
+    for (uint32_t i = 1; i < 4; i++) {          /* of one table, rows that see more come first */
         assert_true(k->slots[k->attend_order[i - 1]].position >=
                     k->slots[k->attend_order[i]].position);
     }
@@ -360,7 +360,7 @@ static void test_rows_that_share_stand_together(void **state)
     kernels_stop(k);
 }
 
-/* Rows of one prompt: no more in a bundle than leave every thread four units. */
+/* Rows of one prompt: bundles are so small that every thread gets four units. */
 static void test_bundles_leave_work_for_every_thread(void **state)
 {
     (void)state;

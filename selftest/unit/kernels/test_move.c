@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a step's moves copy what they say, phase by phase and within the device one after the other,
- * in runs or one by one, past the caches or not, on any number of threads; and a call whose KV went
- * to the host and came back into other blocks, or begins with a copy of another's, says the same
- * tokens with the same logits.
- * Method: blocks filled with numbers of their own and random lists of moves against a plain copy in
- * three phases; then the tiny model.
+ * Goal: a step's moves copy the right blocks, phase by phase and within the device one after the
+ * other, in runs or one by one, past the caches or through them, on any number of threads. A call
+ * whose KV went to the host and came back into other blocks, or begins with a copy of another
+ * call's, gives the same tokens and logits.
+ * Method: blocks with different contents, and random lists of moves against a plain copy in three
+ * phases; then the tiny model.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -44,7 +44,7 @@ static float *block_at(const struct rig *rig, uint32_t block)
                                             : k->kv_host + (block - device) * k->kv_block_bytes);
 }
 
-/* Every float of a block says which content it has, and where in it it stands. */
+/* Every float of a block encodes the block's content and its own index. */
 static float content_at(uint32_t content, uint64_t at)
 {
     return (float)(content * 8191 + at);
@@ -71,8 +71,8 @@ static void assert_contents(const struct rig *rig, const uint32_t *contents, uin
 
 enum { DEVICE = 128, HOST = 40 };
 
-/* Within the device; nothing else fills the targets, which are the blocks in front of `to`, and
- * most of which are read before they are filled. */
+/* Within the device. The targets are the blocks before `to`, which no other move fills; most of
+ * them are read before they are filled. */
 static void add_random_copies(struct rig *rig, uint32_t to, uint64_t *random)
 {
     uint32_t count = tiny_random(random) % 12;
@@ -82,7 +82,7 @@ static void add_random_copies(struct rig *rig, uint32_t to, uint64_t *random)
     }
 }
 
-/* What the blocks hold after the moves of the list. */
+/* The contents of the blocks after the moves of the list. */
 static void apply_moves(const struct rig *rig, uint32_t *contents)
 {
     for (uint32_t phase = 0; phase < 3; phase++) {
@@ -95,8 +95,8 @@ static void apply_moves(const struct rig *rig, uint32_t *contents)
     }
 }
 
-/* A list as kvmem would write it, in any order of the phases: no target twice, no host block on
- * both sides. Runs come about by strides of one. */
+/* A list as kvmem would write it, with the phases in any order: no target twice, no host block on
+ * both sides. Strides of one make runs. */
 static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *random)
 {
     uint32_t out_first = DEVICE + tiny_random(random) % (HOST / 2);
@@ -155,7 +155,7 @@ static void test_moves_copy_phase_by_phase(void **state)
     }
 }
 
-/* As the core writes them: phase by phase. Only the first thread shows life. */
+/* As the core writes them: phase by phase. Only thread 0 counts heartbeats. */
 static void test_each_thread_has_a_share_of_every_phase(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_each_thread_has_a_share_of_every_phase(void **state)
         move(&rig, i * 2, 128 + i * 2);             /* no two are one copy */
     }
     for (uint32_t i = 0; i < 3; i++) {
-        move(&rig, 60 + i, 64 + i);                 /* of these everybody copies a part */
+        move(&rig, 60 + i, 64 + i);                 /* every thread copies a part of these */
     }
     for (uint32_t i = 0; i < 8; i++) {
         move(&rig, 128 + 16 + i * 2, 32 + i * 2);

@@ -2,8 +2,8 @@
  *
  * Goal: each step of sampling does what kernels/sample.h says, in that order, and draws follow the
  * weights.
- * Method: small hand-made vocabularies; which tokens can come out at all over many positions;
- * counts of draws against the expected shares (seeds are fixed, so the result is always the same).
+ * Method: small hand-made vocabularies; the set of tokens that come out over many positions; counts
+ * of draws against the expected shares (seeds are fixed, so the result is always the same).
  */
 #include "selftest/unit/test.h"
 
@@ -118,7 +118,7 @@ static void test_sample_min_p_relative_to_heaviest(void **state)
     check_survivors(&sampling, 1u << 1 | 1u << 3);
 }
 
-/* Exactly on the bound: a sum that reaches top_p is enough, a weight of min_p stays. */
+/* Exactly at the bound: a sum that reaches top_p is enough, a weight of min_p is kept. */
 static void test_sample_bounds_are_inclusive(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: a trained model tells the story that its authors' program tells: file, packing, forward
- * pass, sampling and vocabulary fit together.
- * Method: ../shared/models/stories260K.gguf, greedy from BOS alone, against the text recorded
- * beside it. Skipped, aloud, where that folder is missing.
+ * Goal: a trained model tells the same story as with its authors' code: file, packing, forward
+ * pass, sampling and vocabulary fit together. Method: ../shared/models/stories260K.gguf, greedy
+ * from BOS alone, against the text recorded beside it. Skipped with a message if that folder is
+ * missing.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: all threads run, nobody passes a barrier before all came, with fewer CPUs than threads too;
- * in a run of the caller alone the others stay out of it.
+ * Goal: all threads run, and no thread passes a barrier before all have come, with fewer CPUs than
+ * threads too. In a run of the caller alone the others do not take part.
  * Method: counters that each phase checks; many runs and phases, every third one alone; 1 to 24
  * threads.
  */

@@ -61,7 +61,7 @@ static void test_load_in_parts_tells_after_each_tensor(void **state)
     assert_true(loading.digest == digest);
 }
 
-/* The plan is exact, and matrices of integers stay what they are. */
+/* The plan is exact, and matrices of integers keep their type. */
 static void test_load_as_bfloats_rounds_floats_only(void **state)
 {
     (void)state;
