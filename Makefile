@@ -92,7 +92,7 @@ ifneq ($(NVCC_LACKS),)
 override NVCC :=
 endif
 GPU_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
-CU_SRC := $(wildcard kernels/cuda/*.cu)
+CU_SRC := $(wildcard kernels/cuda/device/*.cu)
 # One rounding for each operation that is written, as on the CPU.
 NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I. --threads 0 \
     $(foreach arch,$(GPU_ARCHS),-gencode arch=$(arch:sm_%=compute_%),code=$(arch)) \
@@ -131,7 +131,7 @@ $(O)/%.o: %.c | build/.setup
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
 
-$(O)/kernels/cuda/%.cu.o: kernels/cuda/%.cu | build/.setup
+$(O)/kernels/cuda/device/%.cu.o: kernels/cuda/device/%.cu | build/.setup
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -x c -c $< -o $@
@@ -162,8 +162,8 @@ build/cuda/kernels.fatbin: build/cuda/kernels.cu
 	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
 IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
     -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
-$(O)/kernels/cuda/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
-$(O)/kernels/cuda/images.o: build/cuda/kernels.cu
+$(O)/kernels/cuda/driver/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
+$(O)/kernels/cuda/driver/images.o: build/cuda/kernels.cu
 $(O)/kernels/cuda/embedded.o: kernels/cuda/embedded.S build/cuda/kernels.cu $(GPU_IMAGE)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(if $(GPU_IMAGE),-DGPU_IMAGE='"$(GPU_IMAGE)"') -c $< -o $@

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the attention of a tile: which of its feeds attend together, and the units of work that
- * threads take.
+ * What: the attention of a tile: which of its token slots attend together, and the units of work
+ * that threads take.
  *
- *   order    feeds sorted by their tables of blocks, as words are: those that begin with the same
- *            blocks stand together, and of the same table those first that see more
- *   bundle   neighbours in that order who share at least their first block; cut so that their
- *            scores stay in the L2 cache and every thread has several units
- *   kin      bundles side by side that begin with the same block
- *   unit     a bundle and a KV head; whoever is free takes the next one. Of kin one head after the
- *            other, so that all threads read the same keys and values; of bundles that share
- *            nothing one bundle after the other, whose heads lie side by side in its blocks
+ *   order    slots in the lexicographic order of their block tables: slots that begin with the same
+ *            KV blocks are neighbours; of one table, slots that see more come first
+ *   bundle   neighbours in that order with at least the same first block; cut so that their scores
+ *            stay in the L2 cache and every thread has several units
+ *   kin      neighbouring bundles that begin with the same block
+ *   unit     a bundle and a KV head; a thread that is free takes the next one. Units of kin go head
+ *            by head, so that all threads read the same keys and values. Units of bundles that
+ *            share nothing go bundle by bundle, whose heads are neighbours in its blocks
  *
- * Invariant: who attends together, on which thread and when, never enters a sum (kernels/ops.h).
- * Bounds: a feed is put into the order by a binary search; a comparison reads as many block ids as
- * both have in common. The scores of one feed always fit.
+ * Invariant: which slots attend together, on which thread and when, never enters a sum
+ * (kernels/ops.h).
+ * Bounds: a slot is put into the order by a binary search; a comparison reads as many block ids as
+ * the two tables have in common. The scores of one slot always fit.
  *
- * Why units are taken and not shared out beforehand: their lengths differ by the context of their
- * rows, and a CPU may be taken away for a while.
+ * Why threads take units, instead of a split beforehand: the lengths of units differ by the context
+ * of their rows, and a CPU may be taken away for a while.
  */
 #include <string.h>
 
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 
-/* ---- who attends together ---- */
+/* ---- which slots attend together ---- */
 
-static uint32_t blocks_seen(const struct kernels *k, const struct kernels_feed *feed)
+static uint32_t blocks_seen(const struct kernels *k, const struct kernels_slot *slot)
 {
-    return feed->position / k->settings.kv_block_tokens + 1;
+    return slot->position / k->settings.kv_block_tokens + 1;
 }
 
-static bool comes_before(const struct kernels *k, const struct kernels_feed *a,
-                         const struct kernels_feed *b)
+static bool comes_before(const struct kernels *k, const struct kernels_slot *a,
+                         const struct kernels_slot *b)
 {
     const uint32_t *blocks_a = step_blocks(k->step, a->row);
     const uint32_t *blocks_b = step_blocks(k->step, b->row);
@@ -44,14 +45,14 @@ static bool comes_before(const struct kernels *k, const struct kernels_feed *a,
     return a->position > b->position;
 }
 
-/* Puts feed `next` among the `count` that are in order. */
-static void order_insert(struct kernels *k, const struct kernels_feed *feeds, uint32_t count,
+/* Puts slot `next` among the first `count`, which are in order. */
+static void order_insert(struct kernels *k, const struct kernels_slot *slots, uint32_t count,
                          uint32_t next)
 {
     uint32_t first = 0, end = count;
     while (first < end) {
         uint32_t middle = first + (end - first) / 2;
-        if (comes_before(k, &feeds[next], &feeds[k->attend_order[middle]])) {
+        if (comes_before(k, &slots[next], &slots[k->attend_order[middle]])) {
             end = middle;
         } else {
             first = middle + 1;
@@ -62,25 +63,25 @@ static void order_insert(struct kernels *k, const struct kernels_feed *feeds, ui
     k->attend_order[first] = next;
 }
 
-/* So many that each thread gets four units or more, if there are enough; at least a tile's. */
+/* So few that each thread gets four units or more, but at least KERNELS_TOGETHER_MIN queries. */
 static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
 {
-    uint32_t wanted = rows * k->shape.kv_heads / (4 * k->threads.crew);
+    uint32_t wanted = rows * k->shape.kv_heads / (4 * k->threads.active);
     uint32_t least = KERNELS_TOGETHER_MIN / kernels_group(&k->shape);
     wanted = wanted > least ? wanted : least;
     return wanted > 1 ? kernels_smaller(wanted, kernels_bundle_rows(&k->shape)) : 1;
 }
 
-/* Is there room for the scores of one more feed? */
+/* True when there is room for the scores of one more slot. */
 static bool bundle_has_room(const struct kernels *k, const struct kernels_bundle *bundle,
-                            const struct kernels_feed *feed)
+                            const struct kernels_slot *slot)
 {
-    uint32_t tokens = feed->position + 1 > bundle->tokens ? feed->position + 1 : bundle->tokens;
+    uint32_t tokens = slot->position + 1 > bundle->tokens ? slot->position + 1 : bundle->tokens;
     uint64_t queries = (uint64_t)(bundle->end - bundle->first + 1) * kernels_group(&k->shape);
     return queries * kernels_scores_stride(tokens) <= k->scores_floats;
 }
 
-/* The bundle that begins with the feed at `first` of the order. */
+/* Adds the bundle that begins with the slot at `first` of the order. */
 static struct kernels_bundle *bundle_add(struct kernels *k, uint32_t first, bool is_kin)
 {
     uint32_t index = k->bundles_count++;
@@ -91,17 +92,17 @@ static struct kernels_bundle *bundle_add(struct kernels *k, uint32_t first, bool
     return &k->bundles[index];
 }
 
-static void bundles_cut(struct kernels *k, const struct kernels_feed *feeds, uint32_t rows)
+static void bundles_cut(struct kernels *k, const struct kernels_slot *slots, uint32_t rows)
 {
     uint32_t rows_max = bundle_rows_max(k, rows), block_before = 0;
     struct kernels_bundle *bundle = NULL;
     k->bundles_count = 0;
     for (uint32_t i = 0; i < rows; i++) {
-        const struct kernels_feed *feed = &feeds[k->attend_order[i]];
-        uint32_t block = step_blocks(k->step, feed->row)[0], tokens = feed->position + 1;
+        const struct kernels_slot *slot = &slots[k->attend_order[i]];
+        uint32_t block = step_blocks(k->step, slot->row)[0], tokens = slot->position + 1;
         bool is_kin = bundle != NULL && block == block_before;
         if (!is_kin || bundle->end - bundle->first == rows_max ||
-            !bundle_has_room(k, bundle, feed)) {
+            !bundle_has_room(k, bundle, slot)) {
             bundle = bundle_add(k, i, is_kin);
         }
         bundle->end = i + 1;
@@ -113,12 +114,12 @@ static void bundles_cut(struct kernels *k, const struct kernels_feed *feeds, uin
     }
 }
 
-void kernels_bundle(struct kernels *kernels, const struct kernels_feed *feeds, uint32_t rows)
+void kernels_bundle(struct kernels *kernels, const struct kernels_slot *slots, uint32_t rows)
 {
     for (uint32_t i = 0; i < rows; i++) {
-        order_insert(kernels, feeds, i, i);
+        order_insert(kernels, slots, i, i);
     }
-    bundles_cut(kernels, feeds, rows);
+    bundles_cut(kernels, slots, rows);
 }
 
 /* ---- units ---- */
@@ -126,22 +127,22 @@ void kernels_bundle(struct kernels *kernels, const struct kernels_feed *feeds, u
 struct unit {
     struct kernels *k;
     struct kernels_scratch *scratch;
-    const struct kernels_feed *feeds;
+    const struct kernels_slot *slots;
     const struct kernels_bundle *bundle;
     uint32_t kv_head;
 };
 
-static const struct kernels_feed *unit_feed(const struct unit *u, uint32_t row)
+static const struct kernels_slot *unit_slot(const struct unit *u, uint32_t row)
 {
-    return &u->feeds[u->k->attend_order[u->bundle->first + row]];
+    return &u->slots[u->k->attend_order[u->bundle->first + row]];
 }
 
-/* Channel 0 of the unit's first head, in the feed's row of a buffer of heads. */
+/* Channel 0 of the unit's first head, in the row of a buffer of heads that belongs to the slot. */
 static float *unit_heads(const struct unit *u, const struct kernels_buffer *buffer, uint32_t row)
 {
     const struct model_shape *shape = &u->k->shape;
-    uint64_t feed = u->k->attend_order[u->bundle->first + row];
-    return buffer->at + feed * buffer->stride +
+    uint64_t slot = u->k->attend_order[u->bundle->first + row];
+    return buffer->at + slot * buffer->stride +
            (uint64_t)u->kv_head * kernels_group(shape) * shape->head_dim;
 }
 
@@ -150,10 +151,10 @@ static void rows_fill(const struct unit *u, struct kernels_attending *rows,
 {
     uint64_t out_floats = (uint64_t)a->heads * kernels_head_lanes(a->head_dim);
     for (uint32_t i = 0; i < a->rows_count; i++) {
-        const struct kernels_feed *feed = unit_feed(u, i);
+        const struct kernels_slot *slot = unit_slot(u, i);
         rows[i] = (struct kernels_attending){
-            .blocks = step_blocks(u->k->step, feed->row),
-            .tokens = feed->position + 1,
+            .blocks = step_blocks(u->k->step, slot->row),
+            .tokens = slot->position + 1,
             .queries = unit_heads(u, &u->k->q, i),
             .scores = u->scratch->scores + i * a->heads * a->scores_stride,
             .out = u->scratch->heads + i * out_floats,
@@ -161,7 +162,7 @@ static void rows_fill(const struct unit *u, struct kernels_attending *rows,
     }
 }
 
-/* Divides what a row's heads have gathered by the sum of their weights. */
+/* Divides the weighted sums of a row's heads by the sums of their weights. */
 static void row_finish(const struct unit *u, const struct kernels_attention *a, uint32_t row)
 {
     float *out = unit_heads(u, &u->k->attended, row);
@@ -202,8 +203,8 @@ static void unit_attend(const struct unit *u, uint32_t layer)
     }
 }
 
-/* A bundle has as many units as there are KV heads, so unit `index` is one of the kin of bundle
- * index / heads. */
+/* A bundle has as many units as there are KV heads, so unit `index` belongs to the kin of bundle
+ * index / kv_heads. */
 static void unit_find(struct unit *u, uint32_t index)
 {
     const struct kernels *k = u->k;
@@ -214,10 +215,10 @@ static void unit_find(struct unit *u, uint32_t index)
     u->bundle = &k->bundles[first + of_kin % count];
 }
 
-void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_feed *feeds,
+void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_slot *slots,
                     uint32_t layer)
 {
-    struct unit unit = {.k = kernels, .scratch = &kernels->scratch[thread], .feeds = feeds};
+    struct unit unit = {.k = kernels, .scratch = &kernels->scratch[thread], .slots = slots};
     uint32_t units = kernels->bundles_count * kernels->shape.kv_heads;
     for (;;) {
         uint32_t next = atomic_fetch_add_explicit(&kernels->attend_next, 1, memory_order_relaxed);

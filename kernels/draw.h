@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what a draw is made of (kernels/sample.h), one definition for the CPU and the GPU: the
- * random number of a position, and what a weight counts.
+ * What: the two parts of a draw (kernels/sample.h), defined once for the CPU and the GPU: the
+ * random number of a position, and the integer that a weight counts as.
  *
- * Why weights count as integers: their sums are exact, so it does not matter in which order they
- * are added, and the same logits give the same token on either. A weight below 2^-40 counts
- * nothing, a NaN neither; the vocabulary may have 2^23 tokens.
+ * Why weights count as integers: their sums are exact in any order, so the same logits give the
+ * same token on both. A weight below 2^-40, or a NaN, counts as zero. The vocabulary may have 2^23
+ * tokens.
  */
 #include <stdint.h>
 
 #ifndef KERNELS_DEVICE
-#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#define KERNELS_DEVICE                  /* kernels/cuda/device/gpu.h: for the GPU */
 #endif
 
 /* Mixes (seed, position) to 53 uniform bits: two rounds of multiply and shift, each a bijection. */
@@ -26,7 +26,7 @@ static inline KERNELS_DEVICE double kernels_uniform(uint64_t seed, uint32_t posi
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* Of a weight in [0, 1]. */
+/* The integer that a weight in [0, 1] counts as. */
 static inline KERNELS_DEVICE uint64_t kernels_mass(float weight)
 {
     return weight > 0 ? (uint64_t)(int64_t)(weight * 0x1p40f) : 0;

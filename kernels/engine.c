@@ -2,18 +2,18 @@
  *
  * What: the CPU engine: memory, start, and the rounds of a step.
  *
- *   plan/init  one list of rows (memory_rows) says what is taken, for the plan and for the arena
- *   run        the moves of the step; then thread 0 writes the feeds of a round, all threads run
- *              it, rows are sampled in parallel, until no row wants another token. Places of rows
- *              that have ended go to standby rows, while a round is left. The core's early stop may
- *              end it earlier, between two rounds
+ *   plan/init  one list (memory_needs) says what is taken, for the plan and for the arena
+ *   run        the moves of the step, then its rounds: thread 0 writes the token slots, all threads
+ *              run the forward pass, rows are sampled in parallel. The step ends when no row needs
+ *              another token. While a round is left, standby rows take the places of rows that have
+ *              ended. The core's early stop may end the step sooner, between two rounds
  *
- * Invariants: a row writes only its own out, out tokens and KV blocks. A row that met a logit that
- * is not finite stops; the others never learn of it. No round has more rows than rows_active.
+ * Invariants: a row writes only its own out, out tokens and KV blocks. A row with a logit that is
+ * not finite stops, which no other row notices. No round has more rows than rows_active.
  *
  * Bounds: at most steps_per_plan rounds; no memory but what kernels_init() took.
  */
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 
 #include <math.h>
 
@@ -27,56 +27,57 @@ struct need {
     void **memory;
 };
 #define NEEDS_MAX 23
+struct needs {
+    struct need list[NEEDS_MAX];
+    uint32_t count;
+};
 
-static void need_add(struct need *needs, uint32_t *count, struct need need)
+static void need_add(struct needs *needs, struct need need)
 {
-    ASSERT(*count < NEEDS_MAX);
-    needs[(*count)++] = need;
+    ASSERT(needs->count < NEEDS_MAX);
+    needs->list[needs->count++] = need;
 }
 
-static void buffer_need(struct need *needs, uint32_t *count, const char *owner,
-                        struct kernels_buffer *buffer, uint64_t rows, uint32_t width)
+static void need_add_buffer(struct needs *needs, const char *owner, struct kernels_buffer *buffer,
+                            uint64_t rows, uint32_t width)
 {
     buffer->stride = kernels_stride_floats(width);
-    need_add(needs, count, (struct need){owner, rows, buffer->stride * 4, (void **)&buffer->at});
+    need_add(needs, (struct need){owner, rows, buffer->stride * 4, (void **)&buffer->at});
 }
 
-static void rounded_need(struct need *needs, uint32_t *count, struct kernels *k)
+static void need_add_rounded(struct needs *needs, struct kernels *k)
 {
     uint64_t rows = k->tile_rows;
     rows = rows > k->settings.batch_calls ? rows : k->settings.batch_calls;
     uint64_t stride = kernels_rounded_stride(kernels_columns_max(&k->shape));
     k->rounded.stride = stride;
-    need_add(needs, count, (struct need){"kernels levels", rows, stride,
-                                         (void **)&k->rounded.levels});
-    need_add(needs, count, (struct need){"kernels level blocks", rows,
-                                         kernels_level_blocks_bytes(stride),
-                                         (void **)&k->rounded.blocks});
-    need_add(needs, count, (struct need){"kernels bfloats", rows, stride * sizeof(float),
-                                         (void **)&k->rounded.bfloats});
+    need_add(needs, (struct need){"kernels levels", rows, stride, (void **)&k->rounded.levels});
+    need_add(needs, (struct need){"kernels level blocks", rows, kernels_quant_blocks_bytes(stride),
+                                  (void **)&k->rounded.blocks});
+    need_add(needs, (struct need){"kernels bfloats", rows, stride * sizeof(float),
+                                  (void **)&k->rounded.bfloats});
 }
 
-static void buffers_need(struct need *needs, uint32_t *count, struct kernels *k)
+static void need_add_buffers(struct needs *needs, struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
     uint32_t q_width = s->heads * s->head_dim;
     uint32_t kv_width = s->kv_heads * s->head_dim;
-    uint64_t rows = k->tile_rows;
-    buffer_need(needs, count, "kernels residual", &k->x, rows, s->dim);
-    buffer_need(needs, count, "kernels normed", &k->normed, rows, s->dim);
-    buffer_need(needs, count, "kernels queries", &k->q, rows, q_width);
-    buffer_need(needs, count, "kernels keys", &k->k, rows, kv_width);
-    buffer_need(needs, count, "kernels values", &k->v, rows, kv_width);
-    buffer_need(needs, count, "kernels attended", &k->attended, rows, q_width);
-    buffer_need(needs, count, "kernels gate", &k->gate, rows, s->ffn_dim);
-    buffer_need(needs, count, "kernels up", &k->up, rows, s->ffn_dim);
-    uint64_t calls = k->settings.batch_calls;
-    buffer_need(needs, count, "kernels gathered", &k->gathered, calls, s->dim);
-    buffer_need(needs, count, "kernels logits", &k->logits, calls, s->vocab_tokens);
-    rounded_need(needs, count, k);
+    uint64_t rows = k->tile_rows, calls = k->settings.batch_calls;
+    need_add_buffer(needs, "kernels residual", &k->x, rows, s->dim);
+    need_add_buffer(needs, "kernels normed", &k->normed, rows, s->dim);
+    need_add_buffer(needs, "kernels queries", &k->q, rows, q_width);
+    need_add_buffer(needs, "kernels keys", &k->k, rows, kv_width);
+    need_add_buffer(needs, "kernels values", &k->v, rows, kv_width);
+    need_add_buffer(needs, "kernels attended", &k->attended, rows, q_width);
+    need_add_buffer(needs, "kernels gate", &k->gate, rows, s->ffn_dim);
+    need_add_buffer(needs, "kernels up", &k->up, rows, s->ffn_dim);
+    need_add_buffer(needs, "kernels gathered", &k->gathered, calls, s->dim);
+    need_add_buffer(needs, "kernels logits", &k->logits, calls, s->vocab_tokens);
+    need_add_rounded(needs, k);
 }
 
-/* Bytes of one thread's scratch, laid out in this order; with memory, places it. */
+/* Bytes of one thread's scratch, laid out in this order. Places it unless `scratch` is NULL. */
 static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kernels *k, uint8_t *at)
 {
     const struct model_shape *s = &k->shape;
@@ -90,7 +91,7 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
         kernels_stride_floats(s->vocab_tokens),         /* weights */
         s->vocab_tokens,                                /* ranking */
         KERNELS_NORM_ROWS * stride / 4,                 /* levels */
-        KERNELS_NORM_ROWS * kernels_level_blocks_bytes(stride) / 4,
+        KERNELS_NORM_ROWS * kernels_quant_blocks_bytes(stride) / 4,
         KERNELS_NORM_ROWS * stride,                     /* bfloats */
         KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST * KERNELS_PANEL_LANES,    /* widened */
     };
@@ -106,27 +107,28 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
             .scores = parts[1],
             .heads = parts[2],
             .sums = parts[3],
-            .sampler = {k->ops, parts[4], (uint32_t *)(void *)parts[5]},
-            .rounded = {(int8_t *)parts[6], (struct kernels_block *)(void *)parts[7],
+            .sampler = {k->ops, s->vocab_tokens, parts[4], (uint32_t *)(void *)parts[5]},
+            .rounded = {(int8_t *)parts[6], (struct kernels_quant_block *)(void *)parts[7],
                         parts[8], stride},
-            .pace = kernels_pace_find(parts[9]),
+            .tuning = kernels_tuning_find(parts[9]),
         };
     }
     return end;
 }
 
-/* A block is made up to whole turns of the copy; only halves of the smallest models need it. */
+/* A KV block is padded to a multiple of what one step of the copy takes. Only halves of the
+ * smallest models need the padding. */
 static void kv_sizes(struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
-    uint64_t turn = KERNELS_COPY_FLOATS * sizeof(float);
+    uint64_t multiple = KERNELS_COPY_FLOATS * sizeof(float);
     uint64_t number = k->settings.kv_halves ? sizeof(uint16_t) : sizeof(float);
     k->kv_head_bytes = kernels_head_lanes(s->head_dim) * k->settings.kv_block_tokens * number;
     uint64_t block = k->kv_head_bytes * s->layers * 2 * s->kv_heads;
-    k->kv_block_bytes = (block + turn - 1) / turn * turn;
+    k->kv_block_bytes = (block + multiple - 1) / multiple * multiple;
 }
 
-/* Room for the longest bundle, if that is not too much, and for the longest row in any case. */
+/* Room for the longest row in any case, and for the longest bundle up to KERNELS_SCORES_FLOATS. */
 static uint64_t scores_floats(const struct kernels *k)
 {
     uint64_t row = kernels_group(&k->shape) * kernels_scores_stride(k->settings.context_tokens);
@@ -135,53 +137,52 @@ static uint64_t scores_floats(const struct kernels *k)
     return bundle < most ? bundle : most;
 }
 
-static uint32_t memory_rows(struct need *needs, struct kernels *k, uint8_t **scratch)
+static struct needs memory_needs(struct kernels *k, uint8_t **scratch)
 {
     const struct kernels_settings *t = &k->settings;
-    const struct model_shape *s = &k->shape;
-    uint32_t count = 0;
+    struct needs needs = {.count = 0};
     kv_sizes(k);
     k->scores_floats = scores_floats(k);
     k->tile_rows = kernels_smaller(t->step_tokens, KERNELS_TILE_ROWS);
-    need_add(needs, &count, (struct need){"kernels kv blocks", t->kv_blocks,
-                                          k->kv_block_bytes, (void **)&k->kv});
-    need_add(needs, &count, (struct need){"kernels host kv blocks", t->kv_host_blocks,
-                                          k->kv_block_bytes, (void **)&k->kv_host});
-    need_add(needs, &count, (struct need){"kernels rope table", t->context_tokens,
-                                          (uint64_t)s->rope_dim * 4, (void **)&k->rope});
-    need_add(needs, &count, (struct need){"kernels feeds", t->step_tokens,
-                                          sizeof *k->feeds, (void **)&k->feeds});
-    need_add(needs, &count, (struct need){"kernels gathers", t->batch_calls,
-                                          sizeof *k->gather_rows, (void **)&k->gather_rows});
-    need_add(needs, &count, (struct need){"kernels attend order", k->tile_rows,
-                                          sizeof *k->attend_order, (void **)&k->attend_order});
-    need_add(needs, &count, (struct need){"kernels bundles", k->tile_rows,
-                                          sizeof *k->bundles, (void **)&k->bundles});
-    buffers_need(needs, &count, k);
-    need_add(needs, &count, (struct need){"kernels scratches", t->threads,
-                                          sizeof *k->scratch, (void **)&k->scratch});
-    need_add(needs, &count, (struct need){"kernels scratch", t->threads,
-                                          scratch_place(NULL, k, NULL), (void **)scratch});
-    return count;
+    need_add(&needs, (struct need){"kernels kv blocks", t->kv_blocks, k->kv_block_bytes,
+                                   (void **)&k->kv});
+    need_add(&needs, (struct need){"kernels host kv blocks", t->kv_host_blocks, k->kv_block_bytes,
+                                   (void **)&k->kv_host});
+    need_add(&needs, (struct need){"kernels rope table", t->context_tokens,
+                                   (uint64_t)k->shape.rope_dim * 4, (void **)&k->rope});
+    need_add(&needs, (struct need){"kernels feeds", t->step_tokens, sizeof *k->slots,
+                                   (void **)&k->slots});
+    need_add(&needs, (struct need){"kernels gathers", t->batch_calls, sizeof *k->gather_rows,
+                                   (void **)&k->gather_rows});
+    need_add(&needs, (struct need){"kernels attend order", k->tile_rows, sizeof *k->attend_order,
+                                   (void **)&k->attend_order});
+    need_add(&needs, (struct need){"kernels bundles", k->tile_rows, sizeof *k->bundles,
+                                   (void **)&k->bundles});
+    need_add_buffers(&needs, k);
+    need_add(&needs, (struct need){"kernels scratches", t->threads, sizeof *k->scratch,
+                                   (void **)&k->scratch});
+    need_add(&needs, (struct need){"kernels scratch", t->threads, scratch_place(NULL, k, NULL),
+                                   (void **)scratch});
+    return needs;
 }
 
 void kernels_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
-                  const struct model_shape *shape)
+                         const struct model_shape *shape)
 {
     struct kernels kernels = {.settings = *settings, .shape = *shape};
-    struct need needs[NEEDS_MAX];
     uint8_t *scratch;
     memory_plan_add(plan, MEMORY_ENGINE, "kernels engine", 1, sizeof kernels);
-    uint32_t count = memory_rows(needs, &kernels, &scratch);
-    for (uint32_t i = 0; i < count; i++) {
-        memory_plan_add(plan, MEMORY_ENGINE, needs[i].owner, needs[i].count, needs[i].size_bytes);
+    struct needs needs = memory_needs(&kernels, &scratch);
+    for (uint32_t i = 0; i < needs.count; i++) {
+        const struct need *need = &needs.list[i];
+        memory_plan_add(plan, MEMORY_ENGINE, need->owner, need->count, need->size_bytes);
     }
     kernels_threads_plan_memory(plan, settings->threads);
 }
 
-/* What a thread needs of queries and keys to turn them: any panel's lanes hold whole pairs that are
- * adjacent; else it takes heads that fill whole panels. */
-static uint32_t turn_panels(const struct model_shape *shape)
+/* Panels of queries and keys that a thread must have together to rotate them. One, if pairs are
+ * adjacent: then any panel holds whole pairs. Else as many as whole heads fill. */
+static uint32_t rotate_panels(const struct model_shape *shape)
 {
     if (shape->family->rope_pairs == ROPE_ADJACENT && !shape->family->qk_norm) {
         return 1;
@@ -210,12 +211,12 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->phase_work_min = KERNELS_PHASE_WORK_MIN;
     k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
-    k->turn_panels = turn_panels(&weights->shape);
-    struct need needs[NEEDS_MAX];
+    k->rotate_panels = rotate_panels(&weights->shape);
     uint8_t *scratch = NULL;
-    uint32_t count = memory_rows(needs, k, &scratch);
-    for (uint32_t i = 0; i < count; i++) {
-        *needs[i].memory = arena_take(arena, needs[i].count, needs[i].size_bytes);
+    struct needs needs = memory_needs(k, &scratch);
+    for (uint32_t i = 0; i < needs.count; i++) {
+        const struct need *need = &needs.list[i];
+        *need->memory = arena_take(arena, need->count, need->size_bytes);
     }
     for (uint32_t i = 0; i < settings->threads; i++) {
         scratch += scratch_place(&k->scratch[i], k, scratch);
@@ -238,27 +239,27 @@ const float *kernels_logits(const struct kernels *kernels, uint32_t row)
 
 /* ---- rounds ---- */
 
-static void feed_add(struct kernels *k, struct kernels_feed feed, bool wants_logits)
+static void slot_add(struct kernels *k, struct kernels_slot slot, bool wants_logits)
 {
-    ASSERT(k->feeds_count < k->settings.step_tokens);
-    ASSERT(feed.position < k->settings.context_tokens && feed.token < k->shape.vocab_tokens);
-    feed.gather = KERNELS_GATHER_NONE;
+    ASSERT(k->slots_count < k->settings.step_tokens);
+    ASSERT(slot.position < k->settings.context_tokens && slot.token < k->shape.vocab_tokens);
+    slot.gather = KERNELS_GATHER_NONE;
     if (wants_logits) {
-        feed.gather = k->gathers_count;
-        k->gather_rows[k->gathers_count++] = feed.row;
+        slot.gather = k->gathers_count;
+        k->gather_rows[k->gathers_count++] = slot.row;
     }
-    k->feeds[k->feeds_count++] = feed;
+    k->slots[k->slots_count++] = slot;
 }
 
-/* Every token of a row; the last one's logits are wanted if it samples. */
-static void feed_row(struct kernels *k, uint32_t r)
+/* A slot for each token of a row; the logits of the last one are needed if the row samples. */
+static void row_add_slots(struct kernels *k, uint32_t r)
 {
     const struct step_row *row = step_row(k->step, r);
     const uint32_t *tokens = step_tokens(k->step) + row->tokens_first;
     for (uint32_t i = 0; i < row->tokens_count; i++) {
-        struct kernels_feed feed = {
+        struct kernels_slot slot = {
             .token = tokens[i], .position = row->first_position + i, .row = r};
-        feed_add(k, feed, row->decode_steps > 0 && i + 1 == row->tokens_count);
+        slot_add(k, slot, row->decode_steps > 0 && i + 1 == row->tokens_count);
     }
 }
 
@@ -267,14 +268,14 @@ static void round_first(struct kernels *k)
 {
     const struct step_header *header = step_header(k->step);
     k->round = 0;
-    k->feeds_count = 0;
+    k->slots_count = 0;
     k->gathers_count = 0;
     k->standby_next = header->rows_active;
     for (uint32_t r = 0; r < header->rows_count; r++) {
         *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
     }
     for (uint32_t r = 0; r < header->rows_active; r++) {
-        feed_row(k, r);
+        row_add_slots(k, r);
     }
 }
 
@@ -288,7 +289,7 @@ static bool is_stop_id(const struct call_sampling *sampling, uint32_t token)
     return false;
 }
 
-/* Wants row r another token? */
+/* True when row r needs another token. */
 static bool row_goes_on(const struct kernels *k, uint32_t r)
 {
     const struct step_row *row = step_row(k->step, r);
@@ -298,49 +299,49 @@ static bool row_goes_on(const struct kernels *k, uint32_t r)
            !is_stop_id(&row->sampling, tokens[out->produced - 1]);
 }
 
-/* Places that no row has get the next standbys. */
+/* Gives free places to the next standby rows. */
 static void enter_standbys(struct kernels *k)
 {
     const struct step_header *header = step_header(k->step);
     while (k->gathers_count < header->rows_active && k->standby_next < header->rows_count) {
         const struct step_row *row = step_row(k->step, k->standby_next);
         ASSERT(row->tokens_count == 1 && row->decode_steps > 0);
-        feed_row(k, k->standby_next++);
+        row_add_slots(k, k->standby_next++);
     }
 }
 
-/* The gathers of the last round that go on, each with the token it has sampled. */
-static void feed_gathers(struct kernels *k, uint32_t before)
+/* Slots for the gathers of the last round that go on, each with the token that it has sampled. */
+static void gathers_add_slots(struct kernels *k, uint32_t before)
 {
     for (uint32_t g = 0; g < before; g++) {
         uint32_t r = k->gather_rows[g];
         if (row_goes_on(k, r)) {
             const struct step_row *row = step_row(k->step, r);
             uint32_t produced = step_out(k->step, r)->produced;
-            struct kernels_feed feed = {
+            struct kernels_slot slot = {
                 .token = step_out_tokens(k->step, r)[produced - 1],
                 .position = row->first_position + row->tokens_count + produced - 1,
                 .row = r,
             };
-            feed_add(k, feed, true);
+            slot_add(k, slot, true);
         }
     }
 }
 
-/* A later round, if there is one: what goes on, and the standbys that enter. */
+/* A later round, if there is one: the rows that go on, and the standby rows that enter. */
 static void round_next(struct kernels *k)
 {
     uint32_t before = k->gathers_count;
     enum step_stop early_stop = step_early_stop(k->step);
-    k->feeds_count = 0;
+    k->slots_count = 0;
     k->gathers_count = 0;
     if (++k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
         return;
     }
-    feed_gathers(k, before);
+    gathers_add_slots(k, before);
     enter_standbys(k);
     if (early_stop == STEP_STOP_ROW && k->gathers_count < before) {
-        k->feeds_count = 0;
+        k->slots_count = 0;
     }
 }
 
@@ -366,8 +367,8 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
         .produced_count = out->produced,
     };
     uint32_t position = row->first_position + row->tokens_count + out->produced;
-    tokens[out->produced] = kernels_sample(&scratch->sampler, logits, k->shape.vocab_tokens,
-                                           &row->sampling, &recent, position);
+    tokens[out->produced] =
+        kernels_sample(&scratch->sampler, logits, &row->sampling, &recent, position);
     out->produced++;
 }
 
@@ -375,9 +376,9 @@ static void engine_work(void *context, uint32_t thread)
 {
     struct kernels *k = context;
     kernels_moves(k, thread);
-    while (k->feeds_count > 0) {
+    while (k->slots_count > 0) {
         kernels_forward(k, thread);
-        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.crew) {
+        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.active) {
             gather_sample(k, g, &k->scratch[thread]);
         }
         kernels_threads_wait(&k->threads);
@@ -388,8 +389,8 @@ static void engine_work(void *context, uint32_t thread)
     }
 }
 
-/* Multiply-adds of one fed token, over the barriers that it passes. */
-static uint64_t work_of_feed(const struct model_shape *shape)
+/* Multiply-adds of one token slot, divided by the barriers of a forward pass. */
+static uint64_t work_of_slot(const struct model_shape *shape)
 {
     uint64_t heads = (uint64_t)shape->heads * shape->head_dim;
     uint64_t kv_heads = (uint64_t)shape->kv_heads * shape->head_dim;
@@ -398,13 +399,13 @@ static uint64_t work_of_feed(const struct model_shape *shape)
     return (layer * shape->layers + output) / (shape->layers * KERNELS_PHASES + 1);
 }
 
-/* Is there too little to do for more than one thread? No later round has more feeds than the
- * first. */
+/* True when there is too little work for more than one thread. No later round has more slots than
+ * the first. */
 static bool is_small(const struct kernels *k)
 {
     uint64_t moved_floats =
         step_header(k->step)->moves_count * k->kv_block_bytes / sizeof(float);
-    return work_of_feed(&k->shape) * k->feeds_count < k->phase_work_min &&
+    return work_of_slot(&k->shape) * k->slots_count < k->phase_work_min &&
            moved_floats < k->phase_work_min;
 }
 

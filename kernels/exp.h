@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the exponential that softmax and SwiGLU use, one definition for all twins. libm's expf
- * differs between CPUs and has no vector form; this one is the same chain of operations in every
- * lane.
+ * What: the exponential of softmax and SwiGLU, defined once for all twins. The expf of libm differs
+ * between CPUs and has no vector form; this one is the same chain of operations in every lane.
  *
  *   exp(x) = 2^n * e^r,   n = round(x / ln 2),   r = x - n ln 2 in [-0.347, 0.347]
  *
- * e^r is Taylor's polynomial of degree 7: the first missing term is below 6e-9, a tenth of a
- * rounding. x is clamped so that 2^n stays a normal number: the result is at least 1.2e-38, never
- * infinite. A NaN passes through: the clamps compare so that it wins.
+ * e^r is Taylor's polynomial of degree 7: the first term left out is below 6e-9, a tenth of a
+ * rounding. x is clamped so that 2^n stays a normal number: the result is at least 1.2e-38 and
+ * never infinite. A NaN stays a NaN: the clamps compare so that it passes them.
  */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #ifndef KERNELS_DEVICE
-#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#define KERNELS_DEVICE                  /* kernels/cuda/device/gpu.h: for the GPU */
 #endif
 
 #define EXP_LOW     -87.3f

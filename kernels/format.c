@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: packing of file blocks into panel blocks, and the way back, for each format.
+ * What: packs quantisation blocks of the file into those of panels, and unpacks them, for each
+ * format.
  *
- * Bounds: linear in the bytes. Stores go to lines 64 bytes apart, but the sixteen file rows of a
- * panel meet in one cache-sized extent.
+ * Bounds: linear in the bytes. Stores of one output go to lines 64 bytes apart, but the sixteen
+ * file rows of a panel meet in one extent that fits a cache.
  */
 #include "kernels/format.h"
 
@@ -13,8 +14,8 @@
 #include "kernels/half.h"
 
 #define LANES         KERNELS_PANEL_LANES
-#define PARTS         (KERNELS_SUPER_COLUMNS / KERNELS_BLOCK_COLUMNS)
-#define PART_COLUMNS  KERNELS_BLOCK_COLUMNS
+#define PARTS         (KERNELS_SUPER_COLUMNS / KERNELS_QUANT_COLUMNS)
+#define PART_COLUMNS  KERNELS_QUANT_COLUMNS
 #define SUPER_COLUMNS KERNELS_SUPER_COLUMNS
 
 float kernels_half_to_float(uint16_t half)
@@ -85,7 +86,7 @@ static void unpack_f16(const uint8_t *panel, uint32_t lane, float *weights, uint
     }
 }
 
-/* Where the bfloat of a column lies, counted in bfloats. */
+/* The index of a column's bfloat in the panel. */
 static uint64_t bfloat_at(uint64_t column, uint32_t lane)
 {
     return (column / 2 * LANES + lane) * 2 + column % 2;
@@ -116,7 +117,7 @@ static void unpack_bf16(const uint8_t *panel, uint32_t lane, float *weights, uin
 
 /* ---- levels ---- */
 
-/* Where the byte of a column of the first `groups` groups lies. */
+/* The index of a column's byte, counted from its first group. */
 static uint32_t level_at(uint32_t column, uint32_t lane)
 {
     return column / 4 * KERNELS_GROUP_BYTES + lane * 4 + column % 4;
@@ -145,7 +146,7 @@ static bool pack_q8_0(uint8_t *panel, uint64_t first, uint32_t lane, const uint8
     return finite;
 }
 
-/* The file, too, has columns 0 .. 15 in the low halves of sixteen bytes. */
+/* Like the panel, the file has columns 0 .. 15 in the low halves of sixteen bytes. */
 static bool pack_q4_0(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
                       uint64_t blocks)
 {
@@ -162,10 +163,11 @@ static bool pack_q4_0(uint8_t *panel, uint64_t first, uint32_t lane, const uint8
     return finite;
 }
 
-/* ---- levels in blocks of 256 ---- */
+/* ---- levels in quantisation blocks of 256 ---- */
 
-/* Scale (which = 0) or minimum (1) of a part, six bits: those of parts 0 .. 3 are the low bits of
- * bytes 0 .. 3 and 4 .. 7; of parts 4 .. 7, four bits lie in bytes 8 .. 11, and two above those. */
+/* The scale (which = 0) or minimum (1) of a part, six bits. Parts 0 .. 3: the low bits of bytes
+ * 0 .. 3 (scales) and 4 .. 7 (minima). Parts 4 .. 7: four bits in bytes 8 .. 11, and above them the
+ * two high bits of bytes 0 .. 7. */
 static uint8_t six_bits(const uint8_t *packed, uint32_t part, uint32_t which)
 {
     uint32_t at = part % 4 + which * 4;
@@ -204,8 +206,8 @@ static bool pack_q4_k(uint8_t *panel, uint64_t first, uint32_t lane, const uint8
     return finite;
 }
 
-/* Level + 32 of a column of a block in the file: in each half of 128 columns, quarters q share 32
- * bytes of high bits, and two quarters share 32 bytes of low ones. */
+/* Level + 32 of a column of a block in the file. In each half of 128 columns, the four quarters
+ * share 32 bytes of high bits, and two quarters share 32 bytes of low ones. */
 static uint32_t file_level_q6(const uint8_t *file, uint32_t column)
 {
     uint32_t half = column / 128, quarter = column % 128 / 32, at = column % 32;
@@ -243,9 +245,9 @@ static bool pack_q6_k(uint8_t *panel, uint64_t first, uint32_t lane, const uint8
     return finite;
 }
 
-/* ---- levels of a lane, as they lie in a panel ---- */
+/* ---- the parts of a lane in a panel ---- */
 
-/* Level of a column of a part whose bytes hold two. */
+/* The level of a column in a part whose bytes hold two levels. */
 static int32_t half_level(const uint8_t *levels, uint32_t column, uint32_t lane)
 {
     int32_t byte = levels[level_at(column % (PART_COLUMNS / 2), lane)];
@@ -287,7 +289,7 @@ static void part_q4_k(const uint8_t *panel, uint32_t lane, uint32_t index,
     }
 }
 
-/* Part 2i is the first half of 32 columns, whose bytes hold the low bits of both. */
+/* Part 2i is the first half of 32 columns; their bytes hold the low bits of both halves. */
 static void part_q6_k(const uint8_t *panel, uint32_t lane, uint32_t index,
                       struct kernels_part *part)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the formats of weights: how a block of columns lies in the file, for one output, and in a
- * panel, for sixteen. One row of the table in format.c for each format.
+ * What: the formats of weights: the layout of a quantisation block of columns in the file, for one
+ * output, and in a panel, for sixteen outputs. The table in format.c has a row for each format.
  *
- *   panel block, in columns and bytes; [16] is always the sixteen outputs, side by side
+ *   block of a panel, in columns and bytes; [16] is always the sixteen outputs, side by side
  *   F32     1  [16] float
  *   F16     1  [16] half
- *   BF16    2  [16][2] bfloat: a pair of columns, which one instruction multiplies; beside an odd
- *              last column lie zeros. A bfloat below 2^-126 is a zero: that instruction takes it so
+ *   BF16    2  [16][2] bfloat: a pair of columns, which one instruction multiplies; zeros follow an
+ *              odd last column. A bfloat below 2^-126 is a zero, because it is to that instruction
  *   Q8_0   32  [16] half scale, [8][16][4] int8 level
  *   Q4_0   32  [16] half scale, [4][16][4] two levels + 8
  *   Q4_K  256  [16] half scale, [16] half scale of minima,
@@ -16,10 +16,11 @@
  *   Q6_K  256  [16] half scale, 8 times: [2][16] int8 scale, [4][16][4] two times the low four bits
  *              of a level + 32, [2][16][4] four times the high two bits
  *
- * Levels lie in groups of four columns: [group][16 outputs][4 columns] bytes, so that 32 bytes are
- * four columns of eight outputs, which one multiply-add of bytes takes together. Where a byte holds
- * two levels, the low half is of group g and the high half of group g + 4; where it holds four
- * times two bits, they are of groups g .. g + 3.
+ * Levels are the integers of a quantised weight. They lie in groups of four columns:
+ * [group][16 outputs][4 columns] bytes, so that 32 bytes are four columns of eight outputs, which
+ * one multiply-add of bytes takes together. If a byte holds two levels, its low half belongs to
+ * group g and its high half to group g + 4; if it holds four times two bits, they belong to groups
+ * g .. g + 3.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,8 +28,8 @@
 #include "config/model/gguf.h"
 
 #define KERNELS_PANEL_LANES   16u       /* outputs of a panel: a vector of AVX-512, two of AVX2 */
-#define KERNELS_BLOCK_COLUMNS 32u       /* columns of a part with a scale of its own; Q6_K: two */
-#define KERNELS_SUPER_COLUMNS 256u      /* columns of a block of Q4_K and Q6_K */
+#define KERNELS_QUANT_COLUMNS 32u       /* columns of a part, which has its own scale; Q6_K: two */
+#define KERNELS_SUPER_COLUMNS 256u      /* columns of a quantisation block of Q4_K and Q6_K */
 #define KERNELS_GROUP_BYTES   (KERNELS_PANEL_LANES * 4)     /* four columns, a byte each */
 #define KERNELS_SCALES_BYTES  (KERNELS_PANEL_LANES * 2)     /* halves, or two rows of bytes */
 
@@ -41,28 +42,28 @@
 #define KERNELS_Q6_K_PART      (KERNELS_SCALES_BYTES + 6 * KERNELS_GROUP_BYTES)
 #define KERNELS_Q6_K_BYTES     (KERNELS_Q6_K_HEAD + 8 * KERNELS_Q6_K_PART)
 
-/* The columns of a lane that share a scale: a weight is scale * level - low. */
+/* A part: columns of one output that share a scale. A weight is scale * level - low. */
 struct kernels_part {
-    float scale, low;           /* low is 0 but in Q4_K */
-    uint32_t columns;           /* 32; of Q6_K 16 */
-    int32_t levels[KERNELS_BLOCK_COLUMNS];
+    float scale, low;           /* low is 0, except in Q4_K */
+    uint32_t columns;           /* 32; in Q6_K 16 */
+    int32_t levels[KERNELS_QUANT_COLUMNS];
 };
 
 struct kernels_format {
     uint32_t panel_columns;     /* of a block of a panel */
     uint32_t panel_bytes;       /* of such a block of sixteen outputs */
-    /* Puts `blocks` blocks of one output into its lane of a panel, from block `first` on. False: a
-     * weight or a scale is not finite. */
+    /* Puts `blocks` quantisation blocks of one output into its lane of a panel, from block `first`
+     * on. False: a weight or a scale is not finite. */
     bool (*pack)(uint8_t *panel, uint64_t first, uint32_t lane, const uint8_t *file,
                  uint64_t blocks);
-    /* The weights of a lane as floats; NULL where they are integers, in parts. */
+    /* The weights of a lane as floats. NULL: they are integers, in parts. */
     void (*unpack)(const uint8_t *panel, uint32_t lane, float *weights, uint64_t columns);
-    /* Part `index` of a lane, counted from the start of the panel. */
+    /* Part `index` of a lane, counted from the start of the panel. NULL: weights are floats. */
     void (*part)(const uint8_t *panel, uint32_t lane, uint32_t index, struct kernels_part *part);
 };
 const struct kernels_format *kernels_format(enum gguf_type type);
 
-/* Are weights integers, and so their products (kernels/ops.h)? */
+/* True when weights are integers, and so their products (kernels/ops.h). */
 static inline bool kernels_has_levels(enum gguf_type type)
 {
     return kernels_format(type)->part != NULL;

@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the forward pass of a round, as phases between barriers. Per layer:
+ * What: the forward pass of a round, as phases between barriers. The phases of a layer:
  *
  *   normalize | q, k, v, bias, norm, RoPE, KV stored | attention | output + residual | normalize |
  *   gate, up, SwiGLU | down + residual
  *
- * Families differ in the second of these only: where a layer has no bias or norm of its heads, that
- * is left out. A head that must be turned or normalized as one belongs to one thread.
+ * Families differ only in the second phase: a layer without biases or head norms leaves them out.
+ * A head that must be rotated or normalized as a whole belongs to one thread.
  *
- * Every thread runs every function here; a phase takes this thread's share of panels (products),
- * rows (norms, embeddings) or heads (attention). Small tiles are normalized by every thread for
- * itself: that costs less than a barrier.
+ * Every thread runs every function here. A phase takes this thread's share of panels (products),
+ * rows (norms, embeddings) or heads (attention). Each thread normalizes all rows of a small tile
+ * for itself: that costs less than a barrier.
  *
- * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees positions
- * up to its own only, so how a prompt is cut into tiles, steps or rows never shows. Stores to KV
- * blocks go to blocks that the core gave to this call alone.
+ * Invariants: all KV of a tile is stored before any of its rows attends, and a row sees only
+ * positions up to its own, so the result does not depend on how a prompt is cut into tiles, steps
+ * or rows. Stores go only to KV blocks that the core gave to this call alone.
  *
- * Why RoPE here and in plain C: its results are sums of two products, rounded three times, the same
- * on every machine; it touches a thousandth of what a product does.
+ * Why RoPE is here and in plain C: its results are sums of two products, rounded three times, which
+ * are the same on every machine, and it touches a thousandth of what a product does.
  */
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 
 #include <string.h>
 
-/* One tile on its way through one layer, as one thread sees it. */
-struct pass {
+/* One thread's view of one tile in one layer. */
+struct forward {
     struct kernels *k;
     uint32_t thread;
-    const struct kernels_feed *feeds;
+    const struct kernels_slot *slots;
     uint32_t rows;
     uint32_t layer_index;
     const struct kernels_layer *layer;
 };
 
-static struct kernels_share share(const struct pass *p, uint32_t total)
+static struct kernels_share share(const struct forward *f, uint32_t total)
 {
-    return kernels_share(total, p->thread, p->k->threads.crew);
+    return kernels_share(total, f->thread, f->k->threads.active);
 }
 
-static void phase_end(const struct pass *p)
+static void phase_end(const struct forward *f)
 {
-    kernels_threads_wait(&p->k->threads);
-    if (p->thread == 0) {
-        *p->k->heartbeat += 1;
+    kernels_threads_wait(&f->k->threads);
+    if (f->thread == 0) {
+        *f->k->heartbeat += 1;
     }
 }
 
-/* What a product takes: activations, and the same rounded as the kinds of weights want it. */
+/* The input of a product: activations, and the same rounded as the types of weights need them. */
 struct operand {
     struct kernels_buffer x;
     struct kernels_rounded rounded;
 };
 
-static void product(const struct pass *p, const struct kernels_matrix *matrix,
+static void product(const struct forward *f, const struct kernels_matrix *matrix,
                     struct kernels_share panels, struct operand from, struct kernels_buffer y)
 {
     if (panels.first >= panels.end) {
@@ -62,91 +62,92 @@ static void product(const struct pass *p, const struct kernels_matrix *matrix,
         .matrix = matrix,
         .panel_first = panels.first,
         .panel_end = panels.end,
-        .rows = p->rows,
-        .pace = p->k->scratch[p->thread].pace,
+        .rows = f->rows,
+        .tuning = f->k->scratch[f->thread].tuning,
         .x = from.x.at,
         .x_stride = from.x.stride,
         .rounded = from.rounded,
         .y = y.at,
         .y_stride = y.stride,
     };
-    p->k->ops->product(&task);
+    f->k->ops->product(&task);
 }
 
-/* Are rows so few that every thread prepares them for itself, without a barrier? */
-static bool is_alone(const struct pass *p)
+/* True when rows are so few that every thread prepares all of them for itself, without a
+ * barrier. */
+static bool is_alone(const struct forward *f)
 {
-    return p->rows <= KERNELS_NORM_ROWS;
+    return f->rows <= KERNELS_NORM_ROWS;
 }
 
-static struct kernels_rounded rounded_of(const struct pass *p)
+static struct kernels_rounded rounded_of(const struct forward *f)
 {
-    return is_alone(p) ? p->k->scratch[p->thread].rounded : p->k->rounded;
+    return is_alone(f) ? f->k->scratch[f->thread].rounded : f->k->rounded;
 }
 
-/* What matrices read that take the same activations: a bit for each kernels_reads. */
+/* What a matrix reads, as a bit for each kernels_reads; matrices with the same input are or'ed. */
 static uint32_t reads(const struct kernels_matrix *matrix)
 {
     return 1u << kernels_reads(matrix->type);
 }
 
-/* Rounds the row of `to` in every way that somebody reads. */
-static void row_round(const struct pass *p, const struct operand *to, uint32_t row,
+/* Rounds the row of `to` in every way that is read. */
+static void row_round(const struct forward *f, const struct operand *to, uint32_t row,
                       uint32_t columns, uint32_t all_reads)
 {
     struct kernels_rounded rounded = kernels_rounded_from(to->rounded, row);
     const float *x = to->x.at + row * to->x.stride;
     for (uint32_t way = KERNELS_READS_BFLOATS; way <= KERNELS_READS_LEVELS; way++) {
         if ((all_reads & 1u << way) != 0) {
-            kernels_round(p->k->ops, (enum kernels_reads)way, &rounded, x, columns);
+            kernels_round(f->k->ops, (enum kernels_reads)way, &rounded, x, columns);
         }
     }
 }
 
-/* The rows that this thread prepares, and what follows when it has. */
-static struct kernels_share rows_to_prepare(const struct pass *p)
+/* The rows that this thread prepares; prepare_end() follows. */
+static struct kernels_share rows_to_prepare(const struct forward *f)
 {
-    return is_alone(p) ? (struct kernels_share){0, p->rows} : share(p, p->rows);
+    return is_alone(f) ? (struct kernels_share){0, f->rows} : share(f, f->rows);
 }
 
-static void prepare_end(const struct pass *p)
+static void prepare_end(const struct forward *f)
 {
-    if (!is_alone(p)) {
-        phase_end(p);
+    if (!is_alone(f)) {
+        phase_end(f);
     }
 }
 
-/* Rows that are there, as a product with `matrix` takes them. */
-static struct operand prepare(const struct pass *p, struct kernels_buffer x,
+/* The rows of `x` as a product with `matrix` takes them. */
+static struct operand prepare(const struct forward *f, struct kernels_buffer x,
                               const struct kernels_matrix *matrix)
 {
-    struct operand operand = {x, rounded_of(p)};
+    struct operand operand = {x, rounded_of(f)};
     if (kernels_reads(matrix->type) == KERNELS_READS_FLOATS) {
         return operand;
     }
-    struct kernels_share rows = rows_to_prepare(p);
+    struct kernels_share rows = rows_to_prepare(f);
     for (uint32_t r = rows.first; r < rows.end; r++) {
-        row_round(p, &operand, r, matrix->columns, reads(matrix));
+        row_round(f, &operand, r, matrix->columns, reads(matrix));
     }
-    prepare_end(p);
+    prepare_end(f);
     return operand;
 }
 
 /* Normalizes the residual; returns where this thread finds the result. */
-static struct operand normalize(const struct pass *p, const float *weight, uint32_t all_reads)
+static struct operand normalize(const struct forward *f, const float *weight, uint32_t all_reads)
 {
-    struct kernels *k = p->k;
-    struct operand out = {k->normed, rounded_of(p)};
-    struct kernels_share rows = rows_to_prepare(p);
-    if (is_alone(p)) {
-        out.x.at = k->scratch[p->thread].normed;
+    struct kernels *k = f->k;
+    struct operand out = {k->normed, rounded_of(f)};
+    struct kernels_share rows = rows_to_prepare(f);
+    if (is_alone(f)) {
+        out.x.at = k->scratch[f->thread].normed;
     }
     for (uint32_t r = rows.first; r < rows.end; r++) {
         k->ops->norm(out.x.at + r * out.x.stride, k->x.at + r * k->x.stride, weight, k->shape.dim,
                      k->shape.norm_epsilon);
-        row_round(p, &out, r, k->shape.dim, all_reads);
+        row_round(f, &out, r, k->shape.dim, all_reads);
     }
-    prepare_end(p);
+    prepare_end(f);
     return out;
 }
 
@@ -167,14 +168,14 @@ static struct head_part head_part_at(const struct kernels *k, uint32_t column, u
     return part;
 }
 
-/* Normalizes the heads of a row's columns, in scratch: the kernel writes whole octets, and behind a
- * head lies the next one. */
-static void heads_normalize(const struct pass *p, float *row, struct kernels_share columns,
+/* Normalizes the heads in a row's columns, in scratch: the kernel writes whole octets, and the next
+ * head follows at once. */
+static void heads_normalize(const struct forward *f, float *row, struct kernels_share columns,
                             const float *weight)
 {
-    const struct kernels *k = p->k;
+    const struct kernels *k = f->k;
     uint32_t head_dim = k->shape.head_dim;
-    float *head = k->scratch[p->thread].heads;
+    float *head = k->scratch[f->thread].heads;
     for (uint32_t c = columns.first; c < columns.end; c += head_dim) {
         memcpy(head, row + c, head_dim * sizeof *head);
         k->ops->norm(head, head, weight, head_dim, k->shape.norm_epsilon);
@@ -182,8 +183,8 @@ static void heads_normalize(const struct pass *p, float *row, struct kernels_sha
     }
 }
 
-/* What a family does to a product before it is turned or stored: NULL, not this one. */
-static void product_finish(const struct pass *p, float *row, struct kernels_share columns,
+/* What a family does to a product before it is rotated or stored. NULL: the family lacks it. */
+static void product_finish(const struct forward *f, float *row, struct kernels_share columns,
                            const float *bias, const float *norm)
 {
     if (bias != NULL) {
@@ -192,13 +193,13 @@ static void product_finish(const struct pass *p, float *row, struct kernels_shar
         }
     }
     if (norm != NULL) {
-        heads_normalize(p, row, columns, norm);
+        heads_normalize(f, row, columns, norm);
     }
 }
 
-/* Turns the pairs of a row's columns; each head turns its first rope_dim channels. Pair i is the
+/* Rotates the pairs in a row's columns: of each head the first rope_dim channels. Pair i is the
  * channels i * step and i * step + apart. */
-static void rope_turn(const struct kernels *k, float *row, struct kernels_share columns,
+static void rope_rotate(const struct kernels *k, float *row, struct kernels_share columns,
                       uint32_t position)
 {
     bool halves = k->shape.family->rope_pairs == ROPE_HALVES;
@@ -218,17 +219,17 @@ static void rope_turn(const struct kernels *k, float *row, struct kernels_share 
     }
 }
 
-/* Where the numbers of the block that the feed writes begin, of a head that begins at `head`. */
-static void *kv_block_of(const struct pass *p, const struct kernels_feed *feed, uint8_t *head)
+/* Where a head begins in the KV block that the slot writes; `head`: where it begins in block 0. */
+static void *kv_block_of(const struct forward *f, const struct kernels_slot *slot, uint8_t *head)
 {
-    const struct kernels *k = p->k;
-    uint32_t index = feed->position / k->settings.kv_block_tokens;
-    uint32_t block = step_blocks(k->step, feed->row)[index];
+    const struct kernels *k = f->k;
+    uint32_t index = slot->position / k->settings.kv_block_tokens;
+    uint32_t block = step_blocks(k->step, slot->row)[index];
     ASSERT(block < k->settings.kv_blocks);
     return head + block * k->kv_block_bytes;
 }
 
-/* Puts `count` channels of one token into a block of keys; `at` is the number where they begin. */
+/* Puts `count` channels of one token into a KV block of keys, from number `at` on. */
 static void key_put(const struct kernels *k, void *block, uint64_t at, const float *from,
                     uint32_t count)
 {
@@ -260,37 +261,37 @@ static void value_put(const struct kernels *k, void *block, uint64_t at, const f
     }
 }
 
-static void keys_store(const struct pass *p, uint32_t row, struct kernels_share columns)
+static void keys_store(const struct forward *f, uint32_t row, struct kernels_share columns)
 {
-    const struct kernels *k = p->k;
+    const struct kernels *k = f->k;
     uint64_t block_tokens = k->settings.kv_block_tokens;
-    const struct kernels_feed *feed = &p->feeds[row];
+    const struct kernels_slot *slot = &f->slots[row];
     const float *from = k->k.at + row * k->k.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
-        void *block = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 0, part.head));
-        uint64_t at = part.first * block_tokens + feed->position % block_tokens;
+        void *block = kv_block_of(f, slot, kernels_kv_head(k, f->layer_index, 0, part.head));
+        uint64_t at = part.first * block_tokens + slot->position % block_tokens;
         key_put(k, block, at, from + c, part.end - part.first);
         c += part.end - part.first;
     }
 }
 
-static void values_store(const struct pass *p, uint32_t row, struct kernels_share columns)
+static void values_store(const struct forward *f, uint32_t row, struct kernels_share columns)
 {
-    const struct kernels *k = p->k;
+    const struct kernels *k = f->k;
     uint64_t lanes = kernels_head_lanes(k->shape.head_dim);
-    const struct kernels_feed *feed = &p->feeds[row];
+    const struct kernels_slot *slot = &f->slots[row];
     const float *from = k->v.at + row * k->v.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
-        void *block = kv_block_of(p, feed, kernels_kv_head(k, p->layer_index, 1, part.head));
-        uint64_t at = feed->position % k->settings.kv_block_tokens * lanes + part.first;
+        void *block = kv_block_of(f, slot, kernels_kv_head(k, f->layer_index, 1, part.head));
+        uint64_t at = slot->position % k->settings.kv_block_tokens * lanes + part.first;
         value_put(k, block, at, from + c, part.end - part.first);
         c += part.end - part.first;
     }
 }
 
-/* The part of [begin, begin + count) that lies in `all`, counted from begin. */
+/* The part of [begin, begin + count) that lies in `all`, counted from `begin`. */
 static struct kernels_share share_within(struct kernels_share all, uint32_t begin, uint32_t count)
 {
     uint32_t first = all.first > begin ? all.first - begin : 0;
@@ -298,7 +299,7 @@ static struct kernels_share share_within(struct kernels_share all, uint32_t begi
     return (struct kernels_share){first < count ? first : count, end < count ? end : count};
 }
 
-/* Columns of a share of panels; the last panel may be wider than the matrix. */
+/* The columns of a share of panels; the last panel may be wider than the matrix. */
 static struct kernels_share columns_of(const struct kernels_matrix *matrix,
                                        struct kernels_share panels)
 {
@@ -308,165 +309,165 @@ static struct kernels_share columns_of(const struct kernels_matrix *matrix,
     return (struct kernels_share){first < outputs ? first : outputs, end < outputs ? end : outputs};
 }
 
-/* Both ends of a share of queries or keys move down to where something begins that is turned as
- * one; those of all threads do, so nothing is left out and nothing done twice. */
-static struct kernels_share share_of_turns(const struct kernels *k, struct kernels_share panels,
+/* Moves both ends of a share of queries or keys down to a multiple of rotate_panels. All threads do
+ * the same, so no panel is left out and none is computed twice. */
+static struct kernels_share share_of_rotations(const struct kernels *k, struct kernels_share panels,
                                            uint32_t panels_count)
 {
     uint32_t *ends[] = {&panels.first, &panels.end};
     for (uint32_t i = 0; i < 2; i++) {
         if (*ends[i] < panels_count) {
-            *ends[i] -= *ends[i] % k->turn_panels;
+            *ends[i] -= *ends[i] % k->rotate_panels;
         }
     }
     return panels;
 }
 
-/* The thread's columns of the three products, on their way to attention. */
-static void rows_finish(const struct pass *p, struct kernels_share query,
+/* The thread's columns of the three products: bias, norm, rotation, and KV stored. */
+static void rows_finish(const struct forward *f, struct kernels_share query,
                         struct kernels_share key, struct kernels_share value)
 {
-    struct kernels *k = p->k;
-    const struct kernels_layer *layer = p->layer;
-    for (uint32_t r = 0; r < p->rows; r++) {
-        uint32_t position = p->feeds[r].position;
+    struct kernels *k = f->k;
+    const struct kernels_layer *layer = f->layer;
+    for (uint32_t r = 0; r < f->rows; r++) {
+        uint32_t position = f->slots[r].position;
         float *queries = k->q.at + r * k->q.stride, *keys = k->k.at + r * k->k.stride;
         float *values = k->v.at + r * k->v.stride;
-        product_finish(p, queries, query, layer->attn_q_bias, layer->attn_q_norm);
-        product_finish(p, keys, key, layer->attn_k_bias, layer->attn_k_norm);
-        product_finish(p, values, value, layer->attn_v_bias, NULL);
-        rope_turn(k, queries, query, position);
-        rope_turn(k, keys, key, position);
-        keys_store(p, r, key);
-        values_store(p, r, value);
+        product_finish(f, queries, query, layer->attn_q_bias, layer->attn_q_norm);
+        product_finish(f, keys, key, layer->attn_k_bias, layer->attn_k_norm);
+        product_finish(f, values, value, layer->attn_v_bias, NULL);
+        rope_rotate(k, queries, query, position);
+        rope_rotate(k, keys, key, position);
+        keys_store(f, r, key);
+        values_store(f, r, value);
     }
 }
 
-/* The panels of the three matrices are shared out as one sequence. */
-static void phase_qkv(const struct pass *p)
+/* The panels of the three matrices are split among the threads as one sequence. */
+static void phase_qkv(const struct forward *f)
 {
-    struct kernels *k = p->k;
-    const struct kernels_matrix *wq = &p->layer->attn_q, *wk = &p->layer->attn_k;
-    const struct kernels_matrix *wv = &p->layer->attn_v;
-    struct operand x = normalize(p, p->layer->attn_norm, reads(wq) | reads(wk) | reads(wv));
+    struct kernels *k = f->k;
+    const struct kernels_matrix *wq = &f->layer->attn_q, *wk = &f->layer->attn_k;
+    const struct kernels_matrix *wv = &f->layer->attn_v;
+    struct operand x = normalize(f, f->layer->attn_norm, reads(wq) | reads(wk) | reads(wv));
     uint32_t k_first = wq->panels_count, v_first = k_first + wk->panels_count;
-    struct kernels_share all = share(p, v_first + wv->panels_count);
+    struct kernels_share all = share(f, v_first + wv->panels_count);
     struct kernels_share pq = share_within(all, 0, wq->panels_count);
     struct kernels_share pk = share_within(all, k_first, wk->panels_count);
     struct kernels_share pv = share_within(all, v_first, wv->panels_count);
-    pq = share_of_turns(k, pq, wq->panels_count);
-    pk = share_of_turns(k, pk, wk->panels_count);
-    product(p, wq, pq, x, k->q);
-    product(p, wk, pk, x, k->k);
-    product(p, wv, pv, x, k->v);
-    rows_finish(p, columns_of(wq, pq), columns_of(wk, pk), columns_of(wv, pv));
-    if (p->thread == 0) {
-        k->attend_next = 0;         /* nobody attends: all are in this phase or before it */
+    pq = share_of_rotations(k, pq, wq->panels_count);
+    pk = share_of_rotations(k, pk, wk->panels_count);
+    product(f, wq, pq, x, k->q);
+    product(f, wk, pk, x, k->k);
+    product(f, wv, pv, x, k->v);
+    rows_finish(f, columns_of(wq, pq), columns_of(wk, pk), columns_of(wv, pv));
+    if (f->thread == 0) {
+        k->attend_next = 0;         /* no thread attends: all are in this phase or before it */
     }
-    phase_end(p);
+    phase_end(f);
 }
 
-static void phase_attention(const struct pass *p)
+static void phase_attention(const struct forward *f)
 {
-    kernels_attend(p->k, p->thread, p->feeds, p->layer_index);
-    phase_end(p);
+    kernels_attend(f->k, f->thread, f->slots, f->layer_index);
+    phase_end(f);
 }
 
 /* ---- products into the residual, feed-forward ---- */
 
-static void phase_residual(const struct pass *p, const struct kernels_matrix *matrix,
+static void phase_residual(const struct forward *f, const struct kernels_matrix *matrix,
                            struct kernels_buffer from, struct kernels_buffer sum)
 {
-    struct kernels *k = p->k;
-    struct kernels_share panels = share(p, matrix->panels_count);
-    product(p, matrix, panels, prepare(p, from, matrix), sum);
+    struct kernels *k = f->k;
+    struct kernels_share panels = share(f, matrix->panels_count);
+    product(f, matrix, panels, prepare(f, from, matrix), sum);
     struct kernels_share columns = columns_of(matrix, panels);
-    for (uint32_t r = 0; r < p->rows; r++) {
+    for (uint32_t r = 0; r < f->rows; r++) {
         float *x = k->x.at + r * k->x.stride;
         const float *y = sum.at + r * sum.stride;
         for (uint32_t c = columns.first; c < columns.end; c++) {
             x[c] += y[c];
         }
     }
-    phase_end(p);
+    phase_end(f);
 }
 
-static void phase_swiglu(const struct pass *p)
+static void phase_swiglu(const struct forward *f)
 {
-    struct kernels *k = p->k;
-    uint32_t all_reads = reads(&p->layer->ffn_gate) | reads(&p->layer->ffn_up);
-    struct operand x = normalize(p, p->layer->ffn_norm, all_reads);
-    struct kernels_share panels = share(p, p->layer->ffn_gate.panels_count);
-    product(p, &p->layer->ffn_gate, panels, x, k->gate);
-    product(p, &p->layer->ffn_up, panels, x, k->up);
+    struct kernels *k = f->k;
+    uint32_t all_reads = reads(&f->layer->ffn_gate) | reads(&f->layer->ffn_up);
+    struct operand x = normalize(f, f->layer->ffn_norm, all_reads);
+    struct kernels_share panels = share(f, f->layer->ffn_gate.panels_count);
+    product(f, &f->layer->ffn_gate, panels, x, k->gate);
+    product(f, &f->layer->ffn_up, panels, x, k->up);
     uint32_t first = panels.first * KERNELS_PANEL_LANES;
     uint32_t count = (panels.end - panels.first) * KERNELS_PANEL_LANES;
-    for (uint32_t r = 0; r < p->rows; r++) {
+    for (uint32_t r = 0; r < f->rows; r++) {
         k->ops->swiglu(k->gate.at + r * k->gate.stride + first, k->up.at + r * k->up.stride + first,
                        count);
     }
-    phase_end(p);
+    phase_end(f);
 }
 
 /* ---- the ends ---- */
 
-static void phase_embed(const struct pass *p)
+static void phase_embed(const struct forward *f)
 {
-    struct kernels *k = p->k;
-    struct kernels_share rows = share(p, p->rows);
-    if (p->thread == 0) {
-        kernels_bundle(k, p->feeds, p->rows);
+    struct kernels *k = f->k;
+    struct kernels_share rows = share(f, f->rows);
+    if (f->thread == 0) {
+        kernels_bundle(k, f->slots, f->rows);
     }
     for (uint32_t r = rows.first; r < rows.end; r++) {
-        kernels_matrix_row(&k->weights->token_embd, p->feeds[r].token, k->x.at + r * k->x.stride);
+        kernels_matrix_row(&k->weights->token_embd, f->slots[r].token, k->x.at + r * k->x.stride);
     }
-    phase_end(p);
+    phase_end(f);
 }
 
-/* Rows whose logits are wanted, normalized, one beside the other. */
-static void phase_gather(const struct pass *p)
+/* Normalizes the rows whose logits are needed into neighbouring rows. */
+static void phase_gather(const struct forward *f)
 {
-    struct kernels *k = p->k;
-    for (uint32_t r = p->thread; r < p->rows; r += k->threads.crew) {
-        uint32_t gather = p->feeds[r].gather;
+    struct kernels *k = f->k;
+    for (uint32_t r = f->thread; r < f->rows; r += k->threads.active) {
+        uint32_t gather = f->slots[r].gather;
         if (gather != KERNELS_GATHER_NONE) {
             k->ops->norm(k->gathered.at + gather * k->gathered.stride, k->x.at + r * k->x.stride,
                          k->weights->output_norm, k->shape.dim, k->shape.norm_epsilon);
         }
     }
-    phase_end(p);
+    phase_end(f);
 }
 
-static void tile_forward(struct pass *p)
+static void tile_forward(struct forward *f)
 {
-    struct kernels *k = p->k;
-    phase_embed(p);
-    for (p->layer_index = 0; p->layer_index < k->shape.layers; p->layer_index++) {
-        p->layer = &k->weights->layers[p->layer_index];
-        phase_qkv(p);
-        phase_attention(p);
-        phase_residual(p, &p->layer->attn_output, k->attended, k->normed);
-        phase_swiglu(p);
-        phase_residual(p, &p->layer->ffn_down, k->gate, k->normed);
+    struct kernels *k = f->k;
+    phase_embed(f);
+    for (f->layer_index = 0; f->layer_index < k->shape.layers; f->layer_index++) {
+        f->layer = &k->weights->layers[f->layer_index];
+        phase_qkv(f);
+        phase_attention(f);
+        phase_residual(f, &f->layer->attn_output, k->attended, k->normed);
+        phase_swiglu(f);
+        phase_residual(f, &f->layer->ffn_down, k->gate, k->normed);
     }
-    phase_gather(p);
+    phase_gather(f);
 }
 
 void kernels_forward(struct kernels *kernels, uint32_t thread)
 {
-    struct pass pass = {.k = kernels, .thread = thread};
-    for (uint32_t first = 0; first < kernels->feeds_count; first += pass.rows) {
-        uint32_t left = kernels->feeds_count - first;
-        pass.rows = left < kernels->tile_rows ? left : kernels->tile_rows;
-        pass.feeds = kernels->feeds + first;
-        tile_forward(&pass);
+    struct forward forward = {.k = kernels, .thread = thread};
+    for (uint32_t first = 0; first < kernels->slots_count; first += forward.rows) {
+        uint32_t left = kernels->slots_count - first;
+        forward.rows = left < kernels->tile_rows ? left : kernels->tile_rows;
+        forward.slots = kernels->slots + first;
+        tile_forward(&forward);
     }
     const struct kernels_matrix *output = &kernels->weights->output;
-    pass.rows = kernels->gathers_count;
-    if (pass.rows > 0) {
-        struct kernels_share panels = share(&pass, output->panels_count);
-        struct operand gathered = prepare(&pass, kernels->gathered, output);
-        product(&pass, output, panels, gathered, kernels->logits);
-        phase_end(&pass);
+    forward.rows = kernels->gathers_count;
+    if (forward.rows > 0) {
+        struct kernels_share panels = share(&forward, output->panels_count);
+        struct operand gathered = prepare(&forward, kernels->gathered, output);
+        product(&forward, output, panels, gathered, kernels->logits);
+        phase_end(&forward);
     }
 }

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a float in sixteen bits, one definition for all twins of the CPU: rounded to nearest, ties
- * to even.
+ * What: a float in sixteen bits, defined once for all twins: rounded to nearest, ties to even.
  *
- * As a half (IEEE binary16): what no half can hold (65520 and more, infinities, NaN) becomes the
- * one NaN below, so that who reads it knows: the largest half instead would be a wrong number, and
- * an infinity may vanish behind a softmax. The way back is exact (kernels_half_to_float(),
+ * As a half (IEEE binary16): numbers that no half can hold (65520 and more, infinities, NaN) become
+ * the one NaN below, so that they are noticed. The largest half instead would be a wrong number,
+ * and an infinity may vanish in a softmax. The conversion back is exact (kernels_half_to_float(),
  * format.h).
  *
- * As a bfloat, the high half of a float: what is too large becomes infinite, and what is below
- * 2^-126 a zero of its sign, as products of bfloats take it (ops.h).
+ * As a bfloat, the high half of a float: a number that is too large becomes infinite, and one below
+ * 2^-126 a zero of its sign, as in products of bfloats (ops.h).
  */
 #include <stdint.h>
 #include <string.h>
 
 #ifndef KERNELS_DEVICE
-#define KERNELS_DEVICE                  /* kernels/cuda/gpu.h: for the GPU */
+#define KERNELS_DEVICE                  /* kernels/cuda/device/gpu.h: for the GPU */
 #endif
 
 #define HALF_NAN        0x7e00u
@@ -38,7 +37,7 @@ static inline KERNELS_DEVICE uint16_t kernels_half_of(float value)
         magnitude += 0xfffu + (magnitude >> 13 & 1u);
         return (uint16_t)(sign | (magnitude - HALF_BIAS) >> 13);
     }
-    /* Subnormal: the last bit of a number just above 1/2 counts 2^-24, and so do halves here. */
+    /* Subnormal: the last bit of a float just above 1/2 is 2^-24, and so is that of such a half. */
     float shifted;
     memcpy(&shifted, &magnitude, sizeof shifted);
     shifted += 0.5f;
@@ -46,8 +45,8 @@ static inline KERNELS_DEVICE uint16_t kernels_half_of(float value)
     return (uint16_t)(sign | (magnitude - 0x3f000000u));
 }
 
-/* The float with a half's eleven significant bits that is nearest, ties to even; a half's range
- * does not bound it. `value` is finite and far from the largest float. */
+/* The nearest float with a half's eleven significant bits, ties to even; it need not be in a half's
+ * range. `value` is finite and far from the largest float. */
 static inline KERNELS_DEVICE float kernels_half_rounded(float value)
 {
     uint32_t bits;

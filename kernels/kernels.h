@@ -5,15 +5,15 @@
  * row over paged KV, samples, and writes the outs. Runs in the worker process; knows no program and
  * no socket.
  *
- * Promise: a row's tokens depend on the model, the build, the kind of CPU and the row's own call,
- * and on nothing else: not on other rows, chunk sizes, block ids, threads, or how often it was
- * recomputed. How: every output number is summed in one fixed order (lanes are outputs, never parts
- * of a sum that depend on the batch), and no thread ever splits a sum.
+ * Promise: a row's tokens depend on the model, the build, the kind of CPU and the row's own call.
+ * They do not depend on other rows, chunk sizes, block ids, threads, or on how often the row was
+ * recomputed. How: every output number is summed in one fixed order (a vector lane is an output,
+ * never a part of a sum that depends on the batch), and a sum is never split between threads.
  *
- * KV is block-major: [block][layer][K|V][kv_head][...], one contiguous extent a block;
- * K inner order is [head_dim][token] (lanes are tokens), V is [token][head_dim] (lanes are
- * channels). Numbers are floats or halves. Blocks of the host tier are alike and lie in an array of
- * their own.
+ * KV is block-major: [KV block][layer][K|V][kv_head][...], a block is one contiguous extent. The
+ * inner order of K is [head_dim][token] (lanes are tokens), that of V is [token][head_dim] (lanes
+ * are channels). Numbers are floats or halves. Blocks of the host tier have the same layout and lie
+ * in an array of their own.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,21 +23,22 @@
 #include "config/config.h"
 #include "config/model/gguf.h"
 
-/* Sets of kernels, each better than the one before: AVX2 with FMA and F16C; AVX-512 (F, BW, VL, DQ)
- * with VNNI; the same with BF16. */
+/* Sets of kernels, each faster than the one before: AVX2 with FMA and F16C; AVX-512 (F, BW, VL, DQ)
+ * with VNNI; AVX-512 with VNNI and BF16. */
 enum kernels_simd {
     KERNELS_PLAIN, KERNELS_AVX2, KERNELS_AVX512, KERNELS_AVX512BF16,
     KERNELS_SIMDS
 };
-/* Of those that this CPU can run. */
+/* The best set that this CPU can run. */
 enum kernels_simd kernels_simd_best(void);
 const char *kernels_simd_name(enum kernels_simd simd);
-/* The set of that name, whether this CPU can run it or not; of any other name ("auto") the best. */
+/* The set of that name, whether this CPU can run it or not; for any other name ("auto") the best
+ * that it can run. */
 enum kernels_simd kernels_simd_named(const char *name);
 
 struct kernels_settings {
     enum kernels_simd simd;
-    bool weights_as_bfloats;            /* F32 and F16, rounded as they are loaded */
+    bool weights_as_bfloats;            /* F32 and F16 are rounded to BF16 as they are loaded */
     uint32_t threads;
     uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
     uint32_t standby_calls;             /* rows of a step beyond batch_calls */
@@ -50,15 +51,14 @@ struct kernels_settings {
 struct kernels_weights;     /* kernels/weights.h; lies at the start of the weights arena */
 
 /* Bytes of the packed weights (MEMORY_WEIGHTS). `as_bfloats`: matrices of F32 and F16 are rounded
- * to
- * BF16; the same for loading. */
-void kernels_weights_plan_memory(struct memory_plan *plan, const struct gguf *gguf, bool
-                                 as_bfloats);
-/* A load under way, for a caller that has something to say in between. */
+ * to BF16. Loading takes the same value. */
+void kernels_weights_plan_memory(struct memory_plan *plan, const struct gguf *gguf,
+                                 bool as_bfloats);
+/* A load in progress. */
 struct kernels_loading {
     struct kernels_weights *weights;
-    uint64_t done_bytes, total_bytes;   /* of tensors, as they lie in the file; equal at the end */
-    uint64_t digest;                    /* FNV-1a 64 over the bytes done, in file order */
+    uint64_t done_bytes, total_bytes;   /* of tensors in the file; equal at the end */
+    uint64_t digest;                    /* FNV-1a 64 over the bytes that are done, in file order */
     /* private: only kernels/weights.c */
     const struct gguf *gguf;
     const struct gguf_source *source;
@@ -66,38 +66,37 @@ struct kernels_loading {
     uint32_t order[GGUF_TENSORS_MAX];
 };
 
-/* BOOT_ONLY. Takes the arena. The scan has checked that every tensor is there and fits. */
+/* BOOT_ONLY. Takes the arena's memory. The scan has checked that every tensor is there and that its
+ * shape is right. */
 void kernels_loading_begin(struct kernels_loading *loading, const struct gguf *gguf,
                            const struct gguf_source *source, bool as_bfloats,
                            struct arena *arena);
-/* BOOT_ONLY. Reads one tensor, checks that every weight is finite, packs it. `progress` (may be
- * NULL) is set to the permille done, also within a tensor. */
+/* BOOT_ONLY. Reads one tensor, checks that every weight is finite, and packs it. `progress` (may be
+ * NULL) is set to the permille that is done, also within a tensor. */
 MUST_CHECK enum status kernels_loading_next(struct kernels_loading *loading,
                                             volatile uint32_t *progress,
                                             struct config_error *error);
-/* BOOT_ONLY. All of it in one call. */
-MUST_CHECK enum status kernels_weights_load(struct kernels_weights **weights,
-                                            const struct gguf *gguf,
-                                            const struct gguf_source *source,
-                                            bool as_bfloats, struct arena *arena,
-                                            volatile uint32_t *progress, uint64_t *digest,
-                                            struct config_error *error);
+/* BOOT_ONLY. Reads every tensor that is left; then the loading's weights and digest are final. */
+MUST_CHECK enum status kernels_loading_finish(struct kernels_loading *loading,
+                                              volatile uint32_t *progress,
+                                              struct config_error *error);
 
 struct kernels;             /* the engine; lies in the engine arena */
 /* KV blocks, workspace, thread stacks (MEMORY_ENGINE). */
 void kernels_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
-                  const struct model_shape *shape);
-/* BOOT_ONLY, in the worker. Starts threads - 1 threads on stacks from the arena. `heartbeat` grows
- * while the engine computes (at least once a layer). */
+                         const struct model_shape *shape);
+/* BOOT_ONLY, in the worker. Starts settings->threads - 1 threads on stacks from the arena.
+ * `heartbeat` grows while the engine computes, at least once a layer. */
 MUST_CHECK enum status kernels_init(struct kernels **kernels,
                                     const struct kernels_settings *settings,
                                     const struct kernels_weights *weights, struct arena *arena,
                                     volatile uint64_t *heartbeat);
-/* Runs one step to its end: moves, rows, standbys while a round is left; fills outs and out tokens.
- * The record is the core's and trusted. */
+/* Runs one step to its end: moves, then rows, then standby rows while a round is left. Fills outs
+ * and out tokens. The record is the core's and trusted. */
 void kernels_run(struct kernels *kernels, const struct step *step);
 /* Ends the threads (tests). */
 void kernels_stop(struct kernels *kernels);
-/* Logits of the last position of row `row` of the last step, (vocab_tokens), if the rows before it
- * decoded as long as it did and no row longer; for tests, self-tests and benchmarks. */
+/* Logits (vocab_tokens) of the last position of row `row` of the last step. They are valid if the
+ * rows before it decoded as many tokens as it did and no row decoded more. For tests, self-tests
+ * and benchmarks. */
 const float *kernels_logits(const struct kernels *kernels, uint32_t row);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: packing of file bytes into panels, and the way back for one output.
+ * What: packs file bytes into panels, and unpacks one output.
  *
- * Why not two layouts (rows for the embedding, panels for the product): a token's embedding touches
- * one panel, at most 64 bytes a column, which is a thousandth of what the same token reads as
- * weights; one layout halves the memory of a tied vocabulary and leaves one thing to test.
+ * Why not two layouts (rows for the embedding, panels for the product): a token's embedding reads
+ * one panel, at most 64 bytes a column, which is a thousandth of the weights that the token reads.
+ * One layout halves the memory of a tied vocabulary and leaves one thing to test.
  */
 #include "kernels/matrix.h"
 
@@ -55,12 +55,15 @@ static uint8_t *panel_of(const struct kernels_matrix *matrix, uint32_t output)
 }
 
 /* Puts floats or halves of the file into a panel of bfloats. */
-static bool pack_rounded(enum gguf_type from, uint8_t *panel, uint64_t first, uint32_t lane,
+static bool pack_rounded(struct kernels_matrix *matrix, uint32_t output, uint64_t first,
                          const uint8_t *file, uint64_t count)
 {
-    const struct kernels_format *format = kernels_format(GGUF_BF16);
+    const struct kernels_format *format = kernels_format(matrix->type);
+    enum gguf_type from = matrix->file_type;
+    uint8_t *panel = panel_of(matrix, output);
     bool finite = true;
     uint16_t bfloats[ROUNDED_TOGETHER];
+    ASSERT(matrix->type == GGUF_BF16);
     for (uint64_t done = 0, now; done < count; done += now) {
         now = count - done < ROUNDED_TOGETHER ? count - done : ROUNDED_TOGETHER;
         for (uint64_t i = 0; i < now; i++, file += gguf_type_block(from).bytes) {
@@ -72,8 +75,8 @@ static bool pack_rounded(enum gguf_type from, uint8_t *panel, uint64_t first, ui
             }
             bfloats[i] = kernels_bfloat_of(value);
         }
-        const uint8_t *bytes = (const uint8_t *)bfloats;
-        finite = format->pack(panel, first + done, lane, bytes, now) && finite;
+        finite = format->pack(panel, first + done, output % KERNELS_PANEL_LANES,
+                              (const uint8_t *)bfloats, now) && finite;
     }
     return finite;
 }
@@ -81,14 +84,12 @@ static bool pack_rounded(enum gguf_type from, uint8_t *panel, uint64_t first, ui
 static bool pack_blocks(struct kernels_matrix *matrix, uint32_t output, uint64_t first,
                         const uint8_t *file, uint64_t blocks)
 {
-    uint8_t *panel = panel_of(matrix, output);
-    uint32_t lane = output % KERNELS_PANEL_LANES;
     if (matrix->file_type != matrix->type) {
-        ASSERT(matrix->type == GGUF_BF16);
-        return pack_rounded(matrix->file_type, panel, first, lane, file, blocks);
+        return pack_rounded(matrix, output, first, file, blocks);
     }
     const struct kernels_format *format = kernels_format(matrix->type);
-    return format->pack(panel, first, lane, file, blocks);
+    return format->pack(panel_of(matrix, output), first, output % KERNELS_PANEL_LANES, file,
+                        blocks);
 }
 
 bool kernels_matrix_pack(struct kernels_matrix *matrix, uint64_t offset, const uint8_t *piece,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: which set of kernels this CPU can run. Asked at boot; the AVX2 set is one choice with
- * FMA and F16C, which every CPU with AVX2 worth serving has too, and the AVX-512 set, which names
- * many kernels of AVX2's, is one with VNNI. The last set multiplies bfloats by an instruction whose
- * sum is tried before it is trusted: documents leave open where it rounds (decision 0041).
+ * What: which set of kernels this CPU can run, found at boot. The AVX2 set needs FMA and F16C too,
+ * which every CPU with AVX2 worth serving has. The AVX-512 sets use many kernels of the AVX2 set
+ * and need VNNI. The last set multiplies bfloats with an instruction whose sums are tried before it
+ * is used, because its documents do not say where it rounds (decision 0041).
  */
 #include "kernels/ops.h"
 
@@ -18,7 +18,7 @@ static const struct kernels_ops *const sets[KERNELS_SIMDS] = {
     &kernels_ops_plain, &kernels_ops_avx2, &kernels_ops_avx512, &kernels_ops_avx512bf16,
 };
 
-/* __builtin_cpu_supports() does not know F16C in every compiler. */
+/* Not every compiler's __builtin_cpu_supports() knows F16C. */
 static bool has_f16c(void)
 {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -30,8 +30,8 @@ static bool has_avx2(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
-/* What the Makefile compiles the set for. The compiler's function also asks whether the operating
- * system keeps the registers. */
+/* What the Makefile compiles the set for. The compiler's function also checks that the operating
+ * system saves the registers. */
 static bool has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -44,7 +44,7 @@ static bool has_bfloats(void)
     return __builtin_cpu_supports("avx512bf16") != 0;
 }
 
-/* Finite bfloats of both signs; of two columns in eight the exponents are so small that products
+/* Finite bfloats of both signs. In two of eight columns the exponents are so small that products
  * are about 2^-126, where sums become zeros. */
 static uint16_t trial_bfloat(uint32_t *state, uint32_t column)
 {
@@ -53,7 +53,7 @@ static uint16_t trial_bfloat(uint32_t *state, uint32_t column)
     return (uint16_t)((*state >> 8 & 0x807fu) | exponent << 7);
 }
 
-/* Two rows, the second with tiny numbers only. */
+/* Two rows; the second has tiny numbers only. */
 bool kernels_sums_bfloats_alike(const struct kernels_ops *set)
 {
     enum { COLUMNS = 64, ROWS = 2, FLOATS = ROWS * KERNELS_PANEL_LANES };
@@ -95,18 +95,18 @@ enum kernels_simd kernels_simd_best(void)
     return multiplies ? KERNELS_AVX512BF16 : KERNELS_AVX512;
 }
 
-/* AMD's CPUs foresee straight streams as fast as memory gives them, and what is asked for beside
- * that cost a quarter of the bandwidth (Zen 3). Intel's do not: one row of integers, or of halves,
- * is 1.2 to 1.5 times as fast when it asks (family 6, model 207).
+/* The hardware prefetcher of AMD's CPUs keeps up with straight streams; prefetch instructions cost
+ * a quarter of the bandwidth (Zen 3). Intel's does not: one row of integers, or of halves, is 1.2
+ * to 1.5 times as fast with them (family 6, model 207).
  *
- * Sums go to memory and back between chunks, so the longer the better, where the second cache has
- * room for what rows and weights leave in it: with 2 MiB (that Intel) 1,024 columns are 1.03 times
- * as fast as 256, with 1 MiB (Zen 5) 0.95 times. Decision 0042. */
-struct kernels_pace kernels_pace_find(float *widened)
+ * Sums go to memory and back between chunks, so chunks should be long, as long as the L2 cache
+ * holds what rows and weights leave in it: with 2 MiB (that Intel) 1,024 columns are 1.03 times as
+ * fast as 256, with 1 MiB (Zen 5) 0.95 times. Decision 0042. */
+struct kernels_tuning kernels_tuning_find(float *widened)
 {
     bool is_large = sysconf(_SC_LEVEL2_CACHE_SIZE) >= 2 << 20;
-    return (struct kernels_pace){
-        .ahead_bytes = __builtin_cpu_is("intel") ? KERNELS_AHEAD_BYTES : 0,
+    return (struct kernels_tuning){
+        .prefetch_bytes = __builtin_cpu_is("intel") ? KERNELS_PREFETCH_BYTES : 0,
         .chunk_columns = is_large ? KERNELS_CHUNK_MOST : KERNELS_CHUNK_LEAST,
         .widened = widened,
     };
@@ -130,6 +130,6 @@ enum kernels_simd kernels_simd_named(const char *name)
 
 const struct kernels_ops *kernels_ops(enum kernels_simd simd)
 {
-    ASSERT(simd < KERNELS_SIMDS);       /* who chose it has asked what the CPU can run */
+    ASSERT(simd < KERNELS_SIMDS);       /* the caller has checked that the CPU can run it */
     return sets[simd];
 }

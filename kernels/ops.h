@@ -2,14 +2,13 @@
 #pragma once
 /*
  * What: the eleven kernels that a forward pass is made of, and the copy of KV blocks, as a table:
- * one set in plain C (ref/), one for AVX2 and two for AVX-512 (cpu/). Each comment is the
- * definition of the result, to the bit: the order of every sum is part of it, a product added to a
- * sum is always one fused operation, nothing else is fused.
- * The sets agree bit for bit (NaN payloads aside), and so does any other way to cut the work
- * into tiles.
+ * one set in plain C (ref/), one for AVX2 and two for AVX-512 (cpu/). Each comment defines the
+ * result to the bit: the order of every sum is part of the definition, a product added to a sum is
+ * always one fused operation, and nothing else is fused. The sets agree bit for bit (NaN payloads
+ * aside), and so do all ways to cut the work into tiles.
  *
  * Buffers are padded: rows to KERNELS_PANEL_LANES, heads to KERNELS_OCTET. Kernels may read and
- * write padding; what they find there never reaches a result.
+ * write padding; its contents never reach a result.
  */
 #include <stdint.h>
 
@@ -17,29 +16,30 @@
 #include "kernels/matrix.h"
 
 #define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
-#define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c asserts */
+#define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c pads it */
 #define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
-#define KERNELS_BUNDLE_ROWS  48u        /* that attend together at most */
+#define KERNELS_BUNDLE_ROWS  48u        /* the most that attend together */
 
-/* Activations as a product takes them: for weights that are integers as levels, a row cut into
- * blocks of KERNELS_BLOCK_COLUMNS, where of block b x[k] is about levels[k] * blocks[b].scale; for
- * bfloats as bfloats, how is the affair of the set that shortened them: floats that are bfloats, or
+/* Activations as a product takes them. For weights that are integers: levels, in quantisation
+ * blocks of KERNELS_QUANT_COLUMNS, where x[k] of block b is about levels[k] * blocks[b].scale. For
+ * bfloats: bfloats, in a form that the set which shortens them chooses: floats that are bfloats, or
  * pairs of bfloats in the first half of a row. */
-struct kernels_block {
+struct kernels_quant_block {
     float scale;
-    int16_t sums[2];            /* of the levels of its first and of its second half */
+    int16_t sums[2];            /* of the levels in its first and in its second half */
 };
 struct kernels_rounded {
     int8_t *levels;             /* (rows, stride): -KERNELS_LEVEL_MAX .. KERNELS_LEVEL_MAX */
-    struct kernels_block *blocks;   /* (rows, stride / KERNELS_BLOCK_COLUMNS) */
+    struct kernels_quant_block *blocks;   /* (rows, stride / KERNELS_QUANT_COLUMNS) */
     float *bfloats;             /* (rows, stride) */
-    uint64_t stride;            /* columns: a multiple of KERNELS_BLOCK_COLUMNS */
+    uint64_t stride;            /* columns: a multiple of KERNELS_QUANT_COLUMNS */
 };
 #define KERNELS_LEVEL_MAX 127   /* two products of levels and bytes fit 16 bits: decision 0036 */
-/* Blocks whose largest magnitude is below count as zero: its reciprocal must be finite. */
+/* Quantisation blocks whose largest magnitude is smaller count as zero: the reciprocal of that
+ * magnitude must be finite. */
 #define KERNELS_LEVEL_TINY 0x1p-100f
 
-/* Which of them a product reads; x itself where weights are other floats. */
+/* Which of them a product reads; x itself if the weights are other floats. */
 enum kernels_reads { KERNELS_READS_FLOATS, KERNELS_READS_BFLOATS, KERNELS_READS_LEVELS };
 static inline enum kernels_reads kernels_reads(enum gguf_type type)
 {
@@ -48,42 +48,42 @@ static inline enum kernels_reads kernels_reads(enum gguf_type type)
                                     : KERNELS_READS_FLOATS;
 }
 
-/* Stride of so many columns: an odd number of cache lines of levels, as of floats. */
+/* The stride of so many columns: an odd number of cache lines, for levels as for floats. */
 static inline uint64_t kernels_rounded_stride(uint32_t columns)
 {
     return ((uint64_t)columns + 63) / 64 * 64 | 64;
 }
 
-static inline uint64_t kernels_level_blocks_bytes(uint64_t stride)
+static inline uint64_t kernels_quant_blocks_bytes(uint64_t stride)
 {
-    return stride / KERNELS_BLOCK_COLUMNS * sizeof(struct kernels_block);
+    return stride / KERNELS_QUANT_COLUMNS * sizeof(struct kernels_quant_block);
 }
 
 /* The rows from `row` on. */
 static inline struct kernels_rounded kernels_rounded_from(struct kernels_rounded all, uint64_t row)
 {
     all.levels += row * all.stride;
-    all.blocks += row * (all.stride / KERNELS_BLOCK_COLUMNS);
+    all.blocks += row * (all.stride / KERNELS_QUANT_COLUMNS);
     all.bfloats += row * all.stride;
     return all;
 }
 
-/* How a product goes through weights, as the CPU likes it. No result depends on it. */
-struct kernels_pace {
-    uint32_t ahead_bytes;   /* one row asks memory for what lies so far ahead; 0: for nothing */
-    uint32_t chunk_columns; /* of floats and halves at a time, even; 0: KERNELS_CHUNK_LEAST */
-    float *widened;         /* memory for halves made floats: (KERNELS_CHUNK_PANELS,
-                             * KERNELS_CHUNK_MOST, 16), at a cache line. NULL: each tile makes its
-                             * own */
+/* How a product goes through weights, tuned for the CPU. No result depends on it. */
+struct kernels_tuning {
+    uint32_t prefetch_bytes;    /* prefetch distance of one row; 0: no prefetch */
+    uint32_t chunk_columns;     /* of floats and halves at a time, even; 0: KERNELS_CHUNK_LEAST */
+    float *widened;             /* memory for halves made floats: (KERNELS_CHUNK_PANELS,
+                                 * KERNELS_CHUNK_MOST, 16), at a cache line. NULL: each tile
+                                 * converts for itself */
 };
-#define KERNELS_AHEAD_BYTES  4096u
+#define KERNELS_PREFETCH_BYTES  4096u
 #define KERNELS_CHUNK_LEAST  256u
 #define KERNELS_CHUNK_MOST   1024u
 #define KERNELS_CHUNK_PANELS 2u
-/* BOOT_ONLY. This CPU's, with that memory. */
-struct kernels_pace kernels_pace_find(float *widened);
+/* BOOT_ONLY. The tuning for this CPU, with that memory. */
+struct kernels_tuning kernels_tuning_find(float *widened);
 
-/* Columns of the widest matrix of a layer. */
+/* The columns of the widest matrix of a layer. */
 static inline uint32_t kernels_columns_max(const struct model_shape *shape)
 {
     uint32_t heads = shape->heads * shape->head_dim;
@@ -91,56 +91,57 @@ static inline uint32_t kernels_columns_max(const struct model_shape *shape)
     return widest > heads ? widest : heads;
 }
 
-/* Outputs of panels panel_first .. panel_end - 1.
+/* The outputs of panels panel_first .. panel_end - 1.
  *
  * Weights that are floats or halves:
  *     y[r][o] = chain over k ascending of fmaf(x[r][k], w[o][k], acc), acc = 0 at the start
  *
- * Weights that are bfloats, with x's bfloats, over pairs of columns ascending:
+ * Weights that are bfloats, with the bfloats of x, over pairs of columns ascending:
  *     y[r][o] = chain over k = 0, 2, 4, ... of fmaf(x[r][k + 1], w[o][k + 1], acc), then
  *               fmaf(x[r][k], w[o][k], acc), where a sum below 2^-126 (rounded to 24 bits) is a
- *               zero of its sign: two of VDPBF16PS's steps, decision 0041
+ *               zero of its sign: two steps of VDPBF16PS, decision 0041
  *
- * Weights that are integers, w[o][k] = scale * (level[k] - offset) or scale * level[k] - low: with
- * n and s the exact sums, over the columns that share a scale, of x's levels times level - offset
- * (Q4_K: times level) and of x's levels, and X the scale of x's block,
- *     y[r][o] = chain over these parts ascending of fmaf((float)n, scale * X, acc), and Q4_K then
+ * Weights that are integers, w[o][k] = scale * (level[k] - offset) or scale * level[k] - low. The
+ * columns that share a scale are a part. Over a part, n is the exact sum of x's levels times
+ * level - offset (Q4_K: times level), s that of x's levels, and X the scale of x's quantisation
+ * block:
+ *     y[r][o] = chain over the parts ascending of fmaf((float)n, scale * X, acc), for Q4_K then
  *               fmaf((float)s, low * -X, acc)
- * where a scale of Q4_K and Q6_K is the block's half times the part's integer, as floats. */
+ * A scale of Q4_K and Q6_K is the block's half times the part's integer, as floats. */
 struct kernels_product {
     const struct kernels_matrix *matrix;
     uint32_t panel_first, panel_end;
     uint32_t rows;
-    struct kernels_pace pace;
+    struct kernels_tuning tuning;
     const float *x;             /* (rows, x_stride) */
-    struct kernels_rounded rounded;     /* x, where weights are integers or bfloats */
+    struct kernels_rounded rounded;     /* x, if weights are integers or bfloats */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
 };
 
-/* One row (call position) that attends. The KV of its position t lies in block
+/* One row (a position of a call) that attends. The KV of its position t lies in KV block
  * blocks[t / block_tokens]. */
 struct kernels_attending {
     const uint32_t *blocks;
-    uint32_t tokens;            /* positions 0 .. tokens - 1 are seen; at least one */
+    uint32_t tokens;            /* the row sees positions 0 .. tokens - 1; at least one */
     const float *queries;       /* (heads, head_dim) */
     float *scores;              /* (heads, scores_stride) */
     float *out;                 /* (heads, lanes of a head) */
 };
 
-/* Rows that attend together, at one KV head and the query heads that share it. What neighbours
- * find in the same blocks may be read once for all of them; no row's result knows of the others.
- * `keys` and `values` point into block 0 of the pool. */
+/* Rows that attend together, at one KV head and the query heads that share it. Neighbours with the
+ * same KV blocks may read them once for all; no row's result depends on the others. `keys` and
+ * `values` point into block 0 of the pool. */
 struct kernels_attention {
     const struct kernels_attending *rows;
     uint32_t rows_count;        /* 1 .. KERNELS_BUNDLE_ROWS */
     uint32_t heads;             /* query heads of the group */
     uint32_t head_dim;
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
-    bool halves;                /* keys and values are halves, each exact as a float; or floats */
-    uint64_t block_bytes;       /* from one block to the next */
-    const void *keys;           /* a block: (head_dim, block_tokens) */
-    const void *values;         /* a block: (block_tokens, lanes of a head) */
+    bool halves;                /* keys and values are halves, which floats hold exactly */
+    uint64_t block_bytes;       /* from one KV block to the next */
+    const void *keys;           /* of a block: (head_dim, block_tokens) */
+    const void *values;         /* of a block: (block_tokens, lanes of a head) */
     uint64_t scores_stride;     /* covers whole stretches */
 };
 
@@ -149,7 +150,7 @@ static inline uint32_t kernels_head_lanes(uint32_t head_dim)
     return (head_dim + KERNELS_OCTET - 1) / KERNELS_OCTET * KERNELS_OCTET;
 }
 
-/* Floats from one query's scores to the next one's: whole stretches, and an odd number of cache
+/* Floats from one query's scores to the next query's: whole stretches, and an odd number of cache
  * lines. */
 static inline uint64_t kernels_scores_stride(uint32_t tokens)
 {
@@ -159,25 +160,25 @@ static inline uint64_t kernels_scores_stride(uint32_t tokens)
 
 struct kernels_ops {
     void (*product)(const struct kernels_product *product);
-    /* One row as levels. With max the largest |x| of a block: scale = max / 127 with eleven
-     * significant bits (kernels/half.h; decision 0036), level = x * (127 / max) rounded to the
-     * nearest, to the even one of two. All zero below KERNELS_LEVEL_TINY; a block that is not
-     * finite has levels of zero and a scale of NaN: so is every product then. */
-    void (*quantize)(int8_t *levels, struct kernels_block *blocks, const float *x,
+    /* One row as levels. With max the largest |x| of a quantisation block: scale = max / 127 with
+     * eleven significant bits (kernels/half.h; decision 0036), level = x * (127 / max) rounded to
+     * nearest, ties to even. All are zero below KERNELS_LEVEL_TINY. A block that is not finite has
+     * levels of zero and a scale of NaN, which makes every product NaN. */
+    void (*quantize)(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                      uint32_t columns);
-    /* One row as bfloats (kernels_bfloat_of()), for products of this set; an odd last one gets a
-     * zero beside it. */
+    /* One row as bfloats (kernels_bfloat_of()), for products of this set. A zero follows an odd
+     * last one. */
     void (*shorten)(float *bfloats, const float *x, uint32_t columns);
-    /* Of each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
+    /* For each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
     void (*scores)(const struct kernels_attention *attention);
-    /* Of each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
+    /* For each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
     void (*weigh)(const struct kernels_attention *attention);
     /* to[i] = kernels_half_of(from[i]). Reads and writes `count` and no more. */
     void (*halve)(uint16_t *to, const float *from, uint32_t count);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
-     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. A NaN or +infinity
-     * among them, or nothing but -infinity, makes the sum NaN and the values unspecified; a
-     * -infinity beside finite values weighs as little as a weight can. Reads whole octets. */
+     * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. If a value is NaN
+     * or +infinity, or all are -infinity, the sum is NaN and the values are unspecified. A
+     * -infinity among finite values gets the smallest possible weight. Reads whole octets. */
     float (*exponentiate)(float *values, uint32_t count, float scale);
     /* y[i] = (x[i] * inverse) * weight[i], inverse = 1 / sqrt(sum / dim + epsilon); the sum of
      * squares in sixteen lanes, i ascending; then j + 8, j + 4, j + 2, j + 1. y may be x. */
@@ -186,11 +187,11 @@ struct kernels_ops {
     void (*swiglu)(float *gate, const float *up, uint32_t count);
     /* No value is NaN or infinite. */
     bool (*is_finite)(const float *values, uint32_t count);
-    /* The index of the largest value, the first of equals; values are finite. Reads whole
+    /* The index of the largest value, the first of equal ones; values are finite. Reads whole
      * octets. */
     uint32_t (*largest)(const float *values, uint32_t count);
-    /* to[i] = from[i], as bits, past the caches where that is faster; count is a multiple of
-     * KERNELS_COPY_FLOATS, both begin at a cache line and do not overlap. */
+    /* to[i] = from[i], bit for bit, past the caches where that is faster. count is a multiple of
+     * KERNELS_COPY_FLOATS; `to` and `from` begin at a cache line and do not overlap. */
     void (*copy)(float *to, const float *from, uint64_t count);
 };
 
@@ -198,13 +199,13 @@ extern const struct kernels_ops kernels_ops_plain;
 extern const struct kernels_ops kernels_ops_avx2;
 extern const struct kernels_ops kernels_ops_avx512;
 extern const struct kernels_ops kernels_ops_avx512bf16;
-/* Of kernels_simd_best() or below it. */
+/* The table of a set; `simd` is at most kernels_simd_best(). */
 const struct kernels_ops *kernels_ops(enum kernels_simd simd);
-/* Does a set's product of bfloats give the plain one's bits? A trial of 16 us: a CPU may add up
- * pairs of bfloats otherwise than ours do. */
+/* True when the set's product of bfloats gives the bits of the plain one: a trial of 16 us, because
+ * a CPU may add up pairs of bfloats in another way. */
 bool kernels_sums_bfloats_alike(const struct kernels_ops *set);
 
-/* Makes of one row what a product reads. */
+/* Makes what a product reads of one row. */
 static inline void kernels_round(const struct kernels_ops *ops, enum kernels_reads reads,
                                  const struct kernels_rounded *to, const float *x, uint32_t columns)
 {

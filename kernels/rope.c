@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What: the angles of RoPE; see rope.h. In double, rounded once. */
+/* What: the angles of RoPE, computed as doubles and rounded once. A file of its own because two
+ * engines call it. */
 #include "kernels/rope.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the angles of RoPE, one table for every engine. */
+/* What: the angles of rotary position embedding (RoPE), one table for every engine. */
 #include "config/model/gguf.h"
 
 /* table (context_tokens, rope_dim / 2, {cos, sin}). The angle of pair i at position p is

@@ -4,14 +4,14 @@
  *
  * Invariants: the result is a pure function of logits, sampling, recent tokens and position. Sums
  * are of integers (kernels/draw.h). Logits are finite, so weights lie in (0, 1] and the heaviest is
- * 1 (only a penalty on logits near the largest float could break that, and then the walk still
- * ends).
+ * 1. Only a penalty on logits near the largest float could break that, and then the walk still
+ * ends.
  *
- * Bounds: a heap of ids in memory of the caller; no sort of the whole vocabulary unless top_p asks
- * for nearly all of it.
+ * Bounds: a heap of ids in the caller's memory; no sort of the whole vocabulary unless top_p needs
+ * nearly all of it.
  *
- * Why a heap and not a partial sort by pivots: its worst case is its average, and the order among
- * equals is the comparison's, not the algorithm's.
+ * Why a heap and not a partial sort by pivots: its worst case equals its average, and the
+ * comparison decides the order among equals, not the algorithm.
  */
 #include "kernels/sample.h"
 
@@ -72,7 +72,7 @@ static void heap_sink(uint32_t *heap, uint32_t count, uint32_t at, const float *
     heap[at] = id;
 }
 
-/* The candidates: a heap at the front of `ids`, those ranked already at the end, heaviest last. */
+/* The candidates: a heap at the front of `ids`; at the end those already ranked, heaviest last. */
 struct ranking {
     uint32_t *ids;
     uint32_t vocab_tokens;
@@ -80,9 +80,9 @@ struct ranking {
     const float *weights;
 };
 
-static void ranking_init(struct ranking *ranking, const struct kernels_sampler *sampler,
-                         uint32_t vocab_tokens)
+static void ranking_init(struct ranking *ranking, const struct kernels_sampler *sampler)
 {
+    uint32_t vocab_tokens = sampler->vocab_tokens;
     *ranking = (struct ranking){
         .ids = sampler->ranking,
         .vocab_tokens = vocab_tokens,
@@ -96,22 +96,22 @@ static void ranking_init(struct ranking *ranking, const struct kernels_sampler *
     }
 }
 
-/* The id of rank `rank`; ranks are asked for in order, the first time that each is new. */
+/* The id of rank `rank`. The first request for each rank comes in order. */
 static uint32_t ranking_id(struct ranking *ranking, uint32_t rank)
 {
     ASSERT(rank <= ranking->ranked && rank < ranking->vocab_tokens);
-    uint32_t slot = ranking->vocab_tokens - 1 - rank;
+    uint32_t cell = ranking->vocab_tokens - 1 - rank;
     if (rank == ranking->ranked) {
         uint32_t first = ranking->ids[0];
-        ranking->ids[0] = ranking->ids[slot];
-        heap_sink(ranking->ids, slot, 0, ranking->weights);
-        ranking->ids[slot] = first;
+        ranking->ids[0] = ranking->ids[cell];
+        heap_sink(ranking->ids, cell, 0, ranking->weights);
+        ranking->ids[cell] = first;
         ranking->ranked++;
     }
-    return ranking->ids[slot];
+    return ranking->ids[cell];
 }
 
-/* How many of the heaviest candidates stay after top_k, top_p and min_p; at least one. */
+/* The number of heaviest candidates that top_k, top_p and min_p keep; at least one. */
 static uint32_t survivors(struct ranking *ranking, const struct call_sampling *sampling)
 {
     const float *weights = ranking->weights;
@@ -174,10 +174,11 @@ static uint32_t draw_all(const float *weights, uint32_t vocab_tokens, double u)
     return vocab_tokens - 1;
 }
 
-uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, uint32_t vocab_tokens,
+uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits,
                         const struct call_sampling *sampling, const struct kernels_recent *recent,
                         uint32_t position)
 {
+    uint32_t vocab_tokens = sampler->vocab_tokens;
     ASSERT(vocab_tokens > 0);
     ASSERT(recent->history_count <= CALL_REPEAT_TOKENS);
     bool penalty = sampling->repeat_penalty != 1.0f && recent_count(recent) > 0;
@@ -199,6 +200,6 @@ uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits, ui
         return draw_all(weights, vocab_tokens, u);
     }
     struct ranking ranking;
-    ranking_init(&ranking, sampler, vocab_tokens);
+    ranking_init(&ranking, sampler);
     return draw_ranked(&ranking, survivors(&ranking, sampling), u);
 }

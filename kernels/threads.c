@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the crew of compute threads (kernels/threads.h).
+ * What: the compute threads (kernels/threads.h).
  *
- * Invariants: `arrived` counts those at the barrier, the last one resets it and opens the gate, and
- * nobody can come to the next barrier before it is reset; a gate only ever counts up, so a thread
- * that read the number before the change cannot miss it. Whoever opens a gate wakes sleepers only
- * if there are any: a sleeper announces itself first and the kernel compares the number again, so
- * either it sees the change or the opener sees it.
+ * Invariants: `arrived` counts the threads at the barrier. The last one resets it and opens the
+ * gate, so no thread can come to the next barrier before the reset. A gate only counts up, so a
+ * thread that read the number before the change cannot miss the change. The thread that opens a
+ * gate wakes sleepers only if there are any: a sleeper announces itself first, and the system
+ * compares the number again before the thread sleeps, so either the sleeper sees the change or the
+ * opener sees the sleeper.
  *
- * Bounds: a wait spins at most `spins` times; with fewer CPUs than threads it hardly spins at all,
- * because the thread that it waits for may need this very CPU.
+ * Bounds: a wait spins at most `spins` times. With fewer CPUs than threads it hardly spins, because
+ * the thread that it waits for may need this very CPU.
  *
- * Why not pinned: the core's own thread shares the CPUs, and a pinned thread that lost its CPU to
- * it could not move to the one that is free, while everyone waits for it.
+ * Why threads are not pinned: the core's own thread shares the CPUs. A pinned thread that lost its
+ * CPU to it could not move to a free one, while all others wait for it.
  */
 #include "kernels/threads.h"
 
@@ -39,7 +40,7 @@ static void gate_sleep(struct kernels_gate *gate, uint32_t seen)
 {
     atomic_fetch_add(&gate->sleepers, 1);
     while (atomic_load(&gate->passed) == seen) {
-        /* EINTR and EAGAIN both mean: look again. */
+        /* EINTR and EAGAIN both mean: read the number again. */
         syscall(SYS_futex, &gate->passed, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
     }
     atomic_fetch_sub(&gate->sleepers, 1);
@@ -66,7 +67,7 @@ static void gate_open(struct kernels_gate *gate)
 
 void kernels_threads_wait(struct kernels_threads *threads)
 {
-    if (threads->crew == 1) {
+    if (threads->active == 1) {
         return;
     }
     uint32_t seen = atomic_load_explicit(&threads->barrier.passed, memory_order_relaxed);
@@ -78,19 +79,18 @@ void kernels_threads_wait(struct kernels_threads *threads)
     gate_wait(&threads->barrier, seen, threads->spins);
 }
 
-/* What a thread is told when it starts; lies at the low end of its stack, which it never
- * reaches. */
-struct birth {
+/* The argument of a thread's start; lies at the low end of its stack, which it never reaches. */
+struct thread_argument {
     struct kernels_threads *threads;
     uint32_t thread;
 };
 
 static void *thread_main(void *argument)
 {
-    const struct birth *birth = argument;
-    struct kernels_threads *threads = birth->threads;
-    uint32_t thread = birth->thread;
-    atomic_fetch_add(&threads->born, 1);
+    const struct thread_argument *own = argument;
+    struct kernels_threads *threads = own->threads;
+    uint32_t thread = own->thread;
+    atomic_fetch_add(&threads->started, 1);
     for (uint32_t seen = 0;; seen++) {
         gate_wait(&threads->start, seen, threads->spins);
         if (threads->stopping) {
@@ -105,8 +105,8 @@ void kernels_threads_run(struct kernels_threads *threads, bool alone)
 {
     ASSERT(!threads->stopping);
     ASSERT(threads->count == 1 || threads->arrived == 0);
-    threads->crew = alone ? 1 : threads->count;
-    if (threads->crew > 1) {
+    threads->active = alone ? 1 : threads->count;
+    if (threads->active > 1) {
         gate_open(&threads->start);
     }
     threads->work(threads->context, 0);
@@ -143,14 +143,14 @@ void kernels_threads_plan_memory(struct memory_plan *plan, uint32_t count)
 static int thread_start(struct kernels_threads *threads, uint32_t thread, uint8_t *stack)
 {
     pthread_attr_t attributes;
-    struct birth *birth = (struct birth *)(void *)stack;
-    *birth = (struct birth){.threads = threads, .thread = thread};
+    struct thread_argument *own = (struct thread_argument *)(void *)stack;
+    *own = (struct thread_argument){.threads = threads, .thread = thread};
     int error = pthread_attr_init(&attributes);
     if (error == 0) {
         error = pthread_attr_setstack(&attributes, stack, KERNELS_STACK_BYTES);
     }
     if (error == 0) {
-        error = pthread_create(&threads->threads[thread], &attributes, thread_main, birth);
+        error = pthread_create(&threads->threads[thread], &attributes, thread_main, own);
         pthread_attr_destroy(&attributes);
     }
     return error;
@@ -163,7 +163,7 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
     ASSERT(count >= 1 && count <= KERNELS_THREADS_MAX);
     *threads = (struct kernels_threads){
         .count = 1,
-        .crew = 1,
+        .active = 1,
         .spins = count <= cpus_usable() ? SPINS_OWN_CPU : SPINS_SHARED_CPU,
         .work = work,
         .context = context,
@@ -180,7 +180,7 @@ enum status kernels_threads_init(struct kernels_threads *threads, uint32_t count
         threads->count += error == 0 ? 1 : 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    while (atomic_load(&threads->born) + 1 != threads->count) {
+    while (atomic_load(&threads->started) + 1 != threads->count) {
         sched_yield();
     }
     if (error != 0) {

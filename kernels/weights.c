@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: from tensors in a file to packed weights. One list says which tensors a model has and what
- * shape each must be; planning, checking, placing and reading all walk that list.
+ * What: from tensors in a file to packed weights. One list says which tensors a model has and their
+ * shapes; planning, checking, placing and reading all walk that list.
  *
  *   plan    bytes by the list, from the header alone
  *   load    1. every tensor of the list is there and has its shape, else an error names both
- *           2. matrices are placed in the arena
+ *           2. matrices and vectors are placed in the arena
  *           3. tensors are read in the order of the file's table, piece by piece, checked and
- *           packed
+ *              packed
  *
- * Invariants: the arena gives exactly what was planned; tensors that are not on the list are not
- * read; the digest covers the bytes of those on the list, in the order of the table.
+ * Invariants: the arena gives exactly what was planned. Tensors that are not on the list are not
+ * read. The digest covers the bytes of those on the list, in the order of the table.
  *
  * Bounds: PIECE_BYTES of stack; time linear in the file, plus a quadratic search over at most
  * GGUF_TENSORS_MAX names. BOOT_ONLY.
@@ -22,7 +22,7 @@
 
 #include "config/base/fnv.h"
 
-#define PIECE_BYTES   (64u * 1024)    /* of a tensor that are read and packed together, at most */
+#define PIECE_BYTES   (64u * 1024)    /* the most of a tensor that is read and packed at a time */
 
 static struct kernels_matrix *matrix_of(struct kernels_weights *w, const struct model_tensor *t)
 {
@@ -65,7 +65,7 @@ struct totals {
     uint64_t vector_bytes, panel_bytes, file_bytes;
 };
 
-/* Of the panels of a tensor. */
+/* The type of a tensor's panels. */
 static enum gguf_type panel_type(const struct gguf_tensor *tensor, bool as_bfloats)
 {
     enum gguf_type type = (enum gguf_type)tensor->type;
@@ -76,17 +76,17 @@ static struct totals totals_of(const struct gguf *gguf, bool as_bfloats)
 {
     struct totals totals = {0};
     for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
-        struct model_tensor slot;
-        if (!model_tensor_find(&slot, gguf, i)) {
+        struct model_tensor entry;
+        if (!model_tensor_find(&entry, gguf, i)) {
             continue;
         }
-        totals.file_bytes += slot.tensor->bytes;
-        if (slot.outputs == 0) {
-            totals.vector_bytes += vector_bytes(slot.columns);
+        totals.file_bytes += entry.tensor->bytes;
+        if (entry.outputs == 0) {
+            totals.vector_bytes += vector_bytes(entry.columns);
         } else {
-            enum gguf_type type = panel_type(slot.tensor, as_bfloats);
+            enum gguf_type type = panel_type(entry.tensor, as_bfloats);
             totals.panel_bytes +=
-                kernels_matrix_bytes(type, (uint32_t)slot.outputs, (uint32_t)slot.columns);
+                kernels_matrix_bytes(type, (uint32_t)entry.outputs, (uint32_t)entry.columns);
         }
     }
     return totals;
@@ -102,7 +102,7 @@ void kernels_weights_plan_memory(struct memory_plan *plan, const struct gguf *gg
     memory_plan_add(plan, MEMORY_WEIGHTS, "kernels matrices", 1, totals.panel_bytes);
 }
 
-/* Takes all memory and points every matrix and vector into it. */
+/* Takes all memory, and points every matrix and vector into it. */
 static struct kernels_weights *weights_place(const struct gguf *gguf, bool as_bfloats,
                                              struct arena *arena)
 {
@@ -113,20 +113,20 @@ static struct kernels_weights *weights_place(const struct gguf *gguf, bool as_bf
     uint8_t *vectors = arena_take(arena, 1, totals.vector_bytes);
     uint8_t *panels = arena_take(arena, 1, totals.panel_bytes);
     for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
-        struct model_tensor slot;
-        if (!model_tensor_find(&slot, gguf, i)) {
+        struct model_tensor entry;
+        if (!model_tensor_find(&entry, gguf, i)) {
             continue;
         }
-        if (slot.outputs == 0) {
-            *vector_of(weights, &slot) = (float *)(void *)vectors;
-            vectors += vector_bytes(slot.columns);
+        if (entry.outputs == 0) {
+            *vector_of(weights, &entry) = (float *)(void *)vectors;
+            vectors += vector_bytes(entry.columns);
             continue;
         }
-        enum gguf_type type = panel_type(slot.tensor, as_bfloats);
-        uint32_t outputs = (uint32_t)slot.outputs, columns = (uint32_t)slot.columns;
-        struct kernels_matrix *matrix = matrix_of(weights, &slot);
+        enum gguf_type type = panel_type(entry.tensor, as_bfloats);
+        uint32_t outputs = (uint32_t)entry.outputs, columns = (uint32_t)entry.columns;
+        struct kernels_matrix *matrix = matrix_of(weights, &entry);
         kernels_matrix_init(matrix, type, outputs, columns, panels);
-        matrix->file_type = (enum gguf_type)slot.tensor->type;
+        matrix->file_type = (enum gguf_type)entry.tensor->type;
         panels += kernels_matrix_bytes(type, outputs, columns);
     }
     if (gguf->shape.tied_output) {
@@ -149,26 +149,26 @@ static bool vector_store(float *vector, uint64_t offset, const uint8_t *piece, u
     return worst < 0x7f800000u;
 }
 
-static enum status read_tensor(const struct model_tensor *slot, struct kernels_loading *loading,
+static enum status read_tensor(const struct model_tensor *entry, struct kernels_loading *loading,
                              volatile uint32_t *progress, struct config_error *error)
 {
-    const struct gguf_tensor *tensor = slot->tensor;
+    const struct gguf_tensor *tensor = entry->tensor;
     uint8_t piece[PIECE_BYTES];
-    /* A piece cuts at whole blocks, and at whole words of the digest. */
+    /* Pieces are whole quantisation blocks, and whole words of the digest. */
     uint64_t whole = PIECE_BYTES - PIECE_BYTES % (gguf_type_block(tensor->type).bytes * 8);
     for (uint64_t offset = 0; offset < tensor->bytes;) {
         uint64_t left = tensor->bytes - offset;
         uint64_t bytes = left < whole ? left : whole;
         TRY(gguf_read(loading->source, tensor->offset + offset, piece, bytes, error));
-        bool finite = slot->outputs == 0
-                          ? vector_store(*vector_of(loading->weights, slot), offset, piece, bytes)
-                          : kernels_matrix_pack(matrix_of(loading->weights, slot), offset, piece,
+        bool finite = entry->outputs == 0
+                          ? vector_store(*vector_of(loading->weights, entry), offset, piece, bytes)
+                          : kernels_matrix_pack(matrix_of(loading->weights, entry), offset, piece,
                                                 bytes);
         if (!finite) {
             snprintf(error->text, sizeof error->text,
                      "%s: tensor %s: a weight near byte %llu is not finite, or not as BF16 if it "
                      "should be that; needs finite numbers",
-                     loading->source->name, slot->name,
+                     loading->source->name, entry->name,
                      (unsigned long long)(tensor->offset + offset));
             return STATUS_CONFIG_MODEL;
         }
@@ -182,14 +182,14 @@ static enum status read_tensor(const struct model_tensor *slot, struct kernels_l
     return STATUS_OK;
 }
 
-/* Which entry of the list each tensor of the file is, plus one; 0: none, it is not read. */
+/* The entry of the list that each tensor of the file is, plus one; 0: none, so it is not read. */
 static void order_tensors(uint32_t order[GGUF_TENSORS_MAX], const struct gguf *gguf)
 {
     memset(order, 0, GGUF_TENSORS_MAX * sizeof order[0]);
     for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
-        struct model_tensor slot;
-        if (model_tensor_find(&slot, gguf, i)) {
-            order[slot.tensor - gguf->tensors] = i + 1;
+        struct model_tensor entry;
+        if (model_tensor_find(&entry, gguf, i)) {
+            order[entry.tensor - gguf->tensors] = i + 1;
         }
     }
 }
@@ -213,29 +213,23 @@ enum status kernels_loading_next(struct kernels_loading *loading, volatile uint3
                                  struct config_error *error)
 {
     const struct gguf *gguf = loading->gguf;
-    struct model_tensor slot;
+    struct model_tensor entry;
     ASSERT(loading->done_bytes < loading->total_bytes);
     while (loading->order[loading->tensor_next] == 0) {
         loading->tensor_next++;
         ASSERT(loading->tensor_next < gguf->tensors_count);
     }
-    uint32_t entry = loading->order[loading->tensor_next++] - 1;
-    bool found = model_tensor_find(&slot, gguf, entry);
+    uint32_t index = loading->order[loading->tensor_next++] - 1;
+    bool found = model_tensor_find(&entry, gguf, index);
     ASSERT(found);
-    return read_tensor(&slot, loading, progress, error);
+    return read_tensor(&entry, loading, progress, error);
 }
 
-enum status kernels_weights_load(struct kernels_weights **weights, const struct gguf *gguf,
-                                 const struct gguf_source *source, bool as_bfloats,
-                                 struct arena *arena, volatile uint32_t *progress,
-                                 uint64_t *digest, struct config_error *error)
+enum status kernels_loading_finish(struct kernels_loading *loading, volatile uint32_t *progress,
+                                   struct config_error *error)
 {
-    struct kernels_loading loading;
-    kernels_loading_begin(&loading, gguf, source, as_bfloats, arena);
-    while (loading.done_bytes < loading.total_bytes) {
-        TRY(kernels_loading_next(&loading, progress, error));
+    while (loading->done_bytes < loading->total_bytes) {
+        TRY(kernels_loading_next(loading, progress, error));
     }
-    *weights = loading.weights;
-    *digest = loading.digest;
     return STATUS_OK;
 }

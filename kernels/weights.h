@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the weights of a model, packed for the kernels. Private to kernels/ (and
- * its tests); others hold the pointer that kernels_weights_load() gave them.
+ * What: the weights of a model, packed for the kernels. Private to kernels/ and its tests; others
+ * hold a pointer only.
  *
  * Vectors (norms, biases, RoPE factors) are floats, padded with zeros to whole panels.
  */
@@ -12,7 +12,7 @@
 
 struct kernels_layer {
 #define LAYER_MATRIX(name, outputs, columns) struct kernels_matrix name;
-#define LAYER_VECTOR(name, file, count, wanted) float *name;    /* NULL: not wanted */
+#define LAYER_VECTOR(name, file, count, wanted) float *name;    /* NULL: the model has none */
 #include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR

@@ -95,9 +95,16 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
         snprintf(error->text, sizeof error->text, "cannot reserve the engine's memory");
         return STATUS_CONFIG_MEMORY;
     }
-    struct blas *blas = worker->blas.library != NULL ? &worker->blas : NULL;
-    TRY(gpu_engine_init(&worker->engine, settings, &worker->gguf, &worker->source, &worker->queue,
-                        blas, &worker->arena, &worker->control->heartbeat, error));
+    const struct gpu_engine_parts parts = {
+        .settings = settings,
+        .gguf = &worker->gguf,
+        .source = &worker->source,
+        .queue = &worker->queue,
+        .blas = worker->blas.library != NULL ? &worker->blas : NULL,
+        .arena = &worker->arena,
+        .heartbeat = &worker->control->heartbeat,
+    };
+    TRY(gpu_engine_init(&worker->engine, &parts, error));
     gguf_source_close(&worker->source);
     ASSERT(worker->arena.used_bytes == worker->arena.size_bytes);
     ASSERT(worker->queue.used_bytes == worker->queue.memory_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: attention, AVX-512 (kernels/ops.h defines the result). AVX2's kernels do the work where the
- * tokens of a vector need not lie side by side (blocks of 8, 24, ... tokens), or the lanes of a
- * head are no multiple of it.
+ * What: attention, AVX-512 (kernels/ops.h defines the result). The AVX2 kernels do the work if the
+ * tokens of a vector may not be neighbours (KV blocks of 8, 24, ... tokens), or if the lanes of a
+ * head are no multiple of a vector.
  */
 #include "kernels/cpu/avx512.h"
 

@@ -2,26 +2,26 @@
 #pragma once
 /*
  * What: the tiles of attention for all sets of kernels (kernels/ops.h defines the result,
- * attention_walk.h what a tile is; vector.h what a vector is). Lanes are tokens of one channel for
- * scores, channels of one token to weigh.
+ * attention_walk.h a tile, vector.h a vector). In scores, lanes are tokens of one channel; in
+ * weighted sums, channels of one token.
  *
- * A tile is 6 queries x 2 vectors, so that a load serves six sums; with few queries it is wider
- * instead, so that there are some sums to hide the latency of the fused operation. The loops of
- * fused operations are written out twice: as one function GCC 12 made them 7 % slower.
+ * A tile is 6 queries x 2 vectors, so that one load serves six sums. With few queries it is wider
+ * instead, so that enough sums hide the latency of the fused operation. The loops of fused
+ * operations are written out twice: as one function they were 7 % slower with GCC 12.
  */
 #include "kernels/cpu/attention_walk.h"
 #include "kernels/cpu/vector.h"
 
 #define VECTORS_MAX 8           /* at once */
 
-/* How many queries a tile has, how many vectors it takes at a time, and of what: constants of each
+/* The queries of a tile, the vectors that it takes at a time, and their type: constants in each
  * copy of the code. */
 struct form {
     int queries, vectors;
     bool halves;
 };
 
-/* The vector of numbers that lies `index` numbers behind `at`. */
+/* The vector of numbers that begins `index` numbers after `at`. */
 ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
 {
     if (halves) {
@@ -32,8 +32,8 @@ ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
 
 /* ---- scores ---- */
 
-/* So many vectors of tokens, from vector `first` of the stretch on. Those past the last token are
- * the last one again. */
+/* form.vectors vectors of tokens, from vector `first` of the stretch on. A vector past the last
+ * token reads the last one again. */
 ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, uint32_t first,
                                  struct form form)
 {
@@ -75,7 +75,7 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, ui
     }
 }
 
-/* Vectors of a form divide a stretch: what is past the last token has room in the scores. */
+/* The vectors of a form divide a stretch, so the scores have room past the last token. */
 ALWAYS_INLINE void score_tile(const struct tile *t, const struct run *run, struct form form)
 {
     for (uint32_t j = 0; j * VECTOR_LANES < run->tokens; j += (uint32_t)form.vectors) {
@@ -107,7 +107,7 @@ static void score_queries(const struct tile *t, const struct run *run, uint32_t 
 
 /* ---- weigh ---- */
 
-/* Adds the tokens of a span to so many vectors of channels from `lane` on. */
+/* Adds the tokens of a span to form.vectors vectors of channels from `lane` on. */
 ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, struct span span,
                                  uint32_t lane, struct form form)
 {
@@ -153,7 +153,7 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, st
     }
 }
 
-/* All channels: the form's vectors at a time while there are as many, then half of them. */
+/* All channels: the form's vectors at a time while so many are left, then half as many. */
 ALWAYS_INLINE void weigh_tile(const struct tile *t, const struct run *run, struct span span,
                               struct form form)
 {

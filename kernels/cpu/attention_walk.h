@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: how attention of rows together over paged keys and values is cut into tiles, the same way
- * for AVX2 and AVX-512: they differ in what a tile computes. Its functions are constants of each
- * caller.
+ * What: how the attention of a bundle of rows over paged keys and values is cut into tiles, the
+ * same way for AVX2 and AVX-512. They differ in what a tile computes; those functions are constants
+ * of each caller.
  *
- *   stretch  KERNELS_STRETCH tokens; all rows go through one before any goes to the next, so its
- *            keys, or values, are in the L1 cache for all who share them
- *   run      neighbouring rows whose blocks in the stretch are the same
+ *   stretch  KERNELS_STRETCH tokens; all rows go through one stretch before any goes to the next,
+ *            so its keys, or values, are in the L1 cache for all rows that share them
+ *   run      neighbouring rows with the same KV blocks in the stretch
  *   tile     up to six queries (heads of rows) of a run. Sums are in registers:
- *     scores   lanes are tokens: a key block is (head_dim, block_tokens), so the tokens of an octet
- *              are side by side in one channel
+ *     scores   lanes are tokens: keys of a block are (head_dim, block_tokens), so the tokens of an
+ *              octet are neighbours in one channel
  *     weigh    lanes are channels; the sums go into `out` from one stretch to the next
  *
  * Invariants: a float that is stored and loaded again is the same float, so stretches, runs and
  * tiles never enter a sum. Lanes of tokens that do not exist yet (stale memory of a block) are
- * computed and never read, because exponentiate() masks them, and weigh() stops at each row's last
- * token: the rows of a tile go together as far as all of them see, then each goes on alone.
+ * computed and never read: exponentiate() masks them, and weigh() stops at each row's last token.
+ * The rows of a tile go together as far as all of them see, then each goes on alone.
  *
- * Why sharing is looked for in each stretch, and not told by the caller: it takes a comparison of a
- * few block ids beside thousands of products, and finds prompts that share, branches that part
- * later, and the rows of one prompt by one rule.
+ * Why each stretch looks for shared blocks, instead of the caller: it compares a few block ids for
+ * thousands of products, and one rule finds prompts that share, branches that part later, and the
+ * rows of one prompt.
  */
 #include "kernels/cpu/avx2.h"
 
 #define QUERIES_MAX 6
 #define OCTETS_MAX  8           /* of tokens in a stretch */
 
-/* Rows that find the same keys and values in a stretch. */
+/* Rows with the same keys and values in a stretch. */
 struct run {
     const struct kernels_attention *a;
     uint32_t first;             /* token */
-    uint32_t block_first, offset;           /* its place in a table, and in the block */
-    uint32_t tokens;            /* that the first row sees of the stretch; no other sees more */
+    uint32_t block_first, offset;           /* of that token in a table, and in its KV block */
+    uint32_t tokens;            /* of the stretch that the first row sees; no other sees more */
     uint32_t rows_count;
     const struct kernels_attending *rows[KERNELS_BUNDLE_ROWS];
-    /* Where each octet of tokens begins; the last one again where there are no more. */
+    /* Where each octet of tokens begins; past the last octet, the last one again. */
     const uint8_t *keys[OCTETS_MAX];
     const uint8_t *values[OCTETS_MAX];
 };
@@ -50,7 +50,7 @@ static uint32_t tokens_seen(const struct run *run, const struct kernels_attendin
     return row->tokens > run->first ? smaller(row->tokens - run->first, KERNELS_STRETCH) : 0;
 }
 
-/* Does a row that sees `tokens` tokens of the stretch find them where the first row does? */
+/* True when a row that sees `tokens` tokens of the stretch has them where the first row has. */
 static bool run_admits(const struct run *run, const struct kernels_attending *row, uint32_t tokens)
 {
     const uint32_t *blocks = row->blocks + run->block_first;
@@ -85,8 +85,8 @@ static void run_place(struct run *run)
     }
 }
 
-/* The run that begins with the first row from `row` on that sees the stretch; rows that do not are
- * passed over. Returns the row after the run; no rows, no run. */
+/* Finds the run that begins with the first row from `row` on that sees the stretch; rows that do
+ * not see it are passed over. Returns the row after the run. A run without rows: there is none. */
 static uint32_t run_find(struct run *run, uint32_t row)
 {
     const struct kernels_attention *a = run->a;
@@ -143,8 +143,8 @@ struct span {
     uint32_t first, end;
 };
 
-/* What is done with a tile, one of the two: the scores of its queries in the stretch, or values
- * added to their sums. */
+/* What is done with a tile, one of the two: compute the scores of its queries in the stretch, or
+ * add weighted values to their sums. */
 struct tile_work {
     void (*score)(const struct tile *tile, const struct run *run, uint32_t queries);
     void (*weigh)(const struct tile *tile, const struct run *run, struct span span,
@@ -167,7 +167,7 @@ ALWAYS_INLINE void weigh_queries(const struct tile *t, const struct run *run, ui
     }
 }
 
-/* Even tiles: 16 queries are 6 + 5 + 5 and not 6 + 6 + 4. */
+/* Tiles are even: 16 queries are 6 + 5 + 5 and not 6 + 6 + 4. */
 ALWAYS_INLINE void run_tiles(const struct run *run, struct tile_work work)
 {
     uint32_t left = run->rows_count * run->a->heads;
@@ -205,7 +205,7 @@ ALWAYS_INLINE void attention_walk(const struct kernels_attention *a, struct tile
     }
 }
 
-/* Sums of values begin at zero, which the first stretch finds in `out`. */
+/* Sums of values begin at zero, which the first stretch reads from `out`. */
 static inline void outs_clear(const struct kernels_attention *a)
 {
     uint32_t floats = a->heads * kernels_head_lanes(a->head_dim);

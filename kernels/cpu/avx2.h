@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the names behind the table of the AVX2 kernels, and the few vector idioms they share. Only
- * files compiled for AVX2 (…_avx2.c) include this.
+ * What: the functions in the table of the AVX2 kernels, and the few vector idioms that they share.
+ * Only files compiled for AVX2 (…_avx2.c) include this.
  */
 #include <immintrin.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 
 void kernels_product_avx2(const struct kernels_product *product);
 void kernels_product_int8_avx2(const struct kernels_product *product);
-void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_avx2(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                            uint32_t columns);
 void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_avx2(const struct kernels_attention *attention);
@@ -84,7 +84,7 @@ ALWAYS_INLINE __m256 octet_exp(__m256 x)
     return _mm256_mul_ps(p, _mm256_castsi256_ps(bits));
 }
 
-/* The largest of them; reads whole octets. */
+/* The largest value; reads whole octets. */
 static inline float octets_max(const float *values, uint32_t count)
 {
     const __m256 lowest = _mm256_set1_ps(-INFINITY);
@@ -102,11 +102,11 @@ static inline float octets_max(const float *values, uint32_t count)
     return best;
 }
 
-/* kernels_exponentiate() of octets from `first` on; adds them to sums of eight lanes. */
-ALWAYS_INLINE __m256 octets_exponentiate(__m256 sums, float *values, uint32_t first,
-                                         uint32_t count, float max, float scale)
+/* Exponentiates whole octets of values, and adds them to sums in eight lanes. */
+ALWAYS_INLINE __m256 octets_exponentiate(__m256 sums, float *values, uint32_t count, float max,
+                                         float scale)
 {
-    for (uint32_t i = first; i < count; i += KERNELS_OCTET) {
+    for (uint32_t i = 0; i < count; i += KERNELS_OCTET) {
         __m256 v = _mm256_sub_ps(_mm256_loadu_ps(values + i), _mm256_set1_ps(max));
         v = octet_exp(_mm256_mul_ps(v, _mm256_set1_ps(scale)));
         v = _mm256_and_ps(v, octet_below(i, count));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the names behind the tables of the AVX-512 kernels. Only files compiled for AVX-512
- * (…_avx512.c, …_avx512bf16.c) include this, and those are compiled a second time for AVX2, in
- * tests (selftest/fake/avx512.h).
+ * What: the functions in the tables of the AVX-512 kernels. Only files compiled for AVX-512
+ * (…_avx512.c, …_avx512bf16.c) include this. Tests compile those a second time for AVX2
+ * (selftest/fake/avx512.h).
  */
 #include "kernels/cpu/avx2.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the tables of the AVX-512 kernels, which differ in bfloats, and those that take
- * exponentials. What is left is AVX2's: it takes little of a step.
+ * What: the tables of the two AVX-512 sets, which differ in bfloats, and the kernels that take
+ * exponentials. The others are those of AVX2: they take little of a step.
  */
 #include "kernels/cpu/avx512.h"
 
@@ -51,7 +51,7 @@ ALWAYS_INLINE __m512 sixteen_exp(__m512 x)
     return _mm512_mul_ps(p, _mm512_castsi512_ps(bits));
 }
 
-/* Sums are in eight lanes by definition: the two octets of a vector are added one by one. */
+/* Sums are in eight lanes by definition, so the two octets of a vector are added one by one. */
 float kernels_exponentiate_avx512(float *values, uint32_t count, float scale)
 {
     ASSERT(count > 0);
@@ -65,7 +65,7 @@ float kernels_exponentiate_avx512(float *values, uint32_t count, float scale)
         sums = _mm256_add_ps(sums, _mm256_loadu_ps(values + i));
         sums = _mm256_add_ps(sums, _mm256_loadu_ps(values + i + KERNELS_OCTET));
     }
-    return octet_sum(octets_exponentiate(sums, values, i, count, max, scale));
+    return octet_sum(octets_exponentiate(sums, values + i, count - i, max, scale));
 }
 
 void kernels_swiglu_avx512(float *gate, const float *up, uint32_t count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: all products of AVX2; here those of weights that are floats of any kind.
+ * What: chooses among the products of AVX2, and computes those of weights that are floats.
  */
 #include "kernels/cpu/product_bfloats.h"
 #include "kernels/cpu/product_floats.h"

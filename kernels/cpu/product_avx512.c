@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: all products of AVX-512; here those of weights that are floats of any kind. Where three
- * tiles or more read a chunk of halves, it is made floats first.
+ * What: chooses among the products of AVX-512, and computes those of weights that are floats. A
+ * chunk of halves that three tiles or more read is converted to floats first.
  */
 #include "kernels/cpu/avx512.h"
 
@@ -9,8 +9,8 @@
 #include "kernels/cpu/product_bfloats.h"
 #include "kernels/cpu/product_floats.h"
 
-#define CHUNK_HALVES  1024u     /* columns; 64 KiB of halves: sums go to y and back seldom */
-#define ROWS_TO_WIDEN (2 * TILE_ROWS + 1)   /* fewer convert in less time than it takes to store */
+#define CHUNK_HALVES  1024u     /* columns; 64 KiB of halves: sums seldom go to y and back */
+#define ROWS_TO_WIDEN (2 * TILE_ROWS + 1)   /* fewer convert faster than they store */
 
 static void widen(float *to, const uint8_t *from, uint32_t columns)
 {
@@ -20,15 +20,15 @@ static void widen(float *to, const uint8_t *from, uint32_t columns)
     }
 }
 
-/* More than one row. But for the length of a chunk forms are constants, so that the walk is
- * compiled for each. */
+/* More than one row. Except for the length of a chunk, forms are constants, so that the walk is
+ * compiled for each of them. */
 static void floats_rows(const struct kernels_product *p)
 {
-    uint32_t chunk = p->pace.chunk_columns > 0 ? p->pace.chunk_columns : KERNELS_CHUNK_LEAST;
+    uint32_t chunk = p->tuning.chunk_columns > 0 ? p->tuning.chunk_columns : KERNELS_CHUNK_LEAST;
     if (p->matrix->type == GGUF_F32) {
         walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, chunk, sizeof(float),
                                            floats_run, NULL});
-    } else if (p->rows < ROWS_TO_WIDEN || p->pace.widened == NULL) {
+    } else if (p->rows < ROWS_TO_WIDEN || p->tuning.widened == NULL) {
         walk_floats(p, (struct float_form){TILE_ROWS, TILE_PANELS, CHUNK_HALVES, sizeof(float),
                                            floats_run, NULL});
     } else {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product of weights that are bfloats where the CPU multiplies them: VDPBF16PS takes a
- * pair of columns of sixteen outputs, twice what a multiply-add of floats does. All other products
- * are those of AVX-512 (product_avx512.c).
+ * What: the product of weights that are bfloats on CPUs with an instruction for it: VDPBF16PS takes
+ * a pair of columns of sixteen outputs, twice as much as a multiply-add of floats. All other
+ * products are those of AVX-512 (product_avx512.c).
  *
- * Invariant: it adds the product of the odd columns and then that of the even ones, rounds after
- * each, and takes what is below 2^-126 for zero whatever the CPU's mode: kernels/ops.c has tried.
+ * Invariant: it adds the product of the odd columns, then that of the even ones, rounds after each,
+ * and treats numbers below 2^-126 as zero in every mode of the CPU: kernels/ops.c has tried it.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ ALWAYS_INLINE vector pair_add(vector sums, const uint8_t *x, vector_bits weights
 }
 
 #define STEP ((struct tile_step){2, KERNELS_PANEL_LANES * 4, 2 * sizeof(uint16_t), 4, \
-                                 vector_bits_load, pair_add})
+                                 vector_bits_load, pair_add, false})
 
 static void tile_run(const struct float_tile *tile, uint32_t rows)
 {

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the product of weights that are floats or halves, for all sets of kernels (kernels/ops.h
- * defines the result): a step is a column (product_tile.h). Halves are made floats as they are
- * read, again for each tile: for few of them that costs less than to store them.
+ * defines the result): a step is a column (product_tile.h). Halves become floats as they are read,
+ * again for each tile: for few tiles that costs less than to store the floats.
  */
 #include "kernels/cpu/product_tile.h"
 
@@ -18,11 +18,11 @@ ALWAYS_INLINE vector column_add(vector sums, const uint8_t *x, vector_bits colum
     return vector_fma(vector_all(factor), vector_of_bits(column), sums);
 }
 
-/* One row: two chains are enough for floats; halves come twice as fast. */
+/* One row: two chains are enough for floats; halves arrive twice as fast. */
 #define STEP_F32 ((struct tile_step){1, KERNELS_PANEL_LANES * 4, sizeof(float), \
-                                     2 / PANEL_VECTORS, vector_bits_load, column_add})
+                                     2 / PANEL_VECTORS, vector_bits_load, column_add, false})
 #define STEP_F16 ((struct tile_step){1, KERNELS_PANEL_LANES * 2, sizeof(float), \
-                                     4, load_f16, column_add})
+                                     4, load_f16, column_add, false})
 
 static void floats_row(const struct kernels_product *p)
 {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product of weights that are integers with activations that were made integers, AVX2
- * (kernels/ops.h defines the result).
+ * What: the product of weights that are integers with activations that were quantised, AVX2
+ * (kernels/ops.h defines the result). A block here is a quantisation block.
  *
- *   32 bytes of weights are four columns of eight outputs; the same four columns of a row of x are
- *   broadcast; one multiply-add of bytes makes two sums of 16 bits for each output. Weights of
- *   four bits let eight of those be added before they must become 32 bits wide, of six bits two, of
- *   eight none. One factor has no sign: weights of four and six bits have none, and where a weight
- *   of eight is negative, x is negated.
+ *   32 bytes of weights are four columns of eight outputs. The same four columns of a row of x are
+ *   broadcast, and one multiply-add of bytes makes two sums of 16 bits for each output. Before such
+ *   sums must be widened to 32 bits, eight of them may be added for weights of four bits, two for
+ *   six bits, none for eight bits. One factor must be unsigned: weights of four and six bits are,
+ *   and where a weight of eight bits is negative, x is negated.
  *
- * A tile is up to three rows by a panel and runs down all columns with its sums in registers. The
- * weights of a panel are read again by each tile, from the L2 cache.
+ * A tile is up to three rows by a panel and runs down all columns with its sums in registers. Each
+ * tile reads the weights of its panel again, from the L2 cache.
  *
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
  *
- * Why x is not negated by vpsignb: it shares its units with the multiplications, which are what
- * bounds a tile.
+ * Why vpsignb does not negate x: it shares its units with the multiplications, which bound a tile.
  */
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/product_walk.h"
@@ -30,8 +29,8 @@ struct sums {
     __m256 of[ROWS_MAX][HALVES];
 };
 
-/* The sum is made here and stays in its register. GCC 12 puts such additions off to the end of a
- * block, where it needs the last one, and stores every product until then. */
+/* The sum is computed here and stays in its register. Otherwise GCC 12 delays such additions to the
+ * end of a block and stores every product until then. */
 #define KEEP(sum) __asm__ volatile("" : "+x"(sum))
 
 #define EACH_ROW  _Pragma("GCC unroll 3") for (int r = 0; r < rows; r++)
@@ -57,15 +56,16 @@ ALWAYS_INLINE __m256 halves_at(const uint8_t *halves, uint32_t half)
     return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(halves + half * 16)));
 }
 
-/* `offset` times the sums of a block's halves, together: one factor for each half. */
-ALWAYS_INLINE __m256i offset_of(const struct kernels_block *block, int16_t first, int16_t second)
+/* The sum of a block's first half times `first`, plus that of its second half times `second`. */
+ALWAYS_INLINE __m256i offset_of(const struct kernels_quant_block *block, int16_t first,
+                                int16_t second)
 {
     __m256i sums = _mm256_set1_epi32(halves_pair(block->sums[0], block->sums[1]));
     return _mm256_madd_epi16(sums, _mm256_set1_epi32(halves_pair(first, second)));
 }
 
 ALWAYS_INLINE void part_add(__m256 *sum, __m256i exact, __m256 scale,
-                            const struct kernels_block *block)
+                            const struct kernels_quant_block *block)
 {
     __m256 both = _mm256_mul_ps(scale, _mm256_broadcast_ss(&block->scale));
     *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), both, *sum);
@@ -84,14 +84,14 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q8_0_BYTES;
     const uint8_t *groups = block + KERNELS_SCALES_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     EACH_ROW {
         EACH_HALF exact[r][h] = _mm256_setzero_si256();
     }
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         __m256i weights[HALVES], sizes[HALVES], minus[HALVES];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_HALF {
             weights[h] = weights_at(groups, g, (uint32_t)h);
             sizes[h] = _mm256_abs_epi8(weights[h]);
@@ -100,9 +100,9 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
         EACH_ROW {
             __m256i x = levels_at(t->levels[r] + (uint64_t)index * 32, g);
             EACH_HALF {
-                __m256i turned = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
+                __m256i negated = _mm256_sub_epi8(_mm256_xor_si256(x, minus[h]), minus[h]);
                 exact[r][h] = _mm256_add_epi32(
-                    exact[r][h], wide(_mm256_maddubs_epi16(sizes[h], turned)));
+                    exact[r][h], wide(_mm256_maddubs_epi16(sizes[h], negated)));
                 KEEP(exact[r][h]);
             }
         }
@@ -113,7 +113,7 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     }
 }
 
-/* 32 columns whose bytes hold two levels each, as sums of 16 bits. */
+/* 32 columns whose bytes hold two levels each, in sums of 16 bits. */
 ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct level_tile *t,
                                const uint8_t *groups, uint64_t column, int rows)
 {
@@ -124,7 +124,7 @@ ALWAYS_INLINE void nibbles_add(__m256i (*exact)[HALVES], const struct level_tile
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m256i low[HALVES], high[HALVES];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_HALF {
             __m256i both = weights_at(groups, g, (uint32_t)h);
             low[h] = _mm256_and_si256(both, mask);
@@ -148,7 +148,7 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
 {
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_0_BYTES;
     __m256i exact[ROWS_MAX][HALVES];
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     nibbles_add(exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows);
     EACH_HALF {
         __m256 scale = halves_at(block, (uint32_t)h);
@@ -173,6 +173,7 @@ ALWAYS_INLINE __m256 signed_bytes_at(const uint8_t *bytes, uint32_t half)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
 }
 
+/* style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, const uint8_t *block,
                              const uint8_t *part, uint32_t index, int rows)
 {
@@ -184,7 +185,7 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
         __m256 low = _mm256_mul_ps(halves_at(block + KERNELS_SCALES_BYTES, half),
                                    bytes_at(part + KERNELS_PANEL_LANES, half));
         EACH_ROW {
-            const struct kernels_block *x = t->x[r] + index;
+            const struct kernels_quant_block *x = t->x[r] + index;
             part_add(&sums->of[r][h], wide(exact[r][h]), scale, x);
             __m256 minus = _mm256_xor_ps(_mm256_broadcast_ss(&x->scale), _mm256_set1_ps(-0.0f));
             __m256 total = _mm256_cvtepi32_ps(offset_of(x, 1, 1));
@@ -193,8 +194,8 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
     }
 }
 
-/* Four columns of weights of six bits: the low (second: 0) or high halves of bytes, and two bits of
- * those above. */
+/* Four columns of weights of six bits: the low (second: 0) or high halves of bytes, and the two
+ * bits above them. */
 ALWAYS_INLINE __m256i six_bits_at(const uint8_t *groups, uint32_t group, int half, int second)
 {
     __m256i low = weights_at(groups, group, (uint32_t)half);
@@ -206,7 +207,8 @@ ALWAYS_INLINE __m256i six_bits_at(const uint8_t *groups, uint32_t group, int hal
                            _mm256_and_si256(high, _mm256_set1_epi8(48)));
 }
 
-/* Sixteen columns. */
+/* Sixteen columns.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
                                   const uint8_t *block, const uint8_t *part, uint32_t index,
                                   int second, int rows)
@@ -220,9 +222,9 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
     for (uint32_t g = 0; g < 4; g += 2) {
         __m256i first[HALVES], next[HALVES];
         const uint8_t *lines = groups + ((uint32_t)second * 3 + g) * KERNELS_GROUP_BYTES;
-        level_ask(t, lines, rows);
+        level_prefetch(t, lines, rows);
         if (g == 0) {
-            level_ask(t, lines + KERNELS_GROUP_BYTES, rows);
+            level_prefetch(t, lines + KERNELS_GROUP_BYTES, rows);
         }
         EACH_HALF {
             first[h] = six_bits_at(groups, g, h, second);
@@ -245,7 +247,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
         __m256 scale = _mm256_mul_ps(
             halves_at(block, half), signed_bytes_at(part + second * KERNELS_PANEL_LANES, half));
         EACH_ROW {
-            const struct kernels_block *x = t->x[r] + index;
+            const struct kernels_quant_block *x = t->x[r] + index;
             __m256i offset = second ? offset_of(x, 0, -32) : offset_of(x, -32, 0);
             part_add(&sums->of[r][h], _mm256_add_epi32(exact[r][h], offset), scale, x);
         }
@@ -260,7 +262,7 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q4_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         part_q4_k(sums, t, block, part, index * 8 + p, rows);
     }
 }
@@ -271,7 +273,7 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = t->panel + (uint64_t)index * KERNELS_Q6_K_BYTES;
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows);
     }
@@ -317,7 +319,7 @@ ALWAYS_INLINE void tile_of(const struct level_tile *t, enum gguf_type type, uint
     }
 }
 
-/* Functions of their own: no format's code depends on the others'. */
+/* Separate functions, so that no format's code depends on another's. */
 static __attribute__((noinline)) void tile_q8_0(const struct level_tile *t, uint32_t rows)
 {
     tile_of(t, GGUF_Q8_0, rows);
@@ -356,7 +358,7 @@ void kernels_product_int8_avx2(const struct kernels_product *product)
 
 /* ---- activations ---- */
 
-/* The largest magnitude of 32 floats, as bits: those of infinities and NaN are the largest. */
+/* The bits of the largest magnitude of 32 floats; those of infinities and NaN are the largest. */
 ALWAYS_INLINE uint32_t largest_bits(const float *x)
 {
     const __m256i mask = _mm256_set1_epi32(0x7fffffff);
@@ -385,21 +387,21 @@ static int16_t sixteen_sum(__m128i levels)
     return (int16_t)_mm_cvtsi128_si32(sums);
 }
 
-static void block_quantize(int8_t *levels, struct kernels_block *block, const float *x)
+static void block_quantize(int8_t *levels, struct kernels_quant_block *block, const float *x)
 {
     uint32_t bits = largest_bits(x);
     float max;
     memcpy(&max, &bits, sizeof max);
     bool finite = bits < 0x7f800000u;
     if (!finite || max < KERNELS_LEVEL_TINY) {
-        memset(levels, 0, KERNELS_BLOCK_COLUMNS);
-        *block = (struct kernels_block){.scale = finite ? 0.0f : __builtin_nanf("")};
+        memset(levels, 0, KERNELS_QUANT_COLUMNS);
+        *block = (struct kernels_quant_block){.scale = finite ? 0.0f : __builtin_nanf("")};
         return;
     }
     __m256 inverse = _mm256_set1_ps(KERNELS_LEVEL_MAX / max);
     __m256i a = _mm256_packs_epi32(octet_levels(x, inverse), octet_levels(x + 8, inverse));
     __m256i b = _mm256_packs_epi32(octet_levels(x + 16, inverse), octet_levels(x + 24, inverse));
-    /* Packing works within halves of a register: groups of four come out as 0 2 4 6 1 3 5 7. */
+    /* Packing works within halves of a register, so groups of four come out as 0 2 4 6 1 3 5 7. */
     __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i all = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
     _mm256_storeu_si256((__m256i *)(void *)levels, all);
@@ -408,11 +410,11 @@ static void block_quantize(int8_t *levels, struct kernels_block *block, const fl
     block->sums[1] = sixteen_sum(_mm256_extracti128_si256(all, 1));
 }
 
-void kernels_quantize_avx2(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_avx2(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                            uint32_t columns)
 {
-    ASSERT(columns % KERNELS_BLOCK_COLUMNS == 0);
-    for (uint32_t k = 0; k < columns; k += KERNELS_BLOCK_COLUMNS) {
-        block_quantize(levels + k, &blocks[k / KERNELS_BLOCK_COLUMNS], x + k);
+    ASSERT(columns % KERNELS_QUANT_COLUMNS == 0);
+    for (uint32_t k = 0; k < columns; k += KERNELS_QUANT_COLUMNS) {
+        block_quantize(levels + k, &blocks[k / KERNELS_QUANT_COLUMNS], x + k);
     }
 }

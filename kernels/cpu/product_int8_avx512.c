@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product of weights that are integers with activations that were made integers, AVX-512
- * with VNNI (kernels/ops.h defines the result).
+ * What: the product of weights that are integers with activations that were quantised, AVX-512 with
+ * VNNI (kernels/ops.h defines the result). A block here is a quantisation block.
  *
- *   64 bytes of weights are four columns of the sixteen outputs of a panel; the same four columns
- *   of a row of x are broadcast; one vpdpbusd adds the four products to a sum of 32 bits for each
- *   output, and does not saturate. It takes weights without a sign: levels lie in a panel with an
- *   offset that makes them so, but for those of eight bits, which get 128 on the way. A sum begins
- *   with -offset times the sum of x's levels, which is known (struct kernels_block).
+ *   64 bytes of weights are four columns of the sixteen outputs of a panel. The same four columns
+ *   of a row of x are broadcast, and one vpdpbusd adds the four products to a sum of 32 bits for
+ *   each output, without saturation. It takes unsigned weights: in a panel levels have an offset
+ *   that makes them so, except those of eight bits, to which 128 is added as they are loaded. A sum
+ *   begins with -offset times the sum of x's levels, which is known (struct kernels_quant_block).
  *
  * A tile is up to six rows by two panels and runs down all columns with its sums in registers: for
  * twelve multiplications it loads eight vectors. The addition is part of the instruction, so GCC
- * cannot put it off (KEEP in product_int8_avx2.c).
+ * cannot delay it (KEEP in product_int8_avx2.c).
  *
  * Invariant: sums of a part are exact integers, so only the chain of parts has an order, and tiles
  * do not change it.
@@ -35,7 +35,7 @@ struct exact {
     __m512i of[ROWS_MAX][PANELS_MAX];
 };
 
-/* Four columns of sixteen outputs. A group lies anywhere in a cache line. */
+/* Four columns of sixteen outputs. A group may begin anywhere in a cache line. */
 ALWAYS_INLINE __m512i weights_at(const uint8_t *groups, uint32_t group)
 {
     return _mm512_loadu_si512(groups + group * KERNELS_GROUP_BYTES);
@@ -60,14 +60,17 @@ ALWAYS_INLINE __m128i bytes_at(const uint8_t *bytes)
     return _mm_load_si128((const __m128i *)(const void *)bytes);
 }
 
-/* `first` times the sum of the first half of a block of x and `second` times that of the second. */
-ALWAYS_INLINE __m512i totals_times(const struct kernels_block *x, int16_t first, int16_t second)
+/* `first` times the sum of the first half of a block of x, plus `second` times that of the
+ * second. */
+ALWAYS_INLINE __m512i totals_times(const struct kernels_quant_block *x, int16_t first,
+                                   int16_t second)
 {
     __m512i sums = _mm512_set1_epi32(halves_pair(x->sums[0], x->sums[1]));
     return _mm512_madd_epi16(sums, _mm512_set1_epi32(halves_pair(first, second)));
 }
 
-/* Sums of a part begin with that. */
+/* The sums of a part begin with totals_times().
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void exact_begin(struct exact *exact, const struct level_tile *t, uint32_t index,
                                int16_t first, int16_t second, int rows, int panels)
 {
@@ -77,7 +80,8 @@ ALWAYS_INLINE void exact_begin(struct exact *exact, const struct level_tile *t, 
     }
 }
 
-/* Four columns: the weights of each panel times the levels of each row. */
+/* Four columns: the weights of each panel times the levels of each row.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void exact_add(struct exact *exact, const struct level_tile *t, uint64_t column,
                              uint32_t group, const __m512i *weights, int rows, int panels)
 {
@@ -87,7 +91,8 @@ ALWAYS_INLINE void exact_add(struct exact *exact, const struct level_tile *t, ui
     }
 }
 
-/* A part's sums, scaled: one scale for each output of a panel. */
+/* A part's sums, scaled: one scale for each output of a panel.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void part_add(struct sums *sums, const struct exact *exact, __m512 scale,
                             const struct level_tile *t, uint32_t index, int rows, int j)
 {
@@ -114,12 +119,12 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q8_0_BYTES, index, 0);
     const uint8_t *groups = block + KERNELS_SCALES_BYTES;
     struct exact exact;
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     exact_begin(&exact, t, index, -128, -128, rows, panels);
 #pragma GCC unroll 8
     for (uint32_t g = 0; g < 8; g++) {
         __m512i weights[PANELS_MAX];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_PANEL {
             __m512i levels = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
             weights[j] = _mm512_xor_si512(levels, offset);
@@ -132,7 +137,8 @@ ALWAYS_INLINE void block_q8_0(struct sums *sums, const struct level_tile *t, uin
     }
 }
 
-/* Adds 32 columns whose bytes hold two levels each. */
+/* Adds 32 columns whose bytes hold two levels each.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void nibbles_add(struct exact *exact, const struct level_tile *t,
                                const uint8_t *groups, uint64_t column, int rows, int panels)
 {
@@ -140,7 +146,7 @@ ALWAYS_INLINE void nibbles_add(struct exact *exact, const struct level_tile *t,
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < 4; g++) {
         __m512i low[PANELS_MAX], high[PANELS_MAX];
-        level_ask(t, groups + g * KERNELS_GROUP_BYTES, rows);
+        level_prefetch(t, groups + g * KERNELS_GROUP_BYTES, rows);
         EACH_PANEL {
             __m512i both = weights_at(groups + (uint64_t)j * t->panel_bytes, g);
             low[j] = _mm512_and_si512(both, mask);
@@ -156,7 +162,7 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
 {
     const uint8_t *block = block_at(t, KERNELS_Q4_0_BYTES, index, 0);
     struct exact exact;
-    level_ask(t, block, rows);
+    level_prefetch(t, block, rows);
     exact_begin(&exact, t, index, -8, -8, rows, panels);
     nibbles_add(&exact, t, block + KERNELS_SCALES_BYTES, (uint64_t)index * 32, rows, panels);
     EACH_PANEL {
@@ -165,12 +171,13 @@ ALWAYS_INLINE void block_q4_0(struct sums *sums, const struct level_tile *t, uin
     }
 }
 
-/* Integers of sixteen outputs, times their halves. */
+/* The integers of sixteen outputs times their halves. */
 ALWAYS_INLINE __m512 scales_of(const uint8_t *halves, __m512i integers)
 {
     return _mm512_mul_ps(halves_at(halves), _mm512_cvtepi32_ps(integers));
 }
 
+/* style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, const uint8_t *block,
                              const uint8_t *part, uint32_t index, int rows, int panels)
 {
@@ -187,7 +194,7 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
                                _mm512_cvtepu8_epi32(bytes_at(of_part + KERNELS_PANEL_LANES)));
         part_add(sums, &exact, scale, t, index, rows, j);
         EACH_ROW {
-            const struct kernels_block *x = t->x[r] + index;
+            const struct kernels_quant_block *x = t->x[r] + index;
             __m512 minus = _mm512_mul_ps(low, _mm512_set1_ps(-x->scale));
             __m512 total = _mm512_cvtepi32_ps(totals_times(x, 1, 1));
             sums->of[r][j] = _mm512_fmadd_ps(total, minus, sums->of[r][j]);
@@ -195,8 +202,8 @@ ALWAYS_INLINE void part_q4_k(struct sums *sums, const struct level_tile *t, cons
     }
 }
 
-/* Four columns of weights of six bits: the low or the high (second) halves of bytes, and two bits
- * of those above. */
+/* Four columns of weights of six bits: the low or the high (second) halves of bytes, and the two
+ * bits above them. */
 ALWAYS_INLINE __m512i six_bits_at(const uint8_t *groups, uint32_t g, uint32_t second)
 {
     __m512i low = weights_at(groups, g);
@@ -207,7 +214,8 @@ ALWAYS_INLINE __m512i six_bits_at(const uint8_t *groups, uint32_t g, uint32_t se
                            _mm512_and_si512(high, _mm512_set1_epi8(48)));
 }
 
-/* Sixteen columns. */
+/* Sixteen columns.
+ * style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
                                   const uint8_t *block, const uint8_t *part, uint32_t index,
                                   uint32_t second, int rows, int panels)
@@ -219,7 +227,7 @@ ALWAYS_INLINE void half_part_q6_k(struct sums *sums, const struct level_tile *t,
     for (uint32_t g = 0; g < 4; g++) {
         __m512i weights[PANELS_MAX];
         if (g < 3) {
-            level_ask(t, groups + (second * 3 + g) * KERNELS_GROUP_BYTES, rows);
+            level_prefetch(t, groups + (second * 3 + g) * KERNELS_GROUP_BYTES, rows);
         }
         EACH_PANEL {
             weights[j] = six_bits_at(groups + (uint64_t)j * t->panel_bytes, g, second);
@@ -242,7 +250,7 @@ ALWAYS_INLINE void super_q4_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q4_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q4_K_HEAD + p * KERNELS_Q4_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         part_q4_k(sums, t, block, part, index * 8 + p, rows, panels);
     }
 }
@@ -253,12 +261,13 @@ ALWAYS_INLINE void super_q6_k(struct sums *sums, const struct level_tile *t, uin
     const uint8_t *block = block_at(t, KERNELS_Q6_K_BYTES, index, 0);
     for (uint32_t p = 0; p < 8; p++) {
         const uint8_t *part = block + KERNELS_Q6_K_HEAD + p * KERNELS_Q6_K_PART;
-        level_ask(t, part, rows);
+        level_prefetch(t, part, rows);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 0, rows, panels);
         half_part_q6_k(sums, t, block, part, index * 8 + p, 1, rows, panels);
     }
 }
 
+/* style-waiver: inlined, most parameters are constants or in registers. */
 ALWAYS_INLINE void block_sum(struct sums *sums, const struct level_tile *t, enum gguf_type type,
                              uint32_t index, int rows, int panels)
 {
@@ -323,7 +332,7 @@ static void tile_run(const struct level_tile *t, uint32_t rows)
     }
 }
 
-/* One row is a straight stream: a panel at a time. */
+/* One row is a straight stream, so it takes a panel at a time. */
 void kernels_product_int8_avx512(const struct kernels_product *product)
 {
     if (product->rows == 1) {

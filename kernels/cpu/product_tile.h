@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: rows by panels, for weights that are floats of any kind, which differ in what a step down a
- * panel is, and for all sets of kernels, which differ in their vectors (vector.h): the sixteen
- * outputs of a panel are one of them, or two.
+ * What: micro-kernels of rows by panels, for weights that are floats of any kind and for all sets
+ * of kernels. Types of weights differ in what a step down a panel is. Sets differ in their vectors
+ * (vector.h): the sixteen outputs of a panel are one vector or two.
  *
- *   one row      every weight is read once and used once, as fast as memory gives it: a few panels
- *                at a time, so that there are some chains to hide the latency of the fused
- *                operation. Some CPUs foresee that; others want to be asked for it
+ *   one row      every weight is read once and used once, as fast as memory delivers it: a few
+ *                panels at a time, so that enough chains hide the latency of the fused operation.
+ *                Some CPUs prefetch such streams by themselves, others need instructions for it
  *   more rows    tiles of some rows by two vectors keep their sums in registers over a chunk of
- *                columns, and put them into y from one chunk to the next
+ *                columns, and store them in y from one chunk to the next
  *
- * Invariants: each output is one chain over k, ascending, of pairs of bfloats the odd one first. A
- * float that is stored and loaded again is the same float, so chunks, tiles and the two ways above
- * give the same bits.
+ * Invariants: each output is one chain over k, ascending; of a pair of bfloats the odd one comes
+ * first. A float that is stored and loaded again is the same float, so chunks, tiles and the two
+ * ways above give the same bits.
  *
- * Why not partial sums over k (lanes along a row, as dot products are mostly written): lanes that
- * are outputs need no sum across a register, work the same for one row and for six, and make the
- * plain twin three loops long.
+ * Why not partial sums over k (lanes along a row, as in most dot products): lanes that are outputs
+ * need no sum across a register, work the same for one row and for six, and make the plain twin
+ * three loops long.
  *
  * `step` is a constant of each caller, and inlined.
  */
@@ -27,18 +27,19 @@
 #define PANEL_VECTORS   (KERNELS_PANEL_LANES / VECTOR_LANES)
 #define TILE_VECTORS    2
 #define TILE_PANELS     (TILE_VECTORS / PANEL_VECTORS)
-#define TILE_ROWS       (VECTOR_LANES == 8 ? 6 : 8)     /* as many as there are registers for */
+#define TILE_ROWS       (VECTOR_LANES == 8 ? 6 : 8)     /* as many as registers allow */
 #define ROW_VECTORS_MAX 8
 
-/* One column, or a pair of them. */
+/* One column, or a pair of columns. */
 struct tile_step {
     uint32_t columns;
     uint32_t bytes;             /* of a panel */
     uint32_t x_bytes;           /* of a row of x */
     int row_panels;             /* at a time, for one row */
     vector_bits (*load)(const uint8_t *at);
-    /* Adds them times the same columns of a row. */
+    /* Adds the weights times the same columns of a row. */
     vector (*add)(vector sums, const uint8_t *x, vector_bits weights);
+    bool prefetches;            /* one row: row_of() sets it */
 };
 
 ALWAYS_INLINE uint64_t steps_of(uint32_t columns, struct tile_step step)
@@ -46,7 +47,7 @@ ALWAYS_INLINE uint64_t steps_of(uint32_t columns, struct tile_step step)
     return (columns + step.columns - UINT64_C(1)) / step.columns;
 }
 
-/* Vector j of step i, counted over neighbouring panels. */
+/* Vector j of step i; j counts over neighbouring panels. */
 ALWAYS_INLINE vector_bits weights_at(const uint8_t *weights, uint64_t panel_bytes, uint64_t i,
                                      uint64_t j, struct tile_step step)
 {
@@ -58,7 +59,7 @@ ALWAYS_INLINE vector_bits weights_at(const uint8_t *weights, uint64_t panel_byte
 
 /* All columns of neighbouring panels. */
 ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, uint32_t panel,
-                           int panels, bool asks, struct tile_step step)
+                           int panels, struct tile_step step)
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
@@ -72,9 +73,9 @@ ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, ui
     for (uint64_t i = 0; i < steps_of(m->columns, step); i++, x += step.x_bytes) {
 #pragma GCC unroll 8
         for (uint64_t j = 0; j < (uint64_t)vectors; j++) {
-            if (asks && j % PANEL_VECTORS == 0) {
+            if (step.prefetches && j % PANEL_VECTORS == 0) {
                 uint64_t at = j / PANEL_VECTORS * m->panel_bytes + i * step.bytes;
-                _mm_prefetch(packed + at + p->pace.ahead_bytes, _MM_HINT_T0);
+                _mm_prefetch(packed + at + p->tuning.prefetch_bytes, _MM_HINT_T0);
             }
             sums[j] = step.add(sums[j], x, weights_at(packed, m->panel_bytes, i, j, step));
         }
@@ -85,25 +86,26 @@ ALWAYS_INLINE void row_sum(const struct kernels_product *p, const uint8_t *x, ui
     }
 }
 
-ALWAYS_INLINE void row_panels(const struct kernels_product *p, const void *x, bool asks,
+ALWAYS_INLINE void row_panels(const struct kernels_product *p, const void *x,
                               struct tile_step step)
 {
     uint32_t panel = p->panel_first, together = (uint32_t)step.row_panels;
     for (; panel + together <= p->panel_end; panel += together) {
-        row_sum(p, x, panel, step.row_panels, asks, step);
+        row_sum(p, x, panel, step.row_panels, step);
     }
     for (; panel < p->panel_end; panel++) {
-        row_sum(p, x, panel, 1, asks, step);
+        row_sum(p, x, panel, 1, step);
     }
 }
 
-/* `x` is the row as steps take it. */
+/* `x` is the row in the form that steps take. */
 ALWAYS_INLINE void row_of(const struct kernels_product *p, const void *x, struct tile_step step)
 {
-    if (p->pace.ahead_bytes > 0) {
-        row_panels(p, x, true, step);
+    if (p->tuning.prefetch_bytes > 0) {
+        step.prefetches = true;
+        row_panels(p, x, step);
     } else {
-        row_panels(p, x, false, step);
+        row_panels(p, x, step);
     }
 }
 
@@ -124,7 +126,7 @@ ALWAYS_INLINE void tile_sum(const struct float_tile *t, int rows, int panels,
             sums[r][j] = t->first ? vector_zero() : vector_load(y + j * VECTOR_LANES);
         }
     }
-#pragma GCC unroll 4        /* the loop's own additions take turns from the multiplications */
+#pragma GCC unroll 4        /* the loop's own additions delay the multiplications */
     for (uint64_t i = 0; i < steps_of(t->columns, step); i++) {
         vector_bits weights[TILE_VECTORS];
 #pragma GCC unroll 2

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: how a product is cut into tiles, the same way for AVX2 and AVX-512: they differ in what a
- * tile computes and in how large it is. `run` and the sizes are constants of each caller.
+ * What: how a product is cut into tiles, the same way for AVX2 and AVX-512. They differ in what a
+ * tile computes and in its size; `run` and the sizes are constants of each caller.
  *
- * Rows go in even groups, so that 16 are 6 + 5 + 5 and not 6 + 6 + 4. The groups of several rows
- * share out what comes next and ask memory for it on the way, so that it works while the sums do;
- * one row is a straight stream, which some CPUs foresee better than we do (struct kernels_pace).
+ * Rows go in even groups, so that 16 are 6 + 5 + 5 and not 6 + 6 + 4. With several groups, each
+ * prefetches its share of the next weights, so that memory works while sums are computed. One row
+ * is a straight stream, which some CPUs prefetch better by themselves (struct kernels_tuning).
  *
- * Halves become floats as a tile reads them; or, where a form has a function for it, once for all
+ * Halves become floats as a tile reads them or, if a form has a function for it, once for all
  * groups that read the same chunk, in a buffer.
  */
 #include "kernels/cpu/avx2.h"
 
-/* Rows of the next of so many groups that share `rows` rows. */
+/* The rows of the next group, if `groups` groups share `rows` rows. */
 static inline uint32_t walk_rows(uint32_t rows, uint32_t groups)
 {
     return (rows + groups - 1) / groups;
@@ -21,34 +21,34 @@ static inline uint32_t walk_rows(uint32_t rows, uint32_t groups)
 
 /* ---- weights that are floats ---- */
 
-/* Rows by neighbouring panels, over a chunk of columns; the sums lie in y from one chunk to the
- * next. */
+/* Rows by neighbouring panels, over a chunk of columns. From one chunk to the next the sums are
+ * in y. */
 struct float_tile {
-    const uint8_t *weights;     /* (columns, 16), of this type; the next panel's panel_bytes on */
+    const uint8_t *weights;     /* (columns, 16), of this type; the next panel after panel_bytes */
     uint64_t panel_bytes;
     uint32_t panels;
     enum gguf_type type;
     const uint8_t *x;           /* (rows, x_stride bytes): floats, or pairs of bfloats */
     float *y;                   /* (rows, y_stride) */
     uint64_t x_stride, y_stride;
-    const uint8_t *next;        /* asked for on the way: the part of the next chunk that is this */
-    uint64_t next_step;         /* tile's to ask for, in bytes a column; so of each panel, which */
-    uint64_t next_panel_bytes;  /* lie so far apart */
+    const uint8_t *next;        /* this tile's part of the next chunk, which it prefetches */
+    uint64_t next_step;         /* bytes of it per column, in each panel */
+    uint64_t next_panel_bytes;  /* from one panel of it to the next */
     uint32_t columns;
     bool first;                 /* the sums start at zero */
 };
 
-/* Of a tile, at most. */
+/* The largest tile. */
 struct float_form {
     uint32_t rows, panels, columns;
     uint32_t x_bytes;           /* of a column of a row */
     void (*run)(const struct float_tile *tile, uint32_t rows);
-    /* Makes floats of columns of one panel of halves, into the pace's memory. NULL: tiles do, each
-     * for itself. */
+    /* Converts columns of one panel of halves to floats, in the tuning's memory. NULL: each tile
+     * converts for itself. */
     void (*widen)(float *to, const uint8_t *from, uint32_t columns);
 };
 
-/* Has the tile read floats, from `widened`, if the form says so. */
+/* Makes the tile read floats from `widened`, if the form has a function for it. */
 ALWAYS_INLINE void walk_widen(struct float_tile *t, float *widened, struct float_form form)
 {
     if (form.widen == NULL) {
@@ -64,7 +64,7 @@ ALWAYS_INLINE void walk_widen(struct float_tile *t, float *widened, struct float
     t->type = GGUF_F32;
 }
 
-/* All rows times one chunk, of which each panel has so many bytes. */
+/* All rows times one chunk, which has `bytes` bytes in each panel. */
 ALWAYS_INLINE void walk_chunk(struct float_tile *t, const struct kernels_product *p,
                               uint64_t bytes, struct float_form form)
 {
@@ -89,7 +89,7 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
 {
     const struct kernels_matrix *m = p->matrix;
     const uint8_t *packed = m->panels + panel * m->panel_bytes;
-    const uint8_t *behind = packed + panels * m->panel_bytes;
+    const uint8_t *after = packed + panels * m->panel_bytes;
     bool is_rounded = m->type == GGUF_BF16;
     const uint8_t *x = (const uint8_t *)(is_rounded ? p->rounded.bfloats : p->x);
     uint64_t x_stride = sizeof(float) * (is_rounded ? p->rounded.stride : p->x_stride);
@@ -106,12 +106,12 @@ ALWAYS_INLINE void walk_panels(const struct kernels_product *p, uint32_t panel, 
             .y = p->y + (uint64_t)panel * KERNELS_PANEL_LANES,
             .x_stride = x_stride,
             .y_stride = p->y_stride,
-            .next = is_last ? behind : packed + bytes,
+            .next = is_last ? after : packed + bytes,
             .next_panel_bytes = m->panel_bytes,
             .columns = columns,
             .first = k == 0,
         };
-        walk_widen(&t, p->pace.widened, form);
+        walk_widen(&t, p->tuning.widened, form);
         walk_chunk(&t, p, bytes, form);
         packed += bytes;
     }
@@ -125,11 +125,11 @@ ALWAYS_INLINE void walk_floats(const struct kernels_product *p, struct float_for
     }
 }
 
-/* ---- weights that are bfloats, where no instruction multiplies them ---- */
+/* ---- weights that are bfloats, on CPUs without an instruction for them ---- */
 
-/* Sums below 2^-126 become zeros, as that instruction makes them; this says so to the CPU. Returns
- * what floats_mode_reset() wants. What computes in between must not be inlined: the compiler does
- * not know that the mode counts. */
+/* Switches the CPU to a mode in which sums below 2^-126 become zeros, as with that instruction.
+ * Returns the argument of floats_mode_reset(). The functions that compute in between must not be
+ * inlined: the compiler does not know that the mode matters. */
 static inline uint32_t floats_mode_flush(void)
 {
     uint32_t mode = _mm_getcsr();
@@ -148,33 +148,34 @@ static inline void floats_mode_reset(uint32_t mode)
 
 /* Rows by neighbouring panels, over all columns. */
 struct level_tile {
-    const uint8_t *panel;       /* the first; the next one's bytes are panel_bytes on */
+    const uint8_t *panel;       /* the first; the next after panel_bytes */
     uint64_t panel_bytes;
     uint32_t panels;
     enum gguf_type type;
     uint32_t blocks;
-    uint64_t ahead_bytes;       /* one row: as struct kernels_pace has it */
-    const uint8_t *next;        /* several: asked for on the way, of each panel, so many bytes a */
-    uint64_t next_step;         /* block */
-    const int8_t *levels[LEVEL_ROWS_MAX];           /* of each row */
-    const struct kernels_block *x[LEVEL_ROWS_MAX];  /* their blocks */
+    uint64_t prefetch_bytes;    /* one row: as in struct kernels_tuning */
+    const uint8_t *next;        /* several rows: the panels after these, which are prefetched */
+    uint64_t next_step;         /* bytes of each per quantisation block */
+    const int8_t *levels[LEVEL_ROWS_MAX];                   /* of each row */
+    const struct kernels_quant_block *x[LEVEL_ROWS_MAX];    /* their quantisation blocks */
     float *y;
     uint64_t y_stride;
 };
 
-/* The sums of a block's two halves, or a factor for each, as a multiply-add of words takes them. */
+/* The sums of a quantisation block's two halves, or a factor for each half, as a multiply-add of
+ * words takes them. */
 ALWAYS_INLINE int32_t halves_pair(int16_t first, int16_t second)
 {
     return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16);
 }
 
-/* One row asks memory for what lies so far ahead of `at`, where it is about to read a line of
- * weights: scales, or a group. In bursts, or but for the scales, it is slower. `rows` is a constant
- * of each caller. */
-ALWAYS_INLINE void level_ask(const struct level_tile *t, const uint8_t *at, int rows)
+/* With one row, prefetches the line at the prefetch distance from `at`, a line of weights (scales
+ * or a group) that is about to be read. Prefetching in bursts, or not for scales, is slower. `rows`
+ * is a constant of each caller. */
+ALWAYS_INLINE void level_prefetch(const struct level_tile *t, const uint8_t *at, int rows)
 {
-    if (rows == 1 && t->ahead_bytes > 0) {
-        _mm_prefetch(at + t->ahead_bytes, _MM_HINT_T1);
+    if (rows == 1 && t->prefetch_bytes > 0) {
+        _mm_prefetch(at + t->prefetch_bytes, _MM_HINT_T1);
     }
 }
 
@@ -205,7 +206,7 @@ ALWAYS_INLINE void walk_level_panels(const struct kernels_product *p, uint32_t p
         .panels = panels,
         .type = m->type,
         .blocks = m->columns / gguf_type_block(m->type).values,
-        .ahead_bytes = p->pace.ahead_bytes,
+        .prefetch_bytes = p->tuning.prefetch_bytes,
         .next = m->panels + (panel + panels) * m->panel_bytes,
         .y_stride = p->y_stride,
     };

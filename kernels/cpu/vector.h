@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a vector of floats as code sees it that is written once for all sets of kernels
- * (attention_tile.h, product_tile.h): of eight, AVX2's; or of sixteen, AVX-512's, in a file that
- * has defined VECTOR_LANES so before it includes this.
+ * What: a vector of floats for code that is written once for all sets of kernels (attention_tile.h,
+ * product_tile.h): eight lanes for AVX2, or sixteen for AVX-512 in a file that defines VECTOR_LANES
+ * as 16 before it includes this.
  */
 #include "kernels/cpu/avx2.h"
 
@@ -47,7 +47,7 @@ ALWAYS_INLINE vector vector_fma(vector a, vector b, vector sum)
     return _mm256_fmadd_ps(a, b, sum);
 }
 
-/* From a multiple of its size. */
+/* `from` is a multiple of the vector's size. */
 ALWAYS_INLINE vector_bits vector_bits_load(const uint8_t *from)
 {
     return _mm256_load_si256((const __m256i *)(const void *)from);
@@ -110,7 +110,7 @@ ALWAYS_INLINE vector vector_fma(vector a, vector b, vector sum)
     return _mm512_fmadd_ps(a, b, sum);
 }
 
-/* From a multiple of its size. */
+/* `from` is a multiple of the vector's size. */
 ALWAYS_INLINE vector_bits vector_bits_load(const uint8_t *from)
 {
     return _mm512_load_si512(from);

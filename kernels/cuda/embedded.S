@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What nvcc has made of the kernels; GPU_IMAGE is its path, and is not there without nvcc. */
+ * The kernels as nvcc has compiled them. GPU_IMAGE is the path; undefined without nvcc. */
     .section .rodata
     .balign 64
     .global images_data

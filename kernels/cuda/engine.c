@@ -2,13 +2,13 @@
 /*
  * What: the GPU engine; see engine.h. A step is
  *
- *   record    what the host knows of it, uploaded at once                   record.c
+ *   record    what the host knows of the step, uploaded in one piece        record.c
  *   moves     KV blocks, each before a row needs it                         move.c
- *   rounds    forward pass, sample, advance, without the host               pass.c, product.c
- *   outs      how it ended, downloaded at once                              record.c
+ *   rounds    forward pass, sample, advance, without the host               forward.c, product.c
+ *   outs      how the step ended, downloaded in one piece                   record.c
  *
- * While it waits the host counts rounds that are done, which is what the heartbeat tells, and hands
- * the core's early stop on to where the device reads it.
+ * While the host waits, it counts finished rounds as heartbeats, and copies the core's early stop
+ * to where the device reads it.
  */
 #include <stdio.h>
 #include <time.h>
@@ -22,7 +22,7 @@
 
 /* ---- boot ---- */
 
-static void take_lanes(struct gpu_engine *e, struct arena *arena)
+static void take_swap_streams(struct gpu_engine *e, struct arena *arena)
 {
     uint64_t each = e->settings.kv_host_blocks;
     e->out.swaps = arena_take(arena, 2 * each, sizeof *e->out.swaps);
@@ -39,7 +39,7 @@ static void take_host(struct gpu_engine *e, struct arena *arena, float **rope)
     e->host = arena_take(arena, 1, e->record.end);
     e->early_stop = arena_take(arena, 1, sizeof *e->early_stop);
     e->staging = arena_take(arena, 1, GPU_STAGING_BYTES);
-    take_lanes(e, arena);
+    take_swap_streams(e, arena);
     e->left = arena_take(arena, t->kv_blocks, sizeof *e->left);
     *rope = arena_take(arena, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
     e->kv_host = arena_take(arena, t->kv_host_blocks, e->kv.block_bytes);
@@ -57,15 +57,14 @@ static void set_kv(struct gpu_engine *e)
     e->kv.block_tokens = e->settings.kv_block_tokens;
 }
 
-static enum status fill_device(struct gpu_engine *e, const struct gguf *gguf,
-                               const struct gguf_source *source, float *rope,
-                               struct config_error *error)
+static enum status fill_device(struct gpu_engine *e, const struct gpu_engine_parts *parts,
+                               float *rope, struct config_error *error)
 {
     const struct model_shape *s = &e->weights.shape;
     uint32_t context = e->settings.context_tokens;
-    const struct gpu_loading loading = {e->queue, source, e->staging, GPU_STAGING_BYTES,
+    const struct gpu_loading loading = {e->queue, parts->source, e->staging, GPU_STAGING_BYTES,
                                         e->in.staging, e->heartbeat};
-    TRY(gpu_weights_load(&e->weights, &loading, gguf, error));
+    TRY(gpu_weights_load(&e->weights, &loading, parts->gguf, error));
     kernels_rope_fill(rope, s, e->weights.rope_factors, context);
     gpu_upload(e->queue, e->rope, rope, (uint64_t)context * s->rope_dim * sizeof(float));
     for (uint32_t i = 0; i < e->settings.steps_per_plan; i++) {
@@ -79,29 +78,31 @@ static enum status fill_device(struct gpu_engine *e, const struct gguf *gguf,
     return gpu_products_start(e, error);
 }
 
-enum status gpu_engine_init(struct gpu_engine **engine, const struct kernels_settings *settings,
-                            const struct gguf *gguf, const struct gguf_source *source,
-                            struct gpu_queue *queue, struct blas *blas, struct arena *arena,
-                            volatile uint64_t *heartbeat, struct config_error *error)
+enum status gpu_engine_init(struct gpu_engine **engine, const struct gpu_engine_parts *parts,
+                            struct config_error *error)
 {
+    const struct kernels_settings *settings = parts->settings;
+    const struct model_shape *shape = &parts->gguf->shape;
+    struct gpu_queue *queue = parts->queue;
+    struct arena *arena = parts->arena;
     ASSERT(settings->step_tokens >= settings->batch_calls);
     float *rope = NULL;
-    TRY(gpu_plan_check(gguf, settings, queue->shared_bytes_max, source->name, error));
+    TRY(gpu_plan_check(parts->gguf, settings, queue->shared_bytes_max, parts->source->name,
+                       error));
     gpu_pin(queue, arena->base, arena->size_bytes);
     struct gpu_engine *e = arena_take(arena, 1, sizeof *e);
     e->settings = *settings;
     e->queue = queue;
-    e->blas = blas;
-    e->heartbeat = heartbeat;
-    e->weights.shape = gguf->shape;
-    gpu_engine_place(e, &gguf->shape,
-                     gpu_take(queue, 1, gpu_engine_bytes(settings, &gguf->shape)));
-    /* Activations: of what the library reads as padding some was never written. */
+    e->blas = parts->blas;
+    e->heartbeat = parts->heartbeat;
+    e->weights.shape = *shape;
+    gpu_engine_place(e, shape, gpu_take(queue, 1, gpu_engine_bytes(settings, shape)));
+    /* Activations: the library reads padding too, some of which is never written. */
     gpu_clear(queue, e->x.at, queue->memory + queue->used_bytes - e->x.at);
     set_kv(e);
     take_host(e, arena, &rope);
     *engine = e;
-    return fill_device(e, gguf, source, rope, error);
+    return fill_device(e, parts, rope, error);
 }
 
 void gpu_engine_stop(struct gpu_engine *engine)
@@ -115,7 +116,7 @@ void gpu_engine_stop(struct gpu_engine *engine)
 
 /* ---- a step ---- */
 
-/* A round that is done is a sign of life; none is given while the device owes one. */
+/* A heartbeat for each round that is done; none while the device still works on it. */
 static void watch_rounds(struct gpu_engine *e, uint32_t rounds)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the GPU engine: takes a step record (config/base/step.h) and runs it on a GPU, all
- * rounds without the host: moves of KV blocks, the forward pass of every row, sampling, standbys.
+ * What: the GPU engine: takes a step record (config/base/step.h) and runs it on a GPU, all rounds
+ * without the host: moves of KV blocks, the forward pass of every row, sampling, standby rows.
  *
- * Promise: as that of the CPU engine (kernels/kernels.h), for a given build and kind of GPU, and
- * for a library or none: a row's tokens and digests are its own, alone, in any batch, in chunks,
- * after a move and after a recompute.
+ * Promise: that of the CPU engine (kernels/kernels.h), for a given build, kind of GPU, and library
+ * or none: a row's tokens and digests depend on the row only, whether it runs alone, in any batch,
+ * in chunks, after a move or after a recompute.
  *
- *   own products    one order whatever the rows (kernels/cuda/forward.h): of the same inputs, and
- *                   weights that are floats, the bits of the CPU engine's products
- *   the library's   one order for a shape, and one shape (kernels/cuda/product.c). What a product
- *                   of halves reads is rounded to their type. Beside the CPU engine's, logits are
- *                   as far away as that rounding makes them: decision 0040 has the figures
+ *   own products    one order for any number of rows (kernels/cuda/device/forward.h). With the same
+ *                   inputs and weights that are floats, the bits of the CPU engine's products
+ *   the library's   one order for a shape, and one shape (kernels/cuda/product.c). The input of a
+ *                   product of halves is rounded to their type. By that rounding logits differ from
+ *                   the CPU engine's: decision 0040 has the figures
  *
- * Weights of Q8_0 are F16 on the device, rounded once, and take the room of those.
+ * Weights of Q8_0 are F16 on the device, rounded once, and take as much memory as F16.
  *
  * Memory: all of it is taken at boot, on the device and on the host, as gpu_plan_memory() says
  * (kernels/cuda/plan.h).
@@ -25,16 +25,22 @@
 
 struct gpu_engine;                  /* lies in the engine's arena */
 
-/* BOOT_ONLY. The device has room for the weights and the engine; `arena` is mapped and none of it
- * is taken yet; it becomes pinned as a whole. `blas` is opened, not started; NULL: products are
- * our own. `heartbeat` grows with each piece of the weights and each round that is done. */
+/* What an engine is made of. */
+struct gpu_engine_parts {
+    const struct kernels_settings *settings;
+    const struct gguf *gguf;            /* the model, read from `source` */
+    const struct gguf_source *source;
+    struct gpu_queue *queue;            /* has reserved memory for the weights and the engine */
+    struct blas *blas;                  /* opened, not started; NULL: products are our own */
+    struct arena *arena;                /* mapped, nothing taken yet; becomes pinned as a whole */
+    volatile uint64_t *heartbeat;       /* grows with each piece of the weights and each round */
+};
+
+/* BOOT_ONLY. Loads the weights and tries the library, if there is one. */
 MUST_CHECK enum status gpu_engine_init(struct gpu_engine **engine,
-                                       const struct kernels_settings *settings,
-                                       const struct gguf *gguf, const struct gguf_source *source,
-                                       struct gpu_queue *queue, struct blas *blas,
-                                       struct arena *arena,
-                                       volatile uint64_t *heartbeat, struct config_error *error);
-/* Runs one step to its end. Not STATUS_OK: the device has failed, nothing of the step counts, and
- * the process has to be started anew. The record is the core's and trusted. */
+                                       const struct gpu_engine_parts *parts,
+                                       struct config_error *error);
+/* Runs one step to its end. Not STATUS_OK: the device has failed, no result of the step counts, and
+ * the process must be started anew. The record is the core's and trusted. */
 MUST_CHECK enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step);
 void gpu_engine_stop(struct gpu_engine *engine);

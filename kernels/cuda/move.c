@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the moves of a step; the passes are those of step.h. Between the tiers each way is a lane:
- * a stream of its own, so that both run at a time, and beside the rows. Who needs a block that
- * another has to have read or filled waits for that one, and nobody else does:
+ * What: the moves of a step; the phases are those of step.h. Each direction between the tiers has a
+ * stream of its own, so that both run at the same time, and beside the rows. Work waits only for
+ * work that must have read or filled one of its blocks before:
  *
- *   within, in, rows   for the way out, if they fill a block that it reads
- *   in                 for what is within, likewise
- *   rows               for the way in
+ *   within, in, rows   wait for out, if they fill a block that it reads
+ *   in                 waits for within, likewise
+ *   rows               wait for in
  *
- * A lane goes by the order of the host, for the passes between the tiers have none: blocks that are
- * side by side on both sides are one copy. Where blocks are so small and so far apart on the device
- * that their copies would be many and short, a kernel gathers them there into one piece, or
- * scatters it. That is done only for what lies in one piece on the host: there nobody but this
- * thread could gather, and it would have to wait for the device in between.
+ * A stream copies in the order of the host, because a phase between the tiers has no order: blocks
+ * that are neighbours on both tiers are one copy. If blocks are so small and so far apart on the
+ * device that their copies would be many and short, a kernel there gathers them into one piece, or
+ * scatters it. That is done only for blocks that are one piece on the host: there only this thread
+ * could gather, and it would have to wait for the device in between.
  *
  * Bounds: a block, or GPU_STAGING_BYTES, for one copy.
  */
 #include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
 
-/* Copies are many and short from so many on, if on average a run has less. What vLLM found by
- * measuring (its pull request 42212): 5 to 7 GB/s by copies of 4 to 24 KiB, 40 to 52 from 28 on; a
- * kernel is worth it from 16 on. */
+/* Copies are many and short if there are so many runs, and an average run has fewer bytes. vLLM
+ * measured (its pull request 42212) 5 to 7 GB/s by copies of 4 to 24 KiB and 40 to 52 GB/s from
+ * 28 KiB on; a kernel pays off from 16 copies on. */
 #define SWAP_RUNS_MIN      16u
 #define SWAP_RUN_BYTES_MIN (UINT64_C(28) << 10)
 
@@ -45,14 +45,14 @@ static uint64_t device_block(const struct gpu_engine *e, uint32_t block)
     return e->kv.blocks + block * e->kv.block_bytes;
 }
 
-static enum step_phase pass_of(const struct gpu_engine *e, const struct step_move *move)
+static enum step_phase phase_of(const struct gpu_engine *e, const struct step_move *move)
 {
     return step_move_phase(move, e->settings.kv_blocks);
 }
 
-/* ---- what a lane has to do ---- */
+/* ---- the swaps of a stream ---- */
 
-/* Shell's sort, with gaps of Knuth's: in place, and for some thousand at most. */
+/* Shell's sort with Knuth's gaps: in place, for a few thousand at most. */
 static void sort_swaps(uint64_t *swaps, uint32_t count)
 {
     uint32_t gap = 1;
@@ -71,37 +71,38 @@ static void sort_swaps(uint64_t *swaps, uint32_t count)
     }
 }
 
-static void take_swaps(const struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass)
+static void take_swaps(const struct gpu_engine *e, struct gpu_swap_stream *stream,
+                       enum step_phase phase)
 {
     const struct step_move *moves = step_moves(e->step);
-    lane->count = 0;
+    stream->count = 0;
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
-        if (pass_of(e, &moves[i]) == pass) {
-            uint32_t host = pass == STEP_PHASE_OUT ? moves[i].to : moves[i].from;
-            uint32_t device = pass == STEP_PHASE_OUT ? moves[i].from : moves[i].to;
-            ASSERT(lane->count < e->settings.kv_host_blocks);
-            lane->swaps[lane->count++] = (uint64_t)host << 32 | device;
+        if (phase_of(e, &moves[i]) == phase) {
+            uint32_t host = phase == STEP_PHASE_OUT ? moves[i].to : moves[i].from;
+            uint32_t device = phase == STEP_PHASE_OUT ? moves[i].from : moves[i].to;
+            ASSERT(stream->count < e->settings.kv_host_blocks);
+            stream->swaps[stream->count++] = (uint64_t)host << 32 | device;
         }
     }
-    sort_swaps(lane->swaps, lane->count);
-    for (uint32_t i = 0; i < lane->count; i++) {
-        lane->list[i] = device_of(lane->swaps[i]);
+    sort_swaps(stream->swaps, stream->count);
+    for (uint32_t i = 0; i < stream->count; i++) {
+        stream->list[i] = device_of(stream->swaps[i]);
     }
 }
 
 /* ---- a piece of the host tier ---- */
 
 struct piece {
-    uint32_t first, count;              /* of the lane's swaps: side by side on the host */
-    uint32_t runs;                      /* of blocks that lie so on the device too */
+    uint32_t first, count;              /* of the stream's swaps: neighbours on the host */
+    uint32_t runs;                      /* of blocks that are neighbours on the device too */
 };
 
-static struct piece piece_at(const struct gpu_engine *e, const struct gpu_lane *lane,
+static struct piece piece_at(const struct gpu_engine *e, const struct gpu_swap_stream *stream,
                              uint32_t first)
 {
-    const uint64_t *swap = lane->swaps + first;
+    const uint64_t *swap = stream->swaps + first;
     struct piece piece = {first, 1, 1};
-    while (first + piece.count < lane->count &&
+    while (first + piece.count < stream->count &&
            host_of(swap[piece.count]) == host_of(swap[0]) + piece.count &&
            (piece.count + 1) * e->kv.block_bytes <= GPU_STAGING_BYTES) {
         piece.runs += device_of(swap[piece.count]) != device_of(swap[piece.count - 1]) + 1;
@@ -110,108 +111,110 @@ static struct piece piece_at(const struct gpu_engine *e, const struct gpu_lane *
     return piece;
 }
 
-/* Its run that begins at swap `first`, in blocks. */
-static uint32_t run_length(const struct gpu_lane *lane, struct piece piece, uint32_t first)
+/* The blocks of the piece's run that begins at swap `first`. */
+static uint32_t run_length(const struct gpu_swap_stream *stream, struct piece piece, uint32_t first)
 {
     uint32_t count = 1;
     while (first + count < piece.first + piece.count &&
-           device_of(lane->swaps[first + count]) == device_of(lane->swaps[first]) + count) {
+           device_of(stream->swaps[first + count]) == device_of(stream->swaps[first]) + count) {
         count++;
     }
     return count;
 }
 
-static void copy(struct gpu_queue *queue, enum step_phase pass, uint8_t *host, uint64_t device,
+static void copy(struct gpu_queue *queue, enum step_phase phase, uint8_t *host, uint64_t device,
                  uint64_t bytes)
 {
-    if (pass == STEP_PHASE_OUT) {
+    if (phase == STEP_PHASE_OUT) {
         gpu_download(queue, host, device, bytes);
     } else {
         gpu_upload(queue, device, host, bytes);
     }
 }
 
-static void queue_runs(struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass,
+static void queue_runs(struct gpu_engine *e, struct gpu_swap_stream *stream, enum step_phase phase,
                        struct piece piece)
 {
     uint32_t end = piece.first + piece.count, count;
     for (uint32_t i = piece.first; i < end; i += count) {
-        count = run_length(lane, piece, i);
-        copy(&lane->queue, pass, host_block(e, lane->swaps[i]),
-             device_block(e, device_of(lane->swaps[i])), count * e->kv.block_bytes);
+        count = run_length(stream, piece, i);
+        copy(&stream->queue, phase, host_block(e, stream->swaps[i]),
+             device_block(e, device_of(stream->swaps[i])), count * e->kv.block_bytes);
     }
 }
 
-static void queue_bulk(struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass,
+static void queue_bulk(struct gpu_engine *e, struct gpu_swap_stream *stream, enum step_phase phase,
                        struct piece piece)
 {
-    uint64_t list = lane->device_list + piece.first * sizeof *lane->list;
+    uint64_t list = stream->device_list + piece.first * sizeof *stream->list;
     uint64_t bytes = piece.count * e->kv.block_bytes;
-    uint8_t *host = host_block(e, lane->swaps[piece.first]);
-    const struct gpu_kv_gather gather = {e->kv.blocks, list, lane->staging, e->kv.block_bytes,
+    uint8_t *host = host_block(e, stream->swaps[piece.first]);
+    const struct gpu_kv_gather gather = {e->kv.blocks, list, stream->staging, e->kv.block_bytes,
                                          piece.count};
-    const struct gpu_kv_scatter scatter = {e->kv.blocks, list, lane->staging, e->kv.block_bytes,
+    const struct gpu_kv_scatter scatter = {e->kv.blocks, list, stream->staging, e->kv.block_bytes,
                                            piece.count};
-    gpu_upload(&lane->queue, list, lane->list + piece.first, piece.count * sizeof *lane->list);
-    if (pass == STEP_PHASE_OUT) {
-        GPU_LAUNCH(&lane->queue, kv_gather, &gather);
-        gpu_download(&lane->queue, host, lane->staging, bytes);
+    gpu_upload(&stream->queue, list, stream->list + piece.first,
+               piece.count * sizeof *stream->list);
+    if (phase == STEP_PHASE_OUT) {
+        GPU_LAUNCH(&stream->queue, kv_gather, &gather);
+        gpu_download(&stream->queue, host, stream->staging, bytes);
     } else {
-        gpu_upload(&lane->queue, lane->staging, host, bytes);
-        GPU_LAUNCH(&lane->queue, kv_scatter, &scatter);
+        gpu_upload(&stream->queue, stream->staging, host, bytes);
+        GPU_LAUNCH(&stream->queue, kv_scatter, &scatter);
     }
 }
 
-static void queue_swaps(struct gpu_engine *e, struct gpu_lane *lane, enum step_phase pass)
+static void queue_swaps(struct gpu_engine *e, struct gpu_swap_stream *stream, enum step_phase phase)
 {
     struct piece piece;
-    for (uint32_t first = 0; first < lane->count; first += piece.count) {
-        piece = piece_at(e, lane, first);
+    for (uint32_t first = 0; first < stream->count; first += piece.count) {
+        piece = piece_at(e, stream, first);
         bool is_scattered = piece.runs >= SWAP_RUNS_MIN &&
                             piece.count * e->kv.block_bytes < piece.runs * SWAP_RUN_BYTES_MIN;
-        (is_scattered ? queue_bulk : queue_runs)(e, lane, pass, piece);
+        (is_scattered ? queue_bulk : queue_runs)(e, stream, phase, piece);
     }
 }
 
-/* Within the device one by one: what one reads a later one may fill, and copies may not overlap. */
+/* Moves within the device go one by one: a later one may fill a block that an earlier one reads,
+ * and copies must not overlap. */
 static void queue_within(struct gpu_engine *e)
 {
     const struct step_move *moves = step_moves(e->step);
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
-        if (pass_of(e, &moves[i]) == STEP_PHASE_WITHIN) {
+        if (phase_of(e, &moves[i]) == STEP_PHASE_WITHIN) {
             gpu_copy(e->queue, device_block(e, moves[i].to), device_block(e, moves[i].from),
                      e->kv.block_bytes);
         }
     }
 }
 
-/* ---- who waits for whom ---- */
+/* ---- what waits for what ---- */
 
-/* Notes which pass reads which block of the device, or forgets all. */
+/* Records which phases read which block of the device, or clears that. */
 static void mark_left(struct gpu_engine *e, bool forgets)
 {
     const struct step_move *moves = step_moves(e->step);
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
         if (moves[i].from < e->settings.kv_blocks) {
             uint8_t *left = &e->left[moves[i].from];
-            *left = forgets ? 0 : (uint8_t)(*left | 1u << pass_of(e, &moves[i]));
+            *left = forgets ? 0 : (uint8_t)(*left | 1u << phase_of(e, &moves[i]));
         }
     }
 }
 
-/* Does `pass` fill a block that `earlier` reads? */
-static bool moves_fill(const struct gpu_engine *e, enum step_phase pass, enum step_phase earlier)
+/* True when `phase` fills a block that `earlier` reads. */
+static bool moves_fill(const struct gpu_engine *e, enum step_phase phase, enum step_phase earlier)
 {
     const struct step_move *moves = step_moves(e->step);
     for (uint32_t i = 0; i < step_header(e->step)->moves_count; i++) {
-        if (pass_of(e, &moves[i]) == pass && (e->left[moves[i].to] & 1u << earlier) != 0) {
+        if (phase_of(e, &moves[i]) == phase && (e->left[moves[i].to] & 1u << earlier) != 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Does a row have a block that the way out reads? Whether it fills that one is not looked at. */
+/* True when a row has a block that the phase out reads, whether the row fills it or not. */
 static bool rows_fill(const struct gpu_engine *e)
 {
     for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: sizes and places of what the GPU engine has; see plan.h.
- * Invariant: counted and placed by one walk, so what is planned is what is taken, to the byte.
- * Why a file of its own: the static program links it, and nothing else that knows a driver.
+ * What: sizes and places of the GPU engine's memory; see plan.h.
+ * Invariant: one walk counts and places, so the plan equals what is taken, to the byte.
+ * Why a file of its own: the static binary links it, and nothing else that knows a driver.
  */
 #include "kernels/cuda/plan.h"
 
@@ -11,7 +11,7 @@
 #include "config/model/tensors.h"
 #include "kernels/cuda/engine_state.h"
 
-#define GPU_FEEDS_MAX 65535u        /* a dimension of a grid */
+#define GPU_SLOTS_MAX 65535u        /* the limit of a grid dimension */
 
 /* ---- weights ---- */
 
@@ -51,7 +51,7 @@ uint64_t gpu_weights_bytes(const struct gguf *gguf)
     return bytes;
 }
 
-/* ---- is it a model for this GPU? ---- */
+/* ---- checks: can this GPU run the model? ---- */
 
 static enum status check_types(const struct gguf *gguf, const char *source,
                                struct config_error *error)
@@ -68,7 +68,7 @@ static enum status check_types(const struct gguf *gguf, const char *source,
     return STATUS_OK;
 }
 
-/* Of all kernels the one that attends in tiles takes the most shared memory. */
+/* The kernel that attends in tiles takes the most shared memory of all. */
 static enum status check_launches(const struct kernels_settings *settings,
                                   const struct model_shape *s, uint32_t shared_bytes_max,
                                   struct config_error *error)
@@ -80,16 +80,16 @@ static enum status check_launches(const struct kernels_settings *settings,
                  s->head_dim, bytes, shared_bytes_max);
         return STATUS_CONFIG_MODEL;
     }
-    if (settings->step_tokens > GPU_FEEDS_MAX) {
+    if (settings->step_tokens > GPU_SLOTS_MAX) {
         snprintf(error->text, sizeof error->text,
                  "steps of %u tokens; a GPU takes at most %u: sched.prefill_tokens is too large",
-                 settings->step_tokens, GPU_FEEDS_MAX);
+                 settings->step_tokens, GPU_SLOTS_MAX);
         return STATUS_CONFIG_OPTION;
     }
     return STATUS_OK;
 }
 
-/* A GPU multiplies halves as they are. */
+/* A GPU multiplies F16 as it is, so rounding to BF16 saves nothing. */
 static enum status check_weights(const struct kernels_settings *settings,
                                  struct config_error *error)
 {
@@ -112,7 +112,7 @@ enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_setting
 
 /* ---- the engine ---- */
 
-/* Memory that is given out from the front. */
+/* Memory that is given out from its beginning. */
 struct extent {
     uint64_t base, bytes;
 };
@@ -132,7 +132,7 @@ struct gpu_record gpu_record_of(const struct kernels_settings *settings)
     uint64_t rows = (uint64_t)s->batch_calls + s->standby_calls;
     r.rows = take(&extent, rows, sizeof(struct gpu_row));
     r.tables = take(&extent, rows, s->blocks_per_call * sizeof(uint32_t));
-    r.feeds = take(&extent, s->step_tokens, sizeof(struct gpu_feed));
+    r.slots = take(&extent, s->step_tokens, sizeof(struct gpu_slot));
     r.tiles = take(&extent, s->step_tokens, sizeof(struct gpu_tile));
     r.places = take(&extent, s->batch_calls, sizeof(struct gpu_place));
     r.round = take(&extent, 1, sizeof(struct gpu_round));
@@ -149,10 +149,11 @@ static struct gpu_buffer take_buffer(struct extent *extent, uint64_t rows, uint3
                                GPU_F32};
 }
 
-static void take_lane(struct extent *extent, struct gpu_lane *lane, uint32_t host_blocks)
+static void take_swap_stream(struct extent *extent, struct gpu_swap_stream *stream,
+                             uint32_t host_blocks)
 {
-    lane->device_list = take(extent, host_blocks, sizeof *lane->list);
-    lane->staging = take(extent, 1, GPU_STAGING_BYTES);
+    stream->device_list = take(extent, host_blocks, sizeof *stream->list);
+    stream->staging = take(extent, 1, GPU_STAGING_BYTES);
 }
 
 uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings, const struct model_shape *s)
@@ -168,26 +169,26 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     const struct model_shape *s = shape;
     const struct kernels_settings *t = &e->settings;
     struct extent at = {.base = base};
-    uint64_t feeds = t->step_tokens, calls = t->batch_calls;
+    uint64_t slots = t->step_tokens, calls = t->batch_calls;
     e->record = gpu_record_of(t);
     e->at = take(&at, 1, e->record.end);
     e->kv.blocks = take(&at, t->kv_blocks, gpu_kv_block_bytes(t, s));
-    take_lane(&at, &e->out, t->kv_host_blocks);
-    take_lane(&at, &e->in, t->kv_host_blocks);
+    take_swap_stream(&at, &e->out, t->kv_host_blocks);
+    take_swap_stream(&at, &e->in, t->kv_host_blocks);
     e->blas_workspace = take(&at, 1, BLAS_WORKSPACE_BYTES);
     e->rope = take(&at, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
     e->partials = take(&at, calls * s->heads * gpu_splits(t), (s->head_dim + 2) * sizeof(float));
     e->sample_weights = take(&at, calls, (uint64_t)s->vocab_tokens * sizeof(float));
-    e->x = take_buffer(&at, feeds, s->dim);
-    e->normed = take_buffer(&at, feeds, s->dim);
-    e->q = take_buffer(&at, feeds, s->heads * s->head_dim);
-    e->k = take_buffer(&at, feeds, s->kv_heads * s->head_dim);
-    e->v = take_buffer(&at, feeds, s->kv_heads * s->head_dim);
-    e->attended = take_buffer(&at, feeds, s->heads * s->head_dim);
-    e->gate = take_buffer(&at, feeds, s->ffn_dim);
-    e->up = take_buffer(&at, feeds, s->ffn_dim);
-    e->inner = take_buffer(&at, feeds, s->ffn_dim);
-    e->delta = take_buffer(&at, feeds, s->dim);
+    e->x = take_buffer(&at, slots, s->dim);
+    e->normed = take_buffer(&at, slots, s->dim);
+    e->q = take_buffer(&at, slots, s->heads * s->head_dim);
+    e->k = take_buffer(&at, slots, s->kv_heads * s->head_dim);
+    e->v = take_buffer(&at, slots, s->kv_heads * s->head_dim);
+    e->attended = take_buffer(&at, slots, s->heads * s->head_dim);
+    e->gate = take_buffer(&at, slots, s->ffn_dim);
+    e->up = take_buffer(&at, slots, s->ffn_dim);
+    e->inner = take_buffer(&at, slots, s->ffn_dim);
+    e->delta = take_buffer(&at, slots, s->dim);
     e->gathered = take_buffer(&at, calls, s->dim);
     e->logits = take_buffer(&at, calls, s->vocab_tokens);
     return at.bytes;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: products, by the library where there is one, else by our own kernel (product.cu).
+ * What: products, by the library if there is one, else by our own kernel (device/product.cu).
  *
- * The library sums as the shape says, so every product has GPU_PRODUCT_ROWS rows: a row gets the
- * same bits alone, in a batch and in a chunk. Two things more are needed for that:
+ * The library chooses the order of a sum by the shape, so every product has GPU_PRODUCT_ROWS rows:
+ * a row gets the same bits alone, in a batch and in a chunk. That needs two more conditions:
  *
- *   alignment   the library looks at addresses too: whole products apart, all are alike
- *   rows        one product sums all of its rows alike. No page of NVIDIA's says so (a split of
- *               what is left for the last processors would not), so it is tried at boot
+ *   alignment   the library looks at addresses too. Those of products are whole products apart, so
+ *               their alignment is the same
+ *   rows        one product sums all of its rows in the same order. NVIDIA does not document it (a
+ *               split of the rest among the last multiprocessors would break it), so boot tries it
  *
- * It takes elements of one type: what it reads is rounded to the type of the weights when it is
- * written. Matrices of another type than their neighbour that reads the same are our kernel's.
+ * Elements have one type: the input of a product is rounded to the type of the weights when it is
+ * written. Our kernel computes products by matrices whose type differs from that of another matrix
+ * with the same input.
  */
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +85,7 @@ void gpu_product_queue(struct gpu_engine *engine, const struct gpu_matrix *matri
 
 /* ---- boot ---- */
 
-/* A row of numbers 1 <= |x| < 2 of a type, whose sums depend on their order. */
+/* A row of numbers 1 <= |x| < 2 of a type; their sums depend on the order. */
 static void fill_row(uint8_t *row, uint32_t type, uint32_t columns)
 {
     static const uint32_t ones[] = {[GPU_F32] = 0x3f800000, [GPU_F16] = 0x3c00,
@@ -98,7 +100,7 @@ static void fill_row(uint8_t *row, uint32_t type, uint32_t columns)
     }
 }
 
-/* Equal ones: twice as many with each copy. */
+/* Equal rows: each copy doubles their number. */
 static void fill_rows(struct gpu_engine *e, struct gpu_buffer to, uint32_t columns)
 {
     uint64_t bytes = (uint64_t)columns * element_bytes(to.type);
@@ -109,7 +111,7 @@ static void fill_rows(struct gpu_engine *e, struct gpu_buffer to, uint32_t colum
     }
 }
 
-/* Are rows first .. first + count - 1 the same, number for number? */
+/* True when rows first .. first + count - 1 have the same bits. */
 static bool are_alike(struct gpu_engine *e, struct gpu_buffer of, uint32_t first, uint32_t count)
 {
     uint64_t bytes = (uint64_t)of.width * sizeof(float);
@@ -122,7 +124,8 @@ static bool are_alike(struct gpu_engine *e, struct gpu_buffer of, uint32_t first
     return alike;
 }
 
-/* A product of rows that are equal has rows that are. Pieces have a row in common. */
+/* The product of equal rows must have equal rows. Rows are compared in pieces that overlap by one
+ * row. */
 static enum status try_product(struct gpu_engine *e, const struct gpu_matrix *matrix,
                                struct gpu_buffer from, struct gpu_buffer to,
                                struct config_error *error)

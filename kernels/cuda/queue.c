@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What: what is asked of a GPU; see queue.h.
- */
+/* What: work that is queued on a GPU; see queue.h. */
 #include "kernels/cuda/queue.h"
 
 #include <stdio.h>
@@ -12,11 +10,11 @@
 
 static const char *const kernel_names[GPU_KERNELS] = {
 #define KERNEL(name) #name,
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 #undef KERNEL
 };
 
-/* After a failure nothing is asked any more. */
+/* After a failure no call is made any more. */
 #define CALL(queue, entry, ...)                                        \
     do {                                                                \
         if ((queue)->result == DRIVER_SUCCESS) {                       \
@@ -162,7 +160,7 @@ void gpu_multiply(struct gpu_queue *queue, const struct blas *blas,
                   const struct blas_product *product)
 {
     if (queue->result == DRIVER_SUCCESS && blas_product(blas, product) != STATUS_OK) {
-        queue->result = DRIVER_LAUNCH_OUT_OF_RESOURCES;     /* what a kernel's refusal would be */
+        queue->result = DRIVER_LAUNCH_OUT_OF_RESOURCES;     /* as if a kernel were refused */
         queue->failed = "cublasGemmEx";
     }
 }

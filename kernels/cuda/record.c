@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what the host knows of a step, in one piece that is uploaded at once: rows, block tables,
- * the feeds, tiles and places of round 1. Its end comes back at once: outs, tokens, rounds.
+ * What: what the host knows of a step, uploaded in one piece: rows, block tables, and the token
+ * slots, tiles and places of round 1. The end of the record comes back in one piece: outs, tokens,
+ * rounds.
  *
- * Feeds of round 1: rows of one token first, which attend as in later rounds, then rows of more,
- * which attend in tiles. Both ways have the same bits (attention.h).
+ * Slots of round 1: first those of rows with one token, which attend as in later rounds, then those
+ * of rows with more, which attend in tiles. Both ways give the same bits (device/attention.h).
  */
 #include <string.h>
 
@@ -43,48 +44,48 @@ static struct gpu_row row_of(const struct step_row *row, uint32_t token)
     return out;
 }
 
-/* Every token of a row, at its place among the feeds; the last is sampled if it wants tokens. */
-static void feed_row(struct gpu_engine *e, uint32_t r)
+/* A slot for each token of a row; the last one is sampled if the row needs tokens. */
+static void row_add_slots(struct gpu_engine *e, uint32_t r)
 {
     const struct step_row *row = step_row(e->step, r);
     const uint32_t *tokens = step_tokens(e->step) + row->tokens_first;
-    struct gpu_feed *feeds = host_part(e, e->record.feeds);
+    struct gpu_slot *slots = host_part(e, e->record.slots);
     struct gpu_place *place = (struct gpu_place *)host_part(e, e->record.places) + r;
-    ASSERT(row->tokens_count <= e->settings.step_tokens - e->feeds_count);
+    ASSERT(row->tokens_count <= e->settings.step_tokens - e->slots_count);
     for (uint32_t i = 0; i < row->tokens_count; i++) {
-        feeds[e->feeds_count + i] = (struct gpu_feed){tokens[i], row->first_position + i, r};
+        slots[e->slots_count + i] = (struct gpu_slot){tokens[i], row->first_position + i, r};
     }
-    e->feeds_count += row->tokens_count;
-    *place = (struct gpu_place){r, row->decode_steps > 0 ? e->feeds_count - 1 : GPU_NONE};
+    e->slots_count += row->tokens_count;
+    *place = (struct gpu_place){r, row->decode_steps > 0 ? e->slots_count - 1 : GPU_NONE};
 }
 
-static void tile_row(struct gpu_engine *e, uint32_t first_feed)
+static void tile_row(struct gpu_engine *e, uint32_t first_slot)
 {
     const struct model_shape *s = &e->weights.shape;
-    uint32_t most = gpu_tile_feeds(s->heads, s->kv_heads);
+    uint32_t most = gpu_tile_slots(s->heads, s->kv_heads);
     struct gpu_tile *tiles = host_part(e, e->record.tiles);
-    for (uint32_t feed = first_feed; feed < e->feeds_count; feed += most) {
+    for (uint32_t slot = first_slot; slot < e->slots_count; slot += most) {
         tiles[e->tiles_count++] =
-            (struct gpu_tile){feed, gpu_smaller(most, e->feeds_count - feed)};
+            (struct gpu_tile){slot, gpu_smaller(most, e->slots_count - slot)};
     }
 }
 
-/* Round 1: rows of one token, then the others. */
-static void write_feeds(struct gpu_engine *e)
+/* Round 1: rows with one token, then the others. */
+static void write_slots(struct gpu_engine *e)
 {
     uint32_t active = step_header(e->step)->rows_active;
-    e->feeds_count = e->tiles_count = 0;
+    e->slots_count = e->tiles_count = 0;
     for (uint32_t r = 0; r < active; r++) {
         if (step_row(e->step, r)->tokens_count == 1) {
-            feed_row(e, r);
+            row_add_slots(e, r);
         }
     }
-    e->feeds_single = e->feeds_count;
+    e->slots_single = e->slots_count;
     for (uint32_t r = 0; r < active; r++) {
-        uint32_t first_feed = e->feeds_count;
+        uint32_t first_slot = e->slots_count;
         if (step_row(e->step, r)->tokens_count > 1) {
-            feed_row(e, r);
-            tile_row(e, first_feed);
+            row_add_slots(e, r);
+            tile_row(e, first_slot);
         }
     }
 }
@@ -103,7 +104,7 @@ void gpu_record_send(struct gpu_engine *engine)
                row->blocks_count * sizeof(uint32_t));
     }
     e->places_count = header->rows_active;
-    write_feeds(e);
+    write_slots(e);
     *round = (struct gpu_round){.standby_next = header->rows_active};
     memset(host_part(e, e->record.outs), 0, header->rows_count * sizeof(struct gpu_out));
     *e->early_stop = step_early_stop(e->step);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: from tensors in a file to the memory of a GPU; see weights.h. BOOT_ONLY.
- * Bounds: one tensor at a time goes through the staging buffer, in pieces of it.
+ * Bounds: one tensor at a time goes through the staging buffer, piece by piece.
  *
- * Q8_0 becomes F16 on its way. The library takes no such blocks, and making halves of them for each
- * product would read and write them twice more for a token. So Q8_0 saves room in the file only.
+ * Q8_0 becomes F16 as it is loaded. The library does not take quantisation blocks, and converting
+ * them for each product would read and write them twice more per token. So Q8_0 saves space in the
+ * file only.
  */
 #include "kernels/cuda/weights.h"
 
@@ -45,7 +46,7 @@ static uint64_t *vector_of(struct gpu_weights *w, const struct model_tensor *t)
     }
 }
 
-/* A piece of a tensor, there and back: one half of the staging each way. */
+/* Copies a piece of a tensor to the device and back; each direction has half of the staging. */
 static enum status copy_piece(const struct gpu_loading *loading, uint64_t from, uint64_t to,
                               uint64_t bytes, struct config_error *error)
 {
@@ -63,7 +64,7 @@ static enum status copy_piece(const struct gpu_loading *loading, uint64_t from, 
     return STATUS_OK;
 }
 
-/* A piece that was copied to the device's staging buffer: halves of it, to where it belongs. */
+/* Dequantises a piece in the device's staging buffer to where it belongs. */
 static void queue_halves(const struct gpu_loading *loading, uint64_t to, uint64_t bytes)
 {
     const struct gpu_dequantize args = {
@@ -73,7 +74,7 @@ static void queue_halves(const struct gpu_loading *loading, uint64_t to, uint64_
     GPU_LAUNCH(loading->queue, dequantize, &args);
 }
 
-/* Pieces are whole blocks of any type. */
+/* Pieces are whole quantisation blocks of any type. */
 static enum status copy_tensor(const struct gpu_loading *loading, const struct gguf_tensor *tensor,
                                uint64_t to, struct config_error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the weights of a model in the memory of a GPU: matrices as they lie in the file, rows of
- * outputs, but those of Q8_0 as F16; norms, biases and RoPE factors as floats. The list is
+ * What: the weights of a model in the memory of a GPU: matrices as in the file, a row for each
+ * output, but those of Q8_0 as F16; norms, biases and RoPE factors as floats. The list is
  * config/model/tensors.h.
  */
 #include "kernels/cuda/queue.h"
@@ -16,7 +16,7 @@ struct gpu_matrix {
 
 struct gpu_layer {
 #define LAYER_MATRIX(name, outputs, columns) struct gpu_matrix name;
-#define LAYER_VECTOR(name, file, count, wanted) uint64_t name;  /* float (count); 0: not wanted */
+#define LAYER_VECTOR(name, file, count, wanted) uint64_t name;  /* float (count); 0: it has none */
 #include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
@@ -31,7 +31,7 @@ struct gpu_weights {
     struct gpu_layer layers[GGUF_LAYERS_MAX];
 };
 
-/* What a type of the file is on the device; NULL: nothing. */
+/* The type on the device for a type in the file; NULL: there is none. */
 struct gpu_format {
     enum gguf_type file;
     enum gpu_type type;
@@ -42,17 +42,17 @@ bool gpu_is_of_the_host(const struct model_tensor *tensor);
 /* Device bytes that the weights take. */
 uint64_t gpu_weights_bytes(const struct gguf *gguf);
 
-/* Where they come from, and through what. */
+/* Where weights come from, and the buffers that they pass. */
 struct gpu_loading {
     struct gpu_queue *queue;
     const struct gguf_source *source;
     uint8_t *staging;               /* pinned */
     uint64_t staging_bytes;
-    uint64_t device_staging;        /* as many on the device */
+    uint64_t device_staging;        /* as large, on the device */
     volatile uint64_t *heartbeat;   /* grows with each piece */
 };
-/* BOOT_ONLY. gpu_plan_check() has passed. What was copied is read back and compared. Whether
- * weights are finite is told by the first logits. */
+/* BOOT_ONLY. gpu_plan_check() has passed. Copies are read back and compared. That weights are
+ * finite is not checked: the first logits show it. */
 MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights,
                                         const struct gpu_loading *loading,
                                         const struct gguf *gguf, struct config_error *error);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: attention over paged keys and values, in plain C (kernels/ops.h defines it): row by row,
+ * What: attention over paged keys and values in plain C (kernels/ops.h defines it), row by row,
  * each as if it were alone.
  */
 #include <math.h>
 
 #include "kernels/ref/plain.h"
 
-/* Number `index` of the row's block that holds a token; `base` is of keys or values. */
+/* Number `index` of the KV block in which the row has a token; `base` is the keys or the values. */
 static float number_at(const struct kernels_attention *a, const struct kernels_attending *row,
                        const void *base, uint32_t token, uint64_t index)
 {
@@ -22,10 +22,10 @@ static void row_scores(const struct kernels_attention *a, const struct kernels_a
     for (uint32_t h = 0; h < a->heads; h++) {
         const float *query = row->queries + h * a->head_dim;
         for (uint32_t t = 0; t < row->tokens; t++) {
-            uint32_t slot = t % a->block_tokens;
+            uint32_t offset = t % a->block_tokens;
             float score = 0.0f;
             for (uint32_t d = 0; d < a->head_dim; d++) {
-                uint64_t index = (uint64_t)d * a->block_tokens + slot;
+                uint64_t index = (uint64_t)d * a->block_tokens + offset;
                 score = fmaf(query[d], number_at(a, row, a->keys, t, index), score);
             }
             row->scores[h * a->scores_stride + t] = score;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the table of the plain kernels, and those of them that work on one vector of numbers.
+ * What: the table of the plain kernels, and those that work on one vector of numbers.
  */
 #include "kernels/ref/plain.h"
 
@@ -25,7 +25,7 @@ const struct kernels_ops kernels_ops_plain = {
     .copy = kernels_copy_plain,
 };
 
-/* Adds the upper half of the lanes to the lower, until one is left. */
+/* Adds the upper half of the lanes to the lower half until one lane is left. */
 static float lanes_sum(float *lanes, uint32_t count)
 {
     for (uint32_t half = count / 2; half > 0; half /= 2) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the names behind the table of the plain kernels (kernels/ops.h defines what each
+/* What: the functions in the table of the plain kernels (kernels/ops.h defines what each
  * computes). */
 #include "kernels/ops.h"
 
 void kernels_product_plain(const struct kernels_product *product);
-void kernels_quantize_plain(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_plain(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                             uint32_t columns);
 void kernels_shorten_plain(float *bfloats, const float *x, uint32_t columns);
 void kernels_scores_plain(const struct kernels_attention *attention);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the product in plain C: the definition in kernels/ops.h and nothing more. It is the twin
- * that the fast one is compared with, and what serves where a CPU has no AVX2.
+ * What: the product in plain C: the definition in kernels/ops.h and nothing more. The fast products
+ * are compared with it, and it serves where a CPU has no AVX2.
  *
- * Why lanes and not outputs in the inner loop: the panel is walked in memory order, and each lane
- * is still a chain of its own.
+ * Why lanes are in the inner loop: the panel is walked in memory order, and each lane is still a
+ * chain of its own.
  */
 #include <math.h>
 
@@ -51,12 +51,12 @@ static void panel_product_floats(const struct kernels_product *p, uint32_t panel
 
 /* ---- bfloats ---- */
 
-/* fmaf() that gives zero for what is below 2^-126. Both factors have eight bits: doubles hold their
- * product exactly, and where the sum is tiny they hold that, too. */
+/* fmaf() that gives zero for a sum below 2^-126. Both factors have eight bits, so a double holds
+ * their product exactly; if the sum is tiny, it holds that exactly too. */
 static float flushed_fma(float a, float b, float sum)
 {
     double exact = (double)a * b + sum;
-    bool tiny = fabs(exact) < 0x1p-126 - 0x1p-151;      /* what 24 bits do not round up to 2^-126 */
+    bool tiny = fabs(exact) < 0x1p-126 - 0x1p-151;      /* not rounded up to 2^-126 by 24 bits */
     float rounded = fmaf(a, b, sum);
     return tiny ? copysignf(0.0f, rounded) : rounded;
 }
@@ -82,10 +82,10 @@ static void panel_product_bfloats(const struct kernels_product *p, uint32_t pane
 /* ---- integers ---- */
 
 static float part_add(float sum, const struct kernels_part *part, const struct kernels_product *p,
-                      uint32_t row, uint32_t column, bool has_low)
+                      uint32_t row, uint32_t column)
 {
     const int8_t *x = p->rounded.levels + row * p->rounded.stride + column;
-    uint64_t at = (row * p->rounded.stride + column) / KERNELS_BLOCK_COLUMNS;
+    uint64_t at = (row * p->rounded.stride + column) / KERNELS_QUANT_COLUMNS;
     float scale = p->rounded.blocks[at].scale;
     int32_t product = 0, total = 0;
     for (uint32_t k = 0; k < part->columns; k++) {
@@ -93,6 +93,7 @@ static float part_add(float sum, const struct kernels_part *part, const struct k
         total += x[k];
     }
     sum = fmaf((float)product, part->scale * scale, sum);
+    bool has_low = p->matrix->type == GGUF_Q4_K;
     return has_low ? fmaf((float)total, part->low * -scale, sum) : sum;
 }
 
@@ -109,8 +110,7 @@ static void panel_product_integers(const struct kernels_product *p, uint32_t pan
         for (uint32_t column = 0, i = 0; column < m->columns; column += part.columns, i++) {
             kernels_format(m->type)->part(weights, lane, i, &part);
             for (uint32_t r = 0; r < p->rows; r++) {
-                y[r * p->y_stride] = part_add(y[r * p->y_stride], &part, p, r, column,
-                                              m->type == GGUF_Q4_K);
+                y[r * p->y_stride] = part_add(y[r * p->y_stride], &part, p, r, column);
             }
         }
     }
@@ -131,30 +131,30 @@ void kernels_product_plain(const struct kernels_product *product)
     }
 }
 
-static void block_quantize(int8_t *levels, struct kernels_block *block, const float *x)
+static void block_quantize(int8_t *levels, struct kernels_quant_block *block, const float *x)
 {
     float max = 0;
     bool finite = true;
-    for (uint32_t k = 0; k < KERNELS_BLOCK_COLUMNS; k++) {
+    for (uint32_t k = 0; k < KERNELS_QUANT_COLUMNS; k++) {
         finite = finite && isfinite(x[k]);
         max = fabsf(x[k]) > max ? fabsf(x[k]) : max;
     }
     bool is_zero = !finite || max < KERNELS_LEVEL_TINY;
     float inverse = is_zero ? 0.0f : KERNELS_LEVEL_MAX / max;
     float scale = is_zero ? 0.0f : kernels_half_rounded(max / KERNELS_LEVEL_MAX);
-    *block = (struct kernels_block){.scale = finite ? scale : NAN};
-    for (uint32_t k = 0; k < KERNELS_BLOCK_COLUMNS; k++) {
+    *block = (struct kernels_quant_block){.scale = finite ? scale : NAN};
+    for (uint32_t k = 0; k < KERNELS_QUANT_COLUMNS; k++) {
         levels[k] = is_zero ? 0 : (int8_t)lrintf(x[k] * inverse);
-        block->sums[k / (KERNELS_BLOCK_COLUMNS / 2)] += levels[k];
+        block->sums[k / (KERNELS_QUANT_COLUMNS / 2)] += levels[k];
     }
 }
 
-void kernels_quantize_plain(int8_t *levels, struct kernels_block *blocks, const float *x,
+void kernels_quantize_plain(int8_t *levels, struct kernels_quant_block *blocks, const float *x,
                             uint32_t columns)
 {
-    ASSERT(columns % KERNELS_BLOCK_COLUMNS == 0);
-    for (uint32_t k = 0; k < columns; k += KERNELS_BLOCK_COLUMNS) {
-        block_quantize(levels + k, &blocks[k / KERNELS_BLOCK_COLUMNS], x + k);
+    ASSERT(columns % KERNELS_QUANT_COLUMNS == 0);
+    for (uint32_t k = 0; k < columns; k += KERNELS_QUANT_COLUMNS) {
+        block_quantize(levels + k, &blocks[k / KERNELS_QUANT_COLUMNS], x + k);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: runs one check of the GPU. The process is its own: what it takes it does not give back.
- * Bounds: whoever has ordered it watches the beats; what hangs is killed from there.
+ * What: runs one check of the GPU, in a process of its own, which does not give back what it takes.
+ * Bounds: the process that ordered the check watches the beats, and kills a check that hangs.
  */
 #include "selftest/burn/burn.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: temperature, clocks and errors of the memory, while another check heats the GPU. What NVML
- * does not tell is no fault; a limit of power is none either: a GPU under load runs into it.
+ * What: temperature, clocks and memory errors, while another check heats the GPU. A figure that
+ * NVML does not give is no fault. The power limit is none either: a GPU under load reaches it.
  */
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static bool is_known(uint64_t figure)
     return figure != NVML_UNKNOWN;
 }
 
-/* "-": nobody knows; more than is believable is cut. */
+/* "-": unknown. Only the last seven digits of a figure are shown. */
 struct figure {
     char text[8];
 };
@@ -100,7 +100,7 @@ struct burn_warmth burn_warmth(const struct burning *b)
     return warmth;
 }
 
-/* ---- the check of its own: what the whole run has left ---- */
+/* ---- the check BURN_HEALTH: the state after the whole run ---- */
 
 static void check_repairs(struct burning *b)
 {

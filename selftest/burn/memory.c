@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: memory patterns on the GPU, over one piece of nearly all that is free. Each round writes a
+ * What: memory patterns on the GPU, over one piece of nearly all free memory. Each round writes a
  * pattern, compares all of it, and does the same with its inverse: a bit that sticks is wrong in
- * one of them, and what lies between the two comparisons is more than the caches hold.
- * Bounds: no fewer than SHARE_MIN percent of what is free, or it is a fault.
+ * one of them. The piece is larger than the caches, so the comparison reads the memory.
+ * Bounds: less than SHARE_MIN percent of the free memory is a fault.
  */
 #include <stdio.h>
 
@@ -13,8 +13,8 @@
 #define SHARE_MAX       99u
 #define SHARE_MIN       95u
 #define WALKING_ROUNDS  8u
-#define WALKING_STRIDE  9u          /* 8 rounds reach each bit of a byte */
-#define REPORTS_BYTES   (GPU_PATTERN_BLOCKS_MAX * sizeof(struct gpu_pattern_report))
+#define WALKING_STRIDE  9u          /* 8 rounds cover each bit of a byte */
+#define REPORTS_BYTES   (GPU_PATTERN_GRID_MAX * sizeof(struct gpu_pattern_report))
 
 STATIC_ASSERT(BURN_RANDOM - BURN_OWN_ADDRESS == GPU_PATTERN_RANDOM &&
               BURN_WALKING_BIT - BURN_OWN_ADDRESS == GPU_PATTERN_WALKING_BIT,
@@ -23,12 +23,12 @@ STATIC_ASSERT(BURN_RANDOM - BURN_OWN_ADDRESS == GPU_PATTERN_RANDOM &&
 struct area {
     unsigned long long at;
     uint64_t count;                 /* of words */
-    uint32_t share;                 /* percent of what was free, rounded down */
+    uint32_t share;                 /* percent of the free memory, rounded down */
     uint64_t reports_at;
     struct gpu_pattern_report *reports;
 };
 
-/* Beside the queue's own reservation, which a refusal would end. */
+/* Separate from the queue's own reservation: a refusal would make the queue fail. */
 static bool area_reserve(struct burning *b, struct area *area)
 {
     const struct driver *driver = b->queue.driver;
@@ -55,7 +55,7 @@ static bool area_reserve(struct burning *b, struct area *area)
 static void compare(struct burning *b, const struct area *area, const struct gpu_pattern *pattern)
 {
     struct gpu_pattern_report sum = {0};
-    for (uint32_t i = 0; i < gpu_pattern_blocks(area->count); i++) {
+    for (uint32_t i = 0; i < gpu_pattern_grid(area->count); i++) {
         gpu_pattern_report_add(&sum, &area->reports[i]);
     }
     if (sum.wrong > 0) {
@@ -69,7 +69,7 @@ static void compare(struct burning *b, const struct area *area, const struct gpu
     }
 }
 
-/* Words are numbered by their addresses, so that one that answers for another is found. */
+/* Words are numbered by their addresses, so that a word which answers for another is found. */
 static bool run_pattern(struct burning *b, const struct area *area,
                         const struct gpu_pattern *pattern)
 {
@@ -91,7 +91,7 @@ static bool run_pattern(struct burning *b, const struct area *area,
 
 void burn_memory_run(struct burning *b)
 {
-    struct config_error error;      /* said by who looks at the queue last */
+    struct config_error error;      /* the last gpu_check() of the queue reports it */
     struct area area = {.reports = burn_pinned(b, REPORTS_BYTES)};
     if (area.reports == NULL || gpu_reserve(&b->queue, REPORTS_BYTES, &error) != STATUS_OK ||
         !area_reserve(b, &area)) {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the engine's own product (kernels/cuda/product.cu) of random numbers, with weights of every
- * type, against the chain of fmaf() that defines it (kernels/ops.h), computed here by the CPU: to
- * the bit, again and again. Every processor has blocks of it, and the next one is queued while one
- * is compared.
+ * What: the engine's own product (kernels/cuda/device/product.cu) of random numbers, with weights
+ * of every type, against the chain of fmaf() that defines it (kernels/ops.h), computed here by the
+ * CPU: to the bit, again and again. Every multiprocessor has thread blocks of it, and the next
+ * product is queued while one is compared.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 #include "selftest/burn/state.h"
 
 #define ROWS            64u
-#define TILES           2u          /* of outputs, of a processor */
+#define TILES           2u          /* of outputs, for each multiprocessor */
 #define COLUMNS         2048u
 #define COLUMNS_QUICK   256u
-#define SLOTS           2u
+#define BUFFERS           2u
 #define NAP_NS          50000
 
 static const struct {
@@ -29,11 +29,11 @@ static const struct {
 struct trial {
     struct burning *b;
     uint32_t outputs, columns;
-    uint32_t kind;                  /* of the weights now */
-    uint64_t y_bytes, x_at, w_at, y_at[SLOTS];
-    float *x, *reference, *y[SLOTS];
+    uint32_t kind;                  /* of the present weights */
+    uint64_t y_bytes, x_at, w_at, y_at[BUFFERS];
+    float *x, *reference, *y[BUFFERS];
     uint8_t *w;
-    struct CUevent_st *done[SLOTS];
+    struct CUevent_st *done[BUFFERS];
     uint64_t products;
 };
 
@@ -59,13 +59,13 @@ static bool take_device(struct trial *t)
     struct config_error error;
     uint64_t x_bytes = (uint64_t)ROWS * t->columns * sizeof *t->x;
     uint64_t bytes = gpu_taken_bytes(1, x_bytes) + gpu_taken_bytes(1, weights_bytes(t)) +
-                     SLOTS * gpu_taken_bytes(1, t->y_bytes);
+                     BUFFERS * gpu_taken_bytes(1, t->y_bytes);
     if (gpu_reserve(queue, bytes, &error) != STATUS_OK) {
         return false;
     }
     t->x_at = gpu_take(queue, 1, x_bytes);
     t->w_at = gpu_take(queue, 1, weights_bytes(t));
-    for (uint32_t i = 0; i < SLOTS; i++) {
+    for (uint32_t i = 0; i < BUFFERS; i++) {
         t->y_at[i] = gpu_take(queue, 1, t->y_bytes);
         gpu_create_event(queue, &t->done[i]);
     }
@@ -74,13 +74,13 @@ static bool take_device(struct trial *t)
 
 /* ---- the reference ---- */
 
-/* In [-1, 1). */
+/* A number in [-1, 1). */
 static float number_of(uint64_t seed, uint64_t at)
 {
     return (float)(burn_random(seed, at) >> 40) * 0x1p-23f - 1.0f;
 }
 
-/* A scale and levels. */
+/* A quantisation block: a scale and levels. */
 static void fill_block(uint8_t *block, uint64_t seed, uint64_t at)
 {
     uint16_t scale = kernels_half_of(number_of(~seed, at));
@@ -136,22 +136,22 @@ static void prepare(struct trial *t)
 
 /* ---- on the GPU ---- */
 
-static void queue_product(struct trial *t, uint32_t slot)
+static void queue_product(struct trial *t, uint32_t buffer)
 {
     const struct gpu_product args = {
-        .x = t->x_at, .w = t->w_at, .y = t->y_at[slot], .x_stride = t->columns,
+        .x = t->x_at, .w = t->w_at, .y = t->y_at[buffer], .x_stride = t->columns,
         .y_stride = t->outputs, .rows = ROWS, .outputs = t->outputs, .columns = t->columns,
         .x_type = GPU_F32, .w_type = kinds[t->kind].type};
-    memset(t->y[slot], 0xff, t->y_bytes);           /* what does not come is no number */
+    memset(t->y[buffer], 0xff, t->y_bytes);         /* NaN, if a result does not come */
     GPU_LAUNCH(&t->b->queue, product, &args);
-    gpu_download(&t->b->queue, t->y[slot], t->y_at[slot], t->y_bytes);
-    gpu_mark(&t->b->queue, t->done[slot]);
+    gpu_download(&t->b->queue, t->y[buffer], t->y_at[buffer], t->y_bytes);
+    gpu_mark(&t->b->queue, t->done[buffer]);
 }
 
-static void compare(struct trial *t, uint32_t slot)
+static void compare(struct trial *t, uint32_t buffer)
 {
     for (uint32_t i = 0; i < ROWS * t->outputs; i++) {
-        uint32_t expected = gpu_bits_of(t->reference[i]), found = gpu_bits_of(t->y[slot][i]);
+        uint32_t expected = gpu_bits_of(t->reference[i]), found = gpu_bits_of(t->y[buffer][i]);
         if (expected != found) {
             post_fault_say(&t->b->burn->faults,
                            "weights %s, row %u, output %u: expected %08x, found %08x",
@@ -161,35 +161,35 @@ static void compare(struct trial *t, uint32_t slot)
     t->products++;
 }
 
-static bool settle_product(struct trial *t, uint32_t slot)
+static bool settle_product(struct trial *t, uint32_t buffer)
 {
     static const struct timespec nap = {.tv_nsec = NAP_NS};
-    while (!gpu_is_past(&t->b->queue, t->done[slot])) {
+    while (!gpu_is_past(&t->b->queue, t->done[buffer])) {
         if (t->b->queue.result != DRIVER_SUCCESS) {
             return false;
         }
         nanosleep(&nap, NULL);
     }
     burn_beat(t->b);
-    compare(t, slot);
+    compare(t, buffer);
     return true;
 }
 
-/* With the weights of one kind, one product always ahead. */
+/* All products with one kind of weights; one is always queued in advance. */
 static bool run_kind(struct trial *t)
 {
-    uint32_t slot = 0;
+    uint32_t buffer = 0;
     prepare(t);
     uint64_t end_us = burn_now_us() + t->b->burn->rounds_us / KINDS;
-    queue_product(t, slot);
+    queue_product(t, buffer);
     do {
-        queue_product(t, 1 - slot);
-        if (!settle_product(t, slot)) {
+        queue_product(t, 1 - buffer);
+        if (!settle_product(t, buffer)) {
             return false;
         }
-        slot = 1 - slot;
+        buffer = 1 - buffer;
     } while (burn_now_us() < end_us);
-    return settle_product(t, slot);
+    return settle_product(t, buffer);
 }
 
 void burn_product_run(struct burning *b)

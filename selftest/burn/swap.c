@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: blocks from the GPU to the host and back to other places, in several streams at once. What
- * a block must hold can be computed, so every word is compared, on the host and, come back, on the
- * GPU; a checksum would say less.
+ * What: copies blocks from the GPU to the host and back to other addresses, in several streams at
+ * once. The contents of a block can be computed, so every word is compared, on the host and, after
+ * the way back, on the GPU. A checksum would say less.
  */
 #include <stdio.h>
 
@@ -16,14 +16,14 @@
 
 struct swap {
     struct burning *b;
-    struct gpu_queue lanes[STREAMS];
+    struct gpu_queue streams[STREAMS];
     struct gpu_pattern pattern;     /* of the round */
     uint64_t at, reports_at;        /* on the device: (STREAMS, BLOCKS) of blocks and reports */
     uint64_t *host;
     struct gpu_pattern_report (*reports)[BLOCK_REPORTS];
 };
 
-/* Where a block comes back to, in the stream's own. */
+/* The block to which a block comes back; of the same stream. */
 static uint32_t place_of(uint32_t block)
 {
     return block / BLOCKS * BLOCKS + (block % BLOCKS * 5 + 3) % BLOCKS;
@@ -45,21 +45,21 @@ static bool swap_begin(struct swap *swap, struct burning *b)
     swap->at = gpu_take(&b->queue, count, BLOCK_BYTES);
     swap->reports_at = gpu_take(&b->queue, count, report_bytes);
     for (uint32_t i = 0; i < STREAMS; i++) {
-        swap->lanes[i] = b->queue;
-        gpu_create_stream(&swap->lanes[i]);
+        swap->streams[i] = b->queue;
+        gpu_create_stream(&swap->streams[i]);
     }
     return true;
 }
 
-/* Of all streams. What one of them has failed by is what the queue has. */
+/* Waits for all streams. The first failure becomes the queue's. */
 static bool settle(struct swap *swap)
 {
     bool is_well = true;
     for (uint32_t i = 0; i < STREAMS; i++) {
-        if (gpu_wait(&swap->lanes[i]) != STATUS_OK && is_well) {
+        if (gpu_wait(&swap->streams[i]) != STATUS_OK && is_well) {
             is_well = false;
-            swap->b->queue.result = swap->lanes[i].result;
-            swap->b->queue.failed = swap->lanes[i].failed;
+            swap->b->queue.result = swap->streams[i].result;
+            swap->b->queue.failed = swap->streams[i].failed;
         }
     }
     burn_beat(swap->b);
@@ -72,33 +72,33 @@ static void fill(struct swap *swap, uint32_t block, bool is_inverted)
                                     .words = swap->at + block * BLOCK_BYTES,
                                     .first = block * WORDS, .count = WORDS};
     args.pattern.is_inverted = is_inverted;
-    GPU_LAUNCH(&swap->lanes[block / BLOCKS], pattern_fill, &args);
+    GPU_LAUNCH(&swap->streams[block / BLOCKS], pattern_fill, &args);
 }
 
 static void swap_out(struct swap *swap)
 {
     for (uint32_t block = 0; block < STREAMS * BLOCKS; block++) {
         fill(swap, block, false);
-        gpu_download(&swap->lanes[block / BLOCKS], swap->host + block * WORDS,
+        gpu_download(&swap->streams[block / BLOCKS], swap->host + block * WORDS,
                      swap->at + block * BLOCK_BYTES, BLOCK_BYTES);
     }
 }
 
-/* What came is what was filled; what lies on the device now is the inverse of it. */
+/* The device holds the inverse before the blocks come back, so old contents do not pass. */
 static void swap_in(struct swap *swap)
 {
     for (uint32_t block = 0; block < STREAMS * BLOCKS; block++) {
         fill(swap, block, true);
     }
     for (uint32_t block = 0; block < STREAMS * BLOCKS; block++) {
-        struct gpu_queue *lane = &swap->lanes[block / BLOCKS];
+        struct gpu_queue *stream = &swap->streams[block / BLOCKS];
         uint64_t to = swap->at + place_of(block) * BLOCK_BYTES;
         const struct gpu_pattern_verify args = {
             .pattern = swap->pattern, .words = to, .first = block * WORDS, .count = WORDS,
             .reports = swap->reports_at + block * sizeof *swap->reports};
-        gpu_upload(lane, to, swap->host + block * WORDS, BLOCK_BYTES);
-        GPU_LAUNCH(lane, pattern_verify, &args);
-        gpu_download(lane, swap->reports[block], args.reports, sizeof *swap->reports);
+        gpu_upload(stream, to, swap->host + block * WORDS, BLOCK_BYTES);
+        GPU_LAUNCH(stream, pattern_verify, &args);
+        gpu_download(stream, swap->reports[block], args.reports, sizeof *swap->reports);
     }
 }
 

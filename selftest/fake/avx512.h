@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: AVX-512 in terms of AVX2, and other names for the kernels, so that every machine can prove
- * them. The Makefile compiles kernels/cpu/…_avx512.c and …_avx512bf16.c a second time with this in
- * front; they do not know. SIMDe says what each intrinsic does; those that Debian's version 0.7.4
- * lacks, or has otherwise, follow.
+ * What: AVX-512 in terms of AVX2, and other names for the kernels, so that every machine can test
+ * them. The Makefile compiles kernels/cpu/…_avx512.c and …_avx512bf16.c a second time with this
+ * header included first. SIMDe defines each intrinsic; those that Debian's version 0.7.4 lacks, or
+ * defines otherwise, follow.
  *
- * Invariant: a fused multiply-add stays one (SIMDe takes AVX2's own where FMA is switched on).
+ * Invariant: a fused multiply-add stays one (with FMA switched on, SIMDe takes that of AVX2).
  */
 #ifdef __AVX512F__
 #error "what is to be emulated is compiled for AVX-512"
@@ -74,7 +74,7 @@ static inline simde__m512i emulated_madd_epi16(simde__m512i a, simde__m512i b)
                              simde_mm256_madd_epi16(x.m256i[1], y.m256i[1]));
 }
 
-/* SIMDe's own, once: as many copies as the kernels have of it take the compiler many minutes. */
+/* SIMDe's own, not inlined: otherwise its copies in the kernels take the compiler many minutes. */
 static __attribute__((noinline)) simde__m512i emulated_dpbusd_epi32(
     simde__m512i sums, simde__m512i unsigned_bytes, simde__m512i signed_bytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the products of the self-test. The crew computes the reference in shares; then each thread
- * takes its CPUs one after the other, and on each the whole slab is computed and compared.
+ * What: the products of the self-test. The threads share the work of the reference; then each
+ * thread runs on its CPUs one after the other, and on each computes and compares the whole slab.
  * Invariant: numbers and slabs do not depend on the machine, so neither does the digest.
- * Why every CPU computes the same: one that errs is told by its number, and where it has spoilt
- * the reference, all others say so.
+ * Why every CPU computes the same: a CPU that errs is reported by its number, and if it has spoilt
+ * the reference, all others report a difference.
  */
 #include "selftest/post/product.h"
 
@@ -21,7 +21,7 @@ static uint64_t y_stride(void)
     return kernels_stride_floats(POST_SLAB_PANELS * KERNELS_PANEL_LANES);
 }
 
-static uint32_t crew_of(const struct post_cpus *cpus, bool alone)
+static uint32_t threads_of(const struct post_cpus *cpus, bool alone)
 {
     return alone ? 1 : cpus->threads;
 }
@@ -30,7 +30,7 @@ void post_burn_plan_memory(struct memory_plan *plan, const struct model_shape *s
 {
     struct post_cpus cpus;
     post_cpus_init(&cpus);
-    uint32_t crew = crew_of(&cpus, alone);
+    uint32_t threads = threads_of(&cpus, alone);
     uint64_t x_bytes = kernels_stride_floats(kernels_columns_max(shape)) * sizeof(float);
     memory_plan_add(plan, MEMORY_SELFTEST, "product burn", 1, sizeof(struct post_burn));
     memory_plan_add(plan, MEMORY_SELFTEST, "product rows", POST_SLAB_ROWS, x_bytes);
@@ -39,28 +39,28 @@ void post_burn_plan_memory(struct memory_plan *plan, const struct model_shape *s
     memory_plan_add(plan, MEMORY_SELFTEST, "product bfloats", POST_SLAB_ROWS, stride *
                     sizeof(float));
     memory_plan_add(plan, MEMORY_SELFTEST, "product level blocks", POST_SLAB_ROWS,
-             kernels_level_blocks_bytes(stride));
+             kernels_quant_blocks_bytes(stride));
     memory_plan_add(plan, MEMORY_SELFTEST, "product reference", POST_SLAB_ROWS,
              y_stride() * sizeof(float));
-    memory_plan_add(plan, MEMORY_SELFTEST, "product results", crew, sizeof(struct post_result));
-    memory_plan_add(plan, MEMORY_SELFTEST, "product rows of results", (uint64_t)crew *
+    memory_plan_add(plan, MEMORY_SELFTEST, "product results", threads, sizeof(struct post_result));
+    memory_plan_add(plan, MEMORY_SELFTEST, "product rows of results", (uint64_t)threads *
                     POST_SLAB_ROWS,
              y_stride() * sizeof(float));
-    kernels_threads_plan_memory(plan, crew);
+    kernels_threads_plan_memory(plan, threads);
 }
 
-static void crew_work(void *context, uint32_t thread)
+static void burn_work(void *context, uint32_t thread)
 {
     struct post_burn *burn = context;
     burn->phase(burn, thread);
 }
 
-static void place_results(struct post_burn *burn, uint32_t crew, struct arena *arena)
+static void place_results(struct post_burn *burn, uint32_t threads, struct arena *arena)
 {
     uint64_t y_floats = POST_SLAB_ROWS * burn->y_stride;
-    burn->results = arena_take(arena, crew, sizeof *burn->results);
-    float *y = arena_take(arena, (uint64_t)crew * POST_SLAB_ROWS, burn->y_stride * sizeof *y);
-    for (uint32_t i = 0; i < crew; i++) {
+    burn->results = arena_take(arena, threads, sizeof *burn->results);
+    float *y = arena_take(arena, (uint64_t)threads * POST_SLAB_ROWS, burn->y_stride * sizeof *y);
+    for (uint32_t i = 0; i < threads; i++) {
         burn->results[i].y = y + i * y_floats;
     }
 }
@@ -70,7 +70,7 @@ static void place_rounded(struct post_burn *burn, uint32_t columns, struct arena
     uint64_t stride = kernels_rounded_stride(columns);
     burn->rounded = (struct kernels_rounded){
         .levels = arena_take(arena, POST_SLAB_ROWS, stride),
-        .blocks = arena_take(arena, POST_SLAB_ROWS, kernels_level_blocks_bytes(stride)),
+        .blocks = arena_take(arena, POST_SLAB_ROWS, kernels_quant_blocks_bytes(stride)),
         .bfloats = arena_take(arena, POST_SLAB_ROWS, stride * sizeof(float)),
         .stride = stride,
     };
@@ -81,7 +81,7 @@ struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *
 {
     struct post_burn *burn = arena_take(arena, 1, sizeof *burn);
     post_cpus_init(&burn->cpus);
-    uint32_t crew = crew_of(&burn->cpus, alone);
+    uint32_t threads = threads_of(&burn->cpus, alone);
     burn->ops = kernels_ops(simd);
     burn->repeats = 1;
     burn->digest = FNV_START;
@@ -90,8 +90,8 @@ struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *
     burn->x = arena_take(arena, POST_SLAB_ROWS, burn->x_stride * sizeof *burn->x);
     place_rounded(burn, kernels_columns_max(shape), arena);
     burn->reference = arena_take(arena, POST_SLAB_ROWS, burn->y_stride * sizeof *burn->reference);
-    place_results(burn, crew, arena);
-    enum status status = kernels_threads_init(&burn->threads, crew, crew_work, burn, arena);
+    place_results(burn, threads, arena);
+    enum status status = kernels_threads_init(&burn->threads, threads, burn_work, burn, arena);
     return status == STATUS_OK ? burn : NULL;
 }
 
@@ -114,7 +114,7 @@ static struct post_slab slab_of(const struct post_tensor *tensor, uint32_t index
     return slab;
 }
 
-/* Exact numbers in [-1, 1), the same for a slab on every machine. */
+/* Exact numbers in [-1, 1), for a slab the same on every machine. */
 static void fill_x(struct post_burn *burn, uint64_t seed)
 {
     uint32_t columns = burn->slab.matrix.columns;
@@ -126,7 +126,7 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
     }
 }
 
-/* What products of these kernels take of x. */
+/* Rounds x as products of these kernels take it. */
 static void fill_rounded(struct post_burn *burn, const struct kernels_ops *ops)
 {
     const struct kernels_matrix *matrix = &burn->slab.matrix;
@@ -207,7 +207,7 @@ void post_burn_compare(const struct post_burn *burn, const struct post_result *r
     }
 }
 
-/* One row alone is another kernel than many: they take turns. */
+/* A single row uses another kernel than many rows, so they alternate. */
 static void phase_burn(struct post_burn *burn, uint32_t thread)
 {
     struct post_result *result = &burn->results[thread];

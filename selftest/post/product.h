@@ -4,7 +4,7 @@
  * What: products of the engine's own kernels with the model's own weights, on every CPU, against
  * two references: the plain twin, and for the embedded model the digest of all results.
  *
- *   slab    a piece of a matrix, SLAB_PANELS panels at most: its weights stay in a cache
+ *   slab    a piece of a matrix, of at most POST_SLAB_PANELS panels: its weights stay in a cache
  *   burn    every CPU computes the whole slab again and again and compares each result, to the bit
  */
 #include "kernels/ops.h"
@@ -19,7 +19,7 @@
 struct post_slab {
     struct post_tensor tensor;
     struct kernels_matrix matrix;       /* its panels only */
-    uint32_t first;                     /* output of the tensor */
+    uint32_t first;                     /* its first output in the tensor */
 };
 
 /* What one thread computes. */
@@ -32,7 +32,7 @@ struct post_burn {
     const struct kernels_ops *ops;      /* under test */
     struct post_cpus cpus;
     struct kernels_threads threads;
-    void (*phase)(struct post_burn *burn, uint32_t thread);     /* that the crew is in */
+    void (*phase)(struct post_burn *burn, uint32_t thread);     /* what the threads run now */
     struct post_result *results;        /* [threads] */
     float *x, *reference;
     struct kernels_rounded rounded;     /* of x */
@@ -49,9 +49,9 @@ struct post_burn *post_burn_init(struct arena *arena, const struct model_shape *
 uint32_t post_slabs_count(const struct post_tensor *tensor);
 /* Chooses a slab, fills x with numbers that belong to it, and computes the reference. */
 void post_burn_choose(struct post_burn *burn, const struct post_tensor *tensor, uint32_t slab);
-/* The kernel under test: `rows` rows of the slab. */
+/* Runs the kernel under test on `rows` rows of the slab. */
 void post_burn_compute(const struct post_burn *burn, struct post_result *result, uint32_t rows);
 void post_burn_compare(const struct post_burn *burn, const struct post_result *result,
                        uint32_t rows, uint32_t cpu, struct post_faults *faults);
-/* Both, on every CPU, `repeats` times. */
+/* Computes and compares on every CPU, `repeats` times. */
 void post_burn_run(struct post_burn *burn, struct post_faults *faults);

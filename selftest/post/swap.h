@@ -11,7 +11,7 @@
  *
  * After each, blocks are compared with the contents that they must have.
  */
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 #include "selftest/post/check.h"
 
 enum post_order {

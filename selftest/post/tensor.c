@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What: the list of packed weights; see tensor.h. The order is that of config/model/layer.def. */
 #include "selftest/post/tensor.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: weights in memory against weights in the file. A digest would say that something differs;
- * this says where, and it needs no memory but a panel's.
+ * What: compares weights in memory with weights in the file. A digest would say only that something
+ * differs; this says where, and needs memory for one panel only.
  * Why the file is opened again: boot closes it once it is read. A file that has been replaced since
- * differs, which is worth knowing too.
+ * differs, which the operator should know too.
  */
 #include "selftest/post/weights.h"
 
@@ -53,7 +53,7 @@ uint64_t *post_panel_words(const struct post_tensor *tensor, uint32_t panel, uin
     return (uint64_t *)(void *)(matrix->panels + panel * matrix->panel_bytes);
 }
 
-/* Reads and packs what must lie in a panel; false: said why not. */
+/* Reads and packs what a panel must hold. False: it cannot, and the faults say why. */
 static bool panel_pack(struct post_reader *reader, const struct post_tensor *tensor,
                        uint32_t panel, struct post_faults *faults)
 {

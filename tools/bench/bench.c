@@ -111,7 +111,7 @@ static uint32_t some_token(uint32_t i)
     return (i * 7919u + 13u) % bench.engine.model.gguf.shape.vocab_tokens;
 }
 
-/* A part of a prompt that lies behind the blocks of `calls` calls. */
+/* A part of a prompt whose KV lies after the blocks of `calls` calls. */
 static void add_prompt(uint32_t calls, uint32_t first, uint32_t count, bool samples)
 {
     struct engine_row row = {.tokens_count = count, .first_position = first,

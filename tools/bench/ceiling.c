@@ -3,9 +3,10 @@
  * What: the ceilings of this machine (tools/bench/ceiling.h).
  *
  * Method: a buffer that no last-level cache holds, a share for each thread, read once from end to
- * end, asking ahead or not, whichever was faster at the start; and chains of multiply-adds in
- * registers. A shot is the best of a few tries, each long against the start of a run and all short
- * against what else the machine does, so that it is taken beside every run it is compared with.
+ * end, with prefetching or without, whichever was faster at the start; and chains of multiply-adds
+ * in registers. A result is the best of a few trials. Each trial is long compared with the start of
+ * a run, and all are short compared with the changes of the machine's load, so that they fit beside
+ * every run that they are compared with.
  */
 #include "tools/bench/ceiling.h"
 
@@ -14,10 +15,10 @@
 #include "kernels/threads.h"
 #include "tools/bench/model.h"
 
-#define READ_BYTES (UINT64_C(512) << 20)  /* the largest L3 that is sold holds less */
-#define READ_AHEAD 4096u
-#define TRIALS     3u
-#define TURNS      UINT64_C(4000000)    /* of each thread: about 10 ms */
+#define READ_BYTES     (UINT64_C(512) << 20)    /* the largest L3 that is sold holds less */
+#define PREFETCH_BYTES 4096u
+#define TRIALS         3u
+#define ITERATIONS     UINT64_C(4000000)    /* of each thread: about 10 ms */
 
 static const struct ceiling_loop *const loops[KERNELS_SIMDS][CEILINGS] = {
     [KERNELS_AVX2] = {[CEILING_FLOATS] = &ceiling_floats_avx2,
@@ -33,7 +34,7 @@ struct state {
     struct kernels_threads threads;
     uint8_t *bytes;
     uint64_t share_bytes;
-    uint32_t ahead_bytes;
+    uint32_t prefetch_bytes;
     enum kernels_simd simd;
     const struct ceiling_loop *loop;    /* NULL: read */
     uint64_t results[KERNELS_THREADS_MAX];
@@ -45,8 +46,8 @@ static void work(void *context, uint32_t thread)
     struct state *s = context;
     const uint8_t *share = s->bytes + thread * s->share_bytes;
     s->results[thread] = s->loop != NULL
-                             ? s->loop->run(TURNS)
-                             : ceiling_read_avx2(share, s->share_bytes, s->ahead_bytes);
+                             ? s->loop->run(ITERATIONS)
+                             : ceiling_read_avx2(share, s->share_bytes, s->prefetch_bytes);
 }
 
 bool ceiling_is_there(enum ceiling ceiling)
@@ -58,7 +59,7 @@ bool ceiling_is_there(enum ceiling ceiling)
 static double shot(enum ceiling ceiling)
 {
     state.loop = loops[state.simd][ceiling];
-    double amount = state.loop != NULL ? (double)TURNS * state.loop->products * 2
+    double amount = state.loop != NULL ? (double)ITERATIONS * state.loop->products * 2
                                        : (double)state.share_bytes;
     double start = seconds();
     kernels_threads_run(&state.threads, false);
@@ -78,9 +79,9 @@ double ceiling_shot(enum ceiling ceiling)
 static void read_choose(void)
 {
     double plain = ceiling_shot(CEILING_READ);
-    state.ahead_bytes = READ_AHEAD;
+    state.prefetch_bytes = PREFETCH_BYTES;
     if (ceiling_shot(CEILING_READ) < plain) {
-        state.ahead_bytes = 0;
+        state.prefetch_bytes = 0;
     }
 }
 

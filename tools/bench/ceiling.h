@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what this machine can do at most, for a benchmark to be measured against: bytes that are
- * read from memory, and products that are added to sums, of the vectors that a set of kernels uses.
- * By the engine's own crew of threads, all at once.
+ * What: the limits of this machine, for a benchmark to be compared with: bytes read from memory,
+ * and products added to sums, with the vectors of a set of kernels. Measured with the engine's own
+ * threads, all at once.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,24 +20,24 @@ enum ceiling {
 
 /* Takes memory and starts threads; once. */
 void ceiling_init(enum kernels_simd simd, uint32_t threads);
-/* Does the set have instructions for it? The plain one has for none. */
+/* True when the set has instructions for it; the plain set has none. */
 bool ceiling_is_there(enum ceiling ceiling);
-/* The best of a few shots, some hundredths of a second. */
+/* The best of a few trials, which take some hundredths of a second. */
 double ceiling_shot(enum ceiling ceiling);
 void ceiling_stop(void);
 
 /* private: ceiling_avx2.c, ceiling_avx512.c, ceiling_avx512bf16.c */
 
-/* The sum of what lies there, so that it is read; `bytes` is a multiple of CEILING_STRIDE_BYTES.
- * Memory is asked for what lies so far ahead; 0: for nothing. */
+/* Reads and sums `bytes`, a multiple of CEILING_STRIDE_BYTES. `prefetch_bytes` is the prefetch
+ * distance; 0: no prefetch. */
 #define CEILING_STRIDE_BYTES 256u
-uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes, uint32_t ahead_bytes);
+uint64_t ceiling_read_avx2(const uint8_t *from, uint64_t bytes, uint32_t prefetch_bytes);
 
-/* `turns` times a step of each chain. Two units times a latency of four or five need ten chains;
- * twelve fit the registers of AVX2. */
+/* `iterations` times a step of each chain. Two units times a latency of four or five need ten
+ * chains; twelve fit the registers of AVX2. */
 struct ceiling_loop {
-    uint64_t (*run)(uint64_t turns);
-    uint32_t products;          /* that a turn adds to sums */
+    uint64_t (*run)(uint64_t iterations);
+    uint32_t products;          /* added to sums in one iteration */
 };
 extern const struct ceiling_loop ceiling_floats_avx2, ceiling_levels_avx2;
 extern const struct ceiling_loop ceiling_floats_avx512, ceiling_levels_avx512;

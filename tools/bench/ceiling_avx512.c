@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the loops behind the ceilings, AVX-512 with VNNI: as many steps of a product as the core
- * issues. Their results are returned only so that they are computed.
+ * What: the loops that measure the ceilings, AVX-512 with VNNI: as many steps of a product as the
+ * core issues. Results are returned only so that they are computed.
  */
 #include <immintrin.h>
 
@@ -9,14 +9,14 @@
 
 #define CHAINS 16
 
-static uint64_t floats(uint64_t turns)
+static uint64_t floats(uint64_t iterations)
 {
     __m512 sums[CHAINS];
     __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
     for (uint32_t i = 0; i < CHAINS; i++) {
         sums[i] = _mm512_set1_ps((float)i);
     }
-    for (uint64_t turn = 0; turn < turns; turn++) {
+    for (uint64_t iteration = 0; iteration < iterations; iteration++) {
 #pragma GCC unroll 16
         for (uint32_t i = 0; i < CHAINS; i++) {
             sums[i] = _mm512_fmadd_ps(sums[i], a, b);
@@ -28,14 +28,14 @@ static uint64_t floats(uint64_t turns)
     return (uint64_t)_mm512_cvtss_f32(sums[0]);
 }
 
-static uint64_t levels(uint64_t turns)
+static uint64_t levels(uint64_t iterations)
 {
     __m512i sums[CHAINS];
     __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(1);
     for (uint32_t i = 0; i < CHAINS; i++) {
         sums[i] = _mm512_set1_epi32((int)i);
     }
-    for (uint64_t turn = 0; turn < turns; turn++) {
+    for (uint64_t iteration = 0; iteration < iterations; iteration++) {
 #pragma GCC unroll 16
         for (uint32_t i = 0; i < CHAINS; i++) {
             sums[i] = _mm512_dpbusd_epi32(sums[i], a, b);

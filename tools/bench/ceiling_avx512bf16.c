@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: the loop behind the ceiling of bfloats. Its result is returned only so that it is computed.
+ * What: the loop that measures the ceiling of bfloats. Its result is returned only so that it is
+ * computed.
  */
 #include <immintrin.h>
 
@@ -8,14 +9,14 @@
 
 #define CHAINS 16
 
-static uint64_t bfloats(uint64_t turns)
+static uint64_t bfloats(uint64_t iterations)
 {
     __m512 sums[CHAINS];
     __m512bh a = (__m512bh)_mm512_set1_epi32(0x3f003f00), b = a;
     for (uint32_t i = 0; i < CHAINS; i++) {
         sums[i] = _mm512_set1_ps((float)i);
     }
-    for (uint64_t turn = 0; turn < turns; turn++) {
+    for (uint64_t iteration = 0; iteration < iterations; iteration++) {
 #pragma GCC unroll 16
         for (uint32_t i = 0; i < CHAINS; i++) {
             sums[i] = _mm512_dpbf16_ps(sums[i], a, b);

@@ -243,7 +243,7 @@ static void calibrate(const struct row *row, struct test *tests)
 static double measure(const struct row *row, uint64_t samples, struct test *tests)
 {
     double most = 0;
-    measure_batch(row);                 /* caches and predictors are warm behind it */
+    measure_batch(row);                 /* caches and predictors are warm after it */
     calibrate(row, tests);
     for (uint64_t done = 0; done < samples; done += BATCH) {
         measure_batch(row);

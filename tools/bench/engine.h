@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: an engine with its model and one step record, for programs that run it without sockets and
- * scheduler. The caller fills steps: engine_step_begin(), a row for each call, engine_run().
+ * What: an engine with its model and one step record, for benchmarks that run it without sockets
+ * and scheduler. The caller fills steps: engine_step_begin(), a row for each call, engine_run().
  */
 #include <string.h>
 
@@ -16,14 +16,14 @@ struct engine {
     uint64_t heartbeat;
 };
 
-/* What a row is asked; its blocks lie side by side from blocks_first on. */
+/* The work of a row; its KV blocks are neighbours from blocks_first on. */
 struct engine_row {
     uint32_t tokens_count, first_position, decode_steps;
     uint32_t blocks_first;
     struct call_sampling sampling;
 };
 
-/* `moves` is how many KV blocks a step may move. */
+/* `moves` is the most KV blocks that a step may move. */
 static inline void engine_start(struct engine *engine, const struct kernels_settings *settings,
                                 uint32_t moves)
 {

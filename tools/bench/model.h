@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what the benchmarks of the engine have in common: a model in memory, an arena, a clock.
- * Each benchmark is a program of one file.
+ * What: what the benchmarks of the engine share: a model in memory, an arena, a clock. Each
+ * benchmark is a binary of one file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,20 +40,21 @@ static inline void arena_reserve(struct arena *arena, const struct memory_plan *
 static inline void model_load(struct bench_model *model, const char *path, bool as_bfloats)
 {
     static struct arena arena;
+    static struct kernels_loading loading;
     struct gguf_source source;
     struct config_error error;
     struct memory_plan plan = {0};
-    uint64_t digest;
     if (gguf_source_open(&source, path, &error) != STATUS_OK ||
         gguf_scan(&model->gguf, &source, 1u << 30, &error) != STATUS_OK) {
         fail(error.text);
     }
     kernels_weights_plan_memory(&plan, &model->gguf, as_bfloats);
     arena_reserve(&arena, &plan, MEMORY_WEIGHTS);
-    if (kernels_weights_load(&model->weights, &model->gguf, &source, as_bfloats, &arena, NULL,
-                             &digest, &error) != STATUS_OK) {
+    kernels_loading_begin(&loading, &model->gguf, &source, as_bfloats, &arena);
+    if (kernels_loading_finish(&loading, NULL, &error) != STATUS_OK) {
         fail(error.text);
     }
+    model->weights = loading.weights;
     gguf_source_close(&source);
 }
 

@@ -3,8 +3,8 @@
  * What: the few functions of cuBLAS that a product needs.
  * Invariant: after OK of blas_open() every pointer is set; blas_start() once, before products.
  *
- * cuBLAS has columns where we have rows: our (rows, columns) is its (columns, rows). So
- * out = in x weights^T is asked for as out^T = weights x in^T, which moves nothing.
+ * cuBLAS stores matrices by columns, we by rows: our (rows, columns) is its (columns, rows). So
+ * out = in x weights^T becomes out^T = weights x in^T, without moving a number.
  */
 #include "kernels/cuda/driver/blas.h"
 
@@ -67,7 +67,7 @@ enum status blas_open(struct blas *blas, const char *library, struct config_erro
 
 enum status blas_start(struct blas *blas, struct CUstream_st *stream, uint64_t workspace)
 {
-    /* The stream first: setting it takes the workspace back. */
+    /* The stream first: setting it resets the workspace. */
     TRY(blas_status(blas->cublasCreate_v2(&blas->handle)));
     TRY(blas_status(blas->cublasSetStream_v2(blas->handle, stream)));
     TRY(blas_status(blas->cublasSetWorkspace_v2(blas->handle, (void *)(uintptr_t)workspace,

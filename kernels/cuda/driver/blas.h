@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: large matrix products by cuBLAS, found by dlopen() like the driver. Sums are in F32
- * whatever the elements are, in one order for one shape: no reduced precision, no TF32, a workspace
- * of ours, one stream, no atomics (cuBLAS's default).
+ * What: large matrix products by cuBLAS, found by dlopen() like the driver. Sums are in F32 for
+ * every type of elements, in one order for one shape: no reduced precision, no TF32, a workspace of
+ * our own, one stream, no atomics (cuBLAS's default).
  *
- * Matrices are ours: rows of `columns` elements, one after the other.
+ * Matrices have our layout: rows of `columns` elements, one after the other.
  * Owner: the GPU worker.
  */
 #include <stddef.h>
@@ -24,9 +24,9 @@ enum {
     BLAS_COMPUTE_F32 = 68,
     BLAS_COMPUTE_F32_PEDANTIC = 69,     /* F32 elements are not rounded to TF32 */
     BLAS_MATH_FULL_REDUCTION = 16,      /* partial sums of halves stay in F32 */
-    BLAS_ALGORITHM = -1,                /* the library's choice, one for a shape */
+    BLAS_ALGORITHM = -1,                /* the library chooses, always the same for a shape */
 };
-#define BLAS_WORKSPACE_BYTES (32u << 20)    /* what NVIDIA advises for sm_90 and later */
+#define BLAS_WORKSPACE_BYTES (32u << 20)    /* as NVIDIA advises for sm_90 and later */
 
 struct CUstream_st;
 struct cublasContext;
@@ -40,12 +40,12 @@ struct blas {
 };
 
 #define BLAS_NONE "none"
-/* BOOT_ONLY. `library`: of engine.cublas_library; empty: libcublas.so.13, else .12; a
- * refusal names the first. BLAS_NONE: blas->library stays NULL, and nothing else may be called. */
+/* BOOT_ONLY. `library`: engine.cublas_library; if empty, libcublas.so.13, else .12, and a refusal
+ * names the first. BLAS_NONE: blas->library stays NULL, and no other function may be called. */
 MUST_CHECK enum status blas_open(struct blas *blas, const char *library,
                                  struct config_error *error);
 /* BOOT_ONLY. Every product goes to `stream` and uses BLAS_WORKSPACE_BYTES at the device address
- * `workspace`, aligned to 256. There is a current context. */
+ * `workspace`, aligned to 256. A context must be current. */
 MUST_CHECK enum status blas_start(struct blas *blas, struct CUstream_st *stream,
                                   uint64_t workspace);
 void blas_close(struct blas *blas);

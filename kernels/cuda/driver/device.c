@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: opens the device. Its memory is looked at last: a context takes some hundred MiB of it.
+ * What: opens the device. Its free memory is read last: a context takes some hundred MiB of it.
  */
 #include "kernels/cuda/driver/device.h"
 
@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/driver/images.h"
 
-/* A step of device_open(): what the call answers, as a status, and as the error. */
+/* A step of device_open(): the result of the call as a status, and as an error text. */
 static enum status step(const struct driver *driver, const char *name, unsigned result,
                         struct config_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the one GPU: what it is, its context, and whether this build has kernels for it.
+ * What: the one GPU: its properties, its context, and whether this build has kernels for it.
  * Owner: the GPU worker. BOOT_ONLY.
  */
 #include <stdbool.h>
@@ -15,16 +15,16 @@
 struct device {
     char name[DEVICE_NAME_BYTES];
     char bus[DEVICE_BUS_BYTES];     /* its PCI address */
-    const char *arch;               /* of the images that it takes: kernels/cuda/driver/images.h */
+    const char *arch;               /* of the image that it takes: kernels/cuda/driver/images.h */
     uint32_t capability;            /* 90: 9.0 */
     uint32_t processors;
-    uint32_t shared_bytes_max;      /* for one block that asks for it */
+    uint32_t shared_bytes_max;      /* for a thread block that requests it */
     bool corrects_errors;           /* ECC */
-    uint64_t memory_bytes, free_bytes;  /* free: behind the context */
+    uint64_t memory_bytes, free_bytes;  /* free: after the context */
     struct CUctx_st *context;       /* current */
 };
 
-/* The first device that the driver shows (CUDA_VISIBLE_DEVICES says which that is). A refusal names
- * the call and what it answered. */
+/* Opens the first device that the driver shows (CUDA_VISIBLE_DEVICES chooses it). A refusal names
+ * the call and its result. */
 MUST_CHECK enum status device_open(struct device *device, const struct driver *driver,
                                    struct config_error *error);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: finds the driver's entry points. Two are asked from the library itself, because the others
- * are found by them:
+ * What: finds the driver's entry points. Two of them are looked up in the library itself:
  *
- *   cuDriverGetVersion     a driver that is too old is refused before anything else is asked
- *   cuGetProcAddress_v2    gives each row of driver.def with the signature of the row's version
+ *   cuDriverGetVersion     a driver that is too old is refused before any other call
+ *   cuGetProcAddress_v2    finds each row of driver.def with the signature of the row's version
  *
  * Invariant: after OK every pointer of the table is set; after a refusal the library is closed.
  * Why not dlsym() for all: the same name has several signatures ("cuMemAlloc" takes 32 bits, its
@@ -19,9 +18,9 @@
 
 #include "kernels/cuda/driver/library.h"
 
-#define LEGACY_STREAM 1             /* what a NULL stream means; there is none */
+#define LEGACY_STREAM 1             /* the meaning of a NULL stream, which is never used */
 
-/* Its signature never changes: the version is in the name. */
+/* The finder's signature never changes: the version is in the name. */
 #define FINDER "cuGetProcAddress_v2"
 struct finder {
     unsigned (*find)(const char *name, void **address, int version, uint64_t flags,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which architectures the image has code for, and which a device runs. Code for an
- * architecture runs on its own major version, from its minor on; where the name ends with `a` on
- * exactly its own; PTX on everything later, after the driver has compiled it.
+ * What: which architectures the image has code for, and which of them a device runs. Code for an
+ * architecture runs on the same major version from the same minor version on, or, if its name ends
+ * with `a`, on exactly that version. PTX runs on all later ones, after the driver has compiled it.
+ * Why a file of its own: the Makefile compiles the list of architectures into it.
  */
 #include "kernels/cuda/driver/images.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef IMAGES_ARCHS                    /* of the Makefile, where there is an nvcc */
+#ifndef IMAGES_ARCHS                    /* the Makefile defines it if there is an nvcc */
 #define IMAGES_ARCHS
 #define IMAGES_TOOLKIT 0
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: a shared library; see library.h. */
+/* What: opens shared libraries, for the driver and for cuBLAS; see library.h. */
 #include "kernels/cuda/driver/library.h"
 
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ enum status library_open(struct library *library, struct config_error *error)
     return STATUS_OK;
 }
 
-/* A pointer to an object is as good as one to a function here: POSIX has it so. */
+/* POSIX guarantees that an object pointer can hold a function's address. */
 enum status library_find(const struct library *library, const char *entry, void *pointer,
                          struct config_error *error)
 {

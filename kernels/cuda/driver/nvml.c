@@ -60,7 +60,7 @@ void nvml_close(struct nvml *nvml)
 
 /* ---- readings ---- */
 
-/* `figure` becomes what the entry tells into `value`, if it is there and tells. */
+/* Sets `figure` to the `value` that the entry gives, or to NVML_UNKNOWN. */
 #define FIGURE(figure, value, entry, ...)                                                     \
     (figure) = nvml->entry != NULL && nvml->entry(nvml->device, __VA_ARGS__) == 0 ? (value)    \
                                                                                   : NVML_UNKNOWN

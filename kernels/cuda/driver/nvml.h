@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: how a GPU feels: temperature, clocks and what holds them down, power, errors of its memory.
- * NVIDIA's management library, found by dlopen() like the driver. It is never needed: without it,
- * and for what it or the device does not tell, a figure is NVML_UNKNOWN.
- * Owner: the GPU worker's program.
+ * What: temperature, clocks and reasons for throttling, power, and memory errors of a GPU, by
+ * NVIDIA's management library, which is found by dlopen() like the driver. The library is optional:
+ * a figure that it or the device does not give is NVML_UNKNOWN.
+ * Owner: the GPU worker's binary.
  */
 #include <stdint.h>
 
@@ -21,9 +21,9 @@ enum {
     NVML_ERROR_CORRECTED = 0,
     NVML_ERROR_UNCORRECTED = 1,
     NVML_COUNTER_VOLATILE = 0,          /* since the driver was loaded */
-    NVML_COUNTER_AGGREGATE = 1,         /* of the device's life */
+    NVML_COUNTER_AGGREGATE = 1,         /* over the device's life */
 };
-enum {                                  /* what holds the clocks down */
+enum {                                  /* reasons for throttling */
     NVML_HARDWARE_SLOWDOWN = 0x8,
     NVML_SOFTWARE_THERMAL = 0x20,
     NVML_HARDWARE_THERMAL = 0x40,
@@ -41,7 +41,7 @@ struct nvml {
 };
 
 struct nvml_reading {
-    uint64_t temperature_c, slowdown_c; /* slowdown: where it slows itself down */
+    uint64_t temperature_c, slowdown_c; /* slowdown_c: at which the GPU slows itself down */
     uint64_t sm_mhz, memory_mhz, power_mw;
     uint64_t held_by;                   /* reasons, as above */
     uint64_t corrected, uncorrected;    /* ECC errors, volatile */
@@ -49,10 +49,10 @@ struct nvml_reading {
     uint64_t remaps_pending, remap_failed, pages_pending;   /* 0 or 1 */
 };
 
-/* BOOT_ONLY. Opens `library` for the device on `bus`, a PCI address. A refusal says why nothing is
- * measured. */
+/* BOOT_ONLY. Opens `library` for the device on `bus`, a PCI address. A refusal says why there are
+ * no figures. */
 MUST_CHECK enum status nvml_open(struct nvml *nvml, const char *library, const char *bus,
                                  struct config_error *error);
 void nvml_close(struct nvml *nvml);
-/* What a closed one tells is unknown. */
+/* All figures of a closed NVML are unknown. */
 void nvml_read(const struct nvml *nvml, struct nvml_reading *reading);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the part of cuBLAS that blas.def names. Columns first, as it has them: element (i, j) of a
- * matrix lies at i + j * leading. As in the library the order of a sum is the shape's: k is cut
- * into parts, as many as n says; a part is a chain of fmaf() over k ascending, and parts are added
- * in their order. So who asks for other rows than before gets other bits.
+ * What: the part of cuBLAS that blas.def names. Matrices are stored by columns, as there: element
+ * (i, j) lies at i + j * leading. As in the library, the shape decides the order of a sum: k is cut
+ * into parts, whose number depends on n; a part is a chain of fmaf() over k ascending, and parts
+ * are added in order. So a product with another number of rows gets other bits.
  */
 #include "kernels/cuda/driver/blas.h"
 
@@ -81,8 +81,7 @@ static float matrix_at(const struct matrix *matrix, int i, int j)
     return element_load(matrix->elements + at * element_bytes(matrix->type), matrix->type);
 }
 
-/* One part of LANES sums, of columns of c that lie side by side: elements first .. end - 1 of a row
- * of a. */
+/* One part of LANES sums, of neighbouring columns of c: elements first .. end - 1 of a row of a. */
 #define LANES 16
 static inline __attribute__((always_inline)) void chain(float sums[LANES], const float *a,
                                                         const float *b, int first, int end)
@@ -167,7 +166,7 @@ unsigned cublasDestroy_v2(struct cublasContext *handle)
     return BLAS_SUCCESS;
 }
 
-/* Takes the workspace back, as cuBLAS does. */
+/* Resets the workspace, as cuBLAS does. */
 unsigned cublasSetStream_v2(struct cublasContext *handle, struct CUstream_st *stream)
 {
     handle->stream = stream;
@@ -219,6 +218,7 @@ static unsigned submit(struct cublasContext *handle, const struct product *p)
                : BLAS_EXECUTION_FAILED;
 }
 
+/* style-waiver: NVIDIA's signature. */
 unsigned cublasGemmEx(struct cublasContext *handle, unsigned transpose_a, unsigned transpose_b,
                       int m, int n, int k, const void *alpha, const void *a, unsigned a_type,
                       int a_leading, const void *b, unsigned b_type, int b_leading,

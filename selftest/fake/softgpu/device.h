@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what the files of the soft GPU share. One lock guards all state; operations run outside.
+ * What: what the files of the soft GPU share. One lock guards all state; operations run without it.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,7 +22,8 @@ enum soft_fault { FAULT_ALLOC, FAULT_LAUNCH, FAULT_STICKY, FAULT_LOST, FAULT_HAN
 extern pthread_mutex_t soft_lock;
 extern pthread_cond_t soft_moved;       /* a stream or a fault has changed */
 
-/* Says why on standard error; `result`, so that a refusal reads `return soft_refuse(...)`. */
+/* Writes why to standard error and returns `result`, so that a refusal reads
+ * `return soft_refuse(...)`. */
 unsigned soft_refuse(unsigned result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 uint64_t soft_environment(const char *name, uint64_t fallback);
@@ -33,10 +34,10 @@ bool soft_fault_strikes(enum soft_fault fault);     /* counts one event */
 bool soft_is_hung(uint64_t hang);                   /* `hang`: of soft_hang() */
 uint64_t soft_hang(void);                           /* counts; 0: this one does not hang */
 bool soft_is_stuck(void);                           /* counts */
-unsigned soft_error(void);                          /* what every call reports; 0: nothing */
-void soft_fail(unsigned result);                    /* from now on, unless something has failed */
+unsigned soft_error(void);                          /* the error of every call; 0: none */
+void soft_fail(unsigned result);                    /* the first one stays */
 
-/* memory.c: `size`: of the device */
+/* memory.c; `size` is the device's */
 enum soft_place { PLACE_DEVICE, PLACE_HOST };
 void soft_memory_init(uint64_t size);
 unsigned soft_reserve(enum soft_place place, void **memory, size_t bytes);
@@ -46,9 +47,9 @@ unsigned soft_unregister(void *memory);
 uint64_t soft_memory_free(uint64_t *size);
 /* Within one allocation, or one registered range. */
 bool soft_memory_holds(enum soft_place place, const void *from, size_t bytes);
-/* False, and says where: somebody wrote beyond an allocation. */
+/* False, with a message: a write went beyond an allocation. */
 bool soft_redzones_hold(void);
-/* What an operation leaves behind, where a bit of the memory sticks. */
+/* After an operation: sets the bit that sticks, if one does. */
 void soft_memory_spoil(void);
 
 /* stream.c */

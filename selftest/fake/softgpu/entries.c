@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the entry points themselves, one for each row of driver.def: a row without a function here
- * does not compile. Each takes the lock, reports an error that stays, and leaves the work to the
- * other files.
+ * What: the entry points, one for each row of driver.def: a row without a function here does not
+ * compile. Each takes the lock, reports an error that stays, and leaves the work to the other
+ * files.
  */
 #include "selftest/fake/softgpu/softgpu.h"
 
@@ -25,7 +25,7 @@ static struct {
 } device;
 static _Thread_local struct CUctx_st *current;
 
-/* With the lock. Counts a call for the faults. */
+/* Takes the lock, and counts a call for the faults. */
 static unsigned enter(void)
 {
     pthread_mutex_lock(&soft_lock);
@@ -207,7 +207,7 @@ static unsigned soft_cuMemAlloc(unsigned long long *address, size_t bytes)
     return leave(result);
 }
 
-/* Freeing waits for all that runs, as a driver's does. */
+/* Freeing waits for all work, as in a driver. */
 static unsigned soft_cuMemFree(unsigned long long address)
 {
     LOCKED((soft_wait_all(), soft_release(PLACE_DEVICE, (void *)(uintptr_t)address)));
@@ -252,12 +252,17 @@ static bool run_copy(const void *arguments)
     return true;
 }
 
-static unsigned submit_copy(struct CUstream_st *stream, enum soft_place to_place, uintptr_t to,
-                            enum soft_place from_place, uintptr_t from, size_t bytes)
+struct end {                        /* of a copy: destination or source */
+    enum soft_place place;
+    uintptr_t at;
+};
+
+static unsigned submit_copy(struct CUstream_st *stream, struct end to, struct end from,
+                            size_t bytes)
 {
-    struct copy copy = {(uint8_t *)to, (const uint8_t *)from, bytes, false};
-    if (!soft_memory_holds(to_place, copy.to, bytes) ||
-        !soft_memory_holds(from_place, copy.from, bytes)) {
+    struct copy copy = {(uint8_t *)to.at, (const uint8_t *)from.at, bytes, false};
+    if (!soft_memory_holds(to.place, copy.to, bytes) ||
+        !soft_memory_holds(from.place, copy.from, bytes)) {
         return soft_refuse(SOFT_INVALID_VALUE, "a copy of %zu bytes that are not all within one "
                            "allocation, or not pinned", bytes);
     }
@@ -268,19 +273,22 @@ static unsigned submit_copy(struct CUstream_st *stream, enum soft_place to_place
 static unsigned soft_cuMemcpyHtoDAsync(unsigned long long to, const void *from, size_t bytes,
                                        struct CUstream_st *stream)
 {
-    LOCKED(submit_copy(stream, PLACE_DEVICE, to, PLACE_HOST, (uintptr_t)from, bytes));
+    const struct end dst = {PLACE_DEVICE, to}, src = {PLACE_HOST, (uintptr_t)from};
+    LOCKED(submit_copy(stream, dst, src, bytes));
 }
 
 static unsigned soft_cuMemcpyDtoHAsync(void *to, unsigned long long from, size_t bytes,
                                        struct CUstream_st *stream)
 {
-    LOCKED(submit_copy(stream, PLACE_HOST, (uintptr_t)to, PLACE_DEVICE, from, bytes));
+    const struct end dst = {PLACE_HOST, (uintptr_t)to}, src = {PLACE_DEVICE, from};
+    LOCKED(submit_copy(stream, dst, src, bytes));
 }
 
 static unsigned soft_cuMemcpyDtoDAsync(unsigned long long to, unsigned long long from, size_t bytes,
                                        struct CUstream_st *stream)
 {
-    LOCKED(submit_copy(stream, PLACE_DEVICE, to, PLACE_DEVICE, from, bytes));
+    const struct end dst = {PLACE_DEVICE, to}, src = {PLACE_DEVICE, from};
+    LOCKED(submit_copy(stream, dst, src, bytes));
 }
 
 struct fill {
@@ -404,6 +412,7 @@ static unsigned soft_cuFuncSetAttribute(struct CUfunc_st *function, unsigned att
                                                      : SOFT_INVALID_VALUE);
 }
 
+/* style-waiver: NVIDIA's signature. */
 static unsigned soft_cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y,
                                     unsigned grid_z, unsigned block_x, unsigned block_y,
                                     unsigned block_z, unsigned shared_bytes,
@@ -426,7 +435,7 @@ unsigned cuDriverGetVersion(int *version)
     return DRIVER_SUCCESS;
 }
 
-/* A version that is not the row's would be another signature. */
+/* Another version than the row's would mean another signature. */
 unsigned cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags,
                              unsigned *found)
 {

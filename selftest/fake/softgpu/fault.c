@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: faults to inject, and the errors that stay. Counters count down to the event that fails.
+ * What: injected faults, and errors that stay. A counter counts down to the event that fails.
  */
 #include "selftest/fake/softgpu/softgpu.h"
 
@@ -16,9 +16,9 @@ pthread_mutex_t soft_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t soft_moved = PTHREAD_COND_INITIALIZER;
 
 static struct {
-    uint64_t left[FAULTS];          /* events until the one that fails; 0: none does */
+    uint64_t left[FAULTS];          /* events until the one that fails; 0: none fails */
     bool is_stuck;
-    uint64_t hangs;                 /* number of the newest hang that is not cleared; 0: none */
+    uint64_t hangs;                 /* the newest hang that is not cleared; 0: none */
     uint64_t hangs_count;
     unsigned error;
 } state;
@@ -56,7 +56,7 @@ static void take_fault(const char *word)
         }
     }
     soft_refuse(0, "no such fault: %s", word);
-    abort();                        /* a test that injects nothing would pass */
+    abort();                        /* otherwise a test that injects nothing would pass */
 }
 
 EXPORTED void softgpu_faults(const char *text)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: switching stacks on x86-64: what the calling convention wants kept is pushed, the stack
- * pointer exchanged. AddressSanitizer is told of each switch, or it takes the other stack for an
- * overflow.
+ * What: switches stacks on x86-64: pushes the registers that the calling convention preserves, and
+ * exchanges the stack pointer. AddressSanitizer is told of each switch; otherwise it takes the
+ * other stack for an overflow.
  */
 #include "selftest/fake/softgpu/fiber.h"
 
@@ -49,7 +49,7 @@ void fiber_init(struct fiber *fiber, uint8_t *stack, uint64_t stack_bytes, void 
     /* At the first instruction of a function the stack is 8 bytes off a multiple of 16. */
     uintptr_t *top = (uintptr_t *)(void *)(stack + stack_bytes - 2 * sizeof(uintptr_t));
     top[0] = (uintptr_t)entry;
-    top[1] = 0;                         /* nobody to return to */
+    top[1] = 0;                         /* there is no caller to return to */
     for (uint32_t i = 1; i <= SAVED; i++) {
         top[-(ptrdiff_t)i] = 0;
     }

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: launches of kernels on the CPU (kernels/cuda/host.h). Each thread of a block is a fiber;
- * the scheduler gives each its turn and, when all of them wait or have ended, looks for whom it may
- * let go on:
+ * What: launches of kernels on the CPU (kernels/cuda/device/host.h). Each CUDA thread of a thread
+ * block is a fiber. The scheduler runs the fibers one after the other. When all of them wait or
+ * have ended, it releases
  *
- *   a warp, all of whose threads wait at one exchange
- *   the block, all of whose threads wait at one barrier
+ *   each warp whose CUDA threads all wait at one exchange, or, if there is none,
+ *   the thread block, if all of its CUDA threads wait at one barrier
  *
- * and when there is none the threads have parted. A thread has two slots for what it gives to
- * others, in turns: one that goes on gives the next value before its neighbours have read the last.
+ * If it can release none, the CUDA threads have diverged. A CUDA thread alternates between two
+ * cells for the values that it exchanges, because it may give its next value before its neighbours
+ * have read the last one.
  *
- * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static; shared memory is allocated for each
- * launch, so that its end is where the launch says. One launch at a time.
+ * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static. Shared memory is allocated for each
+ * launch, so that it ends where the launch says. One launch at a time.
  */
-#include "kernels/cuda/host.h"
+#include "kernels/cuda/device/host.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 #include "selftest/fake/softgpu/fiber.h"
 
 #define STACK_BYTES (64u << 10)
@@ -35,24 +36,24 @@ struct lane {
     enum lane_state state;
     int line;                           /* of the barrier or exchange where it waits */
     uint32_t given[2];
-    uint32_t turn;                      /* the slot of its next exchange */
+    uint32_t cell;                      /* the one for its next exchange */
 };
 
-/* The launch under way, and who is to be its only one. */
+/* The launch in progress; there is only one at a time. */
 static struct launch {
     pthread_mutex_t lock;
     bool reverse;
     const struct gpu_host_kernel *kernel;
     const void *args;
     uint32_t shared_bytes;
-    uint32_t lane;                      /* that runs */
+    uint32_t lane;                      /* the one that runs */
     struct fiber scheduler;
     struct lane lanes[GPU_HOST_THREADS_MAX];
 } launch = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 static _Alignas(64) uint8_t stacks[GPU_HOST_THREADS_MAX][STACK_BYTES];
 
-/* ---- a thread of the kernel ---- */
+/* ---- a CUDA thread of the kernel ---- */
 
 static void lane_wait(enum lane_state state, int line)
 {
@@ -77,16 +78,16 @@ void gpu_host_barrier(int line)
 uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line)
 {
     struct lane *lane = &launch.lanes[launch.lane];
-    uint32_t slot = lane->turn;
-    lane->given[slot] = value;
-    lane->turn = 1 - slot;
+    uint32_t cell = lane->cell;
+    lane->given[cell] = value;
+    lane->cell = 1 - cell;
     lane_wait(LANE_AT_EXCHANGE, line);
-    return launch.lanes[launch.lane ^ (lanes % GPU_WARP)].given[slot];
+    return launch.lanes[launch.lane ^ (lanes % GPU_WARP)].given[cell];
 }
 
 /* ---- the scheduler ---- */
 
-static uint32_t turn_of(uint32_t i, uint32_t count)
+static uint32_t order_of(uint32_t i, uint32_t count)
 {
     return launch.reverse ? count - 1 - i : i;
 }
@@ -94,7 +95,7 @@ static uint32_t turn_of(uint32_t i, uint32_t count)
 static void lanes_run(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t lane = turn_of(i, count);
+        uint32_t lane = order_of(i, count);
         if (launch.lanes[lane].state == LANE_READY) {
             launch.lane = lane;
             gpu_host_thread.x = lane;
@@ -103,7 +104,7 @@ static void lanes_run(uint32_t count)
     }
 }
 
-/* Lets the threads go on if all of them wait in this way, at the same line. */
+/* Releases the CUDA threads if all of them wait in this way at the same line. */
 static bool release(uint32_t first, uint32_t count, enum lane_state state)
 {
     struct lane *lanes = &launch.lanes[first];
@@ -136,7 +137,7 @@ static bool have_ended(uint32_t count)
     return ended == count;
 }
 
-/* Says of two threads that stand at different places where they stand. */
+/* Writes the places of two CUDA threads that have diverged. */
 static void say_parted(uint32_t count)
 {
     static const char *const places[] = {"run", "wait at the barrier of line",
@@ -229,12 +230,12 @@ void gpu_host_reverse(bool reverse)
     {                                                          \
         gpu_kernel_##name(*(const struct gpu_##name *)args);   \
     }
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 #undef KERNEL
 
 #define KERNEL(name) {#name, sizeof(struct gpu_##name), run_##name},
 static const struct gpu_host_kernel kernels[] = {
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/device/kernels.def"
 };
 #undef KERNEL
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: modules and launches. A module of the soft GPU is the word SOFTGPU_IMAGE, for every kernel
- * is here already, compiled for the host. A device that SOFTGPU_CAPABILITY makes a real one takes
- * fat binaries instead, so that it is tested what is loaded; it runs the same kernels.
+ * What: modules and launches. A module of the soft GPU is the word SOFTGPU_IMAGE, because every
+ * kernel is here already, compiled for the host. With SOFTGPU_CAPABILITY the device takes fat
+ * binaries instead, as a real one does, so that tests see what is loaded. It runs the same kernels.
  *
- * One kernel is its own, and knows nothing of the model: `trial` (trial.h).
+ * One kernel is for tests only and knows nothing of the model: `trial` (trial.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/base/assert.h"
-#include "kernels/cuda/host.h"
+#include "kernels/cuda/device/host.h"
 #include "selftest/fake/softgpu/device.h"
 #include "selftest/fake/softgpu/softgpu.h"
 #include "selftest/fake/softgpu/trial.h"
 #include "selftest/misbehave/forbidden.h"
 
 #define THREADS_MAX         1024
-#define SHARED_BYTES        (48u << 10)     /* what a kernel may take without asking */
+#define SHARED_BYTES        (48u << 10)     /* that a kernel may have without a request */
 #define SHARED_BYTES_MAX    (227u << 10)
 #define FUNCTIONS_MAX       64
 #define NAME_BYTES          32
@@ -32,7 +32,7 @@ struct CUmod_st {
     uint32_t count;
 };
 
-struct call {                       /* what an operation of a stream is given */
+struct call {                       /* the arguments of an operation of a stream */
     struct soft_launch launch;
     _Alignas(16) uint8_t arguments[SOFT_ARGUMENTS_BYTES - sizeof(struct soft_launch) - 16];
 };

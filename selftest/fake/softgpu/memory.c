@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: memory of the device and pinned memory of the host, a list of ranges. An address of the
- * device is an address here, so that kernels of the host shim reach it. New memory holds NEW bytes:
- * who takes it for zeros is found out.
+ * What: memory of the device and pinned memory of the host, as a list of ranges. A device address
+ * is a host address, so that kernels on the host reach it. New memory holds NEW bytes, so that code
+ * which relies on zeros fails.
  *
- * Under ASan there are no redzones of ours: malloc's are better.
+ * Under AddressSanitizer there are no redzones of our own: those of malloc are better.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct range {
     enum soft_place place;
     uint8_t *memory;
     size_t bytes;
-    bool is_ours;                   /* else registered */
+    bool is_ours;                   /* allocated here; false: registered */
 };
 
 static struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the part of NVML that nvml.def names. What it tells is in SOFTGPU_NVML, see softgpu.h.
+ * What: the part of NVML that nvml.def names. SOFTGPU_NVML gives its figures, see softgpu.h.
  */
 #include "kernels/cuda/driver/nvml.h"
 
@@ -17,7 +17,7 @@ enum { NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
 #include "kernels/cuda/driver/nvml.def"
 #undef ENTRY
 
-/* What the environment says of a figure, or what a sound GPU says. -1: it does not tell. */
+/* A figure from the environment, or that of a sound GPU. -1: not available. */
 static long long figure(const char *name, long long sound)
 {
     static const char *const names[] = {"temperature", "slowdown", "sm", "memory", "power", "held",
@@ -93,7 +93,7 @@ unsigned nvmlDeviceGetCurrentClocksEventReasons(struct nvmlDevice_st *device,
     return result;
 }
 
-/* Errors come in at each look: the figure is how many. */
+/* The figure is the number of new errors at each reading. */
 unsigned nvmlDeviceGetTotalEccErrors(struct nvmlDevice_st *device, unsigned error, unsigned counter,
                                      unsigned long long *count)
 {

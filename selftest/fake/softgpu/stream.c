@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: streams and events. A stream is a ring of operations and a thread that runs them in order;
- * nothing orders two streams but events and whoever waits, so a synchronisation that is missing
- * shows. Positions count: `submitted` operations were put in, `done` have run, and in lazy mode
- * `wanted` is how far anybody has asked for. In lazy mode one stream may go first: when anybody
- * asks for anything it runs all that it has, and others only while it waits for them.
+ * What: streams and events. A stream is a ring of operations and a thread that runs them in order.
+ * Only events and waiting callers order two streams, so a missing synchronisation shows. Positions
+ * are counters: `submitted` operations were put in, and `done` have run. In lazy mode a stream runs
+ * only up to `wanted`, the position that a caller has waited for. In lazy mode one stream may go
+ * first: on any request it runs all that it has, and others run only while it waits for them.
  *
- * An event is a position of a stream. What waits for it wants that position, through other streams
- * too. After an error that stays nothing runs any more, and positions go on.
+ * An event is a position of a stream. An operation that waits for it wants that position, through
+ * other streams too. After an error that stays no operation runs any more, and positions go on.
  *
- * Bounds: RING operations a stream; who submits more waits. Streams are freed with the context, so
- * that an event may outlive its stream.
+ * Bounds: RING operations in a stream; a caller that submits more waits. Streams are freed with the
+ * context, so that an event may outlive its stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 struct operation {
     bool (*run)(const void *arguments);     /* NULL: waits for `event`, or marks it */
-    struct CUstream_st *awaited;            /* its position `position` first; NULL: of none */
+    struct CUstream_st *awaited;            /* runs after its position `position`; NULL: none */
     uint64_t position;
     struct CUevent_st *marked;              /* gets the time; NULL: none */
     uint64_t hang;
@@ -33,16 +33,16 @@ struct operation {
 struct CUstream_st {
     struct CUstream_st *next;
     pthread_t thread;
-    uint32_t number;                        /* 1: was created first */
+    uint32_t number;                        /* in the order of creation, from 1 */
     uint64_t submitted, wanted, done;
     bool ends, is_gone;
     struct operation ring[RING];
 };
 
 struct CUevent_st {
-    struct CUstream_st *stream;             /* NULL: never recorded, which is as good as done */
+    struct CUstream_st *stream;             /* NULL: never recorded, which counts as done */
     uint64_t position;
-    uint32_t marks;                         /* operations under way that will mark it */
+    uint32_t marks;                         /* queued operations that will mark it */
     bool timed, is_gone;
     struct timespec at;
 };
@@ -50,7 +50,7 @@ struct CUevent_st {
 static struct {
     struct CUstream_st *streams;
     bool lazy;
-    uint32_t first;                         /* number of the stream that goes first; 0: none does */
+    uint32_t first;                         /* number of the stream that goes first; 0: none */
     uint32_t created;
 } state;
 
@@ -111,7 +111,7 @@ static void mark(struct CUevent_st *event)
     }
 }
 
-/* Under the lock, which it gives away while the operation runs. */
+/* With the lock, which is released while the operation runs. */
 static void run_next(struct CUstream_st *stream)
 {
     const struct operation *operation = &stream->ring[stream->done % RING];
@@ -167,7 +167,7 @@ static bool is_usable(const struct CUstream_st *stream)
     return false;
 }
 
-/* Room for one more, which the thread sees when `submitted` grows. */
+/* Waits for room for one more operation, which the thread sees when `submitted` grows. */
 static struct operation *next_operation(struct CUstream_st *stream)
 {
     while (stream->submitted - stream->done == RING) {

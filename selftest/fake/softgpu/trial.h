@@ -10,7 +10,7 @@
 struct gpu_trial {
     uint64_t words;                 /* device address (count) of uint32_t */
     uint32_t count, factor, addend;
-    uint32_t fails;                 /* not 0: as a kernel does that accesses what it may not */
+    uint32_t fails;                 /* not 0: fails like a kernel with an illegal access */
 };
 
 static inline bool trial_run(const struct gpu_trial *args)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: where AGENTIX_TEST_CUDA names a CUDA driver, tests of the GPU run on its device instead of
- * on the host or the soft GPU: kernels as nvcc has compiled them, against the same expectations.
+ * What: if AGENTIX_TEST_CUDA names a CUDA driver, tests of the GPU run on its device instead of on
+ * the host or the soft GPU: kernels as nvcc has compiled them, with the same expected results.
  * tools/gpu-check sets it, and AGENTIX_TEST_CUBLAS as engine.cublas_library.
  *
- * Buffers of gpu_rig.h stay where they are, pinned: the device reads and writes them at their own
- * addresses, so a test looks at them as it does without a chip.
+ * Buffers of gpu_rig.h stay where they are and become pinned: the device reads and writes them at
+ * their own addresses, so a test reads them as it does without a chip.
  */
 #include "selftest/unit/test.h"
 
@@ -60,7 +60,7 @@ static inline void chip_unpin(void *memory)
     chip.driver.cuMemHostUnregister(memory);
 }
 
-/* False: it failed, and so does all that comes. */
+/* False: it failed, and so will every later launch. */
 static inline bool chip_launch(enum gpu_kernel kernel, const struct gpu_launch *launch,
                                const void *args)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the CPU's engine and the GPU's on the soft GPU, over one small model, with one record for
+ * What: the CPU engine, and the GPU engine on the soft GPU, with one small model and one record for
  * both.
  */
 #define TEST_ARENA_BYTES (64u << 20)
@@ -33,7 +33,7 @@ static struct pair {
     uint64_t heartbeat;
 } pair;
 
-/* Everything before the engine; what the engine's start then says. */
+/* Opens everything that the engine needs; returns the status of the engine's start. */
 static inline enum status gpu_start(const struct kernels_settings *settings, enum products products,
                                     struct config_error *error)
 {
@@ -55,9 +55,10 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
     }
     assert_status(STATUS_OK, gpu_open(&pair.queue, &pair.driver, &pair.device, error));
     assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, error));
-    enum status status = gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source,
-                                         &pair.queue, products == LIBRARY ? &pair.blas : NULL,
-                                         &arena, &pair.heartbeat, error);
+    const struct gpu_engine_parts parts = {
+        settings, &tiny.gguf, &tiny.source, &pair.queue, products == LIBRARY ? &pair.blas : NULL,
+        &arena, &pair.heartbeat};
+    enum status status = gpu_engine_init(&pair.gpu, &parts, error);
     if (status == STATUS_OK) {
         assert_int_equal(pair.queue.used_bytes, bytes);     /* as planned, on both sides */
         assert_int_equal(arena.used_bytes, arena.size_bytes);
@@ -77,7 +78,7 @@ static inline void pair_start(bool halves, enum products products)
     assert_status(STATUS_OK, gpu_start(&settings, products, &error));
 }
 
-/* Without the engine, which may not have got so far. */
+/* Stops everything but the engine, which may not have started. */
 static inline void gpu_stop(void)
 {
     gpu_close(&pair.queue);
@@ -97,7 +98,7 @@ static inline void pair_stop(void)
     memset(&pair, 0, sizeof pair);
 }
 
-/* Of a test that has failed: the next one opens the device again. */
+/* After a failed test: the next one opens the device again. */
 static inline int clean_up(void **state)
 {
     (void)state;
@@ -122,7 +123,7 @@ static inline void skip_on_a_chip(const char *why)
     }
 }
 
-/* Of the device, or to it, by way of the engine's staging buffer. */
+/* Reads from the device, or writes to it, through the engine's staging buffer. */
 static inline const void *device_read(uint64_t from, uint64_t bytes)
 {
     gpu_download(&pair.queue, pair.gpu->staging, from, bytes);
@@ -137,7 +138,7 @@ static inline void device_write(uint64_t to, const void *from, uint64_t bytes)
     assert_status(STATUS_OK, gpu_wait(&pair.queue));
 }
 
-/* From now on; see selftest/fake/softgpu/softgpu.h. */
+/* Faults from now on; see selftest/fake/softgpu/softgpu.h. */
 static inline void set_faults(const char *text)
 {
     void (*faults)(const char *) = NULL;
@@ -146,7 +147,7 @@ static inline void set_faults(const char *text)
     faults(text);
 }
 
-/* Stream `first` of the queue, the way out, the way in; 0: none is ahead. */
+/* Which stream runs ahead: 1 the queue, 2 out, 3 in; 0: none. */
 static inline void set_first(uint32_t first)
 {
     setenv("SOFTGPU_FIRST", (const char[]){(char)('0' + first), '\0'}, 1);

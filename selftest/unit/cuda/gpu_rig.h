@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a GPU for unit tests: memory whose every buffer ends where a page begins that nobody may
- * touch, launches by name, random numbers, and the sums of kernels/cuda/block.h as plain C.
+ * What: a GPU for unit tests: buffers that end at a page without access rights, launches by name,
+ * random numbers, and the sums of kernels/cuda/device/reduce.h as plain C.
  *
- * Every test runs twice, the second time with blocks and threads in descending order (rig_main):
- * whose result depends on who comes first gives other bits in one of them. On a chip (chip.h) it
- * runs once, as nobody says in which order.
+ * Every test runs twice, the second time with thread blocks and CUDA threads in descending order
+ * (rig_main): a kernel whose result depends on the order gives other bits in one of the runs. On a
+ * chip (chip.h) a test runs once, because the order is unknown.
  */
 #include "selftest/unit/test.h"
 
@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/cuda/host.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/host.h"
+#include "kernels/cuda/device/kernels.h"
 #include "selftest/unit/cuda/chip.h"
 
 /* ---- memory ---- */
@@ -144,7 +144,7 @@ static inline float rig_warp_sum(const float *values)
     return lanes[0];
 }
 
-/* gpu_block_sum() of the squares of x, thread i % threads. */
+/* gpu_thread_block_sum() of the squares of x, thread i % threads. */
 static inline float rig_squares(const float *x, uint32_t count, uint32_t threads)
 {
     float lanes[1024] = {0}, sum = 0;

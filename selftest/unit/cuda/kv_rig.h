@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: paged KV for tests: rows whose blocks lie anywhere in the pool, in no order; what nobody
- * has written is NaN, in every type. Twins read and write it by the layout that kernels.h states.
+ * What: paged KV for tests: rows whose KV blocks lie anywhere in the pool, in no order. Numbers
+ * that were never written are NaN, in every type. Twins use the layout that device/kernels.h
+ * states.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 
 enum { KV_ROWS = 4, KV_TABLE = 160, KV_LAYERS = 2, KV_PAD_BYTES = 32 };
 

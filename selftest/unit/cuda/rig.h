@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the soft GPU, opened as the appliance opens a driver: a context, two streams, one buffer of
- * words on the device and one pinned, and the trial kernel. Everything asked of the driver comes
- * back as a status.
+ * words on the device and one pinned, and the trial kernel. The result of every call to the driver
+ * becomes a status.
  */
 #include "selftest/unit/test.h"
 
@@ -26,7 +26,7 @@ static struct rig {
     void (*faults)(const char *text);
 } rig;
 
-/* What a call answers, as a status. */
+/* The result of a call, as a status. */
 #define CALL(name, ...) driver_status(rig.driver.name(__VA_ARGS__))
 #define MUST(name, ...) assert_status(STATUS_OK, CALL(name, __VA_ARGS__))
 
@@ -59,14 +59,14 @@ static inline int rig_setup(void **state)
     return 0;
 }
 
-/* An operation runs when somebody waits. */
+/* An operation runs only when a caller waits for it. */
 static inline int rig_setup_lazy(void **state)
 {
     setenv("SOFTGPU_LAZY", "1", 1);
     return rig_setup(state);
 }
 
-/* Whatever has happened: the streams go on, and end. */
+/* After any test: the streams go on, and end. */
 static inline int rig_teardown(void **state)
 {
     rig.faults("");

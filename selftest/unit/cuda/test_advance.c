@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Goal: from round to round the same rows go on, enter and end on the device as in the CPU engine
- * (kernels/engine.c), whatever place they have; a step ends in the same round.
- * Method: random steps with stop ids, failures, prompts that do not sample, standbys and early
- * stop; a
- * twin that keeps a list of rows as the CPU engine does, and no places.
+ * (kernels/engine.c), whatever their places are; a step ends in the same round.
+ * Method: random steps with stop ids, failures, prompts that do not sample, standby rows and early
+ * stop; a twin that keeps a list of rows as the CPU engine does, without places.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
@@ -20,7 +19,7 @@ struct scene {
     struct gpu_out *outs;
     uint32_t *tokens;
     struct gpu_place *places;
-    struct gpu_feed *feeds;
+    struct gpu_slot *slots;
 };
 
 static struct scene scene;
@@ -55,7 +54,7 @@ static void scene_make(uint32_t places, uint32_t rows)
     scene.outs = memset(rig_take(rows * sizeof *scene.outs), 0, rows * sizeof *scene.outs);
     scene.tokens = rig_take(rows * STEPS_MAX * sizeof *scene.tokens);
     scene.places = rig_take(places * sizeof *scene.places);
-    scene.feeds = rig_take(places * sizeof *scene.feeds);
+    scene.slots = rig_take(places * sizeof *scene.slots);
     scene.args = (struct gpu_advance){
         .round = rig_address(scene.round),
         .early_stop = rig_address(scene.early_stop),
@@ -63,7 +62,7 @@ static void scene_make(uint32_t places, uint32_t rows)
         .outs = rig_address(scene.outs),
         .out_tokens = rig_address(scene.tokens),
         .places = rig_address(scene.places),
-        .feeds = rig_address(scene.feeds),
+        .slots = rig_address(scene.slots),
         .places_count = places,
         .rows_count = rows,
         .steps_max = STEPS_MAX,
@@ -129,17 +128,17 @@ static void twin_advance(void)
     twin.standby_next = twin.ended ? twin.standby_next : standbys;
 }
 
-static void check_feed(uint32_t p)
+static void check_slot(uint32_t p)
 {
-    const struct gpu_feed *feed = &scene.feeds[p];
-    const struct gpu_row *row = &scene.rows[feed->row];
-    uint32_t produced = scene.outs[feed->row].produced;
-    assert_int_equal(scene.places[p].row, feed->row);
-    assert_int_equal(scene.places[p].feed, p);
-    assert_int_equal(feed->position, row->first_position + row->tokens_count + produced - 1);
-    assert_int_equal(feed->token, produced == 0
-                                      ? 1000 + feed->row
-                                      : scene.tokens[feed->row * STEPS_MAX + produced - 1]);
+    const struct gpu_slot *slot = &scene.slots[p];
+    const struct gpu_row *row = &scene.rows[slot->row];
+    uint32_t produced = scene.outs[slot->row].produced;
+    assert_int_equal(scene.places[p].row, slot->row);
+    assert_int_equal(scene.places[p].slot, p);
+    assert_int_equal(slot->position, row->first_position + row->tokens_count + produced - 1);
+    assert_int_equal(slot->token, produced == 0
+                                      ? 1000 + slot->row
+                                      : scene.tokens[slot->row * STEPS_MAX + produced - 1]);
 }
 
 /* The places have the twin's rows, each once. */
@@ -149,13 +148,13 @@ static void check_places(void)
     uint32_t count = 0;
     memset(met, 0, sizeof met);
     for (uint32_t p = 0; p < scene.args.places_count; p++) {
-        if (scene.feeds[p].row == GPU_NONE) {
+        if (scene.slots[p].row == GPU_NONE) {
             assert_int_equal(scene.places[p].row, GPU_NONE);
-            assert_int_equal(scene.places[p].feed, GPU_NONE);
+            assert_int_equal(scene.places[p].slot, GPU_NONE);
             continue;
         }
-        check_feed(p);
-        met[scene.feeds[p].row]++;
+        check_slot(p);
+        met[scene.slots[p].row]++;
         count++;
     }
     assert_int_equal(count, twin.gathers_count);
@@ -178,18 +177,18 @@ static void check_step(uint32_t places, uint32_t rows, uint32_t stop_one_in)
                 STEP_STOP_ROUND;
         }
         for (uint32_t p = 0; p < places; p++) {
-            before[p] = scene.places[p].feed == GPU_NONE ? GPU_NONE : scene.places[p].row;
+            before[p] = scene.places[p].slot == GPU_NONE ? GPU_NONE : scene.places[p].row;
         }
         twin_advance();
         RIG_LAUNCH(advance, &scene.args);
         check_places();
-        for (uint32_t p = 0; p < places && !twin.ended; p++) {      /* who goes on stays put */
+        for (uint32_t p = 0; p < places && !twin.ended; p++) {      /* rows that go on stay */
             assert_true(before[p] == GPU_NONE || !twin_goes_on(before[p]) ||
                         scene.places[p].row == before[p]);
         }
     }
     struct gpu_round end = *scene.round;
-    RIG_LAUNCH(advance, &scene.args);           /* rounds queued behind the end change nothing */
+    RIG_LAUNCH(advance, &scene.args);           /* rounds after the end change nothing */
     assert_memory_equal(scene.round, &end, sizeof end);
     check_places();
 }
@@ -211,16 +210,16 @@ static void test_advance_more_places_than_threads(void **state)
     check_step(ROWS_MAX, ROWS_MAX, 1000);
 }
 
-/* As many standbys as there are free places, then one fewer. */
+/* As many standby rows as free places, then one fewer. */
 static void test_advance_prompts_give_their_places_away(void **state)
 {
     (void)state;
     for (uint32_t standbys = 0; standbys <= 3; standbys++) {
         scene_make(3, 3 + standbys);
         scene.args.rounds_max = STEPS_MAX;
-        for (uint32_t r = 0; r < 3; r++) {      /* chunks of prompts: nobody samples */
+        for (uint32_t r = 0; r < 3; r++) {      /* chunks of prompts: no place samples */
             scene.rows[r].decode_steps = 0;
-            scene.places[r].feed = GPU_NONE;
+            scene.places[r].slot = GPU_NONE;
         }
         twin.gathers_count = 0;
         twin_advance();

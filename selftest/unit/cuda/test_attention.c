@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: decode and prefill give each feed the bits that kernels.h defines, whoever attends beside
- * it, and nothing that a feed does not see gets into them.
- * Method: blocks anywhere, every unseen number a NaN, lengths around the edges of chunks and
- * splits, groups of all kinds; against a plain twin feed by feed, which is itself compared with an
+ * Goal: decode and prefill give each token slot the bits that attention.h defines, whatever attends
+ * beside it, and no number that a slot does not see gets into them.
+ * Method: KV blocks anywhere, NaN for every unseen number, lengths around the edges of chunks and
+ * splits, groups of all kinds; against a plain twin slot by slot, which is itself compared with
  * attention in double precision.
  */
 #include "selftest/unit/cuda/kv_rig.h"
@@ -14,7 +14,7 @@ enum { TOKENS_MAX = 1200, FEEDS_MAX = 48, DIM_MAX = 128 };
 
 struct scene {
     struct gpu_attention a;
-    struct gpu_feed feeds[FEEDS_MAX];
+    struct gpu_slot slots[FEEDS_MAX];
     float *q, *out;
     float expected[DIM_MAX];
 };
@@ -27,27 +27,27 @@ struct gathered {
     float largest, sum, out[DIM_MAX];
 };
 
-static float key_score(uint32_t feed, uint32_t head, uint32_t t)
+static float key_score(uint32_t slot, uint32_t head, uint32_t t)
 {
     const struct gpu_attention *a = &scene.a;
     const struct gpu_kv *kv = &a->kv;
     float score = 0;
     for (uint32_t c = 0; c < kv->head_dim; c++) {
-        score = fmaf(scene.q[feed * a->q_stride + head * kv->head_dim + c],
-                     kv_number(kv, scene.feeds[feed].row, t, 0, head / (a->heads / kv->kv_heads),
+        score = fmaf(scene.q[slot * a->q_stride + head * kv->head_dim + c],
+                     kv_number(kv, scene.slots[slot].row, t, 0, head / (a->heads / kv->kv_heads),
                                c), score);
     }
     return score;
 }
 
 /* Tokens first .. first + count - 1 of a chunk. */
-static void twin_chunk(struct gathered *g, uint32_t feed, uint32_t head, uint32_t first,
+static void twin_chunk(struct gathered *g, uint32_t slot, uint32_t head, uint32_t first,
                        uint32_t count)
 {
     const struct gpu_attention *a = &scene.a;
     float scores[32], weights[32] = {0}, before = g->largest;
     for (uint32_t t = 0; t < count; t++) {
-        scores[t] = key_score(feed, head, first + t);
+        scores[t] = key_score(slot, head, first + t);
         g->largest = fmaxf(g->largest, scores[t]);
     }
     float shrink = kernels_exp((before - g->largest) * a->scale);
@@ -58,7 +58,7 @@ static void twin_chunk(struct gathered *g, uint32_t feed, uint32_t head, uint32_
     for (uint32_t c = 0; c < a->kv.head_dim; c++) {
         g->out[c] *= shrink;
         for (uint32_t t = 0; t < count; t++) {
-            g->out[c] = fmaf(weights[t], kv_number(&a->kv, scene.feeds[feed].row, first + t, 1,
+            g->out[c] = fmaf(weights[t], kv_number(&a->kv, scene.slots[slot].row, first + t, 1,
                                                    head / (a->heads / a->kv.kv_heads), c),
                              g->out[c]);
         }
@@ -77,15 +77,15 @@ static void twin_merge(struct gathered *all, const struct gathered *split)
     }
 }
 
-static void twin(uint32_t feed, uint32_t head)
+static void twin(uint32_t slot, uint32_t head)
 {
-    uint32_t tokens = scene.feeds[feed].position + 1;
+    uint32_t tokens = scene.slots[slot].position + 1;
     struct gathered all = {.largest = -INFINITY};
     for (uint32_t first = 0; first < tokens; first += GPU_SPLIT_TOKENS) {
         uint32_t end = gpu_smaller(tokens, first + GPU_SPLIT_TOKENS);
         struct gathered split = {.largest = -INFINITY};
         for (uint32_t t = first; t < end; t += GPU_CHUNK_TOKENS) {
-            twin_chunk(&split, feed, head, t, gpu_smaller(end - t, GPU_CHUNK_TOKENS));
+            twin_chunk(&split, slot, head, t, gpu_smaller(end - t, GPU_CHUNK_TOKENS));
         }
         twin_merge(&all, &split);
     }
@@ -94,15 +94,15 @@ static void twin(uint32_t feed, uint32_t head)
     }
 }
 
-/* What attention is, without any order. */
-static double plain_channel(uint32_t feed, uint32_t head, uint32_t c)
+/* Attention by its formula, without a defined order. */
+static double plain_channel(uint32_t slot, uint32_t head, uint32_t c)
 {
     const struct gpu_kv *kv = &scene.a.kv;
     double sum = 0, out = 0;
-    for (uint32_t t = 0; t <= scene.feeds[feed].position; t++) {
-        double weight = exp((double)key_score(feed, head, t) * scene.a.scale);
+    for (uint32_t t = 0; t <= scene.slots[slot].position; t++) {
+        double weight = exp((double)key_score(slot, head, t) * scene.a.scale);
         sum += weight;
-        out += weight * kv_number(kv, scene.feeds[feed].row, t, 1,
+        out += weight * kv_number(kv, scene.slots[slot].row, t, 1,
                                   head / (scene.a.heads / kv->kv_heads), c);
     }
     return out / sum;
@@ -128,15 +128,15 @@ static void scene_make(uint32_t type, uint32_t kv_heads, uint32_t group, uint32_
     };
 }
 
-static void feeds_place(uint32_t count)
+static void slots_place(uint32_t count)
 {
-    scene.a.feeds = rig_address(rig_copy(scene.feeds, count * sizeof *scene.feeds));
-    scene.a.feeds_count = count;
+    scene.a.slots = rig_address(rig_copy(scene.slots, count * sizeof *scene.slots));
+    scene.a.slots_count = count;
 }
 
 static void run_decode(uint32_t splits)
 {
-    uint64_t floats = (uint64_t)scene.a.feeds_count * scene.a.heads * splits *
+    uint64_t floats = (uint64_t)scene.a.slots_count * scene.a.heads * splits *
                       (scene.a.kv.head_dim + 2);
     uint64_t partials = rig_address(rig_take(floats * sizeof(float)));
     struct gpu_attend_split split = {scene.a, partials, splits};
@@ -152,12 +152,12 @@ static void run_prefill(const struct gpu_tile *tiles, uint32_t count)
     RIG_LAUNCH(attend_tile, &args);
 }
 
-static void check_feed(uint32_t feed)
+static void check_slot(uint32_t slot)
 {
     uint32_t dim = scene.a.kv.head_dim;
     for (uint32_t head = 0; head < scene.a.heads; head++) {
-        twin(feed, head);
-        assert_memory_equal(scene.out + feed * scene.a.out_stride + head * dim, scene.expected,
+        twin(slot, head);
+        assert_memory_equal(scene.out + slot * scene.a.out_stride + head * dim, scene.expected,
                             dim * sizeof(float));
     }
 }
@@ -168,12 +168,12 @@ static void check_decode(uint32_t type, uint32_t kv_heads, uint32_t group, uint3
     scene_make(type, kv_heads, group, head_dim);
     for (uint32_t row = 0; row < KV_ROWS; row++) {
         kv_fill(&scene.a.kv, row, lengths[row]);
-        scene.feeds[row] = (struct gpu_feed){0, lengths[row] - 1, row};
+        scene.slots[row] = (struct gpu_slot){0, lengths[row] - 1, row};
     }
-    feeds_place(KV_ROWS);
+    slots_place(KV_ROWS);
     run_decode(3);
     for (uint32_t row = 0; row < KV_ROWS; row++) {
-        check_feed(row);
+        check_slot(row);
     }
 }
 
@@ -202,22 +202,22 @@ static void test_decode_is_attention(void **state)
     }
 }
 
-static void test_decode_feeds_without_row_get_zeros(void **state)
+static void test_decode_slots_without_row_get_zeros(void **state)
 {
     (void)state;
     scene_make(GPU_F32, 1, 2, 8);
     kv_fill(&scene.a.kv, 0, 20);
-    scene.feeds[0] = (struct gpu_feed){0, 0, GPU_NONE};
-    scene.feeds[1] = (struct gpu_feed){0, 19, 0};
-    feeds_place(2);
+    scene.slots[0] = (struct gpu_slot){0, 0, GPU_NONE};
+    scene.slots[1] = (struct gpu_slot){0, 19, 0};
+    slots_place(2);
     run_decode(1);
-    check_feed(1);
+    check_slot(1);
     for (uint32_t c = 0; c < 16; c++) {
         assert_float_equal(scene.out[c], 0, 0);
     }
 }
 
-/* One not finite number among the seen ones makes its heads NaN, and no other row. */
+/* One number that is not finite makes the heads that see it NaN, and no other row. */
 static void test_decode_not_finite_shows(void **state)
 {
     (void)state;
@@ -245,19 +245,19 @@ static void check_prefill(uint32_t type, uint32_t group, uint32_t head_dim, uint
                           uint32_t end)
 {
     struct gpu_tile tiles[FEEDS_MAX];
-    uint32_t count = 0, tile_feeds = gpu_tile_feeds(group, 1), feeds = end - first;
+    uint32_t count = 0, tile_slots = gpu_tile_slots(group, 1), slots = end - first;
     scene_make(type, 1, group, head_dim);
     kv_fill(&scene.a.kv, 2, end);
-    for (uint32_t i = 0; i < feeds; i++) {
-        scene.feeds[i] = (struct gpu_feed){0, first + i, 2};
+    for (uint32_t i = 0; i < slots; i++) {
+        scene.slots[i] = (struct gpu_slot){0, first + i, 2};
     }
-    for (uint32_t i = 0; i < feeds; i += tile_feeds) {
-        tiles[count++] = (struct gpu_tile){i, gpu_smaller(tile_feeds, feeds - i)};
+    for (uint32_t i = 0; i < slots; i += tile_slots) {
+        tiles[count++] = (struct gpu_tile){i, gpu_smaller(tile_slots, slots - i)};
     }
-    feeds_place(feeds);
+    slots_place(slots);
     run_prefill(tiles, count);
-    for (uint32_t feed = 0; feed < feeds; feed++) {
-        check_feed(feed);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        check_slot(slot);
     }
 }
 
@@ -290,7 +290,7 @@ static void test_prefill_tiles_do_not_show(void **state)
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_decode_lengths_and_groups_equal_twin),
     RIG_TEST(test_decode_is_attention),
-    RIG_TEST(test_decode_feeds_without_row_get_zeros),
+    RIG_TEST(test_decode_slots_without_row_get_zeros),
     RIG_TEST(test_decode_not_finite_shows),
     RIG_TEST(test_prefill_chunks_equal_twin),
     RIG_TEST(test_prefill_tiles_do_not_show),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a product asked of cuBLAS in our order of rows is the product that we mean, for every type
- * and shape, in a workspace of ours; a library that is missing or no cuBLAS is refused by name.
- * Method: the soft GPU's cuBLAS, whose sums have one order, beside a loop over rows: equal bits.
+ * Goal: a product by cuBLAS with our order of rows is the right product, for every type and shape,
+ * in our own workspace. A library that is missing or is no cuBLAS is refused by name. Method: the
+ * soft GPU's cuBLAS, whose sums have one order, against a loop over rows: equal bits.
  */
 #include "selftest/unit/cuda/rig.h"
 
@@ -18,7 +18,7 @@
 static struct blas blas;
 static struct config_error error;
 static unsigned long long in, weights, out, workspace;
-static float *in_values, *weights_values;       /* what the elements are, pinned */
+static float *in_values, *weights_values;       /* the elements as floats, pinned */
 static float *out_values;
 static uint8_t *elements;
 
@@ -53,7 +53,7 @@ static int teardown(void **state)
     return rig_teardown(state);
 }
 
-/* Values that halves of both kinds hold, so that the elements are exactly what the loop reads. */
+/* Values that halves of both kinds hold exactly, so that the loop reads the same elements. */
 static void fill(unsigned long long to, float *values, uint32_t count, enum blas_type type,
                  uint32_t seed)
 {

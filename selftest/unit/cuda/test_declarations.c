@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: what we declare of the driver, cuBLAS and NVML is what NVIDIA declares. Method: where their
- * headers are, the compiler compares each row of the tables and each constant, and this test is
- * that it compiles. (cuda.h renames functions by macros, so nothing else is in this file.)
+ * Goal: our declarations of the driver, cuBLAS and NVML equal NVIDIA's. Method: if their headers
+ * are there, the compiler compares each row of the tables and each constant; this test passes if it
+ * compiles. (cuda.h renames functions by macros, so this file has nothing else.)
  */
 #include "selftest/unit/test.h"
 
 #if __has_include(<cudaTypedefs.h>) && __has_include(<cublas_v2.h>)
 #define HAS_HEADERS 1
 #include <cudaTypedefs.h>
-/* Their headers for C++ are not held to our warnings in C. */
+/* Our warnings for C do not apply to their headers. */
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
 #include <cublas_v2.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the driver's table is found, or refused in words that help. Method: the soft GPU as a
- * driver that is too old or lacks an entry, and files that are no driver.
+ * Goal: the driver's table is found, or refused with a helpful message. Method: the soft GPU as a
+ * driver that is too old or lacks an entry point, and files that are no driver.
  */
 #include "selftest/unit/test.h"
 
@@ -66,7 +66,7 @@ static void test_open_of_an_old_driver_says_both_versions(void **state)
     assert_says("expected 13.0");
 }
 
-/* Each in its turn: none is looked for in vain and used all the same. */
+/* One after the other: no entry point is used that was not found. */
 static void test_open_without_an_entry_names_it(void **state)
 {
 #define ENTRY(name, version, parameters)                                                  \

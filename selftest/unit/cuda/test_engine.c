@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the GPU engine does what the CPU engine does with the same step, and the numbers of a row
- * are its own, with our own products and with the library's.
- * Method: both get the same records over the same small random models, the GPU one on the soft GPU
- * through the driver's entry points. Own products: tokens, counts and rounds must be equal;
- * attention and norms sum in another order there, so logits are compared by what they choose, over
- * models whose weights are floats. The library's: logits are compared. Digests of the GPU's own
- * logits must be equal to the bit, alone, in chunks, in a batch, after a move to the host and back.
+ * Goal: the GPU engine does with a step what the CPU engine does, and the numbers of a row depend
+ * on that row only, with our own products and with the library's. Method: both get the same records
+ * with the same small random models; the GPU engine runs on the soft GPU through the driver's entry
+ * points. Own products: tokens, counts and rounds must be equal. Attention and norms sum in another
+ * order there, so logits are compared by the tokens that they choose, with models whose weights are
+ * floats. The library's products: logits are compared. Digests of the GPU's own logits must be
+ * equal to the bit, alone, in chunks, in a batch, after a move to the host and back.
  */
 #include "selftest/unit/cuda/engine_rig.h"
 
-/* What came of a record. */
+/* The results of a record. */
 struct outcome {
     uint32_t rows, rounds;
     struct step_out outs[14];
@@ -30,7 +30,7 @@ static void take_outcome(struct outcome *outcome)
     }
 }
 
-/* The record on both; the same came of it, but for digests. */
+/* Runs the record on both; the results must be equal, except digests. */
 static void run_both(void)
 {
     struct outcome cpu, gpu;
@@ -86,7 +86,7 @@ static struct step_row *ask(uint32_t offset, uint32_t count, uint32_t block)
     return row;
 }
 
-/* So many others that it is not in the first product of the library. */
+/* So many other rows that the row is not in the first product of the library. */
 static void add_crowd(void)
 {
     uint32_t text[110];
@@ -156,8 +156,8 @@ static uint32_t best_of(const float *logits, uint32_t count)
     return best;
 }
 
-/* The CPU's logits and the GPU's of one row: how far apart? Where the GPU chooses another token,
- * the CPU's two must be as close. */
+/* The largest difference of one row's logits on CPU and GPU. If the GPU chooses another token, the
+ * CPU's logits of the two tokens must be as close. */
 static float logits_apart(void)
 {
     uint32_t vocab = tiny.gguf.shape.vocab_tokens;
@@ -173,7 +173,7 @@ static float logits_apart(void)
     return apart;
 }
 
-/* Both feed what the CPU says. */
+/* Both feed the tokens that the CPU has sampled. */
 static void check_logits(float apart_max, uint32_t same_min)
 {
     float apart = 0, largest = 0;
@@ -244,7 +244,7 @@ static void test_a_product_that_the_library_refuses_fails_the_step(void **state)
     pair_start(false, LIBRARY);
     rig_clear(&pair.cpu);
     add_row(0, 5, 0, 1, 0);
-    set_faults("launch:3");                 /* behind embed and rms_norm */
+    set_faults("launch:3");                 /* after embed and rms_norm */
     assert_status(STATUS_DEVICE_LAUNCH, gpu_engine_run(pair.gpu, &pair.cpu.step));
     assert_string_equal(pair.queue.failed, "cublasGemmEx");
     pair_stop();
@@ -276,7 +276,7 @@ static void check_moves_lose_nothing(void)
     assert_int_equal(step_out(&pair.cpu.step, 0)->digest, alone.digest);
 }
 
-/* Whichever stream is ahead of the others. */
+/* With each stream ahead of the others. */
 static void test_moves_lose_nothing(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void test_heartbeat_counts_tensors_and_rounds(void **state)
     pair_stop();
 }
 
-/* What came back counts more tokens than a row can have. */
+/* The record that comes back counts more tokens than a row can have. */
 static void test_a_device_that_counts_wrongly_has_failed(void **state)
 {
     (void)state;
@@ -377,8 +377,9 @@ static void assert_refused(enum status status, const struct kernels_settings *se
 {
     struct config_error error = {{0}};
     struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
-    assert_status(status, gpu_engine_init(&pair.gpu, settings, &tiny.gguf, &tiny.source, &queue,
-                                          NULL, test_arena(), &pair.heartbeat, &error));
+    const struct gpu_engine_parts parts = {settings, &tiny.gguf, &tiny.source, &queue, NULL,
+                                           test_arena(), &pair.heartbeat};
+    assert_status(status, gpu_engine_init(&pair.gpu, &parts, &error));
     assert_non_null(strstr(error.text, words));
 }
 

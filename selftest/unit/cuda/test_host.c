@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the soft GPU runs kernels as CUDA defines them, and what CUDA leaves undefined it reports:
- * threads that part at a barrier, results that depend on who comes first.
- * Method: small kernels, right and wrong ones.
+ * Goal: the soft GPU runs kernels as CUDA defines them, and reports what CUDA leaves undefined:
+ * CUDA threads that diverge at a barrier, results that depend on the order. Method: small kernels,
+ * right and wrong ones.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
 #include <pthread.h>
 
-#include "kernels/cuda/block.h"
+#include "kernels/cuda/device/reduce.h"
 
 #define LAUNCHES 2000
 
@@ -23,7 +23,7 @@ static void run_where(const void *args)
     scene->out[block * blockDim.x + threadIdx.x] += block << 16 | threadIdx.x;
 }
 
-/* Thread t writes, its neighbour at the far end of the block reads. */
+/* CUDA thread t writes, its neighbour at the far end of the thread block reads. */
 static void neighbours(const void *args, bool waits)
 {
     const struct scene *scene = args;
@@ -45,7 +45,7 @@ static void run_hasty(const void *args)
     neighbours(args, false);
 }
 
-/* Two exchanges, one right behind the other. */
+/* Two exchanges, one right after the other. */
 static void run_exchange(const void *args)
 {
     const struct scene *scene = args;
@@ -81,7 +81,7 @@ static void run_parts(const void *args)
 static void run_sum(const void *args)
 {
     const struct scene *scene = args;
-    float sum = gpu_block_sum((float)threadIdx.x * 0x1p-3f, (float *)(void *)gpu_shared);
+    float sum = gpu_thread_block_sum((float)threadIdx.x * 0x1p-3f, (float *)(void *)gpu_shared);
     scene->out[threadIdx.x] = (uint32_t)(sum * 8);
 }
 
@@ -143,7 +143,7 @@ static void test_run_by_two_threads_one_after_the_other(void **state)
     assert_null(wrong);
 }
 
-/* Without the barrier somebody reads what nobody has written yet: the pattern. */
+/* Without the barrier a CUDA thread reads a word that is not written yet: the pattern. */
 static void test_run_without_barrier_bits_differ(void **state)
 {
     (void)state;

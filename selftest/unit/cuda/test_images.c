@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a device runs what it can of what there is and nothing else, and the image holds what is
- * listed, whole.
- * Method: capabilities of chips that there are; the parts of the fat binary, by the fields of
- * their headers; a soft GPU that takes only what a chip takes.
+ * Goal: a device runs exactly the architectures of the image that it can run, and the image
+ * contains all that are listed, complete. Method: the compute capabilities of existing chips; the
+ * parts of the fat binary, by the fields of their headers; a soft GPU that takes only what a chip
+ * takes.
  */
 #include "selftest/unit/test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: blocks are gathered in the order of the list and scattered back to where they belong, every
- * byte of them and none beside.
- * Method: sizes below, at and above what a block of threads copies; lists with holes.
+ * Goal: KV blocks are gathered in the order of the list and scattered back to their places, every
+ * byte of them and no byte beside them.
+ * Method: sizes below, at and above what a thread block copies; lists with holes.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 

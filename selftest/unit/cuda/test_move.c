@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the moves of a step leave in every block what the passes of step.h say, in whatever order
- * the streams run, and a move that cannot be made fails the step.
- * Method: random steps beside a model of both tiers, in which a block is one number; the soft GPU
+ * Goal: after the moves of a step every block has the contents that the phases of step.h define, in
+ * whatever order the streams run. A move that cannot be made fails the step.
+ * Method: random steps against a model of both tiers, in which a block is one number; the soft GPU
  * with each of the streams ahead of the others. Rows fill blocks that have just left.
  */
 #include "selftest/unit/cuda/engine_rig.h"
@@ -13,7 +13,7 @@
 #define HOST_BLOCKS   40
 #define BLOCKS        (DEVICE_BLOCKS + HOST_BLOCKS)
 
-static uint32_t blocks[BLOCKS];         /* the model: what is in each */
+static uint32_t blocks[BLOCKS];         /* the model: the content of each */
 static uint32_t next_content;
 static uint64_t random_state;
 static bool is_target[BLOCKS], is_source[BLOCKS];
@@ -28,7 +28,7 @@ static uint32_t random_below(uint32_t below)
 #define WORDS_MAX 4096
 static uint32_t words[WORDS_MAX];
 
-/* Every word of a block is its content and its place. */
+/* Every word of a block encodes the block's content and the word's index. */
 static uint64_t words_of(uint32_t content)
 {
     uint64_t bytes = pair.gpu->kv.block_bytes;
@@ -78,56 +78,56 @@ static void check_blocks(void)
 
 /* ---- random moves ---- */
 
-static struct step_move moves[3][BLOCKS];       /* by pass */
+static struct step_move moves[3][BLOCKS];       /* by phase */
 static uint32_t counts[3];
 
-static void add(enum step_phase pass, uint32_t from, uint32_t to)
+static void add(enum step_phase phase, uint32_t from, uint32_t to)
 {
     is_source[from] = true;
     is_target[to] = true;
-    moves[pass][counts[pass]++] = (struct step_move){from, to};
+    moves[phase][counts[phase]++] = (struct step_move){from, to};
 }
 
-static bool may_move(enum step_phase pass, uint32_t from, uint32_t to)
+static bool may_move(enum step_phase phase, uint32_t from, uint32_t to)
 {
-    bool is_of_pass = from < BLOCKS && to < BLOCKS && from != to &&
+    bool is_of_phase = from < BLOCKS && to < BLOCKS && from != to &&
                       (from < DEVICE_BLOCKS || to < DEVICE_BLOCKS) &&
-                      step_move_phase(&(struct step_move){from, to}, DEVICE_BLOCKS) == pass;
-    return is_of_pass && !is_target[to] &&
+                      step_move_phase(&(struct step_move){from, to}, DEVICE_BLOCKS) == phase;
+    return is_of_phase && !is_target[to] &&
            (from < DEVICE_BLOCKS || !(is_target[from] || is_source[from])) &&
            (to < DEVICE_BLOCKS || !is_source[to]);
 }
 
-/* Some blocks from `from` on, to where they lie as they did, or backwards, or with gaps. */
-static void add_some(enum step_phase pass, uint32_t most)
+/* Moves some blocks from `from` on, in the same order, backwards, or with gaps. */
+static void add_some(enum step_phase phase, uint32_t most)
 {
     static const uint32_t first[3][2] = {[STEP_PHASE_OUT] = {0, DEVICE_BLOCKS},
                                          [STEP_PHASE_WITHIN] = {0, 0},
                                          [STEP_PHASE_IN] = {DEVICE_BLOCKS, 0}};
-    const uint32_t *begin = first[pass];
+    const uint32_t *begin = first[phase];
     uint32_t from = begin[0] + random_below(begin[0] == 0 ? DEVICE_BLOCKS : HOST_BLOCKS);
     uint32_t to = begin[1] + random_below(begin[1] == 0 ? DEVICE_BLOCKS : HOST_BLOCKS);
     uint32_t stride = 1 + random_below(3) % 2, count = 1 + random_below(most);
     bool goes_back = random_below(3) == 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t device_step = i * stride, host_step = goes_back ? count - 1 - i : i;
-        uint32_t f = from + (pass == STEP_PHASE_IN ? host_step : device_step);
-        uint32_t t = to + (pass == STEP_PHASE_OUT ? host_step : device_step);
-        if (may_move(pass, f, t)) {
-            add(pass, f, t);
+        uint32_t f = from + (phase == STEP_PHASE_IN ? host_step : device_step);
+        uint32_t t = to + (phase == STEP_PHASE_OUT ? host_step : device_step);
+        if (may_move(phase, f, t)) {
+            add(phase, f, t);
         }
     }
 }
 
-/* The record's list: passes mixed, each in its order. */
+/* The record's list: phases mixed, each in its order. */
 static void write_moves(void)
 {
     uint32_t at[3] = {0};
     uint32_t left = counts[0] + counts[1] + counts[2];
     while (left > 0) {
-        uint32_t pass = random_below(3);
-        if (at[pass] < counts[pass]) {
-            struct step_move move = moves[pass][at[pass]++];
+        uint32_t phase = random_below(3);
+        if (at[phase] < counts[phase]) {
+            struct step_move move = moves[phase][at[phase]++];
             add_move(move.from, move.to);
             left--;
         }
@@ -150,14 +150,14 @@ static void choose_moves(void)
         add_some(STEP_PHASE_IN, 30);
     }
     write_moves();
-    for (uint32_t pass = 0; pass < 3; pass++) {
-        for (uint32_t i = 0; i < counts[pass]; i++) {
-            blocks[moves[pass][i].to] = blocks[moves[pass][i].from];
+    for (uint32_t phase = 0; phase < 3; phase++) {
+        for (uint32_t i = 0; i < counts[phase]; i++) {
+            blocks[moves[phase][i].to] = blocks[moves[phase][i].from];
         }
     }
 }
 
-/* A row that fills a block which leaves in this step and gets nothing; BLOCKS: there is none. */
+/* A block that leaves in this step and gets no move; a row fills it. BLOCKS: there is none. */
 static uint32_t add_filling_row(void)
 {
     for (uint32_t i = 0; i < counts[STEP_PHASE_OUT]; i++) {
@@ -201,8 +201,8 @@ static void test_random_moves_match_a_model_of_memory(void **state)
     unsetenv("SOFTGPU_FIRST");
 }
 
-/* Nine blocks side by side that are listed the wrong way round are one copy: with the record's two
- * that makes three, and of what is copied fourth a bit would be wrong. */
+/* Nine neighbouring blocks that are listed in reverse order are one copy. With the record's two
+ * that makes three, and the fourth copy would be corrupt. */
 static void test_blocks_side_by_side_are_one_copy(void **state)
 {
     (void)state;
@@ -223,8 +223,8 @@ static void test_blocks_side_by_side_are_one_copy(void **state)
     pair_stop();
 }
 
-/* Twenty blocks that lie in one piece on the host and apart on the device, each way: one launch
- * each, and each refused once. */
+/* Twenty blocks in one piece on the host and apart on the device, in each direction: one launch
+ * each, and each is refused once. */
 static void test_a_swap_that_is_not_launched_fails_the_step(void **state)
 {
     (void)state;

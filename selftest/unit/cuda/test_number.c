@@ -2,12 +2,12 @@
  *
  * Goal: numbers of every type are read exactly and written rounded, by the kernels that do little
  * else: embed, dequantize, swiglu.
- * Method: every half and every bfloat there is, against the compiler's conversions and the CPU
- * engine's; random blocks of Q8_0; the CPU's SwiGLU.
+ * Method: every half and every bfloat, against the conversions of the compiler and of the CPU
+ * engine; random quantisation blocks of Q8_0; the CPU's SwiGLU.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 #include "kernels/exp.h"
 #include "kernels/matrix.h"
 #include "kernels/ops.h"
@@ -50,7 +50,7 @@ static void test_store_bfloat_rounds_to_nearest_even(void **state)
 #define COLUMNS 96u
 #define TOKENS  7u
 
-/* `tokens` rows of the type; what they are in floats goes to `floats`. */
+/* `tokens` rows of the type; the same numbers as floats go to `floats`. */
 static void *table_make(uint32_t type, float *floats)
 {
     uint32_t bytes = type == GPU_Q8_0  ? COLUMNS / 32 * 34
@@ -77,24 +77,24 @@ static void *table_make(uint32_t type, float *floats)
 static void test_embed_every_type_is_exact(void **state)
 {
     (void)state;
-    const struct gpu_feed feeds[] = {{6, 0, 0}, {0, 0, 1}, {3, 0, GPU_NONE}, {3, 9, 2}};
+    const struct gpu_slot slots[] = {{6, 0, 0}, {0, 0, 1}, {3, 0, GPU_NONE}, {3, 9, 2}};
     for (uint32_t type = GPU_F32; type <= GPU_Q8_0; type++) {
         float floats[TOKENS * COLUMNS];
         float *x = rig_take((3 * 100 + COLUMNS) * sizeof *x);
         struct gpu_embed args = {
             .table = rig_address(table_make(type, floats)),
-            .feeds = rig_address(rig_copy(feeds, sizeof feeds)),
+            .slots = rig_address(rig_copy(slots, sizeof slots)),
             .x = rig_address(x),
             .x_stride = 100,
-            .feeds_count = 4,
+            .slots_count = 4,
             .dim = COLUMNS,
             .table_type = type,
         };
         RIG_LAUNCH(embed, &args);
         for (uint32_t i = 0; i < 4 * COLUMNS; i++) {
-            const struct gpu_feed *feed = &feeds[i / COLUMNS];
+            const struct gpu_slot *slot = &slots[i / COLUMNS];
             float expected =
-                feed->row == GPU_NONE ? 0 : floats[feed->token * COLUMNS + i % COLUMNS];
+                slot->row == GPU_NONE ? 0 : floats[slot->token * COLUMNS + i % COLUMNS];
             assert_same_float(x[i / COLUMNS * 100 + i % COLUMNS], expected);
         }
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: what NVML tells arrives under its own name, what it does not tell is unknown, and a library
- * that is missing or another one is refused in words. Method: the soft GPU's NVML, with a figure of
- * its own for each.
+ * Goal: each figure of NVML arrives under its own name, a figure that NVML does not give is
+ * unknown, and a library that is missing or is no NVML is refused with a message. Method: the soft
+ * GPU's NVML, with a different value for each figure.
  */
 #include "selftest/unit/test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: every pattern is written as it is defined, and every wrong word is counted and the first
- * one named, wherever it is. Method: fills beside the definition, for counts around what a block of
- * threads has; single bits planted at the edges; all words wrong.
+ * Goal: every pattern is written as it is defined; every wrong word is counted and the first one
+ * reported, wherever it is. Method: fills against the definition, for counts around the size of a
+ * thread block; single wrong bits at the edges; all words wrong.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
@@ -10,7 +10,7 @@
 
 static struct gpu_pattern_report verify(const struct gpu_pattern_fill *fill)
 {
-    uint32_t blocks = gpu_pattern_blocks(fill->count);
+    uint32_t blocks = gpu_pattern_grid(fill->count);
     struct gpu_pattern_report sum = {0}, *reports = rig_take(blocks * sizeof *reports);
     struct gpu_pattern_verify args = {
         .pattern = fill->pattern, .words = fill->words, .first = fill->first, .count = fill->count,

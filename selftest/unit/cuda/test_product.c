@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 
 struct size {
     uint32_t rows, outputs, columns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the residual grows, and the norm of a row is what kernels.h says, to the bit, whatever the
- * type of the result and whoever else is there.
+ * Goal: the residual grows, and the norm of a row is what forward.h defines, to the bit, for every
+ * type of result and with any other rows.
  * Method: odd sizes, strides that leave gaps, against a plain twin; places that skip and reorder.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
@@ -83,7 +83,7 @@ static void test_norm_odd_sizes_equal_twin(void **state)
     }
 }
 
-/* A row that is zero but for one thread's share: no other sum hides how that one is rounded. */
+/* A row that is zero except one CUDA thread's share: no other sum hides how that one is rounded. */
 static void test_norm_squares_are_fused(void **state)
 {
     (void)state;
@@ -111,8 +111,8 @@ static void test_norm_halves_are_rounded(void **state)
     }
 }
 
-/* Of the places of a step only those that sample get a row, and only their feeds grow. */
-static void test_norm_places_pick_feeds(void **state)
+/* Of the places of a step only those that sample get a row, and only their slots grow. */
+static void test_norm_places_pick_slots(void **state)
 {
     (void)state;
     const struct gpu_place places[ROWS] = {{0, 3}, {1, GPU_NONE}, {GPU_NONE, GPU_NONE}, {3, 0},
@@ -126,10 +126,10 @@ static void test_norm_places_pick_feeds(void **state)
     args.places = rig_address(rig_copy(places, sizeof places));
     RIG_LAUNCH(rms_norm, &args);
     for (uint32_t p = 0; p < ROWS; p++) {
-        if (places[p].feed == GPU_NONE) {
+        if (places[p].slot == GPU_NONE) {
             assert_true(isnan(y[p * STRIDE_Y]));
         } else {
-            assert_memory_equal(y + p * STRIDE_Y, scene.expected[places[p].feed],
+            assert_memory_equal(y + p * STRIDE_Y, scene.expected[places[p].slot],
                                 dim * sizeof *y);
         }
     }
@@ -140,7 +140,7 @@ static const struct CMUnitTest tests[] = {
     RIG_TEST(test_norm_odd_sizes_equal_twin),
     RIG_TEST(test_norm_squares_are_fused),
     RIG_TEST(test_norm_halves_are_rounded),
-    RIG_TEST(test_norm_places_pick_feeds),
+    RIG_TEST(test_norm_places_pick_slots),
 };
 
 rig_main(tests)

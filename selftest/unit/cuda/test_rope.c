@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: queries, keys and values of every family are biased, normalized, turned and stored as
- * kernels.h says, each in the block of its position, and nothing else in KV is touched.
+ * Goal: queries, keys and values of every family are biased, normalized, rotated and stored as
+ * forward.h defines, each in the KV block of its position, and nothing else in KV is written.
  * Method: the choices of config/model/family.def and more, against a plain twin; the pool is NaN
- * but for
- * what was stored.
+ * except for what was stored.
  */
 #include "selftest/unit/cuda/kv_rig.h"
 
@@ -15,7 +14,7 @@ enum { FEEDS = 5, HEADS = 6, KV_HEADS = 2 };
 
 struct scene {
     struct gpu_rope args;
-    struct gpu_feed feeds[FEEDS];
+    struct gpu_slot slots[FEEDS];
     float *table, *before[3], *now[3], *bias[3], *norm[3];
 };
 
@@ -50,12 +49,12 @@ static void scene_run(uint32_t rope_dim, bool halves)
 {
     const uint32_t positions[FEEDS] = {0, 7, 8, 39, 21}, rows[FEEDS] = {0, 1, 1, 3, GPU_NONE};
     for (uint32_t i = 0; i < FEEDS; i++) {
-        scene.feeds[i] = (struct gpu_feed){0, positions[i], rows[i]};
+        scene.slots[i] = (struct gpu_slot){0, positions[i], rows[i]};
     }
     scene.table = rig_floats(CONTEXT * rope_dim);
-    scene.args.feeds = rig_address(rig_copy(scene.feeds, sizeof scene.feeds));
+    scene.args.slots = rig_address(rig_copy(scene.slots, sizeof scene.slots));
     scene.args.table = rig_address(scene.table);
-    scene.args.feeds_count = FEEDS;
+    scene.args.slots_count = FEEDS;
     scene.args.heads = HEADS;
     scene.args.rope_dim = rope_dim;
     scene.args.pairs_are_halves = halves;
@@ -64,11 +63,11 @@ static void scene_run(uint32_t rope_dim, bool halves)
 }
 
 /* The head as it must become: what = 0 queries, 1 keys, 2 values. */
-static void twin(float *x, uint32_t what, uint32_t head, uint32_t feed)
+static void twin(float *x, uint32_t what, uint32_t head, uint32_t slot)
 {
     uint32_t dim = scene.args.kv.head_dim, rope_dim = scene.args.rope_dim;
     const float *norm = scene.norm[what], *bias = scene.bias[what];
-    memcpy(x, scene.before[what] + feed * (width(what) + 2) + head * dim, dim * sizeof *x);
+    memcpy(x, scene.before[what] + slot * (width(what) + 2) + head * dim, dim * sizeof *x);
     for (uint32_t c = 0; c < dim && bias != NULL; c++) {
         x[c] += bias[head * dim + c];
     }
@@ -76,13 +75,13 @@ static void twin(float *x, uint32_t what, uint32_t head, uint32_t feed)
     for (uint32_t c = 0; c < dim && norm != NULL; c++) {
         x[c] = x[c] * inverse * norm[c];
     }
-    const float *turn = scene.table + scene.feeds[feed].position * rope_dim;
+    const float *angles = scene.table + scene.slots[slot].position * rope_dim;
     for (uint32_t i = 0; i < rope_dim / 2 && what < 2; i++) {
         uint32_t first = scene.args.pairs_are_halves ? i : 2 * i;
         uint32_t second = scene.args.pairs_are_halves ? i + rope_dim / 2 : 2 * i + 1;
         float a = x[first], b = x[second];
-        x[first] = a * turn[2 * i] - b * turn[2 * i + 1];
-        x[second] = a * turn[2 * i + 1] + b * turn[2 * i];
+        x[first] = a * angles[2 * i] - b * angles[2 * i + 1];
+        x[second] = a * angles[2 * i + 1] + b * angles[2 * i];
     }
 }
 
@@ -93,24 +92,24 @@ static void check_queries(void)
         uint64_t at = i / HEADS * scene.args.q_stride + i % HEADS * dim;
         float x[128];
         twin(x, 0, i % HEADS, i / HEADS);
-        bool is_fed = scene.feeds[i / HEADS].row != GPU_NONE;
+        bool is_fed = scene.slots[i / HEADS].row != GPU_NONE;
         assert_memory_equal(scene.now[0] + at, is_fed ? x : scene.before[0] + at, dim * sizeof *x);
     }
 }
 
-/* Checks what the feeds have stored, and makes it NaN again. */
+/* Checks what the slots have stored, and makes it NaN again. */
 static void check_stored(void)
 {
     const struct gpu_kv *kv = &scene.args.kv;
     for (uint32_t i = 0; i < (FEEDS - 1) * KV_HEADS * 2; i++) {
-        uint32_t feed = i / (KV_HEADS * 2), head = i / 2 % KV_HEADS, which = i % 2;
+        uint32_t slot = i / (KV_HEADS * 2), head = i / 2 % KV_HEADS, which = i % 2;
         float x[128];
         uint8_t expected[128 * 4];
-        twin(x, 1 + which, head, feed);
+        twin(x, 1 + which, head, slot);
         for (uint32_t c = 0; c < kv->head_dim; c++) {
             gpu_store(expected, kv->type, c, x[c]);
         }
-        uint8_t *at = kv_at(kv, scene.feeds[feed].row, scene.feeds[feed].position, which, head);
+        uint8_t *at = kv_at(kv, scene.slots[slot].row, scene.slots[slot].position, which, head);
         uint32_t bytes = kv->head_dim * number_bytes(kv->type);
         assert_memory_equal(at, expected, bytes);
         memset(at, 0xff, bytes);
@@ -137,7 +136,7 @@ static void test_rope_families_equal_twin(void **state)
     (void)state;
     check_rope(GPU_F32, 64, 64, false);
     check_rope(GPU_F16, 64, 64, true);
-    check_rope(GPU_BF16, 80, 32, true);     /* the rest of a head is not turned */
+    check_rope(GPU_BF16, 80, 32, true);     /* the rest of a head is not rotated */
     check_rope(GPU_F32, 128, 96, false);
     check_rope(GPU_F32, 6, 4, true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the device draws the token that kernels_sample() draws from the same logits, always; it
- * reports what is not finite, keeps the digest, and touches no row but those that sample.
+ * Goal: the device always draws the token that kernels_sample() draws from the same logits. It
+ * reports logits that are not finite, keeps the digest, and writes only rows that sample.
  * Method: thousands of random draws, every option on and off and at its edges, distributions from
  * flat to steep, many equal logits, vocabularies of odd sizes; the CPU's function as the twin.
  */
@@ -24,7 +24,7 @@ struct scene {
 
 static struct scene scene;
 
-/* Four places, of rows 4, 2, 0 and 5; rows 1 and 3 are others'. */
+/* Four places, with rows 4, 2, 0 and 5; rows 1 and 3 have none. */
 static void scene_make(uint32_t vocab)
 {
     const struct gpu_place places[PLACES] = {{4, 1}, {2, 0}, {0, 7}, {5, 2}};
@@ -53,7 +53,7 @@ static void scene_make(uint32_t vocab)
     }
 }
 
-/* One of few values, so that each is met often. */
+/* One of few values, so that each comes often. */
 static float pick(const float *values, uint32_t count)
 {
     return values[rig_random(count)];
@@ -94,7 +94,7 @@ static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32
 {
     static float weights[VOCAB_MAX + 8];
     static uint32_t ranking[VOCAB_MAX];
-    struct kernels_sampler sampler = {&kernels_ops_plain, weights, ranking};
+    struct kernels_sampler sampler = {&kernels_ops_plain, vocab, weights, ranking};
     struct call_sampling sampling = {
         .seed = row->seed,
         .temperature = row->temperature,
@@ -104,7 +104,7 @@ static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32
         .top_k = row->top_k,
     };
     struct kernels_recent recent = {row->history, row->history_count, tokens, produced};
-    return kernels_sample(&sampler, logits, vocab, &sampling, &recent,
+    return kernels_sample(&sampler, logits, &sampling, &recent,
                           row->first_position + row->tokens_count + produced);
 }
 
@@ -218,14 +218,14 @@ static void test_sample_digest_is_the_cpus(void **state)
     }
 }
 
-/* Logits stay; rows that have no place, and places that do not sample, stay too. */
+/* Logits stay, and so do rows without a place and places that do not sample. */
 static void test_sample_others_stay(void **state)
 {
     (void)state;
     scene_make(300);
     uint64_t floats = 3 * scene.args.logits_stride + 300;
     float *before = rig_copy(scene.logits, floats * sizeof *before);
-    scene.places[1].feed = GPU_NONE;
+    scene.places[1].slot = GPU_NONE;
     scene.places[3] = (struct gpu_place){GPU_NONE, GPU_NONE};
     for (uint32_t r = 0; r < ROWS; r++) {
         row_random(&scene.rows[r], 300);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the soft GPU orders what a GPU orders and nothing else, refuses misuse, and each fault that
- * it can inject reaches the caller as a status of its own. Method: the driver's table over it; in
- * lazy mode nothing runs that nobody waits for, so every order that is not asked for shows.
+ * Goal: the soft GPU orders only what a GPU orders and refuses misuse, and each fault that it can
+ * inject reaches the caller as a status of its own. Method: the driver's table over it. In lazy
+ * mode only operations run that a caller waits for, so every missing order shows.
  */
 #include "selftest/unit/cuda/rig.h"
 
@@ -40,7 +40,7 @@ static void test_fills_and_copies_on_the_device(void **state)
     assert_int_equal(rig.pinned[10], 0x01020304);
 }
 
-/* What is changed too early is what the copy finds. */
+/* The copy reads a word that is changed too early. */
 static void test_a_lazy_copy_reads_when_somebody_waits(void **state)
 {
     rig_pin(1);
@@ -95,7 +95,7 @@ static void test_an_event_orders_two_streams(void **state)
     MUST(cuEventDestroy, event);
 }
 
-/* Whoever is waited for, stream `first` runs as soon as it can, and the other one as late. */
+/* Whatever is waited for, stream `first` runs as early as it can, and the other as late. */
 static void check_who_goes_first(uint32_t first)
 {
     struct CUevent_st *event = NULL;
@@ -339,7 +339,7 @@ static void test_a_lost_device_stays_lost(void **state)
     assert_status(STATUS_DEVICE_LOST, CALL(cuStreamSynchronize, rig.streams[0]));
 }
 
-/* What hangs never ends, nor does what is behind it; another stream goes on. */
+/* A hung operation never ends, nor do those after it; another stream goes on. */
 static void test_an_operation_that_hangs_is_never_done(void **state)
 {
     rig_pin(1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the sets of kernels that a test holds against the plain one: those that this CPU runs, and
- * AVX-512's a second time in terms of AVX2 (selftest/fake/avx512.h), so that it is among them also
- * where the CPU has none.
+ * What: the sets of kernels that a test compares with the plain one: those that this CPU runs, and
+ * AVX-512 a second time in terms of AVX2 (selftest/fake/avx512.h), so that CPUs without AVX-512
+ * test it too.
  */
 #include <cmocka.h>
 
@@ -29,13 +29,13 @@ static inline struct sets sets_find(void)
     return sets;
 }
 
-/* Does its shorten() leave bfloats, not floats? */
+/* True when its shorten() writes bfloats, not floats. */
 static inline bool sets_shortens_to_pairs(const struct kernels_ops *ops)
 {
     return ops == &kernels_ops_avx512bf16 || ops == &kernels_ops_emulated_bf16;
 }
 
-/* What is left out on this machine. */
+/* Prints the sets that are left out on this machine. */
 static inline void sets_say(void)
 {
     static const char *const said[KERNELS_SIMDS] = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: rows that attend together get the bits that each gets alone, whatever they share; those
- * that share stand together, in bundles of bounded size.
- * Method: random tables of blocks that begin alike and part, ragged lengths, odd sizes, every
- * number that no row sees a NaN; rows in bundles, by all sets, against the plain set row by row.
- * Then the tiny model, whose calls share the blocks of a prompt.
+ * Goal: rows that attend together get the bits that each gets alone, whatever they share; rows that
+ * share are neighbours, in bundles of bounded size.
+ * Method: random block tables that begin alike and then differ, ragged lengths, odd sizes, and NaN
+ * for every number that no row sees; rows in bundles, by all sets, against the plain set row by
+ * row. Then the tiny model, whose calls share the KV blocks of a prompt.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -18,7 +18,7 @@
 enum { ROWS_MAX = KERNELS_BUNDLE_ROWS, HEADS_MAX = 8, DIM_MAX = 136, TOKENS_MAX = 200 };
 #define BLOCKS_MAX (TOKENS_MAX / KERNELS_OCTET)
 #define STRIDE     (KERNELS_STRETCH * 4 + KERNELS_PANEL_LANES)
-#define POOL_ROWS  16           /* whose blocks are all different fit into the pool */
+#define POOL_ROWS  16           /* so many rows with different blocks fit into the pool */
 
 struct outcome {
     float scores[ROWS_MAX * HEADS_MAX * STRIDE];
@@ -34,10 +34,10 @@ static struct outcome expected, got;
 struct scene {
     uint32_t rows, heads, head_dim, block_tokens;
     bool halves;
-    uint32_t tables;            /* rows have one of so many; each begins as one before it */
+    uint32_t tables;            /* different ones; each begins like an earlier one */
 };
 
-/* Later tables part from earlier ones after a random number of blocks. */
+/* A later table differs from an earlier one after a random number of blocks. */
 static void tables_make(const struct scene *scene, uint64_t *random)
 {
     uint32_t block = 0, blocks = (TOKENS_MAX + scene->block_tokens - 1) / scene->block_tokens;
@@ -61,18 +61,18 @@ static void number_put(const struct kernels_attention *a, const void *base, uint
     }
 }
 
-/* The position's keys and values, the same for all who see it. */
-static void position_fill(const struct kernels_attention *a, uint32_t block, uint32_t slot)
+/* The position's keys and values, the same for all rows that see it. */
+static void position_fill(const struct kernels_attention *a, uint32_t block, uint32_t offset)
 {
     uint32_t lanes = kernels_head_lanes(a->head_dim);
-    uint64_t random = block * 131 + slot;
+    uint64_t random = block * 131 + offset;
     const uint8_t *keys = (const uint8_t *)a->keys + block * a->block_bytes;
     const uint8_t *values = (const uint8_t *)a->values + block * a->block_bytes;
     for (uint32_t d = 0; d < lanes; d++) {
         bool is_real = d < a->head_dim;
-        number_put(a, values, (uint64_t)slot * lanes + d, is_real ? tiny_uniform(&random) : 0);
+        number_put(a, values, (uint64_t)offset * lanes + d, is_real ? tiny_uniform(&random) : 0);
         if (is_real) {
-            number_put(a, keys, (uint64_t)d * a->block_tokens + slot, tiny_uniform(&random));
+            number_put(a, keys, (uint64_t)d * a->block_tokens + offset, tiny_uniform(&random));
         }
     }
 }
@@ -249,8 +249,8 @@ static void answers_alone(struct rig *rig, struct answer *answers)
     }
 }
 
-/* One call computes the beginning, then all go on behind it, in an order of rows of their own. */
-static void answers_together(struct rig *rig, struct answer *answers, uint32_t turn)
+/* One call computes the beginning, then all go on after it, in another order of rows. */
+static void answers_together(struct rig *rig, struct answer *answers, uint32_t order)
 {
     uint32_t tokens[CALL_TOKENS], fed = SHARED_BLOCKS * 8;
     memset(rig->kernels->kv, 0xff,
@@ -262,13 +262,13 @@ static void answers_together(struct rig *rig, struct answer *answers, uint32_t t
     kernels_run(rig->kernels, &rig->step);
     rig_clear(rig);
     for (uint32_t r = 0; r < CALLS; r++) {
-        uint32_t call = (r * 3 + turn) % CALLS;
+        uint32_t call = (r * 3 + order) % CALLS;
         rig_row(rig, tokens + fed, call_tokens(call, tokens) - fed, fed, DECODED);
         share_blocks(rig, r, call, SHARED_BLOCKS);
     }
     kernels_run(rig->kernels, &rig->step);
     for (uint32_t r = 0; r < CALLS; r++) {
-        answer_take(&answers[(r * 3 + turn) % CALLS], rig, r);
+        answer_take(&answers[(r * 3 + order) % CALLS], rig, r);
     }
 }
 
@@ -280,9 +280,9 @@ static void test_calls_that_share_blocks_say_what_each_says_alone(void **state)
         struct rig rig;
         start(&rig, 1 + i / 2, i % 2);
         answers_alone(&rig, alone);
-        for (uint32_t turn = 0; turn < CALLS; turn++) {
-            rig.kernels->scores_floats = turn % 2 ? 0 : KERNELS_SCORES_FLOATS;
-            answers_together(&rig, together, turn);
+        for (uint32_t order = 0; order < CALLS; order++) {
+            rig.kernels->scores_floats = order % 2 ? 0 : KERNELS_SCORES_FLOATS;
+            answers_together(&rig, together, order);
             assert_memory_equal(alone, together, sizeof alone);
         }
         kernels_stop(rig.kernels);
@@ -291,8 +291,8 @@ static void test_calls_that_share_blocks_say_what_each_says_alone(void **state)
 
 /* ---- bundles ---- */
 
-/* A table for each row: 0 1 0 1 ..., of which the odd ones have blocks of their own behind the
- * first; and a row whose blocks nobody shares. */
+/* A table for each row: 0 1 0 1 ..., of which the odd ones have blocks of their own after the
+ * first; and a row that shares no block. */
 static void rows_of_two_prompts(struct rig *rig, uint32_t tokens_count)
 {
     static const uint32_t tokens[1] = {1};
@@ -311,7 +311,7 @@ static bool is_together(const struct kernels *k, const struct kernels_bundle *bu
 {
     uint32_t found = 0;
     for (uint32_t i = bundle->first; i < bundle->end; i++) {
-        found |= 1u << k->feeds[k->attend_order[i]].row;
+        found |= 1u << k->slots[k->attend_order[i]].row;
     }
     return found == rows_set;
 }
@@ -326,12 +326,12 @@ static void test_rows_that_share_stand_together(void **state)
     struct kernels *k = rig.kernels;
     k->step = &rig.step;
     for (uint32_t r = 0; r < 8; r++) {
-        k->feeds[r] = (struct kernels_feed){
+        k->slots[r] = (struct kernels_slot){
             .row = r, .position = step_row(&rig.step, r)->first_position};
     }
-    k->threads.crew = 1;
+    k->threads.active = 1;
 
-    kernels_bundle(k, k->feeds, 8);
+    kernels_bundle(k, k->slots, 8);
 
     assert_int_equal(k->bundles_count, 3);
     assert_true(is_together(k, &k->bundles[0], 0x55));
@@ -339,16 +339,16 @@ static void test_rows_that_share_stand_together(void **state)
     assert_true(is_together(k, &k->bundles[2], 0x20));
     assert_int_equal(k->bundles[0].tokens, 32);
     assert_int_equal(k->bundles[1].tokens, 33);
-    for (uint32_t i = 1; i < 4; i++) {          /* of one table, who sees more comes first */
-        assert_true(k->feeds[k->attend_order[i - 1]].position >=
-                    k->feeds[k->attend_order[i]].position);
+    for (uint32_t i = 1; i < 4; i++) {          /* of one table, rows that see more come first */
+        assert_true(k->slots[k->attend_order[i - 1]].position >=
+                    k->slots[k->attend_order[i]].position);
     }
     k->scores_floats = 3 * kernels_scores_stride(33);
-    kernels_bundle(k, k->feeds, 8);
+    kernels_bundle(k, k->slots, 8);
     assert_int_equal(k->bundles_count, 4);
     assert_int_equal(k->bundles[0].end, 3);
     k->scores_floats = 0;
-    kernels_bundle(k, k->feeds, 8);
+    kernels_bundle(k, k->slots, 8);
     assert_int_equal(k->bundles_count, 8);
     static const uint32_t kin_first[8] = {0, 0, 0, 0, 4, 4, 4, 7};
     for (uint32_t i = 0; i < 8; i++) {
@@ -360,7 +360,7 @@ static void test_rows_that_share_stand_together(void **state)
     kernels_stop(k);
 }
 
-/* Rows of one prompt: no more in a bundle than leave every thread four units. */
+/* Rows of one prompt: bundles are so small that every thread gets four units. */
 static void test_bundles_leave_work_for_every_thread(void **state)
 {
     (void)state;
@@ -370,19 +370,19 @@ static void test_bundles_leave_work_for_every_thread(void **state)
     k->step = &rig.step;
     k->shape.heads = k->shape.kv_heads = 2;
     for (uint32_t i = 0; i < 80; i++) {
-        k->feeds[i] = (struct kernels_feed){.row = 0, .position = i};
+        k->slots[i] = (struct kernels_slot){.row = 0, .position = i};
     }
     const struct {
         uint32_t threads, rows, bundles;
     } cases[] = {{1, 80, 2}, {2, 80, 4}, {3, 80, 7}, {16, 80, 7}, {16, 9, 1}, {1, 1, 1}};
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        k->threads.crew = cases[i].threads;
-        kernels_bundle(k, k->feeds, cases[i].rows);
+        k->threads.active = cases[i].threads;
+        kernels_bundle(k, k->slots, cases[i].rows);
         assert_int_equal(k->bundles_count, cases[i].bundles);
     }
-    k->threads.crew = 1;
+    k->threads.active = 1;
     k->shape.heads = k->shape.kv_heads = 6;
-    kernels_bundle(k, k->feeds, 80);
+    kernels_bundle(k, k->slots, 80);
     assert_int_equal(k->bundles[0].end, KERNELS_BUNDLE_ROWS);
     kernels_stop(k);
 }

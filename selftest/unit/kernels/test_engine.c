@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: a row's tokens and logits depend on its own call and on nothing else.
- * Method: a small random model with odd sizes; the same call is run alone, in batches, in chunks of
- * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with plain and with AVX2
- * kernels, as an active row and as a standby, with KV in floats and in halves; everything is
+ * Goal: a row's tokens and logits depend on its own call only.
+ * Method: a small random model with odd sizes. The same call runs alone, in batches, in chunks of
+ * every kind, on 1 to 3 threads, over scrambled KV blocks full of NaN, with plain and with AVX2
+ * kernels, as an active row and as a standby row, with KV in floats and in halves; all results are
  * compared bit for bit. A naive forward pass in double guards against errors that all of these
  * share: the largest difference of a logit must stay below 2e-4, with halves below 5e-3 (logits are
  * about 1).
@@ -61,7 +61,7 @@ static void assert_same(const struct answer *a, const struct answer *b)
     assert_int_equal(a->digest, b->digest);
 }
 
-/* Each variation in turn, all against `expected`. */
+/* One variation after the other, each against `expected`. */
 static void check_variations(struct rig *rig, const struct answer *expected)
 {
     struct answer got;
@@ -143,7 +143,7 @@ static void test_run_same_call_same_bits(void **state)
     }
 }
 
-/* Matrices that read the same activations, each rounded its own way or not at all. */
+/* Matrices with the same activations, which each type rounds in its own way or not at all. */
 static void test_run_mixed_types_same_bits(void **state)
 {
     (void)state;
@@ -277,8 +277,8 @@ enum { STANDBY_CALLS = 8, STANDBY_PLACES = 3 };
 struct standby_call {
     uint32_t wanted;                /* decode steps of the row */
     uint32_t stop;                  /* its stop id, or none */
-    uint32_t alone[DECODED];        /* what it says when nobody else is there */
-    uint32_t expected;              /* how many of these */
+    uint32_t alone[DECODED];        /* its tokens when it runs alone */
+    uint32_t expected;              /* the number of these that must come */
 };
 
 static uint32_t standby_tokens(uint32_t call)
@@ -302,13 +302,13 @@ static void expect_places(struct standby_call *calls)
             if (ends && next < STANDBY_CALLS) {
                 places[p] = next++;
             } else if (ends) {
-                places[p] = STANDBY_CALLS;      /* nobody: wants nothing */
+                places[p] = STANDBY_CALLS;      /* no row: needs no token */
             }
         }
     }
 }
 
-/* All but the last token of each call, so that one is left to feed; chunks of a step. */
+/* All but the last token of each call, so that one is left to feed; in chunks of a step. */
 static void standby_prefill(struct rig *rig)
 {
     poison(rig);
@@ -401,7 +401,7 @@ static void test_run_standby_gets_the_place_of_a_failed_row(void **state)
 
 /* ---- early stop ---- */
 
-/* Three places; the row of the second one wants three tokens, the standby two. */
+/* Three places; the row of the second one needs three tokens, the standby row two. */
 static void check_stop(struct rig *rig, enum step_stop early_stop, uint32_t standbys,
                         const uint32_t *expected, uint32_t rounds)
 {
@@ -441,7 +441,7 @@ static void test_run_ends_early_when_the_core_is_in_early_stop(void **state)
 
 /* ---- sampling ---- */
 
-/* A row that samples by chance: feeds tokens[first ..] up to `known`, as the core would plan it. */
+/* A row that samples at random: feeds tokens[first ..] up to `known`, as the core would plan it. */
 static void add_sampled_row(struct rig *rig, const uint32_t *tokens, uint32_t first, uint32_t known,
                             uint32_t decode_steps)
 {

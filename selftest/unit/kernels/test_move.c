@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a step's moves copy what they say, pass by pass and within the device one after the other,
- * in runs or one by one, past the caches or not, on any number of threads; and a call whose KV went
- * to the host and came back into other blocks, or begins with a copy of another's, says the same
- * tokens with the same logits.
- * Method: blocks filled with numbers of their own and random lists of moves against a plain copy in
- * three passes; then the tiny model.
+ * Goal: a step's moves copy the right blocks, phase by phase and within the device one after the
+ * other, in runs or one by one, past the caches or through them, on any number of threads. A call
+ * whose KV went to the host and came back into other blocks, or begins with a copy of another
+ * call's, gives the same tokens and logits.
+ * Method: blocks with different contents, and random lists of moves against a plain copy in three
+ * phases; then the tiny model.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -44,7 +44,7 @@ static float *block_at(const struct rig *rig, uint32_t block)
                                             : k->kv_host + (block - device) * k->kv_block_bytes);
 }
 
-/* Every float of a block says which content it has, and where in it it stands. */
+/* Every float of a block encodes the block's content and its own index. */
 static float content_at(uint32_t content, uint64_t at)
 {
     return (float)(content * 8191 + at);
@@ -71,8 +71,8 @@ static void assert_contents(const struct rig *rig, const uint32_t *contents, uin
 
 enum { DEVICE = 128, HOST = 40 };
 
-/* Within the device; nothing else fills the targets, which are the blocks in front of `to`, and
- * most of which are read before they are filled. */
+/* Within the device. The targets are the blocks before `to`, which no other move fills; most of
+ * them are read before they are filled. */
 static void add_random_copies(struct rig *rig, uint32_t to, uint64_t *random)
 {
     uint32_t count = tiny_random(random) % 12;
@@ -82,21 +82,21 @@ static void add_random_copies(struct rig *rig, uint32_t to, uint64_t *random)
     }
 }
 
-/* What the blocks hold after the moves of the list. */
+/* The contents of the blocks after the moves of the list. */
 static void apply_moves(const struct rig *rig, uint32_t *contents)
 {
-    for (uint32_t pass = 0; pass < 3; pass++) {
+    for (uint32_t phase = 0; phase < 3; phase++) {
         for (uint32_t i = 0; i < step_header(&rig->step)->moves_count; i++) {
             const struct step_move *move = &step_moves(&rig->step)[i];
-            if (pass == (move->to >= DEVICE ? 0 : move->from >= DEVICE ? 2 : 1)) {
+            if (phase == (move->to >= DEVICE ? 0 : move->from >= DEVICE ? 2 : 1)) {
                 contents[move->to] = contents[move->from];
             }
         }
     }
 }
 
-/* A list as kvmem would write it, in any order of the passes: no target twice, no host block on
- * both sides. Runs come about by strides of one. */
+/* A list as kvmem would write it, with the phases in any order: no target twice, no host block on
+ * both sides. Strides of one make runs. */
 static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *random)
 {
     uint32_t out_first = DEVICE + tiny_random(random) % (HOST / 2);
@@ -129,13 +129,13 @@ static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *rand
     apply_moves(rig, contents);
 }
 
-static void test_moves_copy_pass_by_pass(void **state)
+static void test_moves_copy_phase_by_phase(void **state)
 {
     (void)state;
-    for (uint32_t turn = 0; turn < 6; turn++) {
-        uint32_t threads = 1 + turn / 2;
+    for (uint32_t trial = 0; trial < 6; trial++) {
+        uint32_t threads = 1 + trial / 2;
         struct rig rig;
-        start_with(&rig, threads, turn % 2);
+        start_with(&rig, threads, trial % 2);
         uint64_t random = threads;
         uint32_t blocks = rig.settings.kv_blocks + rig.settings.kv_host_blocks;
         uint32_t contents[256];
@@ -155,8 +155,8 @@ static void test_moves_copy_pass_by_pass(void **state)
     }
 }
 
-/* As the core writes them: pass by pass. Only the first thread shows life. */
-static void test_each_thread_has_a_share_of_every_pass(void **state)
+/* As the core writes them: phase by phase. Only thread 0 counts heartbeats. */
+static void test_each_thread_has_a_share_of_every_phase(void **state)
 {
     (void)state;
     struct rig rig;
@@ -165,7 +165,7 @@ static void test_each_thread_has_a_share_of_every_pass(void **state)
         move(&rig, i * 2, 128 + i * 2);             /* no two are one copy */
     }
     for (uint32_t i = 0; i < 3; i++) {
-        move(&rig, 60 + i, 64 + i);                 /* of these everybody copies a part */
+        move(&rig, 60 + i, 64 + i);                 /* every thread copies a part of these */
     }
     for (uint32_t i = 0; i < 8; i++) {
         move(&rig, 128 + 16 + i * 2, 32 + i * 2);
@@ -206,16 +206,16 @@ static void finish(struct rig *rig, uint32_t first, uint32_t *tokens, float *log
 static void test_swapped_call_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t turn = 0; turn < 8; turn++) {
-        uint32_t threads = 1 + turn % 2;
+    for (uint32_t trial = 0; trial < 8; trial++) {
+        uint32_t threads = 1 + trial % 2;
         struct rig rig;
         uint32_t prompt[TOKENS], expected[DECODED], tokens[DECODED];
         float expected_logits[75], logits[75];
         for (uint32_t i = 0; i < TOKENS; i++) {
             prompt[i] = (i * 11 + 5) % 75;
         }
-        start_with(&rig, threads, turn / 4);
-        rig.kernels->cached_bytes_max = turn % 4 < 2 ? 0 : UINT64_MAX;
+        start_with(&rig, threads, trial / 4);
+        rig.kernels->cached_bytes_max = trial % 4 < 2 ? 0 : UINT64_MAX;
         rig_row(&rig, prompt, TOKENS, 0, 0);
         rig_blocks(&rig, 0, 4, 1);
         kernels_run(rig.kernels, &rig.step);
@@ -247,7 +247,7 @@ static void test_swapped_call_says_the_same_bits(void **state)
 static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t turn = 0; turn < 6; turn++) {
+    for (uint32_t trial = 0; trial < 6; trial++) {
         struct rig rig;
         uint32_t other[24], prompt[24], expected[DECODED];
         float expected_logits[75];
@@ -255,7 +255,7 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
             prompt[i] = (i * 11 + 5) % 75;
             other[i] = i < 21 ? prompt[i] : prompt[i] + 1;
         }
-        start_with(&rig, 1 + turn / 2, turn % 2);
+        start_with(&rig, 1 + trial / 2, trial % 2);
         rig_row(&rig, prompt, 24, 0, DECODED);
         rig_blocks(&rig, 0, 50, 1);
         kernels_run(rig.kernels, &rig.step);
@@ -309,8 +309,8 @@ static void test_halves_take_half_the_room_in_whole_turns_of_the_copy(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moves_copy_pass_by_pass),
-        cmocka_unit_test(test_each_thread_has_a_share_of_every_pass),
+        cmocka_unit_test(test_moves_copy_phase_by_phase),
+        cmocka_unit_test(test_each_thread_has_a_share_of_every_phase),
         cmocka_unit_test(test_moves_within_the_host_are_our_bug),
         cmocka_unit_test(test_swapped_call_says_the_same_bits),
         cmocka_unit_test(test_call_that_begins_with_a_copy_says_the_same_bits),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Goal: softmax, norm, SwiGLU, halves and the copy of all sets agree to the bit, and are right.
- * Method: odd sizes of everything, lanes that do not exist filled with NaN; the exponential
- * against libm's in double (relative error below 3e-7).
+ * Method: odd sizes, with NaN in lanes that do not exist; the exponential against that of libm in
+ * double (relative error below 3e-7).
  */
 #include "selftest/unit/test.h"
 
@@ -74,7 +74,7 @@ static void test_exponentiate_nan_reaches_sum(void **state)
             assert_true(isnan(set_at(s)->exponentiate(values, 19, 1.0f)));
         }
         float values[24] = {0};
-        values[7] = -INFINITY;              /* weighs next to nothing, and spoils nothing */
+        values[7] = -INFINITY;              /* gets the smallest weight, and spoils no other */
         assert_true(set_at(s)->exponentiate(values, 19, 1.0f) == 18.0f);
         assert_true(values[7] > 0 && values[7] < 1e-37f);
     }
@@ -167,7 +167,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* What halve() must give, by search: of the two neighbours the nearer, of ties the even one. */
+/* The result of halve(), by search: the nearer of the two neighbours, of a tie the even one. */
 static uint16_t nearest_half(float value)
 {
     uint16_t best = HALF_NAN;
@@ -229,7 +229,7 @@ static void test_halve_every_half_is_itself(void **state)
 
 /* ---- copy ---- */
 
-/* Every bit arrives, also of numbers that are none, and nothing is written beside them. */
+/* Every bit arrives, NaN included, and no byte beside them is written. */
 static void test_copy_every_bit_and_no_more(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the fast products (sets.h) are the plain one to the bit, in every shape, and panels hold
+ * Goal: the fast products (sets.h) give the bits of the plain one in every shape, and panels hold
  * the file's weights. Method: random matrices of odd sizes and all types; 1 to 20 rows; parts of
  * the panels; columns past CHUNK; the definition (a chain of fmaf over the file's own weights) as a
- * third opinion.
+ * third result.
  */
 #include "kernels/half.h"
 #include "selftest/unit/test.h"
@@ -13,7 +13,7 @@
 
 #define OUTPUTS_MAX 130
 #define COLUMNS_MAX 1100
-#define CHUNK       KERNELS_CHUNK_MOST      /* a multiple of where the fast ones begin anew */
+#define CHUNK       KERNELS_CHUNK_MOST      /* a multiple of the fast products' chunks */
 #define ROWS_MAX    20
 #define X_STRIDE      (COLUMNS_MAX + 16)
 #define ROUNDED_STRIDE 1152u
@@ -46,13 +46,13 @@ static struct kernels_matrix make(enum gguf_type type, uint32_t outputs, uint32_
 
 static int8_t levels[ROWS_MAX * ROUNDED_STRIDE];
 static float bfloats[ROWS_MAX * ROUNDED_STRIDE];
-static struct kernels_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_BLOCK_COLUMNS];
+static struct kernels_quant_block blocks[ROWS_MAX * ROUNDED_STRIDE / KERNELS_QUANT_COLUMNS];
 
 static void run_at(const struct kernels_ops *ops, const struct kernels_matrix *matrix,
-                   uint32_t rows, struct kernels_pace pace, float *to)
+                   uint32_t rows, struct kernels_tuning tuning, float *to)
 {
     struct kernels_product product = {
-        .matrix = matrix, .rows = rows, .pace = pace, .x = x, .x_stride = X_STRIDE,
+        .matrix = matrix, .rows = rows, .tuning = tuning, .x = x, .x_stride = X_STRIDE,
         .rounded = {levels, blocks, bfloats, ROUNDED_STRIDE},
         .y = to, .y_stride = 160,
     };
@@ -73,10 +73,10 @@ static void run_at(const struct kernels_ops *ops, const struct kernels_matrix *m
 static void run(const struct kernels_ops *ops, const struct kernels_matrix *matrix, uint32_t rows,
                 float *to)
 {
-    run_at(ops, matrix, rows, (struct kernels_pace){0, 0, NULL}, to);
+    run_at(ops, matrix, rows, (struct kernels_tuning){0, 0, NULL}, to);
 }
 
-/* Numbers that are levels times a scale: products with integers are as exact as others then. */
+/* Numbers that are levels times a scale: then products with integers are as exact as others. */
 static void fill_levels(uint32_t rows, uint64_t *state)
 {
     for (uint32_t r = 0; r < rows; r++) {
@@ -89,14 +89,14 @@ static void fill_levels(uint32_t rows, uint64_t *state)
     }
 }
 
-/* The definition's next column: of bfloats the odd one of a pair comes first. */
+/* The next column by the definition: of a pair of bfloats the odd one comes first. */
 static uint32_t column_at(enum gguf_type type, uint32_t k, uint32_t columns)
 {
     bool is_alone = k % 2 == 0 && k + 1 == columns;
     return type == GGUF_BF16 && !is_alone ? k ^ 1u : k;
 }
 
-/* What a product reads of x, where it reads no levels. */
+/* What a product reads of x, if it does not read levels. */
 static float x_at(enum gguf_type type, const float *row, uint32_t k)
 {
     return type == GGUF_BF16 ? kernels_float_of_bfloat(kernels_bfloat_of(row[k])) : row[k];
@@ -125,18 +125,18 @@ static void check_definition(const struct kernels_matrix *matrix, uint32_t rows)
     }
 }
 
-/* All rows of each set's product against the plain one's, at every pace. */
+/* All rows of each set's product against the plain product's, with every tuning. */
 static void check_sets(const struct kernels_matrix *matrix, uint32_t rows)
 {
     static _Alignas(64) float widened[KERNELS_CHUNK_PANELS * KERNELS_CHUNK_MOST *
                                       KERNELS_PANEL_LANES];
-    const struct kernels_pace paces[] = {{0, 0, NULL},
-                                         {KERNELS_AHEAD_BYTES, KERNELS_CHUNK_LEAST, widened},
-                                         {KERNELS_AHEAD_BYTES, KERNELS_CHUNK_MOST, widened}};
+    const struct kernels_tuning tunings[] = {{0, 0, NULL},
+                                         {KERNELS_PREFETCH_BYTES, KERNELS_CHUNK_LEAST, widened},
+                                         {KERNELS_PREFETCH_BYTES, KERNELS_CHUNK_MOST, widened}};
     struct sets sets = sets_find();
     for (uint32_t i = 0; i < sets.count * 3; i++) {
         memset(y[1], 0xff, sizeof y[1]);
-        run_at(sets.ops[i / 3], matrix, rows, paces[i % 3], y[1]);
+        run_at(sets.ops[i / 3], matrix, rows, tunings[i % 3], y[1]);
         for (uint32_t r = 0; r < rows; r++) {
             assert_memory_equal(y[0] + r * 160, y[1] + r * 160, matrix->outputs * sizeof(float));
         }
@@ -170,7 +170,7 @@ static void test_product_odd_shapes_equal_bits(void **state)
     }
 }
 
-/* Rows of one group of tiles and of so many that halves are made floats first. */
+/* Rows of one group of tiles, and so many rows that halves are converted to floats first. */
 static void test_product_long_columns_equal_bits(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void test_product_long_columns_equal_bits(void **state)
     }
 }
 
-/* One row takes a few panels at a time, more rows take two, and what is left alone. */
+/* One row takes a few panels at a time, more rows take two; a panel may be left over. */
 static void test_product_many_panels_equal_bits(void **state)
 {
     (void)state;
@@ -195,15 +195,15 @@ static void test_product_many_panels_equal_bits(void **state)
     }
 }
 
-/* Sums around 2^-126 become zeros in every set alike, and none that is not below. */
+/* Sums below 2^-126 become zeros in every set, and no others. */
 static void test_product_of_tiny_bfloats_equal_bits(void **state)
 {
     (void)state;
     uint64_t random = 3;
     uint32_t zeros = 0, others = 0;
-    for (uint32_t turn = 0; turn < 40; turn++) {
-        uint32_t columns = 2 + turn % 5;
-        struct kernels_matrix matrix = make(GGUF_BF16, 48, columns, 2, turn);
+    for (uint32_t trial = 0; trial < 40; trial++) {
+        uint32_t columns = 2 + trial % 5;
+        struct kernels_matrix matrix = make(GGUF_BF16, 48, columns, 2, trial);
         for (uint32_t i = 0; i < 48 * columns; i++) {
             float weight = tiny_uniform(&random) * ldexpf(1.0f, -64 - (int)(i % 4) * 4);
             uint16_t bfloat = kernels_bfloat_of(weight);
@@ -226,15 +226,15 @@ static void test_product_of_tiny_bfloats_equal_bits(void **state)
     assert_true(zeros > 100 && others > 100);
 }
 
-/* Both ways round: the odd column's product comes first, so it is the even one's that meets 2^-126
- * and may make it less. What 24 bits round up to 2^-126 stays. */
+/* Both orders: the odd column's product comes first, so the even one's is added to 2^-126 and may
+ * make it less. A sum that 24 bits round up to 2^-126 stays. */
 static void test_product_at_the_edge_of_zero(void **state)
 {
     (void)state;
     const struct {
         float factor;           /* of minus itself, or with a weight of 2^-76 */
         float weight, sum;
-    } cases[] = {{0x1p-76f, 0x1p-76f, 0x1p-126f},       /* too little to see */
+    } cases[] = {{0x1p-76f, 0x1p-76f, 0x1p-126f},       /* too little to matter */
                  {0x1p-75f, 0x1p-76f, 0x1p-126f},       /* a tie, to even */
                  {0x1p-75f, 0x1p-75f, 0}};
     for (uint32_t i = 0; i < 3; i++) {
@@ -275,7 +275,7 @@ static void product_even_first(const struct kernels_product *p)
     kernels_ops_plain.product(&other);
 }
 
-/* As a product of floats: sums below 2^-126 are what they are. */
+/* As a product of floats: sums below 2^-126 stay. */
 static void product_unflushed(const struct kernels_product *p)
 {
     const uint16_t *weights = (const uint16_t *)(const void *)p->matrix->panels;
@@ -399,7 +399,7 @@ static void test_pack_not_finite_refused(void **state)
     }
 }
 
-/* Bit for bit the same levels, also of what is no ordinary number. */
+/* The same bits of levels, also for numbers that are not ordinary. */
 static void test_quantize_twins_agree(void **state)
 {
     (void)state;
@@ -407,7 +407,7 @@ static void test_quantize_twins_agree(void **state)
                                 -1.0f, 0x1.fffffep127f, INFINITY, -INFINITY, NAN};
     uint64_t random = 5;
     int8_t got[2][64];
-    struct kernels_block of[2][2];
+    struct kernels_quant_block of[2][2];
     for (uint32_t i = 0; i < 4000; i++) {
         for (uint32_t k = 0; k < 64; k++) {
             x[k] = tiny_uniform(&random) * ldexpf(1.0f, (int)(i % 40) - 20);
@@ -448,11 +448,11 @@ static void check_shorten(const struct kernels_ops *ops, uint32_t columns)
             assert_memory_equal(&wide, got + k, sizeof wide);
         }
     }
-    uint64_t behind = count * (sets_shortens_to_pairs(ops) ? sizeof(uint16_t) : sizeof(float));
-    assert_int_equal(((const uint8_t *)got)[behind], 0x55);
+    uint64_t end = count * (sets_shortens_to_pairs(ops) ? sizeof(uint16_t) : sizeof(float));
+    assert_int_equal(((const uint8_t *)got)[end], 0x55);
 }
 
-/* Bit for bit the same bfloats, the nearest ones, also of what is no ordinary number. */
+/* The same bits of bfloats, the nearest ones, also for numbers that are not ordinary. */
 static void test_shorten_twins_agree(void **state)
 {
     (void)state;
@@ -523,7 +523,7 @@ static void test_half_every_value_exact(void **state)
     }
 }
 
-/* As a half where a half can be, and with its precision where none can. */
+/* Equal to a half in the range of halves, and with a half's precision outside it. */
 static void test_half_rounded_is_a_half_of_any_range(void **state)
 {
     (void)state;

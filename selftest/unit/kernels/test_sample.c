@@ -2,8 +2,8 @@
  *
  * Goal: each step of sampling does what kernels/sample.h says, in that order, and draws follow the
  * weights.
- * Method: small hand-made vocabularies; which tokens can come out at all over many positions;
- * counts of draws against the expected shares (seeds are fixed, so the result is always the same).
+ * Method: small hand-made vocabularies; the set of tokens that come out over many positions; counts
+ * of draws against the expected shares (seeds are fixed, so the result is always the same).
  */
 #include "selftest/unit/test.h"
 
@@ -15,7 +15,8 @@
 
 static float weights_memory[64];
 static uint32_t ranking_memory[64];
-static struct kernels_sampler sampler = {&kernels_ops_plain, weights_memory, ranking_memory};
+static struct kernels_sampler sampler = {&kernels_ops_plain, VOCAB, weights_memory,
+                                         ranking_memory};
 static const struct kernels_recent nothing;
 
 static struct call_sampling sampling_at(float temperature)
@@ -28,7 +29,7 @@ static void draw_counts(uint32_t *counts, const float *logits, const struct call
 {
     memset(counts, 0, VOCAB * sizeof *counts);
     for (uint32_t position = 0; position < DRAWS; position++) {
-        counts[kernels_sample(&sampler, logits, VOCAB, sampling, &nothing, position)]++;
+        counts[kernels_sample(&sampler, logits, sampling, &nothing, position)]++;
     }
 }
 
@@ -64,7 +65,7 @@ static void test_sample_greedy_first_largest(void **state)
     (void)state;
     const float logits[VOCAB] = {-1, 2, 5, 5, 4, 5};
     struct call_sampling greedy = sampling_at(0);
-    assert_int_equal(kernels_sample(&sampler, logits, VOCAB, &greedy, &nothing, 0), 2);
+    assert_int_equal(kernels_sample(&sampler, logits, &greedy, &nothing, 0), 2);
 }
 
 static void test_sample_draws_follow_weights(void **state)
@@ -117,7 +118,7 @@ static void test_sample_min_p_relative_to_heaviest(void **state)
     check_survivors(&sampling, 1u << 1 | 1u << 3);
 }
 
-/* Exactly on the bound: a sum that reaches top_p is enough, a weight of min_p stays. */
+/* Exactly at the bound: a sum that reaches top_p is enough, a weight of min_p is kept. */
 static void test_sample_bounds_are_inclusive(void **state)
 {
     (void)state;
@@ -169,14 +170,14 @@ static void test_sample_penalty_each_token_once(void **state)
     struct kernels_recent recent = {.history = history, .history_count = 4};
     struct call_sampling sampling = sampling_at(0);
     sampling.repeat_penalty = 1.3f;     /* 4 / 1.3 = 3.08 once, 2.37 if twice */
-    assert_int_equal(kernels_sample(&sampler, logits, VOCAB, &sampling, &recent, 0), 0);
+    assert_int_equal(kernels_sample(&sampler, logits, &sampling, &recent, 0), 0);
     sampling.repeat_penalty = 1.4f;
-    assert_int_equal(kernels_sample(&sampler, logits, VOCAB, &sampling, &recent, 0), 1);
+    assert_int_equal(kernels_sample(&sampler, logits, &sampling, &recent, 0), 1);
     const float low[VOCAB] = {-9, -9, -1, -1.5f, -6, -6};   /* negative: multiplied */
     sampling.repeat_penalty = 1.4f;
-    assert_int_equal(kernels_sample(&sampler, low, VOCAB, &sampling, &recent, 0), 2);
+    assert_int_equal(kernels_sample(&sampler, low, &sampling, &recent, 0), 2);
     sampling.repeat_penalty = 1.6f;
-    assert_int_equal(kernels_sample(&sampler, low, VOCAB, &sampling, &recent, 0), 3);
+    assert_int_equal(kernels_sample(&sampler, low, &sampling, &recent, 0), 3);
 }
 
 static void test_sample_penalty_window_slides(void **state)
@@ -191,9 +192,9 @@ static void test_sample_penalty_window_slides(void **state)
     struct kernels_recent recent = {history, CALL_REPEAT_TOKENS, produced, 0};
     struct call_sampling sampling = sampling_at(0);
     sampling.repeat_penalty = 2;
-    assert_int_equal(kernels_sample(&sampler, logits, VOCAB, &sampling, &recent, 0), 1);
+    assert_int_equal(kernels_sample(&sampler, logits, &sampling, &recent, 0), 1);
     recent.produced_count = 1;          /* token 0 has left the window */
-    assert_int_equal(kernels_sample(&sampler, logits, VOCAB, &sampling, &recent, 0), 0);
+    assert_int_equal(kernels_sample(&sampler, logits, &sampling, &recent, 0), 0);
 }
 
 static void test_sample_seed_and_position_decide(void **state)
@@ -204,9 +205,9 @@ static void test_sample_seed_and_position_decide(void **state)
     b.seed = 43;
     uint32_t differ = 0;
     for (uint32_t position = 0; position < 100; position++) {
-        uint32_t first = kernels_sample(&sampler, logits, VOCAB, &a, &nothing, position);
-        assert_int_equal(first, kernels_sample(&sampler, logits, VOCAB, &a, &nothing, position));
-        differ += first != kernels_sample(&sampler, logits, VOCAB, &b, &nothing, position);
+        uint32_t first = kernels_sample(&sampler, logits, &a, &nothing, position);
+        assert_int_equal(first, kernels_sample(&sampler, logits, &a, &nothing, position));
+        differ += first != kernels_sample(&sampler, logits, &b, &nothing, position);
     }
     assert_true(differ > 50);
 }
@@ -222,7 +223,7 @@ static void test_sample_extreme_logits_stay_in_vocabulary(void **state)
     for (uint32_t top_k = 0; top_k < 4; top_k++) {
         sampling.top_k = top_k;
         sampling.top_p = top_k % 2 ? 0.5f : 1.0f;
-        assert_true(kernels_sample(&sampler, logits, VOCAB, &sampling, &recent, 9) < VOCAB);
+        assert_true(kernels_sample(&sampler, logits, &sampling, &recent, 9) < VOCAB);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: all threads run, nobody passes a barrier before all came, with fewer CPUs than threads too;
- * in a run of the caller alone the others stay out of it.
+ * Goal: all threads run, and no thread passes a barrier before all have come, with fewer CPUs than
+ * threads too. In a run of the caller alone the others do not take part.
  * Method: counters that each phase checks; many runs and phases, every third one alone; 1 to 24
  * threads.
  */
@@ -23,7 +23,7 @@ static void work(void *context, uint32_t thread)
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         arrivals[phase]++;
         kernels_threads_wait(&threads);
-        early += arrivals[phase] != threads.crew;
+        early += arrivals[phase] != threads.active;
         kernels_threads_wait(&threads);
     }
 }
@@ -41,7 +41,7 @@ static void check_crew(uint32_t count)
         together += !alone;
         memset(arrivals, 0, sizeof arrivals);
         kernels_threads_run(&threads, alone);
-        assert_int_equal(threads.crew, alone ? 1 : count);
+        assert_int_equal(threads.active, alone ? 1 : count);
         assert_int_equal(runs_seen[0], run + 1);
         for (uint32_t i = 1; i < count; i++) {
             assert_int_equal(runs_seen[i], together);

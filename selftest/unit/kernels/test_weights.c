@@ -12,9 +12,11 @@ static struct tiny tiny;
 
 static enum status load(struct config_error *error, uint64_t *digest, uint32_t *progress)
 {
-    struct kernels_weights *weights;
-    return kernels_weights_load(&weights, &tiny.gguf, &tiny.source, false, test_arena(), progress,
-                                digest, error);
+    static struct kernels_loading loading;
+    kernels_loading_begin(&loading, &tiny.gguf, &tiny.source, false, test_arena());
+    TRY(kernels_loading_finish(&loading, progress, error));
+    *digest = loading.digest;
+    return STATUS_OK;
 }
 
 static const struct gguf_tensor *tensor_named(const char *name)
@@ -59,7 +61,7 @@ static void test_load_in_parts_tells_after_each_tensor(void **state)
     assert_true(loading.digest == digest);
 }
 
-/* The plan is exact, and matrices of integers stay what they are. */
+/* The plan is exact, and matrices of integers keep their type. */
 static void test_load_as_bfloats_rounds_floats_only(void **state)
 {
     (void)state;
@@ -71,13 +73,12 @@ static void test_load_as_bfloats_rounds_floats_only(void **state)
         struct arena arena;
         assert_status(STATUS_OK, arena_map(&arena, memory_plan_bytes(&plan, MEMORY_WEIGHTS),
                                            false));
-        struct kernels_weights *weights;
+        static struct kernels_loading loading;
         struct config_error error;
-        uint64_t digest;
-        assert_status(STATUS_OK, kernels_weights_load(&weights, &tiny.gguf, &tiny.source, true,
-                                                      &arena, NULL, &digest, &error));
+        kernels_loading_begin(&loading, &tiny.gguf, &tiny.source, true, &arena);
+        assert_status(STATUS_OK, kernels_loading_finish(&loading, NULL, &error));
         assert_true(arena.used_bytes == arena.size_bytes);
-        const struct kernels_matrix *matrix = &weights->layers[1].ffn_up;
+        const struct kernels_matrix *matrix = &loading.weights->layers[1].ffn_up;
         assert_int_equal(matrix->type, types[t] == GGUF_Q8_0 ? GGUF_Q8_0 : GGUF_BF16);
         assert_int_equal(matrix->file_type, types[t]);
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "config/model/tensors.h"
-#include "kernels/engine.h"
+#include "kernels/engine_state.h"
 
 #define TINY_FILE_BYTES (1u << 20)
 
@@ -42,7 +42,7 @@ static inline uint16_t tiny_half(float value)
     return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
 }
 
-/* Any bytes are levels; halves are set to what makes weights of about `scale`. */
+/* Random bytes as levels, and halves that make weights of about `scale`. */
 static inline void tiny_fill_blocks(uint8_t *to, enum gguf_type type, uint64_t count, float scale,
                                     uint64_t *state)
 {
@@ -106,7 +106,7 @@ static inline uint32_t tiny_six_bits(const uint8_t *q, uint32_t j, bool minimum)
     return low | (uint32_t)(q[j - (minimum ? 0 : 4)] >> 6) << 4;
 }
 
-/* Weight i of a block of the file: another reading of the formats than kernels/format.c. */
+/* Weight i of a quantisation block of the file, decoded independently of kernels/format.c. */
 static inline double tiny_block_weight(const uint8_t *block, enum gguf_type type, uint32_t i)
 {
     double d = tiny_half_at(block);
@@ -210,7 +210,7 @@ static inline struct model_shape tiny_shape(enum gguf_type type, bool tied)
     };
 }
 
-/* A model of any shape, its matrices of these types in turn; what is random comes from `seed`. */
+/* A model of any shape; its matrices cycle through these types. Random numbers come from `seed`. */
 static inline void tiny_make_types(struct tiny *tiny, const struct model_shape *shape,
                                    const enum gguf_type *types, uint32_t types_count,
                                    uint64_t seed)
@@ -246,20 +246,18 @@ static inline void tiny_make(struct tiny *tiny, enum gguf_type type, bool tied, 
 
 static inline struct kernels_weights *tiny_weights(const struct tiny *tiny, struct arena *arena)
 {
-    struct kernels_weights *weights;
+    static struct kernels_loading loading;
     struct config_error error;
-    uint64_t digest;
     struct memory_plan plan = {0};
     kernels_weights_plan_memory(&plan, &tiny->gguf, false);
     uint64_t before = arena->used_bytes;
-    if (kernels_weights_load(&weights, &tiny->gguf, &tiny->source, false, arena, NULL, &digest,
-                             &error) !=
-        STATUS_OK) {
+    kernels_loading_begin(&loading, &tiny->gguf, &tiny->source, false, arena);
+    if (kernels_loading_finish(&loading, NULL, &error) != STATUS_OK) {
         print_error("%s\n", error.text);
         fail();
     }
     assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_WEIGHTS));
-    return weights;
+    return loading.weights;
 }
 
 /* An engine and one step record. */
@@ -289,7 +287,7 @@ static inline void rig_start(struct rig *rig, const struct kernels_settings *set
     uint64_t before = arena->used_bytes;
     assert_status(STATUS_OK,
                   kernels_init(&rig->kernels, settings, weights, arena, &rig->heartbeat));
-    rig->kernels->phase_work_min = 0;       /* so small a model would be one thread's alone */
+    rig->kernels->phase_work_min = 0;       /* else one thread alone would run so small a model */
     assert_int_equal(arena->used_bytes - before, memory_plan_bytes(&plan, MEMORY_ENGINE));
     rig->step.layout = (struct step_layout){
         .rows_max = settings->batch_calls + settings->standby_calls,
@@ -304,7 +302,7 @@ static inline void rig_clear(struct rig *rig)
     memset(rig->step.base, 0, rig->step.layout.total_bytes);
 }
 
-/* Adds a greedy row that runs from the start; its blocks are set by rig_blocks(). */
+/* Adds a greedy row that runs from the start; rig_blocks() sets its KV blocks. */
 static inline struct step_row *rig_row(struct rig *rig, const uint32_t *tokens, uint32_t count,
                                        uint32_t position, uint32_t decode_steps)
 {

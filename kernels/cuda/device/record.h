@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what the kernels of the GPU have in common: types of numbers, a launch, and what a step and
- * its KV are on the device.
+ * What: what the kernels of the GPU share: types of numbers, a launch, and the form of a step and
+ * its KV on the device.
  */
 #include <stdint.h>
 
 #ifdef __CUDACC__
-#define GPU_BOTH __host__ __device__    /* who launches and the kernel count alike */
+#define GPU_BOTH __host__ __device__    /* for the kernel and the code that launches it */
 #else
 #define GPU_BOTH
 #endif
@@ -39,21 +39,21 @@ static inline GPU_BOTH uint32_t gpu_ceil(uint32_t count, uint32_t of)
     return (count + of - 1) / of;
 }
 
-/* ---- what a step is on the device ---- */
+/* ---- a step on the device ---- */
 
-/* One token at one position of one row of the step: a row of the activations. */
-struct gpu_feed {
+/* A token slot: one token at one position of one row of the step; a row of the activations. */
+struct gpu_slot {
     uint32_t token, position;
-    uint32_t row;               /* GPU_NONE: none; its activations are nobody's */
+    uint32_t row;               /* GPU_NONE: an empty slot, whose activations are unused */
 };
 
-/* One of the rows that run at a time, and of the logits. */
+/* One of the rows that run at a time, and one row of the logits. */
 struct gpu_place {
     uint32_t row;               /* of the step, or GPU_NONE: empty */
-    uint32_t feed;              /* whose logits are sampled, or GPU_NONE */
+    uint32_t slot;              /* the slot whose logits are sampled, or GPU_NONE */
 };
 
-/* The KV of one layer. Position t of a row lies in block table[t / block_tokens]. */
+/* The KV of one layer. Position t of a row lies in KV block table[t / block_tokens]. */
 struct gpu_kv {
     uint64_t blocks;            /* type (blocks, block_bytes) */
     uint64_t block_bytes;

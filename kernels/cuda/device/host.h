@@ -2,15 +2,15 @@
 #pragma once
 /*
  * What: kernels on the CPU, for machines without a GPU: what CUDA gives a kernel, and how one is
- * launched. selftest/fake/softgpu/host.c implements it; no part of the appliance.
+ * launched. selftest/fake/softgpu/host.c implements it; it is no part of the appliance.
  *
- * The blocks of a launch run one after the other, the threads of a block in turns: each runs until
- * it waits for others or ends. What waits for nothing runs in one piece, so an atomic operation is
- * an ordinary one. Launches of several host threads wait for one another.
+ * The thread blocks of a launch run one after the other. The CUDA threads of a thread block take
+ * turns: each runs until it waits for others or ends. Code between two waits is never interrupted,
+ * so an atomic operation is an ordinary one. Launches of several host threads wait for one another.
  *
- * What a GPU leaves undefined is a failure here, and the message names the kernel: threads at a
- * barrier that others never reach, or at different ones. Shared memory begins as 0xff bytes (a
- * float: NaN) and ends where the launch said; under AddressSanitizer nobody gets past it.
+ * What a GPU leaves undefined is a failure here, and the message names the kernel: CUDA threads at
+ * a barrier that others never reach, or at different barriers. Shared memory begins as 0xff bytes
+ * (a float: NaN) and ends where the launch said; AddressSanitizer catches accesses past it.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,17 +18,18 @@
 
 #define GPU_HOST_THREADS_MAX 1024u
 
-/* ---- for who launches ---- */
+/* ---- for the code that launches ---- */
 
 /* Runs kernel `name` of kernels.def to its end; `args` is its struct gpu_NAME. False: there is no
- * such kernel, the geometry is none that kernels here have (grid and block at least 1; block one
- * dimension and whole warps), or threads parted at a barrier. A line on stderr says what. */
+ * such kernel, the geometry is not allowed here (grid and thread block at least 1; thread block of
+ * one dimension and whole warps), or CUDA threads diverged at a barrier. A line on stderr says
+ * which. */
 bool gpu_host_launch(const char *name, const uint32_t grid[3], const uint32_t block[3],
                      uint32_t shared_bytes, const void *args);
-/* Bytes of its arguments; 0: there is no such kernel. */
+/* Bytes of the kernel's arguments; 0: there is no such kernel. */
 uint32_t gpu_host_args_bytes(const char *name);
-/* Blocks and threads take turns in descending order: a kernel whose result depends on who comes
- * first lacks a barrier. */
+/* Runs thread blocks and CUDA threads in descending order: a kernel whose result depends on the
+ * order lacks a barrier. */
 void gpu_host_reverse(bool reverse);
 
 /* A kernel that is not in kernels.def. */
@@ -45,12 +46,12 @@ bool gpu_host_run(const struct gpu_host_kernel *kernel, const uint32_t grid[3],
 struct gpu_host_index {
     uint32_t x, y, z;
 };
-/* Of the thread that runs now. */
+/* Of the CUDA thread that runs now. */
 extern struct gpu_host_index gpu_host_thread, gpu_host_block, gpu_host_threads, gpu_host_grid;
 extern unsigned char *gpu_host_shared;
 
 void gpu_host_barrier(int line);
-/* The value that lane (own ^ lanes) of the warp gives. */
+/* The value that CUDA thread (own ^ lanes) of the warp gives. */
 uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line);
 
 static inline float gpu_host_exchange_float(float value, uint32_t lanes, int line)

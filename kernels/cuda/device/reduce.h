@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: sums and maxima over the threads of a warp and of a block. Their order depends on nothing
- * but the number of threads, which a kernel fixes (kernels/cuda/kernels.h).
+ * What: sums and maxima over the CUDA threads of a warp and of a thread block. Their order depends
+ * only on the number of CUDA threads, which a kernel fixes (kernels.h).
  */
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/device/gpu.h"
 
 #define GPU_WARPS_MAX (GPU_THREADS_MAX / GPU_WARP)
 
@@ -25,9 +25,9 @@ GPU_INLINE float gpu_warp_largest(float value)
     return value;
 }
 
-/* The sums of the warps, added one after the other. All threads get the sum. `shared` has room for
- * GPU_WARPS_MAX floats, which nobody else uses until the next barrier. */
-GPU_INLINE float gpu_block_sum(float value, float *shared)
+/* The sums of the warps, added one after the other. All CUDA threads get the sum. `shared` has room
+ * for GPU_WARPS_MAX floats, which must not be used otherwise until the next barrier. */
+GPU_INLINE float gpu_thread_block_sum(float value, float *shared)
 {
     float sum = gpu_warp_sum(value);
     if (threadIdx.x % GPU_WARP == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: where a number of KV lies (kernels/cuda/kernels.h says how blocks are laid out). */
-#include "kernels/cuda/number.h"
+/* What: where a number of KV lies (kernels.h states the layout of KV blocks). */
+#include "kernels/cuda/device/number.h"
 
 /* Number 0 of the keys (which = 0) or values (1) of a position, and KV head. */
 GPU_INLINE void *gpu_kv_at(const struct gpu_kv *kv, const uint32_t *table, uint32_t position,

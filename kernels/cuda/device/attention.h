@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the kernels of attention (kernels/cuda/kernels.h: how to read this). */
-#include "kernels/cuda/record.h"
+/* What: the kernels of attention (kernels.h: how to read this). */
+#include "kernels/cuda/device/record.h"
 
-/* What the three kernels have in common. Query head h is of KV head h / (heads / kv_heads).
+/* What the three kernels share. Query head h belongs to KV head h / (heads / kv_heads).
  *
- * A feed at position p sees the tokens 0 .. p: in splits of GPU_SPLIT_TOKENS, each in chunks of
+ * A slot at position p sees the tokens 0 .. p, in splits of GPU_SPLIT_TOKENS, each in chunks of
  * GPU_CHUNK_TOKENS. For each query head:
  *
  *   score   s[t] = chain over channels ascending of fmaf(q[c], key[t][c], acc)
- *   chunk   m' = max(m, s[t]); w[t] = kernels_exp((s[t] - m') * scale), shrink = the same of m;
+ *   chunk   m' = max(m, s[t]); w[t] = kernels_exp((s[t] - m') * scale), shrink: the same for m;
  *           sum = fmaf(sum, shrink, gpu_warp_sum(w)); out[c] = out[c] * shrink, then a chain over
  *           t ascending of fmaf(w[t], value[t][c], acc). From m = -infinity, sum = 0, out = 0
- *   split   its m, sum and out are added to those of the splits before: with m' the larger m, a and
- *           b = kernels_exp((m - m') * scale) of both, sum = fmaf(sum, a, b * its sum), out alike
+ *   split   its m, sum and out are added to those of the splits before: with m' the larger m, and
+ *           a and b = kernels_exp((m - m') * scale) for both, sum = fmaf(sum, a, b * its sum), out
+ *           likewise
  *   end     out * (1 / sum)
  *
- * So decode, whose splits are computed side by side, and prefill, which goes through them one after
- * the other, agree to the bit. What is not finite in q or KV makes the result NaN. */
+ * So decode, which computes splits in parallel, and prefill, which computes them one after the
+ * other, agree to the bit. A number in q or KV that is not finite makes the result NaN. */
 #define GPU_SPLIT_TOKENS   512u
-#define GPU_CHUNK_TOKENS   32u          /* a warp's */
-#define GPU_QUERIES        16u          /* of a block, that share what it reads of KV */
+#define GPU_CHUNK_TOKENS   32u          /* one for each lane of a warp */
+#define GPU_QUERIES        16u          /* of a thread block; they share the KV that it reads */
 #define GPU_ATTEND_THREADS 128u
 
 struct gpu_attention {
     struct gpu_kv kv;
-    uint64_t feeds;             /* struct gpu_feed (feeds_count) */
-    uint64_t q;                 /* float (feeds, heads * head_dim) */
-    uint64_t out;               /* out_type (feeds, heads * head_dim) */
+    uint64_t slots;             /* struct gpu_slot (slots_count) */
+    uint64_t q;                 /* float (slots, heads * head_dim) */
+    uint64_t out;               /* out_type (slots, heads * head_dim) */
     uint64_t q_stride, out_stride;
-    uint32_t feeds_count, heads, out_type;
+    uint32_t slots_count, heads, out_type;
     float scale;                /* 1 / sqrt(head_dim) */
 };
 
-/* Query heads that a block has at once; of a larger group several blocks read the same KV. */
+/* Query heads of one thread block. For a larger group several thread blocks read the same KV. */
 static inline GPU_BOTH uint32_t gpu_heads_together(uint32_t heads, uint32_t kv_heads)
 {
     return gpu_smaller(heads / kv_heads, GPU_QUERIES);
@@ -45,7 +46,8 @@ static inline uint32_t gpu_head_sets(uint32_t heads, uint32_t kv_heads)
     return kv_heads * gpu_ceil(heads / kv_heads, gpu_heads_together(heads, kv_heads));
 }
 
-/* Queries, what they gather (of a split; in prefill of all as well), keys or values of a chunk. */
+/* Shared memory: queries, their sums (of a split; in prefill also of all), keys or values of a
+ * chunk. */
 static inline uint32_t gpu_attention_bytes(uint32_t head_dim, uint32_t outs)
 {
     uint32_t floats = GPU_QUERIES * (1 + outs) * head_dim + GPU_CHUNK_TOKENS * (head_dim + 1) +
@@ -53,24 +55,24 @@ static inline uint32_t gpu_attention_bytes(uint32_t head_dim, uint32_t outs)
     return floats * (uint32_t)sizeof(float);
 }
 
-/* Decode: of each feed, split and query head its out, m and sum, into
- * partials[feed][head][split][head_dim + 2]. Splits that a feed does not have stay. */
+/* Decode: writes out, m and sum of each slot, query head and split to
+ * partials[slot][head][split][head_dim + 2]. Splits that a slot does not have are left alone. */
 struct gpu_attend_split {
     struct gpu_attention attention;
     uint64_t partials;
-    uint32_t splits;            /* of the longest feed at most, and of a row of partials */
+    uint32_t splits;            /* the most of a slot, and those of a row of partials */
 };
 static inline struct gpu_launch gpu_attend_split_launch(const struct gpu_attend_split *args)
 {
     const struct gpu_attention *a = &args->attention;
     struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads), args->splits,
                                           GPU_ATTEND_THREADS);
-    launch.grid[2] = a->feeds_count;
+    launch.grid[2] = a->slots_count;
     launch.shared_bytes = gpu_attention_bytes(a->kv.head_dim, 1);
     return launch;
 }
 
-/* Adds the splits of each feed and query head; feeds of no row get zeros. */
+/* Adds the splits of each slot and query head; empty slots get zeros. */
 struct gpu_attend_merge {
     struct gpu_attention attention;
     uint64_t partials;
@@ -78,19 +80,19 @@ struct gpu_attend_merge {
 };
 static inline struct gpu_launch gpu_attend_merge_launch(const struct gpu_attend_merge *args)
 {
-    return gpu_launch(args->attention.heads, args->attention.feeds_count, GPU_ATTEND_THREADS);
+    return gpu_launch(args->attention.heads, args->attention.slots_count, GPU_ATTEND_THREADS);
 }
 
-/* Feeds of one row, side by side, that attend together; all of them are of a row. */
+/* Neighbouring slots of one row that attend together; none of them is empty. */
 struct gpu_tile {
-    uint32_t feed, count;       /* 1 .. gpu_tile_feeds() */
+    uint32_t slot, count;       /* 1 .. gpu_tile_slots() */
 };
-static inline uint32_t gpu_tile_feeds(uint32_t heads, uint32_t kv_heads)
+static inline uint32_t gpu_tile_slots(uint32_t heads, uint32_t kv_heads)
 {
     return GPU_QUERIES / gpu_heads_together(heads, kv_heads);
 }
 
-/* Prefill: every feed of the tiles attends to its end. */
+/* Prefill: the whole attention of every slot in the tiles. */
 struct gpu_attend_tile {
     struct gpu_attention attention;
     uint64_t tiles;             /* struct gpu_tile (tiles_count) */

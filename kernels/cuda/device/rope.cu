@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what families do to queries, keys and values between the products and attention: bias,
- * norm, turn; and keys and values into their blocks. A block has a head of a feed: first the query
- * heads, then those of keys, then those of values.
+ * What: the work of a family on queries, keys and values between the products and attention: bias,
+ * norm, rotation; and the stores of keys and values into KV blocks. A thread block for each head of
+ * a token slot: first the query heads, then those of keys, then those of values.
  */
-#include "kernels/cuda/block.h"
-#include "kernels/cuda/kv.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/kv.h"
 
 enum { QUERY, KEY, VALUE };
 
-/* Where the head is, and what happens to it. */
+/* Where a head is, and what happens to it. */
 struct head {
     uint32_t what;              /* QUERY, KEY or VALUE */
     uint32_t index;
@@ -22,7 +22,7 @@ GPU_INLINE const float *floats_at(uint64_t address, uint64_t index)
     return address == 0 ? NULL : (const float *)address + index;
 }
 
-GPU_INLINE struct head head_find(const struct gpu_rope *args, uint32_t index, uint64_t feed)
+GPU_INLINE struct head head_find(const struct gpu_rope *args, uint32_t index, uint64_t slot)
 {
     struct head h;
     uint32_t kv_heads = args->kv.kv_heads;
@@ -33,7 +33,7 @@ GPU_INLINE struct head head_find(const struct gpu_rope *args, uint32_t index, ui
     uint64_t stride = h.what == QUERY ? args->q_stride
                       : h.what == KEY ? args->k_stride
                                       : args->v_stride;
-    h.from = (float *)base + feed * stride + at;
+    h.from = (float *)base + slot * stride + at;
     h.bias = floats_at(h.what == QUERY ? args->q_bias
                        : h.what == KEY ? args->k_bias
                                        : args->v_bias, at);
@@ -41,7 +41,8 @@ GPU_INLINE struct head head_find(const struct gpu_rope *args, uint32_t index, ui
     return h;
 }
 
-/* The head into shared memory; its norm, if it has one. Ends with a barrier. */
+/* Loads the head into shared memory, with its bias and norm, if it has them. Ends with a
+ * barrier. */
 GPU_INLINE void head_load(const struct head *h, float *x, float *shared, uint32_t dim,
                           float epsilon)
 {
@@ -51,7 +52,7 @@ GPU_INLINE void head_load(const struct head *h, float *x, float *shared, uint32_
         sum = fmaf(x[c], x[c], sum);
     }
     if (h->norm != NULL) {
-        float inverse = 1.0f / sqrtf(gpu_block_sum(sum, shared) / (float)dim + epsilon);
+        float inverse = 1.0f / sqrtf(gpu_thread_block_sum(sum, shared) / (float)dim + epsilon);
         for (uint32_t c = threadIdx.x; c < dim; c += blockDim.x) {
             x[c] = x[c] * inverse * h->norm[c];
         }
@@ -59,8 +60,8 @@ GPU_INLINE void head_load(const struct head *h, float *x, float *shared, uint32_
     __syncthreads();
 }
 
-/* Ends with a barrier. */
-GPU_INLINE void head_turn(const struct gpu_rope *args, float *x, uint32_t position)
+/* Rotates the head. Ends with a barrier. */
+GPU_INLINE void head_rotate(const struct gpu_rope *args, float *x, uint32_t position)
 {
     uint32_t pairs = args->rope_dim / 2;
     uint32_t step = args->pairs_are_halves ? 1 : 2, apart = args->pairs_are_halves ? pairs : 1;
@@ -76,19 +77,19 @@ GPU_INLINE void head_turn(const struct gpu_rope *args, float *x, uint32_t positi
 
 GPU_KERNEL(rope)
 {
-    const struct gpu_feed *feed = (const struct gpu_feed *)args.feeds + blockIdx.y;
+    const struct gpu_slot *slot = (const struct gpu_slot *)args.slots + blockIdx.y;
     const struct gpu_kv *kv = &args.kv;
-    if (feed->row == GPU_NONE) {
+    if (slot->row == GPU_NONE) {
         return;
     }
     struct head h = head_find(&args, blockIdx.x, blockIdx.y);
     float *x = (float *)gpu_shared;
     head_load(&h, x, x + kv->head_dim, kv->head_dim, args.epsilon);
     if (h.what != VALUE) {
-        head_turn(&args, x, feed->position);
+        head_rotate(&args, x, slot->position);
     }
     void *to = h.what == QUERY ? (void *)h.from
-                               : gpu_kv_at(kv, gpu_kv_table(kv, feed->row), feed->position,
+                               : gpu_kv_at(kv, gpu_kv_table(kv, slot->row), slot->position,
                                            h.what == VALUE, h.index);
     uint32_t type = h.what == QUERY ? (uint32_t)GPU_F32 : kv->type;
     for (uint32_t c = threadIdx.x; c < kv->head_dim; c += blockDim.x) {

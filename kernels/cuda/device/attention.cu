@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: attention over paged KV, for decode and for prefill (kernels/cuda/kernels.h defines it).
+ * What: attention over paged KV, for decode and for prefill (attention.h defines it).
  *
- *   query   a feed and a query head. A block has up to GPU_QUERIES of one KV head and one row: the
- *           heads of a group, in prefill of several feeds
- *   chunk   GPU_CHUNK_TOKENS keys, then their values, which the block reads once for its queries.
- *           Of scores a warp has a query and a lane has a token; of outs a thread has channels
+ *   query   a token slot and a query head. A thread block has up to GPU_QUERIES queries of one KV
+ *           head and one row: the heads of a group, in prefill those of several slots
+ *   chunk   GPU_CHUNK_TOKENS keys, then their values, which the thread block reads once for its
+ *           queries. For scores, a warp has a query and a lane a token; for outs, a CUDA thread has
+ *           channels
  *
- * Invariant: a query sees no token behind its own position: what lies there is not defined, so it
- * is left out, not weighed with zero.
+ * Invariant: a query sees no token after its own position. What lies there is undefined, so it is
+ * left out instead of weighed with zero.
  */
-#include "kernels/cuda/block.h"
-#include "kernels/cuda/kv.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/kv.h"
 #include "kernels/exp.h"
 
-/* What a query has gathered. */
+/* The sums of queries so far. */
 struct gathered {
     float *out;                 /* (queries, head_dim) */
     float *largest, *sum;       /* (queries) */
 };
 
-struct block {
+struct thread_block {
     const struct gpu_attention *a;
     const uint32_t *table;
-    uint32_t feed_first;
+    uint32_t slot_first;
     uint32_t kv_head, head_first, heads;
-    uint32_t queries;           /* query i: feed i / heads, head i % heads */
+    uint32_t queries;           /* query i: slot i / heads, head i % heads */
     float *q;                   /* (queries, head_dim) */
-    float *stage;               /* (GPU_CHUNK_TOKENS, head_dim + 1): no two lanes in one bank */
+    float *stage;               /* (GPU_CHUNK_TOKENS, head_dim + 1): each lane in its own bank */
     float *weights;             /* (queries, GPU_CHUNK_TOKENS) */
     float *shrink;              /* (queries) */
     struct gathered split, all; /* all: prefill only */
 };
 
-GPU_INLINE const struct gpu_feed *feed_of(const struct block *b, uint32_t query)
+GPU_INLINE const struct gpu_slot *slot_of(const struct thread_block *b, uint32_t query)
 {
-    return (const struct gpu_feed *)b->a->feeds + b->feed_first + query / b->heads;
+    return (const struct gpu_slot *)b->a->slots + b->slot_first + query / b->heads;
 }
 
-/* Tokens at `first` and behind that a query sees. */
-GPU_INLINE uint32_t seen_from(const struct block *b, uint32_t query, uint32_t first)
+/* The tokens from `first` on that a query sees. */
+GPU_INLINE uint32_t seen_from(const struct thread_block *b, uint32_t query, uint32_t first)
 {
-    uint32_t tokens = feed_of(b, query)->position + 1;
+    uint32_t tokens = slot_of(b, query)->position + 1;
     return tokens > first ? tokens - first : 0;
 }
 
@@ -55,20 +56,21 @@ GPU_INLINE struct gathered gathered_take(float **shared, uint32_t head_dim)
     return g;
 }
 
-/* The block's queries: heads of set blockIdx.x, of `feeds` feeds. Ends without a barrier. */
-GPU_INLINE struct block block_init(const struct gpu_attention *a, uint32_t feed, uint32_t feeds)
+/* The thread block's queries: heads of set blockIdx.x, of `slots` slots. Ends without a barrier. */
+GPU_INLINE struct thread_block thread_block_init(const struct gpu_attention *a, uint32_t slot,
+                                                 uint32_t slots)
 {
-    struct block b;
+    struct thread_block b;
     uint32_t dim = a->kv.head_dim, group = a->heads / a->kv.kv_heads;
     uint32_t together = gpu_heads_together(a->heads, a->kv.kv_heads);
     uint32_t sets = gpu_ceil(group, together), first = blockIdx.x % sets * together;
     b.a = a;
-    b.feed_first = feed;
-    b.table = gpu_kv_table(&a->kv, ((const struct gpu_feed *)a->feeds + feed)->row);
+    b.slot_first = slot;
+    b.table = gpu_kv_table(&a->kv, ((const struct gpu_slot *)a->slots + slot)->row);
     b.kv_head = blockIdx.x / sets;
     b.head_first = b.kv_head * group + first;
     b.heads = gpu_smaller(together, group - first);
-    b.queries = b.heads * feeds;
+    b.queries = b.heads * slots;
     b.q = (float *)gpu_shared;
     b.stage = b.q + GPU_QUERIES * dim;
     b.weights = b.stage + GPU_CHUNK_TOKENS * (dim + 1);
@@ -77,14 +79,14 @@ GPU_INLINE struct block block_init(const struct gpu_attention *a, uint32_t feed,
     b.split = gathered_take(&shared, dim);
     b.all.out = shared;
     for (uint32_t i = threadIdx.x; i < b.queries * dim; i += blockDim.x) {
-        uint64_t row = feed + i / dim / b.heads, head = b.head_first + i / dim % b.heads;
+        uint64_t row = slot + i / dim / b.heads, head = b.head_first + i / dim % b.heads;
         b.q[i] = ((const float *)a->q)[row * a->q_stride + head * dim + i % dim];
     }
     return b;
 }
 
 /* Ends without a barrier. */
-GPU_INLINE void gathered_clear(const struct block *b, const struct gathered *g)
+GPU_INLINE void gathered_clear(const struct thread_block *b, const struct gathered *g)
 {
     for (uint32_t i = threadIdx.x; i < b->queries * b->a->kv.head_dim; i += blockDim.x) {
         g->out[i] = 0.0f;
@@ -96,7 +98,8 @@ GPU_INLINE void gathered_clear(const struct block *b, const struct gathered *g)
 }
 
 /* Keys (which = 0) or values (1) of the tokens first .. end - 1, as floats. */
-GPU_INLINE void chunk_load(const struct block *b, uint32_t which, uint32_t first, uint32_t end)
+GPU_INLINE void chunk_load(const struct thread_block *b, uint32_t which, uint32_t first,
+                           uint32_t end)
 {
     const struct gpu_kv *kv = &b->a->kv;
     uint32_t dim = kv->head_dim;
@@ -108,7 +111,7 @@ GPU_INLINE void chunk_load(const struct block *b, uint32_t which, uint32_t first
     }
 }
 
-GPU_INLINE float score_of(const struct block *b, uint32_t query, uint32_t token)
+GPU_INLINE float score_of(const struct thread_block *b, uint32_t query, uint32_t token)
 {
     uint32_t dim = b->a->kv.head_dim;
     const float *q = b->q + query * dim, *key = b->stage + token * (dim + 1);
@@ -120,7 +123,7 @@ GPU_INLINE float score_of(const struct block *b, uint32_t query, uint32_t token)
 }
 
 /* One warp: the weights of a query that sees `seen` tokens of the chunk, at least one. */
-GPU_INLINE void query_weigh(const struct block *b, uint32_t query, uint32_t seen)
+GPU_INLINE void query_weigh(const struct thread_block *b, uint32_t query, uint32_t seen)
 {
     uint32_t lane = threadIdx.x % GPU_WARP;
     float scale = b->a->scale, before = b->split.largest[query];
@@ -137,7 +140,7 @@ GPU_INLINE void query_weigh(const struct block *b, uint32_t query, uint32_t seen
     }
 }
 
-GPU_INLINE void outs_add(const struct block *b, uint32_t first)
+GPU_INLINE void outs_add(const struct thread_block *b, uint32_t first)
 {
     uint32_t dim = b->a->kv.head_dim;
     for (uint32_t i = threadIdx.x; i < b->queries * dim; i += blockDim.x) {
@@ -153,7 +156,7 @@ GPU_INLINE void outs_add(const struct block *b, uint32_t first)
     }
 }
 
-GPU_INLINE void chunk_attend(const struct block *b, uint32_t first, uint32_t end)
+GPU_INLINE void chunk_attend(const struct thread_block *b, uint32_t first, uint32_t end)
 {
     chunk_load(b, 0, first, end);
     __syncthreads();
@@ -170,9 +173,9 @@ GPU_INLINE void chunk_attend(const struct block *b, uint32_t first, uint32_t end
     __syncthreads();
 }
 
-/* What the block's queries gather from the split that begins at token `first`; `tokens` is what
- * the one sees that sees most. Ends with a barrier. */
-GPU_INLINE void split_attend(const struct block *b, uint32_t first, uint32_t tokens)
+/* The sums of the thread block's queries over the split that begins at token `first`; `tokens` is
+ * the most that one of them sees. Ends with a barrier. */
+GPU_INLINE void split_attend(const struct thread_block *b, uint32_t first, uint32_t tokens)
 {
     uint32_t end = gpu_smaller(tokens, first + GPU_SPLIT_TOKENS);
     gathered_clear(b, &b->split);
@@ -184,24 +187,24 @@ GPU_INLINE void split_attend(const struct block *b, uint32_t first, uint32_t tok
 /* ---- decode ---- */
 
 GPU_INLINE float *partial_at(uint64_t partials, const struct gpu_attention *a, uint32_t splits,
-                             uint64_t feed, uint32_t head)
+                             uint64_t slot, uint32_t head)
 {
-    return (float *)partials + (feed * a->heads + head) * splits * (a->kv.head_dim + 2);
+    return (float *)partials + (slot * a->heads + head) * splits * (a->kv.head_dim + 2);
 }
 
 GPU_KERNEL(attend_split)
 {
     const struct gpu_attention *a = &args.attention;
-    uint32_t feed = blockIdx.z, first = blockIdx.y * GPU_SPLIT_TOKENS, dim = a->kv.head_dim;
-    const struct gpu_feed *fed = (const struct gpu_feed *)a->feeds + feed;
-    if (fed->row == GPU_NONE || fed->position < first) {
+    uint32_t index = blockIdx.z, first = blockIdx.y * GPU_SPLIT_TOKENS, dim = a->kv.head_dim;
+    const struct gpu_slot *slot = (const struct gpu_slot *)a->slots + index;
+    if (slot->row == GPU_NONE || slot->position < first) {
         return;
     }
-    struct block b = block_init(a, feed, 1);
-    split_attend(&b, first, fed->position + 1);
+    struct thread_block b = thread_block_init(a, index, 1);
+    split_attend(&b, first, slot->position + 1);
     for (uint32_t i = threadIdx.x; i < b.queries * (dim + 2); i += blockDim.x) {
         uint32_t query = i / (dim + 2), c = i % (dim + 2);
-        float *to = partial_at(args.partials, a, args.splits, feed, b.head_first + query) +
+        float *to = partial_at(args.partials, a, args.splits, index, b.head_first + query) +
                     blockIdx.y * (dim + 2);
         to[c] = c < dim    ? b.split.out[query * dim + c]
                 : c == dim ? b.split.largest[query]
@@ -212,7 +215,7 @@ GPU_KERNEL(attend_split)
 /* How a split is added to those before it. */
 struct merge {
     float largest;              /* of both */
-    float before, split;        /* what each counts */
+    float before, split;        /* the factor of each */
 };
 
 GPU_INLINE struct merge merge_of(float before, float split, float scale)
@@ -229,7 +232,7 @@ GPU_INLINE float merged(const struct merge *m, float before, float split)
     return fmaf(before, m->before, m->split * split);
 }
 
-/* Channel c of a head, of a feed that sees so many tokens. */
+/* Channel c of a head, for a slot that sees so many tokens. */
 GPU_INLINE float channel_merge(const struct gpu_attention *a, const float *partial, uint32_t c,
                                uint32_t tokens)
 {
@@ -249,19 +252,19 @@ GPU_KERNEL(attend_merge)
 {
     const struct gpu_attention *a = &args.attention;
     uint32_t head = blockIdx.x, dim = a->kv.head_dim;
-    uint64_t feed = blockIdx.y;
-    const struct gpu_feed *fed = (const struct gpu_feed *)a->feeds + feed;
-    const float *partial = partial_at(args.partials, a, args.splits, feed, head);
+    uint64_t index = blockIdx.y;
+    const struct gpu_slot *slot = (const struct gpu_slot *)a->slots + index;
+    const float *partial = partial_at(args.partials, a, args.splits, index, head);
     for (uint32_t c = threadIdx.x; c < dim; c += blockDim.x) {
-        float out = fed->row == GPU_NONE ? 0.0f : channel_merge(a, partial, c, fed->position + 1);
-        gpu_store((void *)a->out, a->out_type, feed * a->out_stride + head * dim + c, out);
+        float out = slot->row == GPU_NONE ? 0.0f : channel_merge(a, partial, c, slot->position + 1);
+        gpu_store((void *)a->out, a->out_type, index * a->out_stride + head * dim + c, out);
     }
 }
 
 /* ---- prefill ---- */
 
-/* Adds the split to all before it, of the queries that see it. Ends with a barrier. */
-GPU_INLINE void split_merge(const struct block *b, uint32_t first)
+/* Adds the split to those before it, for the queries that see it. Ends with a barrier. */
+GPU_INLINE void split_merge(const struct thread_block *b, uint32_t first)
 {
     uint32_t dim = b->a->kv.head_dim;
     for (uint32_t i = threadIdx.x; i < b->queries * dim; i += blockDim.x) {
@@ -287,7 +290,7 @@ GPU_KERNEL(attend_tile)
     const struct gpu_attention *a = &args.attention;
     const struct gpu_tile *tile = (const struct gpu_tile *)args.tiles + blockIdx.y;
     uint32_t dim = a->kv.head_dim;
-    struct block b = block_init(a, tile->feed, tile->count);
+    struct thread_block b = thread_block_init(a, tile->slot, tile->count);
     float *rest = b.all.out;
     b.all = gathered_take(&rest, dim);
     gathered_clear(&b, &b.all);
@@ -297,8 +300,8 @@ GPU_KERNEL(attend_tile)
         split_merge(&b, first);
     }
     for (uint32_t i = threadIdx.x; i < b.queries * dim; i += blockDim.x) {
-        uint64_t feed = tile->feed + i / dim / b.heads, head = b.head_first + i / dim % b.heads;
-        gpu_store((void *)a->out, a->out_type, feed * a->out_stride + head * dim + i % dim,
+        uint64_t slot = tile->slot + i / dim / b.heads, head = b.head_first + i / dim % b.heads;
+        gpu_store((void *)a->out, a->out_type, slot * a->out_stride + head * dim + i % dim,
                   b.all.out[i] * (1.0f / b.all.sum[i / dim]));
     }
 }

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the kernels between two rounds of a step (kernels/cuda/kernels.h: how to read this), so
- * that all rounds are queued at once and the host waits for none. The rules are those of
- * config/base/step.h and kernels/sample.h.
+ * What: the kernels between two rounds of a step (kernels.h: how to read this). They let the host
+ * queue all rounds at once and wait for none. The rules are those of config/base/step.h and
+ * kernels/sample.h.
  *
- *   round 1       the engine writes rows, outs (zeros), feeds, places and the round; place p has
- *                 row p, and samples its last feed if it wants tokens
- *   sample        a token of each place that samples, and what becomes of its row
- *   advance       places whose row has ended go to standbys; feed p of the next round is of place
- *                 p, or of no row. Rows and outputs of products stay where they are: only feeds of
- *                 no row tell that there are fewer
+ *   round 1       the engine writes rows, outs (zeros), slots, places and the round; place p has
+ *                 row p, and samples its last slot if the row needs tokens
+ *   sample        a token for each place that samples, and the result of its row
+ *   advance       places whose row has ended go to standby rows. Slot p of the next round belongs
+ *                 to place p, or is empty. The number of rows of a product stays the same; only
+ *                 empty slots show that fewer are used
  */
-#include "kernels/cuda/record.h"
+#include "kernels/cuda/device/record.h"
 
 #define GPU_HISTORY_TOKENS 64u          /* CALL_REPEAT_TOKENS */
 #define GPU_STOP_IDS_MAX   17u          /* CALL_STOP_IDS_MAX */
 
-/* One row of the step: struct step_row, and what of struct call_sampling the device needs. */
+/* One row of the step: struct step_row, and the part of struct call_sampling that the device
+ * needs. */
 struct gpu_row {
     uint64_t seed;
     float temperature, top_p, min_p, repeat_penalty;
     uint32_t top_k;
     uint32_t first_position, tokens_count, decode_steps;
-    uint32_t token;             /* of a standby: what it feeds */
+    uint32_t token;             /* of a standby row: the token that it feeds */
     uint32_t wants_digest;
     uint32_t history_count, history[GPU_HISTORY_TOKENS];
     uint32_t stop_ids_count, stop_ids[GPU_STOP_IDS_MAX];
@@ -39,7 +40,7 @@ struct gpu_out {
 #define GPU_ROW_NOT_FINITE 1u
 
 /* The next token of each place that samples, by the rule of kernels/sample.h: the same logits give
- * the same token as there. A row with a logit that is not finite gets that result and no token. */
+ * the same token. A row with a logit that is not finite gets GPU_ROW_NOT_FINITE and no token. */
 struct gpu_sample {
     uint64_t logits;            /* float (places, vocab); stay as they are */
     uint64_t weights;           /* float (places, vocab): workspace */
@@ -54,29 +55,27 @@ struct gpu_sample {
 static inline struct gpu_launch gpu_sample_launch(const struct gpu_sample *args)
 {
     struct gpu_launch launch = gpu_launch(args->places_count, 1, GPU_SAMPLE_THREADS);
-    /* Of 256 digits what they weigh and how many have them; what was found. */
+    /* For each of 256 digits, the sum of weights and the number of candidates; then the result. */
     launch.shared_bytes = 256 * (sizeof(uint64_t) + sizeof(uint32_t)) + 4 * sizeof(uint64_t);
     return launch;
 }
 
-/* How far a step is; the engine begins with {0, first standby, 0}. */
+/* The progress of a step; the engine begins with {0, first standby row, 0}. */
 struct gpu_round {
-    uint32_t round;             /* that have run */
+    uint32_t round;             /* number of rounds that have run */
     uint32_t standby_next;      /* row of the step that enters next */
-    uint32_t has_ended;         /* no row wants another token, or early stop: every feed has no row
-                                   */
+    uint32_t has_ended;         /* no row needs another token, or early stop: all slots are empty */
 };
 
-/* Between two rounds. One block. */
+/* Between two rounds. One thread block. */
 struct gpu_advance {
     uint64_t round;             /* struct gpu_round */
-    uint64_t early_stop;             /* uint32_t, enum step_stop: memory of the host, which may
-                                        write */
-    uint64_t rows, outs, out_tokens;    /* as of sample */
+    uint64_t early_stop;        /* uint32_t, enum step_stop: in host memory, written at any time */
+    uint64_t rows, outs, out_tokens;    /* as in gpu_sample */
     uint64_t places;            /* struct gpu_place (places_count) */
-    uint64_t feeds;             /* struct gpu_feed (places_count at least) */
+    uint64_t slots;             /* struct gpu_slot (places_count at least) */
     uint32_t places_count;      /* rows_active of the step */
-    uint32_t rows_count;        /* with standbys */
+    uint32_t rows_count;        /* with standby rows */
     uint32_t steps_max;         /* tokens of a row of out_tokens */
     uint32_t rounds_max;        /* of a step */
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: KV blocks gathered into one piece and scattered from it, for swaps in bulk. A block of
- * threads has GPU_COPY_LINES lines of one KV block.
+ * What: gathers KV blocks into one piece and scatters them from it, for swaps in bulk. A thread
+ * block copies GPU_COPY_LINES lines of one KV block.
  */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 
-struct line {                           /* what a thread copies at a time */
+struct line {                           /* a CUDA thread copies one at a time */
     uint64_t words[2];
 } __attribute__((aligned(16)));
 

@@ -2,17 +2,17 @@
 #pragma once
 /*
  * What: the language of the kernels. A .cu file is CUDA for nvcc, and C for gcc, which compiles it
- * for the soft GPU (kernels/cuda/host.h says how that runs it): so no templates, no overloading,
+ * for the soft GPU (host.h says how that runs it). So there are no templates and no overloading,
  * and of CUDA only what both have:
  *
- *   threadIdx, blockIdx, blockDim, gridDim; blocks have one dimension and whole warps
+ *   threadIdx, blockIdx, blockDim, gridDim; thread blocks have one dimension and whole warps
  *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd()
- *   gpu_shared: the shared memory of the block. All of it is stated at the launch
+ *   gpu_shared: the shared memory of the thread block; its size is given at the launch
  *
  * Device addresses are uint64_t in the arguments; a kernel casts each one once.
  *
- * Sums: nvcc must be told -fmad=false. Then a product added to a sum is one operation where fmaf()
- * says so and nowhere else, and a kernel has the same bits on every chip and on the soft GPU.
+ * Sums: nvcc must be given -fmad=false. Then a product added to a sum is one operation where fmaf()
+ * says so and nowhere else, and a kernel gives the same bits on every GPU and on the soft GPU.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 
 #define GPU_WARP        32u
 #define GPU_WARP_ALL    0xffffffffu
-#define GPU_THREADS_MAX 256u            /* of a block */
+#define GPU_THREADS_MAX 256u            /* of a thread block */
 
 #ifdef __CUDACC__
 #define GPU_INLINE     static __device__ __forceinline__
@@ -31,7 +31,7 @@
     name(const __grid_constant__ struct gpu_##name args)
 extern __shared__ __align__(16) unsigned char gpu_shared[];
 #else
-#include "kernels/cuda/host.h"
+#include "kernels/cuda/device/host.h"
 #define GPU_INLINE static inline
 #define GPU_KERNEL(name)                                 \
     void gpu_kernel_##name(const struct gpu_##name args); \

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: patterns of words in memory, for the burn-in (kernels/cuda/kernels.h: how to read this).
- * What belongs at a place follows from its number, so nothing is remembered to compare with.
+ * What: patterns of words in memory, for the burn-in (kernels.h: how to read this). The value of a
+ * word follows from its number, so no copy is needed to compare with.
  */
-#include "kernels/cuda/record.h"
+#include "kernels/cuda/device/record.h"
 
 enum gpu_pattern_kind {
     GPU_PATTERN_ADDRESS,            /* 8 times the word's number */
     GPU_PATTERN_SOLID,
     GPU_PATTERN_CHECKERBOARD,
-    GPU_PATTERN_WALKING_BIT,        /* one bit, the next one in the next word; seed: from which */
-    GPU_PATTERN_RANDOM,             /* list `seed` */
+    GPU_PATTERN_WALKING_BIT,        /* one bit, the next one in the next word; seed: the first */
+    GPU_PATTERN_RANDOM,             /* random list number `seed` */
     GPU_PATTERN_KINDS
 };
 
@@ -20,7 +20,7 @@ struct gpu_pattern {
     uint32_t kind, is_inverted;
 };
 
-/* What word number `at` holds. */
+/* The value of word number `at`. */
 static inline GPU_BOTH uint64_t gpu_pattern_word(const struct gpu_pattern *pattern, uint64_t at)
 {
     uint64_t word = 0;
@@ -46,14 +46,14 @@ static inline GPU_BOTH uint64_t gpu_pattern_word(const struct gpu_pattern *patte
     return pattern->is_inverted ? ~word : word;
 }
 
-#define GPU_PATTERN_BLOCKS_MAX  1024u
+#define GPU_PATTERN_GRID_MAX    1024u   /* thread blocks */
 #define GPU_PATTERN_THREADS     256u
-#define GPU_PATTERN_WORDS       16u     /* of a thread, at least, before there are more blocks */
-/* Blocks of threads that `count` words have. */
-static inline uint32_t gpu_pattern_blocks(uint64_t count)
+#define GPU_PATTERN_WORDS       16u     /* per CUDA thread, before there are more thread blocks */
+/* The thread blocks for `count` words. */
+static inline uint32_t gpu_pattern_grid(uint64_t count)
 {
     uint64_t each = GPU_PATTERN_THREADS * GPU_PATTERN_WORDS, blocks = (count + each - 1) / each;
-    return blocks < GPU_PATTERN_BLOCKS_MAX ? (uint32_t)blocks : GPU_PATTERN_BLOCKS_MAX;
+    return blocks < GPU_PATTERN_GRID_MAX ? (uint32_t)blocks : GPU_PATTERN_GRID_MAX;
 }
 
 /* Word i becomes word number first + i of the pattern. */
@@ -64,28 +64,28 @@ struct gpu_pattern_fill {
 };
 static inline struct gpu_launch gpu_pattern_fill_launch(const struct gpu_pattern_fill *args)
 {
-    return gpu_launch(gpu_pattern_blocks(args->count), 1, GPU_PATTERN_THREADS);
+    return gpu_launch(gpu_pattern_grid(args->count), 1, GPU_PATTERN_THREADS);
 }
 
-/* What a block of threads has found; of no wrong word: zeros. */
+/* What a thread block has found; zeros: no wrong word. */
 struct gpu_pattern_report {
     uint64_t wrong;             /* words */
-    uint64_t first, found;      /* the first of them: its i, and what was compared */
+    uint64_t first, found;      /* of the first wrong word: its i, and its value */
 };
 /* Compares word i with word number first + i. */
 struct gpu_pattern_verify {
     struct gpu_pattern pattern;
     uint64_t words;             /* uint64_t (count) */
     uint64_t first, count;
-    uint64_t reports;           /* struct gpu_pattern_report (gpu_pattern_blocks(count)) */
+    uint64_t reports;           /* struct gpu_pattern_report (gpu_pattern_grid(count)) */
 };
 static inline struct gpu_launch gpu_pattern_verify_launch(const struct gpu_pattern_verify *args)
 {
-    struct gpu_launch launch = gpu_launch(gpu_pattern_blocks(args->count), 1, GPU_PATTERN_THREADS);
+    struct gpu_launch launch = gpu_launch(gpu_pattern_grid(args->count), 1, GPU_PATTERN_THREADS);
     launch.shared_bytes = GPU_PATTERN_THREADS * sizeof(struct gpu_pattern_report);
     return launch;
 }
-/* All the reports of a verification as one. */
+/* Adds a report to the sum of all. */
 static inline GPU_BOTH void gpu_pattern_report_add(struct gpu_pattern_report *sum,
                                                    const struct gpu_pattern_report *more)
 {

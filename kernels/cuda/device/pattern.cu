@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What: patterns of the burn-in, written and compared. A thread has every so many words. */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+/* What: writes and compares patterns of the burn-in. A CUDA thread has every n-th word, n being
+ * the number of CUDA threads. */
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 
 GPU_KERNEL(pattern_fill)
 {

@@ -4,8 +4,8 @@
  * What: numbers as they lie in device memory, by type (enum gpu_type). Loads are exact; stores
  * round to nearest, ties to even. What no half can hold becomes the one NaN of kernels/half.h.
  */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 #include "kernels/half.h"
 
 GPU_INLINE float gpu_float_of(uint32_t bits)
@@ -22,7 +22,7 @@ GPU_INLINE uint32_t gpu_bits_of(float value)
     return bits;
 }
 
-/* A half's exponent is shifted to its place, and then 2^112 too small; so are subnormals. */
+/* Shifts the exponent to its place, where it is 2^112 too small, as subnormals are. */
 GPU_INLINE float gpu_half_load(uint16_t half)
 {
     uint32_t magnitude = (half & 0x7fffu) << 13;
@@ -42,7 +42,7 @@ GPU_INLINE uint16_t gpu_bfloat_of(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* A block of 32 columns: a half, which is their scale, and their levels. */
+/* A quantisation block of 32 columns: a half, which is their scale, and their levels. */
 GPU_INLINE float gpu_q8_0_load(const void *from, uint64_t index)
 {
     const uint8_t *block = (const uint8_t *)from + index / GPU_Q8_0_COLUMNS * GPU_Q8_0_BYTES;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the next token of each place that samples (kernels/sample.h states the rule). A block has a
- * place.
+ * What: the next token of each place that samples (kernels/sample.h states the rule). There is a
+ * thread block for each place.
  *
- * Ranking without a sort: candidates have keys, all different, whose descending order is the rank
- * (or the id, where all tokens stay). "The first candidate whose sum with all before it reaches a
- * goal" is searched for by digits of its key, from the top: what the candidates of each digit weigh
- * is added up, in integers, so that the order of additions is free (kernels/draw.h), and the first
- * digit that reaches the goal is the key's. top_k, top_p and the draw are such searches.
+ * Ranking without a sort: every candidate has a different key, and the descending order of keys is
+ * the rank (or the order of ids, if all tokens are kept). "The first candidate at which the sum of
+ * weights reaches a goal" is a radix search: from the highest digit of the key down, the weights of
+ * the candidates of each digit are added up, in integers, so that the order of additions does not
+ * matter (kernels/draw.h); the first digit at which the sum reaches the goal is the key's. top_k,
+ * top_p and the draw are such searches.
  */
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/number.h"
 #include "kernels/draw.h"
 #include "kernels/exp.h"
 
@@ -18,9 +19,9 @@
 #define FNV_START   UINT64_C(0xcbf29ce484222325)    /* config/base/fnv.h */
 #define FNV_PRIME   UINT64_C(0x100000001b3)
 
-struct prefix {                         /* candidates from the first one to that of the key */
+struct leading {                        /* the candidates from the first to that of the key */
     uint64_t key;
-    uint64_t sum;                       /* of what they weigh */
+    uint64_t sum;                       /* of their weights */
     uint64_t count;
 };
 
@@ -31,15 +32,15 @@ struct draw {
     bool is_ranked;
     unsigned long long *sums;           /* shared: (DIGITS) */
     uint32_t *counts;                   /* shared: (DIGITS) */
-    struct prefix *found;               /* shared */
+    struct leading *found;              /* shared */
 };
 
-/* When a prefix is long enough. */
+/* When there are enough leading candidates. */
 struct goal {
-    uint64_t floor;                     /* candidates are keys that are no smaller */
-    uint64_t count;                     /* so many candidates; 0: by their sum */
+    uint64_t floor;                     /* candidates have at least this key */
+    uint64_t count;                     /* so many candidates; 0: the sum decides */
     double sum;
-    bool beyond;                        /* the sum is passed, not only reached */
+    bool beyond;                        /* the sum must be exceeded, not only reached */
 };
 
 GPU_INLINE bool is_reached(const struct goal *goal, uint64_t count, uint64_t sum)
@@ -63,8 +64,8 @@ GPU_INLINE void digits_clear(const struct draw *d)
     __syncthreads();
 }
 
-/* Adds up the candidates whose key begins as `key`, above the digit at `shift`. Ends with a
- * barrier. */
+/* Adds up, for each digit at `shift`, the candidates whose higher digits are those of `key`. Ends
+ * with a barrier. */
 GPU_INLINE void digits_count(const struct draw *d, uint64_t floor, uint64_t key, uint32_t shift)
 {
     digits_clear(d);
@@ -79,10 +80,11 @@ GPU_INLINE void digits_count(const struct draw *d, uint64_t floor, uint64_t key,
     __syncthreads();
 }
 
-/* One thread: the digit at `shift` of the key, the last there is if none reaches the goal. */
+/* One CUDA thread: chooses the digit at `shift` of the key; the last one with candidates if none
+ * reaches the goal. */
 GPU_INLINE void digit_choose(const struct draw *d, const struct goal *goal, uint32_t shift)
 {
-    struct prefix before = *d->found, last = before;
+    struct leading before = *d->found, last = before;
     uint64_t digit_last = 0;
     for (uint32_t digit = DIGITS; digit-- > 0;) {
         if (d->counts[digit] > 0) {
@@ -96,18 +98,18 @@ GPU_INLINE void digit_choose(const struct draw *d, const struct goal *goal, uint
         }
     }
     last.key |= digit_last << shift;
-    if (shift == 0) {                   /* the candidate itself belongs to the prefix */
+    if (shift == 0) {                   /* the candidate itself is one of the leading ones */
         last.sum = before.sum;
         last.count = before.count;
     }
     *d->found = last;
 }
 
-/* The shortest prefix that reaches the goal; all candidates, of which there is one at least, if
- * none does. Begins and ends with a barrier. */
-GPU_INLINE struct prefix prefix_find(const struct draw *d, struct goal goal)
+/* The fewest leading candidates that reach the goal; if they do not, all candidates, of which there
+ * is at least one. Begins and ends with a barrier. */
+GPU_INLINE struct leading leading_find(const struct draw *d, struct goal goal)
 {
-    struct prefix none = {0, 0, 0};
+    struct leading none = {0, 0, 0};
     uint32_t digits = d->is_ranked ? 8 : 4;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -125,7 +127,7 @@ GPU_INLINE struct prefix prefix_find(const struct draw *d, struct goal goal)
     return *d->found;
 }
 
-/* What all candidates weigh. Begins and ends with a barrier. */
+/* The sum of the weights of all candidates. Begins and ends with a barrier. */
 GPU_INLINE uint64_t mass_total(const struct draw *d, uint64_t floor)
 {
     unsigned long long own = 0;
@@ -139,7 +141,7 @@ GPU_INLINE uint64_t mass_total(const struct draw *d, uint64_t floor)
     return d->sums[0];
 }
 
-/* The smallest key that top_k, top_p and min_p leave. */
+/* The smallest key that top_k, top_p and min_p keep. */
 GPU_INLINE uint64_t survivors(const struct draw *d)
 {
     const struct gpu_row *row = d->row;
@@ -147,7 +149,7 @@ GPU_INLINE uint64_t survivors(const struct draw *d)
     uint64_t total = 0;
     if (row->top_k > 0 && row->top_k < d->vocab) {
         goal.count = row->top_k;
-        struct prefix heaviest = prefix_find(d, goal);
+        struct leading heaviest = leading_find(d, goal);
         goal.floor = heaviest.key;
         goal.count = 0;
         total = heaviest.sum;
@@ -156,9 +158,9 @@ GPU_INLINE uint64_t survivors(const struct draw *d)
     }
     if (row->top_p < 1) {
         goal.sum = (double)row->top_p * (double)total;
-        goal.floor = prefix_find(d, goal).key;
+        goal.floor = leading_find(d, goal).key;
     }
-    /* Of min_p times the heaviest, which weighs 1. */
+    /* min_p times the heaviest weight, which is 1. */
     uint64_t least = (uint64_t)gpu_bits_of(row->min_p > 0 ? row->min_p : 0.0f) << 32;
     return goal.floor > least ? goal.floor : least;
 }
@@ -170,13 +172,13 @@ GPU_INLINE uint32_t token_draw(struct draw *d, uint32_t position)
     struct goal goal = {0, 0, 0, true};
     goal.floor = d->is_ranked ? survivors(d) : 0;
     goal.sum = kernels_uniform(row->seed, position) * (double)mass_total(d, goal.floor);
-    return UINT32_MAX - (uint32_t)prefix_find(d, goal).key;
+    return UINT32_MAX - (uint32_t)leading_find(d, goal).key;
 }
 
 /* ---- the largest ---- */
 
-/* The first of the largest weights: of each thread, then of halves of the threads. The scratch is
- * the digits'. Begins and ends with a barrier. */
+/* The first of the largest weights: each CUDA thread finds its own, then half of them compare with
+ * the other half. Uses the memory of the digits. Begins and ends with a barrier. */
 GPU_INLINE uint32_t largest_find(const struct draw *d)
 {
     uint32_t *ids = d->counts, best = threadIdx.x < d->vocab ? threadIdx.x : 0;
@@ -212,7 +214,7 @@ GPU_INLINE void weights_make(const struct draw *d)
 
 /* ---- penalty ---- */
 
-/* The i-th newest token, of those produced and those before. */
+/* The i-th newest token, of those produced and those before them. */
 GPU_INLINE uint32_t recent_token(const struct gpu_row *row, const uint32_t *tokens,
                                  uint32_t produced, uint32_t i)
 {
@@ -220,7 +222,7 @@ GPU_INLINE uint32_t recent_token(const struct gpu_row *row, const uint32_t *toke
                         : row->history[row->history_count - 1 - (i - produced)];
 }
 
-/* A thread has a recent token, unless a newer one is the same. Ends with a barrier. */
+/* A CUDA thread for each recent token, which a newer equal one replaces. Ends with a barrier. */
 GPU_INLINE void penalize(const struct draw *d, const uint32_t *tokens, uint32_t produced)
 {
     const struct gpu_row *row = d->row;
@@ -242,7 +244,7 @@ GPU_INLINE void penalize(const struct draw *d, const uint32_t *tokens, uint32_t 
 
 /* ---- the kernel ---- */
 
-/* Copies the logits to where they become weights; are all of them finite? Ends with a barrier. */
+/* Copies the logits to where they become weights. True when all are finite. Ends with a barrier. */
 GPU_INLINE bool logits_take(const struct draw *d, const float *logits)
 {
     digits_clear(d);
@@ -256,7 +258,7 @@ GPU_INLINE bool logits_take(const struct draw *d, const float *logits)
     return d->counts[0] == 0;
 }
 
-/* One thread, byte after byte: only the canary's row asks for it. */
+/* One CUDA thread, byte by byte: only the canary's row needs it. */
 GPU_INLINE uint64_t digest_add(uint64_t digest, const float *logits, uint32_t count)
 {
     for (uint64_t i = 0; i < count * sizeof *logits; i++) {
@@ -265,7 +267,7 @@ GPU_INLINE uint64_t digest_add(uint64_t digest, const float *logits, uint32_t co
     return digest;
 }
 
-/* The draw of the place, in shared memory; the row and its tokens are the caller's. */
+/* The draw of a place, with its shared memory. */
 GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, uint32_t row)
 {
     struct draw d;
@@ -274,7 +276,7 @@ GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, 
     d.vocab = args->vocab_tokens;
     d.is_ranked = false;
     d.sums = (unsigned long long *)gpu_shared;
-    d.found = (struct prefix *)(d.sums + DIGITS);
+    d.found = (struct leading *)(d.sums + DIGITS);
     d.counts = (uint32_t *)(d.found + 1);
     return d;
 }
@@ -282,7 +284,7 @@ GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, 
 GPU_KERNEL(sample)
 {
     const struct gpu_place *place = (const struct gpu_place *)args.places + blockIdx.x;
-    if (place->feed == GPU_NONE) {
+    if (place->slot == GPU_NONE) {
         return;
     }
     struct draw d = draw_init(&args, blockIdx.x, place->row);

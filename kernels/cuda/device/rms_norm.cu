@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the residual grows by what a product gave, and is normalized for the next one. A block has
- * a row.
+ * What: adds the output of a product to the residual, and normalizes it for the next product. A
+ * thread block for each row.
  */
-#include "kernels/cuda/block.h"
-#include "kernels/cuda/number.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/number.h"
 
-/* Adds to the residual, if there is something; returns this thread's share of its squares. */
+/* Adds to the residual, unless `add` is NULL; returns this CUDA thread's share of the sum of
+ * squares. */
 GPU_INLINE float row_grow(float *x, const float *add, uint32_t dim)
 {
     float sum = 0.0f;
@@ -24,15 +25,15 @@ GPU_KERNEL(rms_norm)
     uint64_t to = blockIdx.x, from = to;
     if (args.places != 0) {
         const struct gpu_place *place = (const struct gpu_place *)args.places + to;
-        if (place->feed == GPU_NONE) {
+        if (place->slot == GPU_NONE) {
             return;
         }
-        from = place->feed;
+        from = place->slot;
     }
     float *x = (float *)args.x + from * args.x_stride;
     const float *add = args.add == 0 ? NULL : (const float *)args.add + from * args.add_stride;
     const float *weight = (const float *)args.weight;
-    float sum = gpu_block_sum(row_grow(x, add, args.dim), (float *)gpu_shared);
+    float sum = gpu_thread_block_sum(row_grow(x, add, args.dim), (float *)gpu_shared);
     float inverse = 1.0f / sqrtf(sum / (float)args.dim + args.epsilon);
     for (uint32_t i = threadIdx.x; i < args.dim; i += blockDim.x) {
         gpu_store((void *)args.y, args.y_type, to * args.y_stride + i, x[i] * inverse * weight[i]);

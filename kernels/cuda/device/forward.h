@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the kernels of a forward pass, but for attention (kernels/cuda/kernels.h: how to read
- * this). */
-#include "kernels/cuda/record.h"
+/* What: the kernels of a forward pass except attention (kernels.h: how to read this). */
+#include "kernels/cuda/device/record.h"
 
 /* ---- embeddings, products, SwiGLU ---- */
 
-/* x of a feed: its token's row of the table, exact; zeros of a feed of no row. */
+/* x of a slot: its token's row of the table, exact; zeros for an empty slot. */
 struct gpu_embed {
     uint64_t table;             /* table_type (vocab, dim) */
-    uint64_t feeds;             /* struct gpu_feed (feeds_count) */
-    uint64_t x;                 /* float (feeds_count, dim) */
+    uint64_t slots;             /* struct gpu_slot (slots_count) */
+    uint64_t x;                 /* float (slots_count, dim) */
     uint64_t x_stride;
-    uint32_t feeds_count, dim, table_type;
+    uint32_t slots_count, dim, table_type;
 };
 static inline struct gpu_launch gpu_embed_launch(const struct gpu_embed *args)
 {
-    return gpu_launch(args->feeds_count, 1, 256);
+    return gpu_launch(args->slots_count, 1, 256);
 }
 
 /* The product where no library is used: y[r][o] = chain over c ascending of fmaf(x[r][c], w[o][c],
- * acc), acc = 0 at the start: what kernels/ops.h says of weights that are floats. */
-#define GPU_PRODUCT_TILE    16u         /* rows and outputs of a block */
-#define GPU_PRODUCT_COLUMNS 32u         /* that it reads at a time */
+ * acc), acc = 0 at the start, as kernels/ops.h defines it for weights that are floats. */
+#define GPU_PRODUCT_TILE    16u         /* rows and outputs of a thread block */
+#define GPU_PRODUCT_COLUMNS 32u         /* read at a time */
 struct gpu_product {
     uint64_t x;                 /* x_type (rows, columns): F32, F16 or BF16 */
     uint64_t w;                 /* w_type (outputs, columns) */
@@ -51,7 +50,7 @@ static inline struct gpu_launch gpu_swiglu_launch(const struct gpu_swiglu *args)
     return gpu_launch(gpu_ceil(args->columns, 256), args->rows, 256);
 }
 
-/* Weights that are integers as numbers that products take: scale * level, rounded to the type. */
+/* Dequantises weights for products: scale * level, rounded to the type. */
 struct gpu_dequantize {
     uint64_t from;              /* Q8_0, as in the model's file */
     uint64_t to;                /* to_type (count): F32, F16 or BF16 */
@@ -65,14 +64,15 @@ static inline struct gpu_launch gpu_dequantize_launch(const struct gpu_dequantiz
 
 /* ---- norm ---- */
 
-/* Row r: x += add where there is one; y = (x * inverse) * weight, inverse = 1 / sqrt(sum / dim +
- * epsilon). The sum of squares: thread i % 256, i ascending, by fmaf; then gpu_block_sum(). With
- * `places`, row r of y is of the x and add of the feed that place r samples; if none, it stays. */
+/* Row r: x += add, if there is an add; y = (x * inverse) * weight, inverse = 1 / sqrt(sum / dim +
+ * epsilon). The sum of squares: CUDA thread i % 256, i ascending, by fmaf; then
+ * gpu_thread_block_sum(). With `places`, row r of y comes from x and add of the slot that place r
+ * samples; if it samples none, the row is left alone. */
 struct gpu_rms_norm {
-    uint64_t x;                 /* float (feeds, dim); the residual */
-    uint64_t add;               /* float (feeds, dim), or 0 */
+    uint64_t x;                 /* float (slots, dim); the residual */
+    uint64_t add;               /* float (slots, dim), or 0 */
     uint64_t weight;            /* float (dim) */
-    uint64_t places;            /* struct gpu_place (rows), or 0: row r is of x r */
+    uint64_t places;            /* struct gpu_place (rows), or 0: row r comes from row r of x */
     uint64_t y;                 /* y_type (rows, dim) */
     uint64_t x_stride, add_stride, y_stride;
     uint32_t rows, dim, y_type;
@@ -87,27 +87,27 @@ static inline struct gpu_launch gpu_rms_norm_launch(const struct gpu_rms_norm *a
 
 /* ---- queries, keys, values ---- */
 
-/* What lies between the products and attention, of every head of a feed: a bias is added, queries
- * and keys are normalized (rms_norm above, with 64 threads for 256) and turned: the first rope_dim
- * channels of a head are pairs, (2i, 2i + 1), or (i, i + rope_dim / 2) if pairs_are_halves;
- * (a, b) becomes (a * cos - b * sin, a * sin + b * cos), each product and sum rounded. Queries stay
- * where they are; keys and values go to KV, at the feed's position. */
+/* The work between the products and attention, for every head of a slot: adds a bias; normalizes
+ * queries and keys (as rms_norm above, with 64 CUDA threads for 256) and rotates them. The first
+ * rope_dim channels of a head are pairs, (2i, 2i + 1), or (i, i + rope_dim / 2) if
+ * pairs_are_halves; (a, b) becomes (a * cos - b * sin, a * sin + b * cos), each product and sum
+ * rounded. Queries stay where they are; keys and values go to KV, at the slot's position. */
 struct gpu_rope {
     struct gpu_kv kv;
-    uint64_t feeds;             /* struct gpu_feed (feeds_count) */
-    uint64_t q, k, v;           /* float (feeds_count, heads or kv_heads * head_dim) */
+    uint64_t slots;             /* struct gpu_slot (slots_count) */
+    uint64_t q, k, v;           /* float (slots_count, heads or kv_heads * head_dim) */
     uint64_t q_bias, k_bias, v_bias;    /* float (heads or kv_heads * head_dim), or 0 */
     uint64_t q_norm, k_norm;    /* float (head_dim), or 0 */
     uint64_t table;             /* float (context, rope_dim / 2, {cos, sin}) */
     uint64_t q_stride, k_stride, v_stride;
-    uint32_t feeds_count, heads, rope_dim;
+    uint32_t slots_count, heads, rope_dim;
     uint32_t pairs_are_halves;
     float epsilon;
 };
 static inline struct gpu_launch gpu_rope_launch(const struct gpu_rope *args)
 {
     struct gpu_launch launch =
-        gpu_launch(args->heads + 2 * args->kv.kv_heads, args->feeds_count, 64);
+        gpu_launch(args->heads + 2 * args->kv.kv_heads, args->slots_count, 64);
     launch.shared_bytes = (args->kv.head_dim + 8) * (uint32_t)sizeof(float);
     return launch;
 }

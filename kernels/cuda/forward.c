@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a round: a forward pass over its feeds, sample, advance. Rounds are queued one behind the
- * other, as many as there can be; those that nobody needs any more find no feeds.
+ * What: a round: a forward pass of its token slots, sample, advance. As many rounds are queued as
+ * the step can have; after the step has ended, the others find no slots.
  */
 #include <math.h>
 
@@ -9,12 +9,16 @@
 
 /* ---- a forward pass ---- */
 
-/* The residual, with what is added to it, normalized; `places`: of the feeds that they sample. */
-static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint64_t places,
-                       struct gpu_buffer to, uint32_t rows)
+/* Device addresses of a norm's operands, as in struct gpu_rms_norm. */
+struct norm {
+    uint64_t weight, add, places;
+};
+
+/* Adds to the residual, and normalizes it into `to`. */
+static void queue_norm(struct gpu_engine *e, struct norm norm, struct gpu_buffer to, uint32_t rows)
 {
     const struct gpu_rms_norm args = {
-        .x = e->x.at, .add = add, .weight = weight, .places = places, .y = to.at,
+        .x = e->x.at, .add = norm.add, .weight = norm.weight, .places = norm.places, .y = to.at,
         .x_stride = e->x.width, .add_stride = e->delta.width, .y_stride = to.width,
         .rows = rows, .dim = e->weights.shape.dim, .y_type = to.type,
         .epsilon = e->weights.shape.norm_epsilon,
@@ -23,31 +27,31 @@ static void queue_norm(struct gpu_engine *e, uint64_t weight, uint64_t add, uint
 }
 
 static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, const struct gpu_kv *kv,
-                       uint32_t feeds)
+                       uint32_t slots)
 {
     const struct model_shape *s = &e->weights.shape;
     const struct gpu_rope args = {
-        .kv = *kv, .feeds = e->at + e->record.feeds,
+        .kv = *kv, .slots = e->at + e->record.slots,
         .q = e->q.at, .k = e->k.at, .v = e->v.at,
         .q_bias = layer->attn_q_bias, .k_bias = layer->attn_k_bias, .v_bias = layer->attn_v_bias,
         .q_norm = layer->attn_q_norm, .k_norm = layer->attn_k_norm,
         .table = e->rope,
         .q_stride = e->q.width, .k_stride = e->k.width, .v_stride = e->v.width,
-        .feeds_count = feeds, .heads = s->heads, .rope_dim = s->rope_dim,
+        .slots_count = slots, .heads = s->heads, .rope_dim = s->rope_dim,
         .pairs_are_halves = s->family->rope_pairs == ROPE_HALVES,
         .epsilon = s->norm_epsilon,
     };
     GPU_LAUNCH(e->queue, rope, &args);
 }
 
-/* `singles` feeds each for itself, then tiles. */
+/* The first `singles` slots attend one by one, the others in tiles. */
 static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, struct gpu_buffer to,
                             uint32_t singles, uint32_t tiles)
 {
     const struct gpu_attention attention = {
-        .kv = *kv, .feeds = e->at + e->record.feeds, .q = e->q.at, .out = to.at,
+        .kv = *kv, .slots = e->at + e->record.slots, .q = e->q.at, .out = to.at,
         .q_stride = e->q.width, .out_stride = to.width,
-        .feeds_count = singles, .heads = e->weights.shape.heads, .out_type = to.type,
+        .slots_count = singles, .heads = e->weights.shape.heads, .out_type = to.type,
         .scale = 1.0f / sqrtf((float)e->weights.shape.head_dim),
     };
     if (singles > 0) {
@@ -72,7 +76,7 @@ static void queue_swiglu(struct gpu_engine *e, struct gpu_buffer to, uint32_t ro
     GPU_LAUNCH(e->queue, swiglu, &args);
 }
 
-static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t feeds, uint32_t singles,
+static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t slots, uint32_t singles,
                         uint32_t tiles)
 {
     const struct gpu_layer *layer = &e->weights.layers[index];
@@ -81,35 +85,35 @@ static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t feeds, ui
     struct gpu_buffer inner = gpu_input_of(e, &layer->ffn_down, e->inner);
     struct gpu_kv kv = e->kv;
     kv.layer = index;
-    queue_norm(e, layer->attn_norm, index > 0 ? e->delta.at : 0, 0, normed, feeds);
-    gpu_product_queue(e, &layer->attn_q, normed, e->q, feeds);
-    gpu_product_queue(e, &layer->attn_k, normed, e->k, feeds);
-    gpu_product_queue(e, &layer->attn_v, normed, e->v, feeds);
-    queue_rope(e, layer, &kv, feeds);
+    queue_norm(e, (struct norm){layer->attn_norm, index > 0 ? e->delta.at : 0, 0}, normed, slots);
+    gpu_product_queue(e, &layer->attn_q, normed, e->q, slots);
+    gpu_product_queue(e, &layer->attn_k, normed, e->k, slots);
+    gpu_product_queue(e, &layer->attn_v, normed, e->v, slots);
+    queue_rope(e, layer, &kv, slots);
     queue_attention(e, &kv, attended, singles, tiles);
-    gpu_product_queue(e, &layer->attn_output, attended, e->delta, feeds);
+    gpu_product_queue(e, &layer->attn_output, attended, e->delta, slots);
     normed = gpu_input_of(e, &layer->ffn_gate, e->normed);
-    queue_norm(e, layer->ffn_norm, e->delta.at, 0, normed, feeds);
-    gpu_product_queue(e, &layer->ffn_gate, normed, e->gate, feeds);
-    gpu_product_queue(e, &layer->ffn_up, normed, e->up, feeds);
-    queue_swiglu(e, inner, feeds);
-    gpu_product_queue(e, &layer->ffn_down, inner, e->delta, feeds);
+    queue_norm(e, (struct norm){layer->ffn_norm, e->delta.at, 0}, normed, slots);
+    gpu_product_queue(e, &layer->ffn_gate, normed, e->gate, slots);
+    gpu_product_queue(e, &layer->ffn_up, normed, e->up, slots);
+    queue_swiglu(e, inner, slots);
+    gpu_product_queue(e, &layer->ffn_down, inner, e->delta, slots);
 }
 
-static void queue_forward(struct gpu_engine *e, uint32_t feeds, uint32_t singles, uint32_t tiles)
+static void queue_forward(struct gpu_engine *e, uint32_t slots, uint32_t singles, uint32_t tiles)
 {
     const struct gpu_embed embed = {
-        .table = e->weights.token_embd.at, .feeds = e->at + e->record.feeds, .x = e->x.at,
-        .x_stride = e->x.width, .feeds_count = feeds, .dim = e->x.width,
+        .table = e->weights.token_embd.at, .slots = e->at + e->record.slots, .x = e->x.at,
+        .x_stride = e->x.width, .slots_count = slots, .dim = e->x.width,
         .table_type = e->weights.token_embd.type,
     };
     GPU_LAUNCH(e->queue, embed, &embed);
     for (uint32_t layer = 0; layer < e->weights.shape.layers; layer++) {
-        queue_layer(e, layer, feeds, singles, tiles);
+        queue_layer(e, layer, slots, singles, tiles);
     }
     struct gpu_buffer gathered = gpu_input_of(e, &e->weights.output, e->gathered);
-    queue_norm(e, e->weights.output_norm, e->delta.at, e->at + e->record.places, gathered,
-               e->places_count);
+    const struct norm norm = {e->weights.output_norm, e->delta.at, e->at + e->record.places};
+    queue_norm(e, norm, gathered, e->places_count);
     gpu_product_queue(e, &e->weights.output, gathered, e->logits, e->places_count);
 }
 
@@ -134,14 +138,14 @@ static void queue_advance(struct gpu_engine *e)
         .round = e->at + e->record.round, .early_stop = (uint64_t)(uintptr_t)e->early_stop,
         .rows = e->at + e->record.rows, .outs = e->at + e->record.outs,
         .out_tokens = e->at + e->record.out_tokens, .places = e->at + e->record.places,
-        .feeds = e->at + e->record.feeds,
+        .slots = e->at + e->record.slots,
         .places_count = e->places_count, .rows_count = step_header(e->step)->rows_count,
         .steps_max = e->settings.steps_per_plan, .rounds_max = e->settings.steps_per_plan,
     };
     GPU_LAUNCH(e->queue, advance, &args);
 }
 
-/* That there can be: as many as a row wants tokens, and with standbys as many as there may be. */
+/* As many as the tokens that a row needs at most; with standby rows, as many as a step may have. */
 uint32_t gpu_rounds_of(const struct gpu_engine *engine)
 {
     const struct gpu_engine *e = engine;
@@ -161,7 +165,7 @@ void gpu_round_queue(struct gpu_engine *engine, uint32_t round)
 {
     struct gpu_engine *e = engine;
     if (round == 0) {
-        queue_forward(e, e->feeds_count, e->feeds_single, e->tiles_count);
+        queue_forward(e, e->slots_count, e->slots_single, e->tiles_count);
     } else {
         queue_forward(e, e->places_count, e->places_count, 0);
     }

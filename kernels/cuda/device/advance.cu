@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: from one round of a step to the next, on the device (config/base/step.h: who goes on,
- * who enters, when a step ends). One block; a thread has every 256th place.
+ * What: from one round of a step to the next, on the device (config/base/step.h: which rows go on,
+ * which enter, when a step ends). One thread block; a CUDA thread has every 256th place.
  *
- * Free places are counted in shared memory: the n-th one gets the n-th standby. One thread reads
- * the core's early stop, which may change while the others look.
+ * Free places are counted in shared memory: the n-th one gets the n-th standby row. Only one CUDA
+ * thread reads the core's early stop, because it may change in between.
  */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/cuda/device/kernels.h"
 
 enum { STOP_ROW = 1, STOP_ROUND = 2 };      /* enum step_stop */
 
@@ -26,10 +26,10 @@ GPU_INLINE const uint32_t *tokens_of(const struct gpu_advance *args, uint32_t ro
     return (const uint32_t *)args->out_tokens + (uint64_t)row * args->steps_max;
 }
 
-/* Wants the place's row another token? */
+/* True when the place's row needs another token. */
 GPU_INLINE bool goes_on(const struct gpu_advance *args, const struct gpu_place *place)
 {
-    if (place->feed == GPU_NONE) {
+    if (place->slot == GPU_NONE) {
         return false;
     }
     const struct gpu_row *row = (const struct gpu_row *)args->rows + place->row;
@@ -38,19 +38,20 @@ GPU_INLINE bool goes_on(const struct gpu_advance *args, const struct gpu_place *
            !is_stop_id(row, tokens_of(args, place->row)[out->produced - 1]);
 }
 
-/* What row `index` feeds next: the token that it sampled last, or of a standby its only one. */
-GPU_INLINE struct gpu_feed feed_of(const struct gpu_advance *args, uint32_t index)
+/* The next token slot of row `index`: the token that it sampled last, or a standby row's only
+ * token. */
+GPU_INLINE struct gpu_slot slot_of(const struct gpu_advance *args, uint32_t index)
 {
     const struct gpu_row *row = (const struct gpu_row *)args->rows + index;
     uint32_t produced = ((const struct gpu_out *)args->outs + index)->produced;
-    struct gpu_feed feed;
-    feed.token = produced > 0 ? tokens_of(args, index)[produced - 1] : row->token;
-    feed.position = row->first_position + row->tokens_count + produced - 1;
-    feed.row = index;
-    return feed;
+    struct gpu_slot slot;
+    slot.token = produced > 0 ? tokens_of(args, index)[produced - 1] : row->token;
+    slot.position = row->first_position + row->tokens_count + produced - 1;
+    slot.row = index;
+    return slot;
 }
 
-/* How many of the places before `end` are free. */
+/* The number of free places before `end`. */
 GPU_INLINE uint32_t count_free(const uint32_t *is_free, uint32_t end)
 {
     uint32_t count = 0;
@@ -60,32 +61,33 @@ GPU_INLINE uint32_t count_free(const uint32_t *is_free, uint32_t end)
     return count;
 }
 
-/* Places that sampled; of no row are left. */
+/* The number of places that sampled. */
 GPU_INLINE uint32_t count_sampled(const struct gpu_place *places, uint32_t count)
 {
     uint32_t sampled = 0;
     for (uint32_t i = 0; i < count; i++) {
-        sampled += places[i].feed != GPU_NONE;
+        sampled += places[i].slot != GPU_NONE;
     }
     return sampled;
 }
 
-/* Does the step end behind this round? `sampled` places sampled in it, `next` would in the next. */
+/* True when the step ends after this round, in which `sampled` places sampled; in the next `next`
+ * places would. */
 GPU_INLINE bool has_ended(uint32_t early_stop, uint32_t sampled, uint32_t next)
 {
     return next == 0 || early_stop == STOP_ROUND || (early_stop == STOP_ROW && next < sampled);
 }
 
-/* The place of the next round; row `standby`, if there is one, gets it if it is free. */
+/* Fills the place for the next round. If it is free, it goes to row `standby`, if there is one. */
 GPU_INLINE void place_fill(const struct gpu_advance *args, uint32_t p, bool is_free,
                            uint32_t standby)
 {
     struct gpu_place *place = (struct gpu_place *)args->places + p;
-    struct gpu_feed *feed = (struct gpu_feed *)args->feeds + p;
-    struct gpu_feed none = {0, 0, GPU_NONE};
+    struct gpu_slot *slot = (struct gpu_slot *)args->slots + p;
+    struct gpu_slot none = {0, 0, GPU_NONE};
     place->row = !is_free ? place->row : standby < args->rows_count ? standby : GPU_NONE;
-    place->feed = place->row == GPU_NONE ? GPU_NONE : p;
-    *feed = place->row == GPU_NONE ? none : feed_of(args, place->row);
+    place->slot = place->row == GPU_NONE ? GPU_NONE : p;
+    *slot = place->row == GPU_NONE ? none : slot_of(args, place->row);
 }
 
 GPU_KERNEL(advance)
