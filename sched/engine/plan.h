@@ -31,7 +31,7 @@ static inline bool sched_walk_skips(const struct call *call)
 void sched_row_fill(struct sched_walk *walk, const struct call *call, uint32_t chunk,
                     uint32_t decode_steps);
 
-/* What is done behind the batch, with the calls that the walk did not reach (standby.c): rows that
+/* What is done after the batch, with the calls that the walk did not reach (standby.c): rows that
  * wait for others to end; blocks that come back from the host ahead of their turn. */
 void sched_standby_rows(struct sched_walk *walk);
 void sched_standby_prefetch(struct sched_walk *walk);
