@@ -51,6 +51,7 @@ static void add_found(const struct kvmem *kv, struct kvmem_answer *answer, uint3
 {
     kvmem_table_of(kv, answer->call)[answer->blocks++] = block;
     answer->host_blocks += kvmem_is_host(kv, block);
+    answer->declared_blocks += kv->blocks[block].declared > 0;
     answer->positions += kv->blocks[block].fill;
 }
 
@@ -60,7 +61,6 @@ static bool find_full(const struct kvmem *kv, struct kvmem_answer *answer, const
     uint32_t before = last_found(kv, answer);
     uint32_t block = kvmem_name_find_declared(kv, answer->salt, before, tokens);
     if (block != KVMEM_BLOCK_NONE) {
-        answer->declared_blocks++;
         add_found(kv, answer, block);
         return true;
     }

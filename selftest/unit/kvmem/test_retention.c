@@ -70,12 +70,12 @@ static void test_saved_content_outlives_a_short_retention(void **state)
     struct rig *rig = rig_start(&settings);
     rig_leave(rig, 1, 10, KVMEM_RETAINED, START);           /* at once */
     assert_int_equal(kvmem_free(&rig->kv), DEVICE);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 24), 0);
+    assert_int_equal(rig_take(rig, 0, rig_tokens(1), 24), 0);
     rig_drop(rig, 0);
     rig_leave(rig, 1, 10, KVMEM_SAVED, START);
     assert_int_equal(kvmem_next_us(&rig->kv), START + KVMEM_SAVED_US);
     expire(rig, START + KVMEM_SAVED_US - 1, true);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 24), 10);
+    assert_int_equal(rig_take(rig, 0, rig_tokens(1), 24), 10);
 }
 
 static void test_without_a_host_contents_stay_until_they_are_forgotten(void **state)
@@ -84,7 +84,7 @@ static void test_without_a_host_contents_stay_until_they_are_forgotten(void **st
     struct rig *rig = rig_fresh(DEVICE, 0);
     rig_leave(rig, 1, 10, KVMEM_RETAINED, START);
     expire(rig, START + 999 * (uint64_t)SECOND, true);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 24), 10);
+    assert_int_equal(rig_take(rig, 0, rig_tokens(1), 24), 10);
 }
 
 static void test_no_call_waits_for_the_move_of_an_old_content(void **state)
@@ -94,20 +94,19 @@ static void test_no_call_waits_for_the_move_of_an_old_content(void **state)
         struct rig *rig = rig_fresh(BLOCKS_PER_CALL, HOST);
         rig_leave(rig, 1, 10, KVMEM_RETAINED, START);
         expire(rig, START + 100 * SECOND - 1 + old, false);
-        rig_claim(rig, 0, rig_tokens(500), 24);
-        rig_reserve(rig, 0, 24);
+        rig_grow(rig, 0, 24);
         assert_int_equal(rig_step(rig), old ? 0 : 3);
         assert_int_equal(rig->kv.counters.dropped_blocks, old ? 3 : 0);
     }
 }
 
-static void test_claim_makes_a_content_young(void **state)
+static void test_use_makes_a_content_young(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     rig_leave(rig, 1, 10, KVMEM_RETAINED, START);
     const uint32_t *tokens = rig_tokens(1);
-    assert_int_equal(rig_claim(rig, 0, tokens, 24), 10);
+    assert_int_equal(rig_take(rig, 0, tokens, 24), 10);
     assert_int_equal(kvmem_next_us(&rig->kv), UINT64_MAX);
     rig_keep(rig, 0, tokens, 10, KVMEM_RETAINED, START + 500 * (uint64_t)SECOND);
     assert_int_equal(kvmem_next_us(&rig->kv), START + 1500 * (uint64_t)SECOND);
@@ -134,7 +133,7 @@ static void test_expire_does_a_bounded_number(void **state)
     assert_int_equal(kvmem_host_used(&rig->kv), 0);
 }
 
-/* It came in with a plan whose step never was; nobody has asked for it since, for as long as the
+/* It came in with a plan whose step never was; no call has asked for it since, for as long as the
  * deadline is. Its move is void, and the host's block is free. */
 static void test_an_old_content_that_is_to_come_in_is_forgotten_with_its_move(void **state)
 {
@@ -142,16 +141,15 @@ static void test_an_old_content_that_is_to_come_in_is_forgotten_with_its_move(vo
     struct rig *rig = rig_fresh(2, HOST);
     const uint32_t *tokens = rig_tokens(100);
     rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
-    rig_reserve(rig, 0, 8);                     /* it goes to the host */
+    rig_grow(rig, 0, 8);                     /* it goes to the host */
     assert_int_equal(rig_step(rig), 1);
     rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 1, tokens, 8), 4);
-    rig_reserve(rig, 1, 8);
+    assert_int_equal(rig_take(rig, 1, tokens, 8), 4);
     rig_keep(rig, 1, tokens, 4, KVMEM_RETAINED, SECOND);
     kvmem_expire(&rig->kv, 101 * SECOND, false);
     kvmem_check(&rig->kv);
     uint64_t dropped = rig->kv.counters.dropped_blocks;
-    rig_reserve(rig, 2, 8);
+    rig_grow(rig, 2, 8);
     assert_int_equal(rig->kv.counters.dropped_blocks, dropped + 1);
     assert_int_equal(kvmem_host_used(&rig->kv), 0);
     assert_int_equal(rig_step(rig), 0);
@@ -168,7 +166,7 @@ int main(void)
         cmocka_unit_test(test_saved_content_outlives_a_short_retention),
         cmocka_unit_test(test_without_a_host_contents_stay_until_they_are_forgotten),
         cmocka_unit_test(test_no_call_waits_for_the_move_of_an_old_content),
-        cmocka_unit_test(test_claim_makes_a_content_young),
+        cmocka_unit_test(test_use_makes_a_content_young),
         cmocka_unit_test(test_expire_does_a_bounded_number),
         cmocka_unit_test(test_an_old_content_that_is_to_come_in_is_forgotten_with_its_move),
     };

@@ -9,6 +9,7 @@
 #include "selftest/unit/sched/bench.h"
 
 #include "config/base/fnv.h"
+#include "sched/engine/residency.h"
 
 static struct bench *fresh(enum sched_sharing sharing, uint32_t blocks, uint32_t host_blocks)
 {
@@ -258,7 +259,7 @@ static void test_without_retention_ended_calls_leave_nothing_on_any_tier(void **
 }
 
 /* A call that looks at them and does not fit leaves the contents to the one that will be back. */
-static void test_claim_in_vain_takes_nothing_from_a_preempted_call(void **state)
+static void test_question_in_vain_takes_nothing_from_a_preempted_call(void **state)
 {
     (void)state;
     struct bench *bench = without_retention(SCHED_SHARING_PROGRAM);
@@ -272,7 +273,7 @@ static void test_claim_in_vain_takes_nothing_from_a_preempted_call(void **state)
     assert_true(bench_step(bench));
     assert_int_equal(bench_at(bench, call)->preemptions, 1);
     assert_int_equal(bench_at(bench, vain)->computed_tokens, 0);
-    assert_true(bench->kv.counters.claimed_tokens >= 12);
+    assert_true(bench->kv.counters.found_tokens >= 12);
     bench_cancel(bench, vain);
     bench_at(bench, call)->paused = false;
     run_all(bench);
@@ -457,7 +458,7 @@ static void test_swapped_call_that_only_decodes_needs_no_budget(void **state)
     assert_true(step_header(&bench->step)->moves_count > 0);
 }
 
-static void test_call_that_has_lost_its_end_claims_nothing_without_budget(void **state)
+static void test_call_that_has_lost_its_end_asks_nothing_without_budget(void **state)
 {
     (void)state;
     uint32_t second = CALL_NONE;
@@ -473,6 +474,36 @@ static void test_call_that_has_lost_its_end_claims_nothing_without_budget(void *
     assert_true(bench_tokens_are_right(bench_at(bench, second)));
 }
 
+/* The block that is not full is found in the cache; then the victim leaves an equal one in its
+ * place, and the call has to ask again. */
+static void test_victim_may_take_the_place_of_what_was_found(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.sharing = SCHED_SHARING_PROGRAM;
+    settings.batch_calls = 4;
+    settings.steps_per_plan = 4;
+    struct bench *bench = bench_start(&settings, 12);
+    call_of(bench, 1, 6, 12, 1);
+    call_of(bench, 2, 6, 12, 2);
+    uint32_t call = call_of(bench, 3, 6, 12, 3);
+    uint32_t victim = call_of(bench, 3, 6, 12, 3);
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, call)->kv_tokens, 9);
+    assert_int_equal(bench_at(bench, victim)->kv_tokens, 9);
+    sched_residency_preempt(bench_engine(bench), bench_at(bench, call), bench->now_us);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench_at(bench, victim)->preemptions, 1);
+    assert_int_equal(step_header(&bench->step)->rows_count, 3);
+    assert_int_equal(step_row(&bench->step, 2)->call, call);
+    assert_int_equal(step_row(&bench->step, 2)->first_position, 9);
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+    run_all(bench);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    assert_true(bench_tokens_are_right(bench_at(bench, victim)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,7 +517,8 @@ int main(void)
         cmocka_unit_test(test_preempted_call_comes_back_from_the_host_without_recompute),
         cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
         cmocka_unit_test(test_without_retention_ended_calls_leave_nothing_on_any_tier),
-        cmocka_unit_test(test_claim_in_vain_takes_nothing_from_a_preempted_call),
+        cmocka_unit_test(test_question_in_vain_takes_nothing_from_a_preempted_call),
+        cmocka_unit_test(test_victim_may_take_the_place_of_what_was_found),
         cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
         cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
         cmocka_unit_test(test_what_nobody_may_share_is_not_kept_after_the_end),
@@ -495,7 +527,7 @@ int main(void)
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),
         cmocka_unit_test(test_swapped_call_that_only_decodes_needs_no_budget),
-        cmocka_unit_test(test_call_that_has_lost_its_end_claims_nothing_without_budget),
+        cmocka_unit_test(test_call_that_has_lost_its_end_asks_nothing_without_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
