@@ -86,7 +86,7 @@ enum kvmem_rank {
     KVMEM_SAVED,                    /* the call was preempted and will be back */
 };
 
-/* A content's place in the order of eviction: RETAINED before SAVED, then the least recently used. */
+/* A content's place in the order of eviction: RETAINED before SAVED, then least recently used. */
 struct kvmem_priority {
     enum kvmem_rank rank;
     uint64_t used_us;               /* now, for a content that is given up now */

@@ -102,7 +102,7 @@ void kvmem_move_undo(struct kvmem *kv, uint32_t block)
     kvmem_tier_cache(kv, from);
 }
 
-/* True when the move is void: no call needs the content any more, or another move fills its target. */
+/* True when no call needs the content any more, or another move fills its target. */
 static bool is_void(const struct kvmem *kv, uint32_t number)
 {
     const struct kvmem_block *target = &kv->blocks[kvmem_move_at(kv, number)->to];

@@ -36,11 +36,6 @@
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
 
-static uint32_t min_tokens(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* True when this plan's walk has not come past the call. */
 static bool is_unseen(const struct sched_engine *engine, const struct call *call)
 {
@@ -68,27 +63,10 @@ static struct call *next_victim(struct sched_walk *walk)
     }
 }
 
-struct row {
-    uint32_t chunk;                 /* known tokens to feed; 0: there is no budget for any */
-    uint32_t decode_steps;
-    uint32_t positions;             /* that the call's KV then holds */
-};
-
-/* The row of a call whose first `held` positions are there. */
-static struct row row_after(const struct sched_walk *walk, const struct call *call, uint32_t held)
-{
-    uint32_t remaining = sched_call_known(call) - held;
-    uint32_t chunk = remaining == 1 ? 1 : min_tokens(remaining, walk->budget_tokens);
-    uint32_t decode_steps = chunk < remaining ? 0 : min_tokens(
-        walk->engine->sched->settings.steps_per_plan, call->max_tokens - call->generated_tokens);
-    return (struct row){.chunk = chunk, .decode_steps = decode_steps,
-                        .positions = held + chunk + (decode_steps > 0 ? decode_steps - 1 : 0)};
-}
-
 /* True when the row fits; preempts others if it must. What a victim leaves may take the place of
  * what was found: then the question is asked again. */
 static bool make_room(struct sched_walk *walk, const struct call *call,
-                      struct kvmem_answer *answer, struct row *row)
+                      struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
     while (row->chunk > 0 && !kvmem_fits(engine->kv, answer, row->positions)) {
@@ -100,7 +78,7 @@ static bool make_room(struct sched_walk *walk, const struct call *call,
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
             *answer = sched_residency_ask(engine, call, false);
-            *row = row_after(walk, call, answer->positions);
+            *row = sched_row_after(walk, call, answer->positions);
         }
     }
     return true;
@@ -111,7 +89,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
 {
     struct sched_engine *engine = walk->engine;
     struct kvmem_answer answer = sched_residency_ask(engine, call, whole);
-    struct row row = row_after(walk, call, answer.positions);
+    struct sched_row row = sched_row_after(walk, call, answer.positions);
     bool fits = make_room(walk, call, &answer, &row);
     if (!fits || row.chunk == 0) {
         sched_residency_touch(engine, call, &answer, walk->now_us);
@@ -119,7 +97,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     }
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
     walk->budget_tokens -= answer.positions + 1 == sched_call_known(call) ? 0 : row.chunk;
-    sched_row_fill(walk, call, row.chunk, row.decode_steps);
+    sched_row_fill(walk, call, &row);
     return true;
 }
 

@@ -27,20 +27,19 @@ static void consider_standby(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
     const struct sched *sched = engine->sched;
-    uint32_t known = sched_call_known(call);
-    uint32_t decode_steps = call->max_tokens - call->generated_tokens;
+    uint32_t left = call->max_tokens - call->generated_tokens;
     uint32_t rounds = sched->settings.steps_per_plan - 1;   /* none enters in the first one */
-    decode_steps = decode_steps < rounds ? decode_steps : rounds;
-    uint32_t positions = known + decode_steps - 1;
-    if (sched_walk_skips(call) || call->kv_tokens + 1 != known) {
+    struct sched_row row = {.chunk = 1, .decode_steps = left < rounds ? left : rounds};
+    if (sched_walk_skips(call) || call->kv_tokens + 1 != sched_call_known(call)) {
         return;
     }
+    row.positions = call->kv_tokens + row.decode_steps;
     const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
-    if (kvmem_missing(engine->kv, &answer, positions) > kvmem_spare(engine->kv)) {
+    if (kvmem_missing(engine->kv, &answer, row.positions) > kvmem_spare(engine->kv)) {
         return;
     }
-    sched_residency_commit(engine, call, &answer, positions, walk->now_us);
-    sched_row_fill(walk, call, 1, decode_steps);
+    sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
+    sched_row_fill(walk, call, &row);
     call->walk_sequence = engine->sequence;
     sched->stats->standbys_planned++;
 }

@@ -134,10 +134,20 @@ static inline void rig_settle(struct rig *rig, uint32_t call, const uint32_t *to
     kvmem_check(&rig->kv);
 }
 
-static inline void rig_keep(struct rig *rig, uint32_t call, const uint32_t *tokens,
-                            uint32_t positions, enum kvmem_rank rank, uint64_t now_us)
+static inline struct kvmem_priority retained(uint64_t now_us)
 {
-    kvmem_keep(&rig->kv, call, tokens, positions, (struct kvmem_priority){rank, now_us});
+    return (struct kvmem_priority){KVMEM_RETAINED, now_us};
+}
+
+static inline struct kvmem_priority saved(uint64_t now_us)
+{
+    return (struct kvmem_priority){KVMEM_SAVED, now_us};
+}
+
+static inline void rig_keep(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                            uint32_t positions, struct kvmem_priority priority)
+{
+    kvmem_keep(&rig->kv, call, tokens, positions, priority);
     kvmem_check(&rig->kv);
     assert_int_equal(kvmem_call_blocks(&rig->kv, call), 0);
 }
@@ -160,13 +170,13 @@ static inline uint32_t rig_run(struct rig *rig, uint32_t call, const uint32_t *t
     return answer.positions;
 }
 
-/* A call that ran and has left its contents behind. */
+/* A call ran, and has left its contents. */
 static inline void rig_leave(struct rig *rig, uint32_t first, uint32_t count,
-                             enum kvmem_rank rank, uint64_t now_us)
+                             struct kvmem_priority priority)
 {
     const uint32_t *tokens = rig_tokens(first);
     rig_run(rig, CALLS - 1, tokens, count);
-    rig_keep(rig, CALLS - 1, tokens, count, rank, now_us);
+    rig_keep(rig, CALLS - 1, tokens, count, priority);
 }
 
 static inline uint32_t rig_block(const struct rig *rig, uint32_t call, uint32_t index)

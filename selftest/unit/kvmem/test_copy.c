@@ -55,7 +55,7 @@ static void test_same_prompt_computes_its_last_token_only(void **state)
     struct rig *rig = rig_fresh(DEVICE, HOST);
     for (uint32_t prompt = 6; prompt <= 8; prompt++) {  /* and one more that it decodes */
         rig_run(rig, 0, rig_tokens(1), prompt + 1);
-        rig_keep(rig, 0, rig_tokens(1), prompt + 1, KVMEM_RETAINED, 1);
+        rig_keep(rig, 0, rig_tokens(1), prompt + 1, retained(1));
         assert_int_equal(rig_ask(rig, 1, branch(prompt), prompt).positions, prompt - 1);
     }
 }
@@ -66,7 +66,7 @@ static void test_second_branch_of_a_history_copies_what_the_first_took_over(void
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *first = branch(7), *second = branch(7);
-    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
+    rig_leave(rig, 1, 7, retained(1));
     assert_int_equal(rig_take(rig, 0, first, 12), 7);
     rig_grow(rig, 0, 12);
     assert_int_equal(rig_take(rig, 1, second, 12), 7);
@@ -90,7 +90,7 @@ static void test_copy_that_is_not_committed_moves_nothing(void **state)
     rig_run(rig, 0, rig_tokens(1), 12);
     struct kvmem_answer answer = rig_ask(rig, 1, tokens, 12);
     assert_int_equal(answer.positions, 7);
-    kvmem_touch(&rig->kv, &answer, (struct kvmem_priority){KVMEM_SAVED, 1});
+    kvmem_touch(&rig->kv, &answer, saved(1));
     kvmem_check(&rig->kv);
     assert_int_equal(kvmem_owned(&rig->kv), 3);
     assert_int_equal(rig_step(rig), 0);
@@ -103,7 +103,7 @@ static void test_copy_of_the_last_block_is_the_block_itself(void **state)
     (void)state;
     struct rig *rig = rig_fresh(3, 2);
     rig_run(rig, 0, rig_tokens(1), 8);
-    rig_keep(rig, 0, rig_tokens(1), 8, KVMEM_SAVED, 1);
+    rig_keep(rig, 0, rig_tokens(1), 8, saved(1));
     rig_take(rig, 1, rig_tokens(100), 4);
     rig_grow(rig, 1, 4);
     assert_int_equal(rig_take(rig, 2, branch(6), 8), 6);
@@ -119,8 +119,8 @@ static void test_copies_stand_in_the_order_of_their_commits(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(6, 0);
-    rig_leave(rig, 1, 8, KVMEM_RETAINED, 1);
-    rig_leave(rig, 101, 8, KVMEM_RETAINED, 2);
+    rig_leave(rig, 1, 8, retained(1));
+    rig_leave(rig, 101, 8, retained(2));
     uint32_t other[8];
     memcpy(other, rig_tokens(101), sizeof other);
     other[6]++;
@@ -144,7 +144,7 @@ static void test_nothing_is_copied_before_it_is_there(void **state)
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
     rig_run(rig, 0, rig_tokens(1), 8);
-    rig_keep(rig, 0, rig_tokens(1), 8, KVMEM_SAVED, 1);
+    rig_keep(rig, 0, rig_tokens(1), 8, saved(1));
     assert_int_equal(rig_take(rig, 1, rig_tokens(1), 5), 4);       /* the first block stays */
     rig_take(rig, 2, rig_tokens(100), 20);
     rig_grow(rig, 2, 20);
@@ -198,9 +198,9 @@ static void test_copy_that_is_not_there_yet_is_forgotten_rather_than_moved(void 
     rig_run(rig, 0, rig_tokens(1), 12);
     rig_take(rig, 1, tokens, 8);
     rig_grow(rig, 1, 8);
-    rig_keep(rig, 1, tokens, 7, KVMEM_SAVED, 1);
+    rig_keep(rig, 1, tokens, 7, saved(1));
     assert_int_equal(rig_take(rig, 2, tokens, 8), 7);              /* until a call needs room */
-    rig_keep(rig, 2, tokens, 7, KVMEM_SAVED, 2);
+    rig_keep(rig, 2, tokens, 7, saved(2));
     rig_take(rig, 2, rig_tokens(100), 12);
     rig_grow(rig, 2, 12);
     assert_int_equal(rig->kv.counters.dropped_blocks, 1);

@@ -72,8 +72,8 @@ static void test_call_finds_declared_blocks_under_every_salt(void **state)
     }
     /* The same tokens after them are two contents. */
     assert_int_not_equal(rig_block(rig, 0, 2), rig_block(rig, 1, 2));
-    rig_keep(rig, 0, parting(PREFIX, 1), 12, KVMEM_RETAINED, 1);
-    rig_keep(rig, 1, parting(PREFIX, 1), 12, KVMEM_RETAINED, 2);
+    rig_keep(rig, 0, parting(PREFIX, 1), 12, retained(1));
+    rig_keep(rig, 1, parting(PREFIX, 1), 12, retained(2));
     assert_int_equal(ask(rig, 2, ALICE, parting(PREFIX, 1), 13), 12);
     assert_int_equal(ask(rig, 3, 3, parting(PREFIX, 1), 13), PREFIX);
     rig_drop(rig, 2);
@@ -106,7 +106,7 @@ static void test_declared_blocks_stay_whatever_is_wanted(void **state)
     (void)state;
     struct rig *rig = fresh_with_prefix();
     assert_int_equal(run(rig, 0, ALICE, parting(PREFIX, 1), 12), PREFIX);
-    rig_keep(rig, 0, parting(PREFIX, 1), 12, KVMEM_RETAINED, 1);
+    rig_keep(rig, 0, parting(PREFIX, 1), 12, retained(1));
     assert_int_equal(kvmem_available(&rig->kv), DEVICE - 2);
     for (uint32_t i = 0; i < 2; i++) {
         rig_grow(rig, i, 16);
@@ -134,7 +134,7 @@ static void test_call_that_computes_a_declared_block_takes_the_declared_one(void
     rig_grow(rig, 0, 12);
     rig_step(rig);
     rig_settle(rig, 0, tokens, 12);
-    rig_keep(rig, 0, tokens, 12, KVMEM_SAVED, 1);
+    rig_keep(rig, 0, tokens, 12, saved(1));
     assert_int_equal(ask(rig, 0, ALICE, tokens, 13), 12);
     rig_drop(rig, 0);
 }
@@ -163,7 +163,7 @@ static void test_prefixes_keep_what_they_have_in_common_once(void **state)
 }
 
 /* Where calls part right after a prefix nothing is copied: it would tell who was there last. */
-static void test_others_behind_a_prefix_leave_no_trace(void **state)
+static void test_others_after_a_prefix_leave_no_trace(void **state)
 {
     (void)state;
     struct rig *rig = fresh_with_prefix();
@@ -203,7 +203,7 @@ int main(void)
         cmocka_unit_test(test_declared_blocks_stay_whatever_is_wanted),
         cmocka_unit_test(test_call_that_computes_a_declared_block_takes_the_declared_one),
         cmocka_unit_test(test_prefixes_keep_what_they_have_in_common_once),
-        cmocka_unit_test(test_others_behind_a_prefix_leave_no_trace),
+        cmocka_unit_test(test_others_after_a_prefix_leave_no_trace),
         cmocka_unit_test(test_lost_prefixes_are_found_again_once_computed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void test_missing_counts_what_comes_from_the_host(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
-    rig_leave(rig, 100, 12, KVMEM_SAVED, 1);
+    rig_leave(rig, 100, 12, saved(1));
     rig_run(rig, 0, rig_tokens(200), 24);           /* all six: the three go to the host */
     rig_drop(rig, 0);
     struct kvmem_answer answer = rig_ask(rig, 1, rig_tokens(100), 16);
@@ -166,7 +166,7 @@ static void test_blocks_set_aside_are_in_no_tier(void **state)
             assert_in_range(move->to, 9, 12);
         }
         kvmem_moved(&rig->kv);
-        rig_keep(rig, 0, tokens, 24, KVMEM_RETAINED, turn + 1);
+        rig_keep(rig, 0, tokens, 24, retained(turn + 1));
     }
     assert_true(rig->kv.counters.out_blocks > 0);
     assert_int_equal(kvmem_available(&rig->kv), 6);
@@ -176,7 +176,7 @@ static void test_lost_forgets_everything(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
-    rig_leave(rig, 100, 12, KVMEM_SAVED, 1);
+    rig_leave(rig, 100, 12, saved(1));
     rig_grow(rig, 0, 24);
     rig_bind(rig);
     expect_assert_failure(kvmem_lost(&rig->kv));    /* a call still owns blocks */

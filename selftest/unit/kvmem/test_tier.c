@@ -19,7 +19,7 @@ static void test_free_blocks_go_first(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 4);
-    rig_leave(rig, 1, 8, KVMEM_RETAINED, 1);
+    rig_leave(rig, 1, 8, retained(1));
     rig_grow(rig, 0, 8);
     assert_int_equal(rig_step(rig), 0);
     assert_int_equal(kvmem_free(&rig->kv), 0);
@@ -30,7 +30,7 @@ static void test_ends_leave_before_beginnings(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 0);
-    rig_leave(rig, 1, 14, KVMEM_RETAINED, 1);
+    rig_leave(rig, 1, 14, retained(1));
     rig_run(rig, 0, rig_tokens(50), 8);
     assert_int_equal(rig->kv.counters.dropped_blocks, 2);
     assert_int_equal(rig_found(rig, 1, 20), 8);
@@ -41,10 +41,10 @@ static void test_retained_leaves_before_saved_and_old_before_young(void **state)
     (void)state;
     struct rig *rig = rig_fresh(5, 0);
     const uint32_t goes[] = {200, 400, 100, 300};
-    rig_leave(rig, 100, 4, KVMEM_SAVED, 1);
-    rig_leave(rig, 200, 4, KVMEM_RETAINED, 2);
-    rig_leave(rig, 300, 4, KVMEM_SAVED, 3);
-    rig_leave(rig, 400, 4, KVMEM_RETAINED, 4);
+    rig_leave(rig, 100, 4, saved(1));
+    rig_leave(rig, 200, 4, retained(2));
+    rig_leave(rig, 300, 4, saved(3));
+    rig_leave(rig, 400, 4, retained(4));
     for (uint32_t i = 0; i < 4; i++) {
         rig_grow(rig, 0, 8 + i * 4);
         for (uint32_t j = 0; j < 4; j++) {
@@ -60,7 +60,7 @@ static void test_evicted_content_moves_to_the_host_and_back(void **state)
     const uint32_t *tokens = rig_tokens(1);
     rig_run(rig, 0, tokens, 10);
     uint32_t blocks[3] = {rig_block(rig, 0, 0), rig_block(rig, 0, 1), rig_block(rig, 0, 2)};
-    rig_keep(rig, 0, tokens, 10, KVMEM_SAVED, 1);
+    rig_keep(rig, 0, tokens, 10, saved(1));
     rig_grow(rig, 1, 24);
     assert_int_equal(rig_step(rig), 3);
     for (uint32_t i = 0; i < 3; i++) {
@@ -95,8 +95,8 @@ static void test_one_step_swaps_both_ways(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(3, 6);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
-    rig_leave(rig, 50, 12, KVMEM_SAVED, 2);
+    rig_leave(rig, 1, 12, saved(1));
+    rig_leave(rig, 50, 12, saved(2));
     assert_int_equal(rig_found(rig, 1, 13), 12);
     struct kvmem_answer answer = rig_ask(rig, 0, rig_tokens(1), 9);
     assert_int_equal(answer.positions, 8);
@@ -114,10 +114,10 @@ static void test_host_room_for_lower_ranks_only_when_free(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 2);
-    rig_leave(rig, 100, 8, KVMEM_SAVED, 1);
+    rig_leave(rig, 100, 8, saved(1));
     rig_run(rig, 0, rig_tokens(500), 16);           /* SAVED fills the host */
     rig_drop(rig, 0);
-    rig_leave(rig, 200, 8, KVMEM_RETAINED, 2);
+    rig_leave(rig, 200, 8, retained(2));
     rig_run(rig, 0, rig_tokens(500), 16);           /* RETAINED finds no room */
     rig_drop(rig, 0);
     assert_int_equal(rig_found(rig, 200, 9), 0);
@@ -128,14 +128,14 @@ static void test_host_prefers_saved_and_the_younger(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 2);
-    rig_leave(rig, 100, 8, KVMEM_RETAINED, 1);
+    rig_leave(rig, 100, 8, retained(1));
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
-    rig_leave(rig, 200, 4, KVMEM_RETAINED, 2);      /* younger: displaces the end of the first */
+    rig_leave(rig, 200, 4, retained(2));      /* younger: displaces the end of the first */
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
     assert_int_equal(kvmem_host_used(&rig->kv), 2);
-    rig_leave(rig, 300, 4, KVMEM_SAVED, 2);         /* better: displaces the rest of it */
+    rig_leave(rig, 300, 4, saved(2));         /* better: displaces the rest of it */
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
     assert_int_equal(rig_found(rig, 100, 9), 0);
@@ -148,7 +148,7 @@ static void test_answer_ends_before_what_this_step_moves_out(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 12, saved(1));
     rig_grow(rig, 0, 20);
     assert_int_equal(rig_found(rig, 1, 24), 4);
     rig_step(rig);
@@ -160,12 +160,12 @@ static void test_evicting_what_is_to_come_in_leaves_it_on_the_host(void **state)
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
     const uint32_t *tokens = rig_tokens(1);
-    rig_leave(rig, 1, 10, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 10, saved(1));
     rig_run(rig, 0, rig_tokens(500), 24);
     rig_drop(rig, 0);
     assert_int_equal(rig_take(rig, 0, tokens, 11), 10);
     rig_grow(rig, 0, 11);
-    rig_keep(rig, 0, tokens, 10, KVMEM_SAVED, 2);           /* in the same plan: no */
+    rig_keep(rig, 0, tokens, 10, saved(2));           /* in the same plan: no */
     rig_grow(rig, 1, 24);
     assert_int_equal(rig_step(rig), 0);
     assert_int_equal(kvmem_host_used(&rig->kv), 3);
@@ -177,7 +177,7 @@ static void test_dropping_what_is_to_come_in_voids_the_move(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(3, 4);
-    rig_leave(rig, 1, 8, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 8, saved(1));
     rig_run(rig, 0, rig_tokens(500), 12);
     rig_drop(rig, 0);
     rig_take(rig, 0, rig_tokens(1), 9);
@@ -192,8 +192,8 @@ static void test_evicting_on_the_host_what_is_to_come_out_retargets(void **state
 {
     (void)state;
     struct rig *rig = rig_fresh(2, 1);
-    rig_leave(rig, 100, 4, KVMEM_SAVED, 1);
-    rig_leave(rig, 200, 4, KVMEM_SAVED, 2);
+    rig_leave(rig, 100, 4, saved(1));
+    rig_leave(rig, 200, 4, saved(2));
     rig_grow(rig, 0, 8);
     rig_bind(rig);
     assert_int_equal(step_header(&rig->step)->moves_count, 1);      /* the younger one */
@@ -208,7 +208,7 @@ static void test_drop_while_the_step_runs_frees_for_the_next(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 4);
-    rig_leave(rig, 1, 16, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 16, saved(1));
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
     rig_take(rig, 0, rig_tokens(1), 16);
@@ -228,7 +228,7 @@ static void test_moves_of_a_step_that_is_not_bound_stay_planned(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(1, HOST);
-    rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
+    rig_leave(rig, 100, 4, retained(0));
     rig_grow(rig, 0, 4);
     kvmem_moved(&rig->kv);
     kvmem_check(&rig->kv);

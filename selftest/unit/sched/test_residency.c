@@ -336,7 +336,7 @@ static void test_what_nobody_may_share_is_not_kept_after_the_end(void **state)
 
 /* Pool of ten, eight of them taken. A call that comes next finds two blocks and does not fit: they
  * go back at the rank of what the call was, preempted or new. */
-static void test_claim_that_came_to_nothing_goes_back_at_its_rank(void **state)
+static void test_question_that_came_to_nothing_leaves_each_rank(void **state)
 {
     (void)state;
     for (uint32_t is_new = 0; is_new < 2; is_new++) {
@@ -522,7 +522,7 @@ int main(void)
         cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
         cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
         cmocka_unit_test(test_what_nobody_may_share_is_not_kept_after_the_end),
-        cmocka_unit_test(test_claim_that_came_to_nothing_goes_back_at_its_rank),
+        cmocka_unit_test(test_question_that_came_to_nothing_leaves_each_rank),
         cmocka_unit_test(test_lost_worker_takes_the_cache_along),
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),

@@ -5,7 +5,7 @@
  * a random load everything is copied; the naive walk plans, the copy comes back, sched_plan()
  * plans. What the two leave behind must be equal to the byte: the step record with its moves, every
  * call, every block. Not compared: the links, and when a paused call has been looked at. Prompts
- * have two tokens or more; with one, a call that comes behind batch_calls vain looks waits now.
+ * have two tokens or more; with one, a call that comes after batch_calls vain looks waits now.
  */
 #define TEST_ARENA_BYTES (160u << 10)
 #include "selftest/unit/sched/bench.h"
@@ -82,7 +82,7 @@ static bool naive_row(struct naive *naive, uint32_t index, bool whole)
     }
     sched_residency_commit(engine, call, &answer, row.positions, b->now_us);
     naive->walk.budget_tokens -= row.remaining == 1 ? 0 : row.chunk;
-    sched_row_fill(&naive->walk, call, row.chunk, row.steps);
+    sched_row_fill(&naive->walk, call, &(struct sched_row){row.chunk, row.steps, row.positions});
     return true;
 }
 
@@ -122,7 +122,7 @@ static void naive_standbys(struct naive *naive)
             kvmem_missing(&b->kv, &answer, known + steps - 1) <= kvmem_spare(&b->kv)) {
             naive->seen[index] = true;
             sched_residency_commit(engine, call, &answer, known + steps - 1, b->now_us);
-            sched_row_fill(&naive->walk, call, 1, steps);
+            sched_row_fill(&naive->walk, call, &(struct sched_row){1, steps, known + steps - 1});
             b->stats.standbys_planned++;
         }
     }
