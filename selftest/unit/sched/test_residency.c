@@ -9,7 +9,6 @@
 #include "selftest/unit/sched/bench.h"
 
 #include "config/base/fnv.h"
-#include "sched/engine/residency.h"
 
 static struct bench *fresh(enum sched_sharing sharing, uint32_t blocks, uint32_t host_blocks)
 {
@@ -325,7 +324,7 @@ static void test_call_that_failed_leaves_nothing_to_find(void **state)
     }
 }
 
-static void test_what_nobody_may_share_is_not_kept_after_the_end(void **state)
+static void test_what_no_call_may_share_is_not_kept_after_the_end(void **state)
 {
     (void)state;
     struct bench *bench = fresh(SCHED_SHARING_OFF, 64, 0);
@@ -335,8 +334,8 @@ static void test_what_nobody_may_share_is_not_kept_after_the_end(void **state)
 }
 
 /* Pool of ten, eight of them taken. A call that comes next finds two blocks and does not fit: they
- * go back at the rank of what the call was, preempted or new. */
-static void test_question_that_came_to_nothing_leaves_each_rank(void **state)
+ * stay cached, at the rank of what the call was, preempted or new. */
+static void test_question_that_came_to_nothing_sets_the_rank(void **state)
 {
     (void)state;
     for (uint32_t is_new = 0; is_new < 2; is_new++) {
@@ -382,7 +381,7 @@ static void test_lost_worker_takes_the_cache_along(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, running)));
 }
 
-/* What was retained is in nobody's way: a call as large as the pool is admitted and runs. */
+/* Retained contents make room: a call as large as the pool is admitted and runs. */
 static void test_retention_yields_to_a_call_that_needs_the_whole_pool(void **state)
 {
     (void)state;
@@ -474,36 +473,6 @@ static void test_call_that_has_lost_its_end_asks_nothing_without_budget(void **s
     assert_true(bench_tokens_are_right(bench_at(bench, second)));
 }
 
-/* The block that is not full is found in the cache; then the victim leaves an equal one in its
- * place, and the call has to ask again. */
-static void test_victim_may_take_the_place_of_what_was_found(void **state)
-{
-    (void)state;
-    struct sched_settings settings = bench_settings(SCHED_FCFS);
-    settings.sharing = SCHED_SHARING_PROGRAM;
-    settings.batch_calls = 4;
-    settings.steps_per_plan = 4;
-    struct bench *bench = bench_start(&settings, 12);
-    call_of(bench, 1, 6, 12, 1);
-    call_of(bench, 2, 6, 12, 2);
-    uint32_t call = call_of(bench, 3, 6, 12, 3);
-    uint32_t victim = call_of(bench, 3, 6, 12, 3);
-    assert_true(bench_step(bench));
-    assert_int_equal(bench_at(bench, call)->kv_tokens, 9);
-    assert_int_equal(bench_at(bench, victim)->kv_tokens, 9);
-    sched_residency_preempt(bench_engine(bench), bench_at(bench, call), bench->now_us);
-    assert_true(bench_launch(bench));
-    assert_int_equal(bench_at(bench, victim)->preemptions, 1);
-    assert_int_equal(step_header(&bench->step)->rows_count, 3);
-    assert_int_equal(step_row(&bench->step, 2)->call, call);
-    assert_int_equal(step_row(&bench->step, 2)->first_position, 9);
-    bench_compute(bench);
-    bench_settle(bench, BENCH_UNIT);
-    run_all(bench);
-    assert_true(bench_tokens_are_right(bench_at(bench, call)));
-    assert_true(bench_tokens_are_right(bench_at(bench, victim)));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -518,11 +487,10 @@ int main(void)
         cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
         cmocka_unit_test(test_without_retention_ended_calls_leave_nothing_on_any_tier),
         cmocka_unit_test(test_question_in_vain_takes_nothing_from_a_preempted_call),
-        cmocka_unit_test(test_victim_may_take_the_place_of_what_was_found),
         cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
         cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
-        cmocka_unit_test(test_what_nobody_may_share_is_not_kept_after_the_end),
-        cmocka_unit_test(test_question_that_came_to_nothing_leaves_each_rank),
+        cmocka_unit_test(test_what_no_call_may_share_is_not_kept_after_the_end),
+        cmocka_unit_test(test_question_that_came_to_nothing_sets_the_rank),
         cmocka_unit_test(test_lost_worker_takes_the_cache_along),
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),
