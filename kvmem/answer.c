@@ -13,8 +13,9 @@
  *              So two calls of the same prompt are found, and two branches of one history
  *   end        a question for all or nothing looks first at the place where the positions end that
  *              the call gave up last. Ends are evicted before beginnings, so the end tells of all.
- *              It is wrong where the end outlived what comes before it; then less is found. It is
- *              also wrong where another call has computed the same since; then nothing is found
+ *              It is wrong where the end outlived what comes before it: then less is found, and a
+ *              call whose first block is nowhere is not looked at again (kvmem_touch). It is also
+ *              wrong where another call has computed the same since: then nothing is found
  *
  * Invariants: the found blocks follow each other, full ones first. One token at least is left to be
  * computed, so a call never writes in a block that it shares. A block that a move of this step
@@ -71,6 +72,7 @@ static bool find_full(const struct kvmem *kv, struct kvmem_answer *answer, const
         block = find_there(kv, &name);
     }
     if (block == KVMEM_BLOCK_NONE) {
+        answer->is_lost = answer->blocks == 0 && kvmem_name_find(kv, &name) == KVMEM_BLOCK_NONE;
         return false;
     }
     add_found(kv, answer, block);

@@ -147,6 +147,8 @@ void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer,
         kv->calls[answer->call] = (struct kvmem_call){
             .kept_positions = answer->positions - answer->copy_positions,
             .kept_before = kv->blocks[table[answer->blocks - 1]].before};
+    } else if (answer->is_lost) {
+        kv->calls[answer->call].kept_positions = 0;     /* or it would ask in vain in every plan */
     }
 }
 

@@ -117,6 +117,7 @@ struct kvmem_answer {
     uint32_t copy_from;             /* the copy source */
     uint32_t copy_positions;        /* that it begins with and the call needs; 0: no copy */
     uint32_t asked;                 /* question.count; 0: the look at the end found nothing */
+    bool is_lost;                   /* not even the first full block is anywhere */
     uint64_t salt;
     uint64_t version;               /* of kvmem's names when the question was asked */
 };

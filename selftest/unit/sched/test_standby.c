@@ -2,7 +2,8 @@
 /*
  * Goal: standbys fill the places of rows that end early, and cost no other call anything: those
  * that did not enter go on waiting as if nothing had been planned, those that did pay for their
- * rounds. Prefetched calls are resident when their turn comes. Tokens are the same with and without.
+ * rounds. Prefetched calls are resident when their turn comes. Tokens are the same with and
+ * without.
  * Method: a batch of one or two rows, resident calls after it, the outs read back.
  */
 #include "selftest/unit/sched/bench.h"
