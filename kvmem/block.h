@@ -9,22 +9,22 @@
  *   PRIVATE   device   no      1            -              may be the target of one
  *   SHARED    device   full    >= 1         -              may be the target of one
  *   CACHED    both     yes     0            cached[rank]   may be the target of one
- *   PINNED    host     yes     1            -              -
  *   LEAVING   host     no      0            -              source of exactly one
  *
  * Name: what the content is of: fill tokens, the index of the block in its call, and the identity
- * of the content before it. An identity is a number that is never given twice; copies of the same
- * content on both tiers carry the same one. At index 0 the salt stands for the content before.
- * Behind a block of a declared prefix, which is everybody's, the salt and the number of the prefix
- * do: a prefix has one block of each index at most, so that names one content, too.
+ * of the content before it. An identity is a number that is never given twice; a content that moves
+ * to the other tier, or is computed again while it lies on the host, keeps its own. At index 0 the
+ * salt stands for the content before. After a block of a declared prefix, which every domain
+ * shares, the salt and the number of the prefix do: a prefix has one block of each index at most,
+ * so that names one content, too.
  *
- * The record is one cache line: a claim touches it once for each block.
+ * The record is one cache line: a question touches it once for each block.
  */
 #include "config/base/assert.h"
 #include "kvmem/kvmem.h"
 
 enum kvmem_state {
-    KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_PINNED, KVMEM_LEAVING,
+    KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_LEAVING,
 };
 
 #define KVMEM_BLOCK_TOKENS_MAX 4095u
@@ -43,9 +43,9 @@ struct kvmem_block {
     uint32_t references;            /* entries of tables */
     uint32_t hash;                  /* of the name */
     uint32_t chain_next;            /* in the hash table */
-    uint32_t after;                 /* where a claim looks first for what follows; any number: what
-                                       lies there counts only when its whole name is right, and for
-                                       a loan as far as it is */
+    uint32_t after;                 /* where a question looks first for what follows; any number:
+                                       what lies there counts only when its whole name is right,
+                                       and as a copy source as far as it is */
     uint32_t next, prev;            /* in a list of the tier */
     uint32_t move;                  /* number of the move that fills it, or KVMEM_BLOCK_NONE */
     uint32_t seen;                  /* private: references that kvmem_check() has found */
@@ -53,10 +53,8 @@ struct kvmem_block {
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
 
 struct kvmem_call {
-    uint64_t salt;                  /* of the claim */
+    uint64_t salt;                  /* of the last commit */
     uint32_t count;                 /* entries of its table */
-    uint32_t pins;                  /* of these on the host */
-    bool claimed;
     uint32_t kept_positions;        /* that it gave up last; 0: none */
     uint64_t kept_before;           /* identity before the block in which they end */
 };
@@ -85,36 +83,49 @@ static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
     return kv->table + (uint64_t)call * kv->settings.blocks_per_call;
 }
 
+/* `block` follows block `before` (NONE: none): worth a first look next time. A block that all
+ * domains share remembers no follower: that would reveal that others were there. */
+static inline void kvmem_remember_after(struct kvmem *kv, uint32_t before, uint32_t block)
+{
+    if (before != KVMEM_BLOCK_NONE && kv->blocks[before].declared == 0) {
+        kv->blocks[before].after = block;
+    }
+}
+
 /* name.c: the hash table. A name is hashed when it is looked for, its tokens once each. */
 void kvmem_name_init(struct kvmem *kv);
-/* The name of no token yet, behind the first `index` blocks of the call. */
-struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index);
-/* May a block of a declared prefix lie there? Those before it are of one. */
-bool kvmem_name_may_be_declared(const struct kvmem *kv, uint32_t call, uint32_t index);
+/* The name of no token yet, under this salt, after this block, which is full; NONE: at index 0. */
+struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint64_t salt, uint32_t before);
+/* True when a block of a declared prefix may lie there: those before it are of one. */
+bool kvmem_name_may_be_declared(const struct kvmem *kv, uint64_t salt, uint32_t before);
 /* The name of no token yet, there, of a declared prefix. */
-struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t call, uint32_t index);
+struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t before);
+/* The block of a declared prefix that lies there and has these block_tokens tokens, or
+ * KVMEM_BLOCK_NONE. */
+uint32_t kvmem_name_find_declared(const struct kvmem *kv, uint64_t salt, uint32_t before,
+                                  const uint32_t *tokens);
 /* The name with the next `count` of its tokens. */
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count);
 uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name);
-/* Of how many tokens of this name has the block the KV, at its beginning? */
+/* Number of leading tokens of this name whose KV the block holds. */
 uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
-/* Has the block this name? */
+/* True when the block has this name. */
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
-/* The block of the tier that holds this content, or KVMEM_BLOCK_NONE. */
-uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name,
-                         const struct kvmem_tier *tier);
-/* The same on the device, or else on the host. */
-uint32_t kvmem_name_find_any(const struct kvmem *kv, struct kvmem_name *name);
+/* The block that has this name, on either tier, or KVMEM_BLOCK_NONE. */
+uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name);
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
-/* Names the block, with the identity of a copy on the host if there is one; returns that copy. */
+/* Names the block of the device; returns the block that had the name before, which lies on the host
+ * and has lost it, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name);
 void kvmem_name_clear(struct kvmem *kv, uint32_t block);
 /* The content moves on: `to` takes name, rank and age of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 
-/* tier.c: who is free, who is cached, who has to go. */
+/* tier.c: the lists of both tiers. */
 /* An unnamed block in no list becomes FREE. */
 void kvmem_tier_release(struct kvmem *kv, uint32_t block);
+/* The free block that is handed out next, in no list any more. There is one. */
+uint32_t kvmem_tier_pop(struct kvmem *kv, struct kvmem_tier *tier);
 /* A named block in no list becomes CACHED, in its place by rank and age. */
 void kvmem_tier_cache(struct kvmem *kv, uint32_t block);
 void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
@@ -122,18 +133,6 @@ void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
 void kvmem_tier_share(struct kvmem *kv, uint32_t block);
 /* A CACHED block loses its content for good; it is in no list then. */
 void kvmem_tier_forget(struct kvmem *kv, uint32_t block);
-/* A CACHED block of the device loses its content, to the host if there is room; in no list then. */
-void kvmem_tier_evict(struct kvmem *kv, uint32_t block);
-/* A device block without content, in no list. There is one: kvmem_available() > 0. */
-uint32_t kvmem_tier_take(struct kvmem *kv);
-
-/* loan.c: the beginning of a block that is another's. */
-/* What a claim that ends here finds of its next `count` tokens; returns positions. */
-uint32_t kvmem_loan_find(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t count);
-/* The call, if it has a loan, gets it in this block of its own. */
-void kvmem_loan_use(struct kvmem *kv, uint32_t call, uint32_t to);
-/* The call will not use its loan, if it has one. Returns the positions that it does not have. */
-uint32_t kvmem_loan_return(struct kvmem *kv, uint32_t call);
 
 /* move.c: the moves of the step. */
 /* Between the tiers. */
@@ -142,8 +141,14 @@ void kvmem_move_add(struct kvmem *kv, uint32_t from, uint32_t to);
 void kvmem_move_copy(struct kvmem *kv, uint32_t from, uint32_t to);
 /* The move of this number (block.move). */
 const struct step_move *kvmem_move_at(const struct kvmem *kv, uint32_t number);
-/* The move that fills this block is not needed: its block's content is gone. */
+/* The move that fills this block, if there is one, is not needed: the content is gone. */
 void kvmem_move_cancel(struct kvmem *kv, uint32_t to);
 /* Content on the device that is not there yet: what is to come from the host stays there, what is
  * to be copied is forgotten. */
 void kvmem_move_undo(struct kvmem *kv, uint32_t block);
+
+/* room.c: which content has to go. */
+/* A CACHED block of the device loses its content, to the host if there is room; in no list then. */
+void kvmem_room_evict(struct kvmem *kv, uint32_t block);
+/* A device block without content, in no list. There is one: kvmem_available() > 0. */
+uint32_t kvmem_room_take(struct kvmem *kv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: kvmem_check(): every invariant of the folder, asserted; tests call it after each operation.
- * Block by block against the table in block.h, then from the other side: lists, chains, tables and
- * moves are walked and counted, so nothing is named twice and nothing is lost.
+ * Each block is held against the table in block.h. Then lists, chains, tables and moves are walked
+ * and counted, so nothing is named twice and nothing is lost.
  * Bounds: O(blocks + tables + moves). It writes block.seen and nothing else.
  */
 #include "config/base/assert.h"
@@ -31,10 +31,6 @@ static void check_block(const struct kvmem *kv, uint32_t index)
     case KVMEM_CACHED:
         ASSERT(block->fill > 0 && block->references == 0);
         break;
-    case KVMEM_PINNED:
-        ASSERT(is_host && block->fill > 0 && block->references == 1);
-        ASSERT(block->move == KVMEM_BLOCK_NONE);
-        break;
     case KVMEM_LEAVING:
         ASSERT(is_host && block->fill == 0 && block->references == 0);
         ASSERT(block->move == KVMEM_BLOCK_NONE);
@@ -43,10 +39,10 @@ static void check_block(const struct kvmem *kv, uint32_t index)
         ASSERT(false);
     }
     ASSERT(block->declared == 0 || block->state == KVMEM_SHARED);
-    /* Its name finds it, and nothing else of its tier. */
+    /* Its name finds it, and nothing else. */
     struct kvmem_name name = kvmem_name_of(kv, index);
     ASSERT(block->identity < kv->next_identity);
-    ASSERT(kvmem_name_find(kv, &name, is_host ? &kv->host : &kv->device) == index);
+    ASSERT(kvmem_name_find(kv, &name) == index);
 }
 
 /* The states of a tier against its lists. `rank` KVMEM_SAVED + 1: the free ones. */
@@ -107,37 +103,35 @@ static void check_hash(const struct kvmem *kv)
 /* What lies before the block in the call's table is what lies before its content. */
 static void check_place(const struct kvmem *kv, uint32_t call, uint32_t index)
 {
-    const struct kvmem_block *block = &kv->blocks[kvmem_table_of(kv, call)[index]];
-    struct kvmem_name name = kvmem_name_begin(kv, call, index);
+    const uint32_t *table = kvmem_table_of(kv, call);
+    const struct kvmem_block *block = &kv->blocks[table[index]];
+    uint32_t before = index > 0 ? table[index - 1] : KVMEM_BLOCK_NONE;
+    uint64_t salt = kv->calls[call].salt;
+    struct kvmem_name name = kvmem_name_begin(kv, salt, before);
     if (block->declared > 0 && call < kv->settings.calls) {
-        ASSERT(kvmem_name_may_be_declared(kv, call, index));
-        name = kvmem_name_begin_declared(kv, call, index);
+        ASSERT(kvmem_name_may_be_declared(kv, salt, before));
+        name = kvmem_name_begin_declared(kv, before);
     }
     ASSERT(block->index == index && block->before == name.before);
 }
 
-/* Full blocks follow each other; PRIVATE ones, and a pinned partial one, come behind them. */
+/* Full blocks follow each other; PRIVATE ones come after them. */
 static void check_call(const struct kvmem *kv, uint32_t call)
 {
     const struct kvmem_call *record = &kv->calls[call];
     const uint32_t *table = kvmem_table_of(kv, call);
-    uint32_t pins = 0;
-    bool is_behind = false;
+    bool is_after_partial = false;
     ASSERT(record->count <= kv->settings.blocks_per_call);
     for (uint32_t i = 0; i < record->count; i++) {
-        ASSERT(table[i] < kv->blocks_count);
+        ASSERT(table[i] < kv->device.count);
         struct kvmem_block *block = &kv->blocks[table[i]];
         block->seen++;
-        pins += block->state == KVMEM_PINNED;
-        if (block->fill > 0) {
-            ASSERT(record->claimed && !is_behind);
-        }
+        ASSERT(block->fill == 0 || !is_after_partial);
         if (block->fill > 0 || block->begun > 0) {
             check_place(kv, call, i);
         }
-        is_behind = is_behind || block->fill < kv->settings.block_tokens;
+        is_after_partial = is_after_partial || block->fill < kv->settings.block_tokens;
     }
-    ASSERT(pins == record->pins);
 }
 
 static void check_moves(const struct kvmem *kv)
@@ -165,14 +159,6 @@ static void check_moves(const struct kvmem *kv)
     ASSERT(leaving == sources);
 }
 
-static void check_loan(const struct kvmem *kv)
-{
-    const struct kvmem_loan *loan = &kv->loan;
-    ASSERT(loan->positions < kv->settings.block_tokens);
-    ASSERT(loan->positions == 0 || loan->from < kv->device.count);
-    ASSERT(loan->positions == 0 || kv->calls[loan->call].count > 0);
-}
-
 void kvmem_check(const struct kvmem *kv)
 {
     ASSERT(kv->device.first == 0);
@@ -182,7 +168,6 @@ void kvmem_check(const struct kvmem *kv)
     check_tier(kv, &kv->host);
     check_hash(kv);
     check_moves(kv);
-    check_loan(kv);
     for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {
         check_call(kv, call);
     }

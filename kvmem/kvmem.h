@@ -1,42 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: which call owns which KV block, what the blocks hold that nobody owns, and which bytes have
- * to move. A block is block_tokens positions of every layer, one contiguous extent in the engine's
- * memory; here it is a number. The bytes are the engine's.
+ * What: which call owns which KV block, what the KV blocks hold that no call owns, and which bytes
+ * have to move. A KV block ("block" in this folder) is block_tokens positions of every layer, one
+ * contiguous extent in the engine's memory. Here it is a number. The bytes are the engine's.
  *
  *   0 .. device_blocks - 1                  the device tier: the engine computes in these
  *   the next aside_blocks                   set aside: not ours
  *   the next host_blocks                    the host tier: keeps KV, is never computed in
  *
- *             reserve               settle: a full block gets its content's name
+ *             commit                settle: a full block gets its content's name
  *     FREE ------------> PRIVATE ------------------------------> SHARED (references >= 1)
  *      ^   (may evict)      | keep                                  | keep, the last reference
  *      |                    v                                       v
  *      +--- dropped ---- CACHED on the device --evict, a move--> CACHED on the host
- *                           | claim                                 | claim, reserve: a move back
+ *                           | commit                                | commit: a move back
  *                           +-------> SHARED or PRIVATE again <-----+
  *
+ * Ask, then commit (docs/decisions/0043). kvmem_ask() changes nothing: it tells what is there for a
+ * call. kvmem_fits() tells whether there is room for the rest. Then exactly one act follows:
+ * kvmem_commit() gives the call its blocks and cannot fail, or kvmem_touch() or kvmem_forget()
+ * says what becomes of the contents that the answer found.
+ *
  * One mechanism serves four needs (docs/decisions/0005): calls with the same beginning share full
- * blocks; a preempted call finds its blocks again, on the device or swapped out; a program's next
+ * blocks; a preempted call finds its blocks again, on the device or on the host; a program's next
  * call finds its history (retention); what is found nowhere is recomputed from the call's tokens.
  *
  * Content: a full block is named by (salt, all tokens up to its end). A keyed hash finds it; a hit
  * counts only when its own tokens and the identity of its predecessor are equal. The salt
  * keeps trust domains apart. A block that is not full when its call gives it up is kept too, and
- * whoever continues exactly its tokens takes it over whole. A shared block is never written: the
- * position that a call computes next always lies in a block of its own. Where a call parts from a
- * block in the middle, it gets one of its own, with a copy of what they have in common (loan.c).
+ * a call that continues exactly its tokens takes it over whole. A shared block is never written:
+ * the position that a call computes next always lies in a block of its own. Where a call's tokens
+ * part from a block in the middle, the call gets a block of its own, with a copy of the part that
+ * both have in common: copy on write. The block that is copied from is the copy source.
  *
- * A declared prefix is a call, too, behind the others: one that nobody schedules and that never
- * gives up its blocks. Their contents have a salt of their own, and are every call's to find; what
- * a call adds behind them is named by its own salt again (docs/decisions/0030).
+ * A declared prefix is a call, too, numbered after the others. It is never scheduled and never
+ * gives up its blocks. Their contents have a salt of their own, and every call finds them. What
+ * a call adds after them is named by its own salt again (docs/decisions/0030).
  *
- * Invariants (kvmem_check): each block is in exactly one state and named accordingly; references
- * equal the tables that hold it; a host block is in no table but pinned by a claim; no block is the
- * target of two moves of one step, and no host block source and target. Nothing that was computed
- * in a step counts before that step is settled, and what is on loan is copied by the next step.
- * Cost: claim O(blocks found + block_tokens * blocks compared), everything else O(blocks touched).
+ * Invariants (kvmem_check): each block is in exactly one state and named accordingly; a name has
+ * one block at most, on one tier; references equal the tables that hold the block; a host block is
+ * in no table; no block is the target of two moves of one step, and no host block source and
+ * target. Nothing that was computed in a step counts before that step is settled.
+ * Cost: ask O(blocks found + block_tokens * blocks compared), everything else O(blocks touched).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,8 +64,8 @@
 
 struct kvmem_settings {
     uint32_t device_blocks;
-    uint32_t aside_blocks;          /* of the device behind these, for somebody else: never handed
-                                       out, no tier has them */
+    uint32_t aside_blocks;          /* of the device after these, for another user: never handed
+                                       out, in no tier */
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
@@ -74,15 +80,51 @@ struct kvmem_settings {
                                        are not kept at all. Pressure for room wins over all three */
 };
 
-/* Why a call gives its blocks up: who is evicted first. Within a rank, the least recently used. */
+/* Why a call gave its blocks up. */
 enum kvmem_rank {
     KVMEM_RETAINED,                 /* the call has ended: another may continue it */
     KVMEM_SAVED,                    /* the call was preempted and will be back */
 };
 
+/* A content's place in the order of eviction: RETAINED before SAVED, then least recently used. */
+struct kvmem_priority {
+    enum kvmem_rank rank;
+    uint64_t used_us;               /* now, for a content that is given up now */
+};
+
+/* What does a call ask for? */
+struct kvmem_question {
+    uint32_t call;                  /* 0 .. calls + prefixes - 1 */
+    bool whole;                     /* less than all but the last token is of no use: before the
+                                       search, one look at the place where the positions end that
+                                       the call gave up last; O(block_tokens) */
+    uint64_t salt;                  /* < 2 * KVMEM_SALT_ALONE; KVMEM_SALT_DECLARED for a prefix */
+    const uint32_t *tokens;         /* [count]: all that are known */
+    uint32_t count;                 /* 1 .. blocks_per_call * block_tokens */
+};
+
+/* What is there for it. Of a call that owns blocks: these, and nothing else is filled in. Of a call
+ * without blocks: the longest cached beginning of its tokens. */
+struct kvmem_answer {
+    uint32_t call;
+    uint32_t blocks;                /* owned or found; 0 .. blocks_per_call */
+    bool is_owned;                  /* the call owns them */
+    uint32_t positions;             /* found, copied ones included; < question.count, so that the
+                                       last token is computed and gives logits */
+    uint32_t host_blocks;           /* of the found ones, those that lie on the host */
+    uint32_t declared_blocks;       /* of the found ones, those of a declared prefix: the first */
+    /* private: only kvmem/ */
+    uint32_t copy_from;             /* the copy source */
+    uint32_t copy_positions;        /* that it begins with and the call needs; 0: no copy */
+    uint32_t asked;                 /* question.count; 0: the look at the end found nothing */
+    bool is_lost;                   /* not even the first full block is anywhere */
+    uint64_t salt;
+    uint64_t version;               /* of kvmem's names when the question was asked */
+};
+
 struct kvmem_counters {             /* since boot */
-    uint64_t claimed_tokens;        /* positions that claims found: not computed again */
-    uint64_t asked_tokens;          /* positions that claims asked for */
+    uint64_t found_tokens;          /* positions that answers found, committed or not */
+    uint64_t asked_tokens;          /* positions that they were asked for */
     uint64_t out_blocks, in_blocks; /* moved device -> host, host -> device */
     uint64_t out_moves, in_moves;   /* steps with at least one such move: bulk transfers */
     uint64_t copied_blocks;         /* device -> device: for beginnings of blocks */
@@ -110,11 +152,8 @@ struct kvmem {
     uint32_t moves_count, moves_max;
     struct step_move *copies;       /* [settings.calls]: of the same step, within the device */
     uint32_t copies_count;
-    struct kvmem_loan {             /* of a claim that nobody has reserved for yet */
-        uint32_t call, from;
-        uint32_t positions;         /* that block `from` begins with; 0: nothing is on loan */
-    } loan;
     bool bound;                     /* the moves are in a step's record: they cannot be undone */
+    uint64_t version;               /* counts the names that were taken from their blocks */
     uint64_t next_identity;
     uint32_t declared_count;        /* blocks of declared prefixes */
     uint64_t now_us;                /* the newest time that was told */
@@ -142,11 +181,11 @@ void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *l
 void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings);
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena);
 
-/* Device blocks that kvmem_reserve() can hand out now: free ones and cached ones. */
+/* Device blocks that kvmem_commit() can hand out now: free ones and cached ones. */
 uint32_t kvmem_available(const struct kvmem *kv);
-/* Of these, how many cost nothing: not even somebody's cached content. */
+/* Of these, those that hold nothing. */
 uint32_t kvmem_free(const struct kvmem *kv);
-/* Of these, how many can be had without touching SAVED contents. */
+/* Of these, those that hold nothing SAVED. */
 static inline uint32_t kvmem_spare(const struct kvmem *kv)
 {
     return kv->device.free.count + kv->device.cached[KVMEM_RETAINED].count;
@@ -160,54 +199,55 @@ static inline uint32_t kvmem_declared(const struct kvmem *kv)
 }
 /* Host blocks that hold something now, or are read by a move of the step. */
 uint32_t kvmem_host_used(const struct kvmem *kv);
-/* Blocks of the call's table, those on the host that it has claimed included. */
+/* Blocks that the call owns. */
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
-/* Of these, how many it has claimed on the host: kvmem_reserve() moves them in. */
-uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call);
-/* Of these, how many are of a declared prefix: the first ones. O(these). */
+/* Of these, those of a declared prefix: the first ones. O(these). */
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
-/* The call's table is looked at soon: asks memory for it. */
+/* A question of this call comes soon: prefetches its table. */
 void kvmem_expect(const struct kvmem *kv, uint32_t call);
 
-/* Gives a call without blocks the longest cached beginning of its `count` known tokens, under this
- * salt, and returns how many positions that is: always fewer than `count`, so that the last one is
- * computed and gives logits. What lies on the device is the call's from now on; what lies on the
- * host is pinned until reserve moves it, or keep or drop let it go. The claim ends before a host
- * block that another call has pinned, and before one that this step only fills. It may end within a
- * block, whose beginning is then on loan: the call's reserve, keep or drop has to come before
- * another call's reserve, and before the step. Every call claims before its first reserve: that is
- * where its salt comes from. Blocks of declared prefixes are found under every salt but an ALONE
- * one. */
-uint32_t kvmem_claim(struct kvmem *kv, uint32_t call, uint64_t salt, const uint32_t *tokens,
-                     uint32_t count);
-/* Would a call without blocks still find these `positions` of its tokens, which it has given up
- * last? Looks at the content in which they end, which is no use of it; O(block_tokens).
- * It may be wrong: only a claim knows. */
-bool kvmem_is_kept(const struct kvmem *kv, uint32_t call, const uint32_t *tokens,
-                   uint32_t positions);
-/* Device blocks that the call still lacks to hold `positions`: new ones, and one for each claimed
- * block on the host. Changes nothing. */
-uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions);
-/* Grows the call's table to hold `positions` on the device, evicting cached contents (RETAINED
- * first, then SAVED; oldest first) to the host, or to nowhere where the host has no room for their
- * rank, and moves claimed host blocks in. The caller has checked missing <= available. */
-void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t positions);
+/* What is there for the call? Changes no state that another question or act depends on: the found
+ * blocks are noted in the call's own table, whose entries count for nothing before the commit. The
+ * answer stands until a name is taken from any block (kvmem_is_stale) or the call asks again. The
+ * beginning ends before a host block that a move of this step fills, and may end within a block of
+ * the device, which is then the copy source. Blocks of declared prefixes are found under every salt
+ * but an ALONE one. O(blocks found + block_tokens); O(1) for a call that owns blocks. */
+struct kvmem_answer kvmem_ask(const struct kvmem *kv, const struct kvmem_question *question);
+/* True when the answer may not be committed any more: ask again. A call that gives up its blocks
+ * makes it so only when it leaves an equal block that is not full. */
+bool kvmem_is_stale(const struct kvmem *kv, const struct kvmem_answer *answer);
+/* Device blocks that a commit would take to hold `positions`: new ones, and one for each block that
+ * comes from the host. */
+uint32_t kvmem_missing(const struct kvmem *kv, const struct kvmem_answer *answer,
+                       uint32_t positions);
+/* True when these are available, without the found blocks themselves. O(blocks found). */
+bool kvmem_fits(const struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
+/* The call owns what the answer names, and room for `positions` on the device, at least those that
+ * were found. Evicts cached contents (RETAINED first, then SAVED; oldest first) to the host, or
+ * drops them where the host has no room for their rank; plans the moves of blocks that come from
+ * the host, and the copy. It cannot fail: the answer is not stale, and it fits. */
+void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
+/* Instead of a commit. The contents that the answer found, and no call owns, get this place in the
+ * order of eviction: of a call that will ask again, or that has ended without blocks. RETAINED,
+ * where retention is off: forgets them. */
+void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer,
+                 struct kvmem_priority priority);
+/* Instead of a commit. The contents that the answer found, and no call owns, are forgotten: no call
+ * will ask for them. */
+void kvmem_forget(struct kvmem *kv, const struct kvmem_answer *answer);
+
 /* A step was settled and the call's KV holds `positions` of its `tokens`: names the blocks that
  * have become full. Where an equal one is there already, the call takes that one. From here on
- * everybody finds the blocks of a declared prefix, until kvmem_drop(). */
+ * every call finds the blocks of a declared prefix, until kvmem_drop(). */
 void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions);
 /* Gives up all blocks of the call, whose KV holds `positions` (settled ones), and keeps their
- * contents cached under this rank; settles them first. The same call gives back a claim that came
- * to nothing, with the positions that the claim found. */
+ * contents cached with this priority; settles them first. RETAINED, where retention is off: drops
+ * them. */
 void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions,
-                enum kvmem_rank rank, uint64_t now_us);
-/* Gives up all blocks of the call; what only it held on the device is forgotten (it may be wrong);
- * what it has pinned on the host is cached as before. */
+                struct kvmem_priority priority);
+/* Gives up all blocks of the call; what only it held is forgotten (it may be wrong). */
 void kvmem_drop(struct kvmem *kv, uint32_t call);
-/* Gives up all blocks of the call; what only it held is forgotten, what it has pinned too: nobody
- * will come for it. */
-void kvmem_forget(struct kvmem *kv, uint32_t call);
-/* Once for each plan, after the reserves: retained contents past their deadlines leave the device
+/* Once for each plan, after the commits: retained contents past their deadlines leave the device
  * (a bounded number) or are forgotten. Moves only travel with steps: without one (`step_follows`
  * false: the engine has nothing to do) it only forgets what must be gone, and makes no move. */
 void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
@@ -215,7 +255,7 @@ void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
  * when one is to leave the device). UINT64_MAX: never. */
 uint64_t kvmem_next_us(const struct kvmem *kv);
 /* Stage 3 of the pipeline: writes the moves, and the block ids of each row and how many the row
- * needs, into the step record. From here to kvmem_moved() nothing may reserve or expire. */
+ * needs, into the step record. From here to kvmem_moved() nothing may commit or expire. */
 void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
                 uint32_t rows_count);
 /* The step that was bound is done, and so are its moves. Free when none was bound. */

@@ -4,15 +4,21 @@
  * run. A content's name is moved at once, its bytes travel with the step.
  *
  *   out      device -> host      the device block is handed out again in the same plan: read first
- *   within   device -> device    a call's own copy of what it has on loan (loan.c): read next
- *   in       host -> device      the host block is LEAVING, nobody's, until kvmem_moved()
+ *   within   device -> device    the beginning of a call's own block, from the copy source
+ *                                (answer.c): read next
+ *   in       host -> device      the host block is LEAVING, owned by no call, until kvmem_moved()
  *
  * Until the step is bound the plan may change its mind:
  *
  *   the content is dropped            the move is void; it goes when its target is handed out
  *   evict what is to come in          stays on the host, no move
  *   evict what is to be copied        is forgotten, no move
- *   claim what is to go out           refused: its block has been handed out
+ *   ask for what is to go out         not found: its block has been handed out
+ *
+ * Copies. Nothing is held for a copy source. Until the step runs, the bytes of the device are what
+ * they were, whatever becomes of the block that holds them. So a copy reads what the question has
+ * seen if it runs before everything else that is written on the device: moves in run after copies,
+ * and copies run in the order in which they were committed.
  *
  * Invariants: a block is the target of one move at most (block.move), a device block goes to the
  * host once at most, a LEAVING host block is the source of exactly one move and the target of none.
@@ -72,8 +78,11 @@ static uint32_t take_off(struct kvmem *kv, uint32_t to)
 
 void kvmem_move_cancel(struct kvmem *kv, uint32_t to)
 {
-    uint32_t from = take_off(kv, to);
     ASSERT(kv->blocks[to].fill == 0);
+    if (kv->blocks[to].move == KVMEM_BLOCK_NONE) {
+        return;
+    }
+    uint32_t from = take_off(kv, to);
     if (kvmem_is_host(kv, from)) {
         ASSERT(kv->blocks[from].state == KVMEM_LEAVING);
         kvmem_tier_release(kv, from);
@@ -93,21 +102,21 @@ void kvmem_move_undo(struct kvmem *kv, uint32_t block)
     kvmem_tier_cache(kv, from);
 }
 
-/* Void: nobody wants the content any more, or its target is filled otherwise. */
+/* True when no call needs the content any more, or another move fills its target. */
 static bool is_void(const struct kvmem *kv, uint32_t number)
 {
     const struct kvmem_block *target = &kv->blocks[kvmem_move_at(kv, number)->to];
     return target->move != number || target->state == KVMEM_FREE;
 }
 
-/* The moves from number `first` on that belong to this pass go to the end of the step's list. */
-static void write_moves(const struct kvmem *kv, const struct step *step, enum step_phase pass,
+/* The moves from number `first` on that belong to this phase go to the end of the step's list. */
+static void write_moves(const struct kvmem *kv, const struct step *step, enum step_phase phase,
                         uint32_t first, uint32_t count)
 {
     struct step_header *header = step_header(step);
     for (uint32_t number = first; number < first + count; number++) {
         const struct step_move *move = kvmem_move_at(kv, number);
-        if (step_move_phase(move, kv->device.count) == pass && !is_void(kv, number)) {
+        if (step_move_phase(move, kv->device.count) == phase && !is_void(kv, number)) {
             ASSERT(header->moves_count < step->layout.moves_max);
             step_moves(step)[header->moves_count++] = *move;
         }
@@ -124,14 +133,13 @@ static uint32_t positions_of(const struct step_planned *row)
 void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
                 uint32_t rows_count)
 {
-    ASSERT(!kv->bound && kv->loan.positions == 0);
+    ASSERT(!kv->bound);
     ASSERT(rows_count <= step->layout.rows_max);
     ASSERT(kv->settings.blocks_per_call <= step->layout.blocks_per_call);
     for (uint32_t i = 0; i < rows_count; i++) {
         uint32_t call = rows[i].call;
         uint32_t blocks = kvmem_blocks_ceil(positions_of(&rows[i]), kv->settings.block_tokens);
-        ASSERT(blocks <= kvmem_call_blocks(kv, call));
-        ASSERT(kv->calls[call].pins == 0);
+        ASSERT(call < kvmem_calls_count(&kv->settings) && blocks <= kv->calls[call].count);
         step_row(step, i)->blocks_count = blocks;
         memcpy(step_blocks(step, i), kvmem_table_of(kv, call), blocks * sizeof(uint32_t));
     }

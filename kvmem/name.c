@@ -11,13 +11,13 @@
  * each other, and the hashes of a block's beginnings come for free on the way to its own. It only
  * finds: a hit counts when fill, index, identity of the content before and the tokens are equal. By
  * induction over the index, two contents with the same name are of the same tokens under the same
- * salt, whatever collides. The chain of a declared prefix is one under its own salt; whoever goes
- * on behind it begins a chain again, under his salt and the prefix's number.
+ * salt, whatever collides. A declared prefix is a chain under a salt of its own. A call that goes
+ * on after it begins a chain again, under the call's salt and the prefix's number.
  *
- * Invariants: at most one block of each tier has a given name; identities are never given twice.
+ * Invariants: at most one block has a given name; identities are never given twice.
  * Bounds: a chain has a quarter of a block on average (there are four heads for each), whatever
- * clients send: the keys come from settings.hash_key, and without them nobody can tell which tokens
- * meet in a chain.
+ * clients send: the keys come from settings.hash_key, and without them a client cannot tell which
+ * tokens meet in a chain.
  * Why not trust the hash: tokens come from clients, and a wrong hit would show one the text of
  * another.
  */
@@ -47,41 +47,51 @@ static uint32_t *tokens_of(const struct kvmem *kv, uint32_t block)
     return kv->tokens + (uint64_t)block * kv->settings.block_tokens;
 }
 
-/* The block before the one at this index, which has to be full. */
-static const struct kvmem_block *block_before(const struct kvmem *kv, uint32_t call, uint32_t index)
+static const struct kvmem_block *full_block(const struct kvmem *kv, uint32_t block)
 {
-    const struct kvmem_block *before = &kv->blocks[kvmem_table_of(kv, call)[index - 1]];
-    ASSERT(before->fill == kv->settings.block_tokens && before->index == index - 1);
-    return before;
+    ASSERT(kv->blocks[block].fill == kv->settings.block_tokens);
+    return &kv->blocks[block];
 }
 
-struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint32_t call, uint32_t index)
+struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint64_t salt, uint32_t before)
 {
-    uint64_t salt = kv->calls[call].salt;
-    if (index == 0) {
+    if (before == KVMEM_BLOCK_NONE) {
         return (struct kvmem_name){.before = salt};
     }
-    const struct kvmem_block *before = block_before(kv, call, index);
-    bool parts = before->declared > 0 && salt != KVMEM_SALT_DECLARED;
+    const struct kvmem_block *block = full_block(kv, before);
+    bool parts = block->declared > 0 && salt != KVMEM_SALT_DECLARED;
     return (struct kvmem_name){
-        .before = parts ? salt | (uint64_t)before->declared * (2 * KVMEM_SALT_ALONE)
-                        : before->identity,
-        .index = index};
+        .before = parts ? salt | (uint64_t)block->declared * (2 * KVMEM_SALT_ALONE)
+                        : block->identity,
+        .index = block->index + 1};
 }
 
-bool kvmem_name_may_be_declared(const struct kvmem *kv, uint32_t call, uint32_t index)
+bool kvmem_name_may_be_declared(const struct kvmem *kv, uint64_t salt, uint32_t before)
 {
-    if (kv->settings.prefixes == 0 || (kv->calls[call].salt & KVMEM_SALT_ALONE) != 0) {
+    if (kv->settings.prefixes == 0 || (salt & KVMEM_SALT_ALONE) != 0) {
         return false;
     }
-    return index == 0 || kv->blocks[kvmem_table_of(kv, call)[index - 1]].declared > 0;
+    return before == KVMEM_BLOCK_NONE || kv->blocks[before].declared > 0;
 }
 
-struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t call, uint32_t index)
+struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t before)
 {
-    return (struct kvmem_name){
-        .before = index == 0 ? KVMEM_SALT_DECLARED : block_before(kv, call, index)->identity,
-        .index = index};
+    if (before == KVMEM_BLOCK_NONE) {
+        return (struct kvmem_name){.before = KVMEM_SALT_DECLARED};
+    }
+    const struct kvmem_block *block = full_block(kv, before);
+    return (struct kvmem_name){.before = block->identity, .index = block->index + 1};
+}
+
+uint32_t kvmem_name_find_declared(const struct kvmem *kv, uint64_t salt, uint32_t before,
+                                  const uint32_t *tokens)
+{
+    if (!kvmem_name_may_be_declared(kv, salt, before)) {
+        return KVMEM_BLOCK_NONE;
+    }
+    struct kvmem_name name = kvmem_name_begin_declared(kv, before);
+    kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
+    return kvmem_name_find(kv, &name);
 }
 
 void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count)
@@ -135,30 +145,13 @@ bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uin
            memcmp(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t)) == 0;
 }
 
-uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name,
-                         const struct kvmem_tier *tier)
+uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name)
 {
     uint32_t block = *head_of(kv, kvmem_name_hash(kv, name));
-    while (block != KVMEM_BLOCK_NONE &&
-           !(block - tier->first < tier->count && kvmem_name_is_of(kv, name, block))) {
+    while (block != KVMEM_BLOCK_NONE && !kvmem_name_is_of(kv, name, block)) {
         block = kv->blocks[block].chain_next;
     }
     return block;
-}
-
-uint32_t kvmem_name_find_any(const struct kvmem *kv, struct kvmem_name *name)
-{
-    uint32_t block = *head_of(kv, kvmem_name_hash(kv, name));
-    uint32_t best = KVMEM_BLOCK_NONE;
-    for (; block != KVMEM_BLOCK_NONE; block = kv->blocks[block].chain_next) {
-        if (kvmem_name_is_of(kv, name, block)) {
-            best = block;
-            if (!kvmem_is_host(kv, block)) {
-                return block;
-            }
-        }
-    }
-    return best;
 }
 
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block)
@@ -188,11 +181,16 @@ static void insert(struct kvmem *kv, uint32_t block, struct kvmem_name *name, ui
 
 uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
 {
-    uint32_t copy = kvmem_name_find(kv, name, &kv->host);
+    uint32_t copy = kvmem_name_find(kv, name);
     ASSERT(!kvmem_is_host(kv, block));
     ASSERT(kv->next_identity < UINT64_MAX);
-    insert(kv, block, name,
-           copy != KVMEM_BLOCK_NONE ? kv->blocks[copy].identity : kv->next_identity++);
+    if (copy == KVMEM_BLOCK_NONE) {
+        insert(kv, block, name, kv->next_identity++);
+        return copy;
+    }
+    ASSERT(kvmem_is_host(kv, copy));
+    kvmem_name_clear(kv, copy);
+    insert(kv, block, name, kv->blocks[copy].identity);
     return copy;
 }
 
@@ -210,6 +208,7 @@ void kvmem_name_clear(struct kvmem *kv, uint32_t block)
     named->fill = 0;
     kv->declared_count -= named->declared > 0;
     named->declared = 0;
+    kv->version++;
 }
 
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to)

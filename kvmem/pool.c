@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: both tiers of KV blocks and the block table of every call: boot, counts, reserve, drop.
+ * What: both tiers of KV blocks and the block table of every call: boot, counts, a new beginning.
  *
  *   table    (calls, blocks_per_call): the blocks of a call in order of position
  *   tier     lists of free and of cached blocks (tier.c)
  *
  * Invariants: kvmem_check() (check.c). A device block is free, cached, or in a table; so the blocks
- * that reserve can hand out are those that no call holds.
- * Owner: sched reserves and gives back; nothing is allocated after init.
- * Bounds: O(blocks touched).
- * Why not chain the blocks of a call: the kernels want the ids as one array, and so does the step
+ * that a commit can hand out are those that no call holds.
+ * Owner: sched asks and acts; nothing is allocated after init.
+ * Bounds: O(1), but for boot and kvmem_lost(): O(blocks).
+ * Why not chain the blocks of a call: the kernels need the ids as one array, and so does the step
  * record; a copy is cheaper than a walk.
  */
-#include <string.h>
-
 #include "config/base/assert.h"
 #include "kvmem/block.h"
-
-#define TABLE_POISON UINT32_MAX     /* what a released entry of a table holds */
 
 static uint32_t total_blocks(const struct kvmem_settings *settings)
 {
@@ -27,8 +23,8 @@ static uint32_t total_blocks(const struct kvmem_settings *settings)
     return settings->device_blocks + settings->aside_blocks + settings->host_blocks;
 }
 
-/* A power of two, four heads for each block or more: a claim asks for the fills of a partial block
- * one by one, most of them in vain, and an empty chain costs no look at a block. */
+/* A power of two, four heads for each block or more: a question looks for the fills of a partial
+ * block one by one, most of them in vain, and an empty chain costs no look at a block. */
 static uint32_t hash_heads(uint32_t blocks)
 {
     uint32_t heads = 4;
@@ -88,9 +84,9 @@ static void reset(struct kvmem *kv)
 {
     kv->moves_count = 0;
     kv->copies_count = 0;
-    kv->loan = (struct kvmem_loan){0};
     kv->bound = false;
     kv->declared_count = 0;
+    kv->version++;
     for (uint32_t i = 0; i <= kv->hash_mask; i++) {
         kv->hash[i] = KVMEM_BLOCK_NONE;
     }
@@ -169,12 +165,6 @@ void kvmem_expect(const struct kvmem *kv, uint32_t call)
     __builtin_prefetch(kvmem_table_of(kv, call), 1);
 }
 
-uint32_t kvmem_call_pins(const struct kvmem *kv, uint32_t call)
-{
-    ASSERT(call < kv->settings.calls);
-    return kv->calls[call].pins;
-}
-
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call)
 {
     const uint32_t *table = kvmem_table_of(kv, call);
@@ -183,117 +173,6 @@ uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call)
         declared++;
     }
     return declared;
-}
-
-uint32_t kvmem_missing(const struct kvmem *kv, uint32_t call, uint32_t positions)
-{
-    uint32_t needed = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
-    uint32_t held = kvmem_call_blocks(kv, call);
-    return kv->calls[call].pins + (needed > held ? needed - held : 0);
-}
-
-/* A device block that is one call's alone, whatever it holds. */
-static uint32_t take_private(struct kvmem *kv)
-{
-    uint32_t block = kvmem_tier_take(kv);
-    kv->blocks[block].state = KVMEM_PRIVATE;
-    kv->blocks[block].references = 1;
-    kv->blocks[block].begun = 0;
-    return block;
-}
-
-/* The pinned block's content goes to the device; the call's table names that block from now on. */
-static void bring_in(struct kvmem *kv, uint32_t *entry)
-{
-    uint32_t from = *entry;
-    struct kvmem_block *source = &kv->blocks[from];
-    bool is_full = source->fill == kv->settings.block_tokens;
-    struct kvmem_name name = kvmem_name_of(kv, from);
-    uint32_t copy = is_full ? kvmem_name_find(kv, &name, &kv->device) : KVMEM_BLOCK_NONE;
-    ASSERT(source->state == KVMEM_PINNED && source->move == KVMEM_BLOCK_NONE);
-    source->references = 0;
-    if (copy != KVMEM_BLOCK_NONE) {         /* somebody has computed it since the claim */
-        kvmem_tier_share(kv, copy);
-        kvmem_tier_cache(kv, from);
-        *entry = copy;
-        return;
-    }
-    uint32_t to = take_private(kv);
-    kvmem_name_pass(kv, from, to);
-    if (is_full) {
-        kv->blocks[to].state = KVMEM_SHARED;
-    } else {
-        kvmem_name_clear(kv, to);       /* the call goes on writing in it */
-    }
-    source->state = KVMEM_LEAVING;
-    kvmem_move_add(kv, from, to);
-    *entry = to;
-}
-
-void kvmem_reserve(struct kvmem *kv, uint32_t call, uint32_t positions)
-{
-    uint32_t needed = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
-    uint32_t missing = kvmem_missing(kv, call, positions);
-    struct kvmem_call *record = &kv->calls[call];
-    uint32_t *table = kvmem_table_of(kv, call);
-    ASSERT(!kv->bound);
-    ASSERT(missing <= kvmem_available(kv));
-    ASSERT(needed <= kv->settings.blocks_per_call);
-    for (uint32_t i = 0; record->pins > 0; i++) {
-        ASSERT(i < record->count);
-        if (kvmem_is_host(kv, table[i])) {
-            bring_in(kv, &table[i]);
-            record->pins--;
-        }
-    }
-    while (record->count < needed) {
-        table[record->count] = take_private(kv);
-        kvmem_loan_use(kv, call, table[record->count++]);
-    }
-    ASSERT(kv->loan.positions == 0);        /* neither this call's nor another's */
-}
-
-static void drop_block(struct kvmem *kv, uint32_t block)
-{
-    struct kvmem_block *dropped = &kv->blocks[block];
-    ASSERT(dropped->references > 0);
-    if (--dropped->references > 0) {
-        ASSERT(dropped->state == KVMEM_SHARED);
-        return;
-    }
-    if (dropped->state == KVMEM_PINNED && dropped->fill > 0) {
-        kvmem_tier_cache(kv, block);
-        return;
-    }
-    if (dropped->fill > 0) {
-        kvmem_name_clear(kv, block);
-    }
-    kvmem_tier_release(kv, block);
-}
-
-void kvmem_drop(struct kvmem *kv, uint32_t call)
-{
-    ASSERT(call < kvmem_calls_count(&kv->settings));
-    struct kvmem_call *record = &kv->calls[call];
-    uint32_t *table = kvmem_table_of(kv, call);
-    kvmem_loan_return(kv, call);
-    while (record->count > 0) {
-        uint32_t index = --record->count;
-        drop_block(kv, table[index]);
-        table[index] = TABLE_POISON;
-    }
-    *record = (struct kvmem_call){0};
-}
-
-void kvmem_forget(struct kvmem *kv, uint32_t call)
-{
-    const uint32_t *table = kvmem_table_of(kv, call);
-    for (uint32_t i = 0; i < kvmem_call_blocks(kv, call); i++) {
-        if (kvmem_is_host(kv, table[i])) {
-            kvmem_name_clear(kv, table[i]);
-        }
-    }
-    kvmem_drop(kv, call);
 }
 
 void kvmem_lost(struct kvmem *kv)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: contents that nobody asks for grow old: they leave the device, and in the end they are
+ * What: contents that no call asks for grow old: they leave the device, and in the end they are
  * forgotten. The deadlines are in struct kvmem_settings; a SAVED content, whose call waits, has
- * only the last one, KVMEM_SAVED_US or retain_drop_us, whichever is longer.
+ * only the last one: KVMEM_SAVED_US or retain_drop_us, whichever is longer.
  *
  * Bounds: KVMEM_EXPIRE_MAX contents for each kvmem_expire(), oldest first; what is over the bound
  * is still due and makes kvmem_next_us() a time that has passed.
- * Why leave the device before anybody needs the room: then the copy is not in the way of the call
- * that needs it. Without a host tier there is nothing to win, and without a step no move; then
- * contents stay until they are forgotten.
+ * Why leave the device before a call needs the room: then that call does not wait for the move.
+ * Without a host tier there is nothing to gain, and without a step there is no move; then contents
+ * stay until they are forgotten.
  */
 #include "config/base/assert.h"
 #include "kvmem/block.h"
@@ -24,7 +24,7 @@ static uint64_t forget_after_us(const struct kvmem *kv, enum kvmem_rank rank)
     return rank == KVMEM_SAVED && drop_us < KVMEM_SAVED_US ? KVMEM_SAVED_US : drop_us;
 }
 
-/* When the oldest content of the list has reached this age; UINT64_MAX: there is none. */
+/* When the oldest content of the list reaches this age; UINT64_MAX: there is none. */
 static uint64_t due_us(const struct kvmem *kv, const struct kvmem_list *list, uint64_t age_us)
 {
     return list->head == KVMEM_BLOCK_NONE ? UINT64_MAX
@@ -65,7 +65,7 @@ void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows)
         if (due_us(kv, retained, kv->settings.retain_device_us) > now_us) {
             break;
         }
-        kvmem_tier_evict(kv, block);
+        kvmem_room_evict(kv, block);
         kvmem_tier_release(kv, block);
     }
 }

@@ -23,7 +23,7 @@ static inline struct sched_engine *sched_engine_of(const struct sched *sched,
     return &sched->engines[call->engine];
 }
 
-/* True when the call owns KV blocks of its engine, or has claimed some. */
+/* True when the call owns KV blocks of its engine. */
 static inline bool sched_call_is_resident(const struct sched_engine *engine,
                                           const struct call *call)
 {

@@ -8,7 +8,7 @@
  *
  * A call starts its program by itself, so PROGRAM_START only matters for its answer. A program that
  * was forgotten starts again without service and, because its salt is a new one, without the KV of
- * its past: the price of a bounded table. With a half-life the past fades instead. Service is halved
+ * its past: the price of a bounded table. With a half-life the past fades: service is halved
  * when it is needed, once for each whole half-life since the last time, so no pass goes over the
  * table; what a text page or an answer shows may not be halved yet.
  * Invariants: an entry is on the free list, or in exactly one hash chain. It is in the idle list

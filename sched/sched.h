@@ -120,7 +120,7 @@ struct sched_engine {
     struct kvmem *kv;
     struct step step;
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
-    uint32_t resident_calls;        /* calls that own blocks, or have claimed some */
+    uint32_t resident_calls;        /* calls that own blocks */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;

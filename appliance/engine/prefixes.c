@@ -47,9 +47,12 @@ void prefixes_launch(struct prefixes *prefixes)
     uint32_t call = call_of(prefixes, prefixes->computed);
     ASSERT(prefixes_are_due(prefixes) && !prefixes_are_in_flight(prefixes));
     if (kvmem_call_blocks(prefixes->kv, call) == 0) {
-        prefixes->position = kvmem_claim(prefixes->kv, call, KVMEM_SALT_DECLARED, prefix->tokens,
-                                         prefix->tokens_count);
-        kvmem_reserve(prefixes->kv, call, prefix->tokens_count);
+        const struct kvmem_question question = {
+            .call = call, .salt = KVMEM_SALT_DECLARED, .tokens = prefix->tokens,
+            .count = prefix->tokens_count};
+        const struct kvmem_answer answer = kvmem_ask(prefixes->kv, &question);
+        prefixes->position = answer.positions;
+        kvmem_commit(prefixes->kv, &answer, prefix->tokens_count);
     }
     uint32_t left = prefix->tokens_count - prefixes->position;
     prefixes->chunk = left < prefixes->chunk_max ? left : prefixes->chunk_max;

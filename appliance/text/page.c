@@ -246,7 +246,7 @@ static void show_kv(struct text *page, const struct textport_view *view, uint64_
     add_pair(page, "blocks_free", kvmem_free(kv));
     add_pair(page, "host_blocks_total", kv->settings.host_blocks);
     add_pair(page, "host_blocks_used", kvmem_host_used(kv));
-    add_pair(page, "claimed_tokens", kv->counters.claimed_tokens);
+    add_pair(page, "claimed_tokens", kv->counters.found_tokens);
     add_pair(page, "asked_tokens", kv->counters.asked_tokens);
     add_pair(page, "out_blocks", kv->counters.out_blocks);
     add_pair(page, "out_steps", kv->counters.out_moves);

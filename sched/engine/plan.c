@@ -7,39 +7,34 @@
  *            samples up to N tokens. "Known" is the prompt and what was generated, so a call that
  *            lost its blocks is recomputed by the same rule that reads a prompt for the first time.
  *   budget   prefill_tokens over all rows, in order. A row with one token to feed needs none; a
- *            call that finds the budget spent is passed over, and decoding calls behind it still
- *            run. From then on the walk comes past such calls only as may need no budget: those
- *            that have had blocks once, until batch_calls of them were looked at in vain, and then
- *            those that have blocks.
+ *            call that finds the budget spent is passed over, and decoding calls after it still
+ *            run. From then on the walk visits only those that may need no budget: calls that have
+ *            had blocks once, until batch_calls of them were visited, and then calls that have
+ *            blocks.
  *   blocks   first what is cached of the call's tokens, on the device or on the host; then room
  *            for every position that the row will write. Cached contents make room for it, and when
  *            they do not suffice, resident calls that come later in the order, the last one first;
- *            paused and cancelled ones do so wherever they stand. Never a call that this walk has
- *            already chosen or passed over.
- *   early stop    with cut_steps the step need not last N rounds: it lasts one when a prompt waits
- *   for
- *            nothing but budget, for the next step brings that; else until a row has ended and no
- *            standby takes its place, or until a call arrives for which there is a row.
+ *            paused and cancelled ones make room wherever they stand. A call that this walk has
+ *            already chosen or passed over keeps its blocks.
+ *   early stop   with cut_steps the step need not last N rounds. It lasts one when a prompt lacks
+ *            nothing but budget, for the next step brings that. Else it lasts until a row has ended
+ *            and no standby takes its place, or until a call arrives for which there is a row.
  *
  * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
- * victim, so there is progress in each plan. What a call has claimed and cannot use goes back.
+ * victim, so there is progress in each plan. A call asks before it is weighed, and what it cannot
+ * have it has not taken (docs/decisions/0043).
  * Bounds: O(rows + resident calls + paused calls that have run before), however many calls wait:
- * nobody looks at a call that only waits, but for those that get a row. The search for victims goes
- * from the tail of the last queue, and never twice past the same call. A claim costs O(its blocks);
- * once the budget is spent, as many calls as a batch has rows are looked at, which is O(1), and
- * claim when they find something. A paused call that the walk does not come past goes on waiting in
- * its account until one does.
+ * of the calls that only wait, those are visited that get a row. The search for victims goes
+ * from the tail of the last queue, and never twice past the same call. A question costs O(the
+ * blocks found). Once the budget is spent, batch_calls calls are looked at, in O(1) each, and ask
+ * when the look finds something. A paused call that the walk does not visit goes on waiting in its
+ * account until a walk visits it.
  */
 #include "sched/engine/plan.h"
 
 #include "sched/ending.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
-
-static uint32_t min_tokens(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 /* True when this plan's walk has not come past the call. */
 static bool is_unseen(const struct sched_engine *engine, const struct call *call)
@@ -68,57 +63,41 @@ static struct call *next_victim(struct sched_walk *walk)
     }
 }
 
-/* True when the call's table can grow to hold `positions`; takes blocks from others if it must. */
-static bool make_room(struct sched_walk *walk, const struct call *call, uint32_t positions)
+/* True when the row fits; preempts others if it must. What a victim leaves may take the place of
+ * what was found: then the question is asked again. */
+static bool make_room(struct sched_walk *walk, const struct call *call,
+                      struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
-    while (kvmem_missing(engine->kv, call->slot, positions) > kvmem_available(engine->kv)) {
+    while (row->chunk > 0 && !kvmem_fits(engine->kv, answer, row->positions)) {
         struct call *victim = next_victim(walk);
         if (victim == NULL) {
             return false;
         }
         sched_cursor_forget(&walk->cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
+        if (kvmem_is_stale(engine->kv, answer)) {
+            *answer = sched_residency_ask(engine, call, false);
+            *row = sched_row_after(walk, call, answer->positions);
+        }
     }
     return true;
 }
 
-/* Claims what is cached. False when the call would find no budget anyway: one that has lost its
- * blocks needs none if they are still there to the last one, which is a look at that one. */
-static bool find_blocks(struct sched_walk *walk, struct call *call)
-{
-    if (walk->budget_tokens == 0 && sched_call_known(call) > 1) {
-        if (call->computed_tokens == 0 || walk->vain_looks_left == 0) {
-            return false;
-        }
-        walk->vain_looks_left--;
-        if (!sched_residency_is_kept(walk->engine, call)) {
-            return false;
-        }
-    }
-    sched_residency_claim(walk->engine, call);
-    return true;
-}
-
-/* Plans a row for a call whose blocks have been found. False: it does not fit. */
-static bool plan_row(struct sched_walk *walk, struct call *call, bool claimed)
+/* Asks what is there, and commits it with room for a row. False: the row does not fit. */
+static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
 {
     struct sched_engine *engine = walk->engine;
-    uint32_t remaining = sched_call_known(call) - call->kv_tokens;
-    uint32_t chunk = remaining == 1 ? 1 : min_tokens(remaining, walk->budget_tokens);
-    uint32_t decode_steps = chunk < remaining ? 0 : min_tokens(
-        engine->sched->settings.steps_per_plan, call->max_tokens - call->generated_tokens);
-    uint32_t positions = call->kv_tokens + chunk + (decode_steps > 0 ? decode_steps - 1 : 0);
-    bool fits = chunk == 0 || make_room(walk, call, positions);
-    if (chunk == 0 || !fits) {
-        if (claimed) {
-            sched_residency_give_back(engine, call, walk->now_us);
-        }
+    struct kvmem_answer answer = sched_residency_ask(engine, call, whole);
+    struct sched_row row = sched_row_after(walk, call, answer.positions);
+    bool fits = make_room(walk, call, &answer, &row);
+    if (!fits || row.chunk == 0) {
+        sched_residency_touch(engine, call, &answer, walk->now_us);
         return fits;
     }
-    sched_residency_take(engine, call, positions, claimed, walk->now_us);
-    walk->budget_tokens -= remaining == 1 ? 0 : chunk;
-    sched_row_fill(walk, call, chunk, decode_steps);
+    sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
+    walk->budget_tokens -= answer.positions + 1 == sched_call_known(call) ? 0 : row.chunk;
+    sched_row_fill(walk, call, &row);
     return true;
 }
 
@@ -140,19 +119,23 @@ static void expect_next(const struct sched_engine *engine, const struct call *ca
 static bool visit(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
-    bool claimed = !sched_call_is_resident(engine, call);
     ASSERT(call->state == CALL_QUEUED);
     ASSERT(call->kv_tokens < sched_call_known(call));
     ASSERT(call->generated_tokens < call->max_tokens);
     expect_next(engine, call);
     call->walk_sequence = engine->sequence;
-    bool fits = true;
     if (sched_walk_skips(call)) {
         call->waiting_since_us = walk->now_us;  /* not our delay: counts as no waiting */
-    } else if (!claimed || find_blocks(walk, call)) {
-        fits = plan_row(walk, call, claimed);
+        return true;
     }
-    return fits;
+    /* Without budget, and without blocks, it can run only if it finds those that it has lost. */
+    bool whole = walk->budget_tokens == 0 && sched_call_known(call) > 1 &&
+                 !sched_call_is_resident(engine, call);
+    if (whole && (call->computed_tokens == 0 || walk->vain_looks_left == 0)) {
+        return true;
+    }
+    walk->vain_looks_left -= whole;
+    return plan_row(walk, call, whole);
 }
 
 /* Where calls can still be that get a row. */

@@ -26,12 +26,19 @@ static inline bool sched_walk_skips(const struct call *call)
     return call->paused || call->cancel;
 }
 
-/* The next row of the record: `chunk` known tokens of the call from kv_tokens on, and then up to
- * `decode_steps` sampled ones (row.c). */
-void sched_row_fill(struct sched_walk *walk, const struct call *call, uint32_t chunk,
-                    uint32_t decode_steps);
+/* What a row does (row.c). */
+struct sched_row {
+    uint32_t chunk;                 /* known tokens to feed; 0: there is no budget for any */
+    uint32_t decode_steps;          /* then this many are sampled */
+    uint32_t positions;             /* that the call's KV then holds */
+};
+/* The row of a call whose first `held` positions are there. */
+struct sched_row sched_row_after(const struct sched_walk *walk, const struct call *call,
+                                 uint32_t held);
+/* The next row of the record; it feeds from kv_tokens on. */
+void sched_row_fill(struct sched_walk *walk, const struct call *call, const struct sched_row *row);
 
-/* What is done behind the batch, with the calls that the walk did not reach (standby.c): rows that
+/* What is done after the batch, with the calls that the walk did not reach (standby.c): rows that
  * wait for others to end; blocks that come back from the host ahead of their turn. */
 void sched_standby_rows(struct sched_walk *walk);
 void sched_standby_prefetch(struct sched_walk *walk);

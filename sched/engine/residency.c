@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a call and its KV blocks, from sched's side. kvmem knows contents, here is who may find
- * them and what becomes of them.
+ * What: a call and its KV blocks, as sched sees them. kvmem knows contents; this file knows which
+ * calls may find them, and what becomes of them.
  *
- *   no blocks --claim--> claimed --take--> resident --preempt, end--> no blocks, contents cached
- *       ^                   |                  |
- *       +----- give_back ---+------ drop ------+
+ *   no blocks --ask--> an answer --commit--> resident --preempt, end--> no blocks, contents cached
+ *       ^                  |                     |
+ *       +------ touch -----+-------- drop -------+
  *
- *   salt   sharing off, or a call with a fault: one for each call, so it finds its own blocks after
- *          a preemption and nobody else does; program: one for each entry that the process table
- *          ever had; domain: one for each trust domain. Numbers of ours, not hashes and not from
+ *   salt   sharing off, or a call with a fault: one for each call, so that it alone finds its own
+ *          blocks after a preemption; program: one for each entry that the process table ever had;
+ *          domain: one for each trust domain. Salts are numbers of ours, not hashes and not from
  *          the wire: no two are equal by chance or by the choice of an id. Declared prefixes are
  *          found under all of them, but by a call with a fault
- *   rank   what a preempted call has computed is SAVED, evicted last; everything else RETAINED.
- *          Without retention all that is cached is some preempted call's, whoever looks at it
+ *   rank   what a preempted call has computed is SAVED, evicted last; everything else is RETAINED.
+ *          Without retention all that is cached was computed by preempted calls, and stays SAVED
+ *          when another call asks for it
  *
  * A call that has blocks joins the list of residents when the plan's cursor comes past it
  * (queue.c); it leaves it here.
  *
  * Invariants: kv_tokens is what the call's blocks hold; it is 0 without blocks. A call that ends
- * leaves nothing SAVED behind that it still finds: contents that nobody will be back for must not
- * outrank others (docs/caveats.md names those that it does not find).
+ * leaves nothing SAVED behind that it still finds: contents that no call will come back for must
+ * not outrank others (docs/caveats.md names those that it does not find).
  * Bounds: O(blocks of the call).
  */
 #include "sched/engine/residency.h"
@@ -57,65 +58,72 @@ static void leave(struct sched_engine *engine, struct call *call)
     sched_queue_leave_residents(engine, call);
 }
 
-static void claim(struct sched_engine *engine, struct call *call)
+struct kvmem_answer sched_residency_ask(const struct sched_engine *engine, const struct call *call,
+                                        bool whole)
 {
-    uint32_t known = sched_call_known(call);
-    ASSERT(call->kv_tokens == 0 && !sched_call_is_resident(engine, call));
-    call->kv_tokens = kvmem_claim(engine->kv, call->slot, salt_of(engine->sched, call),
-                                  call->tokens, known);
-    ASSERT(call->kv_tokens < known);
-    ASSERT((call->kv_tokens > 0) == sched_call_is_resident(engine, call));
+    bool is_resident = sched_call_is_resident(engine, call);
+    const struct kvmem_question question = {
+        .call = call->slot, .whole = whole,
+        .salt = is_resident ? 0 : salt_of(engine->sched, call),
+        .tokens = call->tokens, .count = sched_call_known(call)};
+    struct kvmem_answer answer = kvmem_ask(engine->kv, &question);
+    if (is_resident) {
+        answer.positions = call->kv_tokens;
+    }
+    return answer;
 }
 
-static void keep(struct sched_engine *engine, struct call *call, enum kvmem_rank rank,
-                 uint64_t now_us)
+/* What the call has found counts as computed. */
+static void count_found(const struct sched_engine *engine, struct call *call,
+                        const struct kvmem_answer *answer)
 {
-    kvmem_keep(engine->kv, call->slot, call->tokens, call->kv_tokens, rank, now_us);
-    ASSERT(!sched_call_is_resident(engine, call));
-    call->kv_tokens = 0;
+    struct stats *stats = engine->sched->stats;
+    if (call->computed_tokens == 0) {
+        stats->prefix_hit_tokens += answer->positions;
+        stats->declared_hit_tokens +=
+            answer->declared_blocks * engine->kv->settings.block_tokens;
+    } else {
+        stats->restored_tokens += answer->positions;
+    }
+    if (answer->positions > call->computed_tokens) {
+        call->computed_tokens = answer->positions;
+    }
 }
 
-bool sched_residency_is_kept(const struct sched_engine *engine, const struct call *call)
+void sched_residency_commit(struct sched_engine *engine, struct call *call,
+                            const struct kvmem_answer *answer, uint32_t positions,
+                            uint64_t now_us)
 {
-    return kvmem_is_kept(engine->kv, call->slot, call->tokens, sched_call_known(call) - 1);
+    ASSERT(answer->call == call->slot);
+    if (!answer->is_owned) {
+        ASSERT(call->kv_tokens == 0);
+        count_found(engine, call, answer);
+        call->kv_tokens = answer->positions;
+        engine->resident_calls++;
+    }
+    if (answer->host_blocks > 0) {
+        sched_note(engine->sched, call, now_us,
+                   (struct event_what){EVENT_SWAPPED_IN, {answer->host_blocks}});
+    }
+    kvmem_commit(engine->kv, answer, positions);
 }
 
-void sched_residency_claim(struct sched_engine *engine, struct call *call)
-{
-    claim(engine, call);
-    engine->resident_calls += sched_call_is_resident(engine, call);
-}
-
-void sched_residency_give_back(struct sched_engine *engine, struct call *call, uint64_t now_us)
+void sched_residency_touch(struct sched_engine *engine, const struct call *call,
+                           const struct kvmem_answer *answer, uint64_t now_us)
 {
     bool is_saved = call->computed_tokens > 0 || engine->kv->settings.retain_drop_us == 0;
-    if (sched_call_is_resident(engine, call)) {
-        leave(engine, call);
-        keep(engine, call, is_saved ? KVMEM_SAVED : KVMEM_RETAINED, now_us);
+    if (!answer->is_owned) {
+        kvmem_touch(engine->kv, answer,
+                    (struct kvmem_priority){is_saved ? KVMEM_SAVED : KVMEM_RETAINED, now_us});
     }
 }
 
-void sched_residency_take(struct sched_engine *engine, struct call *call, uint32_t positions,
-                          bool claimed, uint64_t now_us)
+/* The call gives up its blocks, and leaves their contents behind. */
+static void keep(struct sched_engine *engine, struct call *call, struct kvmem_priority priority)
 {
-    const struct sched *sched = engine->sched;
-    uint32_t swapped_in = kvmem_call_pins(engine->kv, call->slot);
-    ASSERT(positions >= call->kv_tokens);
-    if (claimed && call->computed_tokens == 0) {
-        sched->stats->prefix_hit_tokens += call->kv_tokens;
-        sched->stats->declared_hit_tokens += kvmem_call_declared(engine->kv, call->slot) *
-                                             engine->kv->settings.block_tokens;
-    } else if (claimed) {
-        sched->stats->restored_tokens += call->kv_tokens;
-    }
-    if (call->kv_tokens > call->computed_tokens) {
-        call->computed_tokens = call->kv_tokens;
-    }
-    if (swapped_in > 0) {
-        sched_note(sched, call, now_us, (struct event_what){EVENT_SWAPPED_IN, {swapped_in}});
-    }
-    engine->resident_calls += !sched_call_is_resident(engine, call);
-    kvmem_reserve(engine->kv, call->slot, positions);
+    leave(engine, call);
+    kvmem_keep(engine->kv, call->slot, call->tokens, call->kv_tokens, priority);
+    call->kv_tokens = 0;
 }
 
 void sched_residency_preempt(struct sched_engine *engine, struct call *call, uint64_t now_us)
@@ -125,8 +133,7 @@ void sched_residency_preempt(struct sched_engine *engine, struct call *call, uin
     sched_note(sched, call, now_us,
                (struct event_what){EVENT_PREEMPTED, {kvmem_call_blocks(engine->kv, call->slot),
                                                      call->kv_tokens}});
-    leave(engine, call);
-    keep(engine, call, KVMEM_SAVED, now_us);
+    keep(engine, call, (struct kvmem_priority){KVMEM_SAVED, now_us});
     call->preemptions++;
     sched->stats->preemptions++;
 }
@@ -140,26 +147,30 @@ void sched_residency_drop(struct sched_engine *engine, struct call *call)
     call->kv_tokens = 0;
 }
 
-/* Without blocks, a call that has computed something may have SAVED contents: it takes them once
- * more, to give them up at the lower rank. */
+/* Without blocks, a call that has computed something may have left SAVED contents: they sink to the
+ * lower rank, or are forgotten when only this call could find them. */
+static void end_without_blocks(struct sched_engine *engine, const struct call *call,
+                               bool is_private, uint64_t now_us)
+{
+    const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
+    if (is_private) {
+        kvmem_forget(engine->kv, &answer);
+    } else {
+        kvmem_touch(engine->kv, &answer, (struct kvmem_priority){KVMEM_RETAINED, now_us});
+    }
+}
+
 void sched_residency_end(struct sched_engine *engine, struct call *call, bool wrong,
                          uint64_t now_us)
 {
-    bool is_resident = sched_call_is_resident(engine, call);
     bool is_private = sharing_of(engine->sched, call) == SCHED_SHARING_OFF;
-    if (is_resident && (wrong || is_private)) {
+    if (!sched_call_is_resident(engine, call)) {
+        if (call->computed_tokens > 0) {
+            end_without_blocks(engine, call, is_private, now_us);
+        }
+    } else if (wrong || is_private) {
         sched_residency_drop(engine, call);
-        return;
-    }
-    if (is_resident) {
-        leave(engine, call);
-    } else if (call->computed_tokens > 0) {
-        claim(engine, call);
-    }
-    if (is_private) {
-        kvmem_forget(engine->kv, call->slot);
-        call->kv_tokens = 0;
-    } else if (sched_call_is_resident(engine, call)) {
-        keep(engine, call, KVMEM_RETAINED, now_us);
+    } else {
+        keep(engine, call, (struct kvmem_priority){KVMEM_RETAINED, now_us});
     }
 }

@@ -3,17 +3,18 @@
 /* What: how a call comes to its KV blocks and how it loses them. Private to sched/. */
 #include "sched/call.h"
 
-/* Of a call without blocks. True when it would find all of its known tokens but the last one. O(1);
- * it may be wrong. */
-bool sched_residency_is_kept(const struct sched_engine *engine, const struct call *call);
-/* A call without blocks takes what is cached of its tokens; kv_tokens says how much that is. Then
- * either take or give_back, in the same plan. */
-void sched_residency_claim(struct sched_engine *engine, struct call *call);
-void sched_residency_give_back(struct sched_engine *engine, struct call *call, uint64_t now_us);
-/* Room for `positions`, on the device; kvmem_missing() <= kvmem_available(). `claimed`: since the
- * claim. */
-void sched_residency_take(struct sched_engine *engine, struct call *call, uint32_t positions,
-                          bool claimed, uint64_t now_us);
+/* What is there for the call: the blocks that it owns, which hold kv_tokens positions; or what is
+ * cached of its known tokens. `whole`: less than all of these but the last is of no use. Changes
+ * nothing. Then commit or touch, in the same plan. */
+struct kvmem_answer sched_residency_ask(const struct sched_engine *engine, const struct call *call,
+                                        bool whole);
+/* The call gets what the answer names, and room for `positions`, which fit (kvmem_fits). */
+void sched_residency_commit(struct sched_engine *engine, struct call *call,
+                            const struct kvmem_answer *answer, uint32_t positions,
+                            uint64_t now_us);
+/* The call cannot have it in this plan, and will ask again. */
+void sched_residency_touch(struct sched_engine *engine, const struct call *call,
+                           const struct kvmem_answer *answer, uint64_t now_us);
 /* It has to make room for another call and will be back: what it has computed is kept cached. */
 void sched_residency_preempt(struct sched_engine *engine, struct call *call, uint64_t now_us);
 /* The call ends: what it has computed is kept for calls with the same beginning; or, when it may

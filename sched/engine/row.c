@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one row of the step record, from a call. Everything that the engine needs of the call is
- * copied in; what the core must know when the row comes back is remembered apart.
+ * What: one row of the step record: how much of a call it feeds and samples, and its record.
+ * Everything that the engine needs of the call is copied in. What the core must know when the row
+ * comes back is remembered apart.
  * Invariants: nothing is read back from the record, which the worker can write at any time; it has
  * room for the rows and tokens of every plan (sched_init asserts it).
  * Bounds: O(tokens fed + CALL_REPEAT_TOKENS).
@@ -22,17 +23,35 @@ static void fill_history(struct step_row *row, const struct call *call,
     row->history_count = count;
 }
 
-void sched_row_fill(struct sched_walk *walk, const struct call *call, uint32_t chunk,
-                    uint32_t decode_steps)
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+struct sched_row sched_row_after(const struct sched_walk *walk, const struct call *call,
+                                 uint32_t held)
+{
+    uint32_t steps = walk->engine->sched->settings.steps_per_plan;
+    uint32_t remaining = sched_call_known(call) - held;
+    struct sched_row row = {.chunk = remaining == 1 ? 1 : lesser(remaining, walk->budget_tokens)};
+    if (row.chunk == remaining) {
+        row.decode_steps = lesser(steps, call->max_tokens - call->generated_tokens);
+    }
+    row.positions = held + row.chunk + (row.decode_steps > 0 ? row.decode_steps - 1 : 0);
+    return row;
+}
+
+void sched_row_fill(struct sched_walk *walk, const struct call *call, const struct sched_row *size)
 {
     struct sched_engine *engine = walk->engine;
     uint32_t index = engine->planned_count++;
     struct step_row *row = step_row(&engine->step, index);
     ASSERT(index < engine->step.layout.rows_max);
-    ASSERT(walk->tokens_count + chunk <= engine->step.layout.tokens_max);
+    ASSERT(walk->tokens_count + size->chunk <= engine->step.layout.tokens_max);
     const struct step_planned planned = {
         .call = call->slot, .call_generation = call->generation,
-        .first_position = call->kv_tokens, .tokens_count = chunk, .decode_steps = decode_steps};
+        .first_position = call->kv_tokens, .tokens_count = size->chunk,
+        .decode_steps = size->decode_steps};
     engine->planned[index] = planned;
     row->call = planned.call;
     row->call_generation = planned.call_generation;
@@ -45,8 +64,8 @@ void sched_row_fill(struct sched_walk *walk, const struct call *call, uint32_t c
     row->sampling = call->sampling;
     fill_history(row, call, &planned);
     memcpy(step_tokens(&engine->step) + walk->tokens_count, call->tokens + call->kv_tokens,
-           chunk * sizeof(uint32_t));
+           size->chunk * sizeof(uint32_t));
     /* A worker that says "done" without writing its outs must not look like one that did. */
     *step_out(&engine->step, index) = (struct step_out){.result = UINT32_MAX};
-    walk->tokens_count += chunk;
+    walk->tokens_count += size->chunk;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what a plan does for the calls behind its batch, in their order.
+ * What: what a plan does for the calls after its batch, in their order.
  *
  *   standbys   (paper 000, section 5: over-provisioning) rows for resident calls with one token to
  *              feed. When a row ends before the step does, a standby takes its place; without
- *              them that place is empty for up to N - 1 rounds. Blocks for them come from what
- *              nobody has SAVED and no call owns.
+ *              them that place is empty for up to N - 1 rounds. Blocks for them are those that
+ *              no call owns and that hold nothing SAVED.
  *   prefetch   (sched.prefetch, ours: the paper's engine does not) calls whose KV lies on the host
  *              get it moved in with this step, into blocks that are free, so that they start with
  *              the next one at once. They get no row.
  *
  * Invariants: neither takes anything from a call that the walk has chosen, nor makes a victim.
- * Bounds: the search for standbys comes past resident calls only, SCHED_STANDBY_LOOKS times
- * as many as a step has rows; the one for prefetch looks at batch_calls calls.
+ * Bounds: the search for standbys visits resident calls only, SCHED_STANDBY_LOOKS times as many as
+ * a step has rows; the one for prefetch looks at batch_calls calls.
  */
 #include "sched/engine/plan.h"
 
@@ -27,17 +27,19 @@ static void consider_standby(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
     const struct sched *sched = engine->sched;
-    uint32_t known = sched_call_known(call);
-    uint32_t decode_steps = call->max_tokens - call->generated_tokens;
+    uint32_t left = call->max_tokens - call->generated_tokens;
     uint32_t rounds = sched->settings.steps_per_plan - 1;   /* none enters in the first one */
-    decode_steps = decode_steps < rounds ? decode_steps : rounds;
-    uint32_t positions = known + decode_steps - 1;
-    if (sched_walk_skips(call) || call->kv_tokens + 1 != known ||
-        kvmem_missing(engine->kv, call->slot, positions) > kvmem_spare(engine->kv)) {
+    struct sched_row row = {.chunk = 1, .decode_steps = left < rounds ? left : rounds};
+    if (sched_walk_skips(call) || call->kv_tokens + 1 != sched_call_known(call)) {
         return;
     }
-    sched_residency_take(engine, call, positions, false, walk->now_us);
-    sched_row_fill(walk, call, 1, decode_steps);
+    row.positions = call->kv_tokens + row.decode_steps;
+    const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
+    if (kvmem_missing(engine->kv, &answer, row.positions) > kvmem_spare(engine->kv)) {
+        return;
+    }
+    sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
+    sched_row_fill(walk, call, &row);
     call->walk_sequence = engine->sequence;
     sched->stats->standbys_planned++;
 }
@@ -67,13 +69,13 @@ void sched_standby_rows(struct sched_walk *walk)
 static void consider_prefetch(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
-    sched_residency_claim(engine, call);
-    if (kvmem_call_pins(engine->kv, call->slot) > 0 &&
-        kvmem_missing(engine->kv, call->slot, call->kv_tokens) <= kvmem_free(engine->kv)) {
-        sched_residency_take(engine, call, call->kv_tokens, true, walk->now_us);
+    const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
+    if (answer.host_blocks > 0 &&
+        kvmem_missing(engine->kv, &answer, answer.positions) <= kvmem_free(engine->kv)) {
+        sched_residency_commit(engine, call, &answer, answer.positions, walk->now_us);
         engine->sched->stats->prefetched_calls++;
     } else {
-        sched_residency_give_back(engine, call, walk->now_us);
+        sched_residency_touch(engine, call, &answer, walk->now_us);
     }
 }
 

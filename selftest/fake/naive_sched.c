@@ -340,7 +340,9 @@ static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t cou
             m->decode[m->rows_count++] = decode;
         } else if (m->rows_count - m->rows_active < m->set.standby_calls && can) {
             /* There must have been no room. */
-            ASSERT(kvmem_missing(m->sched->engines[0].kv, sorted[at], known + decode - 1) > 0);
+            const struct kvmem *kv = m->sched->engines[0].kv;
+            uint32_t needed = kvmem_blocks_ceil(known + decode - 1, kv->settings.block_tokens);
+            ASSERT(needed > kvmem_call_blocks(kv, sorted[at]));
         }
     }
     ASSERT(m->rows_count - m->rows_active <= m->set.standby_calls);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: how fast the KV of a call moves between the tiers, and what a pool of layers would make of
- * it.
+ * What: the speed at which the KV of a call moves between the tiers, as one block of all layers and
+ * as a block for each layer.
  *
  *     bench-moves MODEL.gguf [--threads N]        (default: one for each CPU)
  *         for calls of 16, 64 and 256 blocks that lie side by side or scattered, GB/s (each byte
@@ -11,7 +11,7 @@
  *         and the median of the ratios of their pairs, with the least and the most
  *
  * Method: both have pools of the same size; they take turns, RUNS times, and each run moves other
- * blocks than the one before. First one memcpy() of a whole pool: nobody is faster than that with
+ * blocks than the one before. First one memcpy() of a whole pool: the bound for
  * one thread. With --threads 1 the ratio is that of the two layouts alone.
  */
 #include <string.h>

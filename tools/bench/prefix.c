@@ -3,8 +3,8 @@
  * What: speed of attention over long contexts, without sockets and scheduler.
  *
  *     bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]
- *         tokens/s of 16 calls that decode behind a prompt of N tokens (2048), whose blocks they
- *         share, and behind copies of their own; in turns, with the ratio of each pair. Then of
+ *         tokens/s of 16 calls that decode after a prompt of N tokens (2048), whose blocks they
+ *         share, and after copies of their own; in turns, with the ratio of each pair. Then of
  *         prefills of 512 and 4096 tokens.
  *
  * Why copies: the keys and values, and with them every product, are the same in both; only where

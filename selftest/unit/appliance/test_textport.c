@@ -318,8 +318,11 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     calls.calls[slot].arrived_us = 1000000 - 80000;
     calls.calls[slot].cached_tokens = 16;
     calls.calls[slot].program_next = CALL_NONE;
-    assert_int_equal(kvmem_claim(&kv, slot, 0, calls.calls[slot].tokens, 33), 0);
-    kvmem_reserve(&kv, slot, 33);
+    const struct kvmem_question question = {
+        .call = slot, .tokens = calls.calls[slot].tokens, .count = 33};
+    const struct kvmem_answer answer = kvmem_ask(&kv, &question);
+    assert_int_equal(answer.positions, 0);
+    kvmem_commit(&kv, &answer, 33);
     const char *text = ask(peer, "programs\n");
     assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
                           "     0        700 -\n");

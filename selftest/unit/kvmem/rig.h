@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: two small tiers, a step record to bind, and the life of a call in one line: claim, reserve,
- * a step, settle. Every operation is followed by kvmem_check().
+ * What: two small tiers, a step record to bind, and the life of a call in one line each: ask and
+ * commit, a step, settle. Every operation is followed by kvmem_check().
  */
 #include "selftest/unit/test.h"
 
@@ -74,20 +74,57 @@ static inline uint32_t rig_step(struct rig *rig)
     return step_header(&rig->step)->moves_count;
 }
 
-static inline uint32_t rig_claim(struct rig *rig, uint32_t call, const uint32_t *tokens,
-                                 uint32_t count)
+static inline struct kvmem_answer rig_ask_under(struct rig *rig, uint32_t call, uint64_t salt,
+                                                const uint32_t *tokens, uint32_t count)
 {
-    uint32_t found = kvmem_claim(&rig->kv, call, 0, tokens, count);
-    kvmem_check(&rig->kv);
-    return found;
+    const struct kvmem_question question = {
+        .call = call, .salt = salt, .tokens = tokens, .count = count};
+    return kvmem_ask(&rig->kv, &question);
 }
 
-static inline void rig_reserve(struct rig *rig, uint32_t call, uint32_t positions)
+static inline struct kvmem_answer rig_ask(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                                          uint32_t count)
 {
-    assert_true(kvmem_missing(&rig->kv, call, positions) <= kvmem_available(&rig->kv));
-    kvmem_reserve(&rig->kv, call, positions);
+    return rig_ask_under(rig, call, 0, tokens, count);
+}
+
+/* Number of positions that a call of `count` such tokens would find. Looking is no use of them. */
+static inline uint32_t rig_found(struct rig *rig, uint32_t first, uint32_t count)
+{
+    return rig_ask(rig, CALLS - 2, rig_tokens(first), count).positions;
+}
+
+static inline void rig_commit(struct rig *rig, const struct kvmem_answer *answer,
+                              uint32_t positions)
+{
+    assert_true(kvmem_fits(&rig->kv, answer, positions));
+    kvmem_commit(&rig->kv, answer, positions);
     kvmem_check(&rig->kv);
-    assert_int_equal(kvmem_missing(&rig->kv, call, positions), 0);
+}
+
+/* The call takes what is there for it; returns how many positions that is. */
+static inline uint32_t rig_take_under(struct rig *rig, uint32_t call, uint64_t salt,
+                                      const uint32_t *tokens, uint32_t count)
+{
+    const struct kvmem_answer answer = rig_ask_under(rig, call, salt, tokens, count);
+    rig_commit(rig, &answer, answer.positions);
+    return answer.positions;
+}
+
+static inline uint32_t rig_take(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                                uint32_t count)
+{
+    return rig_take_under(rig, call, 0, tokens, count);
+}
+
+/* Room for `positions`, for a call that has blocks, or finds nothing. */
+static inline void rig_grow(struct rig *rig, uint32_t call, uint32_t positions)
+{
+    const uint32_t token = 0;
+    struct kvmem_answer answer = rig_ask(rig, call, &token, 1);
+    rig_commit(rig, &answer, positions);
+    answer = rig_ask(rig, call, &token, 1);
+    assert_int_equal(kvmem_missing(&rig->kv, &answer, positions), 0);
 }
 
 static inline void rig_settle(struct rig *rig, uint32_t call, const uint32_t *tokens,
@@ -97,10 +134,20 @@ static inline void rig_settle(struct rig *rig, uint32_t call, const uint32_t *to
     kvmem_check(&rig->kv);
 }
 
-static inline void rig_keep(struct rig *rig, uint32_t call, const uint32_t *tokens,
-                            uint32_t positions, enum kvmem_rank rank, uint64_t now_us)
+static inline struct kvmem_priority retained(uint64_t now_us)
 {
-    kvmem_keep(&rig->kv, call, tokens, positions, rank, now_us);
+    return (struct kvmem_priority){KVMEM_RETAINED, now_us};
+}
+
+static inline struct kvmem_priority saved(uint64_t now_us)
+{
+    return (struct kvmem_priority){KVMEM_SAVED, now_us};
+}
+
+static inline void rig_keep(struct rig *rig, uint32_t call, const uint32_t *tokens,
+                            uint32_t positions, struct kvmem_priority priority)
+{
+    kvmem_keep(&rig->kv, call, tokens, positions, priority);
     kvmem_check(&rig->kv);
     assert_int_equal(kvmem_call_blocks(&rig->kv, call), 0);
 }
@@ -112,34 +159,24 @@ static inline void rig_drop(struct rig *rig, uint32_t call)
     assert_int_equal(kvmem_call_blocks(&rig->kv, call), 0);
 }
 
-/* The call claims and computes all of its tokens; returns how many were found. */
+/* The call takes what is there and computes the rest; returns how many positions were there. */
 static inline uint32_t rig_run(struct rig *rig, uint32_t call, const uint32_t *tokens,
                                uint32_t count)
 {
-    uint32_t found = rig_claim(rig, call, tokens, count);
-    rig_reserve(rig, call, count);
+    const struct kvmem_answer answer = rig_ask(rig, call, tokens, count);
+    rig_commit(rig, &answer, count);
     rig_step(rig);
     rig_settle(rig, call, tokens, count);
-    return found;
+    return answer.positions;
 }
 
-/* A call that ran and has left its contents behind. */
+/* A call ran, and has left its contents. */
 static inline void rig_leave(struct rig *rig, uint32_t first, uint32_t count,
-                             enum kvmem_rank rank, uint64_t now_us)
+                             struct kvmem_priority priority)
 {
     const uint32_t *tokens = rig_tokens(first);
     rig_run(rig, CALLS - 1, tokens, count);
-    rig_keep(rig, CALLS - 1, tokens, count, rank, now_us);
-}
-
-/* How many positions does a call of `count` such tokens find? Looking counts as use, and what is
- * found is SAVED afterwards. */
-static inline uint32_t rig_found(struct rig *rig, uint32_t first, uint32_t count)
-{
-    const uint32_t *tokens = rig_tokens(first);
-    uint32_t found = rig_claim(rig, CALLS - 2, tokens, count);
-    rig_keep(rig, CALLS - 2, tokens, found, KVMEM_SAVED, rig->kv.now_us);
-    return found;
+    rig_keep(rig, CALLS - 1, tokens, count, priority);
 }
 
 static inline uint32_t rig_block(const struct rig *rig, uint32_t call, uint32_t index)

@@ -2,48 +2,49 @@
 /*
  * Goal: what a call finds is what its own tokens made, under its own salt: full blocks shared, a
  * partial one taken over, never the position that it has to compute. Method: each rule by itself;
- * what a call gets a copy of is test_loan.c's.
+ * copies are test_copy.c's, questions and acts test_answer.c's.
  */
 #include "selftest/unit/kvmem/rig.h"
 
-static void test_claim_of_nothing_cached_finds_nothing(void **state)
+static void test_question_with_nothing_cached_finds_nothing(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 24), 0);
+    assert_int_equal(rig_take(rig, 0, rig_tokens(1), 24), 0);
     assert_int_equal(kvmem_call_blocks(&rig->kv, 0), 0);
     assert_int_equal(rig->kv.counters.asked_tokens, 24);
-    assert_int_equal(rig->kv.counters.claimed_tokens, 0);
+    assert_int_equal(rig->kv.counters.found_tokens, 0);
 }
 
-static void test_claim_shares_full_blocks_of_a_running_call(void **state)
+static void test_commit_shares_full_blocks_of_a_running_call(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     rig_run(rig, 0, rig_tokens(1), 11);
-    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 20), 8);      /* the third is not full */
+    assert_int_equal(rig_take(rig, 1, rig_tokens(1), 20), 8);      /* the third is not full */
     assert_int_equal(rig_block(rig, 0, 1), rig_block(rig, 1, 1));
     assert_int_equal(rig->kv.blocks[rig_block(rig, 0, 1)].references, 2);
     assert_int_equal(kvmem_owned(&rig->kv), 3);
-    rig_reserve(rig, 1, 20);
+    rig_grow(rig, 1, 20);
     assert_int_not_equal(rig_block(rig, 0, 2), rig_block(rig, 1, 2));
     rig_drop(rig, 0);
     assert_int_equal(rig->kv.blocks[rig_block(rig, 1, 1)].references, 1);
     assert_int_equal(kvmem_owned(&rig->kv), 5);
 }
 
-static void test_claim_leaves_one_token_to_compute(void **state)
+static void test_answer_leaves_one_token_to_compute(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     rig_run(rig, 0, rig_tokens(1), 12);
-    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 12), 11);
-    assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 2);
-    assert_int_equal(rig_claim(rig, 2, rig_tokens(1), 13), 12);
-    assert_int_equal(rig_claim(rig, 3, rig_tokens(1), 1), 0);
+    struct kvmem_answer answer = rig_ask(rig, 1, rig_tokens(1), 12);
+    assert_int_equal(answer.positions, 11);
+    assert_int_equal(answer.blocks, 2);
+    assert_int_equal(rig_ask(rig, 2, rig_tokens(1), 13).positions, 12);
+    assert_int_equal(rig_ask(rig, 3, rig_tokens(1), 1).positions, 0);
 }
 
-static void test_claim_ends_where_tokens_differ(void **state)
+static void test_answer_ends_where_tokens_differ(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
@@ -51,10 +52,11 @@ static void test_claim_ends_where_tokens_differ(void **state)
     rig_run(rig, 0, rig_tokens(1), 16);
     memcpy(tokens, rig_tokens(1), sizeof tokens);
     tokens[6]++;
-    assert_int_equal(rig_claim(rig, 1, tokens, 24), 6);
-    assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 1);
-    /* Equal tokens behind an unequal beginning are another content. */
-    assert_int_equal(rig_claim(rig, 2, rig_tokens(5), 24), 0);
+    struct kvmem_answer answer = rig_ask(rig, 1, tokens, 24);
+    assert_int_equal(answer.positions, 6);
+    assert_int_equal(answer.blocks, 1);
+    /* Equal tokens after an unequal beginning are another content. */
+    assert_int_equal(rig_ask(rig, 2, rig_tokens(5), 24).positions, 0);
 }
 
 static void test_salts_do_not_meet(void **state)
@@ -65,11 +67,10 @@ static void test_salts_do_not_meet(void **state)
     rig->kv.hash_mask = 0;      /* not even by chance */
     rig_run(rig, 0, tokens, 12);
     uint64_t identity = rig->kv.blocks[rig_block(rig, 0, 0)].identity;
-    assert_int_equal(kvmem_claim(&rig->kv, 1, 5, tokens, 24), 0);
+    assert_int_equal(rig_ask_under(rig, 1, 5, tokens, 24).positions, 0);
     /* A salt that happens to be the identity of a content does not pass for its successor. */
-    assert_int_equal(kvmem_claim(&rig->kv, 2, identity, tokens + 4, 12), 0);
-    assert_int_equal(kvmem_claim(&rig->kv, 3, 0, tokens, 24), 12);
-    kvmem_check(&rig->kv);
+    assert_int_equal(rig_ask_under(rig, 2, identity, tokens + 4, 12).positions, 0);
+    assert_int_equal(rig_ask_under(rig, 3, 0, tokens, 24).positions, 12);
 }
 
 static void test_settle_takes_the_equal_block(void **state)
@@ -78,8 +79,8 @@ static void test_settle_takes_the_equal_block(void **state)
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = rig_tokens(1);
     for (uint32_t call = 0; call < 2; call++) {     /* at the same time: neither finds the other */
-        assert_int_equal(rig_claim(rig, call, tokens, 10), 0);
-        rig_reserve(rig, call, 10);
+        assert_int_equal(rig_take(rig, call, tokens, 10), 0);
+        rig_grow(rig, call, 10);
     }
     assert_int_equal(kvmem_owned(&rig->kv), 6);
     rig_step(rig);
@@ -96,29 +97,27 @@ static void test_settle_names_block_by_block(void **state)
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = rig_tokens(1);
-    rig_claim(rig, 0, tokens, 24);
-    rig_reserve(rig, 0, 24);
+    rig_grow(rig, 0, 24);
     rig_settle(rig, 0, tokens, 3);
-    assert_int_equal(rig_claim(rig, 1, tokens, 24), 0);
+    assert_int_equal(rig_ask(rig, 1, tokens, 24).positions, 0);
     rig_settle(rig, 0, tokens, 4);
-    rig_drop(rig, 1);
-    assert_int_equal(rig_claim(rig, 1, tokens, 24), 4);
+    assert_int_equal(rig_ask(rig, 1, tokens, 24).positions, 4);
     rig_settle(rig, 0, tokens, 15);
-    rig_drop(rig, 1);
-    assert_int_equal(rig_claim(rig, 1, tokens, 24), 12);
+    assert_int_equal(rig_ask(rig, 1, tokens, 24).positions, 12);
 }
 
 static void test_keep_leaves_all_positions_to_be_found(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
-    rig_leave(rig, 1, 11, KVMEM_RETAINED, 1);
+    rig_leave(rig, 1, 11, retained(1));
     assert_int_equal(kvmem_owned(&rig->kv), 0);
     assert_int_equal(kvmem_available(&rig->kv), DEVICE);
     assert_int_equal(kvmem_free(&rig->kv), DEVICE - 3);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 20), 11);
+    assert_int_equal(rig_take(rig, 0, rig_tokens(1), 20), 11);
     assert_int_equal(kvmem_owned(&rig->kv), 3);
-    assert_int_equal(kvmem_missing(&rig->kv, 0, 12), 0);            /* goes on in the same block */
+    struct kvmem_answer answer = rig_ask(rig, 0, rig_tokens(1), 20);
+    assert_int_equal(kvmem_missing(&rig->kv, &answer, 12), 0);      /* goes on in the same block */
 }
 
 static void test_keep_returns_blocks_without_settled_positions(void **state)
@@ -126,54 +125,50 @@ static void test_keep_returns_blocks_without_settled_positions(void **state)
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = rig_tokens(1);
-    rig_claim(rig, 0, tokens, 20);
-    rig_reserve(rig, 0, 20);
-    rig_keep(rig, 0, tokens, 6, KVMEM_SAVED, 1);
+    rig_take(rig, 0, tokens, 20);
+    rig_grow(rig, 0, 20);
+    rig_keep(rig, 0, tokens, 6, saved(1));
     assert_int_equal(kvmem_free(&rig->kv), DEVICE - 2);
-    assert_int_equal(rig_claim(rig, 1, tokens, 20), 6);
+    assert_int_equal(rig_take(rig, 1, tokens, 20), 6);
 }
 
 static void test_partial_block_is_taken_by_one_call_only(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
-    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 20), 7);
-    rig_claim(rig, 1, rig_tokens(1), 20);
+    rig_leave(rig, 1, 7, retained(1));
+    assert_int_equal(rig_take(rig, 0, rig_tokens(1), 20), 7);
     assert_int_equal(kvmem_call_blocks(&rig->kv, 0), 2);
-    assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 1);
+    assert_int_equal(rig_ask(rig, 1, rig_tokens(1), 20).blocks, 1);
 }
 
-static void test_partial_block_is_found_only_by_who_continues_it(void **state)
+static void test_partial_block_is_found_only_by_a_call_that_continues_it(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     uint32_t tokens[24];
     memcpy(tokens, rig_tokens(1), sizeof tokens);
-    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
-    rig_claim(rig, 0, tokens, 7);
-    assert_int_equal(kvmem_call_blocks(&rig->kv, 0), 1);    /* one token has to be computed */
-    rig_drop(rig, 0);
-    rig_leave(rig, 1, 7, KVMEM_RETAINED, 1);
+    rig_leave(rig, 1, 7, retained(1));
+    assert_int_equal(rig_ask(rig, 0, tokens, 7).blocks, 1);     /* one token has to be computed */
+    assert_int_equal(rig_ask(rig, 0, tokens, 8).blocks, 2);
     tokens[6]++;
-    rig_claim(rig, 0, tokens, 20);
-    assert_int_equal(kvmem_call_blocks(&rig->kv, 0), 1);
+    assert_int_equal(rig_ask(rig, 0, tokens, 20).blocks, 1);
 }
 
-static void test_claim_takes_the_longest_partial_block(void **state)
+static void test_answer_has_the_longest_partial_block(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = rig_tokens(1);
     for (uint32_t call = 0; call < 2; call++) {
-        rig_claim(rig, call, tokens, 8);
-        rig_reserve(rig, call, 8);
+        rig_take(rig, call, tokens, 8);
+        rig_grow(rig, call, 8);
     }
     rig_step(rig);
-    rig_keep(rig, 0, tokens, 5, KVMEM_RETAINED, 1);
-    rig_keep(rig, 1, tokens, 6, KVMEM_RETAINED, 2);
-    assert_int_equal(rig_claim(rig, 2, tokens, 20), 6);
-    assert_int_equal(rig_claim(rig, 3, tokens, 20), 5);
+    rig_keep(rig, 0, tokens, 5, retained(1));
+    rig_keep(rig, 1, tokens, 6, retained(2));
+    assert_int_equal(rig_take(rig, 2, tokens, 20), 6);
+    assert_int_equal(rig_take(rig, 3, tokens, 20), 5);
 }
 
 static void test_keep_of_an_equal_partial_block_keeps_one(void **state)
@@ -182,36 +177,14 @@ static void test_keep_of_an_equal_partial_block_keeps_one(void **state)
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = rig_tokens(1);
     for (uint32_t call = 0; call < 2; call++) {
-        rig_claim(rig, call, tokens, 3);
-        rig_reserve(rig, call, 3);
+        rig_take(rig, call, tokens, 3);
+        rig_grow(rig, call, 3);
     }
     rig_step(rig);
-    rig_keep(rig, 0, tokens, 3, KVMEM_RETAINED, 1);
-    rig_keep(rig, 1, tokens, 3, KVMEM_SAVED, 2);
+    rig_keep(rig, 0, tokens, 3, retained(1));
+    rig_keep(rig, 1, tokens, 3, saved(2));
     assert_int_equal(kvmem_free(&rig->kv), DEVICE - 1);
     assert_int_equal(rig->kv.device.cached[KVMEM_SAVED].count, 1);
-}
-
-static void test_claim_that_is_given_back_is_found_again(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(6, 4);
-    rig_leave(rig, 1, 15, KVMEM_SAVED, 1);
-    rig_run(rig, 0, rig_tokens(200), 17);                   /* five of six: three move out */
-    rig_drop(rig, 0);
-    assert_int_equal(kvmem_host_used(&rig->kv), 3);
-    for (uint32_t i = 0; i < 3; i++) {
-        const uint32_t *tokens = rig_tokens(1);
-        assert_int_equal(rig_claim(rig, 1, tokens, 20), 15);
-        assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 4);
-        if (i == 1) {
-            rig_drop(rig, 1);       /* the first block, on the device, is forgotten */
-            assert_int_equal(kvmem_host_used(&rig->kv), 3);
-            assert_int_equal(rig_claim(rig, 2, tokens, 20), 0);
-            return;
-        }
-        rig_keep(rig, 1, tokens, 15, KVMEM_SAVED, 2);
-    }
 }
 
 static void test_drop_forgets_what_only_the_call_held(void **state)
@@ -227,42 +200,41 @@ static void test_drop_forgets_what_only_the_call_held(void **state)
     assert_int_equal(rig_found(rig, 1, 24), 0);
 }
 
+/* A call computes again what this step moves to the host. Returns the call's tokens. */
+static const uint32_t *recompute(struct rig *rig, uint32_t call, uint32_t positions)
+{
+    const uint32_t *tokens = rig_tokens(1);
+    rig_leave(rig, 1, 12, saved(1));
+    rig_grow(rig, 0, 24);
+    rig_grow(rig, 2, 16);
+    rig_drop(rig, 2);
+    assert_int_equal(kvmem_host_used(&rig->kv), 3);
+    assert_int_equal(rig_take(rig, call, tokens, positions + 1), 0);
+    rig_grow(rig, call, positions);
+    assert_int_equal(rig_step(rig), 3);
+    rig_settle(rig, call, tokens, positions);
+    return tokens;
+}
+
 static void test_recomputed_content_takes_the_identity_of_its_copy(void **state)
 {
     (void)state;
-    struct rig *rig = rig_fresh(6, 4);
-    const uint32_t *tokens = rig_tokens(1);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
-    rig_run(rig, 0, rig_tokens(200), 24);           /* all three on the host */
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, tokens, 5), 4);              /* pins the first one */
-    assert_int_equal(rig_run(rig, 1, tokens, 6), 0);                /* which is computed again */
-    rig_drop(rig, 0);
-    rig_keep(rig, 1, tokens, 4, KVMEM_RETAINED, 2);
-    assert_int_equal(rig_claim(rig, 2, tokens, 24), 12);            /* and leads to the others */
-    assert_true(!kvmem_is_host(&rig->kv, rig_block(rig, 2, 0)));
-    assert_true(kvmem_is_host(&rig->kv, rig_block(rig, 2, 1)));
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = recompute(rig, 1, 4);
+    assert_int_equal(rig_ask(rig, 3, tokens, 24).positions, 12);    /* and leads to the others */
+    assert_true(!kvmem_is_host(&rig->kv, rig_block(rig, 3, 0)));
+    assert_true(kvmem_is_host(&rig->kv, rig_block(rig, 3, 1)));
 }
 
-/* A copy that nobody will lower in rank when the call ends would keep others off the host. */
+/* A copy whose rank nothing lowers when the call ends would keep others off the host. */
 static void test_recomputed_content_leaves_no_copy_on_the_host(void **state)
 {
     (void)state;
-    struct rig *rig = rig_fresh(6, 4);
-    const uint32_t *tokens = rig_tokens(1);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
-    rig_run(rig, 0, rig_tokens(200), 24);           /* all three on the host */
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, tokens, 13), 12);            /* pins them */
-    assert_int_equal(rig_claim(rig, 1, tokens, 13), 0);
-    rig_reserve(rig, 1, 12);
-    rig_drop(rig, 0);
-    assert_int_equal(kvmem_host_used(&rig->kv), 3);
-    rig_step(rig);
-    rig_settle(rig, 1, tokens, 12);
+    struct rig *rig = rig_fresh(DEVICE, HOST);
+    const uint32_t *tokens = recompute(rig, 1, 12);
     assert_int_equal(kvmem_host_used(&rig->kv), 0);
-    rig_keep(rig, 1, tokens, 12, KVMEM_RETAINED, 2);
-    assert_int_equal(rig_claim(rig, 2, tokens, 13), 12);
+    rig_keep(rig, 1, tokens, 12, retained(2));
+    assert_int_equal(rig_take(rig, 2, tokens, 13), 12);
 }
 
 static void test_collisions_are_compared_in_full(void **state)
@@ -272,12 +244,12 @@ static void test_collisions_are_compared_in_full(void **state)
     rig->kv.hash_mask = 0;                          /* every content in one chain */
     rig_run(rig, 0, rig_tokens(1), 12);
     rig_run(rig, 1, rig_tokens(50), 12);
-    assert_int_equal(rig_claim(rig, 2, rig_tokens(50), 13), 12);
+    assert_int_equal(rig_take(rig, 2, rig_tokens(50), 13), 12);
     assert_int_equal(rig_block(rig, 1, 2), rig_block(rig, 2, 2));
-    assert_int_equal(rig_claim(rig, 3, rig_tokens(49), 13), 0);
+    assert_int_equal(rig_take(rig, 3, rig_tokens(49), 13), 0);
 }
 
-/* A claim looks first where it has found what follows: whatever lies there now. */
+/* A question looks first where the last one found what follows: whatever lies there now. */
 static void test_what_followed_last_time_is_compared_in_full(void **state)
 {
     (void)state;
@@ -289,118 +261,33 @@ static void test_what_followed_last_time_is_compared_in_full(void **state)
     for (uint32_t after = 0; after <= DEVICE + HOST; after++) {
         bool is_right = after == rig_block(rig, 0, 1);
         rig->kv.blocks[rig_block(rig, 0, 0)].after = after;
-        assert_int_equal(rig_claim(rig, 1, other, 13), is_right ? 5 : 4);
-        assert_int_equal(kvmem_call_blocks(&rig->kv, 1), 1);
-        assert_int_equal(rig_claim(rig, 2, rig_tokens(1), 13), 12);
+        struct kvmem_answer answer = rig_ask(rig, 1, other, 13);
+        assert_int_equal(answer.positions, is_right ? 5 : 4);
+        assert_int_equal(answer.blocks, 1);
+        assert_int_equal(rig_ask(rig, 2, rig_tokens(1), 13).positions, 12);
         assert_int_equal(rig_block(rig, 2, 1), rig_block(rig, 0, 1));
-        rig_drop(rig, 1);
-        rig_drop(rig, 2);
     }
 }
 
-/* What followed last time may be on the host, where only one call at a time can have it. */
-static void test_what_followed_last_time_may_be_pinned(void **state)
+static void test_what_followed_last_time_may_be_on_the_host(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = rig_tokens(1);
     rig_run(rig, 0, tokens, 8);
-    rig_keep(rig, 0, tokens, 8, KVMEM_SAVED, 1);
-    assert_int_equal(rig_claim(rig, 1, tokens, 5), 4);  /* the first block stays on the device */
-    rig_claim(rig, 2, rig_tokens(100), 24);
-    rig_reserve(rig, 2, 24);
-    rig_claim(rig, 3, rig_tokens(200), 12);
-    rig_reserve(rig, 3, 12);                            /* the second one goes to the host */
+    rig_keep(rig, 0, tokens, 8, saved(1));
+    assert_int_equal(rig_take(rig, 1, tokens, 5), 4);   /* the first block stays on the device */
+    rig_grow(rig, 2, 24);
+    rig_grow(rig, 3, 12);                               /* the second one goes to the host */
     assert_int_equal(rig_step(rig), 1);
-    assert_int_equal(rig_claim(rig, 4, tokens, 13), 8);
-    assert_int_equal(kvmem_call_pins(&rig->kv, 4), 1);
-    assert_int_equal(rig_claim(rig, 0, tokens, 13), 4);
-    rig_drop(rig, 4);
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, tokens, 13), 8);
-}
-
-static void test_a_look_tells_whether_the_end_is_kept(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(DEVICE, HOST);
-    const uint32_t *tokens = rig_tokens(1);
-    for (uint32_t positions = 7; positions <= 8; positions++) {     /* a partial block; full ones */
-        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions));
-        rig_run(rig, 0, tokens, positions);
-        rig_keep(rig, 0, tokens, positions, KVMEM_SAVED, 1);
-        assert_true(kvmem_is_kept(&rig->kv, 0, tokens, positions));
-        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions - 1));
-        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions + 1));
-        assert_false(kvmem_is_kept(&rig->kv, 0, rig_tokens(2), positions));
-        assert_false(kvmem_is_kept(&rig->kv, 1, tokens, positions));
-        assert_int_equal(rig_claim(rig, 0, tokens, positions + 1), positions);
-        rig_drop(rig, 0);
-        assert_false(kvmem_is_kept(&rig->kv, 0, tokens, positions));
-    }
-}
-
-static void test_a_look_sees_what_a_claim_may_take(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(DEVICE, HOST);
-    const uint32_t *tokens = rig_tokens(1);
-    rig_run(rig, 0, tokens, 8);
-    rig_keep(rig, 0, tokens, 8, KVMEM_SAVED, 1);
-    rig_claim(rig, 1, rig_tokens(50), 24);
-    rig_reserve(rig, 1, 24);
-    rig_claim(rig, 2, rig_tokens(90), 24);
-    rig_reserve(rig, 2, 16);                /* the whole device: both blocks go to the host */
-    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 8));
-    rig_step(rig);
-    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 8));
-    rig_drop(rig, 1);
-    rig_drop(rig, 2);
-    for (uint32_t first = 200; first < 400; first += 100) {     /* younger, SAVED: no room for it */
-        rig_leave(rig, first, 24, KVMEM_SAVED, first);
-    }
-    rig_leave(rig, 500, 24, KVMEM_SAVED, 500);
-    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 8));
-}
-
-/* The end outlived what comes before it: the look is wrong once, and not in every plan. */
-static void test_a_claim_in_vain_ends_what_a_look_believes(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(DEVICE, 0);
-    const uint32_t *tokens = rig_tokens(1);
-    rig_run(rig, 0, tokens, 11);
-    rig_keep(rig, 0, tokens, 11, KVMEM_SAVED, 1);
-    assert_int_equal(rig_claim(rig, 1, tokens, 9), 8);
-    rig_keep(rig, 1, tokens, 8, KVMEM_RETAINED, 2);     /* all but the end, at a lower rank */
-    rig_claim(rig, 1, rig_tokens(100), 24);
-    rig_reserve(rig, 1, 24);
-    rig_claim(rig, 2, rig_tokens(200), 12);
-    rig_reserve(rig, 2, 12);                            /* room for all but the end */
-    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
-    assert_int_equal(rig_claim(rig, 0, tokens, 12), 0);
-    assert_false(kvmem_is_kept(&rig->kv, 0, tokens, 11));
-}
-
-/* The beginning is on its way to the host: the claim comes too early, and the look stays right. */
-static void test_a_claim_that_comes_too_early_may_come_again(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(DEVICE, HOST);
-    const uint32_t *tokens = rig_tokens(1);
-    rig_run(rig, 0, tokens, 11);
-    rig_keep(rig, 0, tokens, 11, KVMEM_SAVED, 1);
-    rig_claim(rig, 1, rig_tokens(100), 24);
-    rig_reserve(rig, 1, 24);
-    rig_claim(rig, 2, rig_tokens(200), 16);
-    rig_reserve(rig, 2, 8);
-    assert_int_equal(rig_step(rig), 1);                 /* the end goes before the rest */
-    rig_reserve(rig, 2, 16);
-    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
-    assert_int_equal(rig_claim(rig, 0, tokens, 12), 0);
-    assert_true(kvmem_is_kept(&rig->kv, 0, tokens, 11));
-    assert_int_equal(rig_step(rig), 2);
-    assert_int_equal(rig_claim(rig, 0, tokens, 12), 11);
+    struct kvmem_answer answer = rig_ask(rig, 4, tokens, 13);
+    assert_int_equal(answer.positions, 8);
+    assert_int_equal(answer.host_blocks, 1);
+    rig_drop(rig, 3);
+    rig_commit(rig, &answer, 13);
+    answer = rig_ask(rig, 0, tokens, 13);               /* and comes back */
+    assert_int_equal(answer.positions, 8);
+    assert_int_equal(answer.host_blocks, 0);
 }
 
 static void test_check_sees_what_is_wrong(void **state)
@@ -431,7 +318,7 @@ static uint32_t longest_chain(uint64_t hash_key, uint32_t (*tokens)[BLOCK_TOKENS
     uint32_t longest = 0;
     for (uint32_t i = 0; i < count; i++) {
         rig_run(rig, 0, tokens[i], BLOCK_TOKENS);
-        rig_keep(rig, 0, tokens[i], BLOCK_TOKENS, KVMEM_RETAINED, 1);
+        rig_keep(rig, 0, tokens[i], BLOCK_TOKENS, retained(1));
     }
     for (uint32_t i = 0; i <= rig->kv.hash_mask; i++) {
         uint32_t length = 0;
@@ -456,7 +343,7 @@ static void test_tokens_that_meet_under_one_key_part_under_another(void **state)
         for (uint32_t j = 0; j < BLOCK_TOKENS; j++) {
             tokens[i][j] = candidate + j;
         }
-        struct kvmem_name name = kvmem_name_begin(&rig->kv, 0, 0);
+        struct kvmem_name name = kvmem_name_begin(&rig->kv, 0, KVMEM_BLOCK_NONE);
         kvmem_name_extend(&name, tokens[i], BLOCK_TOKENS);
         i += (kvmem_name_hash(&rig->kv, &name) & rig->kv.hash_mask) == 7;
     }
@@ -467,31 +354,26 @@ static void test_tokens_that_meet_under_one_key_part_under_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_claim_of_nothing_cached_finds_nothing),
-        cmocka_unit_test(test_claim_shares_full_blocks_of_a_running_call),
-        cmocka_unit_test(test_claim_leaves_one_token_to_compute),
-        cmocka_unit_test(test_claim_ends_where_tokens_differ),
+        cmocka_unit_test(test_question_with_nothing_cached_finds_nothing),
+        cmocka_unit_test(test_commit_shares_full_blocks_of_a_running_call),
+        cmocka_unit_test(test_answer_leaves_one_token_to_compute),
+        cmocka_unit_test(test_answer_ends_where_tokens_differ),
         cmocka_unit_test(test_salts_do_not_meet),
         cmocka_unit_test(test_settle_takes_the_equal_block),
         cmocka_unit_test(test_settle_names_block_by_block),
         cmocka_unit_test(test_keep_leaves_all_positions_to_be_found),
         cmocka_unit_test(test_keep_returns_blocks_without_settled_positions),
         cmocka_unit_test(test_partial_block_is_taken_by_one_call_only),
-        cmocka_unit_test(test_partial_block_is_found_only_by_who_continues_it),
-        cmocka_unit_test(test_claim_takes_the_longest_partial_block),
+        cmocka_unit_test(test_partial_block_is_found_only_by_a_call_that_continues_it),
+        cmocka_unit_test(test_answer_has_the_longest_partial_block),
         cmocka_unit_test(test_keep_of_an_equal_partial_block_keeps_one),
-        cmocka_unit_test(test_claim_that_is_given_back_is_found_again),
         cmocka_unit_test(test_drop_forgets_what_only_the_call_held),
         cmocka_unit_test(test_recomputed_content_takes_the_identity_of_its_copy),
         cmocka_unit_test(test_recomputed_content_leaves_no_copy_on_the_host),
         cmocka_unit_test(test_collisions_are_compared_in_full),
         cmocka_unit_test(test_tokens_that_meet_under_one_key_part_under_another),
         cmocka_unit_test(test_what_followed_last_time_is_compared_in_full),
-        cmocka_unit_test(test_what_followed_last_time_may_be_pinned),
-        cmocka_unit_test(test_a_look_tells_whether_the_end_is_kept),
-        cmocka_unit_test(test_a_look_sees_what_a_claim_may_take),
-        cmocka_unit_test(test_a_claim_in_vain_ends_what_a_look_believes),
-        cmocka_unit_test(test_a_claim_that_comes_too_early_may_come_again),
+        cmocka_unit_test(test_what_followed_last_time_may_be_on_the_host),
         cmocka_unit_test(test_check_sees_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,10 +3,10 @@
  * Goal: whatever happens, each call finds in its blocks exactly the KV of its own tokens.
  * Method: random plans, steps and accidents against a dumb model that carries the content: for each
  * position of each block a digest of (salt, all tokens up to there; without the salt as long as the
- * tokens are those of a declared prefix). Moves are carried out when the
- * step runs, rows write through the block ids of the step record, and before every row all
- * positions that it continues are compared. Few different tokens, two salts and small pools, so
- * that equal beginnings, evictions and short claims are the rule. kvmem_check() after everything.
+ * tokens are those of a declared prefix). Moves are carried out when the step runs, rows write
+ * through the block ids of the step record, and before every row all positions that it continues
+ * are compared. Few different tokens, two salts and small pools, so that equal beginnings,
+ * evictions and short answers are the rule. kvmem_check() after everything.
  */
 #include "selftest/unit/test.h"
 
@@ -40,7 +40,7 @@ static struct model {
     uint32_t prefixes[PREFIXES][PREFIX];        /* settings.prefixes of them */
     uint64_t now_us;
     uint64_t random;
-    uint64_t found, moved, copied, declared;    /* so that the test knows that it tests something */
+    uint64_t found, moved, copied, declared, stale;     /* to know that something is tested */
 } m;
 
 static uint32_t below(uint32_t bound)
@@ -49,7 +49,7 @@ static uint32_t below(uint32_t bound)
     return (uint32_t)(m.random >> 33) % bound;
 }
 
-/* How many of these tokens does some prefix begin with? */
+/* Number of leading tokens that are those of some prefix. */
 static uint32_t declared_of(const uint32_t *tokens)
 {
     uint32_t longest = 0;
@@ -96,7 +96,8 @@ static void give_up(uint32_t index, enum kvmem_rank rank)
     if (below(12) == 0) {
         kvmem_drop(&m.kv, index);
     } else {
-        kvmem_keep(&m.kv, index, call->tokens, call->positions, rank, m.now_us);
+        kvmem_keep(&m.kv, index, call->tokens, call->positions,
+                   (struct kvmem_priority){rank, m.now_us});
     }
     call->positions = 0;
     call->reserved = 0;
@@ -138,28 +139,53 @@ static void make_room(uint32_t index)
     }
 }
 
-/* Claims, and reserves if there is room. */
+static struct kvmem_answer ask(uint32_t index)
+{
+    const struct model_call *call = &m.calls[index];
+    const struct kvmem_question question = {.call = index, .salt = call->salt,
+                                            .tokens = call->tokens, .count = call->known};
+    struct kvmem_answer answer = kvmem_ask(&m.kv, &question);
+    answer.positions = answer.is_owned ? call->positions : answer.positions;
+    assert_true(answer.positions < call->known);
+    kvmem_check(&m.kv);
+    return answer;
+}
+
+/* Not committed: what was found gets another place, or is forgotten. */
+static void decline(const struct kvmem_answer *answer)
+{
+    enum kvmem_rank rank = below(2) ? KVMEM_SAVED : KVMEM_RETAINED;
+    if (below(12) == 0) {
+        kvmem_forget(&m.kv, answer);
+    } else if (below(3) > 0) {
+        kvmem_touch(&m.kv, answer, (struct kvmem_priority){rank, m.now_us});
+    }
+}
+
+/* Asks, and commits if there is room. */
 static void visit(uint32_t index)
 {
     struct model_call *call = &m.calls[index];
-    if (call->reserved == 0) {
-        call->positions =
-            kvmem_claim(&m.kv, index, call->salt, call->tokens, call->known);
-        assert_true(call->positions < call->known);
-        m.found += call->positions;
-        m.declared += kvmem_call_declared(&m.kv, index);
-        kvmem_check(&m.kv);
-    }
+    struct kvmem_answer answer = ask(index);
     if (below(4) == 0) {
         make_room(index);
     }
-    uint32_t wanted = call->positions + 1 + below(call->known - call->positions);
-    if (below(10) > 0 && kvmem_missing(&m.kv, index, wanted) <= kvmem_available(&m.kv)) {
-        kvmem_reserve(&m.kv, index, wanted);
-        assert_int_equal(kvmem_missing(&m.kv, index, wanted), 0);
+    if (kvmem_is_stale(&m.kv, &answer)) {
+        m.stale++;
+        answer = ask(index);
+    }
+    uint32_t wanted = answer.positions + 1 + below(call->known - answer.positions);
+    if (below(10) > 0 && kvmem_fits(&m.kv, &answer, wanted)) {
+        m.found += answer.is_owned ? 0 : answer.positions;
+        m.declared += answer.declared_blocks;
+        kvmem_commit(&m.kv, &answer, wanted);
+        call->positions = answer.positions;
+        answer = kvmem_ask(&m.kv, &(struct kvmem_question){
+            .call = index, .salt = call->salt, .tokens = call->tokens, .count = call->known});
+        assert_int_equal(kvmem_missing(&m.kv, &answer, wanted), 0);
         call->reserved = wanted > call->reserved ? wanted : call->reserved;
-    } else if (call->reserved == 0) {
-        give_up(index, below(2) ? KVMEM_SAVED : KVMEM_RETAINED);
+    } else if (!answer.is_owned) {
+        decline(&answer);
     }
 }
 
@@ -189,7 +215,7 @@ static void plan_operation(void)
 
 /* ---- step ----------------------------------------------------------------------------------- */
 
-static uint32_t pass_of(const struct step_move *move)
+static uint32_t phase_of(const struct step_move *move)
 {
     bool is_out = move->to >= m.kv.settings.device_blocks;
     bool is_in = move->from >= m.kv.settings.device_blocks;
@@ -198,15 +224,15 @@ static uint32_t pass_of(const struct step_move *move)
 }
 
 /* In any order, but for those within the device. */
-static void carry_out_pass(uint32_t pass)
+static void carry_out_phase(uint32_t phase)
 {
     uint32_t count = step_header(&m.step)->moves_count;
-    bool is_backward = pass != 1 && below(2);
+    bool is_backward = phase != 1 && below(2);
     for (uint32_t i = 0; i < count; i++) {
         const struct step_move *move = &step_moves(&m.step)[is_backward ? count - 1 - i : i];
-        if (pass_of(move) == pass) {
+        if (phase_of(move) == phase) {
             memcpy(m.content[move->to], m.content[move->from], sizeof m.content[0]);
-            m.copied += pass == 1;
+            m.copied += phase == 1;
         }
     }
 }
@@ -221,10 +247,10 @@ static void carry_out_moves(void)
         target[moves[i].to] = true;
     }
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(pass_of(&moves[i]) != 2 || !target[moves[i].from]);
+        assert_true(phase_of(&moves[i]) != 2 || !target[moves[i].from]);
     }
-    for (uint32_t pass = 0; pass < 3; pass++) {
-        carry_out_pass(pass);
+    for (uint32_t phase = 0; phase < 3; phase++) {
+        carry_out_phase(phase);
     }
     m.moved += count;
 }
@@ -279,8 +305,9 @@ static void accident(void)
     if (!call->open) {
         return;
     }
-    if (call->reserved == 0 && below(2)) {      /* what it left behind is looked for and kept */
-        call->positions = kvmem_claim(&m.kv, index, call->salt, call->tokens, call->known);
+    if (call->reserved == 0 && below(2)) {      /* what it left is looked for once more */
+        const struct kvmem_answer answer = ask(index);
+        decline(&answer);
         kvmem_check(&m.kv);
     }
     call->row = false;
@@ -313,16 +340,18 @@ static void settle(void)
     }
 }
 
-/* Before anybody has blocks. */
+/* Before any call has blocks. */
 static void compute_prefixes(void)
 {
     for (uint32_t p = 0; p < m.kv.settings.prefixes; p++) {
         struct model_call prefix = {.known = PREFIX};
         uint32_t call = CALLS + p;
         memcpy(prefix.tokens, m.prefixes[p], sizeof m.prefixes[p]);
-        uint32_t found = kvmem_claim(&m.kv, call, KVMEM_SALT_DECLARED, prefix.tokens, PREFIX);
-        kvmem_reserve(&m.kv, call, PREFIX);
-        for (uint32_t i = found; i < PREFIX; i++) {
+        const struct kvmem_question question = {.call = call, .salt = KVMEM_SALT_DECLARED,
+                                                .tokens = prefix.tokens, .count = PREFIX};
+        const struct kvmem_answer answer = kvmem_ask(&m.kv, &question);
+        kvmem_commit(&m.kv, &answer, PREFIX);
+        for (uint32_t i = answer.positions; i < PREFIX; i++) {
             *place(kvmem_table_of(&m.kv, call), i) = digest(&prefix, i);
         }
         kvmem_settle(&m.kv, call, prefix.tokens, PREFIX);
@@ -404,7 +433,7 @@ static void start(uint64_t seed, uint32_t hash_mask)
 
 static void run(uint32_t operations, uint32_t hash_mask)
 {
-    uint64_t found = 0, moved = 0, copied = 0, declared = 0;
+    uint64_t found = 0, moved = 0, copied = 0, declared = 0, stale = 0;
     for (uint32_t done = 0, seed = 1; done < operations; seed++) {
         start(seed, hash_mask);
         for (uint32_t i = 0; i < 200; i++) {
@@ -414,11 +443,13 @@ static void run(uint32_t operations, uint32_t hash_mask)
         moved += m.moved;
         copied += m.copied;
         declared += m.declared;
+        stale += m.stale;
     }
     assert_true(found > operations / 10);
     assert_true(moved > operations / 100);
     assert_true(copied > operations / 100);
     assert_true(declared > operations / 100);
+    assert_true(stale > operations / 1000);
 }
 
 static void test_random_operations_keep_every_call_its_own_kv(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: who has to go, in which order and where to, and which bytes move for it.
+ * Goal: which content has to go, in which order and where to, and which bytes move for it.
  * Method: tiers of a few blocks; what is left is told by what a call still finds.
  */
 #include "selftest/unit/kvmem/rig.h"
@@ -19,9 +19,8 @@ static void test_free_blocks_go_first(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 4);
-    rig_leave(rig, 1, 8, KVMEM_RETAINED, 1);
-    rig_claim(rig, 0, rig_tokens(50), 8);
-    rig_reserve(rig, 0, 8);
+    rig_leave(rig, 1, 8, retained(1));
+    rig_grow(rig, 0, 8);
     assert_int_equal(rig_step(rig), 0);
     assert_int_equal(kvmem_free(&rig->kv), 0);
     assert_int_equal(kvmem_available(&rig->kv), 2);
@@ -31,7 +30,7 @@ static void test_ends_leave_before_beginnings(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 0);
-    rig_leave(rig, 1, 14, KVMEM_RETAINED, 1);
+    rig_leave(rig, 1, 14, retained(1));
     rig_run(rig, 0, rig_tokens(50), 8);
     assert_int_equal(rig->kv.counters.dropped_blocks, 2);
     assert_int_equal(rig_found(rig, 1, 20), 8);
@@ -41,24 +40,15 @@ static void test_retained_leaves_before_saved_and_old_before_young(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(5, 0);
-    rig_leave(rig, 100, 4, KVMEM_SAVED, 1);
-    rig_leave(rig, 200, 4, KVMEM_RETAINED, 2);
-    rig_leave(rig, 300, 4, KVMEM_SAVED, 3);
-    rig_leave(rig, 400, 4, KVMEM_RETAINED, 4);
     const uint32_t goes[] = {200, 400, 100, 300};
+    rig_leave(rig, 100, 4, saved(1));
+    rig_leave(rig, 200, 4, retained(2));
+    rig_leave(rig, 300, 4, saved(3));
+    rig_leave(rig, 400, 4, retained(4));
     for (uint32_t i = 0; i < 4; i++) {
-        rig_claim(rig, 0, rig_tokens(500), 24);
-        rig_reserve(rig, 0, 8 + i * 4);
+        rig_grow(rig, 0, 8 + i * 4);
         for (uint32_t j = 0; j < 4; j++) {
-            const uint32_t *tokens = rig_tokens(goes[j]);
-            assert_int_equal(rig_claim(rig, 1, tokens, 5), j <= i ? 0 : 4);
-            if (j > i) {            /* back at its rank and age */
-                rig_keep(rig, 1, tokens, 4, j < 2 ? KVMEM_RETAINED : KVMEM_SAVED, goes[j] / 100);
-            }
-        }
-        rig_drop(rig, 0);
-        for (uint32_t j = 0; j <= i; j++) {     /* as it was */
-            rig_leave(rig, goes[j], 4, j < 2 ? KVMEM_RETAINED : KVMEM_SAVED, goes[j] / 100);
+            assert_int_equal(rig_found(rig, goes[j], 5), j <= i ? 0 : 4);
         }
     }
 }
@@ -70,9 +60,8 @@ static void test_evicted_content_moves_to_the_host_and_back(void **state)
     const uint32_t *tokens = rig_tokens(1);
     rig_run(rig, 0, tokens, 10);
     uint32_t blocks[3] = {rig_block(rig, 0, 0), rig_block(rig, 0, 1), rig_block(rig, 0, 2)};
-    rig_keep(rig, 0, tokens, 10, KVMEM_SAVED, 1);
-    rig_claim(rig, 1, rig_tokens(50), 24);
-    rig_reserve(rig, 1, 24);
+    rig_keep(rig, 0, tokens, 10, saved(1));
+    rig_grow(rig, 1, 24);
     assert_int_equal(rig_step(rig), 3);
     for (uint32_t i = 0; i < 3; i++) {
         const struct step_move *move = find_move(rig, blocks[i]);
@@ -82,8 +71,8 @@ static void test_evicted_content_moves_to_the_host_and_back(void **state)
     }
     assert_int_equal(kvmem_host_used(&rig->kv), 3);
     rig_drop(rig, 1);
-    assert_int_equal(rig_claim(rig, 2, tokens, 20), 10);
-    rig_reserve(rig, 2, 11);
+    assert_int_equal(rig_take(rig, 2, tokens, 20), 10);
+    rig_grow(rig, 2, 11);
     assert_int_equal(kvmem_host_used(&rig->kv), 3);         /* until the step has read them */
     rig_bind(rig);
     for (uint32_t i = 0; i < 3; i++) {
@@ -106,12 +95,12 @@ static void test_one_step_swaps_both_ways(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(3, 6);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
-    rig_leave(rig, 50, 12, KVMEM_SAVED, 2);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 13), 12);
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 9), 8);
-    rig_reserve(rig, 0, 9);
+    rig_leave(rig, 1, 12, saved(1));
+    rig_leave(rig, 50, 12, saved(2));
+    assert_int_equal(rig_found(rig, 1, 13), 12);
+    struct kvmem_answer answer = rig_ask(rig, 0, rig_tokens(1), 9);
+    assert_int_equal(answer.positions, 8);
+    rig_commit(rig, &answer, 9);
     rig_bind(rig);
     assert_int_equal(step_header(&rig->step)->moves_count, 5);      /* three out, two in */
     for (uint32_t i = 0; i < 5; i++) {
@@ -125,10 +114,10 @@ static void test_host_room_for_lower_ranks_only_when_free(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 2);
-    rig_leave(rig, 100, 8, KVMEM_SAVED, 1);
+    rig_leave(rig, 100, 8, saved(1));
     rig_run(rig, 0, rig_tokens(500), 16);           /* SAVED fills the host */
     rig_drop(rig, 0);
-    rig_leave(rig, 200, 8, KVMEM_RETAINED, 2);
+    rig_leave(rig, 200, 8, retained(2));
     rig_run(rig, 0, rig_tokens(500), 16);           /* RETAINED finds no room */
     rig_drop(rig, 0);
     assert_int_equal(rig_found(rig, 200, 9), 0);
@@ -139,14 +128,14 @@ static void test_host_prefers_saved_and_the_younger(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 2);
-    rig_leave(rig, 100, 8, KVMEM_RETAINED, 1);
+    rig_leave(rig, 100, 8, retained(1));
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
-    rig_leave(rig, 200, 4, KVMEM_RETAINED, 2);      /* younger: displaces the end of the first */
+    rig_leave(rig, 200, 4, retained(2));      /* younger: displaces the end of the first */
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
     assert_int_equal(kvmem_host_used(&rig->kv), 2);
-    rig_leave(rig, 300, 4, KVMEM_SAVED, 2);         /* better: displaces the rest of it */
+    rig_leave(rig, 300, 4, saved(2));         /* better: displaces the rest of it */
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
     assert_int_equal(rig_found(rig, 100, 9), 0);
@@ -155,52 +144,15 @@ static void test_host_prefers_saved_and_the_younger(void **state)
     assert_int_equal(rig->kv.counters.dropped_blocks, 2);
 }
 
-static void test_host_copy_saves_the_move(void **state)
+static void test_answer_ends_before_what_this_step_moves_out(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
-    const uint32_t *tokens = rig_tokens(1);
-    rig_leave(rig, 1, 4, KVMEM_SAVED, 1);
-    rig_run(rig, 0, rig_tokens(500), 24);
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, tokens, 5), 4);      /* pinned: the next one recomputes */
-    assert_int_equal(rig_run(rig, 1, tokens, 4), 0);
-    rig_drop(rig, 0);
-    rig_keep(rig, 1, tokens, 4, KVMEM_SAVED, 7);
-    rig_claim(rig, 2, rig_tokens(500), 24);
-    rig_reserve(rig, 2, 24);
-    assert_int_equal(rig_step(rig), 0);
-    rig_drop(rig, 2);
-    assert_int_equal(kvmem_host_used(&rig->kv), 1);
-    assert_int_equal(rig->kv.blocks[rig->kv.host.cached[KVMEM_SAVED].head].used_us, 7);
-    assert_int_equal(rig_found(rig, 1, 5), 4);
-}
-
-static void test_claim_ends_before_what_another_has_pinned(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(6, 4);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
-    rig_run(rig, 0, rig_tokens(500), 20);           /* two of three on the host */
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, rig_tokens(1), 24), 12);
-    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 24), 4);
-    rig_reserve(rig, 0, 12);
-    assert_int_equal(rig_claim(rig, 2, rig_tokens(1), 24), 12);     /* now it is on the device */
+    rig_leave(rig, 1, 12, saved(1));
+    rig_grow(rig, 0, 20);
+    assert_int_equal(rig_found(rig, 1, 24), 4);
     rig_step(rig);
-}
-
-static void test_claim_ends_before_what_this_step_moves_out(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(6, 4);
-    rig_leave(rig, 1, 12, KVMEM_SAVED, 1);
-    rig_claim(rig, 0, rig_tokens(500), 24);
-    rig_reserve(rig, 0, 20);
-    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 24), 4);
-    rig_keep(rig, 1, rig_tokens(1), 4, KVMEM_SAVED, 1);
-    rig_step(rig);
-    assert_int_equal(rig_claim(rig, 1, rig_tokens(1), 24), 12);
+    assert_int_equal(rig_found(rig, 1, 24), 12);
 }
 
 static void test_evicting_what_is_to_come_in_leaves_it_on_the_host(void **state)
@@ -208,14 +160,13 @@ static void test_evicting_what_is_to_come_in_leaves_it_on_the_host(void **state)
     (void)state;
     struct rig *rig = rig_fresh(6, 4);
     const uint32_t *tokens = rig_tokens(1);
-    rig_leave(rig, 1, 10, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 10, saved(1));
     rig_run(rig, 0, rig_tokens(500), 24);
     rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, tokens, 11), 10);
-    rig_reserve(rig, 0, 11);
-    rig_keep(rig, 0, tokens, 10, KVMEM_SAVED, 2);           /* in the same plan: no */
-    rig_claim(rig, 1, rig_tokens(500), 24);
-    rig_reserve(rig, 1, 24);
+    assert_int_equal(rig_take(rig, 0, tokens, 11), 10);
+    rig_grow(rig, 0, 11);
+    rig_keep(rig, 0, tokens, 10, saved(2));           /* in the same plan: no */
+    rig_grow(rig, 1, 24);
     assert_int_equal(rig_step(rig), 0);
     assert_int_equal(kvmem_host_used(&rig->kv), 3);
     rig_drop(rig, 1);
@@ -226,16 +177,14 @@ static void test_dropping_what_is_to_come_in_voids_the_move(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(3, 4);
-    rig_leave(rig, 1, 8, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 8, saved(1));
     rig_run(rig, 0, rig_tokens(500), 12);
     rig_drop(rig, 0);
-    rig_claim(rig, 0, rig_tokens(1), 9);
-    rig_reserve(rig, 0, 8);
+    rig_take(rig, 0, rig_tokens(1), 9);
     rig_drop(rig, 0);
-    rig_claim(rig, 1, rig_tokens(500), 4);
-    rig_reserve(rig, 1, 4);                                 /* takes a target of one of them */
+    rig_grow(rig, 1, 4);                                 /* takes a target of one of them */
     assert_int_equal(rig->kv.moves_count, 1);
-    assert_int_equal(rig_step(rig), 0);                     /* nobody wants the other one */
+    assert_int_equal(rig_step(rig), 0);                     /* no call needs the other one */
     assert_int_equal(kvmem_host_used(&rig->kv), 0);
 }
 
@@ -243,10 +192,9 @@ static void test_evicting_on_the_host_what_is_to_come_out_retargets(void **state
 {
     (void)state;
     struct rig *rig = rig_fresh(2, 1);
-    rig_leave(rig, 100, 4, KVMEM_SAVED, 1);
-    rig_leave(rig, 200, 4, KVMEM_SAVED, 2);
-    rig_claim(rig, 0, rig_tokens(500), 8);
-    rig_reserve(rig, 0, 8);
+    rig_leave(rig, 100, 4, saved(1));
+    rig_leave(rig, 200, 4, saved(2));
+    rig_grow(rig, 0, 8);
     rig_bind(rig);
     assert_int_equal(step_header(&rig->step)->moves_count, 1);      /* the younger one */
     assert_int_equal(step_moves(&rig->step)[0].from, rig_block(rig, 0, 1));
@@ -260,11 +208,11 @@ static void test_drop_while_the_step_runs_frees_for_the_next(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(4, 4);
-    rig_leave(rig, 1, 16, KVMEM_SAVED, 1);
+    rig_leave(rig, 1, 16, saved(1));
     rig_run(rig, 0, rig_tokens(500), 16);
     rig_drop(rig, 0);
-    rig_claim(rig, 0, rig_tokens(1), 16);
-    rig_reserve(rig, 0, 13);
+    rig_take(rig, 0, rig_tokens(1), 16);
+    rig_grow(rig, 0, 13);
     rig_bind(rig);
     assert_int_equal(step_header(&rig->step)->moves_count, 3);
     rig_drop(rig, 0);
@@ -275,36 +223,13 @@ static void test_drop_while_the_step_runs_frees_for_the_next(void **state)
     assert_int_equal(rig->kv.counters.in_blocks, 3);
 }
 
-/* Between its claim and its reserve another call has computed the same on the device. */
-static void test_what_is_computed_since_the_claim_is_shared_and_not_moved(void **state)
-{
-    (void)state;
-    struct rig *rig = rig_fresh(4, HOST);
-    const uint32_t *tokens = rig_tokens(100);
-    rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
-    rig_reserve(rig, 0, 16);                    /* it goes to the host */
-    assert_int_equal(rig_step(rig), 1);
-    rig_drop(rig, 0);
-    assert_int_equal(rig_claim(rig, 0, tokens, 8), 4);
-    assert_int_equal(rig_run(rig, 1, tokens, 8), 0);
-    rig_reserve(rig, 0, 8);
-    assert_int_equal(kvmem_call_pins(&rig->kv, 0), 0);
-    assert_int_equal(rig_block(rig, 0, 0), rig_block(rig, 1, 0));
-    assert_int_equal(rig_step(rig), 0);
-    assert_int_equal(kvmem_host_used(&rig->kv), 1);
-    rig_drop(rig, 1);
-    rig_settle(rig, 0, tokens, 8);              /* what they shared is there */
-    rig_drop(rig, 0);
-    assert_int_equal(rig_found(rig, 100, 8), 4);        /* and the host's is as it was */
-}
-
 /* Nothing was bound: what is planned is not done. */
 static void test_moves_of_a_step_that_is_not_bound_stay_planned(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(1, HOST);
-    rig_leave(rig, 100, 4, KVMEM_RETAINED, 0);
-    rig_reserve(rig, 0, 4);
+    rig_leave(rig, 100, 4, retained(0));
+    rig_grow(rig, 0, 4);
     kvmem_moved(&rig->kv);
     kvmem_check(&rig->kv);
     assert_int_equal(rig->kv.counters.out_blocks, 0);
@@ -322,14 +247,11 @@ int main(void)
         cmocka_unit_test(test_one_step_swaps_both_ways),
         cmocka_unit_test(test_host_room_for_lower_ranks_only_when_free),
         cmocka_unit_test(test_host_prefers_saved_and_the_younger),
-        cmocka_unit_test(test_host_copy_saves_the_move),
-        cmocka_unit_test(test_claim_ends_before_what_another_has_pinned),
-        cmocka_unit_test(test_claim_ends_before_what_this_step_moves_out),
+        cmocka_unit_test(test_answer_ends_before_what_this_step_moves_out),
         cmocka_unit_test(test_evicting_what_is_to_come_in_leaves_it_on_the_host),
         cmocka_unit_test(test_dropping_what_is_to_come_in_voids_the_move),
         cmocka_unit_test(test_evicting_on_the_host_what_is_to_come_out_retargets),
         cmocka_unit_test(test_drop_while_the_step_runs_frees_for_the_next),
-        cmocka_unit_test(test_what_is_computed_since_the_claim_is_shared_and_not_moved),
         cmocka_unit_test(test_moves_of_a_step_that_is_not_bound_stay_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

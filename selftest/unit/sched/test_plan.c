@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: who is in the batch, with how many tokens, and who loses blocks for it.
+ * Goal: which calls are in the batch, with how many tokens, and which lose blocks for it.
  * Method: few calls, small pools, the step record read back row by row.
  */
 #include "selftest/unit/sched/bench.h"
+
+#include "sched/engine/residency.h"
 
 static const struct step_row *row_of(struct bench *bench, uint32_t call)
 {
@@ -165,7 +167,7 @@ static void test_short_blocks_come_from_the_lowest_newest_call(void **state)
     assert_true(bench->stats.recomputed_tokens >= 12);
 }
 
-static void test_call_that_cannot_fit_ends_the_walk_and_costs_nobody(void **state)
+static void test_call_that_cannot_fit_ends_the_walk_and_costs_no_other(void **state)
 {
     (void)state;
     struct sched_settings settings = bench_settings(SCHED_FCFS);
@@ -178,7 +180,7 @@ static void test_call_that_cannot_fit_ends_the_walk_and_costs_nobody(void **stat
     assert_true(bench_launch(bench));
     assert_non_null(row_of(bench, first));
     assert_null(row_of(bench, large));      /* 5 blocks are taken, 7 needed */
-    assert_null(row_of(bench, small));      /* stands behind it: line 37 */
+    assert_null(row_of(bench, small));      /* comes after it: line 37 */
     finish_step(bench);
     assert_int_equal(bench->stats.preemptions, 0);
 }
@@ -270,6 +272,37 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     assert_int_equal(bench->stats.promotions, 1);
 }
 
+/* The block that is not full is found in the cache; then the victim leaves an equal one in its
+ * place, and the call has to ask again. */
+static void test_victim_may_take_the_place_of_what_was_found(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.sharing = SCHED_SHARING_PROGRAM;
+    settings.batch_calls = 4;
+    settings.steps_per_plan = 4;
+    struct bench *bench = bench_start(&settings, 12);
+    bench_call(bench, 1, 6, 12);
+    bench_call(bench, 2, 6, 12);
+    uint32_t call = bench_call(bench, 3, 6, 12);
+    uint32_t victim = bench_call(bench, 3, 6, 12);
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, call)->kv_tokens, 9);
+    assert_int_equal(bench_at(bench, victim)->kv_tokens, 9);
+    sched_residency_preempt(bench_engine(bench), bench_at(bench, call), bench->now_us);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench_at(bench, victim)->preemptions, 1);
+    assert_int_equal(step_header(&bench->step)->rows_count, 3);
+    assert_int_equal(step_row(&bench->step, 2)->call, call);
+    assert_int_equal(step_row(&bench->step, 2)->first_position, 9);
+    bench_compute(bench);
+    bench_settle(bench, BENCH_UNIT);
+    while (bench_step(bench)) {
+    }
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+    assert_true(bench_tokens_are_right(bench_at(bench, victim)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,10 +313,11 @@ int main(void)
         cmocka_unit_test(test_history_for_the_penalty_ends_at_the_fed_token),
         cmocka_unit_test(test_history_holds_the_last_tokens_only),
         cmocka_unit_test(test_short_blocks_come_from_the_lowest_newest_call),
-        cmocka_unit_test(test_call_that_cannot_fit_ends_the_walk_and_costs_nobody),
+        cmocka_unit_test(test_call_that_cannot_fit_ends_the_walk_and_costs_no_other),
         cmocka_unit_test(test_paused_call_is_skipped_and_yields_its_blocks),
         cmocka_unit_test(test_small_quanta_and_a_short_pool_still_make_progress),
         cmocka_unit_test(test_starvation_is_seen_in_a_long_queue),
+        cmocka_unit_test(test_victim_may_take_the_place_of_what_was_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

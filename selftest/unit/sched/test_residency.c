@@ -258,7 +258,7 @@ static void test_without_retention_ended_calls_leave_nothing_on_any_tier(void **
 }
 
 /* A call that looks at them and does not fit leaves the contents to the one that will be back. */
-static void test_claim_in_vain_takes_nothing_from_a_preempted_call(void **state)
+static void test_question_in_vain_takes_nothing_from_a_preempted_call(void **state)
 {
     (void)state;
     struct bench *bench = without_retention(SCHED_SHARING_PROGRAM);
@@ -272,7 +272,7 @@ static void test_claim_in_vain_takes_nothing_from_a_preempted_call(void **state)
     assert_true(bench_step(bench));
     assert_int_equal(bench_at(bench, call)->preemptions, 1);
     assert_int_equal(bench_at(bench, vain)->computed_tokens, 0);
-    assert_true(bench->kv.counters.claimed_tokens >= 12);
+    assert_true(bench->kv.counters.found_tokens >= 12);
     bench_cancel(bench, vain);
     bench_at(bench, call)->paused = false;
     run_all(bench);
@@ -324,7 +324,7 @@ static void test_call_that_failed_leaves_nothing_to_find(void **state)
     }
 }
 
-static void test_what_nobody_may_share_is_not_kept_after_the_end(void **state)
+static void test_what_no_call_may_share_is_not_kept_after_the_end(void **state)
 {
     (void)state;
     struct bench *bench = fresh(SCHED_SHARING_OFF, 64, 0);
@@ -334,8 +334,8 @@ static void test_what_nobody_may_share_is_not_kept_after_the_end(void **state)
 }
 
 /* Pool of ten, eight of them taken. A call that comes next finds two blocks and does not fit: they
- * go back at the rank of what the call was, preempted or new. */
-static void test_claim_that_came_to_nothing_goes_back_at_its_rank(void **state)
+ * stay cached, at the rank of what the call was, preempted or new. */
+static void test_question_that_came_to_nothing_sets_the_rank(void **state)
 {
     (void)state;
     for (uint32_t is_new = 0; is_new < 2; is_new++) {
@@ -381,7 +381,7 @@ static void test_lost_worker_takes_the_cache_along(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, running)));
 }
 
-/* What was retained is in nobody's way: a call as large as the pool is admitted and runs. */
+/* Retained contents make room: a call as large as the pool is admitted and runs. */
 static void test_retention_yields_to_a_call_that_needs_the_whole_pool(void **state)
 {
     (void)state;
@@ -457,7 +457,7 @@ static void test_swapped_call_that_only_decodes_needs_no_budget(void **state)
     assert_true(step_header(&bench->step)->moves_count > 0);
 }
 
-static void test_call_that_has_lost_its_end_claims_nothing_without_budget(void **state)
+static void test_call_that_has_lost_its_end_asks_nothing_without_budget(void **state)
 {
     (void)state;
     uint32_t second = CALL_NONE;
@@ -486,16 +486,16 @@ int main(void)
         cmocka_unit_test(test_preempted_call_comes_back_from_the_host_without_recompute),
         cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
         cmocka_unit_test(test_without_retention_ended_calls_leave_nothing_on_any_tier),
-        cmocka_unit_test(test_claim_in_vain_takes_nothing_from_a_preempted_call),
+        cmocka_unit_test(test_question_in_vain_takes_nothing_from_a_preempted_call),
         cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
         cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
-        cmocka_unit_test(test_what_nobody_may_share_is_not_kept_after_the_end),
-        cmocka_unit_test(test_claim_that_came_to_nothing_goes_back_at_its_rank),
+        cmocka_unit_test(test_what_no_call_may_share_is_not_kept_after_the_end),
+        cmocka_unit_test(test_question_that_came_to_nothing_sets_the_rank),
         cmocka_unit_test(test_lost_worker_takes_the_cache_along),
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),
         cmocka_unit_test(test_swapped_call_that_only_decodes_needs_no_budget),
-        cmocka_unit_test(test_call_that_has_lost_its_end_claims_nothing_without_budget),
+        cmocka_unit_test(test_call_that_has_lost_its_end_asks_nothing_without_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

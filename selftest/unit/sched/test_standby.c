@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: standbys fill the places of rows that end early, and cost nobody anything: those that did
- * not enter go on waiting as if nothing had been planned, those that did pay for their rounds.
- * Prefetched calls are resident when their turn comes. Tokens are the same with and without.
- * Method: a batch of one or two rows, resident calls behind it, the outs read back.
+ * Goal: standbys fill the places of rows that end early, and cost no other call anything: those
+ * that did not enter go on waiting as if nothing had been planned, those that did pay for their
+ * rounds. Prefetched calls are resident when their turn comes. Tokens are the same with and
+ * without.
+ * Method: a batch of one or two rows, resident calls after it, the outs read back.
  */
 #include "selftest/unit/sched/bench.h"
 
@@ -26,7 +27,7 @@ static struct bench *fresh(uint32_t standbys, uint32_t calls, uint32_t max_token
     return bench;
 }
 
-static void test_resident_calls_behind_the_batch_stand_by_in_order(void **state)
+static void test_resident_calls_after_the_batch_stand_by_in_order(void **state)
 {
     (void)state;
     struct bench *bench = fresh(2, 4, 40);
@@ -83,7 +84,7 @@ static void test_no_standby_where_a_step_has_one_round(void **state)
     assert_int_equal(step_header(&bench->step)->rows_count, 1);
 }
 
-static void test_standby_evicts_nobody(void **state)
+static void test_standby_evicts_no_call(void **state)
 {
     (void)state;
     struct sched_settings settings = bench_settings(SCHED_FCFS);
@@ -164,7 +165,7 @@ static void test_standby_with_a_bad_out_fails_alone(void **state)
         assert_int_equal(bench_at(bench, 1)->finish, CALL_FINISH_FAILED);
         assert_true(bench_at(bench, 1)->lifetime_service_us < (1 + N) * BENCH_UNIT);
         assert_int_equal(bench_at(bench, 2)->state, fault == 0 ? CALL_QUEUED : CALL_RUNNING);
-        if (fault > 0) {            /* of a step that is not believed nobody knows who entered */
+        if (fault > 0) {            /* the outs of a refuted step do not tell who entered */
             assert_int_equal(bench_at(bench, 1)->lifetime_wait_us,
                              bench->now_us - waiting_since_us);
             bench_lose(bench);
@@ -322,10 +323,10 @@ static void test_prefetched_call_may_end_before_its_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resident_calls_behind_the_batch_stand_by_in_order),
+        cmocka_unit_test(test_resident_calls_after_the_batch_stand_by_in_order),
         cmocka_unit_test(test_standby_pays_for_its_rounds_and_waited_before),
         cmocka_unit_test(test_no_standby_where_a_step_has_one_round),
-        cmocka_unit_test(test_standby_evicts_nobody),
+        cmocka_unit_test(test_standby_evicts_no_call),
         cmocka_unit_test(test_standby_takes_what_was_retained_but_nothing_saved),
         cmocka_unit_test(test_standby_that_is_cancelled_or_late_ends_with_the_step),
         cmocka_unit_test(test_standby_with_a_bad_out_fails_alone),

@@ -5,7 +5,7 @@
  * a random load everything is copied; the naive walk plans, the copy comes back, sched_plan()
  * plans. What the two leave behind must be equal to the byte: the step record with its moves, every
  * call, every block. Not compared: the links, and when a paused call has been looked at. Prompts
- * have two tokens or more; with one, a call that comes behind batch_calls vain looks waits now.
+ * have two tokens or more; with one, a call that comes after batch_calls vain looks waits now.
  */
 #define TEST_ARENA_BYTES (160u << 10)
 #include "selftest/unit/sched/bench.h"
@@ -26,67 +26,77 @@ struct naive {
     bool seen[BENCH_CALLS];
 };
 
-static bool naive_make_room(struct naive *naive, uint32_t index, uint32_t positions)
-{
-    for (uint32_t i = naive->count; i > 0; i--) {
-        uint32_t victim = naive->order[i - 1];
-        if (kvmem_missing(&b->kv, index, positions) <= kvmem_available(&b->kv)) {
-            return true;
-        }
-        if (sched_call_is_resident(bench_engine(b), bench_at(b, victim)) &&
-            (!naive->seen[victim] || sched_walk_skips(bench_at(b, victim)))) {
-            sched_residency_preempt(bench_engine(b), bench_at(b, victim), b->now_us);
-        }
-    }
-    return kvmem_missing(&b->kv, index, positions) <= kvmem_available(&b->kv);
-}
-
 static uint32_t lesser(uint32_t a, uint32_t c)
 {
     return a < c ? a : c;
 }
 
-/* False: does not fit. */
-static bool naive_row(struct naive *naive, uint32_t index, bool claimed)
+struct naive_row {
+    uint32_t remaining, chunk, steps, positions;
+};
+
+static struct naive_row naive_size(const struct naive *naive, const struct call *call,
+                                   const struct kvmem_answer *answer)
 {
-    struct call *call = bench_at(b, index);
-    uint32_t remaining = call->prompt_tokens + call->generated_tokens - call->kv_tokens;
-    uint32_t chunk = remaining == 1 ? 1 : lesser(remaining, naive->walk.budget_tokens);
-    uint32_t steps = chunk < remaining ? 0 : lesser(b->sched.settings.steps_per_plan,
-                                                    call->max_tokens - call->generated_tokens);
-    uint32_t positions = call->kv_tokens + chunk + (steps > 0 ? steps - 1 : 0);
-    bool fits = chunk == 0 || naive_make_room(naive, index, positions);
-    if (chunk > 0 && fits) {
-        sched_residency_take(bench_engine(b), bench_at(b, index), positions, claimed, b->now_us);
-        naive->walk.budget_tokens -= remaining == 1 ? 0 : chunk;
-        sched_row_fill(&naive->walk, call, chunk, steps);
-    } else if (claimed) {
-        sched_residency_give_back(bench_engine(b), bench_at(b, index), b->now_us);
+    struct naive_row row = {
+        .remaining = call->prompt_tokens + call->generated_tokens - answer->positions};
+    row.chunk = row.remaining == 1 ? 1 : lesser(row.remaining, naive->walk.budget_tokens);
+    row.steps = row.chunk < row.remaining ? 0 : lesser(b->sched.settings.steps_per_plan,
+                                                       call->max_tokens - call->generated_tokens);
+    row.positions = answer->positions + row.chunk + (row.steps > 0 ? row.steps - 1 : 0);
+    return row;
+}
+
+/* Preempts the last one that may go. False: there is none. */
+static bool naive_preempt(struct naive *naive)
+{
+    for (uint32_t i = naive->count; i > 0; i--) {
+        uint32_t victim = naive->order[i - 1];
+        if (sched_call_is_resident(bench_engine(b), bench_at(b, victim)) &&
+            (!naive->seen[victim] || sched_walk_skips(bench_at(b, victim)))) {
+            sched_residency_preempt(bench_engine(b), bench_at(b, victim), b->now_us);
+            return true;
+        }
     }
-    return fits;
+    return false;
+}
+
+/* False: does not fit. */
+static bool naive_row(struct naive *naive, uint32_t index, bool whole)
+{
+    struct sched_engine *engine = bench_engine(b);
+    struct call *call = bench_at(b, index);
+    struct kvmem_answer answer = sched_residency_ask(engine, call, whole);
+    struct naive_row row = naive_size(naive, call, &answer);
+    bool fits = true;
+    while (fits && row.chunk > 0 && !kvmem_fits(&b->kv, &answer, row.positions)) {
+        fits = naive_preempt(naive);
+        if (kvmem_is_stale(&b->kv, &answer)) {
+            answer = sched_residency_ask(engine, call, false);
+            row = naive_size(naive, call, &answer);
+        }
+    }
+    if (!fits || row.chunk == 0) {
+        sched_residency_touch(engine, call, &answer, b->now_us);
+        return fits;
+    }
+    sched_residency_commit(engine, call, &answer, row.positions, b->now_us);
+    naive->walk.budget_tokens -= row.remaining == 1 ? 0 : row.chunk;
+    sched_row_fill(&naive->walk, call, &(struct sched_row){row.chunk, row.steps, row.positions});
+    return true;
 }
 
 static bool naive_visit(struct naive *naive, uint32_t index)
 {
-    struct call *call = bench_at(b, index);
-    bool claims = !sched_call_is_resident(bench_engine(b), bench_at(b, index));
+    const struct call *call = bench_at(b, index);
+    bool whole = naive->walk.budget_tokens == 0 && !sched_call_is_resident(bench_engine(b), call);
     naive->seen[index] = true;
-    if (sched_walk_skips(call)) {
+    if (sched_walk_skips(call) ||
+        (whole && (call->computed_tokens == 0 || naive->walk.vain_looks_left == 0))) {
         return true;
     }
-    if (claims && naive->walk.budget_tokens == 0) {
-        if (call->computed_tokens == 0 || naive->walk.vain_looks_left == 0) {
-            return true;
-        }
-        naive->walk.vain_looks_left--;
-        if (!sched_residency_is_kept(bench_engine(b), bench_at(b, index))) {
-            return true;
-        }
-    }
-    if (claims) {
-        sched_residency_claim(bench_engine(b), bench_at(b, index));
-    }
-    return naive_row(naive, index, claims);
+    naive->walk.vain_looks_left -= whole;
+    return naive_row(naive, index, whole);
 }
 
 static void naive_standbys(struct naive *naive)
@@ -106,12 +116,13 @@ static void naive_standbys(struct naive *naive)
         uint32_t known = call->prompt_tokens + call->generated_tokens;
         uint32_t steps = lesser(call->max_tokens - call->generated_tokens,
                                 sched->settings.steps_per_plan - 1);
+        const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
         if (engine->planned_count < rows_max && !naive->seen[index] && !sched_walk_skips(call) &&
             call->kv_tokens + 1 == known &&
-            kvmem_missing(&b->kv, index, known + steps - 1) <= kvmem_spare(&b->kv)) {
+            kvmem_missing(&b->kv, &answer, known + steps - 1) <= kvmem_spare(&b->kv)) {
             naive->seen[index] = true;
-            sched_residency_take(engine, call, known + steps - 1, false, b->now_us);
-            sched_row_fill(&naive->walk, call, 1, steps);
+            sched_residency_commit(engine, call, &answer, known + steps - 1, b->now_us);
+            sched_row_fill(&naive->walk, call, &(struct sched_row){1, steps, known + steps - 1});
             b->stats.standbys_planned++;
         }
     }
@@ -128,13 +139,13 @@ static void naive_prefetch(struct naive *naive)
         if (naive->seen[index] || sched_walk_skips(call) || sched_call_is_resident(engine, call)) {
             continue;
         }
-        sched_residency_claim(engine, call);
-        if (kvmem_call_pins(&b->kv, index) > 0 &&
-            kvmem_missing(&b->kv, index, call->kv_tokens) <= kvmem_free(&b->kv)) {
-            sched_residency_take(engine, call, call->kv_tokens, true, b->now_us);
+        const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
+        if (answer.host_blocks > 0 &&
+            kvmem_missing(&b->kv, &answer, answer.positions) <= kvmem_free(&b->kv)) {
+            sched_residency_commit(engine, call, &answer, answer.positions, b->now_us);
             b->stats.prefetched_calls++;
         } else {
-            sched_residency_give_back(engine, call, b->now_us);
+            sched_residency_touch(engine, call, &answer, b->now_us);
         }
     }
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the acts that follow a question: the call gets what was found and room for more, or the
+ * found contents get a new place in the order of eviction, or they are forgotten.
+ *
+ *   found on the device, full        one more table holds it
+ *   found on the device, partial     the call goes on writing in it: it loses its name
+ *   found on the host                a move of the step brings it into a block of the device
+ *   new                              the first one begins with the copy, if the answer has one
+ *
+ * Invariants: everything found is taken out of the lists before any room is made, so nothing that
+ * the call is about to own is evicted for it. A commit cannot fail: it fits (kvmem_fits), and the
+ * answer is not stale, so every block that it names still holds what was found. Entries of the
+ * call's table count for nothing before that.
+ * Bounds: O(blocks of the call).
+ * Why is the copy source not held until the commit: move.c.
+ */
+#include "config/base/assert.h"
+#include "kvmem/block.h"
+
+static void count_answer(struct kvmem *kv, const struct kvmem_answer *answer)
+{
+    ASSERT(!answer->is_owned && !kvmem_is_stale(kv, answer));
+    kv->counters.asked_tokens += answer->asked;
+    kv->counters.found_tokens += answer->positions;
+}
+
+/* What was found at this index of the table is worth a first look next time. */
+static void remember(struct kvmem *kv, const uint32_t *table, uint32_t index)
+{
+    kvmem_remember_after(kv, index > 0 ? table[index - 1] : KVMEM_BLOCK_NONE, table[index]);
+}
+
+/* The found block leaves its list for the call's table. */
+static void take_found(struct kvmem *kv, const uint32_t *table, uint32_t index)
+{
+    struct kvmem_block *found = &kv->blocks[table[index]];
+    bool is_full = found->fill == kv->settings.block_tokens;
+    if (is_full) {
+        remember(kv, table, index);
+    }
+    if (kvmem_is_host(kv, table[index])) {
+        kvmem_tier_uncache(kv, table[index]);
+        found->state = KVMEM_LEAVING;
+    } else if (is_full) {
+        kvmem_tier_share(kv, table[index]);
+    } else {
+        kvmem_tier_uncache(kv, table[index]);
+        found->begun = found->fill;
+        kvmem_name_clear(kv, table[index]);
+        found->state = KVMEM_PRIVATE;
+        found->references = 1;
+    }
+}
+
+/* A device block that is one call's alone, whatever it holds. */
+static uint32_t take_private(struct kvmem *kv)
+{
+    uint32_t block = kvmem_room_take(kv);
+    kv->blocks[block].state = KVMEM_PRIVATE;
+    kv->blocks[block].references = 1;
+    kv->blocks[block].begun = 0;
+    return block;
+}
+
+/* The host block's content goes to the device; the call's table names that block from now on. */
+static void bring_in(struct kvmem *kv, uint32_t *entry)
+{
+    uint32_t from = *entry;
+    bool is_full = kv->blocks[from].fill == kv->settings.block_tokens;
+    ASSERT(kv->blocks[from].state == KVMEM_LEAVING);
+    ASSERT(kv->blocks[from].move == KVMEM_BLOCK_NONE);
+    uint32_t to = take_private(kv);
+    kvmem_name_pass(kv, from, to);
+    if (is_full) {
+        kv->blocks[to].state = KVMEM_SHARED;
+    } else {
+        kvmem_name_clear(kv, to);       /* the call goes on writing in it */
+    }
+    kvmem_move_add(kv, from, to);
+    *entry = to;
+}
+
+static void commit_found(struct kvmem *kv, const struct kvmem_answer *answer)
+{
+    struct kvmem_call *record = &kv->calls[answer->call];
+    ASSERT(record->count == 0);
+    count_answer(kv, answer);
+    for (uint32_t i = 0; i < answer->blocks; i++) {
+        take_found(kv, kvmem_table_of(kv, answer->call), i);
+    }
+    record->count = answer->blocks;
+    record->salt = answer->salt;
+}
+
+void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions)
+{
+    struct kvmem_call *record = &kv->calls[answer->call];
+    uint32_t *table = kvmem_table_of(kv, answer->call);
+    uint32_t needed = kvmem_blocks_ceil(positions, kv->settings.block_tokens);
+    ASSERT(!kv->bound);
+    ASSERT(needed <= kv->settings.blocks_per_call && positions >= answer->positions);
+    if (!answer->is_owned) {
+        commit_found(kv, answer);
+    }
+    ASSERT(record->count == answer->blocks);
+    ASSERT(kvmem_missing(kv, answer, positions) <= kvmem_available(kv));
+    for (uint32_t i = 0, left = answer->host_blocks; left > 0; i++) {
+        if (kvmem_is_host(kv, table[i])) {
+            bring_in(kv, &table[i]);
+            left--;
+        }
+    }
+    while (record->count < needed) {
+        table[record->count++] = take_private(kv);
+    }
+    /* Else the copy source has just been handed out to the call itself. */
+    if (answer->copy_positions > 0 && answer->copy_from != table[answer->blocks]) {
+        kvmem_move_copy(kv, answer->copy_from, table[answer->blocks]);
+    }
+    kv->version++;
+}
+
+void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer,
+                 struct kvmem_priority priority)
+{
+    const uint32_t *table = kvmem_table_of(kv, answer->call);
+    kv->now_us = priority.used_us > kv->now_us ? priority.used_us : kv->now_us;
+    if (priority.rank == KVMEM_RETAINED && kv->settings.retain_drop_us == 0) {
+        kvmem_forget(kv, answer);
+        return;
+    }
+    count_answer(kv, answer);
+    for (uint32_t i = answer->blocks; i-- > 0;) {
+        struct kvmem_block *found = &kv->blocks[table[i]];
+        if (found->fill == kv->settings.block_tokens || !kvmem_is_host(kv, table[i])) {
+            remember(kv, table, i);
+        }
+        if (found->state == KVMEM_CACHED) {
+            kvmem_tier_uncache(kv, table[i]);
+            found->rank = priority.rank;
+            found->used_us = priority.used_us;
+            kvmem_tier_cache(kv, table[i]);
+        }
+    }
+    if (answer->blocks > 0) {
+        kv->calls[answer->call] = (struct kvmem_call){
+            .kept_positions = answer->positions - answer->copy_positions,
+            .kept_before = kv->blocks[table[answer->blocks - 1]].before};
+    } else if (answer->is_lost) {
+        kv->calls[answer->call].kept_positions = 0;     /* or it would ask in vain in every plan */
+    }
+}
+
+void kvmem_forget(struct kvmem *kv, const struct kvmem_answer *answer)
+{
+    const uint32_t *table = kvmem_table_of(kv, answer->call);
+    count_answer(kv, answer);
+    for (uint32_t i = answer->blocks; i-- > 0;) {
+        if (kv->blocks[table[i]].state == KVMEM_CACHED) {
+            kvmem_tier_uncache(kv, table[i]);
+            kvmem_name_clear(kv, table[i]);
+            kvmem_tier_release(kv, table[i]);
+        }
+    }
+    kv->calls[answer->call] = (struct kvmem_call){0};
+}
