@@ -7,14 +7,16 @@
  */
 #include "appliance/worker.h"
 
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "config/base/assert.h"
-#include "appliance/gpu_worker.h"
 #include "appliance/log.h"
 #include "appliance/runner.h"
 #include "appliance/seal/seal.h"
+
+/* ---- by the CPU ---- */
 
 static struct kernels *start_engine(const struct boot *boot)
 {
@@ -42,11 +44,45 @@ static bool run_step(void *engine, const struct step *step)
     return true;
 }
 
+/* ---- by the GPU: orders on the page, and descriptors ---- */
+
+static uint64_t offset_of(const struct boot *boot, const void *shared)
+{
+    return (uint64_t)((const uint8_t *)shared - boot->shared_arena.base);
+}
+
+static void write_orders(const struct boot *boot, uint32_t epoch)
+{
+    struct gpu_page *page = boot->gpu_binary.page;
+    gpu_binary_order(&boot->gpu_binary, GPU_SERVE, &boot->options);
+    page->serve.epoch = epoch;
+    page->serve.settings = boot->engine;
+    page->serve.layout = boot->step.layout;
+    page->serve.control_offset = offset_of(boot, boot->shared.control);
+    page->serve.step_offset = offset_of(boot, boot->step.base);
+    page->serve.device_bytes = memory_plan_bytes(&boot->plan, MEMORY_DEVICE);
+    page->serve.vocabulary_bytes_max = boot->options.limits_vocabulary_bytes.number;
+    memcpy(page->serve.model_name, boot->source.name,
+           strnlen(boot->source.name, sizeof page->serve.model_name - 1));
+}
+
+static _Noreturn void become_gpu_worker(const struct boot *boot, uint32_t epoch)
+{
+    const int handles[GPU_HANDLES] = {
+        [GPU_PAGE - GPU_PAGE] = boot->gpu_binary.page_handle,
+        [GPU_SHARED - GPU_PAGE] = boot->shared_handle,
+        [GPU_BELL - GPU_PAGE] = boot->shared.engine_bell,
+        [GPU_MODEL - GPU_PAGE] = boot->source.fd,
+    };
+    write_orders(boot, epoch);
+    gpu_binary_run(&boot->gpu_binary, handles);
+}
+
 _Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
 {
     struct control *control = boot->shared.control;
     if (boot->serves_by_gpu) {
-        gpu_worker_run(boot, epoch);
+        become_gpu_worker(boot, epoch);
     }
     prctl(PR_SET_NAME, "agentix-worker");
     log_role("worker");

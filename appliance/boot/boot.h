@@ -12,7 +12,7 @@
 #include "config/base/step.h"
 #include "appliance/boot/exit.h"
 #include "appliance/control.h"
-#include "appliance/gpu.h"
+#include "appliance/boot/gpu.h"
 #include "config/access.h"
 #include "config/config.h"
 #include "config/model/gguf.h"

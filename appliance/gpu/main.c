@@ -5,18 +5,17 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "config/base/assert.h"
 #include "appliance/gpu/order.h"
+#include "kernels/cuda/driver/blas.h"
 #include "kernels/cuda/driver/images.h"
 
-static int (*const orders[GPU_ORDERS])(struct gpu_page *page) = {
-    [GPU_PROBE] = order_probe,
-    [GPU_SERVE] = order_serve,
-    [GPU_BURN] = order_burn,
-};
+STATIC_ASSERT(GPU_NAME_BYTES == DEVICE_NAME_BYTES, "a name fits the page");
 
 /* An image of a later toolkit than the driver knows would be refused, and less clearly. Within one
  * major version a driver takes them all. */
@@ -32,6 +31,58 @@ enum status opened_init(struct opened *opened, const char *cuda_library, struct 
     TRY(driver_open(&opened->driver, cuda_library, version_min(), error));
     return device_open(&opened->device, &opened->driver, error);
 }
+
+static void report(struct gpu_page *page, const struct opened *opened)
+{
+    const struct device *device = &opened->device;
+    snprintf(page->report.name, sizeof page->report.name, "%s", device->name);
+    snprintf(page->report.arch, sizeof page->report.arch, "%s", device->arch);
+    page->report.driver_version = (uint32_t)opened->driver.version;
+    page->report.processors = device->processors;
+    page->report.shared_bytes_max = device->shared_bytes_max;
+    page->report.memory_bytes = device->memory_bytes;
+    page->report.free_bytes = device->free_bytes;
+}
+
+static int order_probe(struct gpu_page *page)
+{
+    static struct config_error error;
+    static struct opened opened;
+    static struct blas blas;
+    prctl(PR_SET_NAME, "agentix-gpu");
+    enum status status = opened_init(&opened, page->cuda_library, &error);
+    if (status == STATUS_OK) {
+        status = blas_open(&blas, page->cublas_library, &error);
+    }
+    if (status == STATUS_OK) {
+        report(page, &opened);
+    }
+    page->report.status = status;
+    memcpy(page->report.error, error.text, sizeof page->report.error);
+    page->report.is_there = 1;
+    return 0;
+}
+
+static int order_burn(struct gpu_page *page)
+{
+    static struct config_error error;
+    static struct opened opened;
+    prctl(PR_SET_NAME, "agentix-gpu");
+    enum status status = opened_init(&opened, page->cuda_library, &error);
+    if (status == STATUS_OK) {
+        status = burn_run(&page->burn, &opened.driver, &opened.device, page->nvml_library, &error);
+    }
+    page->report.status = status;
+    memcpy(page->report.error, error.text, sizeof page->report.error);
+    page->report.is_there = 1;
+    return 0;
+}
+
+static int (*const orders[GPU_ORDERS])(struct gpu_page *page) = {
+    [GPU_PROBE] = order_probe,
+    [GPU_SERVE] = order_serve,
+    [GPU_BURN] = order_burn,
+};
 
 int main(void)
 {

@@ -15,7 +15,5 @@ struct opened {
 MUST_CHECK enum status opened_init(struct opened *opened, const char *cuda_library,
                                    struct config_error *error);
 
-/* Each returns the program's exit status. */
-int order_probe(struct gpu_page *page);
+/* Returns the program's exit status. */
 int order_serve(struct gpu_page *page);
-int order_burn(struct gpu_page *page);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "appliance/gpu.h"
+#include "appliance/boot/gpu.h"
 #include "selftest/post/check.h"
 
 static enum status burn_in(struct burn *burn, const struct options *options,

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "appliance/gpu.h"
+#include "appliance/boot/gpu.h"
 
 static void test_memory_has_its_bytes_and_keeps_them(void **state)
 {

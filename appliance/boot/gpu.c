@@ -7,7 +7,7 @@
  * Bounds: PROBE_TICKS, and from the first beat of a check on engine.hang between two; a driver that
  * hangs costs a minute of boot, and the child is killed.
  */
-#include "appliance/gpu.h"
+#include "appliance/boot/gpu.h"
 
 #include <errno.h>
 #include <signal.h>
