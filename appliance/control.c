@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What: the control pages (appliance/control.h). */
 #include "appliance/control.h"
 
 #include <linux/futex.h>
@@ -10,13 +11,24 @@
 
 #include "config/base/assert.h"
 
-STATIC_ASSERT(sizeof(struct control) == 2 * STEP_PAGE_BYTES, "one page is the worker's");
+STATIC_ASSERT(sizeof(struct control) == STEP_PAGE_BYTES, "engines begin with a page");
+STATIC_ASSERT(sizeof(struct control_engine) == 2 * STEP_PAGE_BYTES, "one page is the worker's");
 
-bool control_confine(struct control *control, const struct step *step)
+uint64_t control_bytes(uint32_t engines)
 {
+    return sizeof(struct control) + engines * sizeof(struct control_engine);
+}
+
+bool control_confine(struct control *control, uint32_t engine, const struct step *step)
+{
+    uint8_t *own = (uint8_t *)&control->engines[engine] + offsetof(struct control_engine, done);
+    uint8_t *begin = (uint8_t *)control, *end = begin + control_bytes(control->engines_count);
+    uint8_t *next = own + STEP_PAGE_BYTES;
+    ASSERT(engine < control->engines_count);
     ASSERT((uintptr_t)control % STEP_PAGE_BYTES == 0);
     ASSERT((uintptr_t)step->base % STEP_PAGE_BYTES == 0);
-    return mprotect(control, offsetof(struct control, done), PROT_READ) == 0 &&
+    return mprotect(begin, (size_t)(own - begin), PROT_READ) == 0 &&
+           mprotect(next, (size_t)(end - next), PROT_READ) == 0 &&
            mprotect(step->base, step->layout.worker_offset, PROT_READ) == 0;
 }
 
@@ -35,14 +47,15 @@ void control_hush(int bell)
     (void)ignored;
 }
 
-void control_submit(struct control *control, uint32_t sequence, uint32_t epoch)
+void control_submit(struct control_engine *control, uint32_t sequence, uint32_t epoch)
 {
     atomic_store(&control->submitted_epoch, epoch);
     atomic_store(&control->submitted, sequence);
     syscall(SYS_futex, &control->submitted, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-bool control_await(struct control *control, uint32_t epoch, uint32_t *seen, uint32_t timeout_ms)
+bool control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
+                   uint32_t timeout_ms)
 {
     uint32_t now = atomic_load(&control->submitted);
     if (now == *seen) {
@@ -58,13 +71,13 @@ bool control_await(struct control *control, uint32_t epoch, uint32_t *seen, uint
     return atomic_load(&control->submitted_epoch) == epoch;
 }
 
-void control_done(struct control *control, uint32_t sequence, int bell)
+void control_done(struct control_engine *control, uint32_t sequence, int bell)
 {
     atomic_store(&control->done, sequence);
     control_ring(bell);
 }
 
-bool control_is_owed(struct control *control, uint32_t epoch)
+bool control_is_owed(struct control_engine *control, uint32_t epoch)
 {
     return atomic_load(&control->submitted_epoch) == epoch &&
            atomic_load(&control->submitted) != atomic_load(&control->done);

@@ -3,7 +3,7 @@
  * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has
  * drained.
  * Invariant: after seal_process() this process allocates, opens and starts nothing.
- * Owner: one thread; the keeper speaks to it through the control page only.
+ * Owner: one thread; the keeper reaches it by the control page only.
  */
 #include "appliance/core.h"
 
@@ -18,15 +18,11 @@
 #include "appliance/seal/seal.h"
 #include "appliance/world_linux.h"
 
-/* Why the keeper has given up on the engine, or NULL: it has not. */
-static const char *engine_failure(const struct control *control)
+static const char *failure_of(const struct control_engine *control)
 {
-    static const char *const causes[] = {[CONTROL_DIED] = "engine died",
+    static const char *const causes[] = {[CONTROL_NONE] = NULL, [CONTROL_DIED] = "engine died",
                                          [CONTROL_HUNG] = "engine hung",
                                          [CONTROL_WRONG] = "engine wrong"};
-    if (atomic_load(&control->phase) != CONTROL_ENGINE_FAILED) {
-        return NULL;
-    }
     uint32_t failure = atomic_load(&control->failure);
     ASSERT(failure <= CONTROL_WRONG);
     return causes[failure];
@@ -36,15 +32,18 @@ static void read_orders(const struct control *control, struct loop_orders *order
 {
     uint32_t stop = atomic_load(&control->stop);
     *orders = (struct loop_orders){
-        .engine_failure = engine_failure(control),
         .drain = stop == CONTROL_DRAIN,
         .stop_now = stop == CONTROL_STOP_NOW,
         .load_permille = control->load_permille,
-        .worker_pid = atomic_load(&control->worker_pid),
     };
+    for (uint32_t i = 0; i < control->engines_count; i++) {
+        orders->engines[i] = (struct engine_orders){
+            .failure = failure_of(&control->engines[i]),
+            .worker_pid = atomic_load(&control->engines[i].worker_pid)};
+    }
 }
 
-/* What the keeper can tell a service manager. */
+/* For the keeper, which tells the service manager. */
 static void report(const struct loop *loop, const struct loop_orders *orders,
                    struct control *control)
 {

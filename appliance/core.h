@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the core role: a sealed process with one thread that runs the loop until it is told to
- * stop. */
+/* What: the core role: a sealed process of one thread that runs the loop until it is to stop. */
 #include "appliance/boot/boot.h"
 
 /* Does not return; the exit status is an enum boot_exit. */

@@ -31,7 +31,7 @@ struct gpu_page {
     char nvml_library[CONFIG_TEXT_BYTES];
     struct burn burn;               /* of GPU_BURN, with its own report */
     struct {                        /* orders of GPU_SERVE */
-        uint32_t epoch;
+        uint32_t engine, epoch;
         struct kernels_settings settings;
         struct step_layout layout;
         uint64_t control_offset, step_offset;       /* in the shared arena */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the keeper's judgement of its workers (appliance/guard.h).
- * Invariant: what was counted of one worker is not held against its successor, but for its failure.
+ * What: the keeper's judgement of an engine's workers (appliance/guard.h).
+ * Invariant: a worker's silence does not count against its successor; its failure does.
  * Bounds: O(1).
  */
 #include "appliance/guard.h"

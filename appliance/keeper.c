@@ -2,16 +2,16 @@
 /*
  * What: the parent of the other two roles.
  *
- *   boot: listen -> fork core (text port says "starting") -> read weights -> fork worker -> watch
+ *   boot: listen -> fork core (text port says "starting") -> read weights -> fork workers -> watch
  *
- * Signals are waited for, never handled. While weights are read they stay pending; one that means
- * the end breaks the reading off, and watch() takes it, without a worker.
+ * Signals are waited for, never handled. They stay pending while weights are read; one that means
+ * the end stops the reading, and watch() then takes it, with no worker forked.
  *
- * A worker fails by dying, by hanging (its heart stands still) or by being wrong (the core says
- * so). It is killed then, and replaced; too often, and the engine is given up (guard.h).
+ * A worker fails when it dies, hangs (its heartbeat stands still) or is wrong (the core says so).
+ * It is then killed and replaced. An engine whose workers fail too often is given up (guard.h).
  *
- * Invariants: a dead worker's epoch is counted up before its successor is forked, so that no step
- * is ever run by the wrong worker; the core's death ends everything with the core's exit status.
+ * Invariants: an engine's epoch is counted up before a successor is forked, so that no step is ever
+ * run by the wrong worker; the core's death ends the appliance with the core's exit status.
  * Bounds: it wakes up every GUARD_TICK_US. A worker that was ready is replaced at once, one that
  * never was after WAIT_TICKS.
  */
@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "config/base/assert.h"
+#include "config/base/world.h"
 #include "appliance/core.h"
 #include "appliance/guard.h"
 #include "appliance/boot/listen.h"
@@ -37,12 +38,20 @@
 
 #define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */
 
+struct keeper_worker {
+    uint32_t engine;                /* index of the engine that it runs */
+    pid_t pid;                      /* -1: there is none */
+    struct guard guard;
+    enum control_failure failure;   /* why it dies, if it does */
+    uint32_t waited_ticks;          /* for a fork */
+};
+
 struct keeper {
     struct boot *boot;
-    pid_t core, worker;             /* -1: there is none */
-    struct guard guard;
-    enum control_failure failure;   /* why the worker dies, if it does */
-    uint32_t waited_ticks;          /* for either of these */
+    pid_t core;                     /* -1: there is none */
+    struct keeper_worker workers[WORLD_ENGINES_MAX];    /* [limits.engines] */
+    bool serves;                    /* the weights are there: every engine is to have a worker */
+    uint32_t waited_ticks;          /* for the core to end */
     struct notify notify;
     sigset_t signals;
 };
@@ -58,8 +67,8 @@ static void block_signals(struct keeper *keeper)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* In the child: dies with the keeper, whatever kills that; and what the keeper takes, which may be
- * sent to the whole group, is not for it: the keeper decides when to end. */
+/* In the child: it dies with the keeper, whatever kills that. It ignores the signals that the
+ * keeper takes, which may be sent to the whole group: the keeper decides when to end. */
 static void follow_parent(pid_t parent, const sigset_t *signals)
 {
     signal(SIGTERM, SIG_IGN);
@@ -89,38 +98,51 @@ static enum boot_exit fork_core(struct keeper *keeper)
     return BOOT_EXIT_OK;
 }
 
-static void fork_worker(struct keeper *keeper)
+static struct control_engine *control_of(const struct keeper *keeper,
+                                         const struct keeper_worker *worker)
 {
-    struct control *control = keeper->boot->shared.control;
+    return &keeper->boot->shared.control->engines[worker->engine];
+}
+
+static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
+{
+    struct control_engine *control = control_of(keeper, worker);
     uint32_t epoch = atomic_load(&control->worker_epoch) + 1;
     pid_t parent = getpid();
     atomic_store(&control->worker_epoch, epoch);
-    guard_begin(&keeper->guard);
-    keeper->failure = CONTROL_DIED;
-    keeper->worker = fork();
-    if (keeper->worker == 0) {
+    guard_begin(&worker->guard);
+    worker->failure = CONTROL_DIED;
+    worker->pid = fork();
+    if (worker->pid == 0) {
         follow_parent(parent, &keeper->signals);
         notify_close(&keeper->notify);
-        worker_run(keeper->boot, epoch);
+        worker_run(keeper->boot, worker->engine, epoch);
     }
-    if (keeper->worker < 0) {
+    if (worker->pid < 0) {
         log_event(LOG_WARN, "engine worker: fork: %s: tried again", strerror(errno));
     }
-    atomic_store(&control->worker_pid, (uint32_t)(keeper->worker < 0 ? 0 : keeper->worker));
+    atomic_store(&control->worker_pid, (uint32_t)(worker->pid < 0 ? 0 : worker->pid));
     control_ring(keeper->boot->shared.engine_bell);
 }
 
-static void give_up_worker(const struct keeper *keeper)
+static void fork_workers(struct keeper *keeper)
 {
-    struct control *control = keeper->boot->shared.control;
-    atomic_store(&control->failure, keeper->failure);
-    atomic_store(&control->phase, CONTROL_ENGINE_FAILED);
+    keeper->serves = true;
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        fork_worker(keeper, &keeper->workers[i]);
+    }
+}
+
+static void give_up_worker(const struct keeper *keeper, const struct keeper_worker *worker)
+{
+    struct control_engine *control = control_of(keeper, worker);
+    atomic_store(&control->failure, worker->failure);
     atomic_fetch_add(&control->worker_epoch, 1);
     control_ring(keeper->boot->shared.engine_bell);
     log_event(LOG_ERROR, "engine worker failed too often: given up");
 }
 
-static bool is_worker_ready(const struct control *control)
+static bool is_worker_ready(const struct control_engine *control)
 {
     return atomic_load(&control->worker_ready) == atomic_load(&control->worker_epoch);
 }
@@ -132,18 +154,18 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void replace_worker(struct keeper *keeper, int wait_status)
+static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, int wait_status)
 {
     static const char *const causes[] = {[CONTROL_DIED] = "died", [CONTROL_HUNG] = "was hung",
                                          [CONTROL_WRONG] = "was wrong"};
-    log_event(LOG_WARN, "engine worker %s pid=%d signal=%d status=%d", causes[keeper->failure],
-              (int)keeper->worker, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
+    log_event(LOG_WARN, "engine worker %s pid=%d signal=%d status=%d", causes[worker->failure],
+              (int)worker->pid, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
               WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0);
-    keeper->worker = -1;
-    if (guard_fail(&keeper->guard, now_us())) {
-        give_up_worker(keeper);
-    } else if (is_worker_ready(keeper->boot->shared.control)) {
-        fork_worker(keeper);
+    worker->pid = -1;
+    if (guard_fail(&worker->guard, now_us())) {
+        give_up_worker(keeper, worker);
+    } else if (is_worker_ready(control_of(keeper, worker))) {
+        fork_worker(keeper, worker);
     }
 }
 
@@ -165,7 +187,17 @@ static enum boot_exit core_status(int wait_status)
     return BOOT_EXIT_CORE;
 }
 
-/* Reaps whoever has died; true when it was the core. */
+static void reap_worker(struct keeper *keeper, pid_t pid, int wait_status)
+{
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        if (keeper->workers[i].pid == pid) {
+            replace_worker(keeper, &keeper->workers[i], wait_status);
+            return;
+        }
+    }
+}
+
+/* Reaps the children that have ended; true when the core is among them. */
 static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
 {
     int wait_status = 0;
@@ -175,9 +207,7 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
             *exit_status = core_status(wait_status);
             return true;
         }
-        if (pid == keeper->worker) {
-            replace_worker(keeper, wait_status);
-        }
+        reap_worker(keeper, pid, wait_status);
     }
     return false;
 }
@@ -193,39 +223,61 @@ static void pass_stop(const struct keeper *keeper)
     control_ring(keeper->boot->shared.control_bell);
 }
 
-/* It is killed, and replaced when it is reaped. */
-static void watch_worker(struct keeper *keeper)
+/* A worker that is hung or wrong is killed here, and replaced when it is reaped. */
+static void watch_worker(const struct keeper *keeper, struct keeper_worker *worker)
 {
-    const struct control *control = keeper->boot->shared.control;
-    if (guard_tick(&keeper->guard, control->heartbeat, is_worker_ready(control))) {
-        keeper->failure = CONTROL_HUNG;
-        kill(keeper->worker, SIGKILL);
+    const struct control_engine *control = control_of(keeper, worker);
+    if (guard_tick(&worker->guard, control->heartbeat, is_worker_ready(control))) {
+        worker->failure = CONTROL_HUNG;
+        kill(worker->pid, SIGKILL);
     } else if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
-        keeper->failure = CONTROL_WRONG;
-        kill(keeper->worker, SIGKILL);
+        worker->failure = CONTROL_WRONG;
+        kill(worker->pid, SIGKILL);
     }
 }
 
-/* What no signal tells: a worker that is missing, hung or wrong, and a core that never takes note
- * of its orders. */
+/* True once in WAIT_TICKS of waiting. */
+static bool has_waited(uint32_t *ticks, bool waits)
+{
+    *ticks = waits ? *ticks + 1 : 0;
+    if (*ticks < WAIT_TICKS) {
+        return false;
+    }
+    *ticks = 0;
+    return true;
+}
+
+static void tick_worker(struct keeper *keeper, struct keeper_worker *worker, bool stop_now)
+{
+    bool is_missing = worker->pid < 0 && keeper->serves && !stop_now &&
+                      atomic_load(&control_of(keeper, worker)->failure) == CONTROL_NONE;
+    if (worker->pid > 0) {
+        watch_worker(keeper, worker);
+    }
+    if (has_waited(&worker->waited_ticks, is_missing)) {
+        fork_worker(keeper, worker);
+    }
+}
+
+/* What no signal tells: a worker that is missing, hung or wrong, and a core that does not follow
+ * its orders. */
 static void act_on_tick(struct keeper *keeper)
 {
-    const struct control *control = keeper->boot->shared.control;
-    bool stop_now = atomic_load(&control->stop) == CONTROL_STOP_NOW;
-    bool misses_worker = keeper->worker < 0 && atomic_load(&control->phase) == CONTROL_SERVING;
-    if (keeper->worker > 0) {
-        watch_worker(keeper);
+    bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        tick_worker(keeper, &keeper->workers[i], stop_now);
     }
-    keeper->waited_ticks = stop_now || misses_worker ? keeper->waited_ticks + 1 : 0;
-    if (keeper->waited_ticks < WAIT_TICKS) {
-        return;
-    }
-    keeper->waited_ticks = 0;
-    if (stop_now) {
+    if (has_waited(&keeper->waited_ticks, stop_now)) {
         log_event(LOG_ERROR, "core does not end: killed");
         kill(keeper->core, SIGKILL);
-    } else {
-        fork_worker(keeper);
+    }
+}
+
+static void end_children(const struct keeper *keeper)
+{
+    end_child(keeper->core);
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        end_child(keeper->workers[i].pid);
     }
 }
 
@@ -242,11 +294,12 @@ static enum boot_exit watch(struct keeper *keeper)
         }
         notify_tick(&keeper->notify, keeper->boot->shared.control);
     }
-    end_child(keeper->worker);
+    keeper->core = -1;
+    end_children(keeper);
     return exit_status;
 }
 
-/* SIGTERM or SIGINT waits to be taken, or the core has ended. */
+/* True when SIGTERM or SIGINT is pending, or the core has ended. */
 static bool end_is_wanted(const struct keeper *keeper)
 {
     sigset_t pending;
@@ -256,7 +309,7 @@ static bool end_is_wanted(const struct keeper *keeper)
     return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || core.si_pid != 0;
 }
 
-/* OK with the load not done: somebody wants the boot to end. */
+/* OK with the load not done: the boot is to end. */
 static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load)
 {
     volatile uint32_t *permille = &keeper->boot->shared.control->load_permille;
@@ -268,7 +321,7 @@ static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load
     return exit_status;
 }
 
-/* True: the weights are there. The GPU's worker reads them itself. */
+/* True when the weights are there. A GPU worker reads them itself. */
 static bool load(struct keeper *keeper, enum boot_exit *exit_status)
 {
     static struct boot_load load;
@@ -294,17 +347,27 @@ static enum boot_exit load_and_serve(struct keeper *keeper)
     if (!load(keeper, &exit_status)) {
         return exit_status;
     }
-    atomic_store(&keeper->boot->shared.control->phase, CONTROL_SERVING);
-    fork_worker(keeper);
-    return boot_lock_memory(keeper->boot);  /* last: nobody waits for it, a fork undoes a part */
+    fork_workers(keeper);
+    return boot_lock_memory(keeper->boot);  /* last: it is slow, and a fork undoes a part of it */
+}
+
+static void init_workers(struct keeper *keeper)
+{
+    const struct options *options = &keeper->boot->options;
+    ASSERT(keeper->boot->limits.engines <= WORLD_ENGINES_MAX);
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        struct keeper_worker *worker = &keeper->workers[i];
+        *worker = (struct keeper_worker){.engine = i, .pid = -1};
+        guard_init(&worker->guard, options->engine_hang.number,
+                   (uint32_t)options->engine_failures.number,
+                   options->engine_failure_window.number);
+    }
 }
 
 enum boot_exit keeper_run(struct boot *boot)
 {
-    struct keeper keeper = {.boot = boot, .core = -1, .worker = -1};
-    const struct options *options = &boot->options;
-    guard_init(&keeper.guard, options->engine_hang.number,
-               (uint32_t)options->engine_failures.number, options->engine_failure_window.number);
+    struct keeper keeper = {.boot = boot, .core = -1};
+    init_workers(&keeper);
     enum boot_exit exit_status = listen_open(boot);
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
@@ -314,14 +377,13 @@ enum boot_exit keeper_run(struct boot *boot)
     notify_open(&keeper.notify);
     block_signals(&keeper);
     exit_status = fork_core(&keeper);
-    config_keys_wipe(boot->keys);       /* the core has its own; nobody else needs them */
+    config_keys_wipe(boot->keys);       /* the core alone needs them, and has its own */
     listen_forget(boot);
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = load_and_serve(&keeper);
     }
     if (exit_status != BOOT_EXIT_OK) {
-        end_child(keeper.core);
-        end_child(keeper.worker);
+        end_children(&keeper);
         listen_remove(boot);
         return exit_status;
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What: the log (appliance/log.h). */
 #include "appliance/log.h"
 
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: one line per event on descriptor 2, `seconds role level event key=value ...`. Boot,
- * shutdown and faults only: the loop formats no text. Never allocates; a full pipe drops the line.
+ * What: one line per event on descriptor 2, `seconds role level event key=value ...`, for boot,
+ * shutdown and faults: the loop formats no text. Never allocates; a full pipe drops the line.
  */
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one pass of the pipeline, the time that the stages see, and the facts that health is made
- * of.
- * Invariants: stages run in one order; at most one step is in flight; no stage reads a clock.
- * Bounds: a pass does the bounded work of each stage; it waits at most TICK_US, so that the
- * engine's heartbeat is sampled even when nothing happens.
+ * What: one pass of the pipeline, and the time that the stages see.
+ * Invariants: stages run in one order; no stage reads a clock.
+ * Bounds: a pass does the bounded work of each stage; it waits at most TICK_US, so that heartbeats
+ * are sampled even when nothing happens.
  */
 #include "appliance/loop.h"
 
@@ -14,7 +13,6 @@
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
-#define SILENCE_MAX_US     UINT64_C(1500000)    /* without a heartbeat, or a step that is due */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
@@ -27,16 +25,49 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
     event_log_plan_memory(plan, limits->events);
     call_table_plan_memory(plan, limits->calls, limits->context_tokens);
     exchange_plan_memory(plan, limits->commands, limits->calls);
-    kvmem_plan_memory(plan, &kv);
+    memory_plan_add(plan, MEMORY_CORE, "engines", limits->engines, sizeof(struct engine));
+    for (uint32_t i = 0; i < limits->engines; i++) {
+        engine_plan_memory(plan, &kv);
+    }
     sched_plan_memory(plan, &sched);
     net_plan_memory(plan, limits, vocab);
     textport_plan_memory(plan, limits);
 }
 
+static void init_engines(struct loop *loop, const struct kvmem_settings *kv, struct arena *arena)
+{
+    static const struct config_prefixes no_prefixes;
+    const struct loop_settings *from = &loop->settings;
+    const struct engine_settings settings = {
+        .limits = from->limits, .kv = kv,
+        .prefixes = from->prefixes != NULL ? from->prefixes : &no_prefixes,
+        .step = from->step, .canary_us = from->options->engine_canary.number,
+        .world = loop->world, .sched = &loop->sched, .stats = &loop->stats,
+        .event_log = &loop->event_log,
+    };
+    loop->engines_count = from->limits->engines;
+    loop->engines = arena_take(arena, loop->engines_count, sizeof(struct engine));
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engine_init(&loop->engines[i], i, &settings, loop->now_us, arena);
+    }
+}
+
+static void init_sched(struct loop *loop, const struct sched_settings *settings,
+                       struct arena *arena)
+{
+    struct sched_engine_wiring engines[WORLD_ENGINES_MAX];
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engines[i] = (struct sched_engine_wiring){.kv = &loop->engines[i].kv,
+                                                  .step = loop->engines[i].step};
+    }
+    const struct sched_wiring wiring = {.calls = &loop->calls, .exchange = &loop->exchange,
+                                        .stats = &loop->stats, .engines = engines};
+    sched_init(&loop->sched, settings, &wiring, arena);
+}
+
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena)
 {
-    static const struct config_prefixes no_prefixes;
     const struct limits *limits = settings->limits;
     struct sched_settings sched;
     struct kvmem_settings kv;
@@ -52,30 +83,18 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     world->entropy(world->self, net.boot_id, sizeof net.boot_id);
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
     world->entropy(world->self, sched.hash_key, sizeof sched.hash_key);
+    loop->world_us = loop->now_us = world->now_us(world->self);
+    loop->started_us = loop->call_done_us = loop->now_us;
     event_log_init(&loop->event_log, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
-    kvmem_init(&loop->kv, &kv, arena);
-    struct sched_engine_wiring engine = {.kv = &loop->kv, .step = settings->step};
-    const struct sched_wiring wiring = {.calls = &loop->calls, .exchange = &loop->exchange,
-                                        .stats = &loop->stats, .engines = &engine};
-    ASSERT(limits->engines == 1);
-    sched_init(&loop->sched, &sched, &wiring, arena);
-    const struct net_wiring net_wiring = {.world = world, .vocab = settings->vocab,
-                                          .calls = &loop->calls, .exchange = &loop->exchange,
-                                          .stats = &loop->stats};
-    net_init(&loop->net, &net, settings->keys, &net_wiring, arena);
-    canary_init(&loop->canary, &settings->step, limits, settings->options->engine_canary.number);
-    prefixes_init(&loop->prefixes, &settings->step,
-                  settings->prefixes != NULL ? settings->prefixes : &no_prefixes, &loop->kv,
-                  limits->prefill_tokens);
+    init_engines(loop, &kv, arena);
+    init_sched(loop, &sched, arena);
+    const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
+                                      .calls = &loop->calls, .exchange = &loop->exchange,
+                                      .stats = &loop->stats};
+    net_init(&loop->net, &net, settings->keys, &wiring, arena);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
-    loop->engine = WORLD_ENGINE_DOWN;
-    loop->world_us = world->now_us(world->self);
-    loop->now_us = loop->world_us;
-    loop->started_us = loop->now_us;
-    loop->heartbeat_seen_us = loop->now_us;
-    loop->step_done_us = loop->call_done_us = loop->now_us;
 }
 
 void loop_listen_text(struct loop *loop, int32_t handle)
@@ -125,12 +144,24 @@ static void gather_events(struct loop *loop)
     advance_clock(loop, until_us);
 }
 
+static void settle_engines(struct loop *loop)
+{
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engine_settle(&loop->engines[i], loop->now_us);
+    }
+}
+
+static void launch_engines(struct loop *loop)
+{
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engine_launch(&loop->engines[i], loop->now_us);
+    }
+}
+
 static void sample_progress(struct loop *loop)
 {
-    uint64_t heartbeat = loop->world->engine_heartbeat(loop->world->self);
-    if (heartbeat != loop->heartbeat) {
-        loop->heartbeat = heartbeat;
-        loop->heartbeat_seen_us = loop->now_us;
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engine_sample(&loop->engines[i], loop->now_us);
     }
     uint64_t calls_done = loop->stats.calls_completed;
     if (calls_done != loop->calls_done) {
@@ -139,150 +170,28 @@ static void sample_progress(struct loop *loop)
     }
 }
 
-/* The step stays in flight until the worker is gone. */
-static void condemn_engine(struct loop *loop)
+static struct health_facts facts_of(const struct loop *loop, const struct loop_orders *orders)
 {
-    loop->stats.engine_wrong++;
-    event_log_note(&loop->event_log, loop->now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
-    loop->world->engine_condemn(loop->world->self);
-    loop->engine = WORLD_ENGINE_DOWN;
-}
-
-static void settle_canary(struct loop *loop)
-{
-    if (canary_settle(&loop->canary, loop->now_us)) {
-        loop->stats.canaries++;
-    } else if (!canary_has_failed(&loop->canary)) {
-        condemn_engine(loop);
-    }
-}
-
-static void settle_prefixes(struct loop *loop)
-{
-    if (!prefixes_settle(&loop->prefixes)) {
-        condemn_engine(loop);
-    }
-}
-
-static void settle_step(struct loop *loop)
-{
-    enum sched_verdict verdict = sched_engine_settle(&loop->sched.engines[0], loop->now_us);
-    if (verdict == SCHED_DOUBTED) {
-        canary_hurry(&loop->canary);
-    } else if (verdict == SCHED_REFUTED) {
-        condemn_engine(loop);
-    }
-}
-
-/* Stage 2, first half: what the engine has to say. */
-static void settle_engine(struct loop *loop)
-{
-    loop->engine = loop->world->engine_poll(loop->world->self);
-    if (loop->engine == WORLD_ENGINE_DONE) {
-        loop->engine = WORLD_ENGINE_IDLE;
-        loop->step_done_us = loop->now_us;
-        if (canary_is_in_flight(&loop->canary)) {
-            settle_canary(loop);
-        } else if (prefixes_are_in_flight(&loop->prefixes)) {
-            settle_prefixes(loop);
-        } else {
-            settle_step(loop);
-        }
-    } else if (loop->engine == WORLD_ENGINE_LOST) {
-        prefixes_lost(&loop->prefixes);
-        sched_engine_lost(&loop->sched.engines[0], loop->now_us);
-        canary_lost(&loop->canary);
-        loop->stats.engine_restarts++;
-        loop->engine = WORLD_ENGINE_DOWN;
-    }
-}
-
-static void submit(struct loop *loop)
-{
-    loop->world->engine_submit(loop->world->self);
-    loop->engine = WORLD_ENGINE_BUSY;
-}
-
-static void launch_step(struct loop *loop)
-{
-    struct sched_engine *engine = &loop->sched.engines[0];
-    if (loop->engine != WORLD_ENGINE_IDLE) {
-        return;
-    }
-    if (canary_is_due(&loop->canary, loop->now_us, sched_is_idle(&loop->sched))) {
-        canary_launch(&loop->canary);
-        submit(loop);
-    } else if (prefixes_are_due(&loop->prefixes)) {
-        prefixes_launch(&loop->prefixes);
-        submit(loop);
-    } else if (sched_engine_plan(engine, loop->now_us)) {
-        kvmem_bind(engine->kv, &engine->step, engine->planned, engine->planned_count);
-        submit(loop);
-        sched_engine_launched(engine, loop->now_us);
-    }
-}
-
-/* Why there will be no engine any more; NULL: there will. */
-static const char *engine_failure(const struct loop *loop, const struct loop_orders *orders)
-{
-    return canary_has_failed(&loop->canary) ? "canary" : orders->engine_failure;
-}
-
-/* A plan was made in this very pass: if calls wait and the engine still has nothing to do, then
- * nothing will ever come of them. */
-static bool is_stuck(const struct loop *loop)
-{
-    return loop->engine == WORLD_ENGINE_IDLE && loop->stats.calls_waiting > 0 &&
-           loop->now_us - loop->step_done_us > SILENCE_MAX_US;
-}
-
-static const char *degraded_reason(const struct loop *loop)
-{
-    if (loop->now_us - loop->heartbeat_seen_us > SILENCE_MAX_US) {
-        return "engine silent";
-    }
-    if (is_stuck(loop)) {
-        return "no progress";
-    }
-    return loop->engine == WORLD_ENGINE_DOWN ? "engine restarting" : NULL;
-}
-
-static const char *starting_reason(const struct loop *loop, const struct loop_orders *orders)
-{
-    if (orders->load_permille < 1000) {
-        return "loading model";
-    }
-    return loop->engine == WORLD_ENGINE_DOWN ? "starting engine" : "computing prefixes";
+    return (struct health_facts){
+        .engines = loop->engines, .orders = orders->engines,
+        .engines_count = loop->engines_count, .load_permille = orders->load_permille,
+        .now_us = loop->now_us, .started_us = loop->started_us,
+        .call_done_us = loop->call_done_us, .serving = loop->serving,
+        .draining = loop->draining, .stats = &loop->stats,
+    };
 }
 
 void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health)
 {
-    const char *reason = degraded_reason(loop);
-    const char *failure = engine_failure(loop, orders);
-    *health = (struct health){
-        .state = HEALTH_READY,
-        .moves = reason == NULL && failure == NULL,
-        .progress_permille = orders->load_permille,
-        .last_step_age_us = loop->now_us - loop->step_done_us,
-        .last_completion_age_us = loop->now_us - loop->call_done_us,
-        .heartbeat_age_us = loop->now_us - loop->heartbeat_seen_us,
-        .canary_age_us = canary_age_us(&loop->canary, loop->now_us),
-        .uptime_us = loop->now_us - loop->started_us,
-        .worker_pid = orders->worker_pid,
-        .worker_restarts = (uint32_t)loop->stats.engine_restarts,
-    };
-    if (failure != NULL) {
-        health->state = HEALTH_FAILED;
-        health->reason = failure;
-    } else if (!loop->serving) {
-        health->state = HEALTH_STARTING;
-        health->reason = starting_reason(loop, orders);
-    } else if (loop->draining) {
-        health->state = HEALTH_DRAINING;
-    } else if (reason != NULL) {
-        health->state = HEALTH_DEGRADED;
-        health->reason = reason;
-    }
+    const struct health_facts facts = facts_of(loop, orders);
+    health_judge(health, &facts);
+}
+
+/* True when no engine will serve any more. */
+static bool engines_have_failed(const struct loop *loop, const struct loop_orders *orders)
+{
+    const struct health_facts facts = facts_of(loop, orders);
+    return health_failure(&facts) != NULL;
 }
 
 static void answer_operator(struct loop *loop, const struct loop_orders *orders)
@@ -296,7 +205,6 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     const struct textport_view view = {
         .stats = &loop->stats,
         .sched = &loop->sched,
-        .kv = &loop->kv,
         .calls = &loop->calls,
         .event_log = &loop->event_log,
         .options = loop->settings.options,
@@ -306,20 +214,30 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     textport_poll(&loop->textport, &view, loop->now_us);
 }
 
-/* With an engine that is given up too: a refusal is better than silence. */
+static bool engines_are_ready(const struct loop *loop)
+{
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        if (!engine_is_ready(&loop->engines[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Also when the engines have failed: a refusal is better than silence. */
 static void start_serving(struct loop *loop, const struct loop_orders *orders,
                           const int32_t *listeners)
 {
-    bool has_failed = engine_failure(loop, orders) != NULL;
-    bool is_up = loop->engine != WORLD_ENGINE_DOWN && !prefixes_are_due(&loop->prefixes);
-    if (loop->serving || (!is_up && !has_failed)) {
+    if (loop->serving || (!engines_are_ready(loop) && !engines_have_failed(loop, orders))) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         net_listen(&loop->net, i, listeners[i]);
     }
     loop->serving = true;
-    loop->heartbeat_seen_us = loop->now_us;
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        loop->engines[i].heartbeat_seen_us = loop->now_us;
+    }
 }
 
 static void start_draining(struct loop *loop)
@@ -357,12 +275,12 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
         start_draining(loop);
     }
     net_poll(&loop->net, loop->now_us);
-    settle_engine(loop);
-    if (engine_failure(loop, orders) != NULL) {
+    settle_engines(loop);
+    if (engines_have_failed(loop, orders)) {
         sched_give_up(&loop->sched, loop->now_us);
     }
     sched_intake(&loop->sched, loop->now_us);
-    launch_step(loop);
+    launch_engines(loop);
     net_emit(&loop->net, loop->now_us);
     sample_progress(loop);
     start_serving(loop, orders, listeners);
@@ -372,7 +290,9 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
 
 void loop_check(const struct loop *loop)
 {
-    kvmem_check(&loop->kv);
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engine_check(&loop->engines[i]);
+    }
     sched_check(&loop->sched);
     net_check(&loop->net);
 }

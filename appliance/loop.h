@@ -3,16 +3,14 @@
 /*
  * What: the fixed pipeline. One thread owns all host state; one pass is always
  *
- *   net_poll -> sched_settle, sched_intake, sched_plan -> kvmem_bind -> engine -> net_emit
- *   -> text port
+ *   net_poll -> engine_settle -> sched_intake -> engine_launch -> net_emit -> text port
  *
  * The loop composes and decides nothing. It runs unchanged over any struct world.
  */
 #include "config/base/world.h"
-#include "appliance/engine/canary.h"
-#include "appliance/engine/prefixes.h"
+#include "appliance/engine/engine.h"
+#include "appliance/health.h"
 #include "appliance/text/port.h"
-#include "kvmem/kvmem.h"
 #include "net/net.h"
 #include "sched/sched.h"
 
@@ -24,7 +22,7 @@ struct loop_settings {
     struct config_access access;    /* who may come in ... */
     const struct config_keys *keys; /* ... with which keys; NULL: none. Copied */
     const struct config_prefixes *prefixes;     /* declared; NULL: none */
-    struct step step;               /* the record that the engine reads */
+    struct step step;               /* the record that engine 0 reads: step_at() */
     uint64_t drain_us;
     bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */
 };
@@ -36,31 +34,26 @@ struct loop {
     struct event_log event_log;
     struct call_table calls;
     struct exchange exchange;
-    struct kvmem kv;
+    struct engine *engines;         /* [engines_count] */
+    uint32_t engines_count;         /* limits.engines */
     struct sched sched;
     struct net net;
-    struct canary canary;
-    struct prefixes prefixes;
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;
     uint64_t started_us;
     /* Progress, for health. */
-    uint64_t heartbeat, heartbeat_seen_us;
-    uint64_t step_done_us, call_done_us;
-    uint64_t calls_done;
-    enum world_engine engine;
+    uint64_t calls_done, call_done_us;
     bool serving;                   /* listeners are open */
     bool draining;
     uint64_t drain_until_us;
 };
 
-/* What the keeper tells the loop, besides the engine. */
+/* What the keeper tells the loop. */
 struct loop_orders {
-    const char *engine_failure;     /* why the keeper has given it up; NULL: it has not */
     bool drain, stop_now;
     uint32_t load_permille;
-    uint32_t worker_pid;
+    struct engine_orders engines[WORLD_ENGINES_MAX];
 };
 
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,

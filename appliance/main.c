@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: the command line. Everything else is boot.c (measure, reserve) and keeper.c (run). */
+/* What: the command line. boot.c measures and reserves, keeper.c runs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static enum boot_exit read_options(struct options *options, int argc, char **arg
     return BOOT_EXIT_OK;
 }
 
-/* Looks at every word of the line; -1: go on, else the exit status. */
+/* Reads the whole line. -1: go on; else the exit status. */
 static int read_line(int argc, char **argv, enum mode *mode, struct post_settings *selftest)
 {
     const char *problem = NULL;
@@ -141,8 +141,8 @@ static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_s
     return mode == MODE_SELFTEST ? post_run(boot, selftest) : keeper_run(boot);
 }
 
-/* What was inherited by mistake is not ours, and would take the places of connections. A
- * descriptor of ours that became 0, 1 or 2 would be written to by the log. "/" is there even in an
+/* Descriptors that were inherited by mistake would take the places of connections. The log would
+ * write to a descriptor of ours that became 0, 1 or 2, so these are filled: "/" is there even in an
  * empty chroot, and refuses both reading and writing. */
 static void hold_standard_descriptors(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: runs steps as they come (appliance/runner.h).
+ * What: the worker's loop over steps (appliance/runner.h).
  * Invariants: it runs only steps that were submitted to its own epoch. Between steps the heartbeat
- * grows every IDLE_MS, so that a stopped worker is told from an idle one.
+ * grows every IDLE_MS, so that a stopped worker and an idle one differ.
  */
 #include "appliance/runner.h"
 
@@ -10,8 +10,8 @@
 
 void runner_serve(const struct runner *runner)
 {
-    struct control *control = runner->control;
-    /* None of these steps is for this epoch: the core submits only after worker_ready says it. */
+    struct control_engine *control = runner->control;
+    /* No step up to now is for this epoch: the core submits once worker_ready names it. */
     uint32_t seen = atomic_load(&control->submitted);
     atomic_store(&control->worker_ready, runner->epoch);
     control_ring(runner->bell);
@@ -22,7 +22,7 @@ void runner_serve(const struct runner *runner)
             }
             control_done(control, seen, runner->bell);
         }
-        /* An idle worker lives; one that owes a step and does not run it does not. */
+        /* A worker that owes a step and does not run it must look dead. */
         if (!control_is_owed(control, runner->epoch)) {
             control->heartbeat++;
         }

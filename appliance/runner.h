@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what every worker does once its engine is there and it is sealed, whatever the engine: it
- * says that it is ready, and runs steps as they come.
+ * What: the life of a worker after its start, whatever its engine is: it reports that it is ready
+ * and runs steps as they come.
  */
 #include "appliance/control.h"
 
 struct runner {
-    struct control *control;
+    struct control_engine *control;
     const struct step *step;
-    int bell;                           /* the engine's */
+    int bell;                           /* engine_bell of struct shared */
     uint32_t epoch;
     void *engine;
-    /* False: the engine has failed, and nothing of the step counts. */
+    /* False when the engine has failed: nothing of the step counts. */
     bool (*run)(void *engine, const struct step *step);
 };
 

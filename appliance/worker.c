@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the worker role: takes the engine's arena, starts the engine, seals itself, runs steps.
- * Where the GPU serves it becomes another program first.
- * Invariant: weights, and what keeper and core write, are read-only here: a wild write costs this
- * worker and nobody else.
+ * Where the GPU serves it becomes the GPU worker's binary instead.
+ * Invariants: weights, and what keeper and core write, are read-only here, so a wild write costs
+ * this worker only. The orders of a GPU worker are written anew for each: its predecessor could
+ * write to their page.
  */
 #include "appliance/worker.h"
 
@@ -18,7 +19,7 @@
 
 /* ---- by the CPU ---- */
 
-static struct kernels *start_engine(const struct boot *boot)
+static struct kernels *start_engine(const struct boot *boot, uint32_t engine)
 {
     struct arena arena;
     struct kernels *kernels = NULL;
@@ -28,7 +29,7 @@ static struct kernels *start_engine(const struct boot *boot)
         _exit(BOOT_EXIT_MEMORY);
     }
     enum status status = kernels_init(&kernels, &boot->engine, boot->weights, &arena,
-                                      &boot->shared.control->heartbeat);
+                                      &boot->shared.control->engines[engine].heartbeat);
     if (status != STATUS_OK) {
         log_event(LOG_ERROR, "engine does not start: %s", status_text(status));
         _exit(BOOT_EXIT_ENGINE);
@@ -44,29 +45,32 @@ static bool run_step(void *engine, const struct step *step)
     return true;
 }
 
-/* ---- by the GPU: orders on the page, and descriptors ---- */
+/* ---- by the GPU: another binary gets orders on a page, and descriptors ---- */
 
 static uint64_t offset_of(const struct boot *boot, const void *shared)
 {
     return (uint64_t)((const uint8_t *)shared - boot->shared_arena.base);
 }
 
-static void write_orders(const struct boot *boot, uint32_t epoch)
+static void write_orders(const struct boot *boot, uint32_t engine, uint32_t epoch)
 {
+    const struct step step = step_at(&boot->step, engine);
     struct gpu_page *page = boot->gpu_binary.page;
     gpu_binary_order(&boot->gpu_binary, GPU_SERVE, &boot->options);
+    page->serve.engine = engine;
     page->serve.epoch = epoch;
     page->serve.settings = boot->engine;
-    page->serve.layout = boot->step.layout;
+    page->serve.layout = step.layout;
     page->serve.control_offset = offset_of(boot, boot->shared.control);
-    page->serve.step_offset = offset_of(boot, boot->step.base);
+    page->serve.step_offset = offset_of(boot, step.base);
     page->serve.device_bytes = memory_plan_bytes(&boot->plan, MEMORY_DEVICE);
     page->serve.vocabulary_bytes_max = boot->options.limits_vocabulary_bytes.number;
     memcpy(page->serve.model_name, boot->source.name,
            strnlen(boot->source.name, sizeof page->serve.model_name - 1));
 }
 
-static _Noreturn void become_gpu_worker(const struct boot *boot, uint32_t epoch)
+static _Noreturn void become_gpu_worker(const struct boot *boot, uint32_t engine,
+                                       uint32_t epoch)
 {
     const int handles[GPU_HANDLES] = {
         [GPU_PAGE - GPU_PAGE] = boot->gpu_binary.page_handle,
@@ -74,22 +78,23 @@ static _Noreturn void become_gpu_worker(const struct boot *boot, uint32_t epoch)
         [GPU_BELL - GPU_PAGE] = boot->shared.engine_bell,
         [GPU_MODEL - GPU_PAGE] = boot->source.fd,
     };
-    write_orders(boot, epoch);
+    write_orders(boot, engine, epoch);
     gpu_binary_run(&boot->gpu_binary, handles);
 }
 
-_Noreturn void worker_run(const struct boot *boot, uint32_t epoch)
+_Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epoch)
 {
     struct control *control = boot->shared.control;
+    const struct step step = step_at(&boot->step, engine);
     if (boot->serves_by_gpu) {
-        become_gpu_worker(boot, epoch);
+        become_gpu_worker(boot, engine, epoch);
     }
     prctl(PR_SET_NAME, "agentix-worker");
     log_role("worker");
-    const struct runner runner = {.control = control, .step = &boot->step,
+    const struct runner runner = {.control = &control->engines[engine], .step = &step,
                                   .bell = boot->shared.engine_bell, .epoch = epoch,
-                                  .engine = start_engine(boot), .run = run_step};
-    if (!control_confine(control, &boot->step)) {
+                                  .engine = start_engine(boot, engine), .run = run_step};
+    if (!control_confine(control, engine, &step)) {
         log_event(LOG_ERROR, "shared memory cannot be made read-only");
         _exit(BOOT_EXIT_SYSTEM);
     }

@@ -210,55 +210,66 @@ static void entropy(void *self, void *bytes, uint32_t count)
     }
 }
 
-static void engine_submit(void *self)
+/* ---- engines --------------------------------------------------------------------------------- */
+
+static struct control_engine *control_of(const struct world_linux *linux_world, uint32_t engine)
 {
-    struct world_linux *linux_world = self;
-    ASSERT(!linux_world->in_flight);
-    linux_world->in_flight = true;
-    control_submit(linux_world->shared.control, ++linux_world->sequence, linux_world->epoch);
+    ASSERT(engine < linux_world->shared.control->engines_count);
+    return &linux_world->shared.control->engines[engine];
 }
 
-static enum world_engine engine_poll(void *self)
+static void engine_submit(void *self, uint32_t engine)
 {
     struct world_linux *linux_world = self;
-    struct control *control = linux_world->shared.control;
+    struct world_linux_engine *mine = &linux_world->engines[engine];
+    ASSERT(!mine->in_flight);
+    mine->in_flight = true;
+    control_submit(control_of(linux_world, engine), ++mine->sequence, mine->epoch);
+}
+
+static enum world_engine engine_poll(void *self, uint32_t engine)
+{
+    struct world_linux *linux_world = self;
+    struct world_linux_engine *mine = &linux_world->engines[engine];
+    struct control_engine *control = control_of(linux_world, engine);
     uint32_t epoch = atomic_load(&control->worker_epoch);
-    if (epoch != linux_world->epoch) {
-        bool first = linux_world->epoch == 0;
-        linux_world->epoch = epoch;
-        linux_world->in_flight = false;
+    if (epoch != mine->epoch) {
+        bool first = mine->epoch == 0;
+        mine->epoch = epoch;
+        mine->in_flight = false;
         if (!first) {
             return WORLD_ENGINE_LOST;
         }
     }
-    if (epoch == linux_world->condemned || atomic_load(&control->worker_ready) != epoch) {
+    if (epoch == mine->condemned || atomic_load(&control->worker_ready) != epoch) {
         return WORLD_ENGINE_DOWN;
     }
-    if (!linux_world->in_flight) {
+    if (!mine->in_flight) {
         return WORLD_ENGINE_IDLE;
     }
-    if (atomic_load(&control->done) != linux_world->sequence) {
+    if (atomic_load(&control->done) != mine->sequence) {
         return WORLD_ENGINE_BUSY;
     }
-    linux_world->in_flight = false;
+    mine->in_flight = false;
     return WORLD_ENGINE_DONE;
 }
 
-static void engine_condemn(void *self)
+static void engine_condemn(void *self, uint32_t engine)
 {
     struct world_linux *linux_world = self;
-    linux_world->condemned = linux_world->epoch;
-    atomic_store(&linux_world->shared.control->condemned, linux_world->condemned);
+    struct world_linux_engine *mine = &linux_world->engines[engine];
+    mine->condemned = mine->epoch;
+    atomic_store(&control_of(linux_world, engine)->condemned, mine->condemned);
 }
 
-static uint64_t engine_heartbeat(void *self)
+static uint64_t engine_heartbeat(void *self, uint32_t engine)
 {
-    const struct world_linux *linux_world = self;
-    return linux_world->shared.control->heartbeat;
+    return control_of(self, engine)->heartbeat;
 }
 
 enum status world_linux_init(struct world_linux *linux_world, const struct shared *shared)
 {
+    ASSERT(shared->control->engines_count <= WORLD_ENGINES_MAX);
     *linux_world = (struct world_linux){.shared = *shared};
     linux_world->world = (struct world){
         .self = linux_world,

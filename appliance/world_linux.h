@@ -12,10 +12,12 @@ struct world_linux {
     struct world world;
     int epoll;
     struct shared shared;
-    uint32_t sequence;              /* of the newest submitted step */
-    uint32_t epoch;                 /* of the worker that the core believes in */
-    uint32_t condemned;             /* of the last one that had to go; 0: of none */
-    bool in_flight;
+    struct world_linux_engine {
+        uint32_t sequence;          /* of the newest submitted step */
+        uint32_t epoch;             /* of the worker that the core believes in */
+        uint32_t condemned;         /* epoch of the last one that had to go; 0: none */
+        bool in_flight;
+    } engines[WORLD_ENGINES_MAX];   /* [shared.control->engines_count] */
 };
 
 /* BOOT_ONLY. Opens the epoll descriptor and watches the bells. */

@@ -101,8 +101,9 @@ static void plan_fill(struct boot *boot)
         .blocks_per_call = limits->blocks_per_call,
         .moves_max = kvmem_moves_max(limits->kv_blocks)};
     step_layout_init(&boot->step.layout);
-    memory_plan_add(&boot->plan, MEMORY_SHARED, "control page", 1, sizeof(struct control));
-    memory_plan_add(&boot->plan, MEMORY_SHARED, "step record", 1, boot->step.layout.total_bytes);
+    memory_plan_add(&boot->plan, MEMORY_SHARED, "control page", 1, control_bytes(limits->engines));
+    memory_plan_add(&boot->plan, MEMORY_SHARED, "step record", limits->engines,
+                    boot->step.layout.total_bytes);
     loop_plan_memory(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
     vocab_plan_memory(&boot->plan, &boot->gguf->vocab);
     config_prefixes_plan_memory(&boot->plan, &boot->prefixes);
@@ -229,13 +230,15 @@ enum boot_exit boot_measure(struct boot *boot)
     return exit_status;
 }
 
-/* Of the machine's own memory. */
-static uint64_t plan_total_bytes(const struct memory_plan *plan)
+/* Of the machine's own memory. The plan has the rows of one engine, and each engine takes them. */
+static uint64_t plan_total_bytes(const struct boot *boot)
 {
     uint64_t total = 0;
-    for (uint32_t tier = 0; tier < MEMORY_COUNT; tier++) {
-        uint64_t bytes = tier == MEMORY_DEVICE ? 0 : memory_plan_bytes(plan, tier);
-        if (__builtin_add_overflow(total, bytes, &total)) {
+    for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
+        uint64_t bytes = kind == MEMORY_DEVICE ? 0 : memory_plan_bytes(&boot->plan, kind);
+        uint64_t times = kind == MEMORY_ENGINE ? boot->limits.engines : 1;
+        if (__builtin_mul_overflow(bytes, times, &bytes) ||
+            __builtin_add_overflow(total, bytes, &total)) {
             return UINT64_MAX;
         }
     }
@@ -261,7 +264,7 @@ void boot_print_plan(const struct boot *boot)
         printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, tier)),
                memory_kind_name(tier));
     }
-    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(plan)));
+    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(boot)));
     for (uint32_t i = 0; i < boot->prefixes.count; i++) {
         const struct config_prefix *prefix = &boot->prefixes.each[i];
         printf("%sprefix.%u: %u of %u token ids in %u kv blocks\n", i == 0 ? "\n" : "",
@@ -275,7 +278,7 @@ void boot_print_plan(const struct boot *boot)
 
 enum boot_exit boot_check_memory(const struct boot *boot)
 {
-    uint64_t needed = plan_total_bytes(&boot->plan);
+    uint64_t needed = plan_total_bytes(boot);
     uint64_t bound = available_bytes();
     if (!boot->plan.overflow && needed <= bound) {
         return BOOT_EXIT_OK;
@@ -312,8 +315,10 @@ static enum boot_exit reserve_shared(struct boot *boot)
         arena_map_shared(&boot->shared_arena, boot->shared_handle, bytes) != STATUS_OK) {
         return fail_tier(boot, MEMORY_SHARED);
     }
-    boot->shared.control = arena_take(&boot->shared_arena, 1, sizeof(struct control));
-    boot->step.base = arena_take(&boot->shared_arena, 1, boot->step.layout.total_bytes);
+    uint32_t engines = boot->limits.engines;
+    boot->shared.control = arena_take(&boot->shared_arena, 1, control_bytes(engines));
+    boot->shared.control->engines_count = engines;
+    boot->step.base = arena_take(&boot->shared_arena, engines, boot->step.layout.total_bytes);
     arena_seal(&boot->shared_arena);
     boot->shared.engine_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     boot->shared.control_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -34,9 +34,9 @@ struct boot {
     struct vocab vocab;
     struct memory_plan plan;
     struct arena model_arena, weights_arena, shared_arena;
-    struct kernels_settings engine;
+    struct kernels_settings engine; /* of each */
     struct kernels_weights *weights;
-    struct step step;
+    struct step step;               /* engine 0's record; step_at() gives the others' */
     struct shared shared;
     bool serves_by_gpu;             /* what follows is for its worker; else it is closed */
     struct gpu gpu;

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "appliance/health.h"
 #include "appliance/log.h"
-#include "appliance/text/port.h"
 
 #define LOADING_PATIENCE_US UINT64_C(60000000)  /* for a percent of the model */
 

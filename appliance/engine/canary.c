@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the canary (appliance/engine/canary.h).
- * Invariants: what the worker wrote is read once; nothing of the record is read back but outs.
+ * Invariants: what the worker wrote is read once; of the record only outs are read back.
  * Bounds: one row, one step.
- * Why not a call of the scheduler: it would need a slot, a program, KV that others want, and an
- * exception wherever a call is counted, charged or told about; and what it proves is the engine.
+ * Why not a call of the scheduler: it would need a slot, a program, KV that calls could use, and an
+ * exception wherever calls are counted, charged or reported; and it tests the engine, not them.
  */
 #include "appliance/engine/canary.h"
 
@@ -37,7 +37,7 @@ void canary_hurry(struct canary *canary)
     canary->hurries = true;
 }
 
-/* Ids from all over the vocabulary, always the same ones. */
+/* Ids from the whole vocabulary, always the same. */
 static void fill_prompt(const struct canary *canary)
 {
     for (uint32_t i = 0; i < canary->limits->canary_prompt_tokens; i++) {
@@ -89,7 +89,7 @@ bool canary_settle(struct canary *canary, uint64_t now_us)
     const volatile struct step_out *written = step_out(&canary->step, 0);
     const struct step_out out = {written->result, written->produced, written->digest};
     uint64_t digest = digest_of_results(canary, &out);
-    /* What anybody can see to be wrong must not become what is known. */
+    /* A first result that is wrong by its form must not become the known one. */
     bool is_possible =
         out.result == STEP_ROW_OK && out.produced == canary->limits->canary_decode_steps;
     ASSERT(canary->in_flight);

@@ -2,15 +2,14 @@
 #pragma once
 /*
  * What: the canary: one step of the core's own whose results are known. It has one row, a prompt
- * that never changes and as many tokens as a step samples, and its results are its tokens and a
- * digest of every logit that led to them. The engine promises the same bits always, so the first
- * worker's results are what every later canary must give again: whoever computes something else,
- * computes wrongly.
+ * that never changes and as many tokens as a step samples. Its results are these tokens and a
+ * digest of every logit that led to them. The engine promises the same bits always, so each later
+ * canary must give the first worker's results again; a worker that gives others computes wrongly.
  *
- *   when     a worker is new, or doubted: before any other step; else every engine.canary, or after
- *            half of that when the engine has nothing to do
- *   where    a step between two steps of the scheduler, over KV blocks that nobody else has
- *            (limits.canary_blocks), so it takes no call slot, no program, no queue
+ *   when     before any other step of a worker that is new or doubted; else every engine.canary, or
+ *            after half of that when the engine has nothing to do
+ *   where    between two steps of the scheduler, over KV blocks of its own (limits.canary_blocks):
+ *            it takes no call slot, no program, no queue
  *   failed   once: the worker has to go. Twice in a row, by two workers: so has the engine
  */
 #include <stdbool.h>
@@ -22,23 +21,23 @@
 #define CANARY_FAILURES_MAX 2
 
 struct canary {
-    struct step step;               /* the record, which the scheduler's steps use too */
+    struct step step;               /* the record; the scheduler's steps use it too */
     const struct limits *limits;    /* canary_blocks = 0: there is no canary */
     uint64_t period_us;
     /* private: only canary.c */
     bool in_flight;
     bool hurries;                   /* it goes before any other step */
-    bool is_known;                  /* `digest` is what the first one gave */
-    uint64_t digest;
+    bool is_known;                  /* there was a first one */
+    uint64_t digest;                /* of its results */
     uint64_t good_us;               /* when the last good one was done */
     uint32_t failures;              /* in a row */
 };
 
 void canary_init(struct canary *canary, const struct step *step, const struct limits *limits,
                  uint64_t period_us);
-/* The engine is free; `is_idle`: and nobody waits for it. */
+/* True when a free engine should run it next. `is_idle`: no call waits for the engine. */
 bool canary_is_due(const struct canary *canary, uint64_t now_us, bool is_idle);
-/* Something is suspicious: it is due at once. */
+/* A result is suspicious: the canary is due at once. */
 void canary_hurry(struct canary *canary);
 /* Fills the step record; the caller submits it. */
 void canary_launch(struct canary *canary);
@@ -46,14 +45,14 @@ static inline bool canary_is_in_flight(const struct canary *canary)
 {
     return canary->in_flight;
 }
-/* Its step is done. False: the results are not the known ones. */
+/* Its step is done. False when the results are not the known ones. */
 bool canary_settle(struct canary *canary, uint64_t now_us);
-/* The worker has died, with the canary or without. */
+/* The worker has died, whether or not the canary was in flight. */
 void canary_lost(struct canary *canary);
-/* No worker will give the known results any more. */
+/* True when no worker can be expected to give the known results. */
 static inline bool canary_has_failed(const struct canary *canary)
 {
     return canary->failures == CANARY_FAILURES_MAX;
 }
-/* Since the last good one; UINT64_MAX: there was none. */
+/* Time since the last good one; UINT64_MAX: there was none. */
 uint64_t canary_age_us(const struct canary *canary, uint64_t now_us);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the declared prefixes (appliance/engine/prefixes.h).
- * Invariants: a pool that has served nobody since its worker began holds all of them
- * (config/limits.c), so their reserve never fails and no step of theirs has moves; a prefix keeps
+ * Invariants: a pool that has served no call since its worker began has room for all of them
+ * (config/limits.c), so their reserve never fails and none of their steps has moves; a prefix keeps
  * its blocks until the worker dies.
  * Bounds: one row of chunk_max tokens a step.
- * Why not calls of the scheduler: they would need slots and a program, would be weighed against
- * calls that somebody waits for, and end.
+ * Why not calls of the scheduler: they would need slots and a program, would compete with calls
+ * that a client waits for, and would end.
  */
 #include "appliance/engine/prefixes.h"
 
@@ -62,7 +62,7 @@ void prefixes_launch(struct prefixes *prefixes)
         .rows_count = 1, .rows_active = 1, .tokens_count = prefixes->chunk};
     fill_row(prefixes, prefix);
     kvmem_bind(prefixes->kv, &prefixes->step, &planned, 1);
-    kvmem_moved(prefixes->kv);          /* there are none to wait for */
+    kvmem_moved(prefixes->kv);          /* there are no moves to wait for */
 }
 
 bool prefixes_settle(struct prefixes *prefixes)

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: computes the declared prefixes (config/prefixes.h): steps of the core's own, one row each,
- * before any step of the scheduler, on every worker anew. From then on kvmem finds their blocks for
- * every call, and nothing takes them away but the worker's death.
+ * before any step of the scheduler, for every new worker. From then on kvmem finds their blocks for
+ * every call, and only the worker's death takes them away.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,20 +13,20 @@
 #include "kvmem/kvmem.h"
 
 struct prefixes {
-    struct step step;               /* the record, which the scheduler's steps use too */
+    struct step step;               /* the record; the scheduler's steps use it too */
     const struct config_prefixes *declared;
     struct kvmem *kv;
     uint32_t chunk_max;             /* tokens of a step */
     /* private: only prefixes.c */
-    uint32_t computed;              /* of the prefixes, how many are there to be found */
-    uint32_t position;              /* of the next one: computed so far */
-    uint32_t chunk;                 /* of it in the step in flight; 0: none is */
+    uint32_t computed;              /* number of prefixes that are complete */
+    uint32_t position;              /* tokens of the next one that are computed */
+    uint32_t chunk;                 /* tokens of it in the step in flight; 0: none is in flight */
 };
 
 void prefixes_init(struct prefixes *prefixes, const struct step *step,
                    const struct config_prefixes *declared, struct kvmem *kv,
                    uint32_t chunk_max);
-/* Something is left to compute: no other call may have blocks before it is done. */
+/* True when a prefix is left to compute: no call may have blocks before that is done. */
 static inline bool prefixes_are_due(const struct prefixes *prefixes)
 {
     return prefixes->computed < prefixes->declared->count;
@@ -37,7 +37,7 @@ static inline bool prefixes_are_in_flight(const struct prefixes *prefixes)
 {
     return prefixes->chunk > 0;
 }
-/* Their step is done. False: no engine that works says this of it. */
+/* Their step is done. False when no working engine could have given its results. */
 bool prefixes_settle(struct prefixes *prefixes);
-/* The worker has died: all is to be computed again. Before sched_engine_lost(). */
+/* The worker has died: all are to be computed again. Call it before sched_engine_lost(). */
 void prefixes_lost(struct prefixes *prefixes);

@@ -63,6 +63,11 @@ static enum status map_shared(struct worker *worker, struct config_error *error)
     return STATUS_OK;
 }
 
+static struct control_engine *own_control(const struct worker *worker)
+{
+    return &worker->control->engines[worker->orders.serve.engine];
+}
+
 static enum status open_device(struct worker *worker, struct config_error *error)
 {
     TRY(opened_init(&worker->opened, worker->orders.cuda_library, error));
@@ -102,7 +107,7 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
         .queue = &worker->queue,
         .blas = worker->blas.library != NULL ? &worker->blas : NULL,
         .arena = &worker->arena,
-        .heartbeat = &worker->control->heartbeat,
+        .heartbeat = &own_control(worker)->heartbeat,
     };
     TRY(gpu_engine_init(&worker->engine, &parts, error));
     gguf_source_close(&worker->source);
@@ -179,10 +184,10 @@ int order_serve(struct gpu_page *page)
         log_event(LOG_ERROR, "engine does not start: %s", error.text);
         return BOOT_EXIT_ENGINE;
     }
-    if (!control_confine(worker.control, &worker.step) || !seal_gpu()) {
+    if (!control_confine(worker.control, worker.orders.serve.engine, &worker.step) || !seal_gpu()) {
         return BOOT_EXIT_SYSTEM;
     }
-    const struct runner runner = {.control = worker.control, .step = &worker.step,
+    const struct runner runner = {.control = own_control(&worker), .step = &worker.step,
                                   .bell = GPU_BELL, .epoch = worker.orders.serve.epoch,
                                   .engine = worker.engine, .run = run_step};
     runner_serve(&runner);

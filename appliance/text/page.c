@@ -35,26 +35,22 @@ static void add_pair(struct text *page, const char *name, uint64_t value)
     text_add(page, "\n");
 }
 
-static void add_age_ms(struct text *page, const char *name, uint64_t age_us)
+/* Of several engines: separated by commas. */
+static void add_ages_ms(struct text *page, const char *name, const uint64_t *ages_us,
+                        uint32_t count)
 {
     text_add(page, name);
-    if (age_us == UINT64_MAX) {
-        text_add(page, "never");
-    } else {
-        text_add_u64(page, age_us / 1000);
+    for (uint32_t i = 0; i < count; i++) {
+        text_add(page, i == 0 ? "" : ",");
+        if (ages_us[i] == UINT64_MAX) {
+            text_add(page, "never");
+        } else {
+            text_add_u64(page, ages_us[i] / 1000);
+        }
     }
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
-
-const char *health_name(enum health_state state)
-{
-    static const char *const names[] = {
-        [HEALTH_STARTING] = "starting", [HEALTH_READY] = "ready", [HEALTH_DRAINING] = "draining",
-        [HEALTH_DEGRADED] = "degraded", [HEALTH_FAILED] = "failed"};
-    ASSERT(state <= HEALTH_FAILED);
-    return names[state];
-}
 
 static void add_health_state(struct text *page, const struct health *health)
 {
@@ -75,16 +71,20 @@ static void add_health_state(struct text *page, const struct health *health)
 static void show_health(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     const struct health *health = view->health;
+    uint32_t engines = health->engines_count;
     (void)now_us;
     add_health_state(page, health);
-    add_age_ms(page, " last_step_ms=", health->last_step_age_us);
-    add_age_ms(page, " last_completion_ms=", health->last_completion_age_us);
-    add_age_ms(page, " heartbeat_ms=", health->heartbeat_age_us);
-    add_age_ms(page, " canary_ms=", health->canary_age_us);
+    add_ages_ms(page, " last_step_ms=", health->last_step_age_us, engines);
+    add_ages_ms(page, " last_completion_ms=", &health->last_completion_age_us, 1);
+    add_ages_ms(page, " heartbeat_ms=", health->heartbeat_age_us, engines);
+    add_ages_ms(page, " canary_ms=", health->canary_age_us, engines);
     text_add(page, " uptime_s=");
     text_add_u64(page, health->uptime_us / 1000000);
     text_add(page, " worker_pid=");
-    text_add_u64(page, health->worker_pid);
+    for (uint32_t i = 0; i < engines; i++) {
+        text_add(page, i == 0 ? "" : ",");
+        text_add_u64(page, health->worker_pid[i]);
+    }
     text_add(page, " restarts=");
     text_add_u64(page, health->worker_restarts);
     text_add(page, "\n");
@@ -189,7 +189,7 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         add_column(page, call->generated_tokens, 7);
         add_column(page, call->lifetime_wait_us / 1000, 10);
         add_column(page, call->lifetime_service_us / 1000, 10);
-        add_column(page, kvmem_call_blocks(view->kv, i), 6);
+        add_column(page, kvmem_call_blocks(view->sched->engines[call->engine].kv, i), 6);
         add_column(page, call->preemptions, 9);
         add_column(page, call->cached_tokens, 6);
         add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
@@ -228,12 +228,14 @@ static void show_queues(struct text *page, const struct textport_view *view, uin
     }
 }
 
-static void show_kv(struct text *page, const struct textport_view *view, uint64_t now_us)
+static void add_kv(struct text *page, const struct sched_engine *engine)
 {
-    const struct kvmem *kv = view->kv;
+    const struct kvmem *kv = engine->kv;
     uint32_t calls = 0, largest = 0;
-    (void)now_us;
-    for (uint32_t i = 0; i < view->calls->count; i++) {
+    if (engine->sched->settings.engines > 1) {
+        add_pair(page, "engine", engine->index);        /* one after the other */
+    }
+    for (uint32_t i = 0; i < kv->settings.calls; i++) {
         uint32_t blocks = kvmem_call_blocks(kv, i);
         calls += blocks > 0;
         largest = blocks > largest ? blocks : largest;
@@ -257,6 +259,14 @@ static void show_kv(struct text *page, const struct textport_view *view, uint64_
     add_pair(page, "calls_with_blocks", calls);
     add_pair(page, "largest_call_blocks", largest);
     add_pair(page, "blocks_per_call_max", kv->settings.blocks_per_call);
+}
+
+static void show_kv(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    (void)now_us;
+    for (uint32_t i = 0; i < view->sched->settings.engines; i++) {
+        add_kv(page, &view->sched->engines[i]);
+    }
 }
 
 static void show_config(struct text *page, const struct textport_view *view, uint64_t now_us)

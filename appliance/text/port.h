@@ -19,8 +19,8 @@
 #include "config/base/event_log.h"
 #include "config/base/stats.h"
 #include "config/base/world.h"
+#include "appliance/health.h"
 #include "config/config.h"
-#include "kvmem/kvmem.h"
 #include "sched/sched.h"
 
 #define TEXTPORT_LINE_BYTES_MAX  512                    /* of a request, line end excluded */
@@ -30,28 +30,10 @@
 #define TEXTPORT_ANSWER_US       (10 * UINT64_C(1000000)) /* from rendering to the last byte sent */
 #define TEXTPORT_ACCEPTS_PER_PASS_MAX 8
 
-enum health_state {
-    HEALTH_STARTING, HEALTH_READY, HEALTH_DRAINING, HEALTH_DEGRADED, HEALTH_FAILED
-};
-/* The word that `health` begins with. */
-const char *health_name(enum health_state state);
-
-struct health {
-    enum health_state state;
-    const char *reason;             /* "engine silent"; NULL: none */
-    bool moves;                     /* the engine does, or has nothing to do */
-    uint32_t progress_permille;     /* of loading; shown while STARTING and below 1000 */
-    uint64_t last_step_age_us, last_completion_age_us, heartbeat_age_us;    /* UINT64_MAX: never */
-    uint64_t canary_age_us;
-    uint64_t uptime_us;
-    uint32_t worker_pid, worker_restarts;
-};
-
 /* What answers are made from; read only, valid during textport_poll(). */
 struct textport_view {
     const struct stats *stats;
     const struct sched *sched;
-    const struct kvmem *kv;
     const struct call_table *calls;
     const struct event_log *event_log;
     const struct options *options;

@@ -33,5 +33,5 @@ void step_layout_init(struct step_layout *layout)
     layout->worker_offset = section(&end, 1, sizeof(uint32_t));     /* rounds */
     layout->outs_offset = section(&end, rows_max, sizeof(struct step_out));
     layout->out_tokens_offset = section(&end, rows_max * layout->steps_max, sizeof(uint32_t));
-    layout->total_bytes = end;
+    layout->total_bytes = page_ceil(end);       /* another may follow */
 }

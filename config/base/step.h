@@ -129,6 +129,11 @@ struct step {                       /* a view: geometry and base address of one 
     uint8_t *base;
 };
 
+/* The record of an engine: they lie one after the other, and `first` is that of engine 0. */
+static inline struct step step_at(const struct step *first, uint32_t engine)
+{
+    return (struct step){first->layout, first->base + engine * first->layout.total_bytes};
+}
 static inline struct step_header *step_header(const struct step *step)
 {
     return (struct step_header *)(void *)step->base;

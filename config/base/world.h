@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the one seam to the world. The core touches clock, sockets, entropy and the engine only
+ * What: the one seam to the world. The core reaches clock, sockets, entropy and engines only
  * through this table, so that the same objects run in the appliance (appliance/world_linux.c), in
- * tests (selftest/fake) and under simulation.
+ * tests (selftest/fake), in the simulator and in the lab.
  *
  * Rules: nothing here blocks but wait(). Errors are negative WORLD_E* numbers; errno ends inside.
- * A handle is an opaque number >= 0; the world may reuse it after close().
+ * A handle is an opaque number >= 0; the world may reuse it after close(). Engines are numbered
+ * from 0 to limits.engines - 1.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 
 #define WORLD_EVENTS_MAX 64
 #define WORLD_PEER_GIDS_MAX 64
+#define WORLD_ENGINES_MAX 8         /* limits.engines is no greater */
 
 enum {
     WORLD_EAGAIN = -1,      /* nothing now; a readiness event will come */
@@ -26,8 +28,8 @@ enum world_source {
     WORLD_SOURCE_LISTENER,      /* index: which listener */
     WORLD_SOURCE_CONNECTION,    /* index: slot of net's connection table */
     WORLD_SOURCE_TEXT,          /* index: slot of the text port, or WORLD_TEXT_LISTENER */
-    WORLD_SOURCE_ENGINE,        /* a step is done or the worker changed */
-    WORLD_SOURCE_CONTROL,       /* the keeper wants something (drain, stop) */
+    WORLD_SOURCE_ENGINE,        /* a step is done or a worker changed; poll() says of which */
+    WORLD_SOURCE_CONTROL,       /* the keeper has an order (drain, stop) */
 };
 #define WORLD_TEXT_LISTENER UINT32_MAX
 
@@ -37,16 +39,16 @@ enum {
     WORLD_HANGUP = 4u,          /* both directions are dead */
 };
 
-/* Who is at the other end, as the operating system says. */
+/* The other end of a connection, as the operating system describes it. */
 struct world_peer {
     enum world_peer_kind {
         WORLD_PEER_LOCAL,           /* a process of this machine, on a unix socket */
-        WORLD_PEER_LOOPBACK,        /* somebody on this machine */
+        WORLD_PEER_LOOPBACK,        /* this machine, over TCP */
         WORLD_PEER_REMOTE,
     } kind;
-    uint32_t uid;                   /* LOCAL: of the process that connected ... */
-    uint32_t gids_count;            /* ... and its groups, the effective one first; no others where
-                                       it has more than fit */
+    uint32_t uid;                   /* LOCAL: user of the process that connected */
+    uint32_t gids_count;            /* LOCAL: its groups, the effective one first; that one alone
+                                       if it has more than fit */
     uint32_t gids[WORLD_PEER_GIDS_MAX];
     uint64_t address;               /* REMOTE: an IPv4 address, or the first half of an IPv6 one,
                                        which is what one host or household has to itself */
@@ -64,7 +66,7 @@ struct world {
     /* Waits until `until_us` (UINT64_MAX: for ever) or an event; returns the number of events.
      * Readiness is level-triggered: what was not consumed is reported again. */
     uint32_t (*wait)(void *self, struct world_event *events, uint32_t max, uint64_t until_us);
-    /* A handle, and who it is; or WORLD_E*. */
+    /* A handle, and its peer; or WORLD_E*. */
     int32_t (*accept)(void *self, int32_t listener, struct world_peer *peer);
     /* Watch `handle` as (source, index) for `interest` (READABLE | WRITABLE; HANGUP always comes).
      * Calling it again changes the interest. close() ends the watch. */
@@ -74,17 +76,19 @@ struct world {
     int64_t (*send)(void *self, int32_t handle, const void *bytes, uint32_t count);
     void (*close)(void *self, int32_t handle);
     void (*entropy)(void *self, void *bytes, uint32_t count);           /* cannot fail */
-    /* The engine. submit() hands over the step record that the core has filled; poll() says how it
-     * stands. At most one step is in flight. */
-    void (*engine_submit)(void *self);
+    /* An engine. submit() hands over the step record that the core has filled; poll() says how the
+     * step stands. At most one step of an engine is in flight. */
+    void (*engine_submit)(void *self, uint32_t engine);
     enum world_engine {
         WORLD_ENGINE_IDLE,      /* nothing in flight, the worker is up */
         WORLD_ENGINE_BUSY,      /* a step is in flight */
         WORLD_ENGINE_DONE,      /* its results lie in the step record; returned once a step */
-        WORLD_ENGINE_LOST,      /* the worker died: all KV is gone; returned once a death */
+        WORLD_ENGINE_LOST,      /* the worker died: all its KV is gone; returned once a death */
         WORLD_ENGINE_DOWN,      /* not started yet, or being restarted */
-    } (*engine_poll)(void *self);
-    /* What it said cannot be: it is to be replaced. Until then poll() says DOWN, and then LOST. */
-    void (*engine_condemn)(void *self);
-    uint64_t (*engine_heartbeat)(void *self);       /* grows while the worker lives and works */
+    } (*engine_poll)(void *self, uint32_t engine);
+    /* The worker's results cannot be right: it is to be replaced. poll() says DOWN until then, and
+     * then LOST. */
+    void (*engine_condemn)(void *self, uint32_t engine);
+    /* Grows while the worker lives and works. */
+    uint64_t (*engine_heartbeat)(void *self, uint32_t engine);
 };

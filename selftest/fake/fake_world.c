@@ -246,10 +246,10 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-static void engine_submit(void *self)
+static void engine_submit(void *self, uint32_t engine)
 {
     struct fake_world *fake = self;
-    ASSERT(!fake->engine_in_flight);
+    ASSERT(engine == 0 && !fake->engine_in_flight);
     fake->engine_in_flight = true;
     fake->engine_due_us = fake->now_us + fake->engine_takes_us;
     if (fake->engine != NULL) {
@@ -257,9 +257,10 @@ static void engine_submit(void *self)
     }
 }
 
-static enum world_engine engine_poll(void *self)
+static enum world_engine engine_poll(void *self, uint32_t engine)
 {
     struct fake_world *fake = self;
+    ASSERT(engine == 0);
     if (fake->engine_dies) {
         fake->engine_dies = fake->engine_in_flight = false;
         return WORLD_ENGINE_LOST;
@@ -278,16 +279,17 @@ static enum world_engine engine_poll(void *self)
     return WORLD_ENGINE_DONE;
 }
 
-static void engine_condemn(void *self)
+static void engine_condemn(void *self, uint32_t engine)
 {
     struct fake_world *fake = self;
-    ASSERT(!fake->engine_in_flight);
+    ASSERT(engine == 0 && !fake->engine_in_flight);
     fake->engine_condemned++;
     fake->engine_dies = true;
 }
 
-static uint64_t engine_heartbeat(void *self)
+static uint64_t engine_heartbeat(void *self, uint32_t engine)
 {
+    ASSERT(engine == 0);
     return ((struct fake_world *)self)->engine_beats;
 }
 

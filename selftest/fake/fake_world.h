@@ -35,7 +35,7 @@ struct fake_peer {
     bool in_use;
     bool accepted, server_closed, reset;
     uint32_t listener;
-    struct world_peer who;          /* on listener 0 root, on others somebody on loopback */
+    struct world_peer who;          /* on listener 0 root, on others a peer on loopback */
     struct fake_queue to_server, to_client;
 };
 
@@ -53,13 +53,13 @@ struct fake_world {
     uint32_t again_every;           /* each n-th recv() or send() says EAGAIN; 0: none; not 1 */
     uint64_t random;                /* not 0: transfers of random length up to transfer_max */
     uint32_t descriptors;           /* accept() says EFULL when this many sockets are open */
-    /* the engine: submit() calls `engine`; the step is done `engine_takes_us` later */
+    /* engine 0, the only one: submit() calls `engine`; the step is done `engine_takes_us` later */
     void (*engine)(void *context);
     void *engine_context;
     uint64_t engine_takes_us;
     bool engine_dies;               /* the next poll() says LOST */
     bool engine_down;
-    uint64_t engine_condemned;      /* how often the core wanted another worker: it gets one */
+    uint64_t engine_condemned;      /* times that the core asked for another worker: it gets one */
     uint64_t engine_beats;
     /* what was done, for tests */
     uint64_t receives, sends, accepts, closes, waits;

@@ -164,6 +164,7 @@ static struct shown {
     struct stats stats;
     struct options options;
     struct sched sched;
+    struct sched_engine engine;
     struct kvmem kv;
     struct call_table calls;
     struct event_log event_log;
@@ -194,6 +195,7 @@ static void fill_calls(void)
         slots[i].state = (enum call_state)i;
         slots[i].standby = slots[i].paused = slots[i].cancel = false;
         slots[i].arrived_us = 0;
+        slots[i].engine = 0;
         slots[i].program_next = i < CALL_FINISHED ? i + 1 : CALL_NONE;
     }
     full.calls = (struct call_table){.calls = slots, .count = CALL_FINISHED + 1};
@@ -209,6 +211,13 @@ static void init_kv(struct kvmem *kv, uint8_t memory[KV_BYTES])
     kvmem_init(kv, &settings, &arena);
 }
 
+static void init_engine(struct shown *shown)
+{
+    shown->engine = (struct sched_engine){.sched = &shown->sched, .kv = &shown->kv};
+    shown->sched.engines = &shown->engine;
+    shown->sched.settings.engines = 1;
+}
+
 static void fill_sched(void)
 {
     static struct program programs[2];
@@ -218,6 +227,8 @@ static void fill_sched(void)
     full.sched.programs = programs;
     full.sched.settings.programs = 2;
     full.sched.settings.queues = 1;
+    init_engine(&fresh);
+    init_engine(&full);
     full.sched.levels[0].service_high_us = UINT64_MAX;
 }
 
@@ -233,12 +244,13 @@ static void fill_all(void)
     fill_event_log();
     fill_calls();
     fill_sched();
-    health = (struct health){.reason = "fuzz", .last_step_age_us = UINT64_MAX};
+    health = (struct health){.reason = "fuzz", .engines_count = 1,
+                             .last_step_age_us = {UINT64_MAX}};
 }
 
 static struct textport_view view_of(const struct shown *shown)
 {
-    return (struct textport_view){.stats = &shown->stats, .sched = &shown->sched, .kv = &shown->kv,
+    return (struct textport_view){.stats = &shown->stats, .sched = &shown->sched,
                                   .calls = &shown->calls, .event_log = &shown->event_log,
                                   .options = &shown->options, .limits = &limits,
                                   .health = &health};

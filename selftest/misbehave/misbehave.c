@@ -74,11 +74,11 @@ bool __wrap_loop_pass(struct loop *loop, const struct loop_orders *orders,
     return __real_loop_pass(loop, orders, listeners);
 }
 
-bool __real_control_await(struct control *control, uint32_t epoch, uint32_t *seen,
+bool __real_control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
                           uint32_t timeout_ms);
-bool __wrap_control_await(struct control *control, uint32_t epoch, uint32_t *seen,
+bool __wrap_control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
                           uint32_t timeout_ms);
-bool __wrap_control_await(struct control *control, uint32_t epoch, uint32_t *seen,
+bool __wrap_control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
                           uint32_t timeout_ms)
 {
     misbehave("worker:");

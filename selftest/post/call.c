@@ -16,6 +16,7 @@
 
 #include "appliance/loop.h"
 #include "appliance/world_linux.h"
+#include "config/base/assert.h"
 #include "selftest/post/known.h"
 
 #define CANARY_PROMPT  4u
@@ -40,24 +41,27 @@ struct serving {
     int32_t listeners[NET_LISTENERS_MAX];
 };
 
-static void submit_in_place(void *self)
+static void submit_in_place(void *self, uint32_t engine)
 {
     struct in_place *world = self;
+    ASSERT(engine == 0);
     kernels_run(world->kernels, &world->step);
     world->done = true;
     control_ring(world->base.shared.engine_bell);
 }
 
-static enum world_engine poll_in_place(void *self)
+static enum world_engine poll_in_place(void *self, uint32_t engine)
 {
     struct in_place *world = self;
+    ASSERT(engine == 0);
     bool done = world->done;
     world->done = false;
     return done ? WORLD_ENGINE_DONE : WORLD_ENGINE_IDLE;
 }
 
-static uint64_t heartbeat_in_place(void *self)
+static uint64_t heartbeat_in_place(void *self, uint32_t engine)
 {
+    ASSERT(engine == 0);
     return ((struct in_place *)self)->heartbeat;
 }
 

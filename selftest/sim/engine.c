@@ -5,8 +5,7 @@
  *
  * Invariants of this side: a step's moves run when it is submitted, its rounds when their time has
  * come, so early stop finds it half done; a worker that dies takes all KV of both tiers along; a
- * block
- * that is free is poisoned, so whoever reads it afterwards is found out.
+ * free block is poisoned, so a row that reads it afterwards is found out.
  */
 #include <string.h>
 
@@ -14,10 +13,17 @@
 #include "selftest/sim/sim.h"
 
 #define START_US_MAX    (2 * SIM_SECOND_US)     /* a new worker reads nothing: weights are there */
-#define KILLED_US_MAX   (30 * SIM_SECOND_US)    /* until somebody ends a worker that hangs */
+#define KILLED_US_MAX   (30 * SIM_SECOND_US)    /* until the keeper ends a worker that hangs */
 #define SLOW_FACTOR     100
 #define NEVER_US        (UINT64_MAX / 4)
 #define POISON          UINT64_C(0xdead4b1dead4b1de)
+
+/* There is one so far. */
+static struct sim_engine *engine_of(struct sim *sim, uint32_t index)
+{
+    SIM_REQUIRE(sim, index == 0, INVARIANT_WORLD, "engine %u, which there is not", index);
+    return &sim->engine;
+}
 
 static uint64_t *kv_of(struct sim *sim, uint32_t block)
 {
@@ -110,7 +116,7 @@ static void check_moves(struct sim *sim)
 {
     for (uint32_t i = 0; i < step_header(&sim->step)->moves_count; i++) {
         const struct step_move *move = &step_moves(&sim->step)[i];
-        SIM_REQUIRE(sim, sim->loop.kv.blocks[move->to].state != KVMEM_FREE, INVARIANT_KV,
+        SIM_REQUIRE(sim, sim->loop.engines[0].kv.blocks[move->to].state != KVMEM_FREE, INVARIANT_KV,
                     "a move fills block %u, which is free", move->to);
     }
 }
@@ -139,7 +145,7 @@ static bool is_aside(const struct sim *sim, uint32_t block)
 /* Blocks that nobody has anything in. */
 static void poison_free(struct sim *sim)
 {
-    const struct kvmem *kv = &sim->loop.kv;
+    const struct kvmem *kv = &sim->loop.engines[0].kv;
     for (uint32_t block = 0; block < kv->blocks_count; block++) {
         bool is_free = kv->blocks[block].state == KVMEM_FREE && !is_aside(sim, block);
         if (is_free && !sim->engine.poisoned[block]) {
@@ -201,10 +207,10 @@ static void begin_planned(struct sim *sim)
     poison_free(sim);
 }
 
-void sim_engine_submit(void *self)
+void sim_engine_submit(void *self, uint32_t index)
 {
     struct sim *sim = self;
-    struct sim_engine *engine = &sim->engine;
+    struct sim_engine *engine = engine_of(sim, index);
     SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
                 "a step for a worker that has one");
     engine->is_own = step_header(&sim->step)->sequence == 0;
@@ -413,13 +419,13 @@ void sim_engine_kill(struct sim *sim)
     die(sim);
 }
 
-/* The core wants another one. */
-void sim_engine_condemn(void *self)
+void sim_engine_condemn(void *self, uint32_t index)
 {
     struct sim *sim = self;
+    struct sim_engine *engine = engine_of(sim, index);
     sim_say(sim, "worker is condemned");
-    sim->engine.worker = SIM_WORKER_CONDEMNED;
-    sim->engine.due_us = sim->now_us + 1 + sim_time(sim, KILLED_US_MAX);
+    engine->worker = SIM_WORKER_CONDEMNED;
+    engine->due_us = sim->now_us + 1 + sim_time(sim, KILLED_US_MAX);
 }
 
 static bool is_believable(const struct sim *sim)
@@ -433,9 +439,8 @@ static bool is_believable(const struct sim *sim)
     return true;
 }
 
-static enum world_engine poll(struct sim *sim)
+static enum world_engine poll(struct sim *sim, struct sim_engine *engine)
 {
-    struct sim_engine *engine = &sim->engine;
     switch (engine->worker) {
     case SIM_WORKER_STARTS:
     case SIM_WORKER_CONDEMNED:
@@ -464,17 +469,17 @@ static enum world_engine poll(struct sim *sim)
     return WORLD_ENGINE_LOST;
 }
 
-enum world_engine sim_engine_poll(void *self)
+enum world_engine sim_engine_poll(void *self, uint32_t index)
 {
     struct sim *sim = self;
-    enum world_engine result = poll(sim);
+    enum world_engine result = poll(sim, engine_of(sim, index));
     sim_mix(sim, (uint64_t)result);
     sim_lockstep_poll(sim, result);
     return result;
 }
 
-uint64_t sim_engine_heartbeat(void *self)
+uint64_t sim_engine_heartbeat(void *self, uint32_t index)
 {
     sim_lockstep_compare(self);
-    return ((struct sim *)self)->engine.heartbeat;
+    return engine_of(self, index)->heartbeat;
 }

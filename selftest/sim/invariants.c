@@ -126,7 +126,7 @@ static bool is_open(const struct call *call)
 static void check_blocks(struct sim *sim)
 {
     static uint32_t references[SIM_BLOCKS_MAX];
-    const struct kvmem *kv = &sim->loop.kv;
+    const struct kvmem *kv = &sim->loop.engines[0].kv;
     uint32_t held = 0, unheld = 0;
     memset(references, 0, kv->blocks_count * sizeof *references);
     for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {
@@ -194,7 +194,7 @@ static uint32_t declared_of(const struct sim *sim, const struct call *call)
  * fault goes by itself. */
 static bool is_declared(struct sim *sim, uint32_t call_index, uint32_t index)
 {
-    const struct kvmem *kv = &sim->loop.kv;
+    const struct kvmem *kv = &sim->loop.engines[0].kv;
     const struct call *call = &sim->loop.calls.calls[call_index];
     const struct kvmem_block *block = &kv->blocks[kvmem_table_of(kv, call_index)[index]];
     bool is_alone = (kv->calls[call_index].salt & KVMEM_SALT_ALONE) != 0;
@@ -208,7 +208,7 @@ static bool is_declared(struct sim *sim, uint32_t call_index, uint32_t index)
 static void check_isolation(struct sim *sim)
 {
     static uint32_t holder[SIM_BLOCKS_MAX];
-    const struct kvmem *kv = &sim->loop.kv;
+    const struct kvmem *kv = &sim->loop.engines[0].kv;
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         holder[i] = CALL_NONE;
     }
@@ -226,7 +226,7 @@ static void check_isolation(struct sim *sim)
 /* A named block holds a chain over its own tokens; where it begins, only a row can tell. */
 static void check_contents(struct sim *sim)
 {
-    const struct kvmem *kv = &sim->loop.kv;
+    const struct kvmem *kv = &sim->loop.engines[0].kv;
     uint32_t block_tokens = kv->settings.block_tokens;
     if (sim->engine.worker == SIM_WORKER_DIED) {
         return;                         /* the core does not know yet that all is gone */
@@ -261,7 +261,7 @@ static void check_calls(struct sim *sim)
     SIM_REQUIRE(sim, stats->calls_accepted == ended + open, INVARIANT_CALLS,
                 "%llu accepted, %llu ended, %u open", (unsigned long long)stats->calls_accepted,
                 (unsigned long long)ended, open);
-    SIM_REQUIRE(sim, sim->orders.engine_failure == NULL || open == 0, INVARIANT_CALLS,
+    SIM_REQUIRE(sim, sim->orders.engines[0].failure == NULL || open == 0, INVARIANT_CALLS,
                 "the engine is given up, and %u calls are open", open);
     SIM_REQUIRE(sim, loop->calls.free_count + unfree == loop->calls.count, INVARIANT_CALLS,
                 "%u slots free and %u in use of %u", loop->calls.free_count, unfree,
@@ -332,7 +332,7 @@ static void check_news(struct sim *sim)
 static void check_progress(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
-    if (loop->engine != WORLD_ENGINE_IDLE || loop->net.again) {
+    if (loop->engines[0].state != WORLD_ENGINE_IDLE || loop->net.again) {
         return;
     }
     for (uint32_t i = 0; i < loop->calls.count; i++) {
@@ -398,7 +398,7 @@ static void check_health(struct sim *sim)
         memory->heartbeat = sim->engine.heartbeat;
         memory->beat_us = now_us;
     }
-    bool is_away = sim->loop.engine == WORLD_ENGINE_DOWN;
+    bool is_away = sim->loop.engines[0].state == WORLD_ENGINE_DOWN;
     if (!is_away && now_us - memory->beat_us <= SILENCE_US_MAX) {
         return;
     }
@@ -473,7 +473,7 @@ void invariants_check_done(struct sim *sim)
     require_pool(sim, "open calls", loop->sched.open_calls, 0);
     require_pool(sim, "calls with blocks", loop->sched.engines[0].resident_calls, 0);
     require_pool(sim, "device blocks of calls",
-                 kvmem_owned(&loop->kv) - blocks_of_prefixes(&loop->kv), 0);
+                 kvmem_owned(&loop->engines[0].kv) - blocks_of_prefixes(&loop->engines[0].kv), 0);
     require_pool(sim, "calls with a deadline", loop->sched.deadlines_count, 0);
     require_pool(sim, "connections", loop->net.open_count, 0);
     require_pool(sim, "open handles", sim_handles_open(sim), 0);
@@ -485,8 +485,9 @@ void invariants_check_done(struct sim *sim)
 void invariants_check_quiet(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
+    const struct kvmem *kv = &loop->engines[0].kv;
     require_pool(sim, "programs", loop->sched.programs_count, 0);
-    require_pool(sim, "free device blocks", kvmem_free(&loop->kv) + blocks_of_prefixes(&loop->kv),
-                 loop->kv.device.count);
-    require_pool(sim, "host blocks in use", kvmem_host_used(&loop->kv), 0);
+    require_pool(sim, "free device blocks", kvmem_free(kv) + blocks_of_prefixes(kv),
+                 kv->device.count);
+    require_pool(sim, "host blocks in use", kvmem_host_used(kv), 0);
 }

@@ -277,7 +277,7 @@ void sim_lockstep_compare(struct sim *sim)
         return;
     }
     sim->asserting = INVARIANT_PRIORITY;
-    if (!lockstep->has_taken_in && sim->loop.engine == WORLD_ENGINE_IDLE) {
+    if (!lockstep->has_taken_in && sim->loop.engines[0].state == WORLD_ENGINE_IDLE) {
         plan(sim, false);
     } else if (!lockstep->has_taken_in) {
         take_in(sim);

@@ -240,8 +240,8 @@ void sim_boot(struct sim *sim)
 bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
-    if (sim->orders.engine_failure == NULL && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
-        sim->orders.engine_failure = "given up";
+    if (sim->orders.engines[0].failure == NULL && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
+        sim->orders.engines[0].failure = "given up";
         sim_say(sim, "the keeper gives the engine up");
     }
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
@@ -280,9 +280,9 @@ void sim_run_calm(struct sim *sim)
 static bool is_quiet(const struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
+    const struct kvmem *kv = &loop->engines[0].kv;
     return sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
-           kvmem_free(&loop->kv) + kvmem_owned(&loop->kv) == loop->kv.device.count &&
-           kvmem_host_used(&loop->kv) == 0;
+           kvmem_free(kv) + kvmem_owned(kv) == kv->device.count && kvmem_host_used(kv) == 0;
 }
 
 static void run_quiet(struct sim *sim)

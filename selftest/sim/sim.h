@@ -258,10 +258,10 @@ void sim_socket_close(void *self, int32_t handle);
 
 /* engine.c */
 void sim_engine_init(struct sim *sim);
-void sim_engine_submit(void *self);
-enum world_engine sim_engine_poll(void *self);
-uint64_t sim_engine_heartbeat(void *self);
-void sim_engine_condemn(void *self);
+void sim_engine_submit(void *self, uint32_t index);
+enum world_engine sim_engine_poll(void *self, uint32_t index);
+uint64_t sim_engine_heartbeat(void *self, uint32_t index);
+void sim_engine_condemn(void *self, uint32_t index);
 enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t row);
 /* Lets what is due happen; true when the core is to be woken. */
 bool sim_engine_advance(struct sim *sim);

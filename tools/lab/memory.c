@@ -13,7 +13,7 @@
 
 double lab_memory_moves_s(const struct lab *lab)
 {
-    const struct kvmem_settings *kv = &lab->loop.kv.settings;
+    const struct kvmem_settings *kv = &lab->loop.engines[0].kv.settings;
     uint32_t moves_count = step_header(&lab->step)->moves_count, of_pass[STEP_PHASES] = {0};
     for (uint32_t i = 0; i < moves_count; i++) {
         of_pass[step_move_phase(&step_moves(&lab->step)[i], kv->device_blocks)]++;
@@ -44,7 +44,7 @@ static uint32_t count_moved_in(struct lab *lab, uint32_t row)
 void lab_memory_swap_ins(struct lab *lab)
 {
     const struct step_header *header = step_header(&lab->step);
-    uint32_t device_blocks = lab->loop.kv.settings.device_blocks, left = 0;
+    uint32_t device_blocks = lab->loop.engines[0].kv.settings.device_blocks, left = 0;
     ASSERT(header->sequence > 0);
     for (uint32_t i = 0; i < header->moves_count; i++) {
         const struct step_move *move = &step_moves(&lab->step)[i];
@@ -67,7 +67,7 @@ void lab_memory_swap_ins(struct lab *lab)
 
 void lab_memory_sample(struct lab *lab)
 {
-    const struct kvmem *kv = &lab->loop.kv;
+    const struct kvmem *kv = &lab->loop.engines[0].kv;
     struct lab_result *result = &lab->result;
     uint32_t device = kv->settings.device_blocks - kvmem_free(kv), host = kvmem_host_used(kv);
     result->device_blocks_peak =
@@ -77,7 +77,7 @@ void lab_memory_sample(struct lab *lab)
 
 void lab_memory_report(struct lab *lab)
 {
-    const struct kvmem *kv = &lab->loop.kv;
+    const struct kvmem *kv = &lab->loop.engines[0].kv;
     lab->result.device_blocks = kv->settings.device_blocks;
     lab->result.swap_out_blocks = kv->counters.out_blocks;
     lab->result.swap_in_blocks = kv->counters.in_blocks;

@@ -161,20 +161,21 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-static void engine_submit(void *self)
+static void engine_submit(void *self, uint32_t engine)
 {
     struct lab *lab = self;
     uint64_t begun_ns = aside_begin(lab);
-    ASSERT(!lab->engine_in_flight);
+    ASSERT(engine == 0 && !lab->engine_in_flight);
     lab_engine_run(lab);
     lab->acted = true;
     lab_memory_sample(lab);
     aside_end(lab, begun_ns);
 }
 
-static enum world_engine engine_poll(void *self)
+static enum world_engine engine_poll(void *self, uint32_t engine)
 {
     struct lab *lab = self;
+    ASSERT(engine == 0);
     lab->heartbeat++;
     if (!lab->engine_in_flight) {
         return WORLD_ENGINE_IDLE;
@@ -190,8 +191,9 @@ static enum world_engine engine_poll(void *self)
     return WORLD_ENGINE_DONE;
 }
 
-static uint64_t engine_heartbeat(void *self)
+static uint64_t engine_heartbeat(void *self, uint32_t engine)
 {
+    ASSERT(engine == 0);
     return ((struct lab *)self)->heartbeat;
 }
 

@@ -224,7 +224,7 @@ static inline void everything_is_back(void)
         pass(&orders);
     }
     assert_true(sched_is_idle(&rig.loop.sched));
-    assert_int_equal(kvmem_owned(&rig.loop.kv), kvmem_declared(&rig.loop.kv));
+    assert_int_equal(kvmem_owned(&rig.loop.engines[0].kv), kvmem_declared(&rig.loop.engines[0].kv));
     assert_int_equal(rig.loop.calls.free_count, rig.loop.calls.count);
     const struct stats *stats = &rig.loop.stats;
     assert_int_equal(stats->engine_busy_us > 0, stats->steps + stats->steps_lost > 0);

@@ -149,9 +149,9 @@ static void test_canary_runs_first_and_then_within_its_period(void **state)
 {
     fresh(2, bend_nothing, 0);
     rig.options.engine_canary.number = 10000000;
-    rig.loop.canary.period_us = 10000000;
+    rig.loop.engines[0].canary.period_us = 10000000;
     wait_passes(1);
-    assert_true(rig.loop.canary.in_flight);
+    assert_true(rig.loop.engines[0].canary.in_flight);
     wait_passes(2);
     assert_int_equal(rig.loop.stats.canaries, 1);
     uint64_t until_us = rig.fake.now_us + 100000000;
@@ -170,7 +170,7 @@ static void test_canary_under_load_waits_for_its_period_and_no_longer(void **sta
     const struct stats *stats = &rig.loop.stats;
     uint64_t canaries = 0, steps_then = 0, most = 0;
     fresh(2, bend_nothing, 0);
-    rig.loop.canary.period_us = 20 * rig.fake.engine_takes_us;
+    rig.loop.engines[0].canary.period_us = 20 * rig.fake.engine_takes_us;
     connect_all();
     for (uint32_t i = 0; !all_done(); i++) {
         assert_true(pass(&orders));
@@ -202,7 +202,7 @@ static void test_wrong_canary_costs_the_worker_and_no_token(void **state)
         }
         for (uint32_t wrong = 1; wrong <= 3; wrong++) {     /* with good ones in between */
             bends_left = 1;         /* the first one had to be right: it is the measure */
-            canary_hurry(&rig.loop.canary);
+            canary_hurry(&rig.loop.engines[0].canary);
             wait_passes(20);
             assert_int_equal(rig.loop.stats.engine_wrong, wrong);
             assert_int_equal(rig.loop.stats.engine_restarts, wrong);
@@ -222,7 +222,7 @@ static void test_wrong_canary_of_the_next_worker_ends_the_engine(void **state)
     wait_passes(5);
     assert_int_equal(rig.loop.stats.canaries, 1);
     bends_left = UINT32_MAX;
-    canary_hurry(&rig.loop.canary);
+    canary_hurry(&rig.loop.engines[0].canary);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         rig.clients[i].may_fail = true;
     }
@@ -233,9 +233,9 @@ static void test_wrong_canary_of_the_next_worker_ends_the_engine(void **state)
                      rig.loop.stats.calls_completed + rig.loop.stats.calls_failed);
     assert_true(rig.loop.stats.calls_refused > 0);
     everything_is_back();
-    canary_hurry(&rig.loop.canary);
+    canary_hurry(&rig.loop.engines[0].canary);
     wait_passes(100);
-    assert_false(canary_is_in_flight(&rig.loop.canary));    /* it is left alone */
+    assert_false(canary_is_in_flight(&rig.loop.engines[0].canary));    /* it is left alone */
     assert_int_equal(rig.fake.engine_condemned, 1);
     assert_health(HEALTH_FAILED, "canary");
 }
@@ -314,7 +314,7 @@ static void test_step_that_never_comes_back_costs_no_token(void **state)
         }
         rig.fake.engine_takes_us = UINT64_MAX / 2;
         wait_passes(50);
-        assert_int_equal(rig.loop.engine, WORLD_ENGINE_BUSY);
+        assert_int_equal(rig.loop.engines[0].state, WORLD_ENGINE_BUSY);
         rig.fake.engine_takes_us = 500;
         fake_engine_forget(&rig.engine);
         rig.fake.engine_dies = true;

@@ -76,7 +76,7 @@ static void test_an_idle_loop_forgets_what_was_kept_long_enough(void **state)
     const struct loop_orders orders = {.load_permille = 1000};
     uint32_t passes = 0;
     run_seed(4, &(struct faults){0});
-    const struct kvmem *kv = &rig.loop.kv;
+    const struct kvmem *kv = &rig.loop.engines[0].kv;
     assert_true(kvmem_free(kv) < BLOCKS || kvmem_host_used(kv) > 0);
     uint64_t until_us = rig.fake.now_us + 21000000;
     for (; rig.fake.now_us < until_us; passes++) {
@@ -102,7 +102,7 @@ static void test_a_gap_in_time_expires_nothing(void **state)
     assert_int_equal(rig.clients[0].done, CALLS_EACH);
 }
 
-static uint64_t stopped_heart(void *self)
+static uint64_t stopped_heart(void *self, uint32_t engine)
 {
     return 7;
 }

@@ -59,18 +59,18 @@ static void assert_health(enum health_state state, const char *reason)
 /* Until the first one computes. */
 static void wait_for_prefixes(void)
 {
-    for (uint32_t i = 0; i < 100 && !prefixes_are_in_flight(&rig.loop.prefixes); i++) {
+    for (uint32_t i = 0; i < 100 && !prefixes_are_in_flight(&rig.loop.engines[0].prefixes); i++) {
         assert_true(pass(&orders));
     }
-    assert_true(prefixes_are_in_flight(&rig.loop.prefixes));
+    assert_true(prefixes_are_in_flight(&rig.loop.engines[0].prefixes));
 }
 
 static void wait_until_computed(void)
 {
-    for (uint32_t i = 0; i < 1000 && prefixes_are_due(&rig.loop.prefixes); i++) {
+    for (uint32_t i = 0; i < 1000 && prefixes_are_due(&rig.loop.engines[0].prefixes); i++) {
         assert_true(pass(&orders));
     }
-    assert_false(prefixes_are_due(&rig.loop.prefixes));
+    assert_false(prefixes_are_due(&rig.loop.engines[0].prefixes));
 }
 
 /* Nobody runs before all are computed; who has had a fault does without. Returns how many such
@@ -78,10 +78,11 @@ static void wait_until_computed(void)
 static uint32_t check_calls(void)
 {
     uint32_t faulted = 0;
-    assert_false(prefixes_are_due(&rig.loop.prefixes) && rig.loop.sched.engines[0].step_in_flight);
+    const struct engine *engine = &rig.loop.engines[0];
+    assert_false(prefixes_are_due(&engine->prefixes) && rig.loop.sched.engines[0].step_in_flight);
     for (uint32_t i = 0; i < rig.loop.calls.count; i++) {
-        if (rig.loop.calls.calls[i].faults > 0 && kvmem_call_blocks(&rig.loop.kv, i) > 0) {
-            assert_int_equal(kvmem_call_declared(&rig.loop.kv, i), 0);
+        if (rig.loop.calls.calls[i].faults > 0 && kvmem_call_blocks(&engine->kv, i) > 0) {
+            assert_int_equal(kvmem_call_declared(&engine->kv, i), 0);
             faulted++;
         }
     }
@@ -119,7 +120,7 @@ static void test_prefixes_are_computed_before_anybody_is_served(void **state)
     wait_for_prefixes();
     assert_false(rig.loop.serving);
     assert_health(HEALTH_STARTING, "computing prefixes");
-    while (prefixes_are_due(&rig.loop.prefixes)) {
+    while (prefixes_are_due(&rig.loop.engines[0].prefixes)) {
         assert_false(rig.loop.serving);
         assert_true(pass(&orders));
     }
@@ -140,7 +141,7 @@ static void test_calls_find_prefixes_whatever_is_shared(void **state)
         uint64_t hits = rig.loop.stats.declared_hit_tokens;
         assert_true(hits > 0 && hits % BLOCK_TOKENS == 0);
         assert_true(hits <= rig.loop.stats.prefix_hit_tokens);
-        assert_int_equal(kvmem_declared(&rig.loop.kv), DISTINCT_BLOCKS);
+        assert_int_equal(kvmem_declared(&rig.loop.engines[0].kv), DISTINCT_BLOCKS);
     }
 }
 
@@ -151,7 +152,7 @@ static void test_killed_workers_cost_prefixes_and_calls_no_token(void **state)
         start(seed);
         run_all(20);
         assert_true(rig.loop.stats.engine_restarts > 0);
-        assert_int_equal(kvmem_declared(&rig.loop.kv), DISTINCT_BLOCKS);
+        assert_int_equal(kvmem_declared(&rig.loop.engines[0].kv), DISTINCT_BLOCKS);
     }
 }
 
@@ -182,7 +183,7 @@ static void test_call_with_a_fault_is_computed_without_prefixes(void **state)
 
 static void test_engine_that_is_given_up_before_the_prefixes_are_computed_is_told(void **state)
 {
-    struct loop_orders given_up = {.load_permille = 1000, .engine_failure = "engine wrong"};
+    struct loop_orders given_up = {.load_permille = 1000, .engines = {{.failure = "engine wrong"}}};
     declare();
     start(2);
     wait_for_prefixes();

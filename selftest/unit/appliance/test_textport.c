@@ -131,7 +131,7 @@ static struct options options;
 static struct limits limits;
 static struct health health;
 static struct event_log event_log;
-static const struct textport_view view = {.stats = &stats, .sched = &sched, .kv = &kv,
+static const struct textport_view view = {.stats = &stats, .sched = &sched,
                                           .calls = &calls, .event_log = &event_log,
                                           .options = &options,
                                           .limits = &limits, .health = &health};
@@ -144,7 +144,7 @@ static int set_up(void **state)
     peers_count = accepted_count = accepts_full = listener_interest = 0;
     now = 1000000;
     stats = (struct stats){.calls_accepted = 12};
-    engine = (struct sched_engine){.sched = &sched, .queues = {{.count = 4}}};
+    engine = (struct sched_engine){.sched = &sched, .kv = &kv, .queues = {{.count = 4}}};
     sched = (struct sched){
         .settings = {.engines = 1, .programs = 3, .queues = 2},
         .programs = programs, .engines = &engine,
@@ -152,8 +152,9 @@ static int set_up(void **state)
                    {.service_low_us = 50000, .service_high_us = UINT64_MAX, .quantum_us = 100000}}};
     memset(programs, 0, sizeof programs);
     limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
-    health = (struct health){.state = HEALTH_READY, .worker_pid = 77, .last_step_age_us = 5000,
-                             .last_completion_age_us = UINT64_MAX, .uptime_us = 9000000};
+    health = (struct health){.state = HEALTH_READY, .engines_count = 1, .worker_pid = {77},
+                             .last_step_age_us = {5000}, .last_completion_age_us = UINT64_MAX,
+                             .uptime_us = 9000000};
     config_defaults(&options);
     event_log_init(&event_log, 128, arena);
     call_table_init(&calls, 3, 64, arena);
@@ -291,7 +292,7 @@ static void test_health_every_state(void **state)
                         "ready last_step_ms=5 last_completion_ms=never heartbeat_ms=0 "
                         "canary_ms=0 uptime_s=9 worker_pid=77 restarts=0\nend\n");
     health = (struct health){.state = HEALTH_STARTING, .reason = "loading model",
-                             .progress_permille = 425};
+                             .engines_count = 1, .progress_permille = 425};
     assert_starts(ask(peer, "health\n"), "starting(loading model 42%) last_step_ms=0 ");
     health = (struct health){.state = HEALTH_STARTING, .reason = "starting engine",
                              .progress_permille = 1000};

@@ -21,8 +21,9 @@ static struct world_linux linux_world;
 
 static int setup(void **state)
 {
-    static struct control control;
-    const struct shared shared = {.control = &control, .engine_bell = eventfd(0, EFD_NONBLOCK),
+    static _Alignas(struct control) uint8_t control[sizeof(struct control)];
+    const struct shared shared = {.control = (void *)control,
+                                  .engine_bell = eventfd(0, EFD_NONBLOCK),
                                   .control_bell = eventfd(0, EFD_NONBLOCK)};
     return world_linux_init(&linux_world, &shared) != STATUS_OK;
 }

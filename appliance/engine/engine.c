@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the loop's seat of one engine (appliance/engine/engine.h).
+ * Invariants: at most one step is in flight, and who launched it settles it: the canary, the
+ * prefixes or the scheduler. A condemned worker's step stays in flight until the worker is lost.
+ * Bounds: one step is settled and one launched in a pass.
+ */
+#include "appliance/engine/engine.h"
+
+#include "config/base/assert.h"
+
+#define SILENCE_MAX_US UINT64_C(1500000)    /* without a heartbeat, or a step that is due */
+
+STATIC_ASSERT(WORLD_ENGINES_MAX <= SCHED_ENGINES_MAX, "the scheduler has a place for each");
+
+void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv)
+{
+    kvmem_plan_memory(plan, kv);
+}
+
+void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,
+                 uint64_t now_us, struct arena *arena)
+{
+    const struct limits *limits = settings->limits;
+    ASSERT(index < limits->engines && limits->engines <= WORLD_ENGINES_MAX);
+    *engine = (struct engine){
+        .index = index, .world = settings->world, .sched = settings->sched,
+        .stats = settings->stats, .event_log = settings->event_log,
+        .step = step_at(&settings->step, index), .state = WORLD_ENGINE_DOWN,
+        .heartbeat_seen_us = now_us, .step_done_us = now_us};
+    kvmem_init(&engine->kv, settings->kv, arena);
+    canary_init(&engine->canary, &engine->step, limits, settings->canary_us);
+    prefixes_init(&engine->prefixes, &engine->step, settings->prefixes, &engine->kv,
+                  limits->prefill_tokens);
+}
+
+static struct sched_engine *sched_of(const struct engine *engine)
+{
+    return &engine->sched->engines[engine->index];
+}
+
+/* ---- the step that is done ------------------------------------------------------------------- */
+
+/* The step stays in flight until the worker is gone. */
+static void condemn(struct engine *engine, uint64_t now_us)
+{
+    engine->stats->engine_wrong++;
+    event_log_note(engine->event_log, now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
+    engine->world->engine_condemn(engine->world->self, engine->index);
+    engine->state = WORLD_ENGINE_DOWN;
+}
+
+static void settle_canary(struct engine *engine, uint64_t now_us)
+{
+    if (canary_settle(&engine->canary, now_us)) {
+        engine->stats->canaries++;
+    } else if (!canary_has_failed(&engine->canary)) {
+        condemn(engine, now_us);
+    }
+}
+
+static void settle_prefixes(struct engine *engine, uint64_t now_us)
+{
+    if (!prefixes_settle(&engine->prefixes)) {
+        condemn(engine, now_us);
+    }
+}
+
+static void settle_plan(struct engine *engine, uint64_t now_us)
+{
+    enum sched_verdict verdict = sched_engine_settle(sched_of(engine), now_us);
+    if (verdict == SCHED_DOUBTED) {
+        canary_hurry(&engine->canary);
+    } else if (verdict == SCHED_REFUTED) {
+        condemn(engine, now_us);
+    }
+}
+
+static void settle_step(struct engine *engine, uint64_t now_us)
+{
+    engine->state = WORLD_ENGINE_IDLE;
+    engine->step_done_us = now_us;
+    if (canary_is_in_flight(&engine->canary)) {
+        settle_canary(engine, now_us);
+    } else if (prefixes_are_in_flight(&engine->prefixes)) {
+        settle_prefixes(engine, now_us);
+    } else {
+        settle_plan(engine, now_us);
+    }
+}
+
+static void lose_worker(struct engine *engine, uint64_t now_us)
+{
+    prefixes_lost(&engine->prefixes);
+    sched_engine_lost(sched_of(engine), now_us);
+    canary_lost(&engine->canary);
+    engine->stats->engine_restarts++;
+    engine->state = WORLD_ENGINE_DOWN;
+}
+
+void engine_settle(struct engine *engine, uint64_t now_us)
+{
+    engine->state = engine->world->engine_poll(engine->world->self, engine->index);
+    if (engine->state == WORLD_ENGINE_DONE) {
+        settle_step(engine, now_us);
+    } else if (engine->state == WORLD_ENGINE_LOST) {
+        lose_worker(engine, now_us);
+    }
+}
+
+/* ---- the next step --------------------------------------------------------------------------- */
+
+static void submit(struct engine *engine)
+{
+    engine->world->engine_submit(engine->world->self, engine->index);
+    engine->state = WORLD_ENGINE_BUSY;
+}
+
+static void launch_plan(struct engine *engine, uint64_t now_us)
+{
+    struct sched_engine *sched = sched_of(engine);
+    if (sched_engine_plan(sched, now_us)) {
+        kvmem_bind(&engine->kv, &engine->step, sched->planned, sched->planned_count);
+        submit(engine);
+        sched_engine_launched(sched, now_us);
+    }
+}
+
+void engine_launch(struct engine *engine, uint64_t now_us)
+{
+    if (engine->state != WORLD_ENGINE_IDLE) {
+        return;
+    }
+    if (canary_is_due(&engine->canary, now_us, sched_is_idle(engine->sched))) {
+        canary_launch(&engine->canary);
+        submit(engine);
+    } else if (prefixes_are_due(&engine->prefixes)) {
+        prefixes_launch(&engine->prefixes);
+        submit(engine);
+    } else {
+        launch_plan(engine, now_us);
+    }
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+void engine_sample(struct engine *engine, uint64_t now_us)
+{
+    uint64_t heartbeat = engine->world->engine_heartbeat(engine->world->self, engine->index);
+    if (heartbeat != engine->heartbeat) {
+        engine->heartbeat = heartbeat;
+        engine->heartbeat_seen_us = now_us;
+    }
+}
+
+bool engine_is_ready(const struct engine *engine)
+{
+    return engine->state != WORLD_ENGINE_DOWN && !prefixes_are_due(&engine->prefixes);
+}
+
+const char *engine_failure(const struct engine *engine, const struct engine_orders *orders)
+{
+    return canary_has_failed(&engine->canary) ? "canary" : orders->failure;
+}
+
+/* A plan was made in this very pass: if calls wait and the engine still has nothing to do, then
+ * nothing will ever come of them. */
+static bool is_stuck(const struct engine *engine, uint64_t now_us)
+{
+    return engine->state == WORLD_ENGINE_IDLE && engine->stats->calls_waiting > 0 &&
+           now_us - engine->step_done_us > SILENCE_MAX_US;
+}
+
+const char *engine_trouble(const struct engine *engine, uint64_t now_us)
+{
+    if (now_us - engine->heartbeat_seen_us > SILENCE_MAX_US) {
+        return "engine silent";
+    }
+    if (is_stuck(engine, now_us)) {
+        return "no progress";
+    }
+    return engine->state == WORLD_ENGINE_DOWN ? "engine restarting" : NULL;
+}
+
+void engine_check(const struct engine *engine)
+{
+    kvmem_check(&engine->kv);
+    ASSERT(!canary_is_in_flight(&engine->canary) || !prefixes_are_in_flight(&engine->prefixes));
+}

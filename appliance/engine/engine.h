@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the loop's seat of one engine: its KV, the scheduler's side of it, the steps of the core's
+ * own (canary, declared prefixes), the state of its worker and when the worker last did something.
+ *
+ *   engine_settle()   takes the results of the step that is done, or notes that the worker is lost
+ *   engine_launch()   submits the next step of an idle engine: canary, prefixes, or a plan
+ *   engine_sample()   reads the heartbeat
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "appliance/engine/canary.h"
+#include "appliance/engine/prefixes.h"
+#include "config/base/event_log.h"
+#include "config/base/stats.h"
+#include "config/base/world.h"
+#include "kvmem/kvmem.h"
+#include "sched/sched.h"
+
+struct engine_settings {            /* the same for each engine */
+    const struct limits *limits;
+    const struct kvmem_settings *kv;
+    const struct config_prefixes *prefixes;
+    struct step step;               /* engine 0's record: step_at() */
+    uint64_t canary_us;
+    const struct world *world;
+    struct sched *sched;            /* need not be initialised yet */
+    struct stats *stats;
+    struct event_log *event_log;
+};
+
+struct engine {
+    uint32_t index;
+    const struct world *world;
+    struct sched *sched;            /* whose engines[index] is this engine's */
+    struct stats *stats;
+    struct event_log *event_log;
+    struct step step;
+    struct kvmem kv;
+    struct canary canary;
+    struct prefixes prefixes;
+    enum world_engine state;        /* IDLE, BUSY or DOWN between two calls */
+    uint64_t heartbeat, heartbeat_seen_us;
+    uint64_t step_done_us;          /* when the last step was done; at first, when it was built */
+};
+
+/* What the keeper says of one engine. */
+struct engine_orders {
+    const char *failure;            /* why the keeper has given it up; NULL: it has not */
+    uint32_t worker_pid;
+};
+
+void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv);
+void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,
+                 uint64_t now_us, struct arena *arena);
+void engine_settle(struct engine *engine, uint64_t now_us);
+void engine_launch(struct engine *engine, uint64_t now_us);
+void engine_sample(struct engine *engine, uint64_t now_us);
+/* True when the worker takes steps and the declared prefixes are computed. */
+bool engine_is_ready(const struct engine *engine);
+/* Why the engine will serve no more; NULL: it will. */
+const char *engine_failure(const struct engine *engine, const struct engine_orders *orders);
+/* Why the engine does not move now; NULL: it does, or has nothing to do. After engine_launch() of
+ * the same pass. */
+const char *engine_trouble(const struct engine *engine, uint64_t now_us);
+void engine_check(const struct engine *engine);
