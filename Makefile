@@ -200,7 +200,7 @@ $(B)/agentix-gpu-worker: $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB)
 	$(Q)$(CC) $(CFLAGS) -s -o $@ $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB) -lm -lpthread
 $(O)/appliance/gpu/embedded.o: appliance/gpu/embedded.S $(B)/agentix-gpu-worker
 	@mkdir -p $(@D)
-	$(Q)$(CC) -DGPU_PROGRAM='"$(B)/agentix-gpu-worker"' -c $< -o $@
+	$(Q)$(CC) -DGPU_BINARY='"$(B)/agentix-gpu-worker"' -c $< -o $@
 
 $(O)/pic/%.o: %.c | build/.setup
 	@mkdir -p $(@D)

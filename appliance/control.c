@@ -32,7 +32,7 @@ bool control_confine(struct control *control, uint32_t engine, const struct step
            mprotect(step->base, step->layout.worker_offset, PROT_READ) == 0;
 }
 
-/* An eventfd write can only fail by overflow, which means that the bell is ringing already. */
+/* An eventfd write fails only by overflow, which means that the bell rings already. */
 void control_ring(int bell)
 {
     uint64_t one = 1;

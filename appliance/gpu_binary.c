@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the GPU worker's program, started from memory (appliance/gpu_binary.h).
+ * What: the GPU worker's binary, started from memory (appliance/gpu_binary.h). One memfd holds the
+ * binary, another the page. execveat() needs no file system but for the loader's own files.
  *
- *   a memfd holds the program, another the page; execveat() needs no file system but what the
- *   loader wants
- *
- * Invariant: nothing here opens the driver: that is in the child's address space only.
+ * Invariant: nothing here opens the driver, which is in the child's address space only.
  */
 #include "appliance/gpu_binary.h"
 
@@ -41,7 +39,7 @@ int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsi
     return handle;
 }
 
-static int open_program(void)
+static int open_binary(void)
 {
     const char *name = "agentix-gpu-worker";
     uint64_t count = (uint64_t)(gpu_binary_end - gpu_binary_bytes);
@@ -50,38 +48,38 @@ static int open_program(void)
                                          : handle;
 }
 
-bool gpu_binary_open(struct gpu_binary *program)
+bool gpu_binary_open(struct gpu_binary *binary)
 {
-    program->handle = open_program();
-    program->page_handle = memfd_create("agentix-gpu-page", MFD_CLOEXEC);
-    program->page = MAP_FAILED;
-    if (program->handle < 0 || program->page_handle < 0 ||
-        ftruncate(program->page_handle, sizeof *program->page) != 0) {
+    binary->handle = open_binary();
+    binary->page_handle = memfd_create("agentix-gpu-page", MFD_CLOEXEC);
+    binary->page = MAP_FAILED;
+    if (binary->handle < 0 || binary->page_handle < 0 ||
+        ftruncate(binary->page_handle, sizeof *binary->page) != 0) {
         return false;
     }
-    program->page = mmap(NULL, sizeof *program->page, PROT_READ | PROT_WRITE, MAP_SHARED,
-                         program->page_handle, 0);
-    return program->page != MAP_FAILED;
+    binary->page = mmap(NULL, sizeof *binary->page, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         binary->page_handle, 0);
+    return binary->page != MAP_FAILED;
 }
 
-void gpu_binary_close(struct gpu_binary *program)
+void gpu_binary_close(struct gpu_binary *binary)
 {
-    if (program->page != MAP_FAILED) {
-        munmap(program->page, sizeof *program->page);
+    if (binary->page != MAP_FAILED) {
+        munmap(binary->page, sizeof *binary->page);
     }
     for (int i = 0; i < 2; i++) {
-        int handle = i == 0 ? program->handle : program->page_handle;
+        int handle = i == 0 ? binary->handle : binary->page_handle;
         if (handle >= 0) {
             close(handle);
         }
     }
-    *program = (struct gpu_binary){.handle = -1, .page_handle = -1, .page = MAP_FAILED};
+    *binary = (struct gpu_binary){.handle = -1, .page_handle = -1, .page = MAP_FAILED};
 }
 
-void gpu_binary_order(const struct gpu_binary *program, enum gpu_order order,
-                       const struct options *options)
+void gpu_binary_order(const struct gpu_binary *binary, enum gpu_order order,
+                      const struct options *options)
 {
-    struct gpu_page *page = program->page;
+    struct gpu_page *page = binary->page;
     memset(page, 0, sizeof *page);
     page->order = order;
     memcpy(page->cuda_library, options->engine_cuda_library.text, CONFIG_TEXT_BYTES);
@@ -89,18 +87,18 @@ void gpu_binary_order(const struct gpu_binary *program, enum gpu_order order,
     memcpy(page->nvml_library, options->engine_nvml_library.text, CONFIG_TEXT_BYTES);
 }
 
-/* Above all that the program is to have, so that none takes another's place. */
+/* Above all descriptors that the binary is to have, so that none takes another's place. */
 static int lift(int handle)
 {
     return handle < 0 ? -1 : fcntl(handle, F_DUPFD_CLOEXEC, GPU_HANDLES_END);
 }
 
-_Noreturn void gpu_binary_run(const struct gpu_binary *program, const int handles[GPU_HANDLES])
+_Noreturn void gpu_binary_run(const struct gpu_binary *binary, const int handles[GPU_HANDLES])
 {
     char name[] = "agentix-gpu-worker";
     char *const arguments[] = {name, NULL};
     int lifted[GPU_HANDLES];
-    int handle = lift(program->handle);
+    int handle = lift(binary->handle);
     bool is_ready = handle >= 0;
     for (int i = 0; i < GPU_HANDLES; i++) {
         lifted[i] = lift(handles[i]);
@@ -109,7 +107,7 @@ _Noreturn void gpu_binary_run(const struct gpu_binary *program, const int handle
         is_ready = is_ready && (handles[i] < 0 || dup2(lifted[i], GPU_PAGE + i) == GPU_PAGE + i);
     }
     if (is_ready) {
-        /* What it needs of the environment are paths of libraries. */
+        /* It needs the environment for paths of libraries. */
         syscall(SYS_execveat, handle, "", arguments, environ, AT_EMPTY_PATH);
     }
     _exit(GPU_NOT_RUN);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the GPU worker's program, which is in this one (docs/decisions/0038): where it is started
- * from, and what it shares with who starts it. It gets descriptors and no addresses: exec throws
- * every mapping away.
+ * What: the GPU worker's binary, embedded in this one (docs/decisions/0038): how it is started, and
+ * the page that it shares with the process that starts it. It gets descriptors and no addresses:
+ * exec drops every mapping.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,13 +14,13 @@
 #include "selftest/burn/burn.h"
 
 enum gpu_order {
-    GPU_PROBE,                      /* look at the device, report, end */
+    GPU_PROBE,                      /* report on the device, end */
     GPU_SERVE,                      /* run steps */
     GPU_BURN,                       /* run a check of the self-test, report, end */
     GPU_ORDERS
 };
 
-/* The program's descriptors. GPU_SERVE has all of them, the others the page only. */
+/* The binary's descriptors. GPU_SERVE has all of them, the others the page only. */
 enum gpu_handle { GPU_PAGE = 3, GPU_SHARED, GPU_BELL, GPU_MODEL, GPU_HANDLES_END };
 
 #define GPU_NAME_BYTES 64
@@ -34,7 +34,7 @@ struct gpu_page {
         uint32_t engine, epoch;
         struct kernels_settings settings;
         struct step_layout layout;
-        uint64_t control_offset, step_offset;       /* in the shared arena */
+        uint64_t control_offset, step_offset;       /* in the shared arena; its engine's record */
         uint64_t device_bytes;                      /* of the plan */
         uint64_t vocabulary_bytes_max;              /* of gguf_scan() */
         char model_name[CONFIG_TEXT_BYTES];         /* for messages */
@@ -50,22 +50,22 @@ struct gpu_page {
 };
 
 struct gpu_binary {
-    int handle;                     /* the program; -1: not open */
+    int handle;                     /* the binary; -1: not open */
     int page_handle;
     struct gpu_page *page;
 };
 
-/* BOOT_ONLY. False: errno says why. What has been opened is closed by gpu_binary_close(). */
-bool gpu_binary_open(struct gpu_binary *program);
-void gpu_binary_close(struct gpu_binary *program);
-/* An order to come: the page holds nothing else. */
-void gpu_binary_order(const struct gpu_binary *program, enum gpu_order order,
-                       const struct options *options);
-/* In a child: becomes the program. `handles[i]` becomes descriptor GPU_PAGE + i, the page's own
- * first; what is -1 it does not have. */
+/* BOOT_ONLY. False: errno says why; gpu_binary_close() closes what has been opened. */
+bool gpu_binary_open(struct gpu_binary *binary);
+void gpu_binary_close(struct gpu_binary *binary);
+/* Clears the page and writes an order; its details are the caller's to add. */
+void gpu_binary_order(const struct gpu_binary *binary, enum gpu_order order,
+                      const struct options *options);
+/* In a child: becomes the binary. `handles[i]` becomes descriptor GPU_PAGE + i, the page's own
+ * first; -1: it does not get that one. */
 #define GPU_HANDLES (GPU_HANDLES_END - GPU_PAGE)
-_Noreturn void gpu_binary_run(const struct gpu_binary *program, const int handles[GPU_HANDLES]);
-/* A descriptor of memory that has these bytes for ever; -1: errno says why. */
+_Noreturn void gpu_binary_run(const struct gpu_binary *binary, const int handles[GPU_HANDLES]);
+/* A descriptor of memory that holds these bytes and cannot change; -1: errno says why. */
 int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsigned flags);
-/* The exit status of a child that could not become the program. */
+/* Exit status of a child that could not become the binary. */
 #define GPU_NOT_RUN 127

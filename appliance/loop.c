@@ -104,8 +104,7 @@ void loop_listen_text(struct loop *loop, int32_t handle)
     }
 }
 
-/* After SIGSTOP and SIGCONT every deadline would have passed at once: the gap is taken out of
- * time. */
+/* Takes the gap of SIGSTOP and SIGCONT out of time: else all deadlines would pass at once. */
 static void advance_clock(struct loop *loop, uint64_t waited_until_us)
 {
     uint64_t world_us = loop->world->now_us(loop->world->self);
@@ -122,7 +121,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Waits for events and hands each to its stage, which only takes note of it. */
+/* Waits for events and hands each to its stage, which only notes it. */
 static void gather_events(struct loop *loop)
 {
     struct world_event events[WORLD_EVENTS_MAX];
@@ -200,7 +199,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     if (!textport_is_awake(&loop->textport)) {
         return;
     }
-    sched_report(&loop->sched);         /* looks at every call: not for nobody */
+    sched_report(&loop->sched);         /* looks at every call: only when a peer asks */
     loop_health(loop, orders, &health);
     const struct textport_view view = {
         .stats = &loop->stats,

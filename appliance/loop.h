@@ -5,7 +5,7 @@
  *
  *   net_poll -> engine_settle -> sched_intake -> engine_launch -> net_emit -> text port
  *
- * The loop composes and decides nothing. It runs unchanged over any struct world.
+ * The loop composes and decides nothing. It runs unchanged on any struct world.
  */
 #include "config/base/world.h"
 #include "appliance/engine/engine.h"
@@ -19,8 +19,8 @@ struct loop_settings {
     const struct limits *limits;
     const struct vocab *vocab;
     const char *model_name;
-    struct config_access access;    /* who may come in ... */
-    const struct config_keys *keys; /* ... with which keys; NULL: none. Copied */
+    struct config_access access;    /* rules for clients */
+    const struct config_keys *keys; /* their keys; NULL: none. Copied */
     const struct config_prefixes *prefixes;     /* declared; NULL: none */
     struct step step;               /* the record that engine 0 reads: step_at() */
     uint64_t drain_us;
@@ -60,13 +60,12 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab);
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena);
-/* The listening handles of the binary protocol are used once the engine is up; the text port at
- * once. */
+/* Listens for the text port at once; the binary protocol waits until the engines are up. */
 void loop_listen_text(struct loop *loop, int32_t handle);
-/* One pass; false when the loop has ended (drained or told to stop). `listeners`: see
- * net_listen(). */
+/* One pass; false when the loop has ended (drained or told to stop). `listeners`: the handles of
+ * the binary protocol, see net_listen(). */
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
-/* What the text port says of the loop; the gauges of stats are those of the last sched_report(). */
+/* Health as the text port shows it; it uses the gauges of the last sched_report(). */
 void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health);
 /* Every invariant of every stage. */
 void loop_check(const struct loop *loop);

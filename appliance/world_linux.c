@@ -2,7 +2,7 @@
 /*
  * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
  * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt,
- * getsockopt, getrandom, clock_gettime, futex, and read of the bells are called; seal.c holds it to
+ * getsockopt, getrandom, clock_gettime, futex, and read of the bells are called; seal.c enforces
  * that.
  * Owner: the core's one thread.
  */
@@ -79,7 +79,7 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     return events_count;
 }
 
-/* ---- who connects ---------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 static uint64_t number_of(const uint8_t *bytes, uint32_t count)
 {
@@ -113,7 +113,7 @@ static void identify_local(int handle, struct world_peer *peer)
     socklen_t bytes = sizeof process;
     bool known = getsockopt(handle, SOL_SOCKET, SO_PEERCRED, &process, &bytes) == 0;
     peer->kind = WORLD_PEER_LOCAL;
-    peer->uid = known ? process.uid : UINT32_MAX;       /* nobody: no list can hold it */
+    peer->uid = known ? process.uid : UINT32_MAX;       /* no user: no list can hold it */
     peer->gids[0] = known ? process.gid : UINT32_MAX;
     peer->gids_count = 1;
     bytes = sizeof peer->gids - sizeof peer->gids[0];
@@ -147,15 +147,15 @@ static int32_t accept_peer(void *self, int32_t listener, struct world_peer *peer
         bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return full ? WORLD_EFULL : WORLD_EAGAIN;
     }
-    /* Here, where it can be refused: afterwards watch() only changes what exists. */
+    /* Here it can be refused; later watch() only changes what exists. */
     struct epoll_event nothing = {.events = 0};
     if (epoll_ctl(((struct world_linux *)self)->epoll, EPOLL_CTL_ADD, handle, &nothing) != 0) {
         close(handle);
         return WORLD_EFULL;
     }
-    int on = 1;     /* fails on a unix socket, which needs it not */
+    int on = 1;     /* fails on a unix socket, which does not need it */
     setsockopt(handle, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    /* A reader that stops is to be noticed soon, not paid for with the kernel's megabytes. */
+    /* So that a reader that stops is noticed before the kernel has buffered megabytes. */
     int send_bytes_max = KERNEL_SEND_BYTES;
     setsockopt(handle, SOL_SOCKET, SO_SNDBUF, &send_bytes_max, sizeof send_bytes_max);
     identify(handle, &from, peer);

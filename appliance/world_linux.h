@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the product's side of the seam (config/base/world.h): epoll, sockets, the monotonic
- * clock and the control page. Everything that the core asks of the operating system is in
- * world_linux.c.
+ * What: the product's side of the seam (config/base/world.h): epoll, sockets, the monotonic clock
+ * and the control pages. world_linux.c holds all that the core asks of the operating system.
  */
 #include "config/base/world.h"
 #include "appliance/control.h"

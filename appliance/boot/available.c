@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: memory that is left, as the kernel tells it in small files. */
+/* What: the memory that is left, read from small files of the kernel. */
 #include "appliance/boot/available.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static uint64_t group_bytes(const char *line)
     return number_from_file(path, NULL);
 }
 
-/* A group may lie under a root of its own, as in a container: then its limit is at the top. */
+/* In a container the group may be the root that is mounted: then its limit is at the top. */
 static uint64_t groups_bytes(void)
 {
     char line[400];

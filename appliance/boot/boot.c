@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: boot, in the order in which a mistake is cheapest to report: header, limits, plan, memory,
- * vocabulary, weights. Every failure is one log line and an exit status of its own.
+ * What: boot, in the order in which mistakes are cheapest to report: header, limits, plan, memory,
+ * vocabulary, weights. Each failure is one log line and an exit status of its own.
  * Owner: the keeper, before it forks.
  */
 #include "appliance/boot/boot.h"
@@ -20,7 +20,7 @@
 #include "appliance/loop.h"
 #include "kernels/cuda/plan.h"
 
-#define LOUD_BYTES (64u << 20)      /* a model as large says in the log how far its loading is */
+#define LOUD_BYTES (64u << 20)      /* a model this large logs the progress of its loading */
 
 extern const uint8_t embedded_model[], embedded_model_end[];
 
@@ -115,7 +115,7 @@ static void plan_fill(struct boot *boot)
     }
 }
 
-/* Who may come in. The keys are only read where somebody is asked for one. */
+/* Access rules. Keys are read only where clients must have one. */
 static enum status read_access(struct boot *boot, struct config_error *error)
 {
     static struct config_keys keys;
@@ -126,7 +126,7 @@ static enum status read_access(struct boot *boot, struct config_error *error)
                : STATUS_OK;
 }
 
-/* ---- which engine ---- */
+/* ---- the kind of engine ---- */
 
 static enum status check_device_memory(const struct boot *boot, struct config_error *error)
 {
@@ -143,7 +143,7 @@ static enum status check_device_memory(const struct boot *boot, struct config_er
     return STATUS_CONFIG_MEMORY;
 }
 
-/* Whether the GPU can serve; a refusal says why not. */
+/* OK when the GPU can serve; a refusal says why not. */
 static enum status choose_gpu(struct boot *boot, struct config_error *error)
 {
     const struct gpu *gpu = &boot->gpu;
@@ -161,7 +161,7 @@ static enum status choose_gpu(struct boot *boot, struct config_error *error)
     return check_device_memory(boot, error);
 }
 
-/* engine.kind. */
+/* Applies engine.kind. */
 static enum boot_exit choose_engine(struct boot *boot)
 {
     enum option_engine_kind kind = option_engine_kind(&boot->options);
@@ -254,15 +254,15 @@ void boot_print_plan(const struct boot *boot)
         printf("%-32s %12llu x %14llu %14.3f  %s\n", row->owner, (unsigned long long)row->count,
                (unsigned long long)row->size_bytes,
                (double)row->count * (double)row->size_bytes / (1 << 20),
-                   memory_kind_name(row->kind));
+               memory_kind_name(row->kind));
     }
-    for (uint32_t tier = 0; tier < MEMORY_COUNT; tier++) {
-        bool is_rare = tier == MEMORY_DEVICE || tier == MEMORY_SELFTEST;
-        if (is_rare && memory_plan_bytes(plan, tier) == 0) {
+    for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
+        bool is_rare = kind == MEMORY_DEVICE || kind == MEMORY_SELFTEST;
+        if (is_rare && memory_plan_bytes(plan, kind) == 0) {
             continue;
         }
-        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, tier)),
-               memory_kind_name(tier));
+        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, kind)),
+               memory_kind_name(kind));
     }
     printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(boot)));
     for (uint32_t i = 0; i < boot->prefixes.count; i++) {
@@ -293,18 +293,18 @@ enum boot_exit boot_check_memory(const struct boot *boot)
     return BOOT_EXIT_MEMORY;
 }
 
-static enum boot_exit fail_tier(const struct boot *boot, enum memory_kind tier)
+static enum boot_exit fail_kind(const struct boot *boot, enum memory_kind kind)
 {
     log_event(LOG_ERROR, "boot failed: cannot reserve %.1f MiB for tier %s: %s",
-              mib(memory_plan_bytes(&boot->plan, tier)), memory_kind_name(tier), strerror(errno));
+              mib(memory_plan_bytes(&boot->plan, kind)), memory_kind_name(kind), strerror(errno));
     return BOOT_EXIT_MEMORY;
 }
 
-static enum boot_exit map_tier(struct boot *boot, struct arena *arena, enum memory_kind tier)
+static enum boot_exit map_kind(struct boot *boot, struct arena *arena, enum memory_kind kind)
 {
-    return arena_map(arena, memory_plan_bytes(&boot->plan, tier), false) == STATUS_OK
+    return arena_map(arena, memory_plan_bytes(&boot->plan, kind), false) == STATUS_OK
                ? BOOT_EXIT_OK
-               : fail_tier(boot, tier);
+               : fail_kind(boot, kind);
 }
 
 static enum boot_exit reserve_shared(struct boot *boot)
@@ -313,7 +313,7 @@ static enum boot_exit reserve_shared(struct boot *boot)
     boot->shared_handle = arena_share(bytes);
     if (boot->shared_handle < 0 ||
         arena_map_shared(&boot->shared_arena, boot->shared_handle, bytes) != STATUS_OK) {
-        return fail_tier(boot, MEMORY_SHARED);
+        return fail_kind(boot, MEMORY_SHARED);
     }
     uint32_t engines = boot->limits.engines;
     boot->shared.control = arena_take(&boot->shared_arena, 1, control_bytes(engines));
@@ -329,7 +329,7 @@ static enum boot_exit reserve_shared(struct boot *boot)
     return BOOT_EXIT_OK;
 }
 
-/* What a worker that is another program can be given. */
+/* Keeps or closes the descriptors that a GPU worker gets. */
 static enum boot_exit prepare_worker(struct boot *boot)
 {
     struct gguf_source *source = &boot->source;
@@ -361,7 +361,7 @@ enum boot_exit boot_reserve(struct boot *boot)
     struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = reserve_shared(boot);
     if (exit_status == BOOT_EXIT_OK) {
-        exit_status = map_tier(boot, &boot->model_arena, MEMORY_MODEL);
+        exit_status = map_kind(boot, &boot->model_arena, MEMORY_MODEL);
     }
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
@@ -380,7 +380,7 @@ enum boot_exit boot_reserve(struct boot *boot)
     return prepare_worker(boot);
 }
 
-/* A small model is there before anybody could read about it. */
+/* A small model is loaded before its progress could be read. */
 static void say_progress(struct boot_load *load)
 {
     const struct kernels_loading *loading = &load->loading;
@@ -393,7 +393,7 @@ static void say_progress(struct boot_load *load)
 
 enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load)
 {
-    enum boot_exit exit_status = map_tier(boot, &boot->weights_arena, MEMORY_WEIGHTS);
+    enum boot_exit exit_status = map_kind(boot, &boot->weights_arena, MEMORY_WEIGHTS);
     load->said_tenths = 0;
     if (exit_status == BOOT_EXIT_OK) {
         kernels_loading_begin(&load->loading, boot->gguf, &boot->source,

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: everything between the command line and the first pass: options, model header, limits,
- * memory plan, arenas. `struct boot` is what keeper, core and worker inherit; nobody writes it
- * after boot.
+ * memory plan, arenas. Keeper, core and workers inherit `struct boot`; none of them writes it after
+ * boot.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ struct boot {
     struct options options;
     struct limits limits;
     struct config_access access;
-    struct config_keys *keys;       /* the core's copy is all that is left of them (core.c) */
+    struct config_keys *keys;       /* after the fork the core has the only copy (core.c) */
     struct config_prefixes prefixes;
     struct gguf_source source;
     struct gguf *gguf;
@@ -38,15 +38,14 @@ struct boot {
     struct kernels_weights *weights;
     struct step step;               /* engine 0's record; step_at() gives the others' */
     struct shared shared;
-    bool serves_by_gpu;             /* what follows is for its worker; else it is closed */
-    struct gpu gpu;
-    struct gpu_binary gpu_binary;
+    bool serves_by_gpu;             /* the next three are for its workers; else they are closed */
+    struct gpu gpu;                 /* the one GPU that serves, whichever engine asks */
+    struct gpu_binary gpu_binary;   /* one page of orders: workers start one after the other */
     int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };
 
-/* Options are complete: opens and scans the model, derives limits and the plan. Exit status or
- * OK. */
+/* Once options are complete: opens and scans the model, derives limits and the plan. */
 enum boot_exit boot_measure(struct boot *boot);
 /* The plan as a table: owner, count, size, tier, and sums. */
 void boot_print_plan(const struct boot *boot);
@@ -54,21 +53,21 @@ void boot_print_plan(const struct boot *boot);
 enum boot_exit boot_check_memory(const struct boot *boot);
 /* Maps model and shared memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
-/* In the core: what the keeper needs for workers, and the core does not. */
+/* In the core: closes what only the keeper needs, for workers. */
 void boot_forget_worker(struct boot *boot);
-/* Reads and packs the weights of the CPU's engine, one tensor at each boot_load_next(), so that the
- * caller can look up in between; boot_load_end() closes the model. `progress` (permille) may be
+/* Reads and packs the weights for CPU engines, one tensor at each boot_load_next(), so that the
+ * caller can act in between; boot_load_end() closes the model. `progress` (permille) may be
  * NULL. */
 struct boot_load {                  /* 10 KiB: place it statically */
-    struct kernels_loading loading; /* its digest is that of the weights, at the end */
+    struct kernels_loading loading; /* at the end, its digest is that of the weights */
     uint32_t said_tenths;
 };
 enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load);
 bool boot_load_is_done(const struct boot_load *load);
 enum boot_exit boot_load_next(struct boot_load *load, volatile uint32_t *progress);
 void boot_load_end(struct boot *boot, const struct boot_load *load);
-/* What the loop is built from; `world` apart, because the self-test has its own. */
+/* What the loop is built from, but for `world`: the self-test has its own. */
 struct loop_settings;
 void boot_loop_settings(const struct boot *boot, struct loop_settings *settings);
-/* memory.lock: locks what the process has mapped; only `yes` can fail. */
+/* Applies memory.lock: locks what the process has mapped. Only `yes` can fail. */
 enum boot_exit boot_lock_memory(const struct boot *boot);

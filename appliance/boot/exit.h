@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: exit statuses of every role: docs/operations.md. */
+/* What: the exit statuses of every role: docs/operations.md. */
 enum boot_exit {
     BOOT_EXIT_OK = 0,
     BOOT_EXIT_USAGE = 1,

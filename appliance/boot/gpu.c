@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: starts the GPU worker's program to learn what GPU there is, and for checks of it. The child
- * has the page, and nothing else of ours.
+ * What: runs the GPU worker's binary to probe the GPU and to check it. The child gets the page and
+ * no other descriptor.
  *
- * Invariant: what the child has written is copied once and made to end before anybody reads it.
- * Bounds: PROBE_TICKS, and from the first beat of a check on engine.hang between two; a driver that
+ * Invariant: what the child has written is copied once, and its texts are terminated, before it is
+ * read.
+ * Bounds: PROBE_TICKS; engine.hang from one beat to the next once a check has begun. A driver that
  * hangs costs a minute of boot, and the child is killed.
  */
 #include "appliance/boot/gpu.h"
@@ -59,7 +60,7 @@ static enum status refuse_silence(int ended, struct config_error *error)
     return STATUS_CONFIG_ENGINE;
 }
 
-/* From the page, which somebody else has written. */
+/* From the page, which another process has written. */
 static enum status take_report(const struct gpu_page *page, int ended, struct config_error *error)
 {
     uint32_t status = page->report.status;
@@ -93,48 +94,48 @@ static void take_burn(struct burn *burn, const struct gpu_page *page)
     }
 }
 
-static _Noreturn void run_child(const struct gpu_binary *program, pid_t parent)
+static _Noreturn void run_child(const struct gpu_binary *binary, pid_t parent)
 {
-    const int handles[GPU_HANDLES] = {program->page_handle, -1, -1, -1};
+    const int handles[GPU_HANDLES] = {binary->page_handle, -1, -1, -1};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(GPU_NOT_RUN);
     }
-    gpu_binary_run(program, handles);
+    gpu_binary_run(binary, handles);
 }
 
-/* To its end; the order is on the page. */
-static enum status run_order(const struct gpu_binary *program, uint64_t hang_us,
+/* Runs the order on the page to its end. */
+static enum status run_order(const struct gpu_binary *binary, uint64_t hang_us,
                              struct config_error *error)
 {
     pid_t parent = getpid();
     pid_t child = fork();
     if (child == 0) {
-        run_child(program, parent);
+        run_child(binary, parent);
     }
     if (child < 0) {
         snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: fork: %s",
                  strerror(errno));
         return STATUS_CONFIG_ENGINE;
     }
-    return take_report(program->page, await_end(child, program->page, hang_us), error);
+    return take_report(binary->page, await_end(child, binary->page, hang_us), error);
 }
 
-enum status gpu_probe(struct gpu *gpu, const struct gpu_binary *program,
+enum status gpu_probe(struct gpu *gpu, const struct gpu_binary *binary,
                       const struct options *options, struct config_error *error)
 {
-    gpu_binary_order(program, GPU_PROBE, options);
-    enum status status = run_order(program, options->engine_hang.number, error);
-    take_device(gpu, program->page);
+    gpu_binary_order(binary, GPU_PROBE, options);
+    enum status status = run_order(binary, options->engine_hang.number, error);
+    take_device(gpu, binary->page);
     return status;
 }
 
-enum status gpu_burn(struct burn *burn, const struct gpu_binary *program,
+enum status gpu_burn(struct burn *burn, const struct gpu_binary *binary,
                      const struct options *options, struct config_error *error)
 {
-    gpu_binary_order(program, GPU_BURN, options);
-    memcpy(&program->page->burn, burn, sizeof *burn);
-    enum status status = run_order(program, options->engine_hang.number, error);
-    take_burn(burn, program->page);
+    gpu_binary_order(binary, GPU_BURN, options);
+    memcpy(&binary->page->burn, burn, sizeof *burn);
+    enum status status = run_order(binary, options->engine_hang.number, error);
+    take_burn(burn, binary->page);
     return status;
 }

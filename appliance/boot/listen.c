@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: bind and listen, before anything slow, so that two instances on one address are told apart
- * at once. A path left behind by a dead instance is taken over; one that answers is not.
+ * What: bind and listen, before anything slow, so that a second instance on an address fails at
+ * once. A path that a dead instance has left is taken over; one that answers is not.
  */
 #include "appliance/boot/listen.h"
 
@@ -33,14 +33,14 @@ static void unix_address(struct sockaddr_un *address, const char *path)
     memcpy(address->sun_path, path, strlen(path));
 }
 
-/* True when nobody answers at the path, so that it may be removed. */
+/* True when no process answers at the path, so that it may be removed. */
 static bool unix_path_is_stale(const struct sockaddr_un *address)
 {
     struct stat stat_buffer;
     if (lstat(address->sun_path, &stat_buffer) != 0 || !S_ISSOCK(stat_buffer.st_mode)) {
         return false;
     }
-    /* Must not wait: a live instance with a full backlog would keep us. */
+    /* Must not wait: a live instance with a full backlog would block the boot. */
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int rc = connect(probe, (const struct sockaddr *)address, sizeof *address);
     bool refused = rc != 0 && errno == ECONNREFUSED;
@@ -48,7 +48,7 @@ static bool unix_path_is_stale(const struct sockaddr_un *address)
     return refused;
 }
 
-/* The path is ours to remove only while it is still the socket that we have bound. */
+/* The path may be removed only while it is still the socket that this instance bound. */
 static struct stat unix_file;
 
 static enum boot_exit open_unix(const char *path, int backlog, int *listener)
@@ -135,7 +135,7 @@ static enum boot_exit open_inet(const char *key, const char *value, int backlog,
     return BOOT_EXIT_OK;
 }
 
-/* A connection inherits these from its listener: dead peers hold nothing. */
+/* Connections inherit these from their listener, so that dead peers hold nothing. */
 static enum boot_exit find_dead_peers(const struct options *options, int listener)
 {
     int on = 1, every_s = KEEPALIVE_EVERY_S;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the protocol of sd_notify(3), which is a page of text: no library is needed.
- * Invariant: nothing that the control page says is taken for more than a number in a range; the
- * core that writes it may be somebody else's by now.
+ * What: the protocol of sd_notify(3). It is a page of text, so no library is needed.
+ * Invariant: values of the control page are only taken as numbers in a range: an attacker may have
+ * taken over the core that writes them.
  * Owner: the keeper.
  */
 #include "appliance/boot/notify.h"
@@ -37,7 +37,7 @@ static bool address_from_text(struct notify *notify, const char *text)
     return true;
 }
 
-/* The watchdog is for the process whose id stands beside it, if one does. */
+/* True when $WATCHDOG_PID names this process, or is not set. */
 static bool watchdog_is_ours(void)
 {
     const char *time = getenv("WATCHDOG_USEC");
@@ -71,7 +71,7 @@ void notify_close(struct notify *notify)
     }
 }
 
-/* False: it has not gone out. */
+/* False when it was not sent. */
 static bool tell(const struct notify *notify, const char *text)
 {
     return notify->handle >= 0 &&

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what the keeper tells the service manager that has started it (systemd, Type=notify): one
- * datagram each to the socket that $NOTIFY_SOCKET names. Without that all of this does nothing.
+ * What: the keeper's reports to the service manager that has started it (systemd, Type=notify): one
+ * datagram each to the socket that $NOTIFY_SOCKET names. Without that variable nothing is sent.
  *
  *   EXTEND_TIMEOUT_USEC  while the model is read, with each percent of it
  *   READY=1              whenever health becomes ready
- *   WATCHDOG=1           when the engine has moved, or has had nothing to do, since the last one;
+ *   WATCHDOG=1           when the engines have moved, or had nothing to do, since the last one;
  *                        only if $WATCHDOG_USEC is set
- *   STATUS=              what health begins with, when that changes
+ *   STATUS=              the first word of health, when that changes
  *   STOPPING=1           at SIGTERM
  *
- * Never waits: what the manager has no room for is said again later.
+ * Never waits: a datagram that the manager has no room for is sent again later.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 #include "appliance/control.h"
 
 struct notify {
-    int handle;                     /* -1: nobody wants to know */
+    int handle;                     /* -1: there is no service manager */
     struct sockaddr_un address;
     uint32_t address_bytes;
     bool has_watchdog;
@@ -29,10 +29,10 @@ struct notify {
     bool is_stopping;               /* told */
 };
 
-/* Reads the environment, opens the socket. An address that makes no sense is a line in the log. */
+/* Reads the environment, opens the socket. An address that is neither form is logged. */
 void notify_open(struct notify *notify);
-/* In a child: it is the keeper's alone. */
+/* In a child: the socket is the keeper's alone. */
 void notify_close(struct notify *notify);
 void notify_loading(struct notify *notify, uint32_t permille);
-/* What has changed on the control page since the last call. */
+/* Reports what has changed on the control page since the last call. */
 void notify_tick(struct notify *notify, const struct control *control);

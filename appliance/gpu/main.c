@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the GPU worker's program: does what the page orders that it was given as descriptor 3. It
- * is the only program of ours that maps the driver.
+ * What: the GPU worker's binary: it carries out the order on the page, which is descriptor 3:
+ *
+ *   probe   reports driver, device and cuBLAS on the page
+ *   burn    runs a check of the self-test (selftest/burn) and reports on the page
+ *   serve   is a worker (serve.c)
+ *
+ * No other binary of ours maps the driver.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +22,8 @@
 
 STATIC_ASSERT(GPU_NAME_BYTES == DEVICE_NAME_BYTES, "a name fits the page");
 
-/* An image of a later toolkit than the driver knows would be refused, and less clearly. Within one
- * major version a driver takes them all. */
+/* The driver would refuse an image of a later toolkit with a less clear error. Within one major
+ * version it takes them all. */
 static int version_min(void)
 {
     int of_image = (int)(images_toolkit / 1000 * 1000);
@@ -27,7 +32,7 @@ static int version_min(void)
 
 enum status opened_init(struct opened *opened, const char *cuda_library, struct config_error *error)
 {
-    setenv("CUDA_MODULE_LOADING", "EAGER", 1);      /* kernels are there before the first launch */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);      /* loads kernels before the first launch */
     TRY(driver_open(&opened->driver, cuda_library, version_min(), error));
     return device_open(&opened->device, &opened->driver, error);
 }
@@ -93,6 +98,6 @@ int main(void)
         return 1;
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);             /* an exec undoes what the keeper set */
-    _exit(orders[page->order](page));               /* not by way of the driver's own ends */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);             /* exec undoes the keeper's setting */
+    _exit(orders[page->order](page));               /* without the driver's exit handlers */
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/*
- * What: the orders that the program takes (appliance/gpu_binary.h), and what all of them begin
- * with.
- */
+/* What: the orders of the GPU worker's binary (appliance/gpu_binary.h), and their common start. */
 #include "appliance/gpu_binary.h"
 #include "kernels/cuda/driver/device.h"
 
-/* The driver, and its device. */
+/* The driver and its device. */
 struct opened {
     struct driver driver;
     struct device device;
@@ -15,5 +12,5 @@ struct opened {
 MUST_CHECK enum status opened_init(struct opened *opened, const char *cuda_library,
                                    struct config_error *error);
 
-/* Returns the program's exit status. */
+/* Returns the binary's exit status. */
 int order_serve(struct gpu_page *page);

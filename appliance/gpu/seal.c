@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what the GPU worker may not call, and the limits around it.
+ * What: the system calls that the GPU worker may not make, and its limits.
  *
- * Invariants: nothing is opened, connected, executed, forked, traced or signalled but itself; no
- * page becomes executable; there are as many descriptors as there are. Threads it may start: a
- * driver may.
+ * Invariants: it opens, connects, executes, forks and traces nothing, and signals only itself; no
+ * page becomes executable; the number of descriptors is fixed. It may start threads: a driver may
+ * need them.
  */
 #include "appliance/gpu/seal.h"
 
@@ -20,7 +20,7 @@
 #include "appliance/log.h"
 
 #ifdef AGENTIX_NO_TRAP
-enum { IS_SEALED = 0 };                 /* a sanitizer opens what it likes */
+enum { IS_SEALED = 0 };                 /* a sanitizer opens files at any time */
 #else
 enum { IS_SEALED = 1 };
 #endif
@@ -30,7 +30,7 @@ enum value { OWN_PID, VALUES };
 #define NEVER(name) {.call = SYS_##name, .verdict = FILTER_KILL}
 
 static const struct filter_rule rules[] = {
-    /* Code that was not there. */
+    /* New code. */
     {SYS_mmap, {{FILTER_BITS, 2, PROT_EXEC}}, FILTER_KILL},
     {SYS_mprotect, {{FILTER_BITS, 2, PROT_EXEC}}, FILTER_KILL},
     {SYS_pkey_mprotect, {{FILTER_BITS, 2, PROT_EXEC}}, FILTER_KILL},
@@ -54,13 +54,13 @@ static const struct filter_rule rules[] = {
     NEVER(prlimit64), NEVER(setrlimit),
     {SYS_tgkill, {{FILTER_KNOWN, 0, OWN_PID}}, FILTER_ALLOW},       /* abort() */
     NEVER(tgkill),
-    /* Threads, but not processes. What clone3() is to start stands where a filter cannot look. */
+    /* Threads, but not processes. A filter cannot read the flags of clone3(), so there is none. */
     {SYS_clone, {{FILTER_BITS, 0, CLONE_THREAD}}, FILTER_ALLOW},
     NEVER(clone),
     {.call = SYS_clone3, .verdict = FILTER_NO_CALL},
 };
 
-/* The lowest that is free: whoever opens gets no other. */
+/* The limit is the lowest free descriptor, which is the one that an open would get. */
 static bool fix_descriptors(void)
 {
     int next = dup(STDERR_FILENO);

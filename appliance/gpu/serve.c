@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the worker role, by a GPU: opens the device, puts the model there, runs a first step of its
+ * What: the worker role on a GPU: opens the device, loads the model to it, runs a first step of its
  * own, seals itself, runs steps.
  *
- * Invariants: nothing is allocated on the device after the start. What was handed over as a
- * descriptor is closed when it has been read or mapped, so that nobody reads or maps it again. What
- * keeper and core write is read-only here: a wild write costs this worker and nobody else.
+ * Invariants: nothing is allocated on the device after the start. A descriptor that was handed over
+ * is closed once it has been read or mapped, so that it cannot be again. What keeper and core write
+ * is read-only here, so a wild write costs this worker only.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include "kernels/cuda/plan.h"
 
 struct worker {
-    struct gpu_page orders;             /* a copy: the page is given away */
+    struct gpu_page orders;             /* a copy: the page is unmapped */
     struct arena shared, arena;
     struct control *control;
     struct step step;
@@ -75,7 +75,7 @@ static enum status open_device(struct worker *worker, struct config_error *error
     return gpu_open(&worker->queue, &worker->opened.driver, &worker->opened.device, error);
 }
 
-/* The keeper has looked at the model too; since then it may have become another. */
+/* The keeper has scanned the model too; the file may have changed since. */
 static enum status scan_model(struct worker *worker, struct config_error *error)
 {
     worker->source = (struct gguf_source){.fd = GPU_MODEL, .size_bytes = bytes_of(GPU_MODEL),
@@ -117,7 +117,7 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
     return STATUS_OK;
 }
 
-/* Why a step has failed. */
+/* Writes why a step has failed. */
 static void explain(struct worker *worker, struct config_error *error)
 {
     if (gpu_check(&worker->queue, error) == STATUS_OK) {
@@ -125,8 +125,8 @@ static void explain(struct worker *worker, struct config_error *error)
     }
 }
 
-/* One token, fed, and what comes of it fed again: what a driver does only when it first computes,
- * it does now, and weights that are no numbers show. */
+/* Feeds one token and then the sampled one: so the driver does now what it does only at its first
+ * computation, and weights that are not finite show. */
 static void fill_first_step(const struct step *step)
 {
     uint32_t rounds = step->layout.steps_max < 2 ? 1 : 2;

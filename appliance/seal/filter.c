@@ -2,12 +2,12 @@
 /*
  * What: the filter of system calls (appliance/seal/filter.h).
  *
- *   for each rule:  is it this call?  does each argument pass its check?  then its verdict
- *   at the end:     the verdict on all others
+ *   each rule:   if it is this call, and each argument passes its check, then the rule's verdict
+ *   at the end:  the verdict on all others
  *
- * Bounds: a program of at most PROGRAM_MAX instructions; a call is compared with rules in their
- * order, so those that are made most stand first.
- * Why not libseccomp: it allocates, and the table is all that it would read.
+ * Bounds: at most CODE_MAX instructions; a call is compared with the rules in their order, so the
+ * most frequent calls stand first.
+ * Why not libseccomp: it allocates, and would read nothing but the table.
  */
 #include "appliance/seal/filter.h"
 
@@ -21,40 +21,40 @@
 
 #include "config/base/assert.h"
 
-#define PROGRAM_MAX     320
+#define CODE_MAX     320
 #define X32_BIT         0x40000000u
 
-struct program {
-    struct sock_filter code[PROGRAM_MAX];
+struct bpf_code {
+    struct sock_filter instructions[CODE_MAX];
     uint32_t count;
 };
 
-static void emit(struct program *program, struct sock_filter instruction)
+static void emit(struct bpf_code *code, struct sock_filter instruction)
 {
-    ASSERT(program->count < PROGRAM_MAX);
-    program->code[program->count++] = instruction;
+    ASSERT(code->count < CODE_MAX);
+    code->instructions[code->count++] = instruction;
 }
 
-static void emit_load(struct program *program, uint32_t offset)
+static void emit_load(struct bpf_code *code, uint32_t offset)
 {
-    emit(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
+    emit(code, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
 }
 
 /* `test`: BPF_JEQ or BPF_JSET. */
-static void emit_skip_unless(struct program *program, uint16_t test, uint32_t value, uint32_t skip)
+static void emit_skip_unless(struct bpf_code *code, uint16_t test, uint32_t value, uint32_t skip)
 {
     ASSERT(skip <= UINT8_MAX);
-    emit(program, (struct sock_filter)BPF_JUMP(BPF_JMP | test | BPF_K, value, 0, (uint8_t)skip));
+    emit(code, (struct sock_filter)BPF_JUMP(BPF_JMP | test | BPF_K, value, 0, (uint8_t)skip));
 }
 
-static void emit_verdict(struct program *program, enum filter_verdict verdict)
+static void emit_verdict(struct bpf_code *code, enum filter_verdict verdict)
 {
     static const uint32_t actions[] = {
         [FILTER_ALLOW] = SECCOMP_RET_ALLOW,
         [FILTER_KILL] = SECCOMP_RET_KILL_PROCESS,
         [FILTER_NO_CALL] = SECCOMP_RET_ERRNO | ENOSYS,
     };
-    emit(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, actions[verdict]));
+    emit(code, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, actions[verdict]));
 }
 
 static uint32_t checks_count(const struct filter_rule *rule)
@@ -72,37 +72,37 @@ static uint32_t argument_offset(const struct filter_check *check)
     return (uint32_t)(offsetof(struct seccomp_data, args) + check->argument * sizeof(uint64_t));
 }
 
-static void emit_rule(struct program *program, const struct filter_rule *rule, const int *values)
+static void emit_rule(struct bpf_code *code, const struct filter_rule *rule, const int *values)
 {
     uint32_t count = checks_count(rule);
-    emit_load(program, offsetof(struct seccomp_data, nr));
-    emit_skip_unless(program, BPF_JEQ, rule->call, 2 * count + 1);
+    emit_load(code, offsetof(struct seccomp_data, nr));
+    emit_skip_unless(code, BPF_JEQ, rule->call, 2 * count + 1);
     for (uint32_t i = 0; i < count; i++) {
         const struct filter_check *check = &rule->checks[i];
         uint32_t value = check->kind == FILTER_KNOWN ? (uint32_t)values[check->value]
                                                      : check->value;
-        emit_load(program, argument_offset(check));
-        emit_skip_unless(program, check->kind == FILTER_BITS ? BPF_JSET : BPF_JEQ, value,
+        emit_load(code, argument_offset(check));
+        emit_skip_unless(code, check->kind == FILTER_BITS ? BPF_JSET : BPF_JEQ, value,
                          2 * (count - i - 1) + 1);
     }
-    emit_verdict(program, rule->verdict);
+    emit_verdict(code, rule->verdict);
 }
 
-/* A call of another architecture is none of these, whatever its number; one of x32 has a bit in its
- * number that no rule names. */
-static void program_write(struct program *program, const struct filter *filter, const int *values)
+/* Calls of another architecture or of x32 are refused before the rules, which would take their
+ * numbers for others. */
+static void write_code(struct bpf_code *code, const struct filter *filter, const int *values)
 {
-    program->count = 0;
-    emit_load(program, offsetof(struct seccomp_data, arch));
-    emit(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
-    emit_verdict(program, FILTER_KILL);
-    emit_load(program, offsetof(struct seccomp_data, nr));
-    emit_skip_unless(program, BPF_JSET, X32_BIT, 1);
-    emit_verdict(program, FILTER_KILL);
+    code->count = 0;
+    emit_load(code, offsetof(struct seccomp_data, arch));
+    emit(code, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
+    emit_verdict(code, FILTER_KILL);
+    emit_load(code, offsetof(struct seccomp_data, nr));
+    emit_skip_unless(code, BPF_JSET, X32_BIT, 1);
+    emit_verdict(code, FILTER_KILL);
     for (uint32_t i = 0; i < filter->rules_count; i++) {
-        emit_rule(program, &filter->rules[i], values);
+        emit_rule(code, &filter->rules[i], values);
     }
-    emit_verdict(program, filter->otherwise);
+    emit_verdict(code, filter->otherwise);
 }
 
 uint32_t filter_calls_count(const struct filter *filter)
@@ -116,9 +116,9 @@ uint32_t filter_calls_count(const struct filter *filter)
 
 enum status filter_load(const struct filter *filter, const int *values)
 {
-    static struct program program;
-    program_write(&program, filter, values);
-    const struct sock_fprog code = {.len = (unsigned short)program.count, .filter = program.code};
-    long loaded = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &code);
+    static struct bpf_code code;
+    write_code(&code, filter, values);
+    const struct sock_fprog given = {(unsigned short)code.count, code.instructions};
+    long loaded = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &given);
     return loaded == 0 ? STATUS_OK : STATUS_DEVICE_IO;
 }

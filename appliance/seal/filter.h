@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a filter of system calls: a table of rules, written out as a classic BPF program. The first
- * rule that fits says what becomes of the call, and one verdict what becomes of all others.
- * docs/decisions/0024 says why there is one.
+ * What: a filter of system calls: a table of rules that is compiled to classic BPF. The first rule
+ * that fits gives the verdict on the call; one verdict holds for all other calls.
+ * docs/decisions/0024 says why there is a filter.
  */
 #include <stdint.h>
 
@@ -21,9 +21,9 @@ enum filter_verdict {
 struct filter_check {
     enum {
         FILTER_NONE,
-        FILTER_VALUE,                   /* it is `value` */
-        FILTER_KNOWN,                   /* it is values[value], known when the filter is loaded */
-        FILTER_BITS,                    /* it has one of these bits */
+        FILTER_VALUE,                   /* equal to `value` */
+        FILTER_KNOWN,                   /* equal to values[value], known at the load */
+        FILTER_BITS,                    /* has one of the bits of `value` */
     } kind;
     uint32_t argument;                  /* 0: the first */
     uint32_t value;
@@ -31,7 +31,7 @@ struct filter_check {
 
 struct filter_rule {
     uint32_t call;
-    struct filter_check checks[FILTER_CHECKS_MAX];  /* all of them */
+    struct filter_check checks[FILTER_CHECKS_MAX];  /* all must pass */
     enum filter_verdict verdict;
 };
 
@@ -41,7 +41,7 @@ struct filter {
     enum filter_verdict otherwise;
 };
 
-/* For every thread of this process, for ever. Not STATUS_OK: errno says why. */
+/* Binds every thread of this process, for ever. If the result is not OK, errno says why. */
 MUST_CHECK enum status filter_load(const struct filter *filter, const int *values);
-/* Different calls that rules name; the rules of one stand together. */
+/* Number of different calls that rules name; the rules of one call stand together. */
 uint32_t filter_calls_count(const struct filter *filter);

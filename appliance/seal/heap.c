@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: malloc and its relatives, defined in the program itself, so that the linker takes these for
- * libc's own callers too and nothing in the static binary can reach another allocator.
- * Bounds: BOOT_HEAP_BYTES in all, four times what 64 threads and an INI file take, because every
- * process locks all of it in memory; a bump pointer; each block carries its size in front for
- * realloc().
+ * What: malloc and its relatives, defined in the binary itself, so that the linker takes these for
+ * libc's own callers too and nothing in the static binary can reach another allocator. A bump
+ * pointer; each block has its size in front, for realloc().
+ * Bounds: BOOT_HEAP_BYTES in all, four times what 64 threads and an INI file take; not more,
+ * because every process locks all of it in memory.
  * Owner: boot is single-threaded; the worker creates its threads one after the other.
  * Why not --wrap=malloc: it would miss the calls from inside libc.a.
  */
@@ -20,7 +20,7 @@
 #include "config/base/say.h"
 
 #ifdef AGENTIX_NO_TRAP
-/* Sanitizer builds bring an allocator of their own. */
+/* Sanitizers have an allocator of their own. */
 void heap_seal(void) {}
 uint64_t heap_used_bytes(void) { return 0; }
 #else

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the process's own malloc family. It serves boot (inih, stdio, pthread_create) from a fixed
- * extent and ends the process at the first call after heap_seal(), whoever makes it: our code or
- * libc's. free() gives nothing back; boot is short.
+ * extent and ends the process at the first call after heap_seal(), from our code or libc's. free()
+ * gives nothing back: boot is short.
  */
 #include <stdint.h>
 

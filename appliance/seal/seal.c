@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the rules of each role, and the limits around them.
+ * What: the rules and limits of each role.
  *
  * Invariants: no rule maps memory, opens, executes, forks, or changes a protection; the only new
- * descriptors are accepted connections, and no more of them than the plan has places for.
+ * descriptors are accepted connections, at most as many as the plan has places for.
  */
 #include "appliance/seal/seal.h"
 
@@ -26,7 +26,7 @@
 #define STACK_BYTES (64u << 10)     /* tools/stack: each role takes less than half */
 
 #ifdef AGENTIX_NO_TRAP
-enum { IS_SEALED = 0 };                 /* a sanitizer maps and opens when it likes */
+enum { IS_SEALED = 0 };                 /* a sanitizer maps and opens at any time */
 #else
 enum { IS_SEALED = 1 };
 #endif
@@ -46,7 +46,7 @@ static const struct filter_rule core_rules[] = {
     ALLOW(futex, IS(1, FUTEX_WAKE)),
     ALLOW(read, ON(ENGINE_BELL)),
     ALLOW(read, ON(CONTROL_BELL)),
-    ALLOW(clock_gettime),                       /* where the clock is no page of the kernel's */
+    ALLOW(clock_gettime),                       /* where the vDSO cannot read the clock */
     ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_MOD)),
     ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_ADD)),
     ALLOW(accept4, ON(LISTENER_UNIX), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
@@ -58,13 +58,13 @@ static const struct filter_rule core_rules[] = {
     ALLOW(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERGROUPS)),
     ALLOW(close),
     ALLOW(getrandom, IS(2, 0)),
-    ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: base/say.c */
+    ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: config/base/say.c */
     ALLOW(write, IS(0, STDERR_FILENO)),
     ALLOW(exit_group),
 };
 
 static const struct filter_rule worker_rules[] = {
-    ALLOW(futex, IS(1, FUTEX_WAKE_PRIVATE)),    /* the crew's barriers */
+    ALLOW(futex, IS(1, FUTEX_WAKE_PRIVATE)),    /* barriers of the threads */
     ALLOW(futex, IS(1, FUTEX_WAIT_PRIVATE)),
     ALLOW(futex, IS(1, FUTEX_WAIT)),            /* for the next step */
     ALLOW(write, ON(ENGINE_BELL)),
@@ -83,18 +83,18 @@ static const struct filter filters[SEAL_ROLES] = {
 void seal_privileges(void)
 {
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    /* Prompts and keys go into no core file, and no process of the same user reads them. */
+    /* No core file holds prompts and keys, and no process of the same user reads them. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* So that no page of it comes later. */
+/* So that no page of it is mapped later. */
 static __attribute__((noinline)) void touch_stack(void)
 {
     uint8_t room[STACK_BYTES];
-    explicit_bzero(room, sizeof room);      /* memset() would be left out */
+    explicit_bzero(room, sizeof room);      /* the compiler would drop a memset() */
 }
 
-/* Everything that is open at once, and the peer for whom there is no place, while he is told. */
+/* All that is open at once, and one peer without a place, while it is refused. */
 static rlim_t descriptors_max(const struct boot *boot)
 {
     return STDERR_FILENO + 1 + DESCRIPTORS + (rlim_t)boot->limits.connections +
@@ -113,7 +113,7 @@ static enum boot_exit fix_limits(const struct boot *boot)
                   (unsigned long long)before.rlim_max);
         return BOOT_EXIT_SYSTEM;
     }
-    setrlimit(RLIMIT_STACK, &(struct rlimit){STACK_BYTES, STACK_BYTES});    /* is there already */
+    setrlimit(RLIMIT_STACK, &(struct rlimit){STACK_BYTES, STACK_BYTES});    /* touched */
     return BOOT_EXIT_OK;
 }
 

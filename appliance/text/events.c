@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which events an answer has, and one line for each.
- * Invariants: the answer always fits: as many lines are taken as the page has room for longest
- * ones; no line has more than LINE_BYTES_MAX bytes. A number beyond the next event is no fault: the
- * answer has no events and says what is next.
- * Bounds: 256 lines, whatever the event_log holds; nothing is searched.
+ * What: the choice of the events of an answer, and one line for each.
+ * Invariants: the answer always fits: it has at most as many lines as the page has room for longest
+ * ones; no line has more than LINE_BYTES_MAX bytes. A number beyond the next event is no error: the
+ * answer has no events and says which number is next.
+ * Bounds: 256 lines, whatever the event log holds; nothing is searched.
  */
 #include "appliance/text/events.h"
 
@@ -16,7 +16,7 @@
 #define LINE_BYTES_MAX        192       /* `finished` with every number at its longest */
 #define LAST_LINE_BYTES_MAX   128       /* 105 with every number at its longest */
 
-/* Digits alone, and no more than 64 bits of them. */
+/* True when the text is digits only and the number fits 64 bits. */
 static bool parse_number(const char *text, uint32_t bytes, uint64_t *number)
 {
     *number = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one function for each command of the text port, and the table that `help` is made of. To
- * add a command: write its function, add its row.
- * Invariants: no prompt, no output and no whole program id ever appears; lines have at most 512
- * bytes, those of `programs` and `calls` at most 160 (config/limits.c counts on it). A page that
- * may be longer than the room, `events`, ends where the room does and says where to go on.
- * Bounds: O(slots of the table shown), all within one pass; no stdio, no allocation.
+ * What: one function for each command of the text port, and the table of commands. To add a command
+ * write its function and add its row.
+ * Invariants: no prompt, no output and no whole program id appears; lines have at most 512 bytes,
+ * those of `programs` and `calls` at most 160 (config/limits.c relies on it). `events` may be
+ * longer than the room: it ends where the room does and says where to go on.
+ * Bounds: O(slots of the table shown), within one pass; no stdio, no allocation.
  */
 #include "appliance/text/page.h"
 
@@ -98,7 +98,7 @@ static void show_stats(struct text *page, const struct textport_view *view, uint
 #undef STAT
 }
 
-/* Since its last completion, or its start; a program with open calls is not idle. */
+/* Time since its last completion, or its start; 0 for a program with open calls. */
 static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
 {
     uint64_t since_us = program->last_completion_us > program->started_us
@@ -106,7 +106,7 @@ static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
     return program->active_calls == 0 && since_us < now_us ? now_us - since_us : 0;
 }
 
-/* Its open calls by slot, the newest first; `calls` has the rest of them. */
+/* The slots of its open calls, the newest first; `calls` shows all of them. */
 static void add_threads(struct text *page, const struct textport_view *view,
                         const struct program *program)
 {
@@ -310,7 +310,7 @@ static const struct command_row {
     {"calls", "calls that hold a slot", show_calls},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},
-    {"events", "what happened last; events N: from number N on", NULL},  /* it takes a word */
+    {"events", "what happened last; events N: from number N on", NULL},  /* it takes an argument */
     {"config", "every option, its value and where it came from", show_config},
     {"quit", "close the connection", show_nothing},
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the answers of the text port: command name to page. Pure functions of a view. */
+/* What: the answers of the text port, from a command to its page. Pure functions of a view. */
 #include "config/base/text.h"
 #include "appliance/text/port.h"
 
-/* Renders the answer to a line: a command (any case) and, for `events`, a number. False: there is
- * no such command, or what stands behind it makes no sense. */
+/* Renders the answer to a line: a command (any case) and, for `events`, a number. False when there
+ * is no such command or its argument is wrong. */
 bool textpage_render(struct text *page, const char *line, uint32_t bytes,
                      const struct textport_view *view, uint64_t now_us);

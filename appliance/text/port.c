@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the slots of the text port: accept, read, send, time out. Lines are textrequest.c's, pages
- * are textpage.c's.
- * Invariants: a slot either reads or answers, never both, so a peer that does not read is not read
- * either; `input` holds what has not been answered; one line of a slot is answered in a pass.
+ * What: the slots of the text port: accept, read, send, time out. request.c takes their lines,
+ * page.c renders their pages.
+ * Invariants: a slot either reads or answers, never both, so a peer that does not read its answer
+ * is not read either; `input` holds what has not been answered; a pass answers one line of a slot.
  * Owner: the loop's one thread.
- * Bounds: per pass 8 accepts, one recv of at most a line and one page for each slot; memory is
+ * Bounds: in a pass 8 accepts, and for each slot one recv of at most a line and one page; memory is
  * fixed: a line and a page for each slot.
  * Why total times and not idle times: a peer that sends one byte a second would keep its slot for
  * ever.
@@ -24,8 +24,8 @@
 
 void textport_plan_memory(struct memory_plan *plan, const struct limits *limits)
 {
-    memory_plan_add(plan, MEMORY_CORE, "text slots", limits->text_slots, sizeof(struct
-                                                                                textport_slot));
+    memory_plan_add(plan, MEMORY_CORE, "text slots", limits->text_slots,
+                    sizeof(struct textport_slot));
     memory_plan_add(plan, MEMORY_CORE, "text lines", limits->text_slots, TEXTPORT_INPUT_BYTES);
     memory_plan_add(plan, MEMORY_CORE, "text pages", limits->text_slots, limits->text_page_bytes);
 }
@@ -66,7 +66,7 @@ static void close_slot(struct textport *port, struct textport_slot *slot)
     *slot = (struct textport_slot){.handle = -1, .input = input, .page = page};
 }
 
-/* The peer has its answer; what it still sends is thrown away, a bounded amount of it. */
+/* The peer has its answer: a bounded amount of what it still sends is read and dropped. */
 static void close_slot_politely(struct textport *port, struct textport_slot *slot)
 {
     char waste[TEXTPORT_LINE_BYTES_MAX];
@@ -131,10 +131,10 @@ static void accept_peers(struct textport *port, uint64_t now_us)
     }
     port->accept_ready = false;
     for (uint32_t i = 0; i < TEXTPORT_ACCEPTS_PER_PASS_MAX; i++) {
-        struct world_peer peer;         /* on loopback: whoever it is */
+        struct world_peer peer;         /* on loopback: any peer may ask */
         int32_t handle = port->world->accept(port->world->self, port->listener, &peer);
         if (handle == WORLD_EFULL) {
-            /* The listener stays readable: not watching it is better than spinning on it. */
+            /* The listener stays readable: the loop would spin if it went on watching it. */
             port->accept_again_us = now_us + ACCEPT_PAUSE_US;
             watch_listener(port, 0);
         }
@@ -147,8 +147,8 @@ static void accept_peers(struct textport *port, uint64_t now_us)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* Telnet negotiates in sequences that begin with IAC (255); nothing is agreed to, all are
- * skipped. */
+/* False for the bytes of telnet's negotiations, sequences that begin with IAC (255): all are
+ * skipped, none is agreed to. */
 static bool is_data(struct textport_slot *slot, uint8_t byte)
 {
     enum { IAC = 255, SUB_BEGIN = 250, OPTION_FIRST = 251 /* WILL, WONT, DO, DONT */ };
@@ -174,7 +174,7 @@ static bool is_data(struct textport_slot *slot, uint8_t byte)
     }
 }
 
-/* One recv; false when the connection is gone. */
+/* Receives once. False when the connection is gone. */
 static bool read_slot(struct textport *port, struct textport_slot *slot, uint64_t now_us)
 {
     uint8_t bytes[TEXTPORT_INPUT_BYTES];
@@ -206,7 +206,7 @@ static bool read_slot(struct textport *port, struct textport_slot *slot, uint64_
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-/* Sends what goes; false when the slot was closed. */
+/* Sends as much as the socket takes. False when the slot was closed. */
 static bool send_slot(struct textport *port, struct textport_slot *slot, uint64_t now_us)
 {
     ASSERT(slot->state == TEXTPORT_ANSWERING && slot->page_sent < slot->page_bytes);
@@ -233,7 +233,7 @@ static bool send_slot(struct textport *port, struct textport_slot *slot, uint64_
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-/* False when the slot was closed for its deadline. An idle peer is no fault and not counted. */
+/* False when the slot was closed for its deadline. An idle peer is no fault: it is not counted. */
 static bool keep_deadline(struct textport *port, struct textport_slot *slot, uint64_t now_us)
 {
     if (now_us < slot->deadline_us) {
@@ -256,7 +256,7 @@ static bool take_input(const struct textport_turn *turn, struct textport_slot *s
     if (textrequest_take_line(turn, slot) || !slot->ended) {
         return true;
     }
-    /* The peer sends no more and no whole line is left. */
+    /* The peer will send no more, and no whole line is left. */
     if (slot->state == TEXTPORT_HEADERS) {
         textrequest_finish(turn, slot);
         return true;
@@ -307,7 +307,7 @@ void textport_poll(struct textport *port, const struct textport_view *view, uint
 {
     const struct textport_turn turn = {.port = port, .view = view, .now_us = now_us};
     ASSERT(view->stats != NULL && view->health != NULL);
-    /* Those who have left make room before newcomers are looked at. */
+    /* Before accepting, so that peers that have left make room. */
     for (uint32_t i = 0; i < port->slots_count; i++) {
         if (port->slots[i].state != TEXTPORT_CLOSED) {
             poll_slot(&turn, i);

@@ -8,8 +8,7 @@
  *                         +--HTTP request--> HEADERS --blank line--+
  *
  * Every state has a total time, so no peer holds a slot by sending or reading a byte now and then.
- * Pages are rendered in one go between two steps: each is a snapshot, and later steps cannot tear
- * it.
+ * A page is rendered in one go, so it is a snapshot that later steps do not change.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +29,7 @@
 #define TEXTPORT_ANSWER_US       (10 * UINT64_C(1000000)) /* from rendering to the last byte sent */
 #define TEXTPORT_ACCEPTS_PER_PASS_MAX 8
 
-/* What answers are made from; read only, valid during textport_poll(). */
+/* The sources of the answers; read only, valid during textport_poll(). */
 struct textport_view {
     const struct stats *stats;
     const struct sched *sched;
@@ -43,13 +42,13 @@ struct textport_view {
 
 enum textport_state { TEXTPORT_CLOSED, TEXTPORT_READING, TEXTPORT_HEADERS, TEXTPORT_ANSWERING };
 
-/* Where in a telnet sequence (IAC ...) the next byte of input lies. */
+/* The place of the next byte of input in a telnet sequence (IAC ...). */
 enum textport_telnet { TELNET_DATA, TELNET_COMMAND, TELNET_OPTION, TELNET_SUB, TELNET_SUB_COMMAND };
 
 struct textport_slot {
     enum textport_state state;
     int32_t handle;
-    uint32_t interest;              /* what the world watches for now */
+    uint32_t interest;              /* events that the world watches for now */
     bool readable;                  /* noted by an event */
     bool ended;                     /* the peer will send no more */
     bool closes;                    /* after this answer */
@@ -57,7 +56,7 @@ struct textport_slot {
     uint32_t input_bytes;
     char *input;                    /* [TEXTPORT_INPUT_BYTES]: lines not yet answered */
     uint32_t headers_count;
-    uint32_t request;               /* HTTP: what to answer after the headers; textrequest.c's */
+    uint32_t request;               /* HTTP: the answer after the headers; only request.c */
     char *page;                     /* [limits.text_page_bytes] */
     uint32_t page_sent, page_bytes; /* [sent, bytes) is still to be sent */
     uint64_t deadline_us;           /* of the present state */
@@ -72,7 +71,7 @@ struct textport {
     uint32_t page_bytes;
     int32_t listener;               /* -1: off */
     bool accept_ready;              /* noted by an event */
-    uint64_t accept_again_us;       /* out of descriptors: no accept before; 0: not so */
+    uint64_t accept_again_us;       /* no accept before this time; 0: no descriptor was missing */
 };
 
 void textport_plan_memory(struct memory_plan *plan, const struct limits *limits);
@@ -82,11 +81,11 @@ void textport_init(struct textport *port, const struct limits *limits, const str
 void textport_listen(struct textport *port, int32_t handle);
 /* Notes readiness of WORLD_SOURCE_TEXT; work is done in textport_poll(). */
 void textport_event(struct textport *port, const struct world_event *event);
-/* Somebody is connected, or wants to be: textport_poll() has something to do. */
+/* True when a peer is connected or waits for it: textport_poll() has something to do. */
 bool textport_is_awake(const struct textport *port);
 /* Accepts, reads, answers at most one line of each connection, sends, applies deadlines. */
 void textport_poll(struct textport *port, const struct textport_view *view, uint64_t now_us);
-/* When must it run even if nothing happens? 0: now; UINT64_MAX: never. */
+/* The time at which it must run even if nothing happens. 0: now; UINT64_MAX: never. */
 uint64_t textport_next_us(const struct textport *port, uint64_t now_us);
 /* Asserts every invariant. */
 void textport_check(const struct textport *port);

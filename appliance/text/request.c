@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one line of a slot's input becomes a page: a command by textpage.c, or an HTTP request
- * whose headers are skipped first. Errors of form are answered like commands, so a peer always
- * learns why.
- * Invariants: only READING and HEADERS slots come here; a page is never empty, and never larger
- * than the room (config/limits.c); the input line is not echoed, so garbage stays with its sender.
+ * What: makes a page from one line of a slot's input: a command (page.c), or an HTTP request whose
+ * headers are skipped first. Malformed lines are answered too, so that a peer learns the reason.
+ * Invariants: the slots here are READING or HEADERS; a page is never empty, and never larger than
+ * the room (config/limits.c); no input is echoed.
  * Bounds: O(line) and one page; 514 bytes of stack for the line.
- * Why so little HTTP: probes send GET and a path; everything else of HTTP is attack surface.
+ * Why so little HTTP: probes send GET and a path; the rest of HTTP is attack surface.
  */
 #include "appliance/text/request.h"
 
@@ -17,7 +16,7 @@
 #include "appliance/text/page.h"
 
 #define HTTP_HEAD_BYTES   160           /* room for the head, before the body */
-#define TAIL_BYTES        32            /* kept free for what every answer ends with */
+#define TAIL_BYTES        32            /* kept free for the end of every answer */
 
 STATIC_ASSERT(TEXTREQUEST_PAGE_BYTES_MIN > HTTP_HEAD_BYTES + TAIL_BYTES, "room for an error");
 
@@ -37,7 +36,7 @@ static void start_answer(const struct textport_turn *turn, struct textport_slot 
     slot->deadline_us = turn->now_us + TEXTPORT_ANSWER_US;
 }
 
-/* Ends a telnet answer: `end` tells a script that it has all of it. */
+/* Ends a telnet answer: by `end` a script knows that it has all of it. */
 static void finish_page(const struct textport_turn *turn, struct textport_slot *slot,
                         struct text *page, bool closes)
 {
@@ -75,8 +74,8 @@ static void answer_command(const struct textport_turn *turn, struct textport_slo
     finish_page(turn, slot, &page, quits);
 }
 
-/* The body is rendered behind the room for the head; the head, which names the body's length, is
- * then written right before it. */
+/* The body is rendered after the room for the head. The head has the body's length, so it is
+ * written last, right before the body. */
 static void answer_http(const struct textport_turn *turn, struct textport_slot *slot)
 {
     static const struct { const char *command, *result; } answers[] = {
@@ -113,7 +112,7 @@ static void answer_http(const struct textport_turn *turn, struct textport_slot *
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* An HTTP request line names a version, or at least begins like one. */
+/* True when the line names an HTTP version or begins with GET. */
 static bool is_http(const char *line, uint32_t bytes)
 {
     return (bytes >= 4 && memcmp(line, "GET ", 4) == 0) ||
@@ -138,7 +137,7 @@ static uint32_t parse_http(const char *line, uint32_t bytes)
                                                      : HTTP_NOT_FOUND;
 }
 
-/* A version in the request line promises headers; all of them together have the time of a line. */
+/* A version in the request line promises headers; together they have the time of one line. */
 static void take_http(const struct textport_turn *turn, struct textport_slot *slot,
                       const char *line, uint32_t bytes)
 {
