@@ -11,7 +11,7 @@
  * events. `lost` is the number of events, from the one that was asked for, that are forgotten.
  */
 #include "config/base/text.h"
-#include "appliance/text/port.h"
+#include "appliance/text/view.h"
 
 /* Writes at most 256 events. `argument`: number of the first one; empty: the last ones. False, with
  * nothing written, when the argument is no number. */

@@ -2,7 +2,7 @@
 #pragma once
 /* What: the answers of the text port, from a command to its page. Pure functions of a view. */
 #include "config/base/text.h"
-#include "appliance/text/port.h"
+#include "appliance/text/view.h"
 
 /* Renders the answer to a line: a command (any case) and, for `events`, a number. False when there
  * is no such command or its argument is wrong. */

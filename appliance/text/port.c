@@ -246,11 +246,12 @@ static bool keep_deadline(struct textport *port, struct textport_slot *slot, uin
 }
 
 /* False when the slot was closed. */
-static bool take_input(const struct textport_turn *turn, struct textport_slot *slot)
+static bool take_input(struct textport *port, const struct textport_turn *turn,
+                       struct textport_slot *slot)
 {
     if (slot->readable && !slot->ended && !textrequest_has_line(slot) &&
-        !read_slot(turn->port, slot, turn->now_us)) {
-        close_slot(turn->port, slot);
+        !read_slot(port, slot, turn->now_us)) {
+        close_slot(port, slot);
         return false;
     }
     if (textrequest_take_line(turn, slot) || !slot->ended) {
@@ -261,13 +262,12 @@ static bool take_input(const struct textport_turn *turn, struct textport_slot *s
         textrequest_finish(turn, slot);
         return true;
     }
-    close_slot(turn->port, slot);
+    close_slot(port, slot);
     return false;
 }
 
-static void poll_slot(const struct textport_turn *turn, uint32_t index)
+static void poll_slot(struct textport *port, const struct textport_turn *turn, uint32_t index)
 {
-    struct textport *port = turn->port;
     struct textport_slot *slot = &port->slots[index];
     if (!keep_deadline(port, slot, turn->now_us)) {
         return;
@@ -275,7 +275,7 @@ static void poll_slot(const struct textport_turn *turn, uint32_t index)
     if (slot->state == TEXTPORT_ANSWERING && !send_slot(port, slot, turn->now_us)) {
         return;
     }
-    if (slot->state != TEXTPORT_ANSWERING && !take_input(turn, slot)) {
+    if (slot->state != TEXTPORT_ANSWERING && !take_input(port, turn, slot)) {
         return;
     }
     if (slot->state == TEXTPORT_ANSWERING && !send_slot(port, slot, turn->now_us)) {
@@ -305,12 +305,13 @@ void textport_event(struct textport *port, const struct world_event *event)
 
 void textport_poll(struct textport *port, const struct textport_view *view, uint64_t now_us)
 {
-    const struct textport_turn turn = {.port = port, .view = view, .now_us = now_us};
+    const struct textport_turn turn = {.view = view, .stats = port->stats,
+                                       .page_bytes = port->page_bytes, .now_us = now_us};
     ASSERT(view->stats != NULL && view->health != NULL);
     /* Before accepting, so that peers that have left make room. */
     for (uint32_t i = 0; i < port->slots_count; i++) {
         if (port->slots[i].state != TEXTPORT_CLOSED) {
-            poll_slot(&turn, i);
+            poll_slot(port, &turn, i);
         }
     }
     if (port->listener >= 0) {

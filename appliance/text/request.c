@@ -49,7 +49,7 @@ static void answer_error(const struct textport_turn *turn, struct textport_slot 
                          const char *error, bool closes)
 {
     struct text page;
-    text_init(&page, slot->page, turn->port->page_bytes - TAIL_BYTES);
+    text_init(&page, slot->page, turn->page_bytes - TAIL_BYTES);
     text_add(&page, "error ");
     text_add(&page, error);
     text_add(&page, "\n");
@@ -65,7 +65,7 @@ static void answer_command(const struct textport_turn *turn, struct textport_slo
                            const char *line, uint32_t bytes)
 {
     struct text page;
-    text_init(&page, slot->page, turn->port->page_bytes - TAIL_BYTES);
+    text_init(&page, slot->page, turn->page_bytes - TAIL_BYTES);
     if (!textpage_render(&page, line, bytes, turn->view, turn->now_us)) {
         answer_error(turn, slot, "unknown command, try help", false);
         return;
@@ -89,7 +89,7 @@ static void answer_http(const struct textport_turn *turn, struct textport_slot *
     char head_bytes[HTTP_HEAD_BYTES];
     struct text head, body;
     text_init(&head, head_bytes, HTTP_HEAD_BYTES);
-    text_init(&body, slot->page + HTTP_HEAD_BYTES, turn->port->page_bytes - HTTP_HEAD_BYTES);
+    text_init(&body, slot->page + HTTP_HEAD_BYTES, turn->page_bytes - HTTP_HEAD_BYTES);
     if (command == NULL) {
         text_add(&body, "only GET /health and GET /stats\n");
     } else {
@@ -166,7 +166,7 @@ static void take_request(const struct textport_turn *turn, struct textport_slot 
             turn->now_us + (textrequest_is_half_line(slot) ? TEXTPORT_LINE_US : TEXTPORT_IDLE_US);
         return;
     }
-    turn->port->stats->text_requests++;
+    turn->stats->text_requests++;
     if (is_http(line, bytes)) {
         take_http(turn, slot, line, bytes);
     } else {

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: takes lines of the text port's input, one at a time, and answers in the slot's page. */
-#include "appliance/text/port.h"
+#include "appliance/text/slot.h"
 
 #define TEXTREQUEST_PAGE_BYTES_MIN 4096
-
-struct textport_turn {              /* one pass of textport_poll() */
-    struct textport *port;
-    const struct textport_view *view;
-    uint64_t now_us;
-};
 
 /* True when the input has a whole line. */
 bool textrequest_has_line(const struct textport_slot *slot);

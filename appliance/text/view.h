@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the sources of the text port's answers. */
+#include <stdint.h>
+
+#include "config/base/call.h"
+#include "config/base/event_log.h"
+#include "config/base/stats.h"
+#include "appliance/health.h"
+#include "config/config.h"
+#include "sched/sched.h"
+
+/* Read only, valid during textport_poll(). */
+struct textport_view {
+    const struct stats *stats;
+    const struct sched *sched;
+    const struct call_table *calls;
+    const struct event_log *event_log;
+    const struct options *options;
+    const struct limits *limits;
+    const struct health *health;
+};
