@@ -45,7 +45,9 @@ static struct sched_engine *sched_of(const struct engine *engine)
 static void condemn(struct engine *engine, uint64_t now_us)
 {
     engine->stats->engine_wrong++;
-    event_log_note(engine->event_log, now_us, (struct event_what){.kind = EVENT_ENGINE_WRONG});
+    event_log_note(engine->event_log, now_us,
+                   (struct event_what){EVENT_ENGINE_WRONG,
+                                       {[EVENT_VALUE_ENGINE] = engine->index}});
     engine->world->engine_condemn(engine->world->self, engine->index);
     engine->state = WORLD_ENGINE_DOWN;
 }

@@ -16,6 +16,8 @@
 #include "config/base/call.h"
 
 #define EVENT_VALUES_COUNT      4
+#define EVENT_VALUE_ENGINE      3       /* of the events of an engine: its index. It has no name in
+                                           events.def, so no line shows it */
 #define EVENT_PROGRAM_TAG_BYTES 4       /* of a program id: never the whole of it */
 #define EVENT_PROGRAM_NONE      UINT32_MAX
 
@@ -29,7 +31,7 @@ enum event_kind {
 /* The same list as a table. */
 struct event_row {
     const char *name;
-    const char *values[EVENT_VALUES_COUNT];     /* "": not used */
+    const char *values[EVENT_VALUES_COUNT];     /* "": not shown */
     const char *help;
 };
 extern const struct event_row event_rows[EVENT_KINDS_COUNT];

@@ -236,5 +236,6 @@ void sched_engine_launched(struct sched_engine *engine, uint64_t now_us)
     event_log_note(engine->sched->settings.event_log, now_us,
                    (struct event_what){EVENT_STEP_BEGUN,
                                        {engine->planned_active,
-                                        engine->planned_count - engine->planned_active}});
+                                        engine->planned_count - engine->planned_active,
+                                        [EVENT_VALUE_ENGINE] = engine->index}});
 }

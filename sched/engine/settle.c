@@ -358,7 +358,9 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;
     event_log_note(sched->settings.event_log, now_us,
-                   (struct event_what){EVENT_STEP_ENDED, {event_value(duration_us)}});
+                   (struct event_what){EVENT_STEP_ENDED,
+                                       {event_value(duration_us),
+                                        [EVENT_VALUE_ENGINE] = engine->index}});
     return sched->stats->rows_not_finite > not_finite_before ? SCHED_DOUBTED : SCHED_BELIEVED;
 }
 
@@ -395,7 +397,7 @@ void sched_engine_lost(struct sched_engine *engine, uint64_t now_us)
 {
     struct sched *sched = engine->sched;
     event_log_note(sched->settings.event_log, now_us,
-                   (struct event_what){.kind = EVENT_ENGINE_LOST});
+                   (struct event_what){EVENT_ENGINE_LOST, {[EVENT_VALUE_ENGINE] = engine->index}});
     drop_everything(engine);
     if (engine->step_in_flight) {
         engine->step_in_flight = false;
