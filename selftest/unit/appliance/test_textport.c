@@ -305,6 +305,25 @@ static void test_health_every_state(void **state)
     assert_starts(ask(peer, "health\n"), "failed(engine died) ");
 }
 
+static void test_health_and_kv_of_several_engines(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    struct sched_engine two[] = {engine, engine};
+    health.engines_count = 2;
+    health.worker_pid[1] = 78;
+    health.canary_age_us[1] = UINT64_MAX;
+    assert_string_equal(ask(peer, "health\n"),
+                        "ready last_step_ms=5,0 last_completion_ms=never heartbeat_ms=0,0 "
+                        "canary_ms=0,never uptime_s=9 worker_pid=77,78 restarts=0\nend\n");
+    two[1].index = 1;
+    sched.engines = two;
+    sched.settings.engines = 2;
+    const char *text = ask(peer, "kv\n");
+    assert_starts(text, "engine 0\nblock_tokens 16\n");
+    assert_contains(text, "\nengine 1\nblock_tokens 16\n");
+}
+
 static void test_programs_and_calls_show_slots_and_no_contents(void **state)
 {
     (void)state;
@@ -899,6 +918,7 @@ int main(void)
         cmocka_unit_test_setup(test_every_command_ends_with_end_and_short_lines, set_up),
         cmocka_unit_test_setup(test_help_names_every_command, set_up),
         cmocka_unit_test_setup(test_health_every_state, set_up),
+        cmocka_unit_test_setup(test_health_and_kv_of_several_engines, set_up),
         cmocka_unit_test_setup(test_programs_and_calls_show_slots_and_no_contents, set_up),
         cmocka_unit_test_setup(test_stats_every_statistic, set_up),
         cmocka_unit_test_setup(test_config_says_where_values_come_from, set_up),
