@@ -34,13 +34,13 @@ struct boot {
     struct vocab vocab;
     struct memory_plan plan;
     struct arena model_arena, weights_arena, shared_arena;
-    struct kernels_settings engine; /* of each */
+    struct kernels_settings engine; /* of each engine */
     struct kernels_weights *weights;
     struct step step;               /* engine 0's record; step_at() gives the others' */
     struct shared shared;
     bool serves_by_gpu;             /* the next three are for its workers; else they are closed */
-    struct gpu gpu;                 /* the one GPU that serves, whichever engine asks */
-    struct gpu_binary gpu_binary;   /* one page of orders: workers start one after the other */
+    struct gpu gpu;                 /* the one GPU, for every engine */
+    struct gpu_binary gpu_binary;   /* with one page of orders: one worker starts at a time */
     int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the loop's seat of one engine (appliance/engine/engine.h).
- * Invariants: at most one step is in flight, and who launched it settles it: the canary, the
- * prefixes or the scheduler. A condemned worker's step stays in flight until the worker is lost.
+ * Invariants: at most one step is in flight, and its launcher settles it: the canary, the prefixes
+ * or the scheduler. The step of a condemned worker stays in flight until the worker is lost.
  * Bounds: one step is settled and one launched in a pass.
  */
 #include "appliance/engine/engine.h"
@@ -165,8 +165,8 @@ const char *engine_failure(const struct engine *engine, const struct engine_orde
     return canary_has_failed(&engine->canary) ? "canary" : orders->failure;
 }
 
-/* A plan was made in this very pass: if calls wait and the engine still has nothing to do, then
- * nothing will ever come of them. */
+/* This very pass has made a plan: if calls wait and the engine still has nothing to do, then they
+ * will wait for ever. */
 static bool is_stuck(const struct engine *engine, uint64_t now_us)
 {
     return engine->state == WORLD_ENGINE_IDLE && engine->stats->calls_waiting > 0 &&

@@ -101,7 +101,7 @@ static void watch(void *self, int32_t handle, enum world_source source, uint32_t
         .watched = true, .source = source, .index = index, .interest = interest};
 }
 
-/* How many of `count` bytes this transfer may move; 0: EAGAIN. */
+/* Number of the `count` bytes that this transfer may move; 0: EAGAIN. */
 static uint32_t transfer_limit(struct fake_world *fake, uint32_t count)
 {
     fake->transfers++;
@@ -220,7 +220,7 @@ static uint32_t collect(struct fake_world *fake, struct world_event *events, uin
                                                    .ready = ready};
         }
     }
-    /* Another one is first the next time: nobody is starved by a small `max`. */
+    /* Another one is first the next time: a small `max` starves none. */
     fake->wait_cursor = (fake->wait_cursor + 1) % handles;
     return count;
 }
@@ -297,7 +297,7 @@ static uint64_t engine_heartbeat(void *self, uint32_t engine)
 
 void fake_world_init(struct fake_world *fake)
 {
-    /* Peers come last; their queues are large, and connect() sets what counts of them. */
+    /* Peers come last: their queues are large, and connect() sets what they need. */
     memset(fake, 0, offsetof(struct fake_world, peers));
     for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
         fake->peers[i].in_use = false;
@@ -356,7 +356,7 @@ uint32_t fake_client_send(struct fake_world *fake, uint32_t peer, const void *by
     ASSERT(peer < FAKE_PEERS_MAX && fake->peers[peer].in_use);
     ASSERT(!fake->peers[peer].to_server.ended);
     if (fake->peers[peer].server_closed) {
-        return count;               /* into the void, like a socket whose RST is still under way */
+        return count;               /* lost, as on a socket whose RST is still under way */
     }
     return queue_put(&fake->peers[peer].to_server, bytes, count);
 }

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: struct world in memory: a clock that jumps, sockets that are two byte queues, an engine
- * that is a function of the test. The same calls give the same run, always.
+ * that is a function of the test. The same calls always give the same run.
  *
  * Faults are switches: short transfers, EAGAIN, no descriptors, FIN, RST, a reader that stops, an
  * engine that takes time or dies.
@@ -27,7 +27,7 @@
 struct fake_queue {
     uint8_t bytes[FAKE_QUEUE_BYTES];
     uint32_t first, count;
-    uint32_t capacity;              /* <= FAKE_QUEUE_BYTES: how much a kernel would buffer */
+    uint32_t capacity;              /* <= FAKE_QUEUE_BYTES: bytes that a kernel would buffer */
     bool ended;                     /* nothing more will come: FIN */
 };
 
@@ -80,15 +80,15 @@ void fake_world_ring(struct fake_world *fake);
 
 /* A connection that waits to be accepted; FAKE_NONE when the world has no more. */
 uint32_t fake_client_connect(struct fake_world *fake, uint32_t listener);
-/* How many bytes were taken: what the queue has room for. */
+/* Returns the number of bytes taken: those that the queue has room for. */
 uint32_t fake_client_send(struct fake_world *fake, uint32_t peer, const void *bytes,
                           uint32_t count);
 uint32_t fake_client_recv(struct fake_world *fake, uint32_t peer, void *bytes, uint32_t max);
-/* How much the client's kernel buffers before the server's send() says EAGAIN. */
+/* Sets the bytes that the client's kernel buffers before the server's send() says EAGAIN. */
 void fake_client_window(struct fake_world *fake, uint32_t peer, uint32_t bytes);
 void fake_client_finish(struct fake_world *fake, uint32_t peer);    /* FIN */
 void fake_client_reset(struct fake_world *fake, uint32_t peer);     /* RST */
-/* The server has closed the connection; bytes may still be there to read. */
+/* True when the server has closed the connection; bytes may be left to read. */
 bool fake_client_is_closed(const struct fake_world *fake, uint32_t peer);
 /* Forgets a connection that both sides have closed; its number may come again. */
 void fake_client_forget(struct fake_world *fake, uint32_t peer);

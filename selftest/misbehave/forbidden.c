@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: system calls that end whoever is sealed (forbidden.h). */
+/* What: system calls that end a sealed process (forbidden.h). */
 #include "selftest/misbehave/forbidden.h"
 
 #include <fcntl.h>

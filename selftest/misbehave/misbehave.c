@@ -7,7 +7,7 @@
  *   AGENTIX_MISBEHAVE=worker:mmap    in the worker, before it waits for its first step
  *
  * The linker puts __wrap_X() where the product calls X() (Makefile): the product has no hook for
- * it. An act that returns was not the end of the process, which then says so and ends.
+ * it. After an act that did not end it, the process says so and ends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 static volatile uint8_t nothing;
 static void allocate(void)
 {
-    void *(*volatile take)(size_t) = malloc;    /* or the compiler would leave it out */
+    void *(*volatile take)(size_t) = malloc;    /* or the compiler would drop it */
     take(1);
 }
 

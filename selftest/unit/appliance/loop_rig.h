@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the real loop over the fake world, with clients through the SDK's machine and an engine
- * whose tokens betray every wrong block. Every pass is followed by loop_check(), every call ends
- * with the tokens that an undisturbed engine gives, and with everything given back.
+ * whose tokens betray every wrong block. loop_check() follows every pass; every call must end with
+ * the tokens of an undisturbed engine, and with all its resources given back.
  */
 #define TEST_ARENA_BYTES (96u << 20)
 #include "selftest/unit/test.h"
@@ -24,7 +24,7 @@ struct client {
     struct agx agx;
     uint8_t buffer[AGX_BUFFER_BYTES_MIN];
     bool greeted, gone;
-    bool may_fail, may_lie;                     /* its calls, or what is said of them */
+    bool may_fail, may_lie;                     /* its calls may; or results of them may be wrong */
     uint32_t sent, done, refused;
     uint32_t seen[CALLS_EACH];                  /* tokens received */
     uint32_t expected[CALLS_EACH][CONTEXT];     /* prompt, then what the oracle says */
@@ -233,7 +233,7 @@ static inline void everything_is_back(void)
                                                 stats->calls_expired + stats->calls_failed);
 }
 
-/* What a seed may do to the run besides drawing the calls. */
+/* Faults of a run, besides the calls that its seed draws. */
 struct faults {
     uint32_t transfer_max, again_every, kill_one_in, reset_one_in;
 };

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: an engine that is wrong, whichever way, costs its worker and time; what only looks wrong
- * because of one call costs that call; and whatever a worker writes, the core stands.
- * Method: the whole loop over the fake world. The engine computes, then what it says is bent: the
- * canary's results, rows that are not finite or impossible, the whole record by a thread that never
- * stops.
+ * Goal: an engine that is wrong in any way costs its worker and time; a fault of one call costs
+ * that call; and the core survives anything that a worker writes.
+ * Method: the whole loop over the fake world. The engine computes, then its results are bent: the
+ * canary's, rows that are not finite or impossible, the whole record by a thread that never stops.
  */
 #include "selftest/unit/appliance/loop_rig.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What becomes of a step that the engine has computed. */
+/* Bends the results of a step that the engine has computed. */
 static void (*bend)(void);
 static uint32_t bends_left;
 
@@ -158,7 +157,7 @@ static void test_canary_runs_first_and_then_within_its_period(void **state)
     while (rig.fake.now_us < until_us) {
         wait_passes(1);
     }
-    /* Idle all the time: after half the period; the loop looks five times a second. */
+    /* Always idle: after half the period; the loop looks five times a second. */
     assert_in_range(rig.loop.stats.canaries, 19, 21);
     assert_int_equal(rig.loop.stats.steps, 0);
     assert_health(HEALTH_READY, NULL);
@@ -214,7 +213,7 @@ static void test_wrong_canary_costs_the_worker_and_no_token(void **state)
     }
 }
 
-/* Before the new worker has served anybody. */
+/* Before the new worker has served a call. */
 static void test_wrong_canary_of_the_next_worker_ends_the_engine(void **state)
 {
     fresh(2, bend_canary, 0);
@@ -266,7 +265,7 @@ static void test_row_that_is_not_finite_once_costs_no_token_and_no_worker(void *
         run_all();
         assert_int_equal(rig.loop.stats.rows_not_finite, 5 - bends_left);
         assert_true(rig.loop.stats.rows_not_finite > 0);
-        /* Each time somebody has looked at the worker. */
+        /* Each doubt has led to one. */
         assert_true(rig.loop.stats.canaries > 1);
         assert_int_equal(rig.loop.stats.engine_restarts, 0);
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);

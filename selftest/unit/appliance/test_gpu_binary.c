@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the program starts from memory that nobody can change, and has its descriptors whatever
- * numbers they had before.
- * Method: the real program, asked for a driver that is not there: it says so on its page.
+ * Goal: the GPU worker's binary starts from memory that cannot change, and gets its descriptors
+ * whatever numbers they had before.
+ * Method: the real binary, asked for a driver that is not there: it says so on its page.
  */
 #include "selftest/unit/test.h"
 
@@ -47,7 +47,7 @@ static void test_probe_tells_what_is_not_there(void **state)
     assert_int_equal(program.handle, -1);
 }
 
-/* In the child each place of the program is taken, the page stands at the last one. */
+/* In the child each place of the binary is taken, and the page is at the last one. */
 static _Noreturn void run_crossed(const struct gpu_binary *program)
 {
     struct gpu_binary crossed = *program;

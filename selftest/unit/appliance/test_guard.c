@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a worker is hung when its heart has stood still for long enough and not before, and the
- * engine is given up when its workers failed too often within the window, and not before.
+ * Goal: a worker is hung once its heartbeat has stood still for long enough, and not before; the
+ * engine is given up once its workers failed too often within the window, and not before.
  * Method: ticks and times by hand.
  */
 #include "selftest/unit/test.h"

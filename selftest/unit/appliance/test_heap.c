@@ -2,7 +2,7 @@
 /*
  * Goal: the process's own malloc serves boot, and after the seal any call of the family ends the
  * process, libc's own calls included. Method: this test runs on that malloc itself (it is compiled
- * in, so the linker takes it for everybody); what must die does so in a child.
+ * in, so the linker takes it for all); what must die does so in a child.
  */
 #include "selftest/unit/test.h"
 

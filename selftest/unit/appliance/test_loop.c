@@ -107,7 +107,7 @@ static uint64_t stopped_heart(void *self, uint32_t engine)
     return 7;
 }
 
-/* Goes on for `us` of the world's time; the text port has nobody, so gauges are taken here. */
+/* Goes on for `us` of the world's time; the text port has no peer, so gauges are taken here. */
 static void wait_us(uint64_t us, struct health *health)
 {
     const struct loop_orders orders = {.load_permille = 1000};
@@ -133,7 +133,7 @@ static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **st
 {
     struct health health;
     start(4);
-    rig.loop.sched.settings.batch_calls = 0;        /* a scheduler that chooses nobody */
+    rig.loop.sched.settings.batch_calls = 0;        /* a scheduler that chooses no call */
     client_connect(&rig.clients[0]);
     for (uint32_t i = 0; i < 200 && rig.clients[0].sent == 0; i++) {
         wait_us(1000, &health);

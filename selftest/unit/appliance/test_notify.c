@@ -126,7 +126,7 @@ static void test_health_word_of_no_sense_is_not_told(void **state)
     assert_string_equal(heard(), "");
 }
 
-/* More than the manager's queue takes: nobody waits, and what fits later is told later. */
+/* More than the manager's queue takes: the keeper does not wait, and reports again later. */
 static void test_manager_that_does_not_read_stops_nobody(void **state)
 {
     for (uint32_t i = 1; i < 2000; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: declared prefixes are computed on each worker before anybody is served, cost nobody a token
- * whatever becomes of the worker, and are shared whatever kv.sharing says.
+ * Goal: declared prefixes are computed on each worker before any call is served, cost no call a
+ * token whatever becomes of the worker, and are shared whatever kv.sharing says.
  * Method: the whole loop over the fake world, whose engine betrays every wrong block; two prefixes
  * that begin alike, one of more tokens than a step takes.
  */
@@ -73,8 +73,8 @@ static void wait_until_computed(void)
     assert_false(prefixes_are_due(&rig.loop.engines[0].prefixes));
 }
 
-/* Nobody runs before all are computed; who has had a fault does without. Returns how many such
- * calls have blocks. */
+/* No call runs before all are computed; one with a fault does without them. Returns the number of
+ * calls with a fault that have blocks. */
 static uint32_t check_calls(void)
 {
     uint32_t faulted = 0;

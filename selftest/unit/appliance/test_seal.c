@@ -14,8 +14,8 @@
 #include "appliance/seal/seal.c"
 
 #define CALLS_END   512                 /* Linux 6.18 ends at 469 */
-#define URETPROBE   335                 /* the kernel's own code makes these two, when somebody */
-#define UPROBE      336                 /* traces; it lets them past every filter, inert */
+#define URETPROBE   335                 /* the kernel's own code makes these two, when a process */
+#define UPROBE      336                 /* is traced; it lets them past every filter, inert */
 #define CALLS_MAX   20
 
 void heap_seal(void) {}

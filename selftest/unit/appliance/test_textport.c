@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: every command, both HTTP requests, and every way in which a peer of the text port can
- * misbehave: garbage, half lines, no reading, too many of them. A peer may cost itself its slot,
- * nobody else a thing.
- * Method: sockets that are two arrays, what a peer sent and what it got; a level-triggered pump; a
- * clock that the test moves. The text port belongs to the program and not to the library: its
- * sources are included.
+ * misbehave: garbage, half lines, no reading, too many of them. A peer that does loses its slot and
+ * costs no other peer anything.
+ * Method: sockets that are two arrays, of what a peer sent and what it got; a level-triggered pump;
+ * a clock that the test moves.
  */
 #include "selftest/unit/test.h"
 
@@ -543,7 +542,7 @@ static void test_events_of_the_longest_lines_fit_the_page(void **state)
         ptrdiff_t bytes = strchr(line, '\n') + 1 - line;
         longest = bytes > longest ? bytes : longest;
     }
-    assert_true(longest == 192);                /* LINE_BYTES_MAX of textevents.c */
+    assert_true(longest == 192);                /* LINE_BYTES_MAX of events.c */
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
