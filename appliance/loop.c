@@ -25,10 +25,7 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
     event_log_plan_memory(plan, limits->events);
     call_table_plan_memory(plan, limits->calls, limits->context_tokens);
     exchange_plan_memory(plan, limits->commands, limits->calls);
-    memory_plan_add(plan, MEMORY_CORE, "engines", limits->engines, sizeof(struct engine));
-    for (uint32_t i = 0; i < limits->engines; i++) {
-        engine_plan_memory(plan, &kv);
-    }
+    engine_plan_memory(plan, &kv, limits->engines);
     sched_plan_memory(plan, &sched);
     net_plan_memory(plan, limits, vocab);
     textport_plan_memory(plan, limits);

@@ -13,9 +13,13 @@
 
 STATIC_ASSERT(WORLD_ENGINES_MAX <= SCHED_ENGINES_MAX, "the scheduler has a place for each");
 
-void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv)
+void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv,
+                        uint32_t engines)
 {
-    kvmem_plan_memory(plan, kv);
+    memory_plan_add(plan, MEMORY_CORE, "engines", engines, sizeof(struct engine));
+    for (uint32_t i = 0; i < engines; i++) {
+        kvmem_plan_memory(plan, kv);
+    }
 }
 
 void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,

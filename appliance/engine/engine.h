@@ -52,7 +52,9 @@ struct engine_orders {
     uint32_t worker_pid;
 };
 
-void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv);
+/* The seats, which the caller takes, and what engine_init() takes for each. */
+void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv,
+                        uint32_t engines);
 void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,
                  uint64_t now_us, struct arena *arena);
 void engine_settle(struct engine *engine, uint64_t now_us);
