@@ -278,7 +278,7 @@ def flip_weight(pid):
     with open(RANDOM_MODEL, "rb") as file:
         file.seek(-256, os.SEEK_END)
         wanted = file.read(64)
-    flips = 0
+    places = []
     for line in open_of(pid, "maps", "r"):
         match = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
         first, end = (int(number, 16) for number in match.groups()) if match else (0, 0)
@@ -286,9 +286,10 @@ def flip_weight(pid):
             memory.seek(first)
             at = memory.read(end - first).find(wanted)
         if at >= 0:
-            poke(pid, first + at + 2, bytes([wanted[2] ^ 0x40]))
-            flips += 1
-    assert flips > 0
+            places.append(first + at + 2)
+    for place in places:            # all at once: the canary may find the first of them
+        poke(pid, place, bytes([wanted[2] ^ 0x40]))
+    assert places
 
 
 def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():
