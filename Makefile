@@ -38,7 +38,7 @@ LDLIBS_core := -l:libbearssl.a -lm -lpthread
 
 # ---- what is built -------------------------------------------------------------------------------
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
-# Of the GPU engine what is known without a driver.
+# The part of the GPU engine that needs no driver.
 GPU_TOLD := kernels/cuda/driver/images.c kernels/cuda/plan.c
 CORE_SRC := $(wildcard config/*.c config/*/*.c net/*.c sched/*.c sched/*/*.c kvmem/*.c kernels/*.c \
               kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)
@@ -67,7 +67,7 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/seal/heap.o,$
 # The command line client, for tests of its parts.
 CLIENT_LIB := $(O)/libclient.a
 
-# The GPU worker's own: nothing of the core links it, for a static program opens no libraries.
+# The GPU worker's own: no part of the core links it, because a static binary opens no libraries.
 GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c kernels/cuda/driver/*.c)) \
     $(wildcard selftest/burn/*.c) selftest/post/fault.c
 GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/seal/filter.c \
