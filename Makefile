@@ -45,11 +45,11 @@ define compile
 @mkdir -p $(@D); echo "  CC    $<$(2)"
 $(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(1) $(WARN) -c $< -o $@
 endef
-# $(call link,FLAGS,LIBRARIES): every source, object and archive that the target depends on, in that
-# order. A source needs $(FROM_C) in FLAGS.
+# $(call link,FLAGS,LIBRARIES): all sources and objects, then all archives that the target depends
+# on. A source needs $(FROM_C) in FLAGS.
 define link
 $(call say,LINK)
-$(Q)$(CC) $(CFLAGS) $(1) -o $@ $(filter %.c %.o %.a,$^) $(2)
+$(Q)$(CC) $(CFLAGS) $(1) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) $(2)
 endef
 FROM_C = $(CPPFLAGS) $(WARN)
 
@@ -356,7 +356,8 @@ fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
 .SECONDARY: $(FUZZ:%=$(B)/fuzz_%) $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(EMULATED_OBJ)
 $(B)/fuzz_%.dict: $(B)/fuzz_%
 	$(Q)$< --dictionary >$@
-# The core's input is a tape of the simulator, so its fuzzer links the simulator after the rest.
+# The core's input is a tape of the simulator, which its fuzzer links too. Make puts these
+# prerequisites after those of the pattern: hence the group, in which archives need no order.
 $(B)/fuzz_core: $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(APPLIANCE_LIB)
 $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(FROM_C) -fsanitize=fuzzer $(GROUP),$(GROUP_END) $(LDLIBS_inih))

@@ -5,12 +5,10 @@
  * own words (argv[0] is its name), and returns an exit code.
  */
 #include "tools/agx/tokenize.h"
+#include "tools/exit_code.h"
 
-enum exit_code {
-    EXIT_COMPLETE = 0,
-    EXIT_SYSTEM = 1,        /* this machine: memory, files, output */
-    EXIT_USAGE = 2,         /* the command line */
-    EXIT_CONNECT = 3,       /* nobody answers there */
+enum agx_exit_code {        /* after those of exit_code.h */
+    EXIT_CONNECT = 3,       /* no appliance answers there */
     EXIT_REFUSED = 4,       /* the appliance said no, or busy */
     EXIT_INCOMPLETE = 5,    /* cancelled, failed, or a deadline */
     EXIT_PROTOCOL = 6,      /* what came back was wrong */

@@ -177,7 +177,8 @@ static int prepare(struct load *load)
         load->in_flight = welcome->calls_per_connection_max;
     }
     load->digests = calloc((size_t)PROMPTS * load->tokens_max, sizeof *load->digests);
-    if (load->digests == NULL || load->in_flight == 0) {
+    if (load->digests == NULL || load->in_flight == 0 ||
+        !timer_init(&load->pauses, AGX_CALLS_MAX)) {
         fprintf(stderr, "agx: out of memory, or no calls allowed\n");
         return EXIT_SYSTEM;
     }
@@ -186,7 +187,7 @@ static int prepare(struct load *load)
         snprintf(name, sizeof name, "load %" PRIu32, i);
         dial_unique_id(name, load->programs[i]);
     }
-    return timer_init(&load->pauses, AGX_CALLS_MAX);
+    return EXIT_COMPLETE;
 }
 
 static int measure(struct load *load)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct figures_program {
-    uint64_t arrival_us, path_us, whole_us, tokens;
+    uint64_t path_us, whole_us, tokens;
     bool completed;
 };
 struct figures_latency { double mean_s, p50_s, p95_s, p99_s; };

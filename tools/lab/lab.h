@@ -4,9 +4,9 @@
  * What: the lab: the appliance's own loop, net, sched and kvmem (the same objects, linked, never
  * copied) over a world in which time jumps, the engine is a formula and the clients are a trace.
  *
- *     trace --> clients.c --submit.c--> call slots, exchange --> loop_pass() --> step record
- *                  ^                                                                 |
- *                  +-- the last token of a call -- world.c <-- cost.c: how long -----+
+ *     trace --> player --> clients.c --> call slots, exchange --> loop_pass() --> step record
+ *                             ^                                                       |
+ *                             +-- the last token of a call -- world.c <-- cost.c -----+
  *
  * Time moves only in wait(), exactly to the next thing that happens. Nothing reads a real clock but
  * the measurement of the scheduler's own cost. The same settings give the same run, always.
@@ -15,13 +15,12 @@
 #include <stdint.h>
 
 #include "appliance/loop.h"
-#include "tools/trace/timer.h"
-#include "tools/trace/trace.h"
 #include "tools/lab/calls.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/prompts.h"
 #include "tools/lab/timeline.h"
+#include "tools/trace/player.h"
 
 #define LAB_SETS_MAX  64
 #define LAB_EPOCH_US  UINT64_C(1000000)     /* virtual time of a run's start; 0 means "unset" */
@@ -62,25 +61,15 @@ struct lab_result {
     uint32_t device_blocks, device_blocks_peak, host_blocks_peak, context_tokens;
 };
 
-struct lab_call {                   /* a traced call of one run */
-    uint32_t run, number, blocked_by;
-    bool is_over;
-    uint64_t due_us, path_us;       /* path: response times on the longest chain before it */
+struct lab_call {                   /* what a call of the player has cost */
     uint64_t prefill_us, copy_us;   /* of the steps that it was in (engine.c) */
     uint32_t swap_ins;
 };
-struct lab_run {                    /* one program */
-    const struct trace_program *program;
-    uint64_t work_left;             /* of its calls that are not over (clients.c) */
-    uint32_t calls_first, calls_left;
-    bool failed;
-};
 struct lab_clients {
-    struct timer timer;             /* calls by when they are due */
-    struct lab_run *runs;           /* [programs] */
+    struct player player;
+    uint64_t *work_left;            /* [programs] of calls that are not over (clients.c) */
     struct figures_program *outcomes;   /* [programs] */
-    struct lab_call *calls;         /* [calls_count] */
-    uint32_t calls_count, runs_left;
+    struct lab_call *calls;         /* [player.calls_count] */
     uint64_t generated, done;       /* calls whose last token came; whose DONE came */
 };
 
@@ -153,7 +142,7 @@ void lab_clients_generated(struct lab *lab, uint32_t call);
 void lab_clients_done(struct lab *lab, const struct wire_done *done);
 void lab_clients_refused(struct lab *lab, uint32_t call);
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
-/* submit.c: puts the call where net would have put its CALL frame; false: no slot is free. */
+/* Puts the call where net would have put its CALL frame; false: no slot is free. */
 bool lab_submit(struct lab *lab, uint32_t call);
 /* engine.c: works out how long the step that was submitted takes. */
 void lab_engine_run(struct lab *lab);

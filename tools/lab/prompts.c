@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
-#include "tools/agx/command.h"
+#include "tools/exit_code.h"
 
 static uint64_t mix(uint64_t key, uint64_t number)
 {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "config/base/assert.h"
-#include "tools/agx/command.h"
+#include "tools/exit_code.h"
 
 #define FIRST_PLAIN_ID 3        /* where vocabularies put unknown, BOS and EOS */
 

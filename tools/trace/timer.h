@@ -13,8 +13,8 @@ struct timer {
     uint32_t count, room;
 };
 
-/* Room for `room` items: 0, or EXIT_SYSTEM after a message. */
-int timer_init(struct timer *timer, uint32_t room);
+/* Room for `room` items; false: out of memory. */
+bool timer_init(struct timer *timer, uint32_t room);
 void timer_free(struct timer *timer);
 void timer_push(struct timer *timer, uint64_t due_us, uint32_t item);
 /* Takes the earliest item that is due; false: none is. */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "config/base/fnv.h"
-#include "tools/agx/command.h"
+#include "tools/exit_code.h"
 
 #define FILE_BYTES_MAX (UINT64_C(1) << 30)
 #define TIME_US_MAX    (UINT64_C(365) * 86400 * 1000000)
