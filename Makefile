@@ -71,15 +71,17 @@ MISBEHAVE_OBJ := $(call objects,selftest/misbehave/misbehave.c selftest/misbehav
 SDK_OBJ := $(call objects,$(wildcard tools/sdk/*.c net/wire*.c) config/address.c \
     config/base/status.c config/base/assert.c config/base/say.c)
 TRACE_OBJ := $(call objects,$(wildcard tools/trace/*.c))
+COMMAND_LINE_OBJ := $(O)/tools/command_line.o
 # The command line client; the library serves the tests of its parts.
-AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ)
+AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ) \
+    $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
-LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c)) $(TRACE_OBJ)
+LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c)) $(TRACE_OBJ) $(COMMAND_LINE_OBJ)
 LAB_LIB := $(O)/liblab.a
 # The same holds for the simulator.
 SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c \
-    selftest/fake/naive_sched.c selftest/fake/gguf_file.c)
+    selftest/fake/naive_sched.c selftest/fake/gguf_file.c) $(COMMAND_LINE_OBJ)
 
 # Only the GPU worker links these: a static binary, like the core, opens no libraries.
 GPU_LIB := $(O)/libgpu.a
@@ -220,7 +222,7 @@ $(B)/agentix-sim: $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_inih))
 
 # The demo's tasks are in the binary.
-$(O)/tools/agx/demo.o: tools/agx/demo.tasks
+$(O)/tools/agx/agents/demo.o: tools/agx/agents/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded model is trained (tools/model) and checked in. Tests and benchmarks make random ones.

@@ -4,8 +4,10 @@
  * What: the commands of `agx`, one file each. A command gets the address of the appliance and its
  * own words (argv[0] is its name), and returns an exit code.
  */
-#include "tools/agx/tokenize.h"
-#include "tools/exit_code.h"
+#include "tools/command_line.h"
+
+/* The first members of a command's command line. */
+#define AGX_COMMAND(name) .program = "agx", .command = (name), .elsewhere = "--to ADDRESS"
 
 enum agx_exit_code {        /* after those of exit_code.h */
     EXIT_CONNECT = 3,       /* no appliance answers there */
@@ -22,3 +24,4 @@ int replay_main(const char *to, int argc, char **argv);
 int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);
 int trace_main(const char *to, int argc, char **argv);
+int tokenize_main(const char *to, int argc, char **argv);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "tools/agx/dial.h"
-#include "tools/agx/option.h"
 #include "tools/trace/timer.h"
 
 #define PROMPTS      64             /* different prompts */
@@ -99,7 +98,7 @@ static int check_done(struct load *load, const struct agx_event *done)
     return EXIT_COMPLETE;
 }
 
-/* OPTION_GO_ON: the call will be sent again; else an exit code. */
+/* ARGUMENT_GO_ON: the call will be sent again; else an exit code. */
 static int on_refused(struct load *load, struct load_call *call)
 {
     const struct agx_fault *fault = agx_fault(&load->dial.agx);
@@ -108,21 +107,21 @@ static int on_refused(struct load *load, struct load_call *call)
         return dial_refused(fault);
     }
     timer_push(&load->pauses, dial_now_us() + pause_us, (uint32_t)(call - load->open));
-    return OPTION_GO_ON;
+    return ARGUMENT_GO_ON;
 }
 
-/* OPTION_GO_ON, or an exit code. */
+/* ARGUMENT_GO_ON, or an exit code. */
 static int take_event(struct load *load, const struct agx_event *event)
 {
     if (event->kind == AGX_REFUSED) {
         return on_refused(load, open_call(load, event->call_id));
     }
     if (event->kind != AGX_DONE) {
-        return OPTION_GO_ON;
+        return ARGUMENT_GO_ON;
     }
     open_call(load, event->call_id)->is_open = false;
     int code = check_done(load, event);
-    return code == EXIT_COMPLETE ? OPTION_GO_ON : code;
+    return code == EXIT_COMPLETE ? ARGUMENT_GO_ON : code;
 }
 
 /* Sends again what has paused, then fresh calls; but none while a refused one still pauses, whose
@@ -150,8 +149,8 @@ static int wait_ms(const struct load *load)
 
 static int run(struct load *load)
 {
-    int code = OPTION_GO_ON;
-    while (code == OPTION_GO_ON && load->completed < load->calls) {
+    int code = ARGUMENT_GO_ON;
+    while (code == ARGUMENT_GO_ON && load->completed < load->calls) {
         struct agx_event event;
         enum agx_result result = send_due(load);
         result = result == AGX_OK ? dial_next(&load->dial, &event, wait_ms(load)) : result;
@@ -162,7 +161,7 @@ static int run(struct load *load)
                              "load");
         }
     }
-    return code == OPTION_GO_ON ? EXIT_COMPLETE : code;
+    return code == ARGUMENT_GO_ON ? EXIT_COMPLETE : code;
 }
 
 static int prepare(struct load *load)
@@ -209,21 +208,22 @@ int load_main(const char *to, int argc, char **argv)
 {
     struct load load = {.calls = 1000, .in_flight = 32, .tokens_max = 4,
                         .retry = {.tries_max = RETRY_OF_MANY}};
-    const struct option_row rows[] = {
-        {"--calls", "N", OPTION_U32, &load.calls, 1, UINT32_MAX, "calls in all (default 1000)"},
-        {"--in-flight", "K", OPTION_U32, &load.in_flight, 1, AGX_CALLS_MAX,
+    const struct argument rows[] = {
+        {"--calls", "N", ARGUMENT_U32, &load.calls, 1, UINT32_MAX, "calls in all (default 1000)"},
+        {"--in-flight", "K", ARGUMENT_U32, &load.in_flight, 1, AGX_CALLS_MAX,
          "open at once, each a program of its own (default 32)"},
-        {"--max-tokens", "N", OPTION_U32, &load.tokens_max, 1, LENGTHS_MAX,
+        {"--max-tokens", "N", ARGUMENT_U32, &load.tokens_max, 1, LENGTHS_MAX,
          "calls ask for 1 to N tokens (default 4)"},
         RETRY_ROW(load.retry, RETRY_OF_MANY),
-        {"--seed", "S", OPTION_U64, &load.retry.lot, 0, 0,
+        {"--seed", "S", ARGUMENT_U64, &load.retry.lot, 0, 0,
          "of the pauses after busy answers (default 0)"},
     };
-    const struct option_table table = {
-        "load [OPTION]...", "Sends many short calls and checks every answer.", NULL, rows,
-        sizeof rows / sizeof rows[0], NULL};
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+    const struct command_line line = {
+        AGX_COMMAND("load"), .usage = "[OPTION]...",
+        .purpose = "Sends many short calls and checks every answer.",
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     load.dial.retry = &load.retry;

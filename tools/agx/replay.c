@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/agx/option.h"
 
 #define CALLS_MAX (1u << 26)
 
@@ -46,29 +45,30 @@ static int report(struct replay *replay)
 
 static int parse(struct replay *replay, int argc, char **argv)
 {
-    const struct option_row rows[] = {
-        {"--programs", "N", OPTION_U32, &replay->programs, 1, 1 << 24,
+    const struct argument rows[] = {
+        {"--programs", "N", ARGUMENT_U32, &replay->programs, 1, 1 << 24,
          "the first N; more than it has: it repeats (default: all)"},
-        {"--rate", "R", OPTION_F64, &replay->rate, 1e-6, 1e6,
+        {"--rate", "R", ARGUMENT_F64, &replay->rate, 1e-6, 1e6,
          "arrivals, programs a second (default: the trace's)"},
-        {"--token-scale", "F", OPTION_F64, &replay->token_scale, 1e-6, 1e3,
+        {"--token-scale", "F", ARGUMENT_F64, &replay->token_scale, 1e-6, 1e3,
          "times every count of tokens, at least 1 stays (default 1)"},
-        {"--gap-scale", "F", OPTION_F64, &replay->gap_scale, 0, 1e3,
+        {"--gap-scale", "F", ARGUMENT_F64, &replay->gap_scale, 0, 1e3,
          "times every tool gap (default 1)"},
         RETRY_ROW(replay->retry, RETRY_OF_MANY),
-        {"--seed", "S", OPTION_U64, &replay->retry.lot, 0, 0,
+        {"--seed", "S", ARGUMENT_U64, &replay->retry.lot, 0, 0,
          "of the pauses after busy answers (default 0)"},
-        {"--json", "FILE", OPTION_TEXT, &replay->json, 0, 0, "the report as one JSON object"},
+        {"--json", "FILE", ARGUMENT_TEXT, &replay->json, 0, 0, "the report as one JSON object"},
     };
-    const struct option_table table = {
-        "replay TRACE [OPTION]...",
+    const struct command_line line = {
+        AGX_COMMAND("replay"), .usage = "TRACE [OPTION]...",
+        .purpose =
         "Replays a trace of programs (format `agentix-trace 1`) and reports program-level token\n"
         "latency, throughput, waiting and service. A program's latency is the response time along\n"
         "its critical path, tool gaps left out, for each token of all its calls; the mean is that\n"
         "of the programs. Prompts longer than the context lose their front; an output is at most\n"
-        "half the context.", &replay->path, rows,
-        sizeof rows / sizeof rows[0], NULL};
-    return option_parse(&table, argc, argv);
+        "half the context.",
+        .operand = &replay->path, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    return command_line_parse(&line, argc, argv);
 }
 
 /* ---- before the first arrival ---------------------------------------------------------------- */
@@ -163,7 +163,7 @@ int replay_main(const char *to, int argc, char **argv)
     replay.token_scale = replay.gap_scale = 1;
     replay.retry.tries_max = RETRY_OF_MANY;
     int code = parse(&replay, argc, argv);
-    if (code != OPTION_GO_ON) {
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = trace_load(&replay.trace, replay.path);

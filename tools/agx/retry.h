@@ -15,7 +15,7 @@
 /* A row of an option table, for a command whose default is one of these. */
 #define RETRY_TEXT(number) #number
 #define RETRY_ROW(retry, most) \
-    {"--retries", "N", OPTION_U32, &(retry).tries_max, 0, UINT32_MAX, \
+    {"--retries", "N", ARGUMENT_U32, &(retry).tries_max, 0, UINT32_MAX, \
      "how often a request that finds it busy is made again (default " RETRY_TEXT(most) ")"}
 
 struct retry {

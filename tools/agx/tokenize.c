@@ -9,17 +9,15 @@
  *
  * Bounds: memory of about 50 bytes for each byte of text, most of it never touched.
  */
-#include "tools/agx/tokenize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/vocab/vocab.h"
+#include "tools/agx/command.h"
 
 #define HEADER_BYTES_MAX (UINT64_C(1) << 30)
-
-enum { EXIT_FILE = 1, EXIT_USAGE = 2 };
 
 struct arguments {
     const char *vocab, *file, *text;
@@ -183,13 +181,14 @@ static bool print_tokens(const struct vocab *vocab, const struct text *text,
     return fits;
 }
 
-int tokenize_main(int argc, char **argv)
+int tokenize_main(const char *to, int argc, char **argv)
 {
+    (void)to;                           /* needs no appliance */
     static struct vocab vocab;
     struct arguments arguments = {0};
     struct text text = {0};
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        return fputs(help, stdout) < 0 ? EXIT_FILE : 0;
+        return fputs(help, stdout) < 0 ? EXIT_SYSTEM : 0;
     }
     const char *problem = parse_arguments(&arguments, argc, argv);
     if (problem != NULL) {
@@ -200,10 +199,10 @@ int tokenize_main(int argc, char **argv)
                              .count = (uint32_t)strlen(arguments.text)};
     }
     if (text.bytes == NULL && (arguments.file == NULL || !read_file(&text, arguments.file))) {
-        return EXIT_FILE;
+        return EXIT_SYSTEM;
     }
     bool done = load_vocabulary(&vocab, arguments.vocab) &&
                 print_tokens(&vocab, &text, &arguments) && fflush(stdout) == 0;
     free(text.bytes);
-    return done ? 0 : EXIT_FILE;
+    return done ? EXIT_COMPLETE : EXIT_SYSTEM;
 }

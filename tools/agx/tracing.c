@@ -13,7 +13,6 @@
 
 #include "tools/agx/dial.h"
 #include "tools/agx/events.h"
-#include "tools/agx/option.h"
 #include "tools/agx/picture.h"
 
 #define DEFAULT_TEXT_ADDRESS "127.0.0.1:7412"
@@ -139,22 +138,23 @@ int trace_main(const char *to, int argc, char **argv)
 {
     const char *text = DEFAULT_TEXT_ADDRESS, *out = "trace.json";
     double seconds = SECONDS_MAX;
-    const struct option_row rows[] = {
-        {"--text", "ADDRESS", OPTION_TEXT, &text, 0, 0,
+    const struct argument rows[] = {
+        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0,
          "the text port (default " DEFAULT_TEXT_ADDRESS ")"},
-        {"--seconds", "S", OPTION_F64, &seconds, 0, SECONDS_MAX,
+        {"--seconds", "S", ARGUMENT_F64, &seconds, 0, SECONDS_MAX,
          "end after this; 0: what just happened (default: at ^C)"},
-        {"--out", "FILE", OPTION_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},
+        {"--out", "FILE", ARGUMENT_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},
     };
-    const struct option_table table = {
-        "trace [--text ADDRESS] [--seconds S] [--out FILE]",
+    const struct command_line line = {
+        AGX_COMMAND("trace"), .usage = "[--text ADDRESS] [--seconds S] [--out FILE]",
+        .purpose =
         "What the appliance does, from its text port into a file for ui.perfetto.dev: a track for\n"
         "each engine slot, and for each program its calls with waits, runs, gaps, preemptions.",
-        NULL, rows, sizeof rows / sizeof rows[0], NULL};
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     struct tracing tracing = {0};
     (void)to;                           /* the binary protocol is not spoken here */
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = events_open(&tracing.events, text);

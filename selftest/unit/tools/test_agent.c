@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "tools/agx/agent.h"
+#include "tools/agx/agents/agent.h"
 
 static struct agent agent;
 static struct task_book book;

@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "tools/agx/calculator.h"
+#include "tools/agx/agents/calculator.h"
 
 struct row { const char *sum, *value; };
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "tools/agx/printable.h"
-#include "tools/agx/screen.h"
-#include "tools/agx/screen_frame.h"
+#include "tools/agx/agents/screen.h"
+#include "tools/agx/agents/screen_frame.h"
 
 static struct screen screen;
 static char caught[1 << 18];

@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "tools/agx/table.h"
+#include "tools/agx/agents/table.h"
 
 static const char shop[] = "fish: price 1, stock 2\n"
                            "Table:\n"

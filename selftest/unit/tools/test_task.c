@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "tools/agx/task.h"
+#include "tools/agx/agents/task.h"
 
 static char fault[TASK_FAULT_BYTES];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: the picture of a screen on a terminal: two panels in a row, two rows. */
-#include "tools/agx/screen.h"
+#include "tools/agx/agents/screen.h"
 
 /* Chooses the size of the panels; false: the terminal is too small for them. */
 bool screen_frame_fits(struct screen *screen, uint32_t columns, uint32_t rows);

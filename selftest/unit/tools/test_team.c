@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a crew gets every agent served: over connections that break or are full, and past calls
+ * Goal: a team gets every agent served: over connections that break or are full, and past calls
  * that are busy, refused or failed; what is not served costs its own agent only. Method: a thread
  * plays the appliance on a unix socket with the codec of net/wire.h; a list says what befalls the
- * first, second, ... call that arrives. Pauses are those of the crew itself, milliseconds.
+ * first, second, ... call that arrives. Pauses are those of the team itself, milliseconds.
  */
 #include "selftest/unit/folder.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "net/wire.h"
-#include "tools/agx/crew.h"
+#include "tools/agx/agents/team.h"
 
 /* ---- an appliance that does as it is told ---------------------------------------------------- */
 
@@ -240,23 +240,23 @@ static void stop_fake(void)
     assert_false(fake.is_confused);
 }
 
-/* ---- a crew that is watched ------------------------------------------------------------------ */
+/* ---- a team that is watched ------------------------------------------------------------------ */
 
 static struct seen { uint32_t opened, ended, tools, over, taken_most; char got[64]; } seen;
-static struct crew crew;
+static struct team team;
 
-static void on_opened(void *context, const struct crew_seat *seat, uint32_t call)
+static void on_opened(void *context, const struct team_seat *seat, uint32_t call)
 {
     uint32_t taken = 0;
     (void)context, (void)seat, (void)call;
-    for (uint32_t i = 0; i < crew.seats_count; i++) {
-        taken += crew.seats[i].is_taken;
+    for (uint32_t i = 0; i < team.seats_count; i++) {
+        taken += team.seats[i].is_taken;
     }
     seen.taken_most = taken > seen.taken_most ? taken : seen.taken_most;
     seen.opened++;
 }
 
-static void on_ended(void *context, const struct crew_seat *seat, uint32_t call)
+static void on_ended(void *context, const struct team_seat *seat, uint32_t call)
 {
     (void)context;
     assert_int_equal(seat->queue, 3);
@@ -266,14 +266,14 @@ static void on_ended(void *context, const struct crew_seat *seat, uint32_t call)
     seen.ended++;
 }
 
-static void on_tool(void *context, const struct crew_seat *seat)
+static void on_tool(void *context, const struct team_seat *seat)
 {
     (void)context;
     assert_string_equal(seat->agent.observed, "36");
     seen.tools++;
 }
 
-static void on_over(void *context, const struct crew_seat *seat)
+static void on_over(void *context, const struct team_seat *seat)
 {
     (void)context;
     seen.over++;
@@ -282,25 +282,25 @@ static void on_over(void *context, const struct crew_seat *seat)
     }
 }
 
-/* The crew's exit code. */
+/* The team's exit code. */
 static int work(const char *tasks, uint32_t seats, const enum fate *fates, uint32_t fates_count)
 {
     struct task_book book = {0};
     char fault[TASK_FAULT_BYTES];
     memset(&seen, 0, sizeof seen);
-    memset(&crew, 0, sizeof crew);
+    memset(&team, 0, sizeof team);
     assert_true(task_book_parse(&book, "x", tasks, strlen(tasks), fault));
-    crew.book = &book;
-    crew.seats_count = seats;
-    crew.retry.tries_max = 2;
-    crew.view = (struct crew_view){.opened = on_opened, .ended = on_ended,
+    team.book = &book;
+    team.seats_count = seats;
+    team.retry.tries_max = 2;
+    team.view = (struct team_view){.opened = on_opened, .ended = on_ended,
                                    .used_tool = on_tool, .over = on_over};
     start_fake(fates, fates_count);
-    assert_int_equal(crew_open(&crew, fake.address), EXIT_COMPLETE);
-    int code = crew_run(&crew);
-    assert_int_equal(crew.tasks_over, book.count);
+    assert_int_equal(team_open(&team, fake.address), EXIT_COMPLETE);
+    int code = team_run(&team);
+    assert_int_equal(team.tasks_over, book.count);
     assert_int_equal(seen.over, book.count);
-    crew_close(&crew);
+    team_close(&team);
     stop_fake();
     task_book_free(&book);
     return code;
@@ -318,7 +318,7 @@ static void test_agents_of_every_kind_are_served(void **state)
     (void)state;
     assert_int_equal(work(REACT CHAT MAP VOTE, 4, NULL, 0), EXIT_COMPLETE);
     for (uint32_t kind = 0; kind < TASK_KINDS; kind++) {
-        assert_int_equal(crew.right[kind], 1);
+        assert_int_equal(team.right[kind], 1);
     }
     assert_int_equal(fake.calls, 2 + 2 + 5 + 9);
     assert_int_equal(seen.opened, 18);
@@ -332,7 +332,7 @@ static void test_seats_are_taken_again(void **state)
 {
     (void)state;
     assert_int_equal(work(REACT REACT REACT REACT REACT REACT REACT, 2, NULL, 0), EXIT_COMPLETE);
-    assert_int_equal(crew.right[TASK_REACT], 7);
+    assert_int_equal(team.right[TASK_REACT], 7);
     assert_int_equal(seen.taken_most, 2);
     assert_int_equal(fake.programs_ended, 7);
 }
@@ -342,7 +342,7 @@ static void test_more_calls_than_a_connection_takes_need_more_of_them(void **sta
     (void)state;
     assert_int_equal(work(VOTE, 1, NULL, 0), EXIT_COMPLETE);
     assert_int_equal(fake.connections_most, 3);         /* 9 calls, 4 in each */
-    assert_int_equal(crew.right[TASK_VOTE], 1);
+    assert_int_equal(team.right[TASK_VOTE], 1);
 }
 
 static void test_a_busy_call_is_asked_again(void **state)
@@ -350,10 +350,10 @@ static void test_a_busy_call_is_asked_again(void **state)
     static const enum fate fates[] = {BUSY, BUSY, SERVE, BUSY};
     (void)state;
     assert_int_equal(work(REACT, 1, fates, 4), EXIT_COMPLETE);
-    assert_int_equal(crew.right[TASK_REACT], 1);
+    assert_int_equal(team.right[TASK_REACT], 1);
     assert_int_equal(fake.calls, 5);
     assert_int_equal(seen.ended, 2);
-    assert_int_equal(crew.retry.waits, 3);
+    assert_int_equal(team.retry.waits, 3);
 }
 
 static void test_a_call_that_stays_busy_costs_its_agent_only(void **state)
@@ -361,9 +361,9 @@ static void test_a_call_that_stays_busy_costs_its_agent_only(void **state)
     static const enum fate fates[] = {BUSY, BUSY, BUSY};
     (void)state;
     assert_int_equal(work(REACT CHAT, 1, fates, 3), EXIT_REFUSED);
-    assert_int_equal(crew.right[TASK_REACT], 0);
-    assert_int_equal(crew.right[TASK_CHAT], 1);
-    assert_int_equal(crew.retry.waits, 2);
+    assert_int_equal(team.right[TASK_REACT], 0);
+    assert_int_equal(team.right[TASK_CHAT], 1);
+    assert_int_equal(team.retry.waits, 2);
     assert_string_equal(seen.got, status_text(STATUS_BUSY_CALLS));
 }
 
@@ -372,7 +372,7 @@ static void test_a_broken_connection_costs_no_words(void **state)
     static const enum fate fates[] = {BREAK_OFF, BREAK, SERVE, BREAK_OFF};
     (void)state;
     assert_int_equal(work(CHAT, 1, fates, 4), EXIT_COMPLETE);
-    assert_int_equal(crew.right[TASK_CHAT], 1);
+    assert_int_equal(team.right[TASK_CHAT], 1);
     assert_int_equal(fake.calls_served, 2);
     assert_int_equal(fake.calls, 5);
 }
@@ -382,8 +382,8 @@ static void test_a_connection_that_always_breaks_ends_the_agent(void **state)
     static const enum fate fates[] = {BREAK, BREAK, BREAK, BREAK, BREAK, BREAK};
     (void)state;
     assert_int_equal(work(REACT CHAT, 1, fates, 6), EXIT_INCOMPLETE);
-    assert_int_equal(crew.right[TASK_REACT], 0);
-    assert_int_equal(crew.right[TASK_CHAT], 1);
+    assert_int_equal(team.right[TASK_REACT], 0);
+    assert_int_equal(team.right[TASK_CHAT], 1);
     assert_string_equal(seen.got, agx_result_text(AGX_ERROR_CLOSED));
 }
 
@@ -394,8 +394,8 @@ static void test_a_call_that_breaks_its_connection_costs_that_connection_only(vo
     assert_int_equal(work("task vote e\nsamples 4\n> Poison\n= 36\n"
                           CHAT CHAT CHAT CHAT CHAT CHAT CHAT CHAT CHAT CHAT, 2, NULL, 0),
                      EXIT_INCOMPLETE);
-    assert_int_equal(crew.right[TASK_VOTE], 0);
-    assert_int_equal(crew.right[TASK_CHAT], 10);
+    assert_int_equal(team.right[TASK_VOTE], 0);
+    assert_int_equal(team.right[TASK_CHAT], 10);
     assert_string_equal(seen.got, agx_result_text(AGX_ERROR_CLOSED));
 }
 
@@ -404,7 +404,7 @@ static void test_a_long_prompt_gets_the_room_that_is_left(void **state)
     static const enum fate fates[] = {TOO_LONG};
     (void)state;
     assert_int_equal(work(REACT, 1, fates, 1), EXIT_COMPLETE);
-    assert_int_equal(crew.right[TASK_REACT], 1);
+    assert_int_equal(team.right[TASK_REACT], 1);
     assert_int_equal(fake.max_tokens_least, 24);
 }
 
@@ -413,8 +413,8 @@ static void test_a_refused_call_costs_its_agent_only(void **state)
     static const enum fate fates[] = {SERVE, REFUSE};
     (void)state;
     assert_int_equal(work(VOTE REACT, 1, fates, 2), EXIT_REFUSED);
-    assert_int_equal(crew.right[TASK_VOTE], 0);
-    assert_int_equal(crew.right[TASK_REACT], 1);
+    assert_int_equal(team.right[TASK_VOTE], 0);
+    assert_int_equal(team.right[TASK_REACT], 1);
     assert_string_equal(seen.got, status_text(STATUS_BAD_PROMPT_LENGTH));
 }
 
@@ -423,8 +423,8 @@ static void test_a_failed_call_costs_its_agent_only(void **state)
     static const enum fate fates[] = {FAIL, SERVE, FAIL};
     (void)state;
     assert_int_equal(work(MAP CHAT, 1, fates, 3), EXIT_INCOMPLETE);
-    assert_int_equal(crew.right[TASK_MAP], 0);
-    assert_int_equal(crew.right[TASK_CHAT], 1);
+    assert_int_equal(team.right[TASK_MAP], 0);
+    assert_int_equal(team.right[TASK_CHAT], 1);
     assert_string_equal(seen.got, agx_finish_text(AGX_FINISH_FAILED));
     assert_int_equal(fake.programs_ended, 2);
 }

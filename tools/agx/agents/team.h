@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: many agents at once, each a program of its own, over as few connections as their calls
- * need. A crew has seats; a task takes a free one, its agent works there, and the next task
+ * need. A team has seats; a task takes a free one, its agent works there, and the next task
  * follows. Who watches gets a call for everything that happens.
  *
  *      tasks --> seat: agent --turn--> calls --> appliance
@@ -12,23 +12,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/agx/agent.h"
+#include "tools/agx/agents/agent.h"
 #include "tools/agx/lanes.h"
 
-#define CREW_SEATS_MAX 256
+#define TEAM_SEATS_MAX 256
 
 /* DUE: to be sent, also after a busy answer. QUEUED: sent, no token yet. */
-enum crew_state { CREW_DUE, CREW_QUEUED, CREW_RUNNING, CREW_DONE };
-struct crew_call {
-    enum crew_state state;
+enum team_state { TEAM_DUE, TEAM_QUEUED, TEAM_RUNNING, TEAM_DONE };
+struct team_call {
+    enum team_state state;
     uint64_t due_us;                /* DUE: not before */
     uint64_t sent_us, first_us;     /* of the last try: sent, first token; 0: not yet */
     uint32_t max_tokens, lane, busy_tries;
     struct agx_call request;        /* what was sent; the library keeps only where it lies */
 };
-struct crew_seat {
+struct team_seat {
     struct agent agent;
-    struct crew_call calls[AGENT_CALLS_MAX];    /* of agent.calls */
+    struct team_call calls[AGENT_CALLS_MAX];    /* of agent.calls */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t number;                /* of the seat, from 0 */
     uint32_t turns;                 /* of this agent so far */
@@ -43,33 +43,33 @@ struct crew_seat {
 };
 
 /* What a watcher is told; any of them may be NULL. */
-struct crew_view {
+struct team_view {
     void *context;
-    void (*opened)(void *context, const struct crew_seat *seat, uint32_t call);
-    void (*said)(void *context, const struct crew_seat *seat, uint32_t call, const char *text,
+    void (*opened)(void *context, const struct team_seat *seat, uint32_t call);
+    void (*said)(void *context, const struct team_seat *seat, uint32_t call, const char *text,
                  uint32_t bytes);
-    void (*ended)(void *context, const struct crew_seat *seat, uint32_t call);
+    void (*ended)(void *context, const struct team_seat *seat, uint32_t call);
     /* The tool has answered; the next turn begins. */
-    void (*used_tool)(void *context, const struct crew_seat *seat);
-    void (*over)(void *context, const struct crew_seat *seat);
+    void (*used_tool)(void *context, const struct team_seat *seat);
+    void (*over)(void *context, const struct team_seat *seat);
     void (*look)(void *context);    /* every 40 ms, and after whatever happened */
     /* The watcher has caught up: tools and readers begin only now. */
-    bool (*has_seen)(void *context, const struct crew_seat *seat);
+    bool (*has_seen)(void *context, const struct team_seat *seat);
 };
-struct crew {
-    /* set before crew_open() */
+struct team {
+    /* set before team_open() */
     const struct task_book *book;
     uint32_t seats_count;
     uint64_t seed;
     struct retry retry;             /* of busy answers */
     uint64_t tool_us, reader_us;    /* how long a tool works, a person reads */
-    struct crew_view view;
+    struct team_view view;
     /* read by watchers */
-    struct crew_seat *seats;
+    struct team_seat *seats;
     struct agx_welcome welcome;
     uint32_t tasks_over;
     uint32_t right[TASK_KINDS];
-    /* private: only crew.c */
+    /* private: only team.c */
     struct lanes lanes;
     uint32_t tasks_taken, ends_open;
     uint64_t heard_us;
@@ -77,10 +77,10 @@ struct crew {
 };
 
 /* Connects and takes all memory. 0, or an exit code after a message. */
-int crew_open(struct crew *crew, const char *to);
+int team_open(struct team *team, const char *to);
 /* Until every task is over. 0: the appliance has served all calls, right or wrong; else the exit
  * code of what went wrong first. */
-int crew_run(struct crew *crew);
-void crew_close(struct crew *crew);
+int team_run(struct team *team);
+void team_close(struct team *team);
 /* Since when the calls of the turn wait, or waited, for their first tokens: summed up. */
-uint64_t crew_waited_us(const struct crew_seat *seat, uint64_t now_us);
+uint64_t team_waited_us(const struct team_seat *seat, uint64_t now_us);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/agx/screen_frame.h"
+#include "tools/agx/agents/screen_frame.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,27 +12,26 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/agx/crew.h"
-#include "tools/agx/option.h"
-#include "tools/agx/screen.h"
+#include "tools/agx/agents/team.h"
+#include "tools/agx/agents/screen.h"
 
 #define TOOL_US    300000
 #define READER_US  600000
 #define FRAME_US   40000
 
-/* tools/agx/demo.tasks, as it is. */
+/* tools/agx/agents/demo.tasks, as it is. */
 extern const char demo_tasks[], demo_tasks_end[];
 __asm__(".section .rodata\n"
         ".global demo_tasks\n"
         ".global demo_tasks_end\n"
         "demo_tasks:\n"
-        ".incbin \"tools/agx/demo.tasks\"\n"
+        ".incbin \"tools/agx/agents/demo.tasks\"\n"
         "demo_tasks_end:\n"
         ".byte 0\n"
         ".text\n");
 
 struct demo {
-    struct crew crew;
+    struct team team;
     struct task_book book;
     struct screen screen;
     uint64_t start_us;
@@ -53,7 +52,7 @@ static const char *label_of(const struct agent *agent, uint32_t call, char label
     return label;
 }
 
-static void on_opened(void *context, const struct crew_seat *seat, uint32_t call)
+static void on_opened(void *context, const struct team_seat *seat, uint32_t call)
 {
     struct demo *demo = context;
     const struct agent *agent = &seat->agent;
@@ -73,27 +72,27 @@ static void on_opened(void *context, const struct crew_seat *seat, uint32_t call
                 is_fan ? 1 : 0);
 }
 
-static void on_said(void *context, const struct crew_seat *seat, uint32_t call, const char *text,
+static void on_said(void *context, const struct team_seat *seat, uint32_t call, const char *text,
                     uint32_t bytes)
 {
     struct demo *demo = context;
     screen_add(&demo->screen, seat->number, call + 1, text, bytes);
 }
 
-static void on_ended(void *context, const struct crew_seat *seat, uint32_t call)
+static void on_ended(void *context, const struct team_seat *seat, uint32_t call)
 {
     struct demo *demo = context;
     screen_close(&demo->screen, seat->number, call + 1);
 }
 
-static void on_used_tool(void *context, const struct crew_seat *seat)
+static void on_used_tool(void *context, const struct team_seat *seat)
 {
     struct demo *demo = context;
     screen_step(&demo->screen, seat->number);
     screen_say(&demo->screen, seat->number, SCREEN_TOOL, "Obs: ", seat->agent.observed, 0);
 }
 
-static void on_over(void *context, const struct crew_seat *seat)
+static void on_over(void *context, const struct team_seat *seat)
 {
     struct demo *demo = context;
     const struct agent *agent = &seat->agent;
@@ -106,7 +105,7 @@ static void on_over(void *context, const struct crew_seat *seat)
     screen_verdict(&demo->screen, seat->number, agent->is_right, text);
 }
 
-static bool has_seen(void *context, const struct crew_seat *seat)
+static bool has_seen(void *context, const struct team_seat *seat)
 {
     struct demo *demo = context;
     return screen_is_shown(&demo->screen, seat->number);
@@ -114,12 +113,12 @@ static bool has_seen(void *context, const struct crew_seat *seat)
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
-static const char *state_of(const struct demo *demo, const struct crew_seat *seat)
+static const char *state_of(const struct demo *demo, const struct team_seat *seat)
 {
     uint32_t queued = 0, running = 0;
     for (uint32_t i = 0; seat->in_turn && i < seat->agent.calls_count; i++) {
-        queued += seat->calls[i].state == CREW_QUEUED || seat->calls[i].state == CREW_DUE;
-        running += seat->calls[i].state == CREW_RUNNING;
+        queued += seat->calls[i].state == TEAM_QUEUED || seat->calls[i].state == TEAM_DUE;
+        running += seat->calls[i].state == TEAM_RUNNING;
     }
     if (running > 0 || !screen_is_shown(&demo->screen, seat->number)) {
         return "running";
@@ -132,12 +131,12 @@ static const char *state_of(const struct demo *demo, const struct crew_seat *sea
            : seat->next == AGENT_READER   ? "reading" : "running";
 }
 
-static void show_status(struct demo *demo, const struct crew_seat *seat, uint64_t now_us)
+static void show_status(struct demo *demo, const struct team_seat *seat, uint64_t now_us)
 {
     char number[24], figures[SCREEN_WIDTH_MAX + 1];
     uint32_t count = seat->agent.calls_count, ended = 0;
     for (uint32_t i = 0; i < count; i++) {
-        ended += seat->calls[i].state == CREW_DONE;
+        ended += seat->calls[i].state == TEAM_DONE;
     }
     uint32_t first = seat->calls_done >= ended ? seat->calls_done - ended + 1 : 1;
     if (count > 1) {
@@ -146,7 +145,7 @@ static void show_status(struct demo *demo, const struct crew_seat *seat, uint64_
         snprintf(number, sizeof number, "call %" PRIu32, first);
     }
     snprintf(figures, sizeof figures, "%s  queue %" PRIu32 "  wait %.2fs  %" PRIu32 " tok", number,
-             seat->queue, (double)crew_waited_us(seat, now_us) / 1e6, seat->tokens);
+             seat->queue, (double)team_waited_us(seat, now_us) / 1e6, seat->tokens);
     screen_status(&demo->screen, seat->number, state_of(demo, seat), figures);
 }
 
@@ -154,8 +153,8 @@ static void look(void *context)
 {
     struct demo *demo = context;
     uint64_t now_us = dial_now_us();
-    for (uint32_t i = 0; i < demo->crew.seats_count; i++) {
-        show_status(demo, &demo->crew.seats[i], now_us);
+    for (uint32_t i = 0; i < demo->team.seats_count; i++) {
+        show_status(demo, &demo->team.seats[i], now_us);
     }
     screen_draw(&demo->screen, now_us);
 }
@@ -163,7 +162,7 @@ static void look(void *context)
 /* The words of the last turns are still coming; they lag behind by a second or two at most. */
 static void show_the_rest(struct demo *demo)
 {
-    for (uint32_t i = 0; i < demo->crew.seats_count; i++) {
+    for (uint32_t i = 0; i < demo->team.seats_count; i++) {
         while (!screen_is_shown(&demo->screen, i)) {
             usleep(FRAME_US);
             look(demo);
@@ -178,8 +177,8 @@ static void print_summary(const struct demo *demo)
     double seconds = (double)(dial_now_us() - demo->start_us) / 1e6;
     uint32_t tokens = 0, right = 0;
     printf("\n%-24s %6s %7s %10s %11s\n", "program", "calls", "tokens", "wait ms", "service ms");
-    for (uint32_t i = 0; i < demo->crew.seats_count; i++) {
-        const struct crew_seat *seat = &demo->crew.seats[i];
+    for (uint32_t i = 0; i < demo->team.seats_count; i++) {
+        const struct team_seat *seat = &demo->team.seats[i];
         const struct screen_panel *panel = &demo->screen.panels[i];
         int room = 23 - (int)strlen(panel->kind);
         printf("%s %-*.*s %6" PRIu32 " %7" PRIu32 " %10.1f %11.1f  %s\n", panel->kind, room, room,
@@ -189,7 +188,7 @@ static void print_summary(const struct demo *demo)
         right += seat->agent.is_right;
     }
     printf("%" PRIu32 " of %" PRIu32 " agents right; %" PRIu32 " tokens, all verified, in %.1f s "
-           "with readers and tools\n", right, demo->crew.seats_count, tokens, seconds);
+           "with readers and tools\n", right, demo->team.seats_count, tokens, seconds);
 }
 
 /* ---- command --------------------------------------------------------------------------------- */
@@ -211,46 +210,47 @@ static bool read_tasks(struct task_book *book, const char *path)
 
 static int run(struct demo *demo, const char *to)
 {
-    struct crew *crew = &demo->crew;
-    crew->book = &demo->book;
-    crew->seats_count = demo->book.count;
-    crew->view = (struct crew_view){demo, on_opened, on_said, on_ended, on_used_tool, on_over, look,
+    struct team *team = &demo->team;
+    team->book = &demo->book;
+    team->seats_count = demo->book.count;
+    team->view = (struct team_view){demo, on_opened, on_said, on_ended, on_used_tool, on_over, look,
                                     has_seen};
-    int code = crew_open(crew, to);
+    int code = team_open(team, to);
     if (code == EXIT_COMPLETE) {
-        screen_init(&demo->screen, crew->seats_count);
-        for (uint32_t i = 0; i < crew->seats_count; i++) {
+        screen_init(&demo->screen, team->seats_count);
+        for (uint32_t i = 0; i < team->seats_count; i++) {
             const struct task *task = &demo->book.tasks[i];
             screen_title(&demo->screen, i, task_kind_name(task->kind), task->name);
         }
         printf("%s, context of %" PRIu32 " tokens; each of these agents is a program\n",
-               crew->welcome.model[0] != '\0' ? crew->welcome.model : "a model",
-               crew->welcome.context_tokens_max);
+               team->welcome.model[0] != '\0' ? team->welcome.model : "a model",
+               team->welcome.context_tokens_max);
         demo->start_us = dial_now_us();
-        code = crew_run(crew);
+        code = team_run(team);
         show_the_rest(demo);
         print_summary(demo);
     }
-    crew_close(crew);
+    team_close(team);
     return code;
 }
 
 int demo_main(const char *to, int argc, char **argv)
 {
     static struct demo demo = {         /* too large for a stack */
-        .crew = {.seed = 1, .retry = {.tries_max = RETRY_OF_MANY}, .tool_us = TOOL_US,
+        .team = {.seed = 1, .retry = {.tries_max = RETRY_OF_MANY}, .tool_us = TOOL_US,
                  .reader_us = READER_US}};
     const char *path = NULL;
-    const struct option_row rows[] = {
-        {"--tasks", "FILE", OPTION_TEXT, &path, 0, 0, "its first four tasks (default: built in)"},
+    const struct argument rows[] = {
+        {"--tasks", "FILE", ARGUMENT_TEXT, &path, 0, 0, "its first four tasks (default: built in)"},
     };
-    const struct option_table table = {
-        "demo [--tasks FILE]",
+    const struct command_line line = {
+        AGX_COMMAND("demo"), .usage = "[--tasks FILE]",
+        .purpose =
         "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge, a\n"
         "vote. On a terminal of 80x24 or more, words appear so that a person can follow.",
-        NULL, rows, 1, NULL};
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+        .rows = rows, .rows_count = 1};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = read_tasks(&demo.book, path) ? run(&demo, to) : EXIT_USAGE;

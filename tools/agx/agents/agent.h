@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/agx/task.h"
+#include "tools/agx/agents/task.h"
 
 #define AGENT_CALLS_MAX    TASK_PROMPTS_MAX     /* of one turn */
 #define AGENT_TURNS_MAX    12                   /* of a loop with tools */

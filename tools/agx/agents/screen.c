@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/agx/screen.h"
+#include "tools/agx/agents/screen.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "tools/agx/screen_frame.h"
+#include "tools/agx/agents/screen_frame.h"
 
 /*
  * What: blocks of text, how much of them is shown by now, and lines for a pipe. How panels look is

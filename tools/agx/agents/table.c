@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/agx/table.h"
+#include "tools/agx/agents/table.h"
 
 #include <stdbool.h>
 #include <stdio.h>

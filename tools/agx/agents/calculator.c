@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/agx/calculator.h"
+#include "tools/agx/agents/calculator.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

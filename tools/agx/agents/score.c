@@ -7,16 +7,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tools/agx/crew.h"
-#include "tools/agx/option.h"
+#include "tools/agx/agents/team.h"
 #include "tools/agx/printable.h"
 
 #define PROGRESS_US 500000
 
 struct score {
-    struct crew crew;
+    struct team team;
     struct task_book book;
-    int is_verbose;
+    bool is_verbose;
     uint64_t progress_us;
     bool has_progress;          /* a line on stderr that the next one overwrites */
 };
@@ -29,7 +28,7 @@ static void clear_progress(struct score *score)
     }
 }
 
-static void print_over(void *context, const struct crew_seat *seat)
+static void print_over(void *context, const struct team_seat *seat)
 {
     struct score *score = context;
     const struct agent *agent = &seat->agent;
@@ -56,7 +55,7 @@ static void show_progress(void *context)
     if (now_us - score->progress_us >= PROGRESS_US && isatty(STDERR_FILENO)) {
         score->progress_us = now_us;
         score->has_progress = true;
-        fprintf(stderr, "\r%" PRIu32 " of %" PRIu32 " agents ", score->crew.tasks_over,
+        fprintf(stderr, "\r%" PRIu32 " of %" PRIu32 " agents ", score->team.tasks_over,
                 score->book.count);
     }
 }
@@ -67,20 +66,20 @@ static double percent(uint32_t right, uint32_t of)
 }
 
 /* The table by kind; the share of right ones. What was never asked counts as wrong. */
-static double print_score(const struct crew *crew)
+static double print_score(const struct team *team)
 {
-    uint32_t of[TASK_KINDS] = {0}, right = 0, count = crew->book->count;
+    uint32_t of[TASK_KINDS] = {0}, right = 0, count = team->book->count;
     for (uint32_t i = 0; i < count; i++) {
-        of[crew->book->tasks[i].kind]++;
+        of[team->book->tasks[i].kind]++;
     }
     printf("%-8s %7s %7s\n", "kind", "right", "of");
     for (uint32_t kind = 0; kind < TASK_KINDS; kind++) {
         if (of[kind] > 0) {
             printf("%-8s %7" PRIu32 " %7" PRIu32 " %6.1f %%\n",
-                   task_kind_name((enum task_kind)kind), crew->right[kind], of[kind],
-                   percent(crew->right[kind], of[kind]));
+                   task_kind_name((enum task_kind)kind), team->right[kind], of[kind],
+                   percent(team->right[kind], of[kind]));
         }
-        right += crew->right[kind];
+        right += team->right[kind];
     }
     printf("agents: %" PRIu32 " of %" PRIu32 " right (%.1f %%)\n", right, count,
            percent(right, count));
@@ -89,22 +88,22 @@ static double print_score(const struct crew *crew)
 
 static int run(struct score *score, const char *to, double least)
 {
-    struct crew *crew = &score->crew;
-    crew->book = &score->book;
-    crew->view = (struct crew_view){.context = score, .over = print_over, .look = show_progress};
-    int code = crew_open(crew, to);
+    struct team *team = &score->team;
+    team->book = &score->book;
+    team->view = (struct team_view){.context = score, .over = print_over, .look = show_progress};
+    int code = team_open(team, to);
     if (code == EXIT_COMPLETE) {
         score->progress_us = dial_now_us();
-        code = crew_run(crew);
+        code = team_run(team);
         clear_progress(score);
-        retry_report(&crew->retry);
-        double share = print_score(crew);
+        retry_report(&team->retry);
+        double share = print_score(team);
         if (code == EXIT_COMPLETE && share < least) {
             fprintf(stderr, "agx: fewer than %g %% are right\n", least);
             code = EXIT_WRONG;
         }
     }
-    crew_close(crew);
+    team_close(team);
     return code;
 }
 
@@ -127,31 +126,31 @@ static int read_files(struct task_book *book, char **paths, uint32_t count)
 int agent_main(const char *to, int argc, char **argv)
 {
     struct score score = {
-        .crew = {.seats_count = 8, .seed = 1, .retry = {.tries_max = RETRY_OF_MANY}}};
+        .team = {.seats_count = 8, .seed = 1, .retry = {.tries_max = RETRY_OF_MANY}}};
     uint32_t files = 0;
     double least = 0;
-    const struct option_row rows[] = {
-        {"--parallel", "N", OPTION_U32, &score.crew.seats_count, 1, CREW_SEATS_MAX,
+    const struct argument rows[] = {
+        {"--parallel", "N", ARGUMENT_U32, &score.team.seats_count, 1, TEAM_SEATS_MAX,
          "agents at once (default 8)"},
-        {"--seed", "S", OPTION_U64, &score.crew.seed, 0, 0,
+        {"--seed", "S", ARGUMENT_U64, &score.team.seed, 0, 0,
          "of the first sample of a vote (default 1)"},
-        RETRY_ROW(score.crew.retry, RETRY_OF_MANY),
-        {"--least", "PERCENT", OPTION_F64, &least, 0, 100,
+        RETRY_ROW(score.team.retry, RETRY_OF_MANY),
+        {"--least", "PERCENT", ARGUMENT_F64, &least, 0, 100,
          "exit code 7 when fewer are right"},
-        {"--verbose", "", OPTION_FLAG, &score.is_verbose, 0, 0,
+        {"--verbose", "", ARGUMENT_FLAG, &score.is_verbose, 0, 0,
          "print all that was said, agent by agent as they end"},
     };
-    const struct option_table table = {
-        .usage = "agent [OPTION]... FILE...",
+    const struct command_line line = {
+        AGX_COMMAND("agent"), .usage = "[OPTION]... FILE...",
         .purpose = "Agents work on the tasks of files (- is what comes in): loops with tools,\n"
                    "fan-outs, votes, chats; each is a program of its own. The format is described\n"
                    "in tools/agx/README.md.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0], .operands_count = &files};
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    score.crew.retry.lot = score.crew.seed;
+    score.team.retry.lot = score.team.seed;
     code = read_files(&score.book, argv + 1, files);
     code = code == EXIT_COMPLETE ? run(&score, to, least) : code;
     task_book_free(&score.book);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/agx/agent.h"
+#include "tools/agx/agents/agent.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "config/base/assert.h"
-#include "tools/agx/calculator.h"
-#include "tools/agx/table.h"
+#include "tools/agx/agents/calculator.h"
+#include "tools/agx/agents/table.h"
 
 /*
  * What: how agents of each kind work. To change how agents work, change this file.

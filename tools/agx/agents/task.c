@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/agx/task.h"
+#include "tools/agx/agents/task.h"
 
 #include <errno.h>
 #include <stdio.h>
