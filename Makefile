@@ -308,7 +308,7 @@ BENCH := $(B)/bench $(addprefix $(B)/bench-,sched moves vocab prefix scores)
 $(filter $(B)/bench-%,$(BENCH)): $(B)/bench-%: tools/bench/%.c
 $(B)/bench: tools/bench/bench.c $(call objects,$(wildcard tools/bench/ceiling*.c))
 $(B)/constant-time: tools/bench/constant_time.c
-$(BENCH) $(B)/constant-time: $(LIB)
+$(BENCH) $(B)/constant-time: $(COMMAND_LINE_OBJ) $(LIB)
 $(BENCH) $(B)/constant-time:
 	$(call link,$(LDFLAGS_STATIC) $(FROM_C),$(LDLIBS_core))
 

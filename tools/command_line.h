@@ -50,8 +50,8 @@ struct command_line {
     uint32_t rows_count;    /* at most 64 */
 };
 
-/* ARGUMENT_GO_ON, or the exit code: 0 after --help, EXIT_USAGE after a message that names the option,
- * its value and what is allowed. */
+/* ARGUMENT_GO_ON, or the exit code: 0 after --help, EXIT_USAGE after a message that names the
+ * option, its value and what is allowed. */
 int command_line_parse(const struct command_line *line, int argc, char **argv);
 void command_line_help(const struct command_line *line, FILE *out);
 /* EXIT_USAGE, after the message that the value `found` of an option is not `wanted`. */

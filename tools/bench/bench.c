@@ -31,6 +31,7 @@
 
 #include "tools/bench/ceiling.h"
 #include "tools/bench/engine.h"
+#include "tools/command_line.h"
 
 #define CALLS_MAX      64u
 #define BLOCK_TOKENS   16u
@@ -417,38 +418,47 @@ static void greedy(uint32_t count)
     fprintf(stderr, "achieved tok/s: %f\n", timed / (seconds() - begun));
 }
 
-int main(int count, char **words)
+/* Reads the command line into `bench` and the rest of its arguments; ends the process unless it is
+ * to go on. */
+static void parse(uint32_t *threads, const char **simd, uint32_t *ids, int argc, char **argv)
+{
+    struct argument_choice weights = {.words = (const char *const[]){"file", "bf16", NULL}};
+    const struct argument options[] = {
+        {"--threads", "N", ARGUMENT_U32, threads, 1, THREADS_MAX, "(default: all CPUs)"},
+        {"--simd", "NAME", ARGUMENT_TEXT, simd, 0, 0,
+         "plain, avx2, avx512 or avx512bf16 (default: the best)"},
+        {"--weights", "KIND", ARGUMENT_CHOICE, &weights, 0, 0,
+         "file (default), or bf16: of these numbers alone"},
+        {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "of each row (default 5)"},
+        {"--row", "NAME", ARGUMENT_TEXT, &bench.row, 0, 0, "this one alone"},
+        {"--json", "FILE", ARGUMENT_TEXT, &bench.json, 0, 0, "append one line"},
+        {"--greedy", "N", ARGUMENT_U32, ids, 1, PREFILL_MAX,
+         "no rows: greedy ids from BOS, rounded up to whole plans"},
+    };
+    const struct command_line line = {
+        .program = "bench", .usage = "MODEL.gguf [OPTION]...",
+        .purpose = "Speed of the CPU engine alone, beside what the machine could do at most.",
+        .operand = &bench.model_path, .rows = options,
+        .rows_count = sizeof options / sizeof options[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        exit(code);
+    }
+    bench.as_bfloats = weights.chosen == 1;
+    *ids = (*ids + STEPS - 1) / STEPS * STEPS;
+}
+
+int main(int argc, char **argv)
 {
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), ids = 0;
-    enum kernels_simd simd = kernels_simd_best();
+    const char *simd_name = NULL;
     bench.runs = 5;
-    if (count < 2 || count % 2 != 0) {
-        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] "
-             "[--weights file|bf16] [--runs N] [--row NAME] [--json FILE] [--greedy N]");
-    }
-    for (int i = 2; i < count; i += 2) {
-        if (strcmp(words[i], "--threads") == 0) {
-            threads = number(words[i + 1], THREADS_MAX);
-        } else if (strcmp(words[i], "--runs") == 0) {
-            bench.runs = number(words[i + 1], RUNS_MAX);
-        } else if (strcmp(words[i], "--row") == 0) {
-            bench.row = words[i + 1];
-        } else if (strcmp(words[i], "--json") == 0) {
-            bench.json = words[i + 1];
-        } else if (strcmp(words[i], "--greedy") == 0) {
-            ids = (number(words[i + 1], PREFILL_MAX) + STEPS - 1) / STEPS * STEPS;
-        } else if (strcmp(words[i], "--weights") == 0) {
-            bench.as_bfloats = are_bfloats(words[i + 1]);
-        } else if (strcmp(words[i], "--simd") == 0) {
-            simd = kernels_simd_named(words[i + 1]);
-        } else {
-            fail("an unknown option");
-        }
-    }
+    parse(&threads, &simd_name, &ids, argc, argv);
+    enum kernels_simd simd = simd_name != NULL ? kernels_simd_named(simd_name)
+                                               : kernels_simd_best();
     if (simd > kernels_simd_best()) {
         fail("this CPU cannot run these kernels");
     }
-    bench.model_path = words[1];
     model_load(&bench.engine.model, bench.model_path, bench.as_bfloats);
     start(simd, threads, PREFILL_MAX + STEPS);
     if (ids > 0) {

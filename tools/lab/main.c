@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/assert.h"
 #include "tools/command_line.h"
 #include "tools/lab/compare.h"
 #include "tools/lab/lab.h"
@@ -65,8 +66,11 @@ static const struct argument rows[] = {
 };
 static const struct command_line line = {
     .program = "agentix-lab", .usage = "--trace FILE [OPTION]...",
-    .purpose = "Runs the programs of a trace through the appliance's own scheduler in virtual time.",
+    .purpose =
+        "Runs the programs of a trace through the appliance's own scheduler in virtual time.",
     .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+
+STATIC_ASSERT(LAB_SETS_MAX <= ARGUMENT_TEXTS_MAX, "all of --set fit");
 
 static int check_words(void)
 {
