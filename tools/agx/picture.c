@@ -24,23 +24,20 @@
 
 static const struct chrome_track steps_track = {.pid = 1, .tid = 1};
 
-/* Room for the element `index`; what is new is filled with `byte`. False: there is none. */
-static bool grow(struct picture *picture, void **array, uint32_t *room, uint32_t index,
-                 size_t size, int byte)
+/* An array with room for the element `index`; new elements are filled with `byte`. NULL: there is no
+ * room, and `array` stays. */
+static void *grow(void *array, uint32_t *room, uint32_t index, size_t size, int byte)
 {
     if (index < *room) {
-        return true;
+        return array;
     }
     uint32_t wanted = index < SLOTS_MAX ? ring_capacity_ceil(index < 64 ? 64 : index + 1) : 0;
-    void *grown = wanted > 0 ? realloc(*array, wanted * size) : NULL;
-    if (grown == NULL) {
-        picture->out_of_memory = true;
-        return false;
+    void *grown = wanted > 0 ? realloc(array, wanted * size) : NULL;
+    if (grown != NULL) {
+        memset((uint8_t *)grown + *room * size, byte, (wanted - *room) * size);
+        *room = wanted;
     }
-    memset((uint8_t *)grown + *room * size, byte, (wanted - *room) * size);
-    *array = grown;
-    *room = wanted;
-    return true;
+    return grown;
 }
 
 void picture_begin(struct picture *picture, struct chrome *chrome)
@@ -56,10 +53,13 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
 {
     char name[48];
     uint32_t index = picture->programs_count;
-    if (!grow(picture, (void **)&picture->programs, &picture->programs_room, index,
-              sizeof *picture->programs, 0)) {
+    struct picture_program *grown =
+        grow(picture->programs, &picture->programs_room, index, sizeof *grown, 0);
+    if (grown == NULL) {
+        picture->out_of_memory = true;
         return PROGRAM_NONE;
     }
+    picture->programs = grown;
     struct picture_program *program = &picture->programs[index];
     *program = (struct picture_program){.slot = event->program};
     memcpy(program->tag, event->program_tag, sizeof program->tag);
@@ -73,10 +73,13 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
 /* A slot is the same program while the id in it begins alike. */
 static uint32_t find_program(struct picture *picture, const struct event *event)
 {
-    if (!grow(picture, (void **)&picture->program_of_slot, &picture->slots_room,
-              event->program, sizeof *picture->program_of_slot, 0xff)) {
+    uint32_t *grown =
+        grow(picture->program_of_slot, &picture->slots_room, event->program, sizeof *grown, 0xff);
+    if (grown == NULL) {
+        picture->out_of_memory = true;
         return PROGRAM_NONE;
     }
+    picture->program_of_slot = grown;
     uint32_t index = picture->program_of_slot[event->program];
     if (index == PROGRAM_NONE || memcmp(picture->programs[index].tag, event->program_tag,
                                         sizeof event->program_tag) != 0) {
@@ -130,7 +133,8 @@ static uint64_t later(uint64_t a, uint64_t b)
 static void draw_run(struct picture *picture, struct picture_call *call)
 {
     if (call->is_running) {
-        chrome_stretch(picture->chrome, track_of(call), "run", call->run_since_us, call->since_us,
+        chrome_stretch(picture->chrome, track_of(call), "run",
+                       (struct chrome_span){call->run_since_us, call->since_us},
                        (struct chrome_argument[]){{"call", call->client_call_id},
                                                   {"fed", call->run_fed},
                                                   {"tokens", call->run_tokens}, {NULL, 0}});
@@ -161,8 +165,8 @@ static void open_call(struct picture *picture, struct picture_call *call,
                                   .program = program_index, .since_us = since_us,
                                   .track = take_track(picture, program_index)};
     if (program->open_calls++ == 0 && program->idle_since_us > 0) {
-        chrome_stretch(picture->chrome, track_of(call), "gap", program->idle_since_us, since_us,
-                       NULL);
+        chrome_stretch(picture->chrome, track_of(call), "gap",
+                       (struct chrome_span){program->idle_since_us, since_us}, NULL);
     }
     picture->calls_seen++;
 }
@@ -172,11 +176,16 @@ static struct picture_call *find_call(struct picture *picture, const struct even
                                       uint64_t since_us)
 {
     uint32_t program = find_program(picture, event);
-    if (program == PROGRAM_NONE ||
-        !grow(picture, (void **)&picture->calls, &picture->calls_room, event->call,
-              sizeof *picture->calls, 0)) {
+    if (program == PROGRAM_NONE) {
         return NULL;
     }
+    struct picture_call *grown =
+        grow(picture->calls, &picture->calls_room, event->call, sizeof *grown, 0);
+    if (grown == NULL) {
+        picture->out_of_memory = true;
+        return NULL;
+    }
+    picture->calls = grown;
     struct picture_call *call = &picture->calls[event->call];
     bool is_other = call->client_call_id != event->client_call_id || call->program != program ||
                     event->what.kind == EVENT_QUEUED;
@@ -193,7 +202,8 @@ static struct picture_call *find_call(struct picture *picture, const struct even
 static void draw_until(struct picture *picture, struct picture_call *call, uint64_t until_us)
 {
     draw_run(picture, call);
-    chrome_stretch(picture->chrome, track_of(call), "wait", call->since_us, until_us,
+    chrome_stretch(picture->chrome, track_of(call), "wait",
+                   (struct chrome_span){call->since_us, until_us},
                    (struct chrome_argument[]){{"call", call->client_call_id}, {NULL, 0}});
     call->since_us = later(call->since_us, until_us);
 }
@@ -220,8 +230,8 @@ static void add_run(struct picture *picture, const struct event *event)
     snprintf(name, sizeof name, "%" PRIu32 ":%02x%02x%02x%02x call %" PRIu64, program->slot,
              program->tag[0], program->tag[1], program->tag[2], program->tag[3],
              call->client_call_id);
-    chrome_stretch(picture->chrome, track_of_row(picture, values[0]), name, from_us,
-                   event->time_us,
+    chrome_stretch(picture->chrome, track_of_row(picture, values[0]), name,
+                   (struct chrome_span){from_us, event->time_us},
                    (struct chrome_argument[]){{"fed", values[2]}, {"tokens", values[3]},
                                               {NULL, 0}});
 }
@@ -283,7 +293,7 @@ static void end_step(struct picture *picture, const struct event *event)
         from_us = picture->step_since_us > 0 ? picture->step_since_us : event->time_us;
     }
     chrome_stretch(picture->chrome, steps_track, is_lost ? "lost step" : "step",
-                   later(from_us, picture->steps_us), event->time_us, NULL);
+                   (struct chrome_span){later(from_us, picture->steps_us), event->time_us}, NULL);
     picture->steps_us = event->time_us;
     picture->step_since_us = 0;
 }

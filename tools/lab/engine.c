@@ -151,8 +151,9 @@ static void draw(struct lab *lab)
     for (uint32_t i = 0; i < lab->rows_ran; i++) {
         uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
         const struct player_call *call = &lab->clients.player.calls[index];
-        timeline_slot(&lab->timeline, call->run, index, call->number, lab->step_began_us,
-                      lab->now_us);
+        timeline_slot(&lab->timeline, &(struct timeline_slot){
+            .run = call->run, .call = index, .number = call->number,
+            .since_us = lab->step_began_us, .until_us = lab->now_us});
     }
 }
 

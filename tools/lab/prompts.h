@@ -22,7 +22,6 @@ struct prompts {
     struct prompts_shared *shared;
     uint32_t shared_count;
     uint32_t *shared_of_part;       /* [parts] index in shared */
-    struct prompts_walk { uint32_t call, part, left; } *walk;   /* [calls_of_program_max + 1] */
 };
 
 /* 0, or an exit code after a message. */

@@ -44,8 +44,7 @@ void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64
 void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);
 void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                    uint64_t until_us);
-/* After timeline_step() of all rows of a step, for each of them: its slot. Who was in the step
- * before keeps the one it had, others take the lowest that is free. */
-void timeline_slot(struct timeline *timeline, uint32_t run, uint32_t call, uint32_t number,
-                   uint64_t now_us, uint64_t until_us);
+/* After timeline_step() of all rows of a step, for each of them: its slot during the step. A call
+ * that was in the step before keeps its slot, others take the lowest that is free. */
+void timeline_slot(struct timeline *timeline, const struct timeline_slot *drawn);
 void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us);

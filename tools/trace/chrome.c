@@ -86,14 +86,14 @@ void chrome_name_track(struct chrome *chrome, struct chrome_track track, const c
 }
 
 void chrome_stretch(struct chrome *chrome, struct chrome_track track, const char *name,
-                    uint64_t from_us, uint64_t to_us, const struct chrome_argument *arguments)
+                    struct chrome_span span, const struct chrome_argument *arguments)
 {
-    if (to_us <= from_us) {
+    if (span.to_us <= span.from_us) {
         return;
     }
     json_t *event = begin_event(track, name, "X");
-    json_object_set_new(event, "ts", number(from_us));
-    json_object_set_new(event, "dur", number(to_us - from_us));
+    json_object_set_new(event, "ts", number(span.from_us));
+    json_object_set_new(event, "dur", number(span.to_us - span.from_us));
     add_arguments(event, arguments);
     end_event(chrome, event);
 }

@@ -17,6 +17,7 @@ struct chrome {
 struct chrome_track {
     uint32_t pid, tid;              /* from 1 on: 0 means something else to Perfetto */
 };
+struct chrome_span { uint64_t from_us, to_us; };
 /* A list of them ends with a name that is NULL. A value beyond 53 bits is written as a string. */
 struct chrome_argument {
     const char *name;
@@ -32,6 +33,6 @@ void chrome_name_process(struct chrome *chrome, uint32_t pid, const char *name);
 void chrome_name_track(struct chrome *chrome, struct chrome_track track, const char *name);
 /* Nothing is drawn where the stretch has no length. `arguments`: NULL for none. */
 void chrome_stretch(struct chrome *chrome, struct chrome_track track, const char *name,
-                    uint64_t from_us, uint64_t to_us, const struct chrome_argument *arguments);
+                    struct chrome_span span, const struct chrome_argument *arguments);
 void chrome_instant(struct chrome *chrome, struct chrome_track track, const char *name,
                     uint64_t at_us, const struct chrome_argument *arguments);

@@ -100,8 +100,9 @@ static void add_noise(uint32_t *seed, uint32_t panel)
         break;
     case 2:
         noise[count] = '\0';
-        screen_say(&screen, panel, (enum screen_style)draw_number(seed, 5), "a ", noise,
-                   draw_number(seed, 3));
+        screen_say(&screen, panel,
+                   (struct screen_head){(enum screen_style)draw_number(seed, 5), "a ",
+                                        draw_number(seed, 3)}, noise);
         break;
     case 3:
         screen_step(&screen, panel);
@@ -149,11 +150,11 @@ static void test_a_step_waits_until_the_words_before_it_are_shown(void **state)
 {
     (void)state;
     open_screen(4, 80, 24, true);
-    screen_say(&screen, 0, SCREEN_PROMPT, "", "a question", 0);
+    screen_say(&screen, 0, (struct screen_head){SCREEN_PROMPT, "", 0}, "a question");
     screen_open(&screen, 0, 1, "", 0);
     screen_add(&screen, 0, 1, "an answer", 9);
     screen_step(&screen, 0);
-    screen_say(&screen, 0, SCREEN_TOOL, "Obs: ", "5", 0);
+    screen_say(&screen, 0, (struct screen_head){SCREEN_TOOL, "Obs: ", 0}, "5");
     draw(1000000, 24);
     assert_true(shows(1050000, "a question"));
     assert_false(strstr(caught, "an answer"));

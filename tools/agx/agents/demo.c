@@ -64,9 +64,9 @@ static void on_opened(void *context, const struct team_seat *seat, uint32_t call
         screen_step(&demo->screen, seat->number);
     }
     if (news[0] != '\0') {
-        screen_say(&demo->screen, seat->number, SCREEN_PROMPT,
-                   agent->task->kind == TASK_CHAT ? "you  " : is_sample ? "" : name, news,
-                   is_fan && !is_sample ? 1 : 0);
+        struct screen_head head = {SCREEN_PROMPT, is_sample ? "" : name, is_fan && !is_sample};
+        head.label = agent->task->kind == TASK_CHAT ? "you  " : head.label;
+        screen_say(&demo->screen, seat->number, head, news);
     }
     screen_open(&demo->screen, seat->number, call + 1, is_fan && !is_sample ? "  " : name,
                 is_fan ? 1 : 0);
@@ -89,7 +89,8 @@ static void on_used_tool(void *context, const struct team_seat *seat)
 {
     struct demo *demo = context;
     screen_step(&demo->screen, seat->number);
-    screen_say(&demo->screen, seat->number, SCREEN_TOOL, "Obs: ", seat->agent.observed, 0);
+    screen_say(&demo->screen, seat->number, (struct screen_head){SCREEN_TOOL, "Obs: ", 0},
+               seat->agent.observed);
 }
 
 static void on_over(void *context, const struct team_seat *seat)

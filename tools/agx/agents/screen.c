@@ -44,8 +44,7 @@ static void append(struct screen_block *block, const char *text, uint32_t count)
     }
 }
 
-static struct screen_block *new_block(struct screen_panel *panel, enum screen_style style,
-                                      const char *label, uint32_t lines_max)
+static struct screen_block *new_block(struct screen_panel *panel, struct screen_head head)
 {
     if (panel->count == SCREEN_BLOCKS_MAX) {
         memmove(panel->blocks, panel->blocks + 1,
@@ -54,10 +53,10 @@ static struct screen_block *new_block(struct screen_panel *panel, enum screen_st
     }
     struct screen_block *block = &panel->blocks[panel->count++];
     memset(block, 0, sizeof *block);
-    block->style = style;
-    block->lines_max = lines_max;
+    block->style = head.style;
+    block->lines_max = head.lines_max;
     block->step = panel->step;
-    snprintf(block->label, sizeof block->label, "%s", label);
+    snprintf(block->label, sizeof block->label, "%s", head.label);
     return block;
 }
 
@@ -179,10 +178,9 @@ void screen_step(struct screen *screen, uint32_t panel)
     screen->panels[panel].step++;
 }
 
-void screen_say(struct screen *screen, uint32_t panel, enum screen_style style, const char *label,
-                const char *text, uint32_t lines_max)
+void screen_say(struct screen *screen, uint32_t panel, struct screen_head head, const char *text)
 {
-    struct screen_block *block = new_block(&screen->panels[panel], style, label, lines_max);
+    struct screen_block *block = new_block(&screen->panels[panel], head);
     append(block, text, (uint32_t)strlen(text));
     if (!screen->is_terminal) {
         print_lines(&screen->panels[panel], block, true);
@@ -192,7 +190,8 @@ void screen_say(struct screen *screen, uint32_t panel, enum screen_style style, 
 void screen_open(struct screen *screen, uint32_t panel, uint32_t id, const char *label,
                  uint32_t lines_max)
 {
-    new_block(&screen->panels[panel], SCREEN_MODEL, label, lines_max)->id = id;
+    struct screen_head head = {SCREEN_MODEL, label, lines_max};
+    new_block(&screen->panels[panel], head)->id = id;
 }
 
 void screen_add(struct screen *screen, uint32_t panel, uint32_t id, const char *text,
@@ -224,9 +223,9 @@ void screen_verdict(struct screen *screen, uint32_t panel, bool is_right, const 
 {
     const char *right = screen->is_utf8 ? "\xe2\x9c\x93 " : "ok ";
     const char *wrong = screen->is_utf8 ? "\xe2\x9c\x97 " : "WRONG ";
+    struct screen_head head = {is_right ? SCREEN_RIGHT : SCREEN_WRONG, is_right ? right : wrong, 2};
     screen_step(screen, panel);
-    screen_say(screen, panel, is_right ? SCREEN_RIGHT : SCREEN_WRONG, is_right ? right : wrong,
-               text, 2);
+    screen_say(screen, panel, head, text);
 }
 
 void screen_status(struct screen *screen, uint32_t panel, const char *state, const char *figures)

@@ -55,9 +55,9 @@ void screen_init(struct screen *screen, uint32_t panels_count);
 void screen_title(struct screen *screen, uint32_t panel, const char *kind, const char *name);
 /* The blocks from here on are shown when those before are there. */
 void screen_step(struct screen *screen, uint32_t panel);
+struct screen_head { enum screen_style style; const char *label; uint32_t lines_max; };
 /* A block that is complete at once. */
-void screen_say(struct screen *screen, uint32_t panel, enum screen_style style, const char *label,
-                const char *text, uint32_t lines_max);
+void screen_say(struct screen *screen, uint32_t panel, struct screen_head head, const char *text);
 /* A block that grows under `id` (not 0) until it is closed. */
 void screen_open(struct screen *screen, uint32_t panel, uint32_t id, const char *label,
                  uint32_t lines_max);
