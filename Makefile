@@ -226,8 +226,8 @@ $(O)/tools/agx/agents/demo.o: tools/agx/agents/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
 # The embedded model is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h config/model/family.def \
-    | build/.setup
+build/tools/mkmodel: $(wildcard tools/mkmodel/*.[ch]) tools/command_line.c tools/command_line.h \
+    config/model/family.def | build/.setup
 	$(call say,LINK)
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm
 

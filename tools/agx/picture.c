@@ -24,8 +24,8 @@
 
 static const struct chrome_track steps_track = {.pid = 1, .tid = 1};
 
-/* An array with room for the element `index`; new elements are filled with `byte`. NULL: there is no
- * room, and `array` stays. */
+/* The array with room for the element `index`; new elements are filled with `byte`. NULL: there is
+ * no room, and `array` stays. */
 static void *grow(void *array, uint32_t *room, uint32_t index, size_t size, int byte)
 {
     if (index < *room) {

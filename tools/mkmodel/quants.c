@@ -3,7 +3,7 @@
  * What: numbers as blocks of a GGUF file. Every quantizer rounds to the nearest level of the
  * simplest scale that covers the block; none searches for a better one.
  */
-#include "tools/quants.h"
+#include "tools/mkmodel/quants.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the types of weights that tools/mkmodel writes: how a block of numbers becomes bytes of a
- * GGUF file.
+ * What: the types of weights: how a quantisation block of numbers becomes bytes of a GGUF file.
  */
 #include <stdint.h>
 
