@@ -3,8 +3,8 @@
 /*
  * What: the tensors of a model: their list, and random weights for each.
  *
- * Invariant: each tensor has a random stream of its own from (seed, tensor index), so that all types
- * hold the same weights, rounded differently.
+ * Invariant: each tensor has a random stream of its own from (seed, tensor index), so that all
+ * types hold the same weights, rounded differently.
  */
 #include "tools/mkmodel/settings.h"
 #include "tools/mkmodel/vocabulary.h"

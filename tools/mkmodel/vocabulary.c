@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: tokens in the order of their ids; scores fall with the id from the first after the bytes. */
+/* What: tokens in the order of their ids. After the byte tokens, scores fall as ids rise. */
 #include "tools/mkmodel/vocabulary.h"
 
 #include <stdlib.h>
@@ -10,12 +10,13 @@
 
 /* In order of their scores; `_` stands for U+2581. */
 static const char pieces[] =
-    "_t he _a in _s er on re _the _o _w at nd _b or _c en es it is al ar ou _f _m an ed _p ing _to "
-    "_and _h st _d le ic _in ve as om _l _g _re ll ce ion _of _y me _n ver ent _be ur ro ow th _e "
-    "_is _it ch ad _you _for ly _on id am se ut ig _st ay ra ac el il ter im _wh ot gh _that _he ke "
-    "_we _if ers _as ul ir et _con ate _ma us pe tion _I _not un _or ess ight ation ol ther _do _ha "
-    "_an ment est ity _with _was os ore all ir ab op ri one _have out _at _by _so _this ag oo ame "
-    "ear ome _from _are _can ith og ood up _will _no _all my ally ink ind _one _go _up able _what";
+    "_t he _a in _s er on re _the _o _w at nd _b or _c en es it is al ar ou _f _m an ed _p ing "
+    "_to _and _h st _d le ic _in ve as om _l _g _re ll ce ion _of _y me _n ver ent _be ur ro ow "
+    "th _e _is _it ch ad _you _for ly _on id am se ut ig _st ay ra ac el il ter im _wh ot gh "
+    "_that _he ke _we _if ers _as ul ir et _con ate _ma us pe tion _I _not un _or ess ight "
+    "ation ol ther _do _ha _an ment est ity _with _was os ore all ir ab op ri one _have out _at "
+    "_by _so _this ag oo ame ear ome _from _are _can ith og ood up _will _no _all my ally ink "
+    "ind _one _go _up able _what";
 
 /* Appends `text`, `_` written as U+2581, if there is room and no English piece is the same. */
 static void add_token(struct vocabulary *v, const char *text, uint32_t kind)

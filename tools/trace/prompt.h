@@ -36,8 +36,8 @@ void prompt_book_free(struct prompt_book *book);
  * output. What is too much is cut at the front, where conversations are oldest. */
 uint32_t prompt_tokens(const struct prompt_book *book, uint32_t call);
 
-/* A walk over a prompt, piece by piece. A piece has no parts of its own: it is shared text, own text
- * of a call, or an output. The walk leaves out what is cut at the front. */
+/* A walk over a prompt, piece by piece. A piece has no parts of its own: it is shared text, a
+ * call's own text, or an output. The walk leaves out what is cut at the front. */
 struct prompt_walk {
     struct prompt_book *book;       /* one walk at a time */
     const struct trace_program *program;
