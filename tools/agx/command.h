@@ -11,10 +11,10 @@
 
 enum agx_exit_code {        /* after those of exit_code.h */
     EXIT_CONNECT = 3,       /* no appliance answers there */
-    EXIT_REFUSED = 4,       /* the appliance said no, or busy */
-    EXIT_INCOMPLETE = 5,    /* cancelled, failed, or a deadline */
-    EXIT_PROTOCOL = 6,      /* what came back was wrong */
-    EXIT_WRONG = 7,         /* served, but fewer right answers than were asked for */
+    EXIT_REFUSED = 4,       /* the appliance refused, or was busy */
+    EXIT_INCOMPLETE = 5,    /* a call was cancelled, failed, or met its deadline */
+    EXIT_PROTOCOL = 6,      /* the answer broke the protocol, or was wrong */
+    EXIT_WRONG = 7,         /* served, but with fewer right answers than --least asks */
 };
 
 int generate_main(const char *to, int argc, char **argv);

@@ -77,7 +77,7 @@ static int parse(struct generate *g, int argc, char **argv)
 static int fill_call(struct generate *g)
 {
     struct agx_call *call = &g->call;
-    call->call_id = dial_unique_call();         /* a named program knows ids of earlier runs */
+    call->call_id = dial_unique_call();         /* a named program remembers ids of earlier runs */
     call->want_text = !g->print_ids;
     call->ignore_eos = g->ignore_eos;
     call->no_bos = g->no_bos;
@@ -94,14 +94,14 @@ static int fill_call(struct generate *g)
         return EXIT_USAGE;
     }
     call->deadline_us = g->deadline_ms * 1000;
-    g->retry.lot = call->seed ^ call->call_id;  /* not that of others with the same seed */
+    g->retry.lot = call->seed ^ call->call_id;  /* differs from other clients with the same seed */
     g->dial.retry = &g->retry;
     g->to_terminal = isatty(STDOUT_FILENO);
     return ARGUMENT_GO_ON;
 }
 
-/* As many tokens as fit behind a prompt that is known; a text may turn out shorter than its bytes,
- * so there the first guess is the most, and refusals halve it. */
+/* As many tokens as fit after a prompt of ids. A text may have fewer tokens than bytes, so for a
+ * text the first guess is the highest, and refusals halve it. */
 static void choose_max_tokens(struct generate *g)
 {
     uint32_t context = g->dial.agx.welcome.context_tokens_max;
@@ -156,7 +156,8 @@ static void print_end(const struct generate *g, const struct agx_event *done)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* ARGUMENT_GO_ON: once more; it asks for fewer tokens now, or has waited for a busy appliance. */
+/* ARGUMENT_GO_ON: send the call again, either with fewer tokens or after the pause of a busy
+ * answer. */
 static int refused(struct generate *g)
 {
     const struct agx_fault *fault = agx_fault(&g->dial.agx);

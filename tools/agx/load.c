@@ -2,10 +2,10 @@
 /*
  * What: `agx load`: many short calls on one connection, as a soak test. Every call is checked: its
  * length, its indices and digest (by the library), and that the same prompt with the same length
- * gives the same tokens each time it comes round.
+ * gives the same tokens each time.
  *
- * Bounds: in_flight calls are open at any time, those included that pause after a busy answer;
- * memory is taken once, before the first call.
+ * Bounds: at most in_flight calls are open, including those that pause after a busy answer; memory
+ * is taken once, before the first call.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@
 #define PROMPTS      64             /* different prompts */
 #define PROMPT_MAX   8              /* tokens: prompt i has 1 + i % PROMPT_MAX */
 #define LENGTHS_MAX  1024
-#define SILENCE_MS   60000          /* without any answer: something is wrong */
+#define SILENCE_MS   60000          /* the longest time without an answer */
 
-struct load_call {                  /* stays where it is until it has ended: dial_next() */
+struct load_call {                  /* does not move until it has ended: dial_next() */
     bool is_open;
     uint32_t busy_tries;
     struct agx_call call;
@@ -42,7 +42,7 @@ static uint32_t length_of(const struct load *load, uint64_t index)
     return 1 + (uint32_t)(index / PROMPTS % load->tokens_max);
 }
 
-/* At most in_flight calls are open, so there is one. */
+/* At most in_flight calls are open, so one is free. */
 static struct load_call *free_call(struct load *load)
 {
     struct load_call *call = load->open;
@@ -55,7 +55,7 @@ static struct load_call *free_call(struct load *load)
 static struct load_call *open_call(struct load *load, uint64_t index)
 {
     struct load_call *call = load->open;
-    while (!call->is_open || call->call.call_id != index) {     /* the library knows it is open */
+    while (!call->is_open || call->call.call_id != index) {     /* the library says: it is open */
         call++;
     }
     return call;
@@ -124,8 +124,8 @@ static int take_event(struct load *load, const struct agx_event *event)
     return code == EXIT_COMPLETE ? ARGUMENT_GO_ON : code;
 }
 
-/* Sends again what has paused, then fresh calls; but none while a refused one still pauses, whose
- * place they would take. */
+/* Sends paused calls again, then new ones. While a refused call pauses no new one is sent: it would
+ * take the place of the refused one. */
 static enum agx_result send_due(struct load *load)
 {
     enum agx_result result = AGX_OK;

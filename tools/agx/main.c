@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: `agx [--to ADDRESS] [--key-file FILE] COMMAND ...`: finds the command and hands it the rest
- * of the line. To add a command: one file, one prototype in command.h, one row in the table below.
+ * of the line. A new command needs one file, one prototype in command.h and one row in the table
+ * below.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ static int load_key(const char *file, struct agx_key *key, int *found)
     return status == STATUS_OK ? EXIT_COMPLETE : EXIT_USAGE;
 }
 
-/* With the key in place, where there is one. */
+/* Runs the command with the key in place, if there is one. */
 static int run_with_key(const char *to, const char *key_file, int argc, char **argv)
 {
     struct agx_key key;

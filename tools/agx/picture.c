@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one event at a time to stretches and instants. A call's stretches come from `ran`, which
- * says when a step with the call in it began and ended: steps that follow each other without a
- * pause are one `run`, what lies between is `wait`. The engine's tracks show each step.
- * Invariants: the stretches of a call do not overlap and cover it from `queued` to `finished`, so
- * its waits are what the appliance counts as its waiting and its runs what it is charged, but where
- * a client did not read (`paused`) or a shutdown cut a step off. A track has one call at a time.
- * Bounds: at most 2^20 slots of either kind, the most that an appliance has; O(1) for an event, but
- * for the search of a free track.
+ * What: events become stretches and instants, one event at a time. A call's stretches come from
+ * `ran`, which says when a step with the call in it began and ended. Steps that follow each other
+ * without a pause are one `run`; the time between is `wait`. The engine's tracks show each step.
+ * Invariants: the stretches of a call do not overlap and cover it from `queued` to `finished`. So
+ * its waits add up to the waiting that the appliance counts, and its runs to the service that it
+ * charges, unless a client did not read (`paused`) or a shutdown cut a step off. A track has one
+ * call at a time.
+ * Bounds: at most 2^20 slots of either kind, the most that an appliance has; an event takes O(1),
+ * apart from the search for a free track.
  */
 #include "tools/agx/picture.h"
 
@@ -25,7 +26,7 @@
 static const struct chrome_track steps_track = {.pid = 1, .tid = 1};
 
 /* The array with room for the element `index`; new elements are filled with `byte`. NULL: there is
- * no room, and `array` stays. */
+ * no room, and `array` is as before. */
 static void *grow(void *array, uint32_t *room, uint32_t index, size_t size, int byte)
 {
     if (index < *room) {
@@ -70,7 +71,7 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
     return index;
 }
 
-/* A slot is the same program while the id in it begins alike. */
+/* A slot holds the same program while the beginning of its id does not change. */
 static uint32_t find_program(struct picture *picture, const struct event *event)
 {
     uint32_t *grown =
@@ -154,8 +155,8 @@ static void close_call(struct picture *picture, struct picture_call *call, uint6
     program->idle_since_us = now_us;
 }
 
-/* A call that is first heard of when a step ends may have been in it beside one that has ended by
- * now: it is drawn from there on. */
+/* The first event of a call may be the end of a step that it shared with a call that has ended by
+ * now: then it is drawn from there on. */
 static void open_call(struct picture *picture, struct picture_call *call,
                       const struct event *event, uint32_t program_index, uint64_t since_us)
 {
@@ -171,7 +172,7 @@ static void open_call(struct picture *picture, struct picture_call *call,
     picture->calls_seen++;
 }
 
-/* The call of the event; one that was not heard of is open since then. NULL: nothing to draw. */
+/* The call of the event; a new call is open since `since_us`. NULL: nothing to draw. */
 static struct picture_call *find_call(struct picture *picture, const struct event *event,
                                       uint64_t since_us)
 {
@@ -198,7 +199,7 @@ static struct picture_call *find_call(struct picture *picture, const struct even
     return call;
 }
 
-/* Draws what is known of the call; it waits until then, if it is not drawn so far. */
+/* Draws the call's run, then waiting up to `until_us` if it is not drawn so far. */
 static void draw_until(struct picture *picture, struct picture_call *call, uint64_t until_us)
 {
     draw_run(picture, call);
@@ -236,7 +237,7 @@ static void add_run(struct picture *picture, const struct event *event)
                                               {NULL, 0}});
 }
 
-/* An instant with the event's name and values; those of a program's own go on its first track. */
+/* An instant with the event's name and values. Events of a program itself go on its first track. */
 static void draw_instant(struct picture *picture, const struct event *event,
                          struct chrome_track track, const char *name)
 {
@@ -273,7 +274,7 @@ static void add_call_event(struct picture *picture, const struct event *event)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* Its service and its salt end with its entry, and so does its story here. */
+/* The entry of the program ends, with its service and its salt; so its process here ends too. */
 static void add_program_event(struct picture *picture, const struct event *event)
 {
     uint32_t index = find_program(picture, event);
@@ -349,7 +350,7 @@ void picture_lose(struct picture *picture, uint64_t count, uint64_t now_us)
                    (struct chrome_argument[]){{"count", count}, {NULL, 0}});
 }
 
-/* Which calls are in the step in flight is told when it ends: no further than its beginning. */
+/* The calls of a step in flight become known when it ends: nothing is drawn after its start. */
 void picture_end(struct picture *picture, uint64_t now_us)
 {
     uint64_t until_us = picture->step_since_us > 0 ? picture->step_since_us : now_us;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: `agx ping`: round trips through the appliance's loop, in microseconds. The appliance
- * answers between two steps, so a long one shows here.
+ * answers between two steps, so a long step shows here.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx replay TRACE`: programs arrive as the trace says, their calls follow each other as the
- * trace says, and every call asks for exactly as many tokens; then the report.
+ * What: `agx replay TRACE`: programs arrive and calls follow each other as the trace says, and
+ * every call asks for exactly as many tokens as in the trace. The report comes at the end.
  */
 #include "tools/agx/replay.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: a replay: the player of a trace (tools/trace/player.h), the connections to an appliance,
- * and what is known of each call and program besides. replay.c is the command, replay_loop.c sends
- * the calls and reads the answers.
+ * and what the client knows of each call and program besides. replay.c is the command,
+ * replay_loop.c sends the calls and reads the answers.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #include "tools/trace/prompt.h"
 
 struct replay_call {
-    bool is_sent;                   /* over `lane`, and it has no answer yet */
+    bool is_sent;                   /* over `lane`, and not answered yet */
     uint32_t lane, busy_tries, closed_tries;
 };
 struct replay_run {
@@ -34,7 +34,7 @@ struct replay {
     uint32_t *output_tokens, *prompt;
     uint32_t ends_open, complaints;
     uint64_t start_us, progress_us;
-    int code;                       /* not EXIT_COMPLETE: stop */
+    int code;                       /* anything but EXIT_COMPLETE ends the replay */
     /* options */
     const char *path, *json;
     uint32_t programs;

@@ -8,7 +8,7 @@
  *
  * Invariants: a call's response time counts from when it was due, so waiting for a refused slot
  * counts too. Call ids are the indices of the calls, so an answer finds its call without a search.
- * Bounds: a pass takes at most EVENTS_PER_LANE events from each lane; a call is sent again only
+ * Bounds: a pass takes at most EVENTS_PER_LANE events from each lane. A call is sent again only
  * after a pause, and a bounded number of times.
  */
 #include "tools/agx/replay.h"
@@ -22,7 +22,7 @@
 
 #define LANE_WAIT_US      1000      /* when every lane is full */
 #define EVENTS_PER_LANE   256
-#define CLOSED_TRIES_MAX  8         /* a call is sent again this often over broken connections */
+#define CLOSED_TRIES_MAX  8         /* tries of a call over connections that break */
 #define ENDS_WAIT_US      1000000
 #define COMPLAINTS_MAX    5
 #define PROGRESS_US       500000
@@ -34,7 +34,7 @@ static uint64_t now_us(const struct replay *replay)
 
 /* ---- a program's end ------------------------------------------------------------------------- */
 
-/* The call failed, and its program with it. */
+/* The call has failed, and its program with it. */
 static void fail_call(struct replay *replay, uint32_t index, const char *why)
 {
     if (!player_fail(&replay->player, index)) {
@@ -164,7 +164,7 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
     }
 }
 
-/* The appliance went away: its open calls are sent again, and give the same tokens. */
+/* The appliance went away: its open calls are sent again, and yield the same tokens. */
 static void on_closed(struct replay *replay, uint32_t lane)
 {
     replay->measure.reconnects++;

@@ -2,10 +2,10 @@
 /*
  * What: `agx tokenize`: prints the token ids of a text, separated by spaces, on one line. It reads
  * the vocabulary from a model file (vocabulary-only files too) with the appliance's own code, so
- * the ids are those that the appliance would compute for a prompt of the same bytes, with the flags
- * ADD_BOS (--bos) and PARSE_SPECIAL (--special), or without.
+ * the ids are those that the appliance computes for a prompt of the same bytes, with or without the
+ * flags ADD_BOS (--bos) and PARSE_SPECIAL (--special).
  *
- * The bytes of a file are taken as they are, a newline at the end included.
+ * The bytes of a file count as they are, including a newline at the end.
  *
  * Bounds: memory of about 50 bytes for each byte of text, most of it never touched.
  */
@@ -40,7 +40,7 @@ static int usage(const char *problem)
     return EXIT_USAGE;
 }
 
-/* NULL, or what is wrong. After `--` everything is text. */
+/* NULL, or the problem. Every word after `--` is text. */
 static const char *parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
     bool options = true;
@@ -80,7 +80,7 @@ static const char *parse_arguments(struct arguments *arguments, int argc, char *
                : NULL;
 }
 
-/* The whole file, also one that has no size (a pipe). */
+/* The whole file, even one without a size, such as a pipe. */
 static bool read_file(struct text *text, const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -136,7 +136,7 @@ static bool load_vocabulary(struct vocab *vocab, const char *path)
     return status == STATUS_OK;
 }
 
-/* printf would take longer than the tokenizer. */
+/* printf() would take longer than the tokenizer. */
 static void print_ids(const uint32_t *ids, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

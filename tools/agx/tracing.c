@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx trace`: the appliance's event_log from its text port into a file of Chrome trace
- * events.
- * It begins with what the event_log still holds, and follows it until the time is over or ^C; then
- * it
- * reads up to there. So `--seconds 0` is what just happened.
+ * What: `agx trace`: the appliance's event log, read from its text port, as a file of Chrome trace
+ * events. It begins with the oldest event that the log still holds, follows the log until the time
+ * is over or ^C, and then reads up to that moment. So `--seconds 0` shows what just happened.
  * Bounds: a question every REST_MS, and at once while there is more to read.
  */
 #include <inttypes.h>
@@ -24,7 +22,7 @@ struct tracing {
     struct chrome chrome;
     struct picture picture;
     uint64_t taken;                 /* events */
-    uint64_t before;                /* of them, forgotten before the first question */
+    uint64_t before;                /* lost before the first question */
     uint64_t lost;
     uint64_t last_us;               /* time of the last one taken */
 };
@@ -37,7 +35,7 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-/* The second ^C ends it at once. */
+/* The second ^C ends the command at once. */
 static void catch_interrupt(void)
 {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
@@ -66,7 +64,7 @@ static int take_answer(struct tracing *tracing)
     return code;
 }
 
-/* A port that has more to say and does not say it would be asked for ever. */
+/* Without this, a port that announces more and sends nothing would be asked for ever. */
 static int refuse_standstill(const struct tracing *tracing)
 {
     fprintf(stderr, "agx: %s: asked for event %" PRIu64 " of %" PRIu64 ", got nothing new\n",
@@ -74,7 +72,7 @@ static int refuse_standstill(const struct tracing *tracing)
     return EXIT_PROTOCOL;
 }
 
-/* Until the time is over and all that happened before has been read. */
+/* Follows the log until the time is over and all events before that are read. */
 static int follow(struct tracing *tracing, double seconds)
 {
     uint64_t began_us = dial_now_us(), end = UINT64_MAX;
@@ -152,14 +150,14 @@ int trace_main(const char *to, int argc, char **argv)
         "each engine slot, and for each program its calls with waits, runs, gaps, preemptions.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     struct tracing tracing = {0};
-    (void)to;                           /* the binary protocol is not spoken here */
+    (void)to;                           /* this command does not use the binary protocol */
     int code = command_line_parse(&line, argc, argv);
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = events_open(&tracing.events, text);
     if (code == EXIT_COMPLETE) {
-        code = events_ask(&tracing.events);     /* no file for one that has nothing to say */
+        code = events_ask(&tracing.events);     /* no file without an answer */
     }
     if (code == EXIT_COMPLETE) {
         code = trace_to(&tracing, out, seconds);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what each call waited, what it got and what that cost, as CSV. docs/lab.md names the
- * columns.
- * Invariants: wait_s + run_s is from due to over; prefill_s and copy_s are parts of run_s. Calls of
- * a program that was refused one are in it as far as they ended.
+ * What: the waiting, service and cost of each call, as CSV. docs/lab.md names the columns.
+ * Invariants: wait_s + run_s is the time from due to over; prefill_s and copy_s are parts of run_s.
+ * Of a program with a refused call, the calls that ended are in the table.
  */
 #include "tools/lab/calls.h"
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the virtual clients: the player of the trace (tools/trace/player.h) says which call is due;
- * here it becomes a call of the appliance, and its answers become figures.
+ * What: the virtual clients: the player of the trace (tools/trace/player.h) says which call is due.
+ * Here it becomes a call of the appliance, and its answers become figures.
  *
- * lab_submit() is the one door that the lab has and the appliance has not: a call goes straight
- * into its slot and its command into the inbox, in the place of a CALL frame. From there on net,
- * sched and kvmem treat it as any other; it is attached to the lab's connection, and its answers
- * are frames. Why: the checksum of a frame with 6,000 ids takes a tenth of a millisecond on each
- * side, and the lab is to schedule 20,000 calls a second (docs/decisions/0020).
+ * lab_submit() is the one entry that the lab has and the appliance has not: a call goes straight
+ * into its slot and its command into the inbox, in place of a CALL frame. From there on net, sched
+ * and kvmem treat it as any other call; it is attached to the lab's connection, and its answers are
+ * frames. Why: the checksum of a frame with 6,000 ids takes a tenth of a millisecond on each side,
+ * and the lab is to schedule 20,000 calls a second (docs/decisions/0020).
  *
  * Work of a call, for srpt: its output tokens, and its prompt tokens at a sixteenth each. Most of a
- * prompt is cached, and a token that is not takes a share of a chunk and no decoding round.
+ * prompt is cached; a token that is not cached takes a share of a chunk, not a decoding round.
  * Invariants: a call's index is its call id; its response time counts from when it was due. A slot
- * is as net_call_intake() would have left it for a call with these fields: greedy, no stop ids, EOS
+ * is as net_call_intake() would leave it for a call with these fields: greedy, no stop ids, EOS
  * ignored, no deadline, no text. It also has what only a trace knows: the work that its program has
- * left when it comes, open calls included (for srpt).
+ * left when the call arrives, including that of open calls (for srpt).
  * Bounds: O(log calls) for each call, and its prompt.
  */
 #include <stdio.h>
@@ -168,7 +168,7 @@ void lab_clients_submit_due(struct lab *lab)
     }
 }
 
-/* The pauses before the calls that the end of call `index` has released, just now. */
+/* Draws the gaps before the calls that the end of call `index` has just released. */
 static void draw_gaps(struct lab *lab, uint32_t index)
 {
     const struct player *player = &lab->clients.player;

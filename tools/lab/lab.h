@@ -8,8 +8,8 @@
  *                             ^                                                       |
  *                             +-- the last token of a call -- world.c <-- cost.c -----+
  *
- * Time moves only in wait(), exactly to the next thing that happens. Nothing reads a real clock but
- * the measurement of the scheduler's own cost. The same settings give the same run, always.
+ * Time moves only in wait(), exactly to the next event. Only the measurement of the scheduler's own
+ * cost reads a real clock. The same settings always give the same run.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,7 +74,7 @@ struct lab_clients {
 };
 
 #define LAB_SOCKET_BYTES (1u << 20)
-struct lab_socket {                 /* the one connection: frames to the server; back, none waits */
+struct lab_socket {                 /* the one connection: frames to the server */
     bool watched, accepted, open, closed;
     uint32_t slot, interest, count;
     uint8_t to_server[LAB_SOCKET_BYTES];
@@ -87,7 +87,7 @@ struct lab {
     struct lab_clients clients;
     struct lab_socket socket;
     struct timeline timeline;
-    FILE *calls_file;               /* NULL: nobody looks */
+    FILE *calls_file;               /* NULL: not written */
     struct lab_result result;
     /* the world */
     struct world world;
@@ -96,10 +96,10 @@ struct lab {
     uint64_t step_began_us, rounds_begin_us, engine_due_us;     /* of the step in flight */
     uint64_t copy_us;               /* of it: moves between the tiers */
     uint64_t round_ends_us[COST_ROUNDS_MAX];    /* since rounds_begin_us */
-    uint32_t rounds, rows_ran;      /* it will have had; rows that will have run */
+    uint32_t rounds, rows_ran;      /* rounds that it has; rows that run */
     bool acted;                     /* this pass settled or launched a step */
-    bool timed;                     /* this pass is measured ... */
-    uint64_t aside_ns;              /* ... less what the lab itself did in it */
+    bool timed;                     /* this pass is measured, */
+    uint64_t aside_ns;              /* without the lab's own work in it */
     /* the appliance */
     struct options options;
     struct limits limits;
@@ -137,7 +137,7 @@ void lab_frames_read(struct lab *lab, const uint8_t *bytes, uint32_t count);
 int lab_clients_init(struct lab *lab);
 void lab_clients_free(struct lab *lab);
 void lab_clients_submit_due(struct lab *lab);
-/* The last token of the call is there: its successors become due. */
+/* The call's last token has come: its successors become due. */
 void lab_clients_generated(struct lab *lab, uint32_t call);
 void lab_clients_done(struct lab *lab, const struct wire_done *done);
 void lab_clients_refused(struct lab *lab, uint32_t call);
@@ -148,12 +148,12 @@ bool lab_submit(struct lab *lab, uint32_t call);
 void lab_engine_run(struct lab *lab);
 /* Which call of the trace the row is of. */
 uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row);
-/* Looks whether the core has become hasty. */
+/* Checks whether the core asks for an early stop. */
 void lab_engine_hear(struct lab *lab);
 /* The step is done: fills its outs, tells the clients whose calls are complete. */
 void lab_engine_tell(struct lab *lab);
-/* memory.c: what the moves of the step cost, whose blocks they bring back, and what the memory
- * manager has to say. */
+/* memory.c: the cost of the step's moves, the calls whose blocks they bring back, and the figures
+ * of kvmem. */
 double lab_memory_moves_s(const struct lab *lab);
 void lab_memory_swap_ins(struct lab *lab);
 void lab_memory_sample(struct lab *lab);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: events as they become known, one object each, written at once; only stretches that are
- * still open are remembered. Steps that follow each other without a pause are one stretch.
+ * What: events in the order in which they become known, each written at once as one object; memory
+ * holds only open stretches. Steps that follow each other without a pause are one stretch.
  * Invariants: the stretches of a call do not overlap and cover it from due to over. In a slot there
- * is one call at a time, and the slots together hold what is `run` on the programs' tracks.
- * Bounds: three events for each interruption of a call. 64 tracks of a program: more share the
- * last. As many slots as a step has rows.
+ * is one call at a time, and the slots together show the same as `run` on the programs' tracks.
+ * Bounds: three events for each interruption of a call. A program has 64 tracks; further calls
+ * share the last. There are as many slots as a step has rows.
  */
 #include "tools/lab/timeline.h"
 
@@ -20,7 +20,7 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-#define ENGINE_PID 1                /* programs have those behind it, in order */
+#define ENGINE_PID 1                /* programs have the pids after it, in order */
 
 static struct chrome_track track_of(uint32_t run, uint32_t lane)
 {
@@ -55,7 +55,7 @@ static void name_engine(struct timeline *timeline)
     }
 }
 
-/* The stretch that ends there. */
+/* Draws the stretch that ends in this slot. */
 static void draw_slot(struct timeline *timeline, uint32_t index)
 {
     const struct timeline_slot *slot = &timeline->slots[index];
@@ -149,7 +149,7 @@ void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64
     timeline->calls[call].since_us = now_us;
 }
 
-/* A pause since its last step, if there was one, is waiting. */
+/* The time since its last step, if any, is waiting. */
 void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                    uint64_t until_us)
 {

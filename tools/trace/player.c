@@ -163,7 +163,7 @@ void player_again(struct player *player, uint32_t call, uint64_t at_us)
     set_timer(player, call, at_us);
 }
 
-/* Those that waited for the call `done`, whose chain took `path_us` by now. */
+/* Sets the timer of calls that waited for `done` alone; its chain took `path_us`. */
 static void release_next(struct player *player, const struct player_call *done, uint64_t path_us,
                          uint64_t now_us)
 {

@@ -73,7 +73,7 @@ uint64_t player_next_us(const struct player *player);
 /* Puts an open call back until `at_us`. Its response time still counts from when it was due. */
 void player_again(struct player *player, uint32_t call, uint64_t at_us);
 /* The open call has ended; calls that waited for it alone are due after their gaps. True when it
- * was the last of its run. Of a failed run nothing follows. */
+ * was the last of its run. In a failed run no call follows. */
 bool player_over(struct player *player, uint32_t call, uint64_t now_us);
 /* The open call has failed, and its run with it. True when the run had not failed before. */
 bool player_fail(struct player *player, uint32_t call);

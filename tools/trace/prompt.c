@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: prompts of a replay. A prompt that contains an earlier prompt contains its parts, and so
- * on; the nesting is walked with a stack of its own, one entry for each call on the way down.
+ * on. The walk has a stack of its own, with one entry for each call on the way down.
  *
  * Invariants: part_tokens() of the parts of a call add up to whole[call]; every id is in the
  * vocabulary and is neither BOS nor EOS (unless the vocabulary has no others).
@@ -17,7 +17,7 @@
 #include "config/base/assert.h"
 #include "tools/exit_code.h"
 
-#define FIRST_PLAIN_ID 3        /* where vocabularies put unknown, BOS and EOS */
+#define FIRST_PLAIN_ID 3        /* after unknown, BOS and EOS in most vocabularies */
 
 static uint32_t scaled(const struct prompt_book *book, uint32_t tokens)
 {
@@ -142,7 +142,7 @@ bool prompt_walk_next(struct prompt_walk *walk, struct prompt_piece *piece)
 
 /* ---- token ids ------------------------------------------------------------------------------- */
 
-/* A well-mixed number of two (the finaliser of SplitMix64). */
+/* Mixes two numbers well (the finaliser of SplitMix64). */
 static uint64_t mix(uint64_t key, uint64_t position)
 {
     uint64_t z = key + (position + 1) * UINT64_C(0x9e3779b97f4a7c15);

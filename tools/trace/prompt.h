@@ -6,7 +6,7 @@
  *
  * Shared text is a pure function of (name, position), own text of (run, call, part, position): two
  * programs that name the same text send the same tokens, in every replay. Outputs are the tokens
- * that were really generated.
+ * that the appliance generated.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,8 +32,8 @@ struct prompt_book {
 int prompt_book_init(struct prompt_book *book, const struct trace *trace,
                      const struct prompt_limits *limits);
 void prompt_book_free(struct prompt_book *book);
-/* How many tokens of the prompt of `call` (index in trace->calls) are sent: what fits before its
- * output. What is too much is cut at the front, where conversations are oldest. */
+/* Number of tokens of the prompt of `call` (index in trace->calls) that are sent: those that fit
+ * before its output. The rest is cut at the front, where conversations are oldest. */
 uint32_t prompt_tokens(const struct prompt_book *book, uint32_t call);
 
 /* A walk over a prompt, piece by piece. A piece has no parts of its own: it is shared text, a

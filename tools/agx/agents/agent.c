@@ -17,9 +17,9 @@
  *     vote    each prompt or sample -> "Answer: X", all at once; the most frequent wins
  *     chat    "User: ...\nBot:" -> the reply; the next line follows it
  *
- * Invariants: a model may say anything: what is missing or too long makes an agent wrong, never
- * ends the run. A prompt that grows keeps its beginning byte for byte, so the appliance finds it in
- * its cache.
+ * Invariants: a model may say anything. A missing or too long answer makes the agent wrong; it
+ * never ends the run. A prompt that grows keeps its beginning byte for byte, so the appliance finds
+ * it in its cache.
  */
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static void clear(struct agent_text *text, char *bytes, size_t room)
     text->bytes[0] = '\0';
 }
 
-/* All of it, or nothing and `is_full` from then on. */
+/* Adds all of it; or nothing, and sets `is_full`. */
 static void add(struct agent_text *text, const char *more)
 {
     size_t bytes = strlen(more);
@@ -43,14 +43,14 @@ static void add(struct agent_text *text, const char *more)
     }
 }
 
-/* To the next prompt and to the record. */
+/* Adds to the next prompt and to the record. */
 static void tell(struct agent *agent, const char *more)
 {
     add(&agent->text, more);
     add(&agent->record, more);
 }
 
-/* Without the blanks at both ends. */
+/* Copies without the blanks at both ends. */
 static void trim(const char *text, size_t bytes, char *out, size_t out_bytes)
 {
     size_t first = strspn(text, " ");
@@ -61,8 +61,8 @@ static void trim(const char *text, size_t bytes, char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)(bytes - first), text + first);
 }
 
-/* The last line of `said` that begins with `mark`: what follows it, without blanks around, in
- * `rest`. Returns where the line begins; NULL: there is none, or nothing follows. */
+/* Finds the last line of `said` that begins with `mark`, and copies what follows the mark, without
+ * blanks at its ends, to `rest`. Returns the line; NULL: there is none, or nothing follows. */
 static const char *last_line(const char *said, const char *mark, char *rest, size_t rest_bytes)
 {
     const char *found = NULL;
@@ -155,7 +155,7 @@ static bool use_tool(struct agent *agent, const char *act)
     return false;
 }
 
-/* What the model said decides: the later one of its last "Act: " and its last "Answer: ". */
+/* The later of the model's last "Act: " and last "Answer: " decides. */
 static enum agent_next loop_on(struct agent *agent)
 {
     const char *said = agent->calls[0].said;
@@ -241,7 +241,7 @@ static bool contains(const char *text, const char *key)
     return false;
 }
 
-/* The first reply that misses its key is what the agent is blamed for. */
+/* `got` and `expected` are those of the first reply that lacks its key. */
 static enum agent_next read_reply(struct agent *agent)
 {
     const char *reply = agent->calls[0].said, *key = agent->task->answers[agent->turn - 1];
@@ -302,7 +302,7 @@ void agent_begin_turn(struct agent *agent)
         ask_all(agent);
     } else if (agent->task->kind == TASK_CHAT) {
         say_line(agent);
-    } else {        /* of a loop only the first prompt is news: what tools say was seen */
+    } else {        /* a loop: only the first prompt is news; tools' answers were shown */
         ask(agent, agent->text.bytes, agent->turn == 1 ? agent->text.bytes : "");
     }
 }

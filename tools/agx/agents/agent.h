@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: an agent: one program that works on one task. It goes through turns; a turn is one or more
- * calls, and when all of them have ended the agent uses a tool, lets a person read, goes on at
- * once, or is over:
+ * What: an agent: one program that works on one task, in turns. A turn is one or more calls. After
+ * the last of them has ended, the agent uses a tool, lets a person read, goes on at once, or is
+ * over:
  *
  *      agent_begin --> agent_begin_turn --> calls --> agent_end_turn --> AGENT_OVER
  *                            ^                              |
  *                            +---- TOOL, READER, GO_ON -----+
  *
- * The agent knows no appliance: who runs it sends `calls`, and adds what the model says with
+ * The agent knows no appliance: its owner sends `calls`, and adds the model's words with
  * agent_hear(). How agents work is in agent.c alone.
  */
 #include <stdbool.h>
@@ -45,7 +45,7 @@ struct agent {
     char observed[AGENT_GOT_BYTES]; /* AGENT_TOOL: what the tool said */
     bool is_right;                  /* AGENT_OVER */
     char expected[TASK_ANSWER_BYTES_MAX + 1], got[AGENT_GOT_BYTES];
-    struct agent_text record;       /* all that was said by everybody */
+    struct agent_text record;       /* every word that was said */
     /* private: only agent.c */
     struct agent_text text;         /* the next call's prompt; a merge begins a new one */
     uint64_t seed;
@@ -55,7 +55,7 @@ struct agent {
 
 /* Samples are drawn with the seeds `seed`, `seed` + 1, ... */
 void agent_begin(struct agent *agent, const struct task *task, uint64_t seed);
-/* Fills `calls`: nothing is said yet. */
+/* Fills `calls`; their answers are empty. */
 void agent_begin_turn(struct agent *agent);
 /* More of a call's answer. */
 void agent_hear(struct agent_call *call, const char *text, size_t bytes);

@@ -6,13 +6,13 @@
 #include <stdio.h>
 
 /*
- * What: sums over text that nobody has checked:
+ * What: sums over unchecked text:
  *
  *     sum    = term { ("+" | "-") term }
  *     term   = factor { ("*" | "/") factor }
  *     factor = { "-" } digits                 blanks may stand between any two of these
  *
- * Invariant: every step can fail, and a failure is final: nothing is read after it.
+ * Invariant: every step can fail, and a failure is final: no text is read after it.
  * Bounds: linear in the text, no recursion: there are no parentheses.
  */
 

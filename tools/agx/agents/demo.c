@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx demo`: the first four tasks of a file, side by side: what each agent is asked, says,
- * and hears from its tools, and whether it was right. The file is demo.tasks, in the program.
+ * What: `agx demo`: the first four tasks of a file, side by side: each agent's question, words and
+ * tools' answers, and whether it was right. The file is demo.tasks, embedded in the binary.
  *
- * The appliance answers faster than anybody reads: on a terminal an agent's next turn waits until
- * the words of the last one are there, tools take TOOL_US and a person READER_US. The figures are
- * the appliance's own.
+ * The appliance answers faster than a person reads. So on a terminal an agent's next turn waits
+ * until the words of the last one are shown, tools take TOOL_US and a person READER_US. The figures
+ * are the appliance's own.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ struct demo {
 
 /* ---- what happens ---------------------------------------------------------------------------- */
 
-/* Calls of one turn have letters, so that question and answer find each other. */
+/* Calls of one turn have letters, which join each question to its answer. */
 static const char *label_of(const struct agent *agent, uint32_t call, char label[SCREEN_LABEL_MAX])
 {
     label[0] = '\0';
@@ -160,7 +160,7 @@ static void look(void *context)
     screen_draw(&demo->screen, now_us);
 }
 
-/* The words of the last turns are still coming; they lag behind by a second or two at most. */
+/* The screen still shows the words of the last turns; it lags by a second or two at most. */
 static void show_the_rest(struct demo *demo)
 {
     for (uint32_t i = 0; i < demo->team.seats_count; i++) {

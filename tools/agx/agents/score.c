@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx agent FILE...`: agents work on the tasks of files; which were wrong, and how many of
- * each kind were right.
+ * What: `agx agent FILE...`: agents work on the tasks of files. The output names the wrong ones,
+ * and the number of right ones of each kind.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static double percent(uint32_t right, uint32_t of)
     return of > 0 ? 100.0 * right / of : 0;
 }
 
-/* The table by kind; the share of right ones. What was never asked counts as wrong. */
+/* Prints the table by kind; returns the share of right ones. A task never asked counts as wrong. */
 static double print_score(const struct team *team)
 {
     uint32_t of[TASK_KINDS] = {0}, right = 0, count = team->book->count;

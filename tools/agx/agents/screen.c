@@ -10,20 +10,20 @@
 #include "tools/agx/agents/screen_frame.h"
 
 /*
- * What: blocks of text, how much of them is shown by now, and lines for a pipe. How panels look is
- * in screen_frame.c.
+ * What: blocks of text, the part of each that is shown so far, and lines for a pipe. screen_frame.c
+ * draws the panels.
  *
  * Invariant: text in blocks is printable ASCII and line ends.
- * Why not the alternate screen: what was drawn last stays in the scrollback, above the summary.
+ * Why not the alternate screen: the last picture is to stay in the scrollback, above the summary.
  */
 
 #define FRAME_US       40000
 #define LETTERS_S      40.0         /* shown in a second, of each block, */
-#define CATCH_UP_S     0.8          /* and so many times of what it lags behind */
+#define CATCH_UP_S     0.8          /* and this many times of its lag */
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* What cannot be printed becomes one '.' for each character. */
+/* A character that cannot be printed becomes a '.'. */
 static void append(struct screen_block *block, const char *text, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -67,12 +67,12 @@ static struct screen_block *find_block(struct screen_panel *panel, uint32_t id)
             return &panel->blocks[i];
         }
     }
-    return NULL;                    /* it was the oldest, and went */
+    return NULL;                    /* it was the oldest, and is replaced */
 }
 
 /* ---- what a person has been shown ------------------------------------------------------------ */
 
-/* Words of a model appear letter by letter, those of one step side by side; all else at once. */
+/* A model's words appear letter by letter, in all blocks of a step; other text at once. */
 static void show_more(struct screen_panel *panel, double seconds)
 {
     bool is_whole = true;           /* everything so far */
@@ -121,8 +121,8 @@ static void print_line(const struct screen_panel *panel, const struct screen_blo
     }
 }
 
-/* Whole lines of a block; with `all`, what is left of it too. Half a block of text without a line
- * end is a line. */
+/* Prints whole lines of a block; with `all`, the rest too. Half a block of text without a line end
+ * is a line. */
 static void print_lines(const struct screen_panel *panel, struct screen_block *block, bool all)
 {
     for (uint32_t i = block->printed; i < block->count; i++) {

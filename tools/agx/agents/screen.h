@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: up to four streams of text side by side. On a terminal of 80x24 or more, panels, drawn over
- * themselves; elsewhere, whole lines with the name of their panel in front. Of what comes from a
- * model only printable ASCII is ever written.
+ * What: up to four streams of text side by side. On a terminal of 80x24 or more they are panels
+ * that are drawn over themselves; elsewhere, whole lines that begin with the name of their panel.
+ * Of a model's words only printable ASCII is written.
  *
  *      -- chat a_talk --------------- reading ---- react cost ------------------ tool --
  *      call 2  queue 0  wait 0.00s  31 tok     |  call 1  queue 1  wait 0.02s  9 tok
@@ -12,27 +12,27 @@
  *      -- map parts ---------------- running --+-- vote sum -------------------- done --
  *      ...                                     |
  *
- * Words appear no faster than a person can follow: a block shows a growing part of what it has, and
+ * Words appear no faster than a person can follow: a block shows a growing part of its text, and
  * the blocks of the next step wait. screen_is_shown() tells when a panel has caught up.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #define SCREEN_PANELS      4
-#define SCREEN_BLOCKS_MAX  48       /* of one panel; the oldest goes */
-#define SCREEN_TEXT_BYTES  1024     /* of one block; the front goes */
+#define SCREEN_BLOCKS_MAX  48       /* of one panel; a new one replaces the oldest */
+#define SCREEN_TEXT_BYTES  1024     /* of one block; more text drops the front half */
 #define SCREEN_WIDTH_MAX   80       /* of one panel */
 #define SCREEN_LABEL_MAX   12
 
 enum screen_style { SCREEN_MODEL, SCREEN_PROMPT, SCREEN_TOOL, SCREEN_RIGHT, SCREEN_WRONG };
 struct screen_block {
-    uint32_t id;                    /* who writes into it; 0: nobody any more */
+    uint32_t id;                    /* its writer's; 0: it is closed */
     enum screen_style style;
     char label[SCREEN_LABEL_MAX];   /* "a " */
     char text[SCREEN_TEXT_BYTES];
-    uint32_t count, printed;        /* bytes of text; of them already in the pipe */
+    uint32_t count, printed;        /* bytes of text; of those, printed to the pipe */
     double shown;                   /* bytes that a person has been shown */
-    uint32_t lines_max;             /* of a model's words the last lines, else the first; 0: all */
+    uint32_t lines_max;             /* a model's last lines, others' first; 0: all */
     uint32_t step;
     bool is_seen;                   /* its step has begun */
 };
@@ -53,7 +53,7 @@ struct screen {
 
 void screen_init(struct screen *screen, uint32_t panels_count);
 void screen_title(struct screen *screen, uint32_t panel, const char *kind, const char *name);
-/* The blocks from here on are shown when those before are there. */
+/* Blocks after this appear after those before it are complete. */
 void screen_step(struct screen *screen, uint32_t panel);
 struct screen_head { enum screen_style style; const char *label; uint32_t lines_max; };
 /* A block that is complete at once. */
@@ -64,11 +64,11 @@ void screen_open(struct screen *screen, uint32_t panel, uint32_t id, const char 
 void screen_add(struct screen *screen, uint32_t panel, uint32_t id, const char *text,
                 uint32_t count);
 void screen_close(struct screen *screen, uint32_t panel, uint32_t id);
-/* The last line: the answer, or what it should have been. */
+/* The last line: the answer, or the expected one. */
 void screen_verdict(struct screen *screen, uint32_t panel, bool is_right, const char *text);
 /* The panel's state ("running") and the line under the title. */
 void screen_status(struct screen *screen, uint32_t panel, const char *state, const char *figures);
-/* All that the panel has been given is there to be read. */
+/* True when the panel shows all its text. */
 bool screen_is_shown(const struct screen *screen, uint32_t panel);
 /* Draws, at most 25 times a second. */
 void screen_draw(struct screen *screen, uint64_t now_us);

@@ -8,13 +8,13 @@
  * What: panels as lines of cells. A row of panels is a rule with titles and states, a line of
  * figures, and `body` lines of text, of which the last ones win.
  *
- * Invariant: a frame is written with one call and has always as many lines, so going up that many
- * finds its beginning again. The last column stays free: some terminals wrap there.
+ * Invariant: a frame is written with one call and always has the same number of lines, so the
+ * cursor finds its beginning again. The last column stays free: some terminals wrap there.
  */
 
 #define COLUMNS_MIN  80
 #define ROWS_MIN     24
-#define ROWS_TALL    38             /* from here on the summary finds room below the picture */
+#define ROWS_TALL    38             /* with this many the summary fits below the picture */
 #define FOOT_ROWS    10
 #define HEAD_ROWS    2              /* rule, figures */
 #define ABOVE_ROWS   2              /* the line above the picture, the cursor below */
@@ -100,7 +100,7 @@ static struct span take_line(const struct screen_block *block, uint32_t shown, u
     return (struct span){from, end};
 }
 
-/* Where the text begins: a model's first blank, or a line end before anything, is not shown. */
+/* Where the text begins: without a model's first blank, or line ends at the start. */
 static uint32_t first_at(const struct screen_block *block, uint32_t shown)
 {
     uint32_t at = 0;
@@ -110,7 +110,7 @@ static uint32_t first_at(const struct screen_block *block, uint32_t shown)
     return at;
 }
 
-/* How many lines; with `wanted`, also the span of that one. */
+/* The number of lines; also the span of line `wanted`. */
 static uint32_t count_lines(const struct screen_block *block, uint32_t width, uint32_t wanted,
                             struct span *span)
 {
@@ -141,14 +141,14 @@ static void put_block_line(struct frame *frame, const struct screen_block *block
     put_times(frame, " ", width - label - (span.end - span.from));
 }
 
-/* A question that is cut shows how it begins, an answer how it ends. */
+/* A cut question shows its beginning, a cut answer its end. */
 static uint32_t line_index(const struct screen_block *block, uint32_t all, uint32_t shown,
                            uint32_t at)
 {
     return block->style == SCREEN_MODEL ? all - shown + at : at;
 }
 
-/* Line `row` of a panel's text, counted from the top of what is shown: the last lines win. */
+/* Line `row` of the panel's shown text, from its top; the last lines have precedence. */
 static void put_body(struct frame *frame, const struct screen *screen,
                      const struct screen_panel *panel, uint32_t row)
 {

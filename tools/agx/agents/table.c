@@ -6,11 +6,11 @@
 #include <string.h>
 
 /*
- * What: rows and columns of a table in text, found again at each look-up; the first of equal ones
- * wins. Linear in the prompt.
+ * What: rows and columns of a table in text, found anew at each look-up. Of equal names the first
+ * counts. Linear in the prompt.
  */
 
-/* The text at `at` begins with these bytes; moves it behind them. */
+/* True when the text at `at` begins with these bytes; then moves `at` past them. */
 static bool skip(const char **at, const char *word, size_t bytes)
 {
     if (strncmp(*at, word, bytes) != 0) {
@@ -20,7 +20,7 @@ static bool skip(const char **at, const char *word, size_t bytes)
     return true;
 }
 
-/* Behind the end of the line; NULL: it was the last one. */
+/* The start of the next line; NULL: this is the last one. */
 static const char *next_line(const char *at)
 {
     const char *end = strchr(at, '\n');

@@ -9,6 +9,6 @@
  *     rice: price 12, stock 40, weight 5
  *     Task: ...                            where the table ends
  *
- * and writes "12"; "none" where there is no such row or column. The last word names the column. Cut
- * to `answer_bytes`, always terminated. */
+ * and writes "12", or "none" if there is no such row or column. The last word names the column. The
+ * answer is cut to `answer_bytes` and always terminated. */
 void table_look_up(const char *prompt, const char *argument, char *answer, size_t answer_bytes);

@@ -9,11 +9,11 @@
 #include "net/utf8.h"
 
 /*
- * What: task files, line by line. One line is one step of `struct parser`; a task is checked as a
- * whole when the next one begins, or at the end.
+ * What: task files, line by line. One line is one step of `struct parser`. A complete task is
+ * checked when the next one begins, or at the end.
  *
- * Invariant: what a line leaves in the book's text is no longer than the line, because each loses
- * its mark; so a text as large as the file holds all strings with their ends.
+ * Invariant: a line adds no more to the book's text than its own length, because it loses its mark;
+ * so a text as large as the file holds all strings with their terminators.
  */
 
 #define LINE_SHOWN_MAX 40       /* of a faulty line, in a message */
@@ -54,7 +54,7 @@ static char *keep(struct parser *parser, const char *text)
 
 /* ---- a task's beginning and end -------------------------------------------------------------- */
 
-/* The prompt that was growing is whole. */
+/* Ends the prompt that is growing. */
 static void close_prompt(struct parser *parser)
 {
     if (parser->prompt != NULL) {
@@ -237,7 +237,7 @@ static bool take_line(struct parser *parser, const char *line)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* No tabs and other controls: a file that has some is more likely wrong than meant. */
+/* No tabs or other control characters: they are more likely a mistake. */
 static bool is_text(const char *line)
 {
     uint32_t left = (uint32_t)strlen(line);
@@ -252,7 +252,7 @@ static bool is_text(const char *line)
     return true;
 }
 
-/* `text` ends with a zero byte; its lines are cut apart. */
+/* `text` ends with a zero byte; parsing terminates each of its lines. */
 static bool parse_lines(struct parser *parser, char *text, size_t bytes)
 {
     for (char *line = text; line < text + bytes;) {

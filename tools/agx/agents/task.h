@@ -19,7 +19,7 @@
  * chat     each "> " line is one, and has its own "= "       what the reply contains; capitals or
  *          line after it                                     not is the same (ASCII)
  *
- * Limits: see below; the number of tasks is limited by memory only.
+ * Limits: see below; only memory limits the number of tasks.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,15 +46,15 @@ struct task_book {
     uint32_t count;
     /* private: only task.c */
     uint32_t room;
-    char **texts;                               /* what the tasks point to, one for each file */
+    char **texts;                               /* the tasks point into these, one for each file */
     uint32_t texts_count;
 };
 
 const char *task_kind_name(enum task_kind kind);
-/* Adds the tasks of a text. False: `fault` says where, what was found and what was expected, and
- * the book is not to be used but for task_book_free(). `path` is for the message alone. */
+/* Adds the tasks of a text. False: `fault` names the line, what it holds and what was expected;
+ * then only task_book_free() may follow. `path` is for the message alone. */
 bool task_book_parse(struct task_book *book, const char *path, const char *text, size_t bytes,
                      char fault[TASK_FAULT_BYTES]);
-/* The same for a file, or for what comes in when the path is "-". */
+/* The same for a file, or for standard input if the path is "-". */
 bool task_book_read(struct task_book *book, const char *path, char fault[TASK_FAULT_BYTES]);
 void task_book_free(struct task_book *book);

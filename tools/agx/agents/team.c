@@ -11,16 +11,16 @@
 /*
  * What: the loop of a team; no threads: start what is due, wait, take what has come.
  *
- * Invariants: a call is in one state (enum team_state); a turn ends when all of its calls are DONE.
- * The id of a call tells its turn, its seat and its place in the turn, so a program never uses one
- * twice. A lane that breaks goes on when the appliance is back, and its calls where they were.
- * Bounds: a pass looks at every call of every seat, 2^14 at most; an agent whose call the appliance
- * refuses or fails is over, and the others go on.
+ * Invariants: a call is in one state (enum team_state). A turn ends when all of its calls are DONE.
+ * The id of a call encodes its turn, its seat and its place in the turn, so a program never uses an
+ * id twice. A lane that breaks goes on when the appliance is back, and its calls go on with it.
+ * Bounds: a pass looks at every call of every seat, 2^14 at most. When the appliance refuses or
+ * fails a call, its agent is over, and the others go on.
  */
 
 #define LOOK_US           40000     /* the longest wait between two looks */
 #define ROOM_WAIT_US      5000      /* when every lane is full */
-#define SILENCE_US        60000000  /* without any event: something is wrong */
+#define SILENCE_US        60000000  /* the longest time without an event */
 #define ENDS_WAIT_US      1000000
 
 /* ---- turns ----------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ static void end_agent(struct team *team, struct team_seat *seat, uint32_t lane)
     }
 }
 
-/* One more call of the turn has ended; with the last one, the turn. */
+/* One more call of the turn has ended; the last one ends the turn. */
 static void settle_call(struct team *team, struct team_seat *seat, uint32_t lane)
 {
     for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
@@ -196,7 +196,7 @@ static void finish(struct team *team, struct team_seat *seat, uint32_t index,
     settle_call(team, seat, call->lane);
 }
 
-/* A long prompt leaves less room for the answer: what is left, or 0. */
+/* The tokens that a long prompt leaves for the answer, or 0. */
 static uint32_t smaller_answer(const struct team_call *call, const struct agx_fault *fault)
 {
     uint64_t prompt = fault->found - call->max_tokens;
@@ -233,7 +233,7 @@ static void on_event(struct team *team, uint32_t lane, const struct agx_event *e
     }
     uint32_t index = (uint32_t)(event->call_id % AGENT_CALLS_MAX);
     uint32_t number = (uint32_t)(event->call_id / AGENT_CALLS_MAX % TEAM_SEATS_MAX);
-    ASSERT(number < team->seats_count);                             /* it is an open call's id */
+    ASSERT(number < team->seats_count);                             /* the id is an open call's */
     struct team_seat *seat = &team->seats[number];
     if (event->kind == AGX_TOKENS) {
         hear(team, seat, index, event);
@@ -244,7 +244,7 @@ static void on_event(struct team *team, uint32_t lane, const struct agx_event *e
     }
 }
 
-/* The lane breaks every time: perhaps a call of it is to blame. All of them have failed. */
+/* The lane breaks every time, perhaps because of one of its calls: all of them fail. */
 static void give_up(struct team *team, uint32_t lane)
 {
     lanes_close(&team->lanes, lane);
@@ -259,11 +259,11 @@ static void give_up(struct team *team, uint32_t lane)
     }
 }
 
-/* The appliance went away: what is open there goes on when it is back. */
+/* The appliance went away: open calls go on when it is back. */
 static enum agx_result on_closed(struct team *team, uint32_t lane)
 {
     if (!team->lanes.lane[lane].is_open) {
-        return AGX_AGAIN;               /* nothing was open there */
+        return AGX_AGAIN;               /* no call was open there */
     }
     enum agx_result result = lanes_resume(&team->lanes, lane);
     if (result == AGX_ERROR_CLOSED) {
@@ -275,7 +275,8 @@ static enum agx_result on_closed(struct team *team, uint32_t lane)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* Starts what is due in one seat; when something will be due there, at the latest `next_us`. */
+/* Starts what is due in one seat. Returns when its next act is due, or `next_us` if that is sooner.
+ * */
 static uint64_t advance(struct team *team, struct team_seat *seat, uint64_t now_us,
                         uint64_t next_us)
 {
