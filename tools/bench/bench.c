@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: speed of the CPU engine alone, without sockets and scheduler, beside what the machine could
- * do at most.
+ * What: speed of the CPU engine alone, without sockets and scheduler, beside the ceilings of the
+ * machine.
  *
  *     bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] [--runs N] [--row NAME]
  *           [--weights file|bf16] [--json FILE]
  *         decode-N   N calls, PROMPT_TOKENS each before, DECODE_TOKENS each timed
  *         prefill-N  a prompt of N tokens, CHUNK_TOKENS a step
  *         mixed      MIXED_CALLS calls decode; each plan begins with MIXED_CHUNK tokens of a prompt
- *         tokens/s: median, worst and best of the runs; what the median means in GB/s and GFLOP/s;
- *         and shares of the ceilings. --row: only this one. --json: appends one line.
+ *         tokens/s: median, worst and best of the runs; the median as GB/s and GFLOP/s; and its
+ *         shares of the ceilings. --row: only this row. --json: appends one line.
  *     bench MODEL.gguf [--threads N] --greedy N
  *         greedy ids from BOS (token 1) on standard output, tokens/s on standard error; N is
  *         rounded up to whole plans
  *
- * The formulas: a round reads every packed weight once, and the keys and values of every call that
- * decodes so far (those of the middle of the run); a token costs two operations a weight of the
- * products, but for the output matrix, which only tokens that sample use, and four a channel of the
- * queries for each position that it sees. Nothing else is counted.
+ * The formulas: a round reads every packed weight once, and all keys and values so far of every
+ * call that decodes (as of the middle of the run). A token costs two operations for each weight of
+ * the products, and four for each channel of the queries and each position that it sees. Only
+ * tokens that sample use the output matrix. Nothing else counts.
  *
- * Ceilings are taken before every run, and a share is the median of the runs' own: other work on
- * the machine meets both. They are those of the set of kernels; the share of arithmetic is of what
- * it does with floats, so weights that are bfloats or integers may go beyond. The plain set has
- * none.
+ * Ceilings are measured before every run, because other work on the machine slows both; a share is
+ * the median of the runs' shares. They are those of the set of kernels. The share of arithmetic
+ * refers to floats, so bfloats and integers may exceed it. The plain set has no ceilings.
  *
  * Why the first run is dropped: it touches memory for the first time.
  */
@@ -61,19 +60,19 @@ static const struct row rows[] = {
 };
 #define ROWS_COUNT (sizeof rows / sizeof rows[0])
 
-/* What a run of a row does. */
+/* The work of one run of a row. */
 struct work {
     double tokens, sampled, rounds;
-    double decode_seen;             /* positions that tokens see which were sampled */
-    double prompt_seen;             /* the same, of the prompt */
+    double decode_seen;             /* positions that sampled tokens see */
+    double prompt_seen;             /* positions that tokens of the prompt see */
 };
 
 struct run {
     double seconds;
-    double ceilings[CEILINGS];      /* taken before it; infinite where there is none */
+    double ceilings[CEILINGS];      /* measured before it; infinite if there is none */
 };
 
-/* Of the runs of a row: medians, but for least and most. */
+/* Medians over the runs of a row, except for least and most. */
 struct outcome {
     double tokens_s, tokens_s_least, tokens_s_most;
     double bytes_s, read_share;
@@ -140,7 +139,7 @@ static void feed_prompts(uint32_t calls)
     engine_run(&bench.engine);
 }
 
-/* Seconds that `calls` calls take for DECODE_TOKENS each, their prompts aside; each plan feeds
+/* Seconds that `calls` calls take for DECODE_TOKENS each, without their prompts; each plan feeds
  * `chunk` tokens of one more prompt. */
 static double decode_run(uint32_t calls, uint32_t chunk)
 {
@@ -418,8 +417,8 @@ static void greedy(uint32_t count)
     fprintf(stderr, "achieved tok/s: %f\n", timed / (seconds() - begun));
 }
 
-/* Reads the command line into `bench` and the rest of its arguments; ends the process unless it is
- * to go on. */
+/* Reads the command line into `bench` and the other arguments. Ends the process after --help or a
+ * fault. */
 static void parse(uint32_t *threads, const char **simd, uint32_t *ids, int argc, char **argv)
 {
     struct argument_choice weights = {.words = (const char *const[]){"file", "bf16", NULL}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: what the engine makes of given tokens, for comparison with another engine's opinion of the
- * same model file (tools/bench/llamacpp.cpp speaks the same language):
+ * What: the engine's probabilities of given tokens, for comparison with another engine on the same
+ * model file (tools/bench/llamacpp.cpp has the same interface):
  *
  *     bench-scores MODEL.gguf score [--threads N]       log-probabilities of the given ids
  *         [--keep FILE] [--expect FILE]
@@ -11,17 +11,18 @@
  * Each line of standard input is a JSON list of ids; its answer is a line
  *
  *     score           {"logprob": [...], "gap": [...], "expected": [...]}, for every id but the
- *                     first: of the id, by how much the largest logit there exceeds the second,
- *                     and of what id comes there on average, see below
+ *                     first: the log-probability of the id; by how much the largest logit exceeds
+ *                     the second; the expected log-probability, see below
  *     greedy, sample  [...], the new ids
  *
  * --keep writes probabilities, floats, (ids but the first of each line, vocabulary). --expect reads
- * such a file: the expected log-probability is the mean over ids as likely as it says. Without it,
- * over all ids alike. That tells engines apart with far fewer tokens than the ids of a text.
+ * such a file: the expected log-probability is the mean over all ids, weighted with the file's
+ * probabilities; without the file, all ids have the same weight. That tells engines apart with far
+ * fewer tokens than the ids of a text.
  *
  * Method: up to CALLS_MAX lines at once, a row each. `score` feeds one token a step to every row,
- * as decoding does; `greedy` and `sample` feed prompts whole. So both ways through the engine are
- * looked at, in batches.
+ * as decoding does; `greedy` and `sample` feed prompts whole. So both paths through the engine are
+ * compared, in batches.
  */
 #include <math.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ enum verb { SCORE, GREEDY, SAMPLE };
 struct line {
     uint32_t *ids;
     uint32_t count;
-    uint32_t made;                  /* of those, by the engine */
+    uint32_t made;                  /* of those, made by the engine */
     uint64_t first_position;        /* of all lines' */
     double *logprob, *gap, *expected;   /* (count - 1) */
 };
@@ -54,7 +55,7 @@ struct scores {
     uint32_t lines_count;
     uint32_t longest, vocab_tokens;
     uint64_t positions;
-    FILE *keep, *expect;            /* NULL: not wanted */
+    FILE *keep, *expect;            /* NULL: not given */
     float *chances;                 /* (vocab_tokens) */
 };
 static struct scores scores;
@@ -70,7 +71,7 @@ static void *take(size_t count, size_t size)
 
 /* ---- input ---- */
 
-/* Digits are ids, everything else separates. */
+/* Digits are ids; all other bytes separate them. */
 static void read_ids(struct line *line, const char *text)
 {
     for (const char *at = text; *at != 0;) {
@@ -98,7 +99,7 @@ static void add_line(const char *text)
         fail("no memory");
     }
     struct line *line = &scores.lines[scores.lines_count++];
-    size_t most = strlen(text) / 2 + 1 + scores.wanted;     /* an id and what separates it */
+    size_t most = strlen(text) / 2 + 1 + scores.wanted;     /* an id and a separator */
     *line = (struct line){.ids = take(most, sizeof *line->ids)};
     read_ids(line, text);
     line->logprob = take(line->count, sizeof *line->logprob);
@@ -174,7 +175,7 @@ static double expect(const float *logits, uint64_t position)
     return sum / all;
 }
 
-/* What the logits behind id `at` of a line say of the next one. */
+/* Scores the id after `at` of a line by the logits. */
 static void judge(const float *logits, struct line *line, uint32_t at)
 {
     double largest = -INFINITY, second = -INFINITY, sum = 0;
@@ -195,7 +196,7 @@ static void judge(const float *logits, struct line *line, uint32_t at)
     }
 }
 
-/* Feeds position `at` of every line that goes on behind it. */
+/* Feeds position `at` of every line that goes on after it. */
 static uint32_t score_position(struct line *lines, uint32_t count, uint32_t at)
 {
     struct line *fed[CALLS_MAX];

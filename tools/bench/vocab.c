@@ -9,11 +9,11 @@
  *           letters          one word of random letters
  *           ab               one word of a and b: many equal pairs
  *           digits, spaces, newlines, marks (combining), signs     nothing else
- *         and what texts of a sixteenth of the length take a byte, as a part of what the whole
- *         takes: far below 1 means that the cost grows faster than the text
+ *         and the cost of a byte in texts of a sixteenth of the length, as a part of its cost in
+ *         the whole text: far below 1 means that the cost grows faster than the text
  *
  * Method: CPU time, since nothing here waits. Texts are those that a frame of 64 KiB can carry: a
- * longer file is taken in pieces of that length. The first run is dropped: it touches memory for
+ * longer file is cut into pieces of that length. The first run is dropped: it touches memory for
  * the first time.
  */
 #include <string.h>
@@ -92,7 +92,7 @@ static uint32_t random_below(uint32_t bound)
     return (uint32_t)((state >> 33) % bound);
 }
 
-/* A code point of any length but a surrogate. */
+/* A code point of any length, but no surrogate. */
 static uint32_t random_character(char *bytes)
 {
     static const uint32_t ends[] = {0x80, 0x800, 0xd800, 0x110000};
@@ -115,7 +115,7 @@ static struct text text_of_characters(void)
     return text;
 }
 
-/* Of the words in `words`, each `bytes` long, in random order. */
+/* A text of the words in `words`, each `bytes` long, in random order. */
 static struct text text_of(const char *name, const char *words, uint32_t bytes)
 {
     struct text text = {.name = name, .bytes = malloc(PIECE_BYTES)};

@@ -37,7 +37,7 @@ static float f32_from_f16(uint16_t half)
     return value * 0x1p112f;                    /* exact, also for subnormals */
 }
 
-/* Writes a scale; returns it as it can be read back. */
+/* Writes a scale; returns it as a reader gets it. */
 static float put_scale(uint8_t *at, float scale)
 {
     uint16_t half = f16_from_f32(scale);

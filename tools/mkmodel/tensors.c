@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which tensors a family has, and weights that let a random model speak.
+ * What: the tensors of a family, and weights with which a random model gives varied text.
  *
  * Invariant: the same settings give the same bytes on every machine (no libm function but sqrt,
  * which is exact).
@@ -20,7 +20,7 @@
 
 enum role {
     ROLE_WEIGHT, ROLE_MATCH, ROLE_OUTPUT,
-    ROLE_NORM, ROLE_MATCH_NORM, ROLE_BIAS, ROLE_FACTORS     /* these are vectors */
+    ROLE_NORM, ROLE_MATCH_NORM, ROLE_BIAS, ROLE_FACTORS     /* vectors */
 };
 
 struct tensor {
@@ -154,9 +154,9 @@ static float random_normal(uint64_t *state)
 }
 
 /* Deviation of a row's weights: 1/sqrt(columns) keeps activations near 1 from layer to layer. Twice
- * that spreads the logits, and in queries and keys, or the norms of their heads, it lets each
- * position look at a few others only; with flat attention greedy decoding soon repeats one token
- * for ever. */
+ * that spreads the logits. In queries and keys, or the norms of their heads, it makes each position
+ * attend to a few others only: with flat attention, greedy decoding soon repeats one token for
+ * ever. */
 static float row_deviation(const struct tensor *tensor, const struct vocabulary *vocabulary,
                            uint64_t row)
 {

@@ -144,7 +144,7 @@ int agent_main(const char *to, int argc, char **argv)
         AGX_COMMAND("agent"), .usage = "[OPTION]... FILE...",
         .purpose = "Agents work on the tasks of files (- is what comes in): loops with tools,\n"
                    "fan-outs, votes, chats; each is a program of its own. The format is described\n"
-                   "in tools/agx/README.md.",
+                   "in tools/agx/agents/README.md.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0], .operands_count = &files};
     int code = command_line_parse(&line, argc, argv);
     if (code != ARGUMENT_GO_ON) {
