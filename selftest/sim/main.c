@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the command line of agentix-sim: which seeds, for how long; and what is said of a failure.
+ * What: the command line of agentix-sim: which seeds, for how long; and the report of a failure.
  *
- * A failure is run again from its tape (it must fail alike, or the run is not a function of its
- * tape, which is worse), shrunk, and left as two files: the tape, for --replay, and the script, for
- * people.
+ * A failure is run again from its tape. It must fail in the same way: else the run is no function
+ * of its tape, which is worse. Then it is shrunk and left as two files: the tape, for --replay, and
+ * the script, for people.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -58,7 +58,7 @@ struct tally {
     uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us;
 };
 
-/* Of this process: a busy machine makes no run shorter. */
+/* CPU time of this process: a busy machine does not shorten a run. */
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -76,7 +76,7 @@ static void count(struct tally *tally, const struct sim *sim)
     }
 }
 
-/* Runs what is on the tape; true when it ends as the run before did. */
+/* Runs the tape. True when it ends as the run before did. */
 static bool repeats(struct sim *sim, struct tape *tape)
 {
     const struct sim_failure before = sim->failure;
@@ -194,7 +194,7 @@ static void run_seeds(struct sim *sim, struct tape *tape, struct tally *tally)
     }
 }
 
-/* What the words say of which seeds, and for how long. */
+/* Which seeds, and for how long, by the words of the command line. */
 static void choose_seeds(void)
 {
     if (request.seed != NOT_GIVEN) {

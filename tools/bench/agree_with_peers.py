@@ -4,15 +4,16 @@
 
     tools/bench/agree_with_peers.py --peer-bin DIR [--shapes 15m,110m,1.1b] [--threads 1]
 
-greedy F32 weights, prompts of random ids: the next ids of both engines. Where they differ, the
-             two largest logits must be within 1e-4.
-perplexity two texts, the same in every type. One is drawn from our F32 engine at temperature 1: it
-             is unlikely for an engine that computes something else, even if only less exactly. One
-             has random ids, which favour no engine and show little. Rounding is chance, and only a
-             long text shows a difference; so each is scored twice: by its own ids, and by all ids
-             at each place, with the probabilities of our F32 engine (kept in build/ meanwhile:
-             16 MB a window). Beside the ratio stand its standard error, from the differences
-             between windows, and the mean difference of log-probabilities, place by place.
+greedy       F32 weights, prompts of random ids: the next ids of both engines. Where they differ,
+             the two largest logits must be within 1e-4.
+perplexity   two texts, the same in every type. One is drawn from our F32 engine at temperature 1:
+             it is unlikely for an engine that computes something else, even if only less exactly.
+             One has random ids, which favour no engine and show little. Rounding is chance, and
+             only a long text shows a difference; so each is scored twice: by its own ids, and by
+             all ids at each place, with the probabilities of our F32 engine (kept in build/
+             meanwhile: 16 MB a window). Beside the ratio stand its standard error, from the
+             differences between windows, and the mean difference of log-probabilities, place by
+             place.
 
 Exit status 1 if a bound is broken: 95 of 100 prompts the same; perplexity within 0.1 % by all ids,
 and by its own ids unless that is chance (two standard errors). Without `llamacpp` in a peer's

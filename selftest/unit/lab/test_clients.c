@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the lab's own door leaves a call exactly as a CALL frame would have left it.
+ * Goal: lab_submit() leaves a call exactly as a CALL frame would leave it.
  * Method: the same call twice on one connection, once through lab_submit() and once as a frame
  * through net, and the two records compared byte by byte but for what must differ: identity and
  * links.
@@ -28,7 +28,7 @@ static void send_frame(const struct call *like)
     assert_true(lab.socket.count > 0);
 }
 
-/* What belongs to the one call and not to the way that it took. */
+/* The call without what differs between any two calls. */
 static struct call without_identity(const struct call *call)
 {
     struct call same = *call;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the agents' calculator gives the value of every sum of whole numbers, and "error" for all
- * else. Method: tables of sums; values of the sums from Python's //.
+ * Goal: the agents' calculator gives the value of every sum of whole numbers, and "error" for any
+ * other text. Method: tables of sums; their values are Python's, with //.
  */
 #include "selftest/unit/test.h"
 

@@ -35,7 +35,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Call `index` is the next one, and it is due then, not a microsecond before. */
+/* The next call is `index`, and it is due then, not a microsecond before. */
 static void expect_due(uint32_t index, uint64_t at_us)
 {
     uint32_t call;
@@ -76,7 +76,7 @@ static void test_call_opens_after_all_that_it_waits_for(void **state)
     expect_due(3, 2600);
     assert_true(player_over(&player, 3, 3000));
     assert_int_equal(player.runs_left, 0);
-    /* 900 of call 0, the longer of 580 and 450, 400 of call 3: gaps are out. */
+    /* 900 of call 0, the longer of 580 and 450, 400 of call 3: without gaps. */
     assert_int_equal(player.runs[0].path_us, 900 + 580 + 400);
 }
 

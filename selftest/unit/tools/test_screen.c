@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a picture has always the same lines of the same width, whatever a model says, and nothing
- * but printable characters and our own colours; in a pipe every word comes out, in whole lines.
- * Method: what is written to stdout is caught in a file; the columns of each line are counted.
+ * Goal: a picture always has the same number of lines of the same width, for any words of a model,
+ * and only printable characters and our own colours. In a pipe every word comes out, in whole
+ * lines.
+ * Method: a file catches stdout; the test counts the columns of each line.
  */
 #include "selftest/unit/test.h"
 

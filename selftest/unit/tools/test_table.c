@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a look-up finds the cell that is named, in the table of the prompt and nowhere else.
+ * Goal: a look-up finds the named cell, in the table of the prompt and nowhere else.
  * Method: one prompt with a table; good and wrong arguments, prompts with broken tables.
  */
 #include "selftest/unit/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a task file is read as it stands there, or refused with the line and what was expected.
+ * Goal: a task file is read exactly, or refused with the line and the expectation.
  * Method: good files of each kind; one fault after the other; every prefix of a good file.
  */
 #include "selftest/unit/test.h"

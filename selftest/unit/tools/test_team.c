@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a team gets every agent served: over connections that break or are full, and past calls
- * that are busy, refused or failed; what is not served costs its own agent only. Method: a thread
- * plays the appliance on a unix socket with the codec of net/wire.h; a list says what befalls the
- * first, second, ... call that arrives. Pauses are those of the team itself, milliseconds.
+ * Goal: a team gets every agent served, over connections that break or are full, and despite busy,
+ * refused or failed calls. A call that is not served costs its own agent only. Method: a thread
+ * plays the appliance on a unix socket with the codec of net/wire.h; a list holds the fate of the
+ * first, second, ... call that arrives. The only pauses are the team's own, in milliseconds.
  */
 #include "selftest/unit/folder.h"
 
@@ -61,7 +61,7 @@ static void put_words(int descriptor, uint64_t call_id, uint32_t index, const ch
     put(descriptor, bytes, wire_tokens_encode(&tokens, &index, bytes, sizeof bytes));
 }
 
-/* What the model would say, in two parts. */
+/* The model's words, in two parts. */
 static const char *const *say(const char *prompt)
 {
     static const char *const act[] = {"Act: ", "calc[3*12]"}, *const answer[] = {"Ans", "wer: 36"};
@@ -260,7 +260,7 @@ static void on_ended(void *context, const struct team_seat *seat, uint32_t call)
 {
     (void)context;
     assert_int_equal(seat->queue, 3);
-    if (seat->agent.task->kind == TASK_CHAT) {      /* no word twice, whatever broke */
+    if (seat->agent.task->kind == TASK_CHAT) {      /* no word twice, after any break */
         assert_string_equal(seat->agent.calls[call].said, " Hello.");
     }
     seen.ended++;
@@ -387,7 +387,7 @@ static void test_a_connection_that_always_breaks_ends_the_agent(void **state)
     assert_string_equal(seen.got, agx_result_text(AGX_ERROR_CLOSED));
 }
 
-/* Four calls fill a connection: the others, always with a call open, have one of their own. */
+/* Four calls fill a connection: the others, always with an open call, have a second one. */
 static void test_a_call_that_breaks_its_connection_costs_that_connection_only(void **state)
 {
     (void)state;
