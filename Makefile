@@ -81,7 +81,8 @@ LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c)) $(TRACE_OBJ) $(COMMAND_LINE
 LAB_LIB := $(O)/liblab.a
 # The same holds for the simulator.
 SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c \
-    selftest/fake/naive_sched.c selftest/fake/gguf_file.c) $(COMMAND_LINE_OBJ)
+    selftest/fake/gguf_file.c $(wildcard selftest/fake/naive_*.c selftest/fake/sched_view.c)) \
+    $(COMMAND_LINE_OBJ)
 
 # Only the GPU worker links these: a static binary, like the core, opens no libraries.
 GPU_LIB := $(O)/libgpu.a

@@ -2,9 +2,9 @@
 /*
  * What: the command line of agentix-sim: which seeds, for how long; and the report of a failure.
  *
- * A failure is run again from its tape. It must fail in the same way: else the run is no function
- * of its tape, which is worse. Then it is shrunk and left as two files: the tape, for --replay, and
- * the script, for people.
+ * A run that fails is repeated from its tape. It must fail alike: else the run is not a function of
+ * its tape, which is worse. Then the tape is shrunk and left as two files: the tape, for --replay,
+ * and the script, for people.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +14,7 @@
 
 #define STEPS_DEFAULT     2000
 #define NOT_GIVEN         UINT64_MAX
-#define OPPORTUNITIES_MAX 24            /* of a fault in a scenario that are tried */
+#define OPPORTUNITIES_MAX 24            /* that are tried, of a fault in a scenario */
 
 static struct request {
     struct argument_range seeds;
@@ -58,7 +58,7 @@ struct tally {
     uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us;
 };
 
-/* CPU time of this process: a busy machine does not shorten a run. */
+/* CPU time of this process, so that a busy machine does not shorten a run. */
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -76,7 +76,7 @@ static void count(struct tally *tally, const struct sim *sim)
     }
 }
 
-/* Runs the tape. True when it ends as the run before did. */
+/* Runs what is on the tape; true when it ends as the run before did. */
 static bool repeats(struct sim *sim, struct tape *tape)
 {
     const struct sim_failure before = sim->failure;

@@ -95,12 +95,12 @@ def main():
     policies = chosen.policies.split(",")
     with tempfile.TemporaryDirectory() as directory:
         live = Live(chosen, Path(directory))
-        blocks, bears = live.measure()
+        blocks, sustained = live.measure()
         device = max(80, round(blocks * chosen.kv))
-        rate = bears * chosen.load
+        rate = sustained * chosen.load
         more = " or more" if blocks >= BIG_BLOCKS else ""
         print(f"{chosen.trace.name}: {chosen.programs} programs, working set {blocks} "
-              f"blocks{more}, {bears:.1f} programs/s with KV for all; "
+              f"blocks{more}, {sustained:.1f} programs/s with KV for all; "
               f"now {device} blocks, {rate:.1f} programs/s")
         got = {policy: [] for policy in policies}
         for _ in range(chosen.runs):

@@ -40,7 +40,7 @@ def arguments():
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--rates", default="1,2,4", help="programs a second")
     parser.add_argument("--rates-alone", default="", metavar="RATES",
-                        help="of the appliance alone: beyond what a peer bears")
+                        help="of the appliance alone: beyond what a peer sustains")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--context", type=int, default=1024, help="tokens of a call at most")
     parser.add_argument("--token-scale", type=float, default=0.1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Endless tasks with their solutions, each a pure function of (split, seed).
 
-Every word that the model copies stands behind a blank, in a tool's brackets too: so it is cut into
+Every word that the model copies stands after a blank, in a tool's brackets too: so it is cut into
 the same tokens there and here.
 
 A task is a client's questions (prompts) and the right answers. Its transcripts are the way of a
@@ -309,7 +309,7 @@ def vote_task(words: Words, is_long: bool) -> Task:
 # ---- chat ----------------------------------------------------------------------------------------
 
 def led(words: Words, questions: list) -> str:
-    """One of the questions behind one of the leads, as a composition of this split."""
+    """One of the questions after one of the leads, as a composition of this split."""
     while True:
         line = words.random.choice(LEADS) + words.random.choice(questions)
         if held_out(line) == (words.split == TEST):

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a client that resumes loses nothing, gets nothing twice, and learns when the answer after a
- * break differs from the answer before it.
- * Method: the test plays the appliance with the encoders of net/wire.h. It makes breaks in each
- * state in memory; for agx_resume() a thread on a unix socket closes, refuses and restarts.
+ * Goal: a client that resumes loses nothing, gets nothing twice, and is told when what comes after
+ * a break is not what came before it.
+ * Method: the test plays the appliance with the encoders of net/wire.h. Breaks in each state are
+ * made in memory; agx_resume() meets a thread on a unix socket that closes, refuses and restarts.
  */
 #include "selftest/unit/folder.h"
 
@@ -122,7 +122,7 @@ static void resume(struct agx *agx)
     assert_int_equal(agx_session_resend(agx), AGX_OK);
 }
 
-/* Takes one CALL out of the unsent bytes; false: there is none. */
+/* Takes one CALL out of what is unsent; false: there is none. */
 static bool take_sent_call(struct agx *agx, struct wire_call *call)
 {
     uint32_t count;
@@ -151,7 +151,7 @@ static void expect_sent(struct agx *agx, const struct agx_call *call)
     assert_false(take_sent_call(agx, &sent));
 }
 
-/* What the caller has received, over all connections. */
+/* What the caller has put together, over all connections. */
 static struct { uint32_t accepts, tokens_count, text_bytes, dones; } told;
 
 static enum agx_result take_all(struct agx *agx, struct agx_event *last)
@@ -194,7 +194,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* The caller has received the first `count` tokens and the first `bytes` of the text. */
+/* The first `count` tokens and the first `bytes` of the text have been told. */
 static void open_and_hear(struct agx *agx, const struct agx_call *call, uint32_t count,
                           uint32_t bytes)
 {
@@ -249,7 +249,7 @@ static void test_break_in_each_state_goes_on_where_it_was(void **state)
     }
 }
 
-/* For every part received so far, and every cut of the second answer into two frames. */
+/* Whatever was told, and however the second answer is cut into two frames. */
 static void test_second_answer_may_be_cut_elsewhere(void **state)
 {
     static const uint32_t cuts[] = {0, 1, 3, 4, 5, 9, 11, 14};  /* between two characters */
@@ -276,7 +276,7 @@ static void test_break_after_break_goes_on(void **state)
     struct agx_event last;
     const struct agx_call call = call_of(1);
     open_and_hear(&agx, &call, 4, 9);
-    for (int i = 0; i < 3; i++) {               /* each breaks earlier than the first */
+    for (int i = 0; i < 3; i++) {               /* each comes less far than the first */
         resume(&agx);
         feed(&agx, accept_frame(1, 0, frame));
         feed_part(&agx, (struct part){0, 2, 0, 5});
@@ -307,8 +307,7 @@ static void test_answer_from_the_record_says_so(void **state)
     }
 }
 
-/* The appliance gives up a call when it shuts down: for us it has not ended, and it cannot be sent
- * again yet. */
+/* The appliance gives a call up when it shuts down: no end for us, and nothing to send it yet. */
 static void test_end_by_shutdown_is_a_break(void **state)
 {
     struct agx agx;
@@ -346,7 +345,7 @@ static void test_cancelled_call_may_come_less_far_than_before(void **state)
     assert_true(last.digest == wire_digest(WIRE_DIGEST_START, answer, 4));
 }
 
-/* It ends within a character that was complete the last time. */
+/* It ends within a character that was whole the last time. */
 static void test_sooner_end_may_say_half_a_character(void **state)
 {
     for (uint32_t told_bytes = 3; told_bytes < 6; told_bytes++) {
@@ -417,7 +416,7 @@ static void test_answer_that_is_whole_but_shorter_is_found(void **state)
     feed_part(&agx, (struct part){0, 3, 0, 0});
     feed(&agx, done_frame(CALL_FINISH_EOS, STATUS_OK, answer, 3, frame));
     expect_different(&agx);
-    resume_and_accept(&agx, &call, 3, 3);       /* another text of fewer tokens than received */
+    resume_and_accept(&agx, &call, 3, 3);       /* another text of fewer tokens than were told */
     feed(&agx, part_frame((struct part){0, 2, 0, 3}, answer, "hel", frame));
     feed_part(&agx, (struct part){2, 2, 3, 1});
     expect_different(&agx);
@@ -437,7 +436,7 @@ static void test_gap_in_the_second_answer_is_found(void **state)
     struct agx_event last;
     const struct agx_call call = call_of(1);
     resume_and_accept(&agx, &call, 3, 0);
-    feed_part(&agx, (struct part){3, 3, 0, 0});     /* as if the first three were already sent */
+    feed_part(&agx, (struct part){3, 3, 0, 0});     /* as if the first three were taken for sent */
     assert_int_equal(take_all(&agx, &last), AGX_ERROR_INDEX);
     resume_and_accept(&agx, &call, 3, 0);
     feed_part(&agx, (struct part){0, 2, 0, 0});
@@ -445,7 +444,7 @@ static void test_gap_in_the_second_answer_is_found(void **state)
     assert_int_equal(take_all(&agx, &last), AGX_ERROR_INDEX);
 }
 
-/* Frames for a call before it is sent. */
+/* Frames for a call that is not sent yet. */
 static void test_answer_before_the_question_is_found(void **state)
 {
     struct agx agx;
@@ -481,7 +480,7 @@ static void test_busy_is_asked_again_and_other_refusals_are_told(void **state)
     assert_int_equal(take_all(&agx, &last), AGX_AGAIN);
     resume(&agx);                               /* a break while it waits */
     expect_sent(&agx, &call);
-    /* Its caller repeats a new call. */
+    /* A new call is its caller's to repeat. */
     assert_int_equal(agx_session_call(&agx, &fresh), AGX_OK);
     feed(&agx, error_frame(STATUS_BUSY_CALLS, 2, frame));
     assert_int_equal(take_all(&agx, &last), AGX_AGAIN);
@@ -598,7 +597,7 @@ static void *play_restarts(void *context)
     close(accept(server.listener, NULL, NULL));         /* it goes before it has greeted */
     peer = take_caller(2);
     put(peer, bytes, error_frame(STATUS_BUSY_CALL_OPEN, 1, bytes));
-    /* Sent again after a pause, without any other event. */
+    /* Sent again after a pause, though nothing else comes. */
     const size_t call_bytes = WIRE_HEADER_BYTES + WIRE_CALL_BYTES_MIN + 12;
     server.is_confused |=
         recv(peer, bytes, call_bytes, MSG_WAITALL) != (ssize_t)call_bytes;
@@ -662,7 +661,7 @@ static void *play_busy(void *context)
     return context;
 }
 
-/* Has no room for any client, until it ends. */
+/* Has no room for anybody, until it ends. */
 static void *play_full(void *context)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
@@ -673,7 +672,7 @@ static void *play_full(void *context)
     server.refused = 0;
     while ((peer = accept(server.listener, NULL, NULL)) >= 0) {
         server.refused++;
-        (void)send(peer, bytes, count, MSG_NOSIGNAL);   /* a peer in the backlog may be gone */
+        (void)send(peer, bytes, count, MSG_NOSIGNAL);   /* who waited in the backlog may be gone */
         close(peer);
     }
     return context;

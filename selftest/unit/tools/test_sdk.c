@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the client library distinguishes every kind of wrong answer from all others and from a
- * right one.
- * Method: the test plays the appliance with the encoders of net/wire.h, without threads: it feeds
- * answers to the session from memory, or puts them into a socket pair before the client reads.
+ * Goal: the client library tells every kind of wrong answer from every other and from a right one.
+ * Method: the test plays the appliance with the encoders of net/wire.h, without threads: answers
+ * are fed to the session from memory, or wait in a socket pair before the client looks.
  */
 #include "selftest/unit/folder.h"
 
@@ -120,7 +119,7 @@ static void expect_next(struct agx *agx, enum agx_result expected)
     struct agx_event event;
     assert_int_equal(agx_session_next(agx, &event), expected);
     if (expected != AGX_OK && expected != AGX_AGAIN) {
-        /* Final: the same result after any further bytes. */
+        /* Final: the same again, whatever comes. */
         assert_int_equal(agx_session_next(agx, &event), expected);
     }
 }
@@ -262,7 +261,7 @@ static void test_next_every_flipped_bit_is_a_protocol_error(void **state)
         open_call(&agx);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         feed(&agx, bytes, count);
-        /* A longer length waits for bytes that do not come; every other change is found. */
+        /* A longer length waits for bytes that do not come; everything else is found out. */
         enum agx_result result = agx_session_next(&agx, &event);
         assert_true(result == AGX_ERROR_PROTOCOL || (result == AGX_AGAIN && bit / 32 == 2));
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -666,7 +665,7 @@ static void challenged_session(struct agx *agx)
     assert_int_equal(sent, WIRE_HEADER_BYTES + WIRE_AUTH_BYTES);
 }
 
-/* The appliance's proof for the AUTH that was sent. */
+/* What an appliance makes of the AUTH that was sent. */
 static void proof_of(struct agx *agx, enum wire_side side, const uint8_t *secret, uint8_t *mac)
 {
     uint32_t sent;
@@ -707,7 +706,7 @@ static void test_auth_right_proof_opens_the_session(void **state)
     assert_true(agx.is_admitted);
 }
 
-/* Our own proof sent back, one with another secret, none at all. */
+/* Our own proof sent back, one of another secret, none at all. */
 static void test_auth_wrong_proof_is_an_impostor(void **state)
 {
     uint8_t macs[3][WIRE_MAC_BYTES] = {{0}}, other[WIRE_SECRET_BYTES] = "another secret";
@@ -929,56 +928,55 @@ static void test_retry_pauses_of_two_lots_differ_and_of_one_do_not(void **state)
     assert_true(least < 1050 && most > 1450);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_next_takes_whole_answer),
-    cmocka_unit_test(test_welcome_fills_limits),
-    cmocka_unit_test(test_call_writes_what_the_appliance_reads),
-    cmocka_unit_test(test_next_passes_program_and_pong),
-    cmocka_unit_test(test_program_id_depends_on_name_alone),
-    cmocka_unit_test(test_next_every_prefix_waits),
-    cmocka_unit_test(test_next_every_flipped_bit_is_a_protocol_error),
-    cmocka_unit_test(test_next_index_gap_is_found),
-    cmocka_unit_test(test_next_doubled_tokens_are_found),
-    cmocka_unit_test(test_next_more_tokens_than_asked_are_found),
-    cmocka_unit_test(test_next_lost_tail_is_found),
-    cmocka_unit_test(test_next_wrong_digest_is_found),
-    cmocka_unit_test(test_next_unknown_call_is_found),
-    cmocka_unit_test(test_next_second_terminal_frame_is_found),
-    cmocka_unit_test(test_next_frames_out_of_order_are_found),
-    cmocka_unit_test(test_next_token_outside_vocabulary_is_found),
-    cmocka_unit_test(test_next_text_that_is_not_utf8_is_found),
-    cmocka_unit_test(test_next_queue_out_of_range_is_found),
-    cmocka_unit_test(test_next_clients_frame_is_found),
-    cmocka_unit_test(test_next_frame_beyond_buffer_is_space),
-    cmocka_unit_test(test_next_refused_call_names_the_field_and_frees_the_id),
-    cmocka_unit_test(test_next_refused_cancel_leaves_the_call_open),
-    cmocka_unit_test(test_next_closing_errors_are_results),
-    cmocka_unit_test(test_auth_right_proof_opens_the_session),
-    cmocka_unit_test(test_auth_wrong_proof_is_an_impostor),
-    cmocka_unit_test(test_auth_not_asked_for_is_an_impostor),
-    cmocka_unit_test(test_auth_refused_or_answered_by_something_else),
-    cmocka_unit_test(test_requests_wait_for_the_key),
-    cmocka_unit_test(test_welcome_unsound_is_refused),
-    cmocka_unit_test(test_welcome_refused_version_or_busy),
-    cmocka_unit_test(test_call_bad_arguments_name_the_field),
-    cmocka_unit_test(test_call_beyond_the_appliances_frame_is_refused),
-    cmocka_unit_test(test_call_long_stop_text_is_refused),
-    cmocka_unit_test(test_call_open_id_is_refused),
-    cmocka_unit_test(test_call_beyond_table_is_space),
-    cmocka_unit_test(test_call_full_buffer_waits_or_never_fits),
-    cmocka_unit_test(test_init_small_or_unaligned_buffer),
-    cmocka_unit_test(test_attach_sends_hello_and_answers),
-    cmocka_unit_test(test_next_answer_before_close_is_not_lost),
-    cmocka_unit_test(test_attach_silent_or_gone_server),
-    cmocka_unit_test(test_open_bad_addresses),
-    cmocka_unit_test(test_open_nobody_listens),
-    cmocka_unit_test(test_open_listener_that_never_answers),
-    cmocka_unit_test(test_result_texts_are_distinct),
-    cmocka_unit_test(test_retry_is_never_sooner_than_the_hint_and_at_most_half_later),
-    cmocka_unit_test(test_retry_pauses_of_two_lots_differ_and_of_one_do_not),
-};
-
 int main(void)
 {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_next_takes_whole_answer),
+        cmocka_unit_test(test_welcome_fills_limits),
+        cmocka_unit_test(test_call_writes_what_the_appliance_reads),
+        cmocka_unit_test(test_next_passes_program_and_pong),
+        cmocka_unit_test(test_program_id_depends_on_name_alone),
+        cmocka_unit_test(test_next_every_prefix_waits),
+        cmocka_unit_test(test_next_every_flipped_bit_is_a_protocol_error),
+        cmocka_unit_test(test_next_index_gap_is_found),
+        cmocka_unit_test(test_next_doubled_tokens_are_found),
+        cmocka_unit_test(test_next_more_tokens_than_asked_are_found),
+        cmocka_unit_test(test_next_lost_tail_is_found),
+        cmocka_unit_test(test_next_wrong_digest_is_found),
+        cmocka_unit_test(test_next_unknown_call_is_found),
+        cmocka_unit_test(test_next_second_terminal_frame_is_found),
+        cmocka_unit_test(test_next_frames_out_of_order_are_found),
+        cmocka_unit_test(test_next_token_outside_vocabulary_is_found),
+        cmocka_unit_test(test_next_text_that_is_not_utf8_is_found),
+        cmocka_unit_test(test_next_queue_out_of_range_is_found),
+        cmocka_unit_test(test_next_clients_frame_is_found),
+        cmocka_unit_test(test_next_frame_beyond_buffer_is_space),
+        cmocka_unit_test(test_next_refused_call_names_the_field_and_frees_the_id),
+        cmocka_unit_test(test_next_refused_cancel_leaves_the_call_open),
+        cmocka_unit_test(test_next_closing_errors_are_results),
+        cmocka_unit_test(test_auth_right_proof_opens_the_session),
+        cmocka_unit_test(test_auth_wrong_proof_is_an_impostor),
+        cmocka_unit_test(test_auth_not_asked_for_is_an_impostor),
+        cmocka_unit_test(test_auth_refused_or_answered_by_something_else),
+        cmocka_unit_test(test_requests_wait_for_the_key),
+        cmocka_unit_test(test_welcome_unsound_is_refused),
+        cmocka_unit_test(test_welcome_refused_version_or_busy),
+        cmocka_unit_test(test_call_bad_arguments_name_the_field),
+        cmocka_unit_test(test_call_beyond_the_appliances_frame_is_refused),
+        cmocka_unit_test(test_call_long_stop_text_is_refused),
+        cmocka_unit_test(test_call_open_id_is_refused),
+        cmocka_unit_test(test_call_beyond_table_is_space),
+        cmocka_unit_test(test_call_full_buffer_waits_or_never_fits),
+        cmocka_unit_test(test_init_small_or_unaligned_buffer),
+        cmocka_unit_test(test_attach_sends_hello_and_answers),
+        cmocka_unit_test(test_next_answer_before_close_is_not_lost),
+        cmocka_unit_test(test_attach_silent_or_gone_server),
+        cmocka_unit_test(test_open_bad_addresses),
+        cmocka_unit_test(test_open_nobody_listens),
+        cmocka_unit_test(test_open_listener_that_never_answers),
+        cmocka_unit_test(test_result_texts_are_distinct),
+        cmocka_unit_test(test_retry_is_never_sooner_than_the_hint_and_at_most_half_later),
+        cmocka_unit_test(test_retry_pauses_of_two_lots_differ_and_of_one_do_not),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

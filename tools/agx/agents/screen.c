@@ -75,7 +75,7 @@ static struct screen_block *find_block(struct screen_panel *panel, uint32_t id)
 /* A model's words appear letter by letter, in all blocks of a step; other text at once. */
 static void show_more(struct screen_panel *panel, double seconds)
 {
-    bool is_whole = true;           /* everything so far */
+    bool is_whole = true;           /* all blocks so far */
     uint32_t step = 0;
     for (uint32_t i = 0; i < panel->count; i++) {
         struct screen_block *block = &panel->blocks[i];
