@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # One Makefile, no configure step. `make help` lists the targets.
 #
-# MODE: release (default) | debug | asan | hard | cov     objects lie in build/obj/MODE, programs of
-# the release mode directly in build/, of the others in build/MODE.
+# MODE: release (default) | debug | asan | hard | cov | fuzz. Objects lie in build/obj/MODE, and
+# binaries in build/MODE or, of the release mode, in build/.
 
 MODE ?= release
 CC ?= gcc
@@ -30,50 +30,67 @@ CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-saniti
 CFLAGS  := -std=gnu11 $(CFLAGS_$(MODE)) -ffp-contract=off -fno-strict-aliasing \
            -fstack-protector-strong
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
-# What each function takes of the stack and calls, beside each object: tools/stack reads it.
+# Beside each object: the stack that each function takes, and its calls. tools/stack reads it.
 CALLGRAPH := $(if $(findstring clang,$(CC)),,-fcallgraph-info=su)
 LDFLAGS_STATIC := $(if $(filter asan fuzz,$(MODE)),,-static)
-LDLIBS_inih := -l:libinih.a
 LDLIBS_core := -l:libbearssl.a -lm -lpthread
+LDLIBS_inih := -l:libinih.a $(LDLIBS_core)
+LDLIBS_json := -l:libjansson.a
+
+# ---- recipes -------------------------------------------------------------------------------------
+# $(call say,VERB): one line for each thing that is made.
+say = @mkdir -p $(@D); echo "  $(1)  $@"
+# $(call compile,FLAGS[,NOTE]): the first prerequisite into an object.
+define compile
+@mkdir -p $(@D); echo "  CC    $<$(2)"
+$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(1) $(WARN) -c $< -o $@
+endef
+# $(call link,FLAGS,LIBRARIES): all sources and objects, then all archives that the target depends
+# on. A source needs $(FROM_C) in FLAGS.
+define link
+$(call say,LINK)
+$(Q)$(CC) $(CFLAGS) $(1) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) $(2)
+endef
+FROM_C = $(CPPFLAGS) $(WARN)
 
 # ---- what is built -------------------------------------------------------------------------------
-# One library of the same objects serves the appliance, the tests, the lab and the simulator.
+objects = $(patsubst %.c,$(O)/%.o,$(1))
 # The part of the GPU engine that needs no driver.
 GPU_TOLD := kernels/cuda/driver/images.c kernels/cuda/plan.c
-CORE_SRC := $(wildcard config/*.c config/*/*.c net/*.c sched/*.c sched/*/*.c kvmem/*.c kernels/*.c \
-              kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)
-MAIN_SRC := $(filter-out appliance/gpu/%,$(wildcard appliance/*.c appliance/*/*.c)) \
-              $(wildcard selftest/post/*.c)
-SDK_SRC  := $(wildcard tools/sdk/*.c net/wire*.c) config/address.c config/base/status.c
-AGX_SRC  := $(wildcard tools/agx/*.c tools/trace/*.c)
-CORE_OBJ := $(CORE_SRC:%.c=$(O)/%.o) $(O)/config/vocab/unicode_classes.o
-MAIN_OBJ := $(MAIN_SRC:%.c=$(O)/%.o) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
-MISBEHAVE_OBJ := $(O)/selftest/misbehave/misbehave.o $(O)/selftest/misbehave/forbidden.o
-SDK_OBJ  := $(SDK_SRC:%.c=$(O)/%.o) $(O)/config/base/assert.o $(O)/config/base/say.o
-AGX_OBJ  := $(AGX_SRC:%.c=$(O)/%.o)
-# The lab has no copy of a stage: it links the archives of the appliance (tools/check sees to it).
-LAB_SRC  := $(wildcard tools/lab/*.c) tools/trace/trace.c tools/trace/prompt.c tools/trace/timer.c \
-            tools/trace/chrome.c
-LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
-LAB_LIB  := $(O)/liblab.a
-# Nor has the simulator.
-SIM_SRC  := $(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c selftest/fake/naive_sched.c \
-            selftest/fake/gguf_file.c
-SIM_OBJ  := $(SIM_SRC:%.c=$(O)/%.o)
+# One library of the same objects serves the appliance, the tests, the lab and the simulator.
 LIB := $(O)/libcore.a
-# The appliance less its main and its malloc, for tests of the loop and the text port.
+CORE_OBJ := $(call objects,$(wildcard config/*.c config/*/*.c net/*.c sched/*.c sched/*/*.c \
+    kvmem/*.c kernels/*.c kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)) \
+    $(O)/config/vocab/unicode_classes.o
+MAIN_OBJ := $(call objects,$(filter-out appliance/gpu/%,$(wildcard appliance/*.c appliance/*/*.c)) \
+    $(wildcard selftest/post/*.c)) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
+# The appliance without its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
 APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/seal/heap.o,$(MAIN_OBJ))
-# The command line client, for tests of its parts.
+MISBEHAVE_OBJ := $(call objects,selftest/misbehave/misbehave.c selftest/misbehave/forbidden.c)
+SDK_OBJ := $(call objects,$(wildcard tools/sdk/*.c net/wire*.c) config/address.c \
+    config/base/status.c config/base/assert.c config/base/say.c)
+TRACE_OBJ := $(call objects,$(wildcard tools/trace/*.c))
+COMMAND_LINE_OBJ := $(O)/tools/command_line.o
+# The command line client; the library serves the tests of its parts.
+AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ) \
+    $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
+# The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
+LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c)) $(TRACE_OBJ) $(COMMAND_LINE_OBJ)
+LAB_LIB := $(O)/liblab.a
+# The same holds for the simulator.
+SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c \
+    selftest/fake/gguf_file.c $(wildcard selftest/fake/naive_*.c selftest/fake/sched_view.c)) \
+    $(COMMAND_LINE_OBJ)
 
-# The GPU worker's own: no part of the core links it, because a static binary opens no libraries.
-GPU_SRC := $(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c kernels/cuda/driver/*.c)) \
-    $(wildcard selftest/burn/*.c) selftest/post/fault.c
-GPU_MAIN_SRC := $(wildcard appliance/gpu/*.c) appliance/control.c appliance/seal/filter.c \
-    appliance/log.c appliance/runner.c
-GPU_MAIN_OBJ := $(GPU_MAIN_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
+# Only the GPU worker links these: a static binary, like the core, opens no libraries.
 GPU_LIB := $(O)/libgpu.a
+GPU_OBJ := $(call objects,$(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c \
+    kernels/cuda/driver/*.c)) $(wildcard selftest/burn/*.c) selftest/post/fault.c) \
+    $(O)/kernels/cuda/embedded.o
+GPU_MAIN_OBJ := $(call objects,$(wildcard appliance/gpu/*.c) appliance/control.c \
+    appliance/seal/filter.c appliance/log.c appliance/runner.c) $(O)/kernels/cuda/embedded.o
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
 SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c config/base/assert.c \
     config/base/say.c selftest/misbehave/forbidden.c
@@ -85,7 +102,7 @@ NVCC := $(or $(shell command -v nvcc),$(wildcard $(CUDA)/bin/nvcc))
 endif
 GPU_ARCHS := sm_80 sm_90a sm_100
 GPU_PTX := compute_80
-# One that knows the last of them, and has the compiler that it calls.
+# An nvcc that knows the last of them, and has the compiler that it calls.
 NVCC_LACKS := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code | grep -qx $(lastword $(GPU_ARCHS)) || \
     echo "$(lastword $(GPU_ARCHS)) (CUDA 12.8 has it)"; command -v g++ >/dev/null || echo g++))
 ifneq ($(NVCC_LACKS),)
@@ -93,20 +110,19 @@ override NVCC :=
 endif
 GPU_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
 CU_SRC := $(wildcard kernels/cuda/device/*.cu)
-# One rounding for each operation that is written, as on the CPU.
+# As on the CPU, each operation that is written rounds once.
 NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I. --threads 0 \
     $(foreach arch,$(GPU_ARCHS),-gencode arch=$(arch:sm_%=compute_%),code=$(arch)) \
     -gencode arch=$(GPU_PTX),code=$(GPU_PTX)
 
-UNIT_SRC := $(wildcard selftest/unit/*/test_*.c)
-UNIT_BIN := $(UNIT_SRC:selftest/unit/%.c=$(B)/unit/%)
-FAKE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard selftest/fake/*.c))
+UNIT_BIN := $(patsubst selftest/unit/%.c,$(B)/unit/%,$(wildcard selftest/unit/*/test_*.c))
+FAKE_OBJ := $(call objects,$(wildcard selftest/fake/*.c))
 # The kernels of the GPU, as C, and what runs them on a CPU: for tests and the soft GPU only.
 HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
-HOST_CU_OBJ := $(HOST_CU_KERNELS) $(O)/selftest/fake/softgpu/host.o \
-    $(O)/selftest/fake/softgpu/fiber.o
+HOST_CU_OBJ := $(HOST_CU_KERNELS) \
+    $(call objects,selftest/fake/softgpu/host.c selftest/fake/softgpu/fiber.c)
 HOST_CU_LIB := $(O)/libhostcu.a
-# The AVX-512 kernels again, for CPUs with AVX2.
+# The AVX-512 kernels compiled for CPUs with AVX2.
 EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512*.c))
 
 .PHONY: all
@@ -114,41 +130,42 @@ all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (defa
 all: $(B)/agentix-sim
 
 AVX2   := -mavx2 -mfma -mf16c
-# Tuned for no CPU, GCC keeps addresses in vector registers, and their moves take turns from the
-# products: 0.95 times.
+# Without -mtune GCC keeps addresses in vector registers, and the moves take slots of the products:
+# 0.95 times the speed.
 AVX512 := $(AVX2) -mtune=skylake-avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(O)/%_avx2.o: CFLAGS += $(AVX2) -O3
-# Sanitizers would make minutes of the unrolled tiles; the emulated ones have them, in MODE=asan.
+# With sanitizers, unrolled tiles take minutes. In MODE=asan the emulated kernels have them.
 BARE := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
-# Not those in $(O)/emulated.
+# The kernels in $(O)/emulated have flags of their own.
 NATIVE := $(O)/kernels/cpu $(O)/tools/bench
 $(addsuffix /%_avx512.o,$(NATIVE)): CFLAGS += $(AVX512) -O3 $(BARE)
 $(addsuffix /%_avx512bf16.o,$(NATIVE)): CFLAGS += $(AVX512) -mavx512bf16 -O3 $(BARE)
 $(O)/kernels/ref/%.o: CFLAGS += -O2
 
 $(O)/%.o: %.c | build/.setup
-	@mkdir -p $(@D)
-	@echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
-
+	$(call compile,$(CALLGRAPH))
 $(O)/kernels/cuda/device/%.cu.o: kernels/cuda/device/%.cu | build/.setup
-	@mkdir -p $(@D)
-	@echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -x c -c $< -o $@
+	$(call compile,-x c)
 $(HOST_CU_OBJ): CFLAGS += -fPIC
+$(O)/pic/%.o: %.c | build/.setup
+	$(call compile,-fPIC -fvisibility=hidden, (shared))
+$(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup
+	$(call compile,$(AVX2) -O1 -Wno-psabi -include selftest/fake/avx512.h, (emulated))
+# A file as an object; EMBED names it where its path is not fixed.
+$(O)/%/embedded.o: %/embedded.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(EMBED) -c $< -o $@
 
 # Classes of code points, from Debian's unicode-data.
 build/unicode_classes.c: tools/mkunicode.py | build/.setup
 	$(Q)python3 $< >$@.new && mv $@.new $@
 
 $(O)/config/vocab/unicode_classes.o: build/unicode_classes.c config/vocab/unicode.h
-	@mkdir -p $(@D)
-	@echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CALLGRAPH) $(WARN) -c $< -o $@
+	$(call compile,$(CALLGRAPH))
 
 # ---- kernels for the chip ------------------------------------------------------------------------
-# All kernels are one unit: nvcc's own start costs more than most of them. Written again when there
-# are other kernels, architectures, or another nvcc.
+# All kernels are one unit: nvcc's own start costs more than most of them. The unit is written again
+# when the kernels, the architectures or nvcc change.
 build/cuda/kernels.cu: FORCE | build/.setup
 	@mkdir -p $(@D)
 	@$(if $(NVCC),,echo "  NVCC  $(if $(NVCC_LACKS),lacks $(NVCC_LACKS),not found):" \
@@ -158,109 +175,61 @@ build/cuda/kernels.cu: FORCE | build/.setup
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 .PHONY: FORCE
 build/cuda/kernels.fatbin: build/cuda/kernels.cu
-	@echo "  NVCC  $@"
+	$(call say,NVCC)
 	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
 IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
     -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
 $(O)/kernels/cuda/driver/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
 $(O)/kernels/cuda/driver/images.o: build/cuda/kernels.cu
-$(O)/kernels/cuda/embedded.o: kernels/cuda/embedded.S build/cuda/kernels.cu $(GPU_IMAGE)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(if $(GPU_IMAGE),-DGPU_IMAGE='"$(GPU_IMAGE)"') -c $< -o $@
+$(O)/kernels/cuda/embedded.o: private EMBED = $(GPU_IMAGE:%=-DGPU_IMAGE='"%"')
+$(O)/kernels/cuda/embedded.o: build/cuda/kernels.cu $(GPU_IMAGE)
 
+# ---- archives and binaries -----------------------------------------------------------------------
 $(LIB): $(CORE_OBJ)
-	@echo "  AR    $@"
-	@rm -f $@
-	$(Q)ar rcs $@ $^
-
 $(APPLIANCE_LIB): $(APPLIANCE_OBJ)
-	@echo "  AR    $@"
-	@rm -f $@
-	$(Q)ar rcs $@ $^
-
-$(HOST_CU_LIB): $(HOST_CU_OBJ)
-	@echo "  AR    $@"
-	@rm -f $@
-	$(Q)ar rcs $@ $^
-
 $(CLIENT_LIB): $(AGX_OBJ)
-	@echo "  AR    $@"
-	@rm -f $@
-	$(Q)ar rcs $@ $^
-
-$(GPU_LIB): $(GPU_SRC:%.c=$(O)/%.o) $(O)/kernels/cuda/embedded.o
-	@echo "  AR    $@"
+$(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
+$(GPU_LIB): $(GPU_OBJ)
+$(HOST_CU_LIB): $(HOST_CU_OBJ)
+$(B)/libagx.a: $(SDK_OBJ)
+%.a:
+	$(call say,AR  )
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
 # Dynamic, embedded in the static one, and started from memory.
 $(B)/agentix-gpu-worker: $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB)
-	@mkdir -p $(@D)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) -s -o $@ $(GPU_MAIN_OBJ) $(GPU_LIB) $(LIB) -lm -lpthread
-$(O)/appliance/gpu/embedded.o: appliance/gpu/embedded.S $(B)/agentix-gpu-worker
-	@mkdir -p $(@D)
-	$(Q)$(CC) -DGPU_BINARY='"$(B)/agentix-gpu-worker"' -c $< -o $@
-
-$(O)/pic/%.o: %.c | build/.setup
-	@mkdir -p $(@D)
-	@echo "  CC    $< (shared)"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(WARN) -c $< -o $@
+	$(call link,-s,-lm -lpthread)
+$(O)/appliance/gpu/embedded.o: private EMBED = -DGPU_BINARY='"$(B)/agentix-gpu-worker"'
+$(O)/appliance/gpu/embedded.o: $(B)/agentix-gpu-worker
+$(O)/appliance/embedded.o: appliance/embedded.gguf
 
 $(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o) $(HOST_CU_KERNELS)
-	@mkdir -p $(@D)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -lm -lpthread
-
-$(B)/libagx.a: $(SDK_OBJ)
-	@mkdir -p $(@D)
-	@echo "  AR    $@"
-	@rm -f $@
-	$(Q)ar rcs $@ $^
+	$(call link,-shared,-lm -lpthread)
 
 $(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
-	@mkdir -p $(@D)
 	@echo "  GATE  tools/symbols"
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
-
+	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_inih))
 # The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
 $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -Wl,--wrap=loop_pass,--wrap=control_await -o $@ \
-	    $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
-
+	$(call link,$(LDFLAGS_STATIC) $(WRAPPED),$(LDLIBS_inih))
+WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(AGX_OBJ) $(B)/libagx.a $(LIB) \
-	    -l:libjansson.a $(LDLIBS_core)
-
-$(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
-	@echo "  AR    $@"
-	@rm -f $@
-	$(Q)ar rcs $@ $^
-
+	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
 $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB) $(LDLIBS_inih) \
-	    -l:libjansson.a $(LDLIBS_core)
-
+	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_inih))
 $(B)/agentix-sim: $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
-	@mkdir -p $(@D)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS_STATIC) -o $@ $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB) \
-	    $(LDLIBS_inih) $(LDLIBS_core)
+	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_inih))
 
-# The demo's tasks are in the program.
-$(O)/tools/agx/demo.o: tools/agx/demo.tasks
+# The demo's tasks are in the binary.
+$(O)/tools/agx/agents/demo.o: tools/agx/agents/demo.tasks
 
 # ---- models --------------------------------------------------------------------------------------
-# The embedded one is trained (tools/model) and checked in. Tests and benchmarks make random ones.
-build/tools/mkmodel: tools/mkmodel.c tools/quants.c tools/quants.h config/model/family.def \
-    | build/.setup
-	@mkdir -p $(@D)
-	@echo "  LINK  $@"
+# The embedded model is trained (tools/model) and checked in. Tests and benchmarks make random ones.
+build/tools/mkmodel: $(wildcard tools/mkmodel/*.[ch]) tools/command_line.c tools/command_line.h \
+    config/model/family.def | build/.setup
+	$(call say,LINK)
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm
 
 build/model-%.gguf: build/tools/mkmodel
@@ -276,27 +245,13 @@ build/model-kv8b.gguf: build/tools/mkmodel
 	build/tools/mkmodel --out $@ --preset tiny --layers 32 --dim 1024 --heads 8 --kv-heads 8 \
 	    --ffn 32 --vocab 512 --type q8_0 --seed 1
 
-$(O)/appliance/embedded.o: appliance/embedded.S appliance/embedded.gguf
-	@mkdir -p $(@D)
-	$(Q)$(CC) -c $< -o $@
-
 # ---- tests ---------------------------------------------------------------------------------------
-$(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup
-	@mkdir -p $(@D)
-	@echo "  CC    $< (emulated)"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(AVX2) -O1 -Wno-psabi -include selftest/fake/avx512.h $(WARN) \
-	    -c $< -o $@
-
-# Where there is a cuda.h, our own declarations are compared with it.
+# A test compares our own declarations with cuda.h where there is one.
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
-$(B)/unit/%: selftest/unit/%.c $(LAB_LIB) $(LIB) $(APPLIANCE_LIB) $(FAKE_OBJ) $(EMULATED_OBJ) \
-    $(CLIENT_LIB) $(B)/libagx.a $(GPU_LIB) $(HOST_CU_LIB)
-	@mkdir -p $(@D)
-	@echo "  TEST  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(filter-out -Wmissing-prototypes,$(WARN)) -o $@ $< $(FAKE_OBJ) \
-	    $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) \
-	    $(GPU_LIB) $(LIB) $(LDLIBS_inih) -l:libjansson.a -lcmocka $(LDLIBS_core)
+$(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) \
+    $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB)
+	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),$(LDLIBS_json) -lcmocka $(LDLIBS_inih))
 
 .PHONY: test unit e2e check demo sim sim-short
 test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
@@ -312,7 +267,7 @@ e2e: all  ## end-to-end tests against the real binary; T=module or module.test r
 
 check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
-	@python3 tools/stack $(filter-out $(O)/selftest/%,$(CORE_OBJ) $(MAIN_SRC:%.c=$(O)/%.o))
+	@python3 tools/stack $(filter-out $(O)/selftest/% %/embedded.o,$(CORE_OBJ) $(MAIN_OBJ))
 
 # Fixed seeds: the same runs each time.
 sim-short: $(B)/agentix-sim
@@ -327,8 +282,7 @@ demo: all  ## start the appliance with the embedded model and watch four agents
 
 # ---- generated documents -------------------------------------------------------------------------
 build/docgen: tools/docgen.c $(LIB)
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -o $@ $< $(LIB) $(LDLIBS_inih) $(LDLIBS_core)
+	$(call link,$(FROM_C),$(LDLIBS_inih))
 
 .PHONY: docs
 docs: build/docgen  ## write the generated pages again
@@ -351,20 +305,13 @@ gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to c
 	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
 
 # ---- benchmarks ----------------------------------------------------------------------------------
-BENCH := $(B)/bench-sched $(B)/bench-moves $(B)/bench-vocab $(B)/bench-prefix $(B)/bench \
-    $(B)/bench-scores
-CEILING_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard tools/bench/ceiling*.c))
-$(B)/bench: tools/bench/bench.c $(CEILING_OBJ) $(LIB)
-$(B)/bench-scores: tools/bench/scores.c $(LIB)
-$(B)/bench-sched: tools/bench/sched.c $(LIB)
-$(B)/bench-moves: tools/bench/moves.c $(LIB)
-$(B)/bench-vocab: tools/bench/vocab.c $(LIB)
-$(B)/bench-prefix: tools/bench/prefix.c $(LIB)
-$(B)/constant-time: tools/bench/constant_time.c $(LIB)
+BENCH := $(B)/bench $(addprefix $(B)/bench-,sched moves vocab prefix scores)
+$(filter $(B)/bench-%,$(BENCH)): $(B)/bench-%: tools/bench/%.c
+$(B)/bench: tools/bench/bench.c $(call objects,$(wildcard tools/bench/ceiling*.c))
+$(B)/constant-time: tools/bench/constant_time.c
+$(BENCH) $(B)/constant-time: $(COMMAND_LINE_OBJ) $(LIB)
 $(BENCH) $(B)/constant-time:
-	@echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS_STATIC) $(WARN) -o $@ $(filter %.c %.o %.a,$^) \
-	    $(LDLIBS_core)
+	$(call link,$(LDFLAGS_STATIC) $(FROM_C),$(LDLIBS_core))
 
 .PHONY: bench
 VOCABULARIES = appliance/embedded.gguf $(wildcard ../shared/vocab/*.gguf)
@@ -408,20 +355,17 @@ fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that it does not 
 fuzz-ledger:  ## add the executions of build/fuzz/ledger to docs/testing.md
 	$(FUZZ_RUN) ledger
 fuzzers: $(FUZZ:%=$(B)/fuzz_%.dict)
-# Only what no rule names; all else that somebody deletes is made again.
+# Make keeps these, although only pattern rules name them; it makes any other deleted file again.
 .SECONDARY: $(FUZZ:%=$(B)/fuzz_%) $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(EMULATED_OBJ)
 $(B)/fuzz_%.dict: $(B)/fuzz_%
 	$(Q)$< --dictionary >$@
-# The core's input is a tape of the simulator.
-FUZZ_SIM := $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(APPLIANCE_LIB)
-$(B)/fuzz_core: $(FUZZ_SIM)
-$(B)/fuzz_core: FUZZ_MORE := $(FUZZ_SIM)
-$(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(LIB) $(FAKE_OBJ) $(B)/libagx.a
-	@mkdir -p $(@D)
-	@echo "  FUZZ  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -fsanitize=fuzzer -o $@ $< \
-	    $(O)/selftest/fuzz/dictionary.o $(FUZZ_MORE) $(FAKE_OBJ) $(B)/libagx.a $(LIB) \
-	    $(LDLIBS_inih) $(LDLIBS_core)
+# The core's input is a tape of the simulator, which its fuzzer links too. Make puts these
+# prerequisites after those of the pattern: hence the group, in which archives need no order.
+$(B)/fuzz_core: $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(APPLIANCE_LIB)
+$(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB)
+	$(call link,$(FROM_C) -fsanitize=fuzzer $(GROUP),$(GROUP_END) $(LDLIBS_inih))
+GROUP := -Wl,--start-group
+GROUP_END := -Wl,--end-group
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
 .PHONY: soak cov

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An appliance of one's own, for tools that measure: starts the build on a socket in a folder."""
+"""A private appliance for tools that measure: starts the build on a socket in a folder."""
 import contextlib
 import socket
 import subprocess
@@ -37,7 +37,7 @@ def free_port() -> int:
 
 
 def read_stats(port: int) -> dict:
-    """What `stats` on the text port says, by name."""
+    """The lines of `stats` from the text port, by name."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(b"stats\nquit\n")
         text = b"".join(iter(lambda: connection.recv(65536), b"")).decode()

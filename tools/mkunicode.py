@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the tables of config/vocab/unicode.h from the data files of Debian's unicode-data: which
-    code
-points are letters, numbers, punctuation, white space.
+"""Writes the tables of config/vocab/unicode.h from the data files of Debian's unicode-data: the
+code points that are letters, numbers, punctuation, white space.
 
     tools/mkunicode.py >build/unicode_classes.c
 
-Data of another version than the one below are refused (decision 0035): the same text would get
-other tokens, in a build that looks like any other."""
+Data of another version than the one below are refused (decision 0035): the same text would have
+other tokens, and the build would not show it."""
 import hashlib
 import sys
 

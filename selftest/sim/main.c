@@ -1,49 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the command line of agentix-sim: which seeds, for how long; and what is said of a failure.
+ * What: the command line of agentix-sim: which seeds, for how long; and the report of a failure.
  *
- * A failure is run again from its tape (it must fail alike, or the run is not a function of its
- * tape, which is worse), shrunk, and left as two files: the tape, for --replay, and the script, for
- * people.
+ * A run that fails is repeated from its tape. It must fail alike: else the run is not a function of
+ * its tape, which is worse. Then the tape is shrunk and left as two files: the tape, for --replay,
+ * and the script, for people.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "selftest/sim/sim.h"
+#include "tools/command_line.h"
 
 #define STEPS_DEFAULT     2000
-#define OPPORTUNITIES_MAX 24            /* of a fault in a scenario that are tried */
+#define NOT_GIVEN         UINT64_MAX
+#define OPPORTUNITIES_MAX 24            /* that are tried, of a fault in a scenario */
 
-struct request {
-    uint64_t first, last, steps, seconds, depth, scenarios;
+static struct request {
+    struct argument_range seeds;
+    uint64_t seed, minutes, seconds, steps, depth, scenarios;
     const char *replay, *out;
-    bool twice, reads_along, shrinks, stops;
+    bool twice, reads_along, keeps_tapes, stops;
+} request = {.seeds = {1, 100}, .minutes = NOT_GIVEN, .seed = NOT_GIVEN, .steps = STEPS_DEFAULT,
+             .out = "build"};
+
+static const struct argument rows[] = {
+    {"--seed", "S", ARGUMENT_U64, &request.seed, 0, 0, "one run"},
+    {"--seeds", "A-B", ARGUMENT_RANGE, &request.seeds, 0, 0, "a run for each"},
+    {"--minutes", "M", ARGUMENT_U64, &request.minutes, 0, 0,
+     "runs of seeds that were not run before, for so much CPU time; 0: for ever"},
+    {"--seconds", "S", ARGUMENT_U64, &request.seconds, 0, 0,
+     "runs of the seeds from 1 on, for so much CPU time"},
+    {"--replay", "TAPE", ARGUMENT_TEXT, &request.replay, 0, 0, "the run that a failure has left"},
+    {"--exhaust", "D", ARGUMENT_U64, &request.depth, 0, 0,
+     "every order of D events, in small worlds"},
+    {"--nth-fault", "S", ARGUMENT_U64, &request.scenarios, 0, 0,
+     "each fault at each of its first opportunities, in S scenarios"},
+    {"--steps", "N", ARGUMENT_U64, &request.steps, 0, 0,
+     "passes of a run before the faults cease (2000)"},
+    {"--twice", "", ARGUMENT_FLAG, &request.twice, 0, 0,
+     "each run a second time, from its tape: both must be the same"},
+    {"--script", "", ARGUMENT_FLAG, &request.reads_along, 0, 0, "say what happens"},
+    {"--no-shrink", "", ARGUMENT_FLAG, &request.keeps_tapes, 0, 0,
+     "leave the tape of a failure as it is"},
+    {"--stop", "", ARGUMENT_FLAG, &request.stops, 0, 0, "the first failure is the last"},
+    {"--out", "FOLDER", ARGUMENT_TEXT, &request.out, 0, 0, "where failures are left (build)"},
 };
+static const struct command_line line = {
+    .program = "agentix-sim",
+    .usage = "[--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
+             "                    | --exhaust D | --nth-fault S]\n"
+             "                   [--steps N] [--twice] [--script] [--no-shrink] [--stop] "
+             "[--out FOLDER]",
+    .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
 
 struct tally {
     uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us;
 };
 
-static const char usage[] =
-    "usage: agentix-sim [--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
-    "                    | --exhaust D | --nth-fault S]\n"
-    "                   [--steps N] [--twice] [--script] [--no-shrink] [--stop] [--out FOLDER]\n"
-    "  --seed S       one run\n"
-    "  --seeds A-B    a run for each\n"
-    "  --minutes M    runs of seeds that were not run before, for so much CPU time; 0: for ever\n"
-    "  --seconds S    runs of the seeds from 1 on, for so much CPU time\n"
-    "  --replay TAPE  the run that a failure has left\n"
-    "  --exhaust D    every order of D events, in small worlds\n"
-    "  --nth-fault S  each fault at each of its first opportunities, in S scenarios\n"
-    "  --steps N      passes of a run before the faults cease (2000)\n"
-    "  --twice        each run a second time, from its tape: both must be the same\n"
-    "  --script       say what happens\n"
-    "  --no-shrink    leave the tape of a failure as it is\n"
-    "  --stop         the first failure is the last\n"
-    "  --out FOLDER   where failures are left (build)\n";
-
-/* Of this process: a busy machine makes no run shorter. */
+/* CPU time of this process, so that a busy machine does not shorten a run. */
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -94,8 +109,7 @@ static void tell(const struct sim *sim, const char *what, uint64_t seed)
     fflush(stdout);
 }
 
-static void report(struct sim *sim, struct tape *tape, const struct request *request,
-                   uint64_t seed)
+static void report(struct sim *sim, struct tape *tape, uint64_t seed)
 {
     char tape_path[256], script_path[256];
     tell(sim, "seed", seed);
@@ -103,12 +117,12 @@ static void report(struct sim *sim, struct tape *tape, const struct request *req
         printf("    NOT THE SAME WHEN RUN AGAIN: invariant %d\n", INVARIANT_DETERMINISM);
         return;
     }
-    if (request->shrinks) {
+    if (!request.keeps_tapes) {
         sim_shrink(sim, tape);
     }
-    snprintf(tape_path, sizeof tape_path, "%s/sim-%llu.tape", request->out,
+    snprintf(tape_path, sizeof tape_path, "%s/sim-%llu.tape", request.out,
              (unsigned long long)seed);
-    snprintf(script_path, sizeof script_path, "%s/sim-%llu.script", request->out,
+    snprintf(script_path, sizeof script_path, "%s/sim-%llu.script", request.out,
              (unsigned long long)seed);
     write_script(sim, tape, script_path);
     if (tape_write(tape, tape_path) == 0) {
@@ -117,26 +131,24 @@ static void report(struct sim *sim, struct tape *tape, const struct request *req
     }
 }
 
-static void run_seed(struct sim *sim, struct tape *tape, const struct request *request,
-                     struct tally *tally, uint64_t seed)
+static void run_seed(struct sim *sim, struct tape *tape, struct tally *tally, uint64_t seed)
 {
-    tape_record(tape, seed, request->steps);
+    tape_record(tape, seed, request.steps);
     enum sim_outcome outcome = sim_run(sim, tape);
     count(tally, sim);
     if (outcome == SIM_FAILED) {
         tally->failures++;
-        report(sim, tape, request, seed);
-    } else if (request->twice && !repeats(sim, tape)) {
+        report(sim, tape, seed);
+    } else if (request.twice && !repeats(sim, tape)) {
         tally->failures++;
         printf("seed %llu: invariant %d: %s\n", (unsigned long long)seed, INVARIANT_DETERMINISM,
                invariant_text(INVARIANT_DETERMINISM));
     }
 }
 
-static void run_replay(struct sim *sim, struct tape *tape, const struct request *request,
-                       struct tally *tally)
+static void run_replay(struct sim *sim, struct tape *tape, struct tally *tally)
 {
-    if (tape_read(tape, request->replay) != 0) {
+    if (tape_read(tape, request.replay) != 0) {
         exit(2);
     }
     tape_replay(tape);
@@ -147,10 +159,9 @@ static void run_replay(struct sim *sim, struct tape *tape, const struct request 
     count(tally, sim);
 }
 
-static void run_exhaust(struct sim *sim, struct tape *tape, const struct request *request,
-                        struct tally *tally)
+static void run_exhaust(struct sim *sim, struct tape *tape, struct tally *tally)
 {
-    uint32_t depth = request->depth < TAPE_DIGITS_MAX ? (uint32_t)request->depth : TAPE_DIGITS_MAX;
+    uint32_t depth = request.depth < TAPE_DIGITS_MAX ? (uint32_t)request.depth : TAPE_DIGITS_MAX;
     tally->seeds = sim_exhaust(sim, tape, depth);
     if (tally->seeds == 0) {
         tally->failures++;
@@ -158,86 +169,43 @@ static void run_exhaust(struct sim *sim, struct tape *tape, const struct request
     }
 }
 
-static void run_nth_faults(struct sim *sim, struct tape *tape, const struct request *request,
-                           struct tally *tally)
+static void run_nth_faults(struct sim *sim, struct tape *tape, struct tally *tally)
 {
-    tally->seeds = sim_nth_faults(sim, tape, (uint32_t)request->scenarios, OPPORTUNITIES_MAX);
+    tally->seeds = sim_nth_faults(sim, tape, (uint32_t)request.scenarios, OPPORTUNITIES_MAX);
     if (tally->seeds == 0) {
         tally->failures++;
         tell(sim, "scenario", 0);
     }
 }
 
-static bool goes_on(const struct request *request, const struct tally *tally)
+static bool goes_on(const struct tally *tally)
 {
-    return !request->stops || tally->failures == 0;
+    return !request.stops || tally->failures == 0;
 }
 
-static void run_seeds(struct sim *sim, struct tape *tape, const struct request *request,
-                      struct tally *tally)
+static void run_seeds(struct sim *sim, struct tape *tape, struct tally *tally)
 {
-    for (uint64_t seed = request->first; seed <= request->last && goes_on(request, tally); seed++) {
-        if (request->seconds > 0 && cpu_seconds() >= (double)request->seconds) {
+    for (uint64_t seed = request.seeds.first; seed <= request.seeds.last && goes_on(tally);
+         seed++) {
+        if (request.seconds > 0 && cpu_seconds() >= (double)request.seconds) {
             return;
         }
-        run_seed(sim, tape, request, tally, seed);
+        run_seed(sim, tape, tally, seed);
     }
 }
 
-static bool parse_word(struct request *request, const char *word)
+/* Which seeds, and for how long, by the words of the command line. */
+static void choose_seeds(void)
 {
-    request->twice = request->twice || strcmp(word, "--twice") == 0;
-    request->reads_along = request->reads_along || strcmp(word, "--script") == 0;
-    request->shrinks = request->shrinks && strcmp(word, "--no-shrink") != 0;
-    request->stops = request->stops || strcmp(word, "--stop") == 0;
-    return strcmp(word, "--twice") == 0 || strcmp(word, "--script") == 0 ||
-           strcmp(word, "--no-shrink") == 0 || strcmp(word, "--stop") == 0;
-}
-
-static bool parse_pair(struct request *request, const char *word, const char *value)
-{
-    char *end = NULL;
-    uint64_t number = strtoull(value, &end, 10);
-    if (strcmp(word, "--replay") == 0) {
-        request->replay = value;
-    } else if (strcmp(word, "--out") == 0) {
-        request->out = value;
-    } else if (strcmp(word, "--seeds") == 0 && *end == '-') {
-        request->first = number;
-        request->last = strtoull(end + 1, &end, 10);
-    } else if (strcmp(word, "--seed") == 0) {
-        request->first = request->last = number;
-    } else if (strcmp(word, "--nth-fault") == 0) {
-        request->scenarios = number;
-    } else if (strcmp(word, "--exhaust") == 0) {
-        request->depth = number;
-    } else if (strcmp(word, "--steps") == 0) {
-        request->steps = number;
-    } else if (strcmp(word, "--minutes") == 0) {
-        request->seconds = 60 * number;
-        request->first = (uint64_t)time(NULL) << 20;
-        request->last = UINT64_MAX;
-    } else if (strcmp(word, "--seconds") == 0) {
-        request->seconds = number;
-        request->last = UINT64_MAX;
-    } else {
-        return false;
+    if (request.seed != NOT_GIVEN) {
+        request.seeds = (struct argument_range){request.seed, request.seed};
     }
-    return strcmp(word, "--replay") == 0 || strcmp(word, "--out") == 0 || *end == '\0';
-}
-
-static bool parse(struct request *request, int count, char **words)
-{
-    for (int i = 1; i < count; i++) {
-        if (parse_word(request, words[i])) {
-            continue;
-        }
-        if (i + 1 == count || !parse_pair(request, words[i], words[i + 1])) {
-            return false;
-        }
-        i++;
+    if (request.minutes != NOT_GIVEN) {
+        request.seconds = 60 * request.minutes;
+        request.seeds = (struct argument_range){(uint64_t)time(NULL) << 20, UINT64_MAX};
+    } else if (request.seconds > 0) {
+        request.seeds.last = UINT64_MAX;
     }
-    return true;
 }
 
 static void print_tally(const struct tally *tally)
@@ -255,27 +223,26 @@ static void print_tally(const struct tally *tally)
     printf("\n");
 }
 
-int main(int count, char **words)
+int main(int argc, char **argv)
 {
     static struct tape tape;
     struct tally tally = {0};
-    struct request request = {.first = 1, .last = 100, .steps = STEPS_DEFAULT, .out = "build",
-                              .shrinks = true};
-    if (!parse(&request, count, words)) {
-        fputs(usage, stderr);
-        return 2;
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
+    choose_seeds();
     struct sim *sim = sim_new();
     tape_init(&tape);
     sim->script = request.reads_along ? stdout : NULL;
     if (request.replay != NULL) {
-        run_replay(sim, &tape, &request, &tally);
+        run_replay(sim, &tape, &tally);
     } else if (request.scenarios > 0) {
-        run_nth_faults(sim, &tape, &request, &tally);
+        run_nth_faults(sim, &tape, &tally);
     } else if (request.depth > 0) {
-        run_exhaust(sim, &tape, &request, &tally);
+        run_exhaust(sim, &tape, &tally);
     } else {
-        run_seeds(sim, &tape, &request, &tally);
+        run_seeds(sim, &tape, &tally);
     }
     print_tally(&tally);
     return tally.failures > 0 ? 1 : 0;

@@ -4,17 +4,17 @@
  * What: the commands of `agx`, one file each. A command gets the address of the appliance and its
  * own words (argv[0] is its name), and returns an exit code.
  */
-#include "tools/agx/tokenize.h"
+#include "tools/command_line.h"
 
-enum exit_code {
-    EXIT_COMPLETE = 0,
-    EXIT_SYSTEM = 1,        /* this machine: memory, files, output */
-    EXIT_USAGE = 2,         /* the command line */
-    EXIT_CONNECT = 3,       /* nobody answers there */
-    EXIT_REFUSED = 4,       /* the appliance said no, or busy */
-    EXIT_INCOMPLETE = 5,    /* cancelled, failed, or a deadline */
-    EXIT_PROTOCOL = 6,      /* what came back was wrong */
-    EXIT_WRONG = 7,         /* served, but fewer right answers than were asked for */
+/* The first members of a command's command line. */
+#define AGX_COMMAND(name) .program = "agx", .command = (name), .elsewhere = "--to ADDRESS"
+
+enum agx_exit_code {        /* after those of exit_code.h */
+    EXIT_CONNECT = 3,       /* no appliance answers there */
+    EXIT_REFUSED = 4,       /* the appliance refused, or was busy */
+    EXIT_INCOMPLETE = 5,    /* a call was cancelled, failed, or met its deadline */
+    EXIT_PROTOCOL = 6,      /* the answer broke the protocol, or was wrong */
+    EXIT_WRONG = 7,         /* served, but with fewer right answers than --least asks */
 };
 
 int generate_main(const char *to, int argc, char **argv);
@@ -24,3 +24,4 @@ int replay_main(const char *to, int argc, char **argv);
 int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);
 int trace_main(const char *to, int argc, char **argv);
+int tokenize_main(const char *to, int argc, char **argv);

@@ -11,9 +11,9 @@
 #include "config/base/status.h"
 
 /*
- * What: connections of the command line client, and the words for everything that goes wrong.
- * Bounds: an answer to a program request is waited for DIAL_TIMEOUT_MS, an appliance that went away
- * DIAL_PATIENCE_MS; calls are waited for by their commands.
+ * What: connections of the command line client, and a message for every fault.
+ * Bounds: we wait DIAL_TIMEOUT_MS for the answer to a program request, and DIAL_PATIENCE_MS for an
+ * appliance that went away. Commands bound the wait for their own calls.
  */
 
 uint64_t dial_now_us(void)
@@ -130,7 +130,7 @@ int dial_finished(const struct agx_event *done)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* One for the whole process, so that no command has to hand a secret on. */
+/* One key for the whole process, so that no command passes a secret on. */
 static const struct agx_key *process_key;
 
 void dial_use_key(const struct agx_key *key)
@@ -138,7 +138,7 @@ void dial_use_key(const struct agx_key *key)
     process_key = key;
 }
 
-/* On a unix socket the kernel says who we are. */
+/* No key on a unix socket: there the kernel identifies the client. */
 static const struct agx_key *key_for(const char *to)
 {
     return strncmp(to, "unix:", 5) == 0 ? NULL : process_key;
@@ -194,10 +194,10 @@ enum agx_result dial_resume(struct dial *dial, int timeout_ms)
     }
     enum agx_result result = agx_resume(&dial->agx, dial->to, key_for(dial->to), timeout_ms);
     dial->breaks += result == AGX_OK;
-    return result == AGX_ERROR_CLOSED ? AGX_ERROR_CONNECT : result;     /* it went without a word */
+    return result == AGX_ERROR_CLOSED ? AGX_ERROR_CONNECT : result;     /* closed unasked */
 }
 
-/* AGX_OK: the connection broke, and goes on. */
+/* AGX_OK: the broken connection works again. */
 static enum agx_result wait_for_it(struct dial *dial)
 {
     fprintf(stderr, "agx: the connection broke; waiting for the appliance\n");
@@ -237,7 +237,8 @@ static enum agx_result await_program(struct dial *dial)
     return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
 }
 
-/* After a break, for what was sent may never have arrived; after a busy answer, when it is time. */
+/* True when the request is to be sent again: after a break, because it may never have arrived, and
+ * after the pause of a busy answer. */
 static bool ask_again(struct dial *dial, enum agx_result *result, uint32_t *tries)
 {
     if (*result == AGX_ERROR_CLOSED) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a connection for a command: a buffer from the heap, an open `struct agx`, and what went
- * wrong in words and as an exit code.
+ * What: a connection for a command: a buffer from the heap, an open `struct agx`, and faults as
+ * messages and exit codes.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #include "tools/sdk/agx.h"
 
 #define DIAL_TIMEOUT_MS  5000
-#define DIAL_PATIENCE_MS 60000      /* with an appliance that went away */
-#define DIAL_BREAKS_MAX  5          /* in a row, without a word in between */
+#define DIAL_PATIENCE_MS 60000      /* with an appliance that does not answer */
+#define DIAL_BREAKS_MAX  5          /* in a row, without an event in between */
 
 struct dial {
     struct agx agx;
@@ -21,29 +21,30 @@ struct dial {
     void *buffer;
     size_t buffer_bytes;
     uint32_t breaks;                /* since the last event */
-    struct retry *retry;            /* set by its owner; NULL: busy is the end */
+    struct retry *retry;            /* set by its owner; NULL: a busy answer ends the command */
 };
 
-/* From now on connections over TCP prove to have this key, which stays the caller's; NULL: none. */
+/* Later connections over TCP prove that they have this key, which the caller keeps. NULL: none. */
 void dial_use_key(const struct agx_key *key);
-/* Opens; frames of `frame_bytes` fit in both directions. The buffer is taken at the first time and
- * used again. A busy appliance is asked again. EXIT_COMPLETE, or an exit code after a message. */
+/* Opens a connection with room for frames of `frame_bytes` in both directions. The first call takes
+ * the buffer, later ones use it again. A busy appliance is asked again. EXIT_COMPLETE, or an exit
+ * code after a message. */
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes);
-/* The same once, as the library says it: without a message, but for want of memory. */
+/* The same, once, with the library's own result; its one message is that memory is short. */
 enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes);
-/* After AGX_ERROR_CLOSED: agx_resume(). AGX_ERROR_CLOSED: it breaks again and again. */
+/* agx_resume(), after AGX_ERROR_CLOSED. Returns AGX_ERROR_CLOSED when every one breaks again. */
 enum agx_result dial_resume(struct dial *dial, int timeout_ms);
 /* agx_next(), over restarts of the appliance. */
 enum agx_result dial_next(struct dial *dial, struct agx_event *event, int timeout_ms);
-/* Says on stderr what `result` of `what` means; its exit code. Without an `agx` (NULL) only for
+/* Prints on stderr what `result` of `what` means, and returns its exit code. `agx` may be NULL for
  * results that no frame explains. */
 int dial_fail(const struct agx *agx, enum agx_result result, const char *what);
-/* The same for a refusal; EXIT_REFUSED. */
+/* The same for a refusal: EXIT_REFUSED. */
 int dial_refused(const struct agx_fault *fault);
-/* The finish of a call: EXIT_COMPLETE, or EXIT_INCOMPLETE after a message. */
+/* How a call finished: EXIT_COMPLETE, or EXIT_INCOMPLETE after a message. */
 int dial_finished(const struct agx_event *done);
 /* Starts or ends a program and waits for the answer; nothing else may be open. A program that the
- * appliance does not know any more has ended; a busy one is asked again. */
+ * appliance no longer knows has ended. A busy appliance is asked again. */
 int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 /* A program id that no other run has: from `name`, the process and the time. */

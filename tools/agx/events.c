@@ -6,7 +6,7 @@
  *     next=13 end=13 lost=0 now_us=8812345999
  *     end
  *
- * Bounds: an answer is waited for ANSWER_MS and has at most EVENTS_PAGE_BYTES.
+ * Bounds: an answer takes at most ANSWER_MS and has at most EVENTS_PAGE_BYTES.
  */
 #include "tools/agx/events.h"
 
@@ -128,7 +128,7 @@ int events_ask(struct events *events)
     if (strncmp(events->page, "error", strlen("error")) == 0) {
         events->page[strcspn(events->page, "\n")] = '\0';
         fprintf(stderr, "agx: %s: ", events->address);
-        printable_write(events->page, stderr);      /* whoever it is that answers there */
+        printable_write(events->page, stderr);      /* perhaps no appliance */
         fputc('\n', stderr);
         return EXIT_REFUSED;
     }
@@ -137,7 +137,7 @@ int events_ask(struct events *events)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Digits up to anything else; false: there are none, or they are above `max`. */
+/* Digits up to the first other byte; false: there are none, or their value is above `max`. */
 static bool take_number(const char **at, uint64_t max, uint64_t *number)
 {
     const char *first = *at;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the event_log of an appliance, read from its text port: one question at a time, each
- * answered
- * with a page of lines, each line an event with its number.
+ * What: the event log of an appliance, read from its text port: one question at a time. The answer
+ * is a page of lines, and each line is an event with its number.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,9 +29,9 @@ void events_close(struct events *events);
 /* Asks for what follows `next` and waits for the whole answer. EXIT_COMPLETE, or an exit code after
  * a message. */
 int events_ask(struct events *events);
-/* The next event of the answer; false: that was all, and `next` and `now_us` are up to date. Kinds
- * that this program does not know are passed over (their numbers are missing then, like those of
- * events that are lost), and so is what is no event. */
+/* The next event of the answer; false: that was all, and `next` and `now_us` are up to date. Events
+ * of a kind that we do not know are passed over, and so are lines that are no event. Their numbers
+ * are then missing, like those of lost events. */
 bool events_take(struct events *events, uint64_t *number, struct event *event);
-/* Waits, and asks nothing; shorter when a signal comes. */
+/* Waits without a question; a signal ends the wait. */
 void events_rest(const struct events *events, uint32_t milliseconds);

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "tools/agx/dial.h"
-#include "tools/agx/option.h"
 
 #define MAX_TOKENS_DEFAULT 128
 #define CODE_PROMPT_LENGTH 28       /* docs/protocol.md: prompt and max_tokens do not fit */
@@ -24,10 +23,10 @@ struct generate {
     uint32_t tries;         /* of the call */
     struct agx_call call;
     const char *prompt, *program;
-    struct option_ids ids, stop_ids;
-    struct option_texts stops;
+    struct argument_ids ids, stop_ids;
+    struct argument_texts stops;
     uint64_t deadline_ms;
-    int print_ids, stats;
+    bool print_ids, stats, ignore_eos, no_bos;
     bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
     bool to_terminal;
     uint32_t printed_ids;
@@ -36,46 +35,52 @@ struct generate {
 static int parse(struct generate *g, int argc, char **argv)
 {
     struct agx_call *call = &g->call;
-    const struct option_row rows[] = {
-        {"--prompt", "TEXT", OPTION_TEXT, &g->prompt, 0, 0, "the prompt; '' sends BOS alone"},
-        {"--ids", "1,2,3", OPTION_IDS, &g->ids, 0, 0, "the prompt as token ids, sent as they are"},
-        {"--max-tokens", "N", OPTION_U32, &call->max_tokens, 1, INT32_MAX,
+    const struct argument rows[] = {
+        {"--prompt", "TEXT", ARGUMENT_TEXT, &g->prompt, 0, 0, "the prompt; '' sends BOS alone"},
+        {"--ids", "1,2,3", ARGUMENT_IDS, &g->ids, 0, 0,
+         "the prompt as token ids, sent as they are"},
+        {"--max-tokens", "N", ARGUMENT_U32, &call->max_tokens, 1, INT32_MAX,
          "tokens at most (default: 128, or what fits)"},
-        {"--temperature", "T", OPTION_F32, &call->temperature, 0, 100, "0: greedy (default)"},
-        {"--top-k", "K", OPTION_U32, &call->top_k, 0, INT32_MAX, "0: off (default)"},
-        {"--top-p", "P", OPTION_F32, &call->top_p, 0, 1, "1: off (default)"},
-        {"--min-p", "P", OPTION_F32, &call->min_p, 0, 0.999, "0: off (default)"},
-        {"--repeat-penalty", "R", OPTION_F32, &call->repeat_penalty, 0.1, 10, "1: off (default)"},
-        {"--seed", "S", OPTION_U64, &call->seed, 0, 0, "same seed, same tokens (default 0)"},
-        {"--stop", "TEXT", OPTION_TEXTS, &g->stops, 0, 0, "ends before TEXT; up to four"},
-        {"--stop-id", "ID", OPTION_IDS, &g->stop_ids, 0, 0, "ends after a token; a list, or again"},
-        {"--ignore-eos", "", OPTION_FLAG, &call->ignore_eos, 0, 0, "goes on after end of text"},
-        {"--no-bos", "", OPTION_FLAG, &call->no_bos, 0, 0, "does not put BOS before the text"},
-        {"--deadline-ms", "MS", OPTION_U64, &g->deadline_ms, 0, 0, "ends the call after this time"},
-        {"--program", "NAME", OPTION_TEXT, &g->program, 0, 0,
+        {"--temperature", "T", ARGUMENT_F32, &call->temperature, 0, 100, "0: greedy (default)"},
+        {"--top-k", "K", ARGUMENT_U32, &call->top_k, 0, INT32_MAX, "0: off (default)"},
+        {"--top-p", "P", ARGUMENT_F32, &call->top_p, 0, 1, "1: off (default)"},
+        {"--min-p", "P", ARGUMENT_F32, &call->min_p, 0, 0.999, "0: off (default)"},
+        {"--repeat-penalty", "R", ARGUMENT_F32, &call->repeat_penalty, 0.1, 10, "1: off (default)"},
+        {"--seed", "S", ARGUMENT_U64, &call->seed, 0, 0, "same seed, same tokens (default 0)"},
+        {"--stop", "TEXT", ARGUMENT_TEXTS, &g->stops, 0, AGX_STOP_TEXTS_MAX,
+         "ends before TEXT; up to four"},
+        {"--stop-id", "ID", ARGUMENT_IDS, &g->stop_ids, 0, 0,
+         "ends after a token; a list, or again"},
+        {"--ignore-eos", "", ARGUMENT_FLAG, &g->ignore_eos, 0, 0, "goes on after end of text"},
+        {"--no-bos", "", ARGUMENT_FLAG, &g->no_bos, 0, 0, "does not put BOS before the text"},
+        {"--deadline-ms", "MS", ARGUMENT_U64, &g->deadline_ms, 0, 0,
+         "ends the call after this time"},
+        {"--program", "NAME", ARGUMENT_TEXT, &g->program, 0, 0,
          "the program that the call belongs to; it goes on (default: one of its own)"},
         RETRY_ROW(g->retry, RETRY_OF_ONE),
-        {"--print-ids", "", OPTION_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
-        {"--stats", "", OPTION_FLAG, &g->stats, 0, 0, "the terminal frame, on stderr"},
+        {"--print-ids", "", ARGUMENT_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
+        {"--stats", "", ARGUMENT_FLAG, &g->stats, 0, 0, "the terminal frame, on stderr"},
     };
-    const struct option_table table = {
-        "generate (--prompt TEXT | --ids 1,2,3) [OPTION]...",
-        "Sends one call and prints what the model says as it comes.", NULL, rows,
-        sizeof rows / sizeof rows[0], NULL};
-    int code = option_parse(&table, argc, argv);
-    if (code == OPTION_GO_ON && (g->prompt == NULL) == (g->ids.ids == NULL)) {
+    const struct command_line line = {
+        AGX_COMMAND("generate"), .usage = "(--prompt TEXT | --ids 1,2,3) [OPTION]...",
+        .purpose = "Sends one call and prints what the model says as it comes.",
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code == ARGUMENT_GO_ON && (g->prompt == NULL) == (g->ids.ids == NULL)) {
         fprintf(stderr, "agx: give either --prompt or --ids\n");
         return EXIT_USAGE;
     }
     return code;
 }
 
-/* OPTION_GO_ON or an exit code. */
+/* ARGUMENT_GO_ON or an exit code. */
 static int fill_call(struct generate *g)
 {
     struct agx_call *call = &g->call;
-    call->call_id = dial_unique_call();         /* a named program knows ids of earlier runs */
+    call->call_id = dial_unique_call();         /* a named program remembers ids of earlier runs */
     call->want_text = !g->print_ids;
+    call->ignore_eos = g->ignore_eos;
+    call->no_bos = g->no_bos;
     call->prompt_ids = g->ids.ids;
     call->prompt_ids_count = g->ids.count;
     call->prompt_text = g->prompt;
@@ -89,14 +94,14 @@ static int fill_call(struct generate *g)
         return EXIT_USAGE;
     }
     call->deadline_us = g->deadline_ms * 1000;
-    g->retry.lot = call->seed ^ call->call_id;  /* not that of others with the same seed */
+    g->retry.lot = call->seed ^ call->call_id;  /* differs from other clients with the same seed */
     g->dial.retry = &g->retry;
     g->to_terminal = isatty(STDOUT_FILENO);
-    return OPTION_GO_ON;
+    return ARGUMENT_GO_ON;
 }
 
-/* As many tokens as fit behind a prompt that is known; a text may turn out shorter than its bytes,
- * so there the first guess is the most, and refusals halve it. */
+/* As many tokens as fit after a prompt of ids. A text may have fewer tokens than bytes, so for a
+ * text the first guess is the highest, and refusals halve it. */
 static void choose_max_tokens(struct generate *g)
 {
     uint32_t context = g->dial.agx.welcome.context_tokens_max;
@@ -151,15 +156,16 @@ static void print_end(const struct generate *g, const struct agx_event *done)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* OPTION_GO_ON: once more; it asks for fewer tokens now, or has waited for a busy appliance. */
+/* ARGUMENT_GO_ON: send the call again, either with fewer tokens or after the pause of a busy
+ * answer. */
 static int refused(struct generate *g)
 {
     const struct agx_fault *fault = agx_fault(&g->dial.agx);
     if (fault->code == CODE_PROMPT_LENGTH && g->default_max && g->call.max_tokens > 1) {
         g->call.max_tokens /= 2;
-        return OPTION_GO_ON;
+        return ARGUMENT_GO_ON;
     }
-    return fault->is_busy && retry_wait(&g->retry, fault, &g->tries) ? OPTION_GO_ON
+    return fault->is_busy && retry_wait(&g->retry, fault, &g->tries) ? ARGUMENT_GO_ON
                                                                      : dial_refused(fault);
 }
 
@@ -192,7 +198,7 @@ static int run(struct generate *g)
     choose_max_tokens(g);
     do {
         code = stream(g);
-    } while (code == OPTION_GO_ON);
+    } while (code == ARGUMENT_GO_ON);
     if (g->program == NULL && agx_is_open(&g->dial.agx)) {
         int ended = dial_program_end(&g->dial, g->call.program_id);
         code = code == EXIT_COMPLETE ? ended : code;
@@ -224,8 +230,8 @@ int generate_main(const char *to, int argc, char **argv)
 {
     struct generate g = {.retry = {.tries_max = RETRY_OF_ONE}};
     int code = parse(&g, argc, argv);
-    code = code == OPTION_GO_ON ? fill_call(&g) : code;
-    code = code == OPTION_GO_ON ? connect_and_run(&g, to) : code;
+    code = code == ARGUMENT_GO_ON ? fill_call(&g) : code;
+    code = code == ARGUMENT_GO_ON ? connect_and_run(&g, to) : code;
     free(g.dial.buffer);
     free(g.ids.ids);
     free(g.stop_ids.ids);

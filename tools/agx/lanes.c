@@ -8,14 +8,14 @@
 
 #define RETRY_FIRST_US 10000
 #define RETRY_LAST_US  500000
-#define RESUME_MS      250      /* of one lanes_resume(): others, and a screen, wait for it */
+#define RESUME_MS      250      /* of one lanes_resume(): other lanes and a screen wait for it */
 
 /*
  * What: connections that are opened when they are needed.
- * Invariant: lane i was opened before lane i + 1; the first lane with room is picked, so a replay
- * that needs one connection uses one. Where the appliance refuses a connection, what we have is
- * the limit from then on; where nobody answers, it is tried again for DIAL_PATIENCE_MS, because it
- * has answered before.
+ * Invariant: lane i was opened before lane i + 1. A call takes the first lane with room, so a
+ * replay that needs one connection uses one. After the appliance refuses a connection, the present
+ * number is the limit. After a try without an answer, we try again for DIAL_PATIENCE_MS, because
+ * the appliance has answered before.
  * Bounds: LANES_MAX buffers, each taken at the lane's first opening and used again.
  */
 
@@ -25,7 +25,7 @@ int lanes_init(struct lanes *lanes, const char *to, struct retry *retry,
     memset(lanes, 0, sizeof *lanes);
     lanes->to = to;
     lanes->limit = LANES_MAX;
-    /* A small buffer first, because the size of the right one comes with the welcome. */
+    /* A small buffer first: WELCOME tells the size of the real one. */
     struct dial probe = {.retry = retry};
     int code = dial_open(&probe, to, 0);
     if (code == EXIT_COMPLETE) {
@@ -39,7 +39,7 @@ int lanes_init(struct lanes *lanes, const char *to, struct retry *retry,
     return code;
 }
 
-/* Nobody answers: for how long, and when to try again. */
+/* No answer: notes since when, and the time of the next try. */
 static int be_patient(struct lanes *lanes, const struct dial *dial, enum agx_result result)
 {
     uint64_t now_us = dial_now_us();
@@ -52,7 +52,7 @@ static int be_patient(struct lanes *lanes, const struct dial *dial, enum agx_res
     return LANES_FULL;
 }
 
-/* Opens one lane; a busy appliance has no more for us than we have. */
+/* Opens one lane. A busy appliance means that the lanes so far are the limit. */
 static int open_lane(struct lanes *lanes, uint32_t index)
 {
     struct lane *lane = &lanes->lane[index];
@@ -117,7 +117,7 @@ enum agx_result lanes_next(struct lanes *lanes, uint32_t index, struct agx_event
         lane->open_calls--;
     }
     lane->dial.breaks = result == AGX_OK ? 0 : lane->dial.breaks;
-    /* An idle connection may be closed with a reason; that is no error while nothing is open. */
+    /* The appliance may close an idle connection with a reason: no error while nothing is open. */
     if (lane->open_calls == 0 && (result == AGX_ERROR_CLOSED || result == AGX_ERROR_REFUSED)) {
         lanes_close(lanes, index);
         return AGX_ERROR_CLOSED;
@@ -133,7 +133,7 @@ enum agx_result lanes_resume(struct lanes *lanes, uint32_t index)
     return is_away ? AGX_AGAIN : result;
 }
 
-/* Twice as long each time, so that nobody is asked faster than it can answer. */
+/* Twice as long each time, so that we do not ask faster than the appliance can answer. */
 uint64_t lanes_retry_us(uint32_t tries)
 {
     uint64_t wait_us = (uint64_t)RETRY_FIRST_US << (tries < 6 ? tries : 6);

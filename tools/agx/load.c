@@ -2,10 +2,10 @@
 /*
  * What: `agx load`: many short calls on one connection, as a soak test. Every call is checked: its
  * length, its indices and digest (by the library), and that the same prompt with the same length
- * gives the same tokens each time it comes round.
+ * gives the same tokens each time.
  *
- * Bounds: in_flight calls are open at any time, those included that pause after a busy answer;
- * memory is taken once, before the first call.
+ * Bounds: at most in_flight calls are open, including those that pause after a busy answer; memory
+ * is taken once, before the first call.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,15 +13,14 @@
 #include <string.h>
 
 #include "tools/agx/dial.h"
-#include "tools/agx/option.h"
 #include "tools/trace/timer.h"
 
 #define PROMPTS      64             /* different prompts */
 #define PROMPT_MAX   8              /* tokens: prompt i has 1 + i % PROMPT_MAX */
 #define LENGTHS_MAX  1024
-#define SILENCE_MS   60000          /* without any answer: something is wrong */
+#define SILENCE_MS   60000          /* the longest time without an answer */
 
-struct load_call {                  /* stays where it is until it has ended: dial_next() */
+struct load_call {                  /* does not move until it has ended: dial_next() */
     bool is_open;
     uint32_t busy_tries;
     struct agx_call call;
@@ -43,7 +42,7 @@ static uint32_t length_of(const struct load *load, uint64_t index)
     return 1 + (uint32_t)(index / PROMPTS % load->tokens_max);
 }
 
-/* At most in_flight calls are open, so there is one. */
+/* At most in_flight calls are open, so one is free. */
 static struct load_call *free_call(struct load *load)
 {
     struct load_call *call = load->open;
@@ -56,7 +55,7 @@ static struct load_call *free_call(struct load *load)
 static struct load_call *open_call(struct load *load, uint64_t index)
 {
     struct load_call *call = load->open;
-    while (!call->is_open || call->call.call_id != index) {     /* the library knows it is open */
+    while (!call->is_open || call->call.call_id != index) {     /* the library says: it is open */
         call++;
     }
     return call;
@@ -99,7 +98,7 @@ static int check_done(struct load *load, const struct agx_event *done)
     return EXIT_COMPLETE;
 }
 
-/* OPTION_GO_ON: the call will be sent again; else an exit code. */
+/* ARGUMENT_GO_ON: the call will be sent again; else an exit code. */
 static int on_refused(struct load *load, struct load_call *call)
 {
     const struct agx_fault *fault = agx_fault(&load->dial.agx);
@@ -108,25 +107,25 @@ static int on_refused(struct load *load, struct load_call *call)
         return dial_refused(fault);
     }
     timer_push(&load->pauses, dial_now_us() + pause_us, (uint32_t)(call - load->open));
-    return OPTION_GO_ON;
+    return ARGUMENT_GO_ON;
 }
 
-/* OPTION_GO_ON, or an exit code. */
+/* ARGUMENT_GO_ON, or an exit code. */
 static int take_event(struct load *load, const struct agx_event *event)
 {
     if (event->kind == AGX_REFUSED) {
         return on_refused(load, open_call(load, event->call_id));
     }
     if (event->kind != AGX_DONE) {
-        return OPTION_GO_ON;
+        return ARGUMENT_GO_ON;
     }
     open_call(load, event->call_id)->is_open = false;
     int code = check_done(load, event);
-    return code == EXIT_COMPLETE ? OPTION_GO_ON : code;
+    return code == EXIT_COMPLETE ? ARGUMENT_GO_ON : code;
 }
 
-/* Sends again what has paused, then fresh calls; but none while a refused one still pauses, whose
- * place they would take. */
+/* Sends paused calls again, then new ones. While a refused call pauses no new one is sent: it would
+ * take the place of the refused one. */
 static enum agx_result send_due(struct load *load)
 {
     enum agx_result result = AGX_OK;
@@ -150,8 +149,8 @@ static int wait_ms(const struct load *load)
 
 static int run(struct load *load)
 {
-    int code = OPTION_GO_ON;
-    while (code == OPTION_GO_ON && load->completed < load->calls) {
+    int code = ARGUMENT_GO_ON;
+    while (code == ARGUMENT_GO_ON && load->completed < load->calls) {
         struct agx_event event;
         enum agx_result result = send_due(load);
         result = result == AGX_OK ? dial_next(&load->dial, &event, wait_ms(load)) : result;
@@ -162,7 +161,7 @@ static int run(struct load *load)
                              "load");
         }
     }
-    return code == OPTION_GO_ON ? EXIT_COMPLETE : code;
+    return code == ARGUMENT_GO_ON ? EXIT_COMPLETE : code;
 }
 
 static int prepare(struct load *load)
@@ -177,7 +176,8 @@ static int prepare(struct load *load)
         load->in_flight = welcome->calls_per_connection_max;
     }
     load->digests = calloc((size_t)PROMPTS * load->tokens_max, sizeof *load->digests);
-    if (load->digests == NULL || load->in_flight == 0) {
+    if (load->digests == NULL || load->in_flight == 0 ||
+        !timer_init(&load->pauses, AGX_CALLS_MAX)) {
         fprintf(stderr, "agx: out of memory, or no calls allowed\n");
         return EXIT_SYSTEM;
     }
@@ -186,7 +186,7 @@ static int prepare(struct load *load)
         snprintf(name, sizeof name, "load %" PRIu32, i);
         dial_unique_id(name, load->programs[i]);
     }
-    return timer_init(&load->pauses, AGX_CALLS_MAX);
+    return EXIT_COMPLETE;
 }
 
 static int measure(struct load *load)
@@ -208,21 +208,22 @@ int load_main(const char *to, int argc, char **argv)
 {
     struct load load = {.calls = 1000, .in_flight = 32, .tokens_max = 4,
                         .retry = {.tries_max = RETRY_OF_MANY}};
-    const struct option_row rows[] = {
-        {"--calls", "N", OPTION_U32, &load.calls, 1, UINT32_MAX, "calls in all (default 1000)"},
-        {"--in-flight", "K", OPTION_U32, &load.in_flight, 1, AGX_CALLS_MAX,
+    const struct argument rows[] = {
+        {"--calls", "N", ARGUMENT_U32, &load.calls, 1, UINT32_MAX, "calls in all (default 1000)"},
+        {"--in-flight", "K", ARGUMENT_U32, &load.in_flight, 1, AGX_CALLS_MAX,
          "open at once, each a program of its own (default 32)"},
-        {"--max-tokens", "N", OPTION_U32, &load.tokens_max, 1, LENGTHS_MAX,
+        {"--max-tokens", "N", ARGUMENT_U32, &load.tokens_max, 1, LENGTHS_MAX,
          "calls ask for 1 to N tokens (default 4)"},
         RETRY_ROW(load.retry, RETRY_OF_MANY),
-        {"--seed", "S", OPTION_U64, &load.retry.lot, 0, 0,
+        {"--seed", "S", ARGUMENT_U64, &load.retry.lot, 0, 0,
          "of the pauses after busy answers (default 0)"},
     };
-    const struct option_table table = {
-        "load [OPTION]...", "Sends many short calls and checks every answer.", NULL, rows,
-        sizeof rows / sizeof rows[0], NULL};
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+    const struct command_line line = {
+        AGX_COMMAND("load"), .usage = "[OPTION]...",
+        .purpose = "Sends many short calls and checks every answer.",
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     load.dial.retry = &load.retry;

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: `agx [--to ADDRESS] [--key-file FILE] COMMAND ...`: finds the command and hands it the rest
- * of the line. To add a command: one file, one prototype in command.h, one row in the table below.
+ * of the line. A new command needs one file, one prototype in command.h and one row in the table
+ * below.
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "config/keys.h"
 #include "tools/agx/command.h"
 #include "tools/agx/dial.h"
-#include "tools/agx/key.h"
 
+#define KEY_VARIABLE    "AGX_KEY"
 #define DEFAULT_ADDRESS "127.0.0.1:7411"
-
-static int run_tokenize(const char *to, int argc, char **argv)
-{
-    (void)to;               /* needs no appliance */
-    return tokenize_main(argc, argv);
-}
 
 static const struct {
     const char *name;
@@ -25,7 +22,7 @@ static const struct {
     const char *help;
 } commands[] = {
     {"generate", generate_main, "send a prompt, print the text as it comes"},
-    {"tokenize", run_tokenize, "text to token ids, without an appliance"},
+    {"tokenize", tokenize_main, "text to token ids, without an appliance"},
     {"replay", replay_main, "replay a trace of programs and measure"},
     {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
     {"demo", demo_main, "four agents at once, side by side"},
@@ -34,22 +31,6 @@ static const struct {
     {"ping", ping_main, "round trips in microseconds"},
 };
 #define COMMANDS_COUNT (sizeof commands / sizeof commands[0])
-
-static void print_help(FILE *out)
-{
-    fprintf(out, "usage: agx [--to unix:PATH|HOST:PORT] [--key-file FILE] COMMAND [OPTION]..."
-                 "\n\n"
-                 "  --to ADDRESS     where it is; HOST is numeric (default " DEFAULT_ADDRESS ")\n"
-                 "  --key-file FILE  the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
-                 "                   the same line in the variable " KEY_VARIABLE "\n\n");
-    for (uint32_t i = 0; i < COMMANDS_COUNT; i++) {
-        fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].help);
-    }
-    fprintf(out, "  %-12s  this list; `agx COMMAND --help` tells more\n\n"
-                 "exit codes: 0 complete, 1 system, 2 usage, 3 cannot connect, 4 refused,\n"
-                 "            5 cancelled, failed or deadline, 6 protocol, 7 wrong answers\n",
-            "help");
-}
 
 static int run_command(const char *to, int argc, char **argv)
 {
@@ -62,11 +43,40 @@ static int run_command(const char *to, int argc, char **argv)
     return EXIT_USAGE;
 }
 
-/* With the key in place, where there is one. */
+/* The key that agx proves to have: one line `ID SECRET`, as in the appliance's file of keys, from
+ * the file, or without one from AGX_KEY. The appliance's own parser reads it, so both sides take
+ * the same. `*found` tells whether there is a key. 0, or an exit code after a message. */
+static int load_key(const char *file, struct agx_key *key, int *found)
+{
+    struct config_keys keys;
+    struct config_error error = {.text = ""};
+    const char *words = getenv(KEY_VARIABLE), *name = file != NULL ? file : KEY_VARIABLE;
+    *found = file != NULL || words != NULL;
+    if (!*found) {
+        return EXIT_COMPLETE;
+    }
+    enum status status =
+        file != NULL ? config_keys_load_file(&keys, file, &error)
+                     : config_keys_load_bytes(&keys, name, words, strlen(words), &error);
+    if (status == STATUS_OK && keys.count > 1) {
+        snprintf(error.text, sizeof error.text, "%.200s: %u keys, need one", name, keys.count);
+        status = STATUS_CONFIG_OPTION;
+    }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "agx: %s\n", error.text);
+    } else {
+        memcpy(key->id, keys.keys[0].id, sizeof key->id);
+        memcpy(key->secret, keys.keys[0].secret, sizeof key->secret);
+    }
+    config_keys_wipe(&keys);
+    return status == STATUS_OK ? EXIT_COMPLETE : EXIT_USAGE;
+}
+
+/* Runs the command with the key in place, if there is one. */
 static int run_with_key(const char *to, const char *key_file, int argc, char **argv)
 {
     struct agx_key key;
-    int found, code = key_load(key_file, &key, &found);
+    int found, code = load_key(key_file, &key, &found);
     if (code != EXIT_COMPLETE) {
         return code;
     }
@@ -77,35 +87,48 @@ static int run_with_key(const char *to, const char *key_file, int argc, char **a
     return code;
 }
 
+/* The commands and the exit codes, for --help. */
+static void list_commands(char *text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(text, bytes, "\n");
+    for (uint32_t i = 0; i < COMMANDS_COUNT; i++) {
+        used += (size_t)snprintf(text + used, bytes - used, "  %-12s  %s\n", commands[i].name,
+                                 commands[i].help);
+    }
+    snprintf(text + used, bytes - used,
+             "  %-12s  this list; `agx COMMAND --help` tells more\n\n"
+             "exit codes: 0 complete, 1 system, 2 usage, 3 cannot connect, 4 refused,\n"
+             "            5 cancelled, failed or deadline, 6 protocol, 7 wrong answers\n", "help");
+}
+
 int main(int argc, char **argv)
 {
     const char *to = DEFAULT_ADDRESS, *key_file = NULL;
-    int at = 1;
-    for (; at < argc && argv[at][0] == '-'; at++) {
-        if (strcmp(argv[at], "--to") == 0 && at + 1 < argc) {
-            to = argv[++at];
-        } else if (strncmp(argv[at], "--to=", 5) == 0) {
-            to = argv[at] + 5;
-        } else if (strcmp(argv[at], "--key-file") == 0 && at + 1 < argc) {
-            key_file = argv[++at];
-        } else if (strncmp(argv[at], "--key-file=", 11) == 0) {
-            key_file = argv[at] + 11;
-        } else if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
-            print_help(stdout);
-            return EXIT_COMPLETE;
-        } else {
-            fprintf(stderr, "agx: %s: not an option, or its value is missing; see `agx help`\n",
-                    argv[at]);
-            return EXIT_USAGE;
-        }
+    char more[2048];
+    int rest = argc;
+    const struct argument rows[] = {
+        {"--to", "ADDRESS", ARGUMENT_TEXT, &to, 0, 0,
+         "where it is; HOST is numeric (default " DEFAULT_ADDRESS ")"},
+        {"--key-file", "FILE", ARGUMENT_TEXT, &key_file, 0, 0,
+         "the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
+         "the same line in the variable " KEY_VARIABLE},
+    };
+    const struct command_line line = {
+        .program = "agx",
+        .usage = "[--to unix:PATH|HOST:PORT] [--key-file FILE] COMMAND [OPTION]...",
+        .more = more, .rest = &rest, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    list_commands(more, sizeof more);
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
-    if (at == argc) {
-        print_help(stderr);
+    if (rest == argc) {
+        command_line_help(&line, stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[at], "help") == 0) {
-        print_help(stdout);
+    if (strcmp(argv[rest], "help") == 0) {
+        command_line_help(&line, stdout);
         return EXIT_COMPLETE;
     }
-    return run_with_key(to, key_file, argc - at, argv + at);
+    return run_with_key(to, key_file, argc - rest, argv + rest);
 }

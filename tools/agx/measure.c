@@ -10,8 +10,8 @@
 /*
  * What: sums, means, percentiles, and two ways of printing them.
  * Bounds: sorting is O(n^1.3), n the programs; nothing is printed while the replay runs.
- * Why the mean of ratios and not the ratio of sums: a long program must not drown the short ones,
- * whose latency is what people feel. State which one when comparing with others.
+ * Why the mean of ratios and not the ratio of sums: a long program must not hide the latency of the
+ * short ones, which people notice. A comparison with others states which of the two it uses.
  */
 
 int measure_init(struct measure *measure, uint32_t programs)
@@ -41,7 +41,7 @@ void measure_program(struct measure *measure, uint64_t path_us, uint64_t whole_u
     measure->completed++;
 }
 
-/* Shell sort: few lines, and fast enough for as many programs as a replay has. */
+/* Shell sort: short, and fast enough for the programs of a replay. */
 static void sort(double *values, uint32_t count)
 {
     for (uint32_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {

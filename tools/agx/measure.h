@@ -5,8 +5,8 @@
  *
  * Program-level token latency is a program's response time divided by the tokens of all its calls.
  * Response time is the longest chain of calls that wait for each other, each from when it was due
- * to its last token; the tools' and people's gaps between them are out ("with gaps" counts them
- * in: from arrival to the end). The mean is the mean of the programs' ratios.
+ * to its last token. It excludes the gaps of tools and people between calls; "with gaps" includes
+ * them, from arrival to the end. The mean is the mean of the programs' ratios.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct measure {
 int measure_init(struct measure *measure, uint32_t programs);
 void measure_free(struct measure *measure);
 void measure_program(struct measure *measure, uint64_t path_us, uint64_t whole_us, uint64_t tokens);
-/* Sorts the latencies; then either may be printed, as often as wanted. */
+/* Sorts the latencies. Printing comes after it, in either form, any number of times. */
 void measure_close(struct measure *measure);
 void measure_print(const struct measure *measure, FILE *out);
 void measure_print_json(const struct measure *measure, FILE *out);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one event at a time to stretches and instants. A call's stretches come from `ran`, which
- * says when a step with the call in it began and ended: steps that follow each other without a
- * pause are one `run`, what lies between is `wait`. The engine's tracks show each step.
- * Invariants: the stretches of a call do not overlap and cover it from `queued` to `finished`, so
- * its waits are what the appliance counts as its waiting and its runs what it is charged, but where
- * a client did not read (`paused`) or a shutdown cut a step off. A track has one call at a time.
- * Bounds: at most 2^20 slots of either kind, the most that an appliance has; O(1) for an event, but
- * for the search of a free track.
+ * What: events become stretches and instants, one event at a time. A call's stretches come from
+ * `ran`, which says when a step with the call in it began and ended. Steps that follow each other
+ * without a pause are one `run`; the time between is `wait`. The engine's tracks show each step.
+ * Invariants: the stretches of a call do not overlap and cover it from `queued` to `finished`. So
+ * its waits add up to the waiting that the appliance counts, and its runs to the service that it
+ * charges, unless a client did not read (`paused`) or a shutdown cut a step off. A track has one
+ * call at a time.
+ * Bounds: at most 2^20 slots of either kind, the most that an appliance has; an event takes O(1),
+ * apart from the search for a free track.
  */
 #include "tools/agx/picture.h"
 
@@ -24,23 +25,20 @@
 
 static const struct chrome_track steps_track = {.pid = 1, .tid = 1};
 
-/* Room for the element `index`; what is new is filled with `byte`. False: there is none. */
-static bool grow(struct picture *picture, void **array, uint32_t *room, uint32_t index,
-                 size_t size, int byte)
+/* The array with room for the element `index`; new elements are filled with `byte`. NULL: there is
+ * no room, and `array` is as before. */
+static void *grow(void *array, uint32_t *room, uint32_t index, size_t size, int byte)
 {
     if (index < *room) {
-        return true;
+        return array;
     }
     uint32_t wanted = index < SLOTS_MAX ? ring_capacity_ceil(index < 64 ? 64 : index + 1) : 0;
-    void *grown = wanted > 0 ? realloc(*array, wanted * size) : NULL;
-    if (grown == NULL) {
-        picture->out_of_memory = true;
-        return false;
+    void *grown = wanted > 0 ? realloc(array, wanted * size) : NULL;
+    if (grown != NULL) {
+        memset((uint8_t *)grown + *room * size, byte, (wanted - *room) * size);
+        *room = wanted;
     }
-    memset((uint8_t *)grown + *room * size, byte, (wanted - *room) * size);
-    *array = grown;
-    *room = wanted;
-    return true;
+    return grown;
 }
 
 void picture_begin(struct picture *picture, struct chrome *chrome)
@@ -56,10 +54,13 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
 {
     char name[48];
     uint32_t index = picture->programs_count;
-    if (!grow(picture, (void **)&picture->programs, &picture->programs_room, index,
-              sizeof *picture->programs, 0)) {
+    struct picture_program *grown =
+        grow(picture->programs, &picture->programs_room, index, sizeof *grown, 0);
+    if (grown == NULL) {
+        picture->out_of_memory = true;
         return PROGRAM_NONE;
     }
+    picture->programs = grown;
     struct picture_program *program = &picture->programs[index];
     *program = (struct picture_program){.slot = event->program};
     memcpy(program->tag, event->program_tag, sizeof program->tag);
@@ -70,13 +71,16 @@ static uint32_t make_program(struct picture *picture, const struct event *event)
     return index;
 }
 
-/* A slot is the same program while the id in it begins alike. */
+/* A slot holds the same program while the beginning of its id does not change. */
 static uint32_t find_program(struct picture *picture, const struct event *event)
 {
-    if (!grow(picture, (void **)&picture->program_of_slot, &picture->slots_room,
-              event->program, sizeof *picture->program_of_slot, 0xff)) {
+    uint32_t *grown =
+        grow(picture->program_of_slot, &picture->slots_room, event->program, sizeof *grown, 0xff);
+    if (grown == NULL) {
+        picture->out_of_memory = true;
         return PROGRAM_NONE;
     }
+    picture->program_of_slot = grown;
     uint32_t index = picture->program_of_slot[event->program];
     if (index == PROGRAM_NONE || memcmp(picture->programs[index].tag, event->program_tag,
                                         sizeof event->program_tag) != 0) {
@@ -130,7 +134,8 @@ static uint64_t later(uint64_t a, uint64_t b)
 static void draw_run(struct picture *picture, struct picture_call *call)
 {
     if (call->is_running) {
-        chrome_stretch(picture->chrome, track_of(call), "run", call->run_since_us, call->since_us,
+        chrome_stretch(picture->chrome, track_of(call), "run",
+                       (struct chrome_span){call->run_since_us, call->since_us},
                        (struct chrome_argument[]){{"call", call->client_call_id},
                                                   {"fed", call->run_fed},
                                                   {"tokens", call->run_tokens}, {NULL, 0}});
@@ -150,8 +155,8 @@ static void close_call(struct picture *picture, struct picture_call *call, uint6
     program->idle_since_us = now_us;
 }
 
-/* A call that is first heard of when a step ends may have been in it beside one that has ended by
- * now: it is drawn from there on. */
+/* The first event of a call may be the end of a step that it shared with a call that has ended by
+ * now: then it is drawn from there on. */
 static void open_call(struct picture *picture, struct picture_call *call,
                       const struct event *event, uint32_t program_index, uint64_t since_us)
 {
@@ -161,22 +166,27 @@ static void open_call(struct picture *picture, struct picture_call *call,
                                   .program = program_index, .since_us = since_us,
                                   .track = take_track(picture, program_index)};
     if (program->open_calls++ == 0 && program->idle_since_us > 0) {
-        chrome_stretch(picture->chrome, track_of(call), "gap", program->idle_since_us, since_us,
-                       NULL);
+        chrome_stretch(picture->chrome, track_of(call), "gap",
+                       (struct chrome_span){program->idle_since_us, since_us}, NULL);
     }
     picture->calls_seen++;
 }
 
-/* The call of the event; one that was not heard of is open since then. NULL: nothing to draw. */
+/* The call of the event; a new call is open since `since_us`. NULL: nothing to draw. */
 static struct picture_call *find_call(struct picture *picture, const struct event *event,
                                       uint64_t since_us)
 {
     uint32_t program = find_program(picture, event);
-    if (program == PROGRAM_NONE ||
-        !grow(picture, (void **)&picture->calls, &picture->calls_room, event->call,
-              sizeof *picture->calls, 0)) {
+    if (program == PROGRAM_NONE) {
         return NULL;
     }
+    struct picture_call *grown =
+        grow(picture->calls, &picture->calls_room, event->call, sizeof *grown, 0);
+    if (grown == NULL) {
+        picture->out_of_memory = true;
+        return NULL;
+    }
+    picture->calls = grown;
     struct picture_call *call = &picture->calls[event->call];
     bool is_other = call->client_call_id != event->client_call_id || call->program != program ||
                     event->what.kind == EVENT_QUEUED;
@@ -189,11 +199,12 @@ static struct picture_call *find_call(struct picture *picture, const struct even
     return call;
 }
 
-/* Draws what is known of the call; it waits until then, if it is not drawn so far. */
+/* Draws the call's run, then waiting up to `until_us` if it is not drawn so far. */
 static void draw_until(struct picture *picture, struct picture_call *call, uint64_t until_us)
 {
     draw_run(picture, call);
-    chrome_stretch(picture->chrome, track_of(call), "wait", call->since_us, until_us,
+    chrome_stretch(picture->chrome, track_of(call), "wait",
+                   (struct chrome_span){call->since_us, until_us},
                    (struct chrome_argument[]){{"call", call->client_call_id}, {NULL, 0}});
     call->since_us = later(call->since_us, until_us);
 }
@@ -220,13 +231,13 @@ static void add_run(struct picture *picture, const struct event *event)
     snprintf(name, sizeof name, "%" PRIu32 ":%02x%02x%02x%02x call %" PRIu64, program->slot,
              program->tag[0], program->tag[1], program->tag[2], program->tag[3],
              call->client_call_id);
-    chrome_stretch(picture->chrome, track_of_row(picture, values[0]), name, from_us,
-                   event->time_us,
+    chrome_stretch(picture->chrome, track_of_row(picture, values[0]), name,
+                   (struct chrome_span){from_us, event->time_us},
                    (struct chrome_argument[]){{"fed", values[2]}, {"tokens", values[3]},
                                               {NULL, 0}});
 }
 
-/* An instant with the event's name and values; those of a program's own go on its first track. */
+/* An instant with the event's name and values. Events of a program itself go on its first track. */
 static void draw_instant(struct picture *picture, const struct event *event,
                          struct chrome_track track, const char *name)
 {
@@ -263,7 +274,7 @@ static void add_call_event(struct picture *picture, const struct event *event)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* Its service and its salt end with its entry, and so does its story here. */
+/* The entry of the program ends, with its service and its salt; so its process here ends too. */
 static void add_program_event(struct picture *picture, const struct event *event)
 {
     uint32_t index = find_program(picture, event);
@@ -283,7 +294,7 @@ static void end_step(struct picture *picture, const struct event *event)
         from_us = picture->step_since_us > 0 ? picture->step_since_us : event->time_us;
     }
     chrome_stretch(picture->chrome, steps_track, is_lost ? "lost step" : "step",
-                   later(from_us, picture->steps_us), event->time_us, NULL);
+                   (struct chrome_span){later(from_us, picture->steps_us), event->time_us}, NULL);
     picture->steps_us = event->time_us;
     picture->step_since_us = 0;
 }
@@ -339,7 +350,7 @@ void picture_lose(struct picture *picture, uint64_t count, uint64_t now_us)
                    (struct chrome_argument[]){{"count", count}, {NULL, 0}});
 }
 
-/* Which calls are in the step in flight is told when it ends: no further than its beginning. */
+/* The calls of a step in flight become known when it ends: nothing is drawn after its start. */
 void picture_end(struct picture *picture, uint64_t now_us)
 {
     uint64_t until_us = picture->step_since_us > 0 ? picture->step_since_us : now_us;

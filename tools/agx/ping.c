@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: `agx ping`: round trips through the appliance's loop, in microseconds. The appliance
- * answers between two steps, so a long one shows here.
+ * answers between two steps, so a long step shows here.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tools/agx/dial.h"
-#include "tools/agx/option.h"
 
 /* One round trip; EXIT_COMPLETE or an exit code after a message. */
 static int round_trip(struct dial *dial, uint64_t nonce, uint64_t *took_us)
@@ -50,14 +49,15 @@ static int ping_all(struct dial *dial, uint32_t count)
 int ping_main(const char *to, int argc, char **argv)
 {
     uint32_t count = 4;
-    const struct option_row rows[] = {
-        {"--count", "N", OPTION_U32, &count, 1, 1000000, "round trips (default 4)"},
+    const struct argument rows[] = {
+        {"--count", "N", ARGUMENT_U32, &count, 1, 1000000, "round trips (default 4)"},
     };
-    const struct option_table table = {
-        "ping [--count N]", "Measures round trips.", NULL, rows, 1, NULL};
+    const struct command_line line = {
+        AGX_COMMAND("ping"), .usage = "[--count N]", .purpose = "Measures round trips.",
+        .rows = rows, .rows_count = 1};
     struct dial dial = {0};
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = dial_open(&dial, to, 0);

@@ -6,9 +6,9 @@
 
 #include "net/utf8.h"
 
-/* What: one character after the other; linear. */
+/* What: a pass over the characters, linear in the text. */
 
-/* The bytes to take from `text` (not empty); `is_good`: they may be shown as they are. */
+/* Length of the next character of `text` (not empty); `is_good`: it may be shown as it is. */
 static uint32_t next(const char *text, bool *is_good)
 {
     const unsigned char *at = (const unsigned char *)text;

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx replay TRACE`: programs arrive as the trace says, their calls follow each other as the
- * trace says, and every call asks for exactly as many tokens; then the report.
+ * What: `agx replay TRACE`: programs arrive and calls follow each other as the trace says, and
+ * every call asks for exactly as many tokens as in the trace. The report comes at the end.
  */
 #include "tools/agx/replay.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/agx/option.h"
+
+#define CALLS_MAX (1u << 26)
+
+static int out_of_memory(void)
+{
+    fprintf(stderr, "agx: out of memory\n");
+    return EXIT_SYSTEM;
+}
 
 static int report(struct replay *replay)
 {
@@ -37,47 +45,108 @@ static int report(struct replay *replay)
 
 static int parse(struct replay *replay, int argc, char **argv)
 {
-    const struct option_row rows[] = {
-        {"--programs", "N", OPTION_U32, &replay->programs, 1, 1 << 24,
+    const struct argument rows[] = {
+        {"--programs", "N", ARGUMENT_U32, &replay->programs, 1, 1 << 24,
          "the first N; more than it has: it repeats (default: all)"},
-        {"--rate", "R", OPTION_F64, &replay->rate, 1e-6, 1e6,
+        {"--rate", "R", ARGUMENT_F64, &replay->rate, 1e-6, 1e6,
          "arrivals, programs a second (default: the trace's)"},
-        {"--token-scale", "F", OPTION_F64, &replay->token_scale, 1e-6, 1e3,
+        {"--token-scale", "F", ARGUMENT_F64, &replay->token_scale, 1e-6, 1e3,
          "times every count of tokens, at least 1 stays (default 1)"},
-        {"--gap-scale", "F", OPTION_F64, &replay->gap_scale, 0, 1e3,
+        {"--gap-scale", "F", ARGUMENT_F64, &replay->gap_scale, 0, 1e3,
          "times every tool gap (default 1)"},
         RETRY_ROW(replay->retry, RETRY_OF_MANY),
-        {"--seed", "S", OPTION_U64, &replay->retry.lot, 0, 0,
+        {"--seed", "S", ARGUMENT_U64, &replay->retry.lot, 0, 0,
          "of the pauses after busy answers (default 0)"},
-        {"--json", "FILE", OPTION_TEXT, &replay->json, 0, 0, "the report as one JSON object"},
+        {"--json", "FILE", ARGUMENT_TEXT, &replay->json, 0, 0, "the report as one JSON object"},
     };
-    const struct option_table table = {
-        "replay TRACE [OPTION]...",
+    const struct command_line line = {
+        AGX_COMMAND("replay"), .usage = "TRACE [OPTION]...",
+        .purpose =
         "Replays a trace of programs (format `agentix-trace 1`) and reports program-level token\n"
         "latency, throughput, waiting and service. A program's latency is the response time along\n"
         "its critical path, tool gaps left out, for each token of all its calls; the mean is that\n"
         "of the programs. Prompts longer than the context lose their front; an output is at most\n"
-        "half the context.", &replay->path, rows,
-        sizeof rows / sizeof rows[0], NULL};
-    return option_parse(&table, argc, argv);
+        "half the context.",
+        .operand = &replay->path, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    return command_line_parse(&line, argc, argv);
 }
 
-static void choose_load(struct replay *replay)
+/* ---- before the first arrival ---------------------------------------------------------------- */
+
+static int start_player(struct replay *replay)
 {
-    uint32_t count = replay->trace.programs_count;
-    replay->programs = replay->programs != 0 ? replay->programs : count;
-    replay->runs_count = replay->programs;
-    if (replay->rate == 0) {
-        double natural = replay_natural_rate(&replay->trace,
-                                      replay->programs < count ? replay->programs : count);
-        replay->rate = natural > 0 ? natural : 1;
+    struct player_settings settings = {.programs = replay->programs, .calls_max = CALLS_MAX,
+                                       .rate = replay->rate, .gap_scale = replay->gap_scale};
+    enum player_start start = player_init(&replay->player, &replay->trace, &settings);
+    if (start == PLAYER_TOO_MANY_CALLS) {
+        fprintf(stderr, "agx: --programs: %" PRIu64 " calls are too many\n",
+                player_calls(&replay->trace, replay->programs));
+        return EXIT_USAGE;
     }
+    return start == PLAYER_READY ? EXIT_COMPLETE : out_of_memory();
+}
+
+/* Room for every token that will be generated. */
+static int take_outputs(struct replay *replay)
+{
+    uint32_t calls = replay->player.calls_count;
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < calls; i++) {
+        tokens += replay->book.out[player_traced(&replay->player, i)];
+    }
+    replay->outputs = calloc(calls, sizeof *replay->outputs);
+    replay->output_tokens = calloc(tokens, sizeof *replay->output_tokens);
+    if (replay->outputs == NULL || replay->output_tokens == NULL) {
+        return out_of_memory();
+    }
+    uint32_t *next = replay->output_tokens;
+    for (uint32_t i = 0; i < calls; i++) {
+        replay->outputs[i] = next;
+        next += replay->book.out[player_traced(&replay->player, i)];
+    }
+    return EXIT_COMPLETE;
+}
+
+static int prepare_runs(struct replay *replay)
+{
+    uint32_t runs = replay->player.runs_count;
+    replay->runs = calloc(runs, sizeof *replay->runs);
+    replay->calls = calloc(replay->player.calls_count, sizeof *replay->calls);
+    replay->prompt = calloc(replay->book.limits.context_tokens, sizeof *replay->prompt);
+    if (replay->runs == NULL || replay->calls == NULL || replay->prompt == NULL) {
+        return out_of_memory();
+    }
+    for (uint32_t i = 0; i < runs; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "replay %" PRIu32, i);
+        dial_unique_id(name, replay->runs[i].program_id);
+    }
+    return take_outputs(replay);
+}
+
+/* Connects and takes all memory, except for the buffers of lanes. */
+static int prepare(struct replay *replay, const char *to)
+{
+    struct agx_welcome welcome;
+    int code = lanes_init(&replay->lanes, to, &replay->retry, &welcome);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    struct prompt_limits limits = {
+        .token_scale = replay->token_scale, .context_tokens = welcome.context_tokens_max,
+        /* The fixed part of a CALL frame is below 256 bytes. */
+        .prompt_tokens_max = (welcome.frame_bytes_max - 256) / 4,
+        .vocab_tokens = welcome.vocab_tokens, .bos_id = welcome.bos_id, .eos_id = welcome.eos_id};
+    code = prompt_book_init(&replay->book, &replay->trace, &limits);
+    code = code == EXIT_COMPLETE ? start_player(replay) : code;
+    code = code == EXIT_COMPLETE ? measure_init(&replay->measure, replay->player.runs_count) : code;
+    return code == EXIT_COMPLETE ? prepare_runs(replay) : code;
 }
 
 static void release(struct replay *replay)
 {
     lanes_free(&replay->lanes);
-    timer_free(&replay->timer);
+    player_free(&replay->player);
     measure_free(&replay->measure);
     prompt_book_free(&replay->book);
     trace_free(&replay->trace);
@@ -94,15 +163,18 @@ int replay_main(const char *to, int argc, char **argv)
     replay.token_scale = replay.gap_scale = 1;
     replay.retry.tries_max = RETRY_OF_MANY;
     int code = parse(&replay, argc, argv);
-    if (code != OPTION_GO_ON) {
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = trace_load(&replay.trace, replay.path);
     if (code != EXIT_COMPLETE) {
         return code;
     }
-    choose_load(&replay);
-    code = replay_prepare(&replay, to);
+    if (replay.rate == 0) {
+        double natural = player_natural_rate(&replay.trace, replay.programs);
+        replay.rate = natural > 0 ? natural : 1;
+    }
+    code = prepare(&replay, to);
     if (code == EXIT_COMPLETE) {
         replay_run(&replay);
         code = replay.code;

@@ -2,14 +2,13 @@
 /*
  * What: the loop of a replay; no threads:
  *
- *     timer --due--> submit --> appliance --> tokens, done --> successors into the timer
- *                       ^                        |
- *                       +----- busy, closed -----+
+ *     player --due--> submit --> appliance --> tokens, done --> player: the next calls
+ *                       ^                         |
+ *                       +------ busy, closed -----+
  *
- * Invariants: a call is in exactly one place (enum replay_place). Its response time counts from
- * when it was due, so waiting for a refused slot counts too. Call ids are the indices of the
- * calls, so an answer finds its call without a search.
- * Bounds: a pass takes at most EVENTS_PER_LANE events from each lane; a call is sent again only
+ * Invariants: a call's response time counts from when it was due, so waiting for a refused slot
+ * counts too. Call ids are the indices of the calls, so an answer finds its call without a search.
+ * Bounds: a pass takes at most EVENTS_PER_LANE events from each lane. A call is sent again only
  * after a pause, and a bounded number of times.
  */
 #include "tools/agx/replay.h"
@@ -23,7 +22,7 @@
 
 #define LANE_WAIT_US      1000      /* when every lane is full */
 #define EVENTS_PER_LANE   256
-#define CLOSED_TRIES_MAX  8         /* a call is sent again this often over broken connections */
+#define CLOSED_TRIES_MAX  8         /* tries of a call over connections that break */
 #define ENDS_WAIT_US      1000000
 #define COMPLAINTS_MAX    5
 #define PROGRESS_US       500000
@@ -35,23 +34,25 @@ static uint64_t now_us(const struct replay *replay)
 
 /* ---- a program's end ------------------------------------------------------------------------- */
 
-static void fail_run(struct replay *replay, struct replay_run *run, const char *why)
+/* The call has failed, and its program with it. */
+static void fail_call(struct replay *replay, uint32_t index, const char *why)
 {
-    if (run->failed) {
+    if (!player_fail(&replay->player, index)) {
         return;
     }
-    run->failed = true;
-    replay->runs_left--;
     replay->measure.failed++;
     if (replay->complaints++ < COMPLAINTS_MAX) {
-        fprintf(stderr, "agx: program %u failed: %s\n", (unsigned)(run - replay->runs), why);
+        fprintf(stderr, "agx: program %" PRIu32 " failed: %s\n", replay->player.calls[index].run,
+                why);
     }
 }
 
-static void end_run(struct replay *replay, struct replay_run *run, uint32_t lane)
+static void end_run(struct replay *replay, uint32_t index, uint32_t lane)
 {
-    measure_program(&replay->measure, run->path_us, now_us(replay) - run->arrival_us, run->tokens);
-    replay->runs_left--;
+    const struct player_run *played = &replay->player.runs[index];
+    const struct replay_run *run = &replay->runs[index];
+    measure_program(&replay->measure, played->path_us, now_us(replay) - played->arrival_us,
+                    run->tokens);
     /* If the request finds no room, the appliance forgets the idle program by itself. */
     if (agx_program_end(&replay->lanes.lane[lane].dial.agx, run->program_id) == AGX_OK) {
         replay->ends_open++;
@@ -60,17 +61,16 @@ static void end_run(struct replay *replay, struct replay_run *run, uint32_t lane
 
 /* ---- a call's way ---------------------------------------------------------------------------- */
 
-static void schedule(struct replay *replay, uint32_t index, uint64_t due_us)
+static void pause_call(struct replay *replay, uint32_t index, uint64_t pause_us)
 {
-    replay->calls[index].place = REPLAY_TIMED;
-    timer_push(&replay->timer, due_us, index);
+    player_again(&replay->player, index, now_us(replay) + pause_us);
 }
 
 static enum agx_result send_call(struct replay *replay, uint32_t index, uint32_t lane)
 {
-    const struct replay_call *call = &replay->calls[index];
-    const struct replay_run *run = &replay->runs[call->run];
-    uint32_t traced = run->program->calls_first + call->number;
+    const struct player_call *call = &replay->player.calls[index];
+    const struct player_run *run = &replay->player.runs[call->run];
+    uint32_t traced = player_traced(&replay->player, index);
     struct prompt_source source = {.program = run->program, .run = call->run,
                                    .outputs = replay->outputs + run->calls_first};
     prompt_write(&replay->book, &source, call->number, replay->prompt);
@@ -78,53 +78,31 @@ static enum agx_result send_call(struct replay *replay, uint32_t index, uint32_t
                                .max_tokens = replay->book.out[traced],
                                .prompt_ids = replay->prompt,
                                .prompt_ids_count = prompt_tokens(&replay->book, traced)};
-    memcpy(request.program_id, run->program_id, AGX_ID_BYTES);
+    memcpy(request.program_id, replay->runs[call->run].program_id, AGX_ID_BYTES);
     return agx_call_start(&replay->lanes.lane[lane].dial.agx, &request);
 }
 
 static void submit(struct replay *replay, uint32_t index)
 {
-    struct replay_call *call = &replay->calls[index];
-    ASSERT(call->place == REPLAY_TIMED);
-    if (replay->runs[call->run].failed) {
-        call->place = REPLAY_OVER;
+    const struct player *player = &replay->player;
+    if (player->runs[player->calls[index].run].failed) {
         return;
     }
     int lane = lanes_pick(&replay->lanes);
     if (lane < 0) {
-        schedule(replay, index, now_us(replay) + LANE_WAIT_US);
+        pause_call(replay, index, LANE_WAIT_US);
         replay->code = lane == LANES_FAIL ? EXIT_CONNECT : replay->code;
         return;
     }
     enum agx_result result = send_call(replay, index, (uint32_t)lane);
     if (result == AGX_OK) {
-        call->place = REPLAY_OPEN;
-        call->lane = (uint32_t)lane;
+        replay->calls[index].is_sent = true;
+        replay->calls[index].lane = (uint32_t)lane;
         replay->lanes.lane[lane].open_calls++;
     } else if (result == AGX_AGAIN || !agx_is_open(&replay->lanes.lane[lane].dial.agx)) {
-        schedule(replay, index, now_us(replay) + LANE_WAIT_US);     /* read_lane() sees why */
+        pause_call(replay, index, LANE_WAIT_US);    /* read_lane() sees why */
     } else {
-        call->place = REPLAY_OVER;
         replay->code = dial_fail(&replay->lanes.lane[lane].dial.agx, result, "call");
-    }
-}
-
-static void release_next(struct replay *replay, const struct replay_run *run,
-                         const struct replay_call *done, uint64_t path_us)
-{
-    const struct trace *trace = &replay->trace;
-    const struct trace_call *traced = &trace->calls[run->program->calls_first + done->number];
-    for (uint32_t i = 0; i < traced->next_count; i++) {
-        uint32_t number = trace->links[traced->next_first + i];
-        uint32_t index = run->calls_first + number;
-        struct replay_call *next = &replay->calls[index];
-        ASSERT(next->place == REPLAY_BLOCKED && next->blocked_by > 0);
-        next->path_us = path_us > next->path_us ? path_us : next->path_us;
-        if (--next->blocked_by == 0) {
-            uint64_t gap_us = trace->calls[run->program->calls_first + number].gap_us;
-            next->due_us = now_us(replay) + (uint64_t)((double)gap_us * replay->gap_scale);
-            schedule(replay, index, next->due_us);
-        }
     }
 }
 
@@ -139,27 +117,21 @@ static void add_done(struct measure *measure, const struct agx_event *event)
     measure->service_us += event->service_us;
 }
 
-static void on_done(struct replay *replay, struct replay_call *call, const struct agx_event *event)
+static void on_done(struct replay *replay, uint32_t index, const struct agx_event *event)
 {
-    struct replay_run *run = &replay->runs[call->run];
-    uint32_t traced = run->program->calls_first + call->number;
-    uint64_t path_us = call->path_us + (now_us(replay) - call->due_us);
-    call->place = REPLAY_OVER;
+    uint32_t traced = player_traced(&replay->player, index);
+    uint32_t run = replay->player.calls[index].run;
+    replay->calls[index].is_sent = false;
     add_done(&replay->measure, event);
     replay->measure.cut_prompts +=
         prompt_tokens(&replay->book, traced) < replay->book.whole[traced];
     if (event->finish != AGX_FINISH_LENGTH || event->generated_tokens != replay->book.out[traced]) {
-        fail_run(replay, run, agx_finish_text(event->finish));
-    }
-    if (run->failed) {
+        fail_call(replay, index, agx_finish_text(event->finish));
         return;
     }
-    run->tokens += event->generated_tokens;
-    run->path_us = path_us > run->path_us ? path_us : run->path_us;
-    release_next(replay, run, call, path_us);
-    ASSERT(run->calls_left > 0);
-    if (--run->calls_left == 0) {
-        end_run(replay, run, call->lane);
+    replay->runs[run].tokens += event->generated_tokens;
+    if (player_over(&replay->player, index, now_us(replay))) {
+        end_run(replay, run, replay->calls[index].lane);
     }
 }
 
@@ -167,12 +139,12 @@ static void on_refused(struct replay *replay, uint32_t index, const struct agx_f
 {
     struct replay_call *call = &replay->calls[index];
     uint64_t pause_us;
-    if (!fault->is_busy || !retry_again(&replay->retry, fault, &call->busy_tries, &pause_us)) {
-        call->place = REPLAY_OVER;
-        fail_run(replay, &replay->runs[call->run], fault->text);
-        return;
+    call->is_sent = false;
+    if (fault->is_busy && retry_again(&replay->retry, fault, &call->busy_tries, &pause_us)) {
+        pause_call(replay, index, pause_us);
+    } else {
+        fail_call(replay, index, fault->text);
     }
-    schedule(replay, index, now_us(replay) + pause_us);
 }
 
 static void on_event(struct replay *replay, uint32_t lane_index, const struct agx_event *event)
@@ -186,27 +158,27 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
         memcpy(replay->outputs[index] + event->first_index, event->tokens,
                event->tokens_count * sizeof *event->tokens);
     } else if (event->kind == AGX_DONE) {
-        on_done(replay, &replay->calls[index], event);
+        on_done(replay, index, event);
     } else if (event->kind == AGX_REFUSED) {
         on_refused(replay, index, fault);
     }
 }
 
-/* The appliance went away: its open calls are sent again, and give the same tokens. */
+/* The appliance went away: its open calls are sent again, and yield the same tokens. */
 static void on_closed(struct replay *replay, uint32_t lane)
 {
     replay->measure.reconnects++;
     lanes_close(&replay->lanes, lane);
-    for (uint32_t i = 0; i < replay->calls_count; i++) {
+    for (uint32_t i = 0; i < replay->player.calls_count; i++) {
         struct replay_call *call = &replay->calls[i];
-        if (call->place != REPLAY_OPEN || call->lane != lane) {
+        if (!call->is_sent || call->lane != lane) {
             continue;
         }
+        call->is_sent = false;
         if (call->closed_tries++ < CLOSED_TRIES_MAX) {
-            schedule(replay, i, now_us(replay) + lanes_retry_us(0));
+            pause_call(replay, i, lanes_retry_us(0));
         } else {
-            call->place = REPLAY_OVER;
-            fail_run(replay, &replay->runs[call->run], agx_result_text(AGX_ERROR_CLOSED));
+            fail_call(replay, i, agx_result_text(AGX_ERROR_CLOSED));
         }
     }
 }
@@ -236,8 +208,8 @@ static void show_progress(struct replay *replay)
     if (now - replay->progress_us >= PROGRESS_US && isatty(STDERR_FILENO)) {
         replay->progress_us = now;
         fprintf(stderr, "\r%8.1f s  %" PRIu32 " of %" PRIu32 " programs, %" PRIu64 " tokens ",
-                (double)now / 1e6, replay->runs_count - replay->runs_left, replay->runs_count,
-                replay->measure.generated_tokens);
+                (double)now / 1e6, replay->player.runs_count - replay->player.runs_left,
+                replay->player.runs_count, replay->measure.generated_tokens);
     }
 }
 
@@ -245,10 +217,10 @@ static void pass(struct replay *replay)
 {
     uint32_t index;
     uint64_t now = now_us(replay);
-    while (replay->code == EXIT_COMPLETE && timer_pop(&replay->timer, now, &index)) {
+    while (replay->code == EXIT_COMPLETE && player_due(&replay->player, now, &index)) {
         submit(replay, index);
     }
-    uint64_t next_us = timer_next_us(&replay->timer);
+    uint64_t next_us = player_next_us(&replay->player);
     now = now_us(replay);
     uint64_t wait_us = next_us > now ? next_us - now : 0;
     lanes_wait(&replay->lanes, wait_us < PROGRESS_US ? wait_us : PROGRESS_US);
@@ -263,7 +235,7 @@ static void pass(struct replay *replay)
 void replay_run(struct replay *replay)
 {
     replay->start_us = dial_now_us();
-    while (replay->runs_left > 0 && replay->code == EXIT_COMPLETE) {
+    while (replay->player.runs_left > 0 && replay->code == EXIT_COMPLETE) {
         pass(replay);
     }
     replay->measure.duration_us = now_us(replay);

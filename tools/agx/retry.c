@@ -7,9 +7,9 @@
 #include "tools/sdk/socket.h"
 
 /*
- * What: counting busy answers, and how long each of them costs.
- * Bounds: tries_max pauses for each request, of half as much again as the longer of what the
- * appliance hints and half a second.
+ * What: the count of busy answers, and the pause after each.
+ * Bounds: tries_max pauses for each request. A pause is at most one and a half times the longer of
+ * the appliance's hint and half a second.
  */
 
 bool retry_again(struct retry *retry, const struct agx_fault *fault, uint32_t *tries,

@@ -2,24 +2,22 @@
 /*
  * What: `agx tokenize`: prints the token ids of a text, separated by spaces, on one line. It reads
  * the vocabulary from a model file (vocabulary-only files too) with the appliance's own code, so
- * the ids are those that the appliance would compute for a prompt of the same bytes, with the flags
- * ADD_BOS (--bos) and PARSE_SPECIAL (--special), or without.
+ * the ids are those that the appliance computes for a prompt of the same bytes, with or without the
+ * flags ADD_BOS (--bos) and PARSE_SPECIAL (--special).
  *
- * The bytes of a file are taken as they are, a newline at the end included.
+ * The bytes of a file count as they are, including a newline at the end.
  *
  * Bounds: memory of about 50 bytes for each byte of text, most of it never touched.
  */
-#include "tools/agx/tokenize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/vocab/vocab.h"
+#include "tools/agx/command.h"
 
 #define HEADER_BYTES_MAX (UINT64_C(1) << 30)
-
-enum { EXIT_FILE = 1, EXIT_USAGE = 2 };
 
 struct arguments {
     const char *vocab, *file, *text;
@@ -42,7 +40,7 @@ static int usage(const char *problem)
     return EXIT_USAGE;
 }
 
-/* NULL, or what is wrong. After `--` everything is text. */
+/* NULL, or the problem. Every word after `--` is text. */
 static const char *parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
     bool options = true;
@@ -82,7 +80,7 @@ static const char *parse_arguments(struct arguments *arguments, int argc, char *
                : NULL;
 }
 
-/* The whole file, also one that has no size (a pipe). */
+/* The whole file, even one without a size, such as a pipe. */
 static bool read_file(struct text *text, const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -138,7 +136,7 @@ static bool load_vocabulary(struct vocab *vocab, const char *path)
     return status == STATUS_OK;
 }
 
-/* printf would take longer than the tokenizer. */
+/* printf() would take longer than the tokenizer. */
 static void print_ids(const uint32_t *ids, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -183,13 +181,14 @@ static bool print_tokens(const struct vocab *vocab, const struct text *text,
     return fits;
 }
 
-int tokenize_main(int argc, char **argv)
+int tokenize_main(const char *to, int argc, char **argv)
 {
+    (void)to;                           /* needs no appliance */
     static struct vocab vocab;
     struct arguments arguments = {0};
     struct text text = {0};
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        return fputs(help, stdout) < 0 ? EXIT_FILE : 0;
+        return fputs(help, stdout) < 0 ? EXIT_SYSTEM : 0;
     }
     const char *problem = parse_arguments(&arguments, argc, argv);
     if (problem != NULL) {
@@ -200,10 +199,10 @@ int tokenize_main(int argc, char **argv)
                              .count = (uint32_t)strlen(arguments.text)};
     }
     if (text.bytes == NULL && (arguments.file == NULL || !read_file(&text, arguments.file))) {
-        return EXIT_FILE;
+        return EXIT_SYSTEM;
     }
     bool done = load_vocabulary(&vocab, arguments.vocab) &&
                 print_tokens(&vocab, &text, &arguments) && fflush(stdout) == 0;
     free(text.bytes);
-    return done ? 0 : EXIT_FILE;
+    return done ? EXIT_COMPLETE : EXIT_SYSTEM;
 }

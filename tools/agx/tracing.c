@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx trace`: the appliance's event_log from its text port into a file of Chrome trace
- * events.
- * It begins with what the event_log still holds, and follows it until the time is over or ^C; then
- * it
- * reads up to there. So `--seconds 0` is what just happened.
+ * What: `agx trace`: the appliance's event log, read from its text port, as a file of Chrome trace
+ * events. It begins with the oldest event that the log still holds, follows the log until the time
+ * is over or ^C, and then reads up to that moment. So `--seconds 0` shows what just happened.
  * Bounds: a question every REST_MS, and at once while there is more to read.
  */
 #include <inttypes.h>
@@ -13,7 +11,6 @@
 
 #include "tools/agx/dial.h"
 #include "tools/agx/events.h"
-#include "tools/agx/option.h"
 #include "tools/agx/picture.h"
 
 #define DEFAULT_TEXT_ADDRESS "127.0.0.1:7412"
@@ -25,7 +22,7 @@ struct tracing {
     struct chrome chrome;
     struct picture picture;
     uint64_t taken;                 /* events */
-    uint64_t before;                /* of them, forgotten before the first question */
+    uint64_t before;                /* lost before the first question */
     uint64_t lost;
     uint64_t last_us;               /* time of the last one taken */
 };
@@ -38,7 +35,7 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-/* The second ^C ends it at once. */
+/* The second ^C ends the command at once. */
 static void catch_interrupt(void)
 {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
@@ -67,7 +64,7 @@ static int take_answer(struct tracing *tracing)
     return code;
 }
 
-/* A port that has more to say and does not say it would be asked for ever. */
+/* Without this, a port that announces more and sends nothing would be asked for ever. */
 static int refuse_standstill(const struct tracing *tracing)
 {
     fprintf(stderr, "agx: %s: asked for event %" PRIu64 " of %" PRIu64 ", got nothing new\n",
@@ -75,7 +72,7 @@ static int refuse_standstill(const struct tracing *tracing)
     return EXIT_PROTOCOL;
 }
 
-/* Until the time is over and all that happened before has been read. */
+/* Follows the log until the time is over and all events before that are read. */
 static int follow(struct tracing *tracing, double seconds)
 {
     uint64_t began_us = dial_now_us(), end = UINT64_MAX;
@@ -139,27 +136,28 @@ int trace_main(const char *to, int argc, char **argv)
 {
     const char *text = DEFAULT_TEXT_ADDRESS, *out = "trace.json";
     double seconds = SECONDS_MAX;
-    const struct option_row rows[] = {
-        {"--text", "ADDRESS", OPTION_TEXT, &text, 0, 0,
+    const struct argument rows[] = {
+        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0,
          "the text port (default " DEFAULT_TEXT_ADDRESS ")"},
-        {"--seconds", "S", OPTION_F64, &seconds, 0, SECONDS_MAX,
+        {"--seconds", "S", ARGUMENT_F64, &seconds, 0, SECONDS_MAX,
          "end after this; 0: what just happened (default: at ^C)"},
-        {"--out", "FILE", OPTION_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},
+        {"--out", "FILE", ARGUMENT_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},
     };
-    const struct option_table table = {
-        "trace [--text ADDRESS] [--seconds S] [--out FILE]",
+    const struct command_line line = {
+        AGX_COMMAND("trace"), .usage = "[--text ADDRESS] [--seconds S] [--out FILE]",
+        .purpose =
         "What the appliance does, from its text port into a file for ui.perfetto.dev: a track for\n"
         "each engine slot, and for each program its calls with waits, runs, gaps, preemptions.",
-        NULL, rows, sizeof rows / sizeof rows[0], NULL};
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     struct tracing tracing = {0};
-    (void)to;                           /* the binary protocol is not spoken here */
-    int code = option_parse(&table, argc, argv);
-    if (code != OPTION_GO_ON) {
+    (void)to;                           /* this command does not use the binary protocol */
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
         return code;
     }
     code = events_open(&tracing.events, text);
     if (code == EXIT_COMPLETE) {
-        code = events_ask(&tracing.events);     /* no file for one that has nothing to say */
+        code = events_ask(&tracing.events);     /* no file without an answer */
     }
     if (code == EXIT_COMPLETE) {
         code = trace_to(&tracing, out, seconds);

@@ -4,13 +4,12 @@
 
     tools/bench/against_peers.py --peer-bin DIR [--peer-bin NAME=DIR]... [--shapes 15m,110m]
 
-Everybody takes a turn at a row before anybody takes the next one; the first round is dropped. What
-counts is the ratio within a round: medians, least and most. decode-N and prefill-N are
-llama-batched-bench's own figures; it samples nothing, we do. Of 64 calls it decodes a quarter of
-the tokens that we decode, for the sake of time: it has less to attend to, if anything. Keys and
-values as each keeps them by default. Without a peer's program a row says "not measured". Give it no
-real-time priority: a thread that llama-batched-bench prints by gets no turn then, and its row is
-lost."""
+All engines run a row before any engine runs the next one; the first round is dropped. The result is
+the ratio within a round: medians, least and most. decode-N and prefill-N are llama-batched-bench's
+own figures; it does not sample, we do. Of 64 calls it decodes a quarter of the tokens that we
+decode, to save time: so it attends to fewer positions. Each engine keeps keys and values in its
+default type. Without a peer's binary a row says "not measured". Do not give it real-time priority:
+the thread with which llama-batched-bench prints then gets no CPU, and its row is lost."""
 import argparse
 import json
 import statistics
@@ -22,7 +21,7 @@ from peers import BUILD, NotMeasured, add_arguments, model, run, spread
 ROWS = "decode-1,decode-4,decode-16,decode-64,prefill-512,prefill-4096,mixed"
 PROMPT_TOKENS, DECODE_TOKENS = 16, 64       # as in tools/bench/bench.c
 THEIR_TOKENS_MOST = 1024                    # of all calls of a row that decodes
-ATTEMPTS = 8                                # a run that is soon done may end before its row is out
+ATTEMPTS = 8                                # a short run may end before its row is printed
 
 
 def arguments():
@@ -73,7 +72,7 @@ def theirs(peer, path, row, chosen):
 
 
 class Row:
-    """A row of the table: everybody's figures, round by round."""
+    """A row of the table: the figures of all engines, round by round."""
     def __init__(self, chosen, path, name):
         self.chosen, self.path, self.name = chosen, path, name
         self.ours = []

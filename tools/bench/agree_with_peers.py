@@ -4,19 +4,20 @@
 
     tools/bench/agree_with_peers.py --peer-bin DIR [--shapes 15m,110m,1.1b] [--threads 1]
 
-greedy       F32 weights, prompts of random ids: the ids that both say next. Where they part, the
-             two largest logits must be within 1e-4.
-perplexity   two texts, the same in every type: one drawn from our F32 engine at temperature 1, so
-             that it is unlikely for whoever computes something else, be it only less exactly; one
-             of random ids, which favours nobody and notices little. Rounding is chance, and a text
-             that tells must be long; so each is judged twice: by its own ids, and by all ids that
-             could have come at each place, as likely as our F32 engine thinks (kept in build/ on
-             the way: 16 MB a window). Beside the ratio: its standard error, by how windows differ,
-             and by how much log-probabilities differ, place by place, on average.
+greedy       F32 weights, prompts of random ids: the next ids of both engines. Where they differ,
+             the two largest logits must be within 1e-4.
+perplexity   two texts, the same in every type. One is drawn from our F32 engine at temperature 1:
+             it is unlikely for an engine that computes something else, even if only less exactly.
+             One has random ids, which favour no engine and show little. Rounding is chance, and
+             only a long text shows a difference; so each is scored twice: by its own ids, and by
+             all ids at each place, with the probabilities of our F32 engine (kept in build/
+             meanwhile: 16 MB a window). Beside the ratio stand its standard error, from the
+             differences between windows, and the mean difference of log-probabilities, place by
+             place.
 
 Exit status 1 if a bound is broken: 95 of 100 prompts the same; perplexity within 0.1 % by all ids,
-and by its own unless that is chance (two standard errors). Without `llamacpp` in a peer's folder it
-says "not measured"."""
+and by its own ids unless that is chance (two standard errors). Without `llamacpp` in a peer's
+folder it says "not measured"."""
 import argparse
 import json
 import math
@@ -92,7 +93,7 @@ def perplexity(windows):
 
 
 def compare_windows(label, mine, other):
-    """Windows of log-probabilities: by how much perplexities differ, and how much is chance."""
+    """Windows of log-probabilities: the difference of perplexities, and its standard error."""
     apart = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(mine, other, strict=True)]
     here, there = perplexity(mine), perplexity(other)
     ratio = here / there - 1
@@ -116,7 +117,7 @@ def compare_text(label, mine, other):
 
 
 def compare_perplexity(chosen, peer, path, kind, texts, chances):
-    """All texts in one go: models take time to load."""
+    """All texts in one run: models take time to load."""
     lines = [line for text in texts.values() for line in text]
     mine = ask(ours(path, chosen.threads, "score") + ["--expect", chances], lines)
     other = ask(theirs(peer, path, chosen.threads, "score") + [chances], lines)
@@ -131,7 +132,7 @@ def compare_perplexity(chosen, peer, path, kind, texts, chances):
 
 
 def attempt(what, *words):
-    """A comparison that cannot be made is not one that failed, nor one that passed."""
+    """A comparison that cannot be made has neither failed nor passed."""
     try:
         return what(*words)
     except NotMeasured as reason:

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: speed of the CPU engine alone, without sockets and scheduler, beside what the machine could
- * do at most.
+ * What: speed of the CPU engine alone, without sockets and scheduler, beside the ceilings of the
+ * machine.
  *
  *     bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] [--runs N] [--row NAME]
  *           [--weights file|bf16] [--json FILE]
  *         decode-N   N calls, PROMPT_TOKENS each before, DECODE_TOKENS each timed
  *         prefill-N  a prompt of N tokens, CHUNK_TOKENS a step
  *         mixed      MIXED_CALLS calls decode; each plan begins with MIXED_CHUNK tokens of a prompt
- *         tokens/s: median, worst and best of the runs; what the median means in GB/s and GFLOP/s;
- *         and shares of the ceilings. --row: only this one. --json: appends one line.
+ *         tokens/s: median, worst and best of the runs; the median as GB/s and GFLOP/s; and its
+ *         shares of the ceilings. --row: only this row. --json: appends one line.
  *     bench MODEL.gguf [--threads N] --greedy N
  *         greedy ids from BOS (token 1) on standard output, tokens/s on standard error; N is
  *         rounded up to whole plans
  *
- * The formulas: a round reads every packed weight once, and the keys and values of every call that
- * decodes so far (those of the middle of the run); a token costs two operations a weight of the
- * products, but for the output matrix, which only tokens that sample use, and four a channel of the
- * queries for each position that it sees. Nothing else is counted.
+ * The formulas: a round reads every packed weight once, and all keys and values so far of every
+ * call that decodes (as of the middle of the run). A token costs two operations for each weight of
+ * the products, and four for each channel of the queries and each position that it sees. Only
+ * tokens that sample use the output matrix. Nothing else counts.
  *
- * Ceilings are taken before every run, and a share is the median of the runs' own: other work on
- * the machine meets both. They are those of the set of kernels; the share of arithmetic is of what
- * it does with floats, so weights that are bfloats or integers may go beyond. The plain set has
- * none.
+ * Ceilings are measured before every run, because other work on the machine slows both; a share is
+ * the median of the runs' shares. They are those of the set of kernels. The share of arithmetic
+ * refers to floats, so bfloats and integers may exceed it. The plain set has no ceilings.
  *
  * Why the first run is dropped: it touches memory for the first time.
  */
@@ -31,6 +30,7 @@
 
 #include "tools/bench/ceiling.h"
 #include "tools/bench/engine.h"
+#include "tools/command_line.h"
 
 #define CALLS_MAX      64u
 #define BLOCK_TOKENS   16u
@@ -60,19 +60,19 @@ static const struct row rows[] = {
 };
 #define ROWS_COUNT (sizeof rows / sizeof rows[0])
 
-/* What a run of a row does. */
+/* The work of one run of a row. */
 struct work {
     double tokens, sampled, rounds;
-    double decode_seen;             /* positions that tokens see which were sampled */
-    double prompt_seen;             /* the same, of the prompt */
+    double decode_seen;             /* positions that sampled tokens see */
+    double prompt_seen;             /* positions that tokens of the prompt see */
 };
 
 struct run {
     double seconds;
-    double ceilings[CEILINGS];      /* taken before it; infinite where there is none */
+    double ceilings[CEILINGS];      /* measured before it; infinite if there is none */
 };
 
-/* Of the runs of a row: medians, but for least and most. */
+/* Medians over the runs of a row, except for least and most. */
 struct outcome {
     double tokens_s, tokens_s_least, tokens_s_most;
     double bytes_s, read_share;
@@ -139,7 +139,7 @@ static void feed_prompts(uint32_t calls)
     engine_run(&bench.engine);
 }
 
-/* Seconds that `calls` calls take for DECODE_TOKENS each, their prompts aside; each plan feeds
+/* Seconds that `calls` calls take for DECODE_TOKENS each, without their prompts; each plan feeds
  * `chunk` tokens of one more prompt. */
 static double decode_run(uint32_t calls, uint32_t chunk)
 {
@@ -417,38 +417,47 @@ static void greedy(uint32_t count)
     fprintf(stderr, "achieved tok/s: %f\n", timed / (seconds() - begun));
 }
 
-int main(int count, char **words)
+/* Reads the command line into `bench` and the other arguments. Ends the process after --help or a
+ * fault. */
+static void parse(uint32_t *threads, const char **simd, uint32_t *ids, int argc, char **argv)
+{
+    struct argument_choice weights = {.words = (const char *const[]){"file", "bf16", NULL}};
+    const struct argument options[] = {
+        {"--threads", "N", ARGUMENT_U32, threads, 1, THREADS_MAX, "(default: all CPUs)"},
+        {"--simd", "NAME", ARGUMENT_TEXT, simd, 0, 0,
+         "plain, avx2, avx512 or avx512bf16 (default: the best)"},
+        {"--weights", "KIND", ARGUMENT_CHOICE, &weights, 0, 0,
+         "file (default), or bf16: of these numbers alone"},
+        {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "of each row (default 5)"},
+        {"--row", "NAME", ARGUMENT_TEXT, &bench.row, 0, 0, "this one alone"},
+        {"--json", "FILE", ARGUMENT_TEXT, &bench.json, 0, 0, "append one line"},
+        {"--greedy", "N", ARGUMENT_U32, ids, 1, PREFILL_MAX,
+         "no rows: greedy ids from BOS, rounded up to whole plans"},
+    };
+    const struct command_line line = {
+        .program = "bench", .usage = "MODEL.gguf [OPTION]...",
+        .purpose = "Speed of the CPU engine alone, beside what the machine could do at most.",
+        .operand = &bench.model_path, .rows = options,
+        .rows_count = sizeof options / sizeof options[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        exit(code);
+    }
+    bench.as_bfloats = weights.chosen == 1;
+    *ids = (*ids + STEPS - 1) / STEPS * STEPS;
+}
+
+int main(int argc, char **argv)
 {
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), ids = 0;
-    enum kernels_simd simd = kernels_simd_best();
+    const char *simd_name = NULL;
     bench.runs = 5;
-    if (count < 2 || count % 2 != 0) {
-        fail("usage: bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] "
-             "[--weights file|bf16] [--runs N] [--row NAME] [--json FILE] [--greedy N]");
-    }
-    for (int i = 2; i < count; i += 2) {
-        if (strcmp(words[i], "--threads") == 0) {
-            threads = number(words[i + 1], THREADS_MAX);
-        } else if (strcmp(words[i], "--runs") == 0) {
-            bench.runs = number(words[i + 1], RUNS_MAX);
-        } else if (strcmp(words[i], "--row") == 0) {
-            bench.row = words[i + 1];
-        } else if (strcmp(words[i], "--json") == 0) {
-            bench.json = words[i + 1];
-        } else if (strcmp(words[i], "--greedy") == 0) {
-            ids = (number(words[i + 1], PREFILL_MAX) + STEPS - 1) / STEPS * STEPS;
-        } else if (strcmp(words[i], "--weights") == 0) {
-            bench.as_bfloats = are_bfloats(words[i + 1]);
-        } else if (strcmp(words[i], "--simd") == 0) {
-            simd = kernels_simd_named(words[i + 1]);
-        } else {
-            fail("an unknown option");
-        }
-    }
+    parse(&threads, &simd_name, &ids, argc, argv);
+    enum kernels_simd simd = simd_name != NULL ? kernels_simd_named(simd_name)
+                                               : kernels_simd_best();
     if (simd > kernels_simd_best()) {
         fail("this CPU cannot run these kernels");
     }
-    bench.model_path = words[1];
     model_load(&bench.engine.model, bench.model_path, bench.as_bfloats);
     start(simd, threads, PREFILL_MAX + STEPS);
     if (ids > 0) {

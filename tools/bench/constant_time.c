@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: whether the time that authentication takes tells something of secrets, in the manner of
- * dudect (Reparaz, Balasch, Verbauwhede: "Dude, is my code constant time?", 2017).
+ * What: whether the time of authentication depends on secrets, by the method of dudect (Reparaz,
+ * Balasch, Verbauwhede: "Dude, is my code constant time?", 2017).
  *
  *     constant-time [--samples N]     (default: 1000000 of each row)
  *
  * Each row runs one function with inputs of two classes, one fixed and one random, in random order,
- * and counts cycles. Welch's t says how sure it is that the means of the classes differ. It is
- * taken of all samples and of those below each of a few percentiles, where interrupts are out; the
- * largest of these |t| counts, so that chance alone reaches 3 or 4. Above 10 the classes differ.
- * The rows named "planted" have a leak built in, and must be found: else the tool proves nothing.
- * Exit code 1: a row that should not differ does, or a planted one is not found.
+ * and counts cycles. Welch's t tells how certain it is that the means of the classes differ. It is
+ * computed for all samples, and for those below each of a few percentiles, which excludes
+ * interrupts. The largest |t| counts, so chance alone reaches 3 or 4. Above 10 the classes differ.
+ * The rows named "planted" have a leak on purpose and must be found: else the tool proves nothing.
+ * Exit code 1: a row differs that should not, or a planted one is not found.
  *
  * Inputs of a batch are made before its first measurement, in memory that is alike for both
- * classes. Other work on the machine adds noise to both, and lowers |t|; more samples raise it.
+ * classes. Other work on the machine adds noise to both and lowers |t|; more samples raise it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -221,7 +221,7 @@ static void measure_batch(const struct row *row)
     }
 }
 
-/* The first batch only says where the percentiles are. */
+/* The first batch only finds the percentiles. */
 static void calibrate(const struct row *row, struct test *tests)
 {
     measure_batch(row);
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct test tests[CROPS];
         double t = measure(&rows[i], samples, tests);
-        const struct test *half = &tests[CROPS - 1];        /* the quickest half */
+        const struct test *half = &tests[CROPS - 1];        /* the fastest half */
         printf("%-28s %-17s %9.2f %-13s %9.2f %9.1f%s\n", rows[i].name, rows[i].fixed,
                half->classes[1].mean, rows[i].random, half->classes[0].mean, t,
                t > T_DIFFERENT ? "  differs" : "");

@@ -4,10 +4,10 @@
 
     tools/bench/live.py bfcl.trace --token-scale 0.1 --programs 200
 
-First a run with KV for everything says what the working set is (blocks that calls own, and blocks
-that hold what a later call may find) and how many programs a second the machine bears. Then each
-policy in turn, several times: KV for a part of the working set on the device and twice that on the
-host, arrivals at a part of that rate. Medians (least to most) of program-level token latency."""
+A first run with KV for all calls measures the working set (blocks that calls own, and blocks that a
+later call may find) and the rate of programs that the machine sustains. Then each policy runs in
+turn, several times: with KV for a part of the working set on the device and twice that on the host,
+and arrivals at a part of that rate. Medians (least to most) of program-level token latency."""
 import argparse
 import json
 import statistics
@@ -72,7 +72,7 @@ class Live:
             return report, read_stats(port)
 
     def measure(self):
-        """Blocks of the working set, programs a second that the machine bears."""
+        """Blocks of the working set, programs a second that the machine sustains."""
         peak = 0
 
         def watch(port, ended):
@@ -95,12 +95,12 @@ def main():
     policies = chosen.policies.split(",")
     with tempfile.TemporaryDirectory() as directory:
         live = Live(chosen, Path(directory))
-        blocks, bears = live.measure()
+        blocks, sustained = live.measure()
         device = max(80, round(blocks * chosen.kv))
-        rate = bears * chosen.load
+        rate = sustained * chosen.load
         more = " or more" if blocks >= BIG_BLOCKS else ""
         print(f"{chosen.trace.name}: {chosen.programs} programs, working set {blocks} "
-              f"blocks{more}, {bears:.1f} programs/s with KV for all; "
+              f"blocks{more}, {sustained:.1f} programs/s with KV for all; "
               f"now {device} blocks, {rate:.1f} programs/s")
         got = {policy: [] for policy in policies}
         for _ in range(chosen.runs):

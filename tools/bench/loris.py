@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What 500 connections that send half a frame, a byte a second, do to an honest client and to
-memory, and what becomes of them: build/agentix, and beside it Redis and memcached as they come.
+"""The effect on an honest client and on memory of 500 connections that send half a frame, a byte a
+second, and how they end: build/agentix, and beside it Redis and memcached with their defaults.
 
     tools/bench/loris.py [--peers 500] [--seconds 30] [--phases 5]
 
-Phases with and without them take turns; in each an honest client asks as fast as it is answered (a
-call of one token; PING; version), and the figure is the 99th percentile of its waits. Whoever is
-closed comes again at once, so that there are always as many. At the end nobody comes again, and it
-is counted who is closed within --seconds."""
+Phases with and without them alternate. In each an honest client asks again after each answer (a
+call of one token; PING; version), and the figure is the 99th percentile of its waits. A connection
+that is closed is opened again at once, so their number is constant. At the end none is opened
+again, and the script counts those that are closed within --seconds."""
 import argparse
 import multiprocessing
 import shutil
@@ -87,7 +87,7 @@ def is_closed(peer, half):
 
 
 def drip(path, half, count, again, ends, closed):
-    """Keeps `count` of them alive while `again` is set; then counts who is closed until `ends`."""
+    """Keeps `count` of them open while `again` is set; then counts those closed until `ends`."""
     peers = [opened(path) for _ in range(count)]
     while peers and time.monotonic() < ends.value:
         begun = time.monotonic()

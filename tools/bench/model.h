@@ -71,14 +71,6 @@ static inline void sort(double *values, uint32_t count)
 }
 
 /* Of model.weights. */
-static inline bool are_bfloats(const char *text)
-{
-    if (strcmp(text, "file") != 0 && strcmp(text, "bf16") != 0) {
-        fail("weights are file or bf16");
-    }
-    return strcmp(text, "bf16") == 0;
-}
-
 static inline uint32_t number(const char *text, uint32_t max)
 {
     char *end;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Peers, and the models that they and we read: for the scripts that compare.
+"""Peers, and the models that all engines read, for the scripts that compare.
 
-A peer is a folder with programs of llama.cpp or of a relative, as their builds leave them in bin/,
-and beside them `llamacpp` (tools/bench/llamacpp.cpp says how to build it). What is not there is not
+A peer is a folder with binaries of llama.cpp or of a fork, as their builds leave them in bin/, and
+with `llamacpp` (tools/bench/llamacpp.cpp says how to build it). A missing binary is not
 measured."""
 import os
 import statistics
@@ -35,7 +35,7 @@ class Peer:
         return path
 
     def repacks(self, tool):
-        """What makes it repack weights as it loads them, if it has a switch for that."""
+        """The switch with which it repacks weights at load, if it has one."""
         asked = launch(tool, "--help")
         return ["-rtr"] if "-rtr," in asked.stdout + asked.stderr else []
 
@@ -49,14 +49,14 @@ def add_arguments(parser, shapes, types):
 
 
 def launch(*words, lines=None):
-    """Some peers leave a log where they run, so that is a folder of its own."""
+    """Runs in a folder of its own, because some peers leave a log there."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run([str(word) for word in words], text=True, capture_output=True,
                               input=lines, cwd=folder)
 
 
 def run(*words, lines=None, both=False):
-    """What it prints, on stderr too where `both`; or why it does not."""
+    """Its output, with stderr if `both`; or raises with the cause."""
     done = launch(*words, lines=lines)
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or f"exit {done.returncode}")

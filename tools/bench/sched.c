@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: what the scheduler costs for each event, with 1,000, 10,000 and 1,000,000 live calls.
+ * What: the scheduler's cost of an event, with 1,000, 10,000 and 1,000,000 live calls.
  *
  *     bench-sched [POLICY [live calls]]     (default: plas, and the three)
  *
  * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
  * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
- * sched_launched() and sched_settle(), and so of what kvmem and the event_log do in them; what a
- * whole plan costs is shared by its events. Not in it: net, the binding of blocks to rows, the
- * engine (here one that says 7), and the bench's own part, writing prompts.
+ * sched_launched() and sched_settle(), including kvmem and the event log in them. The events of a
+ * plan share its cost. The time excludes net, the binding of blocks to rows, the engine (here one
+ * that always answers 7), and the benchmark's own writing of prompts.
  *
- * The load: programs of four calls at a time, 16 tokens of prompt, 24 of output, no two equal; who
- * ends is replaced at once, so the number of live calls stays. KV for 512 calls on each tier, a
- * step of 50 ms, the rest as in a configuration that sets nothing: a batch of 32 and 8 standbys, 8
- * decoding steps and 256 prompt tokens a plan. Everything else waits. Each figure is one of RUNS
- * runs of STEPS plans; the live calls are made before. The time is this thread's own, so other
- * work on the machine adds little; what it takes to read it is taken off.
+ * The load: programs of four calls at a time, 16 tokens of prompt, 24 of output, no two equal. A
+ * new call replaces each that ends, so the number of live calls is constant. KV for 512 calls on
+ * each tier, a step of 50 ms, else the default configuration: a batch of 32 and 8 standbys, 8
+ * decoding steps and 256 prompt tokens a plan. All other calls wait. Each figure is one of RUNS
+ * runs of STEPS plans; the live calls exist before. The time is CPU time of this thread, so other
+ * work on the machine adds little; the cost of reading the clock is subtracted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@
 #define BLOCKS         (512u * CONTEXT_TOKENS / BLOCK_TOKENS)
 #define CALLS_EACH     4u           /* open calls of a program */
 #define COMMANDS       256u
-#define JOURNAL_EVENTS 16384u       /* as limits.events */
+#define EVENTS_COUNT   16384u       /* as limits.events */
 #define STEP_US        50000u
 #define CLOCK_LOOKS    1000u
 
@@ -54,7 +54,7 @@ struct bench {
     uint32_t arrivals;
 };
 static struct bench bench;
-static uint64_t clock_ns;           /* what a look at the clock takes */
+static uint64_t clock_ns;           /* cost of reading the clock */
 
 static _Noreturn void fail(const char *text)
 {
@@ -69,7 +69,7 @@ static uint64_t spent_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The least of many: whatever else a look has met is not the clock's. */
+/* The minimum of many readings: the rest is other work. */
 static uint64_t look_ns(void)
 {
     uint64_t least_ns = UINT64_MAX;
@@ -122,7 +122,7 @@ static struct arena start(enum sched_policy policy, uint32_t live)
         .tokens_max = PREFILL_TOKENS + BATCH + STANDBYS, .blocks_per_call = kv.blocks_per_call,
         .moves_max = kvmem_moves_max(BLOCKS)};
     step_layout_init(&bench.step.layout);
-    event_log_plan_memory(&plan, JOURNAL_EVENTS);
+    event_log_plan_memory(&plan, EVENTS_COUNT);
     call_table_plan_memory(&plan, calls, CONTEXT_TOKENS);
     exchange_plan_memory(&plan, COMMANDS, calls);
     kvmem_plan_memory(&plan, &kv);
@@ -131,7 +131,7 @@ static struct arena start(enum sched_policy policy, uint32_t live)
     if (arena_map(&arena, memory_plan_bytes(&plan, MEMORY_CORE), false) != STATUS_OK) {
         fail("no memory");
     }
-    event_log_init(&bench.event_log, JOURNAL_EVENTS, &arena);
+    event_log_init(&bench.event_log, EVENTS_COUNT, &arena);
     call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
     exchange_init(&bench.exchange, COMMANDS, calls, &arena);
     kvmem_init(&bench.kv, &kv, &arena);
@@ -162,7 +162,7 @@ static void send(uint32_t live)
     exchange_command(&bench.exchange, &(struct command){.kind = COMMAND_CALL, .call = index});
 }
 
-/* net's part: forgets what has ended. Returns how many calls that were. */
+/* net's part: releases calls that have ended. Returns their number. */
 static uint32_t collect(void)
 {
     uint32_t ended = 0;
@@ -234,7 +234,7 @@ static void turn(uint32_t live, uint32_t *arriving)
     *arriving = ended;
 }
 
-/* Puts a run where it belongs among the `count` sorted ones before it. */
+/* Inserts a run into the `count` sorted ones before it. */
 static void insert(double *runs, uint32_t count, double run)
 {
     while (count > 0 && runs[count - 1] > run) {
@@ -251,7 +251,7 @@ static void measure(const char *name, uint32_t live)
     struct arena arena = start(policy_of(name), live);
     fill(live);
     for (uint32_t i = 0; i < STEPS; i++) {
-        turn(live, &arriving);          /* not counted: until all levels are in use */
+        turn(live, &arriving);          /* does not count: until all levels are in use */
     }
     for (uint32_t run = 0; run < RUNS; run++) {
         bench.ns = bench.events = 0;

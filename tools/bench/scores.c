@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What: what the engine makes of given tokens, for comparison with another engine's opinion of the
- * same model file (tools/bench/llamacpp.cpp speaks the same language):
+ * What: the engine's probabilities of given tokens, for comparison with another engine on the same
+ * model file (tools/bench/llamacpp.cpp has the same interface):
  *
  *     bench-scores MODEL.gguf score [--threads N]       log-probabilities of the given ids
  *         [--keep FILE] [--expect FILE]
@@ -11,22 +11,24 @@
  * Each line of standard input is a JSON list of ids; its answer is a line
  *
  *     score           {"logprob": [...], "gap": [...], "expected": [...]}, for every id but the
- *                     first: of the id, by how much the largest logit there exceeds the second,
- *                     and of what id comes there on average, see below
+ *                     first: the log-probability of the id; by how much the largest logit exceeds
+ *                     the second; the expected log-probability, see below
  *     greedy, sample  [...], the new ids
  *
  * --keep writes probabilities, floats, (ids but the first of each line, vocabulary). --expect reads
- * such a file: the expected log-probability is the mean over ids as likely as it says. Without it,
- * over all ids alike. That tells engines apart with far fewer tokens than the ids of a text.
+ * such a file: the expected log-probability is the mean over all ids, weighted with the file's
+ * probabilities; without the file, all ids have the same weight. That tells engines apart with far
+ * fewer tokens than the ids of a text.
  *
  * Method: up to CALLS_MAX lines at once, a row each. `score` feeds one token a step to every row,
- * as decoding does; `greedy` and `sample` feed prompts whole. So both ways through the engine are
- * looked at, in batches.
+ * as decoding does; `greedy` and `sample` feed prompts whole. So both paths through the engine are
+ * compared, in batches.
  */
 #include <math.h>
 #include <unistd.h>
 
 #include "tools/bench/engine.h"
+#include "tools/command_line.h"
 
 #define CALLS_MAX     32u
 #define BLOCK_TOKENS  16u
@@ -39,7 +41,7 @@ enum verb { SCORE, GREEDY, SAMPLE };
 struct line {
     uint32_t *ids;
     uint32_t count;
-    uint32_t made;                  /* of those, by the engine */
+    uint32_t made;                  /* of those, made by the engine */
     uint64_t first_position;        /* of all lines' */
     double *logprob, *gap, *expected;   /* (count - 1) */
 };
@@ -53,7 +55,7 @@ struct scores {
     uint32_t lines_count;
     uint32_t longest, vocab_tokens;
     uint64_t positions;
-    FILE *keep, *expect;            /* NULL: not wanted */
+    FILE *keep, *expect;            /* NULL: not given */
     float *chances;                 /* (vocab_tokens) */
 };
 static struct scores scores;
@@ -69,7 +71,7 @@ static void *take(size_t count, size_t size)
 
 /* ---- input ---- */
 
-/* Digits are ids, everything else separates. */
+/* Digits are ids; all other bytes separate them. */
 static void read_ids(struct line *line, const char *text)
 {
     for (const char *at = text; *at != 0;) {
@@ -97,7 +99,7 @@ static void add_line(const char *text)
         fail("no memory");
     }
     struct line *line = &scores.lines[scores.lines_count++];
-    size_t most = strlen(text) / 2 + 1 + scores.wanted;     /* an id and what separates it */
+    size_t most = strlen(text) / 2 + 1 + scores.wanted;     /* an id and a separator */
     *line = (struct line){.ids = take(most, sizeof *line->ids)};
     read_ids(line, text);
     line->logprob = take(line->count, sizeof *line->logprob);
@@ -173,7 +175,7 @@ static double expect(const float *logits, uint64_t position)
     return sum / all;
 }
 
-/* What the logits behind id `at` of a line say of the next one. */
+/* Scores the id after `at` of a line by the logits. */
 static void judge(const float *logits, struct line *line, uint32_t at)
 {
     double largest = -INFINITY, second = -INFINITY, sum = 0;
@@ -194,7 +196,7 @@ static void judge(const float *logits, struct line *line, uint32_t at)
     }
 }
 
-/* Feeds position `at` of every line that goes on behind it. */
+/* Feeds position `at` of every line that goes on after it. */
 static uint32_t score_position(struct line *lines, uint32_t count, uint32_t at)
 {
     struct line *fed[CALLS_MAX];
@@ -294,44 +296,54 @@ static FILE *open_file(const char *path, const char *mode)
     return file;
 }
 
-int main(int count, char **words)
+struct words {
+    const char *model, *keep, *expect;
+    struct argument_choice weights;
+    uint32_t threads, wanted;
+};
+
+/* After the model: `score`, or another verb and a number. */
+static int parse_verb(const struct command_line *line, struct words *words, uint32_t count,
+                      char **operands)
 {
-    const char *usage = "usage: bench-scores MODEL.gguf score|greedy N|sample N [--threads N] "
-                        "[--weights file|bf16] [--keep FILE] [--expect FILE]";
-    bool as_bfloats = false;
-    uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), wanted = 0;
-    int next = 3;
-    if (count < 3) {
-        fail(usage);
-    }
-    scores.verb = strcmp(words[2], "score") == 0    ? SCORE
-                  : strcmp(words[2], "greedy") == 0 ? GREEDY
-                                                    : SAMPLE;
-    if (scores.verb != SCORE) {
-        wanted = count > 3 ? number(words[next++], 1u << 16) : 0;
-        scores.wanted = (wanted + STEPS - 1) / STEPS * STEPS;
-    }
-    for (; count > next + 1; next += 2) {
-        if (strcmp(words[next], "--threads") == 0) {
-            threads = number(words[next + 1], THREADS_MAX);
-        } else if (strcmp(words[next], "--weights") == 0) {
-            as_bfloats = are_bfloats(words[next + 1]);
-        } else if (strcmp(words[next], "--keep") == 0) {
-            scores.keep = open_file(words[next + 1], "wb");
-        } else if (strcmp(words[next], "--expect") == 0) {
-            scores.expect = open_file(words[next + 1], "rb");
-        } else {
-            fail(usage);
+    static const char *const verbs[] = {"score", "greedy", "sample"};
+    for (scores.verb = SCORE; count > 1 && scores.verb <= SAMPLE; scores.verb++) {
+        if (strcmp(operands[1], verbs[scores.verb]) == 0) {
+            break;
         }
     }
-    if (count != next || (scores.verb == SAMPLE && strcmp(words[2], "sample") != 0)) {
-        fail(usage);
+    if (count < 2 || scores.verb > SAMPLE || count != (scores.verb == SCORE ? 2 : 3)) {
+        command_line_help(line, stderr);
+        return EXIT_USAGE;
     }
-    model_load(&scores.engine.model, words[1], as_bfloats);
-    scores.vocab_tokens = scores.engine.model.gguf.shape.vocab_tokens;
-    scores.chances = take(scores.vocab_tokens, sizeof *scores.chances);
-    read_lines();
-    start(threads);
+    words->model = operands[0];
+    if (scores.verb != SCORE) {
+        words->wanted = number(operands[2], 1u << 16);
+        scores.wanted = (words->wanted + STEPS - 1) / STEPS * STEPS;
+    }
+    return ARGUMENT_GO_ON;
+}
+
+static int parse(struct words *words, int argc, char **argv)
+{
+    uint32_t operands = 0;
+    const struct argument rows[] = {
+        {"--threads", "N", ARGUMENT_U32, &words->threads, 1, THREADS_MAX, "(default: all CPUs)"},
+        {"--weights", "KIND", ARGUMENT_CHOICE, &words->weights, 0, 0,
+         "file (default), or bf16: of these numbers alone"},
+        {"--keep", "FILE", ARGUMENT_TEXT, &words->keep, 0, 0, "write probabilities"},
+        {"--expect", "FILE", ARGUMENT_TEXT, &words->expect, 0, 0, "read such a file"},
+    };
+    const struct command_line line = {
+        .program = "bench-scores", .usage = "MODEL.gguf score|greedy N|sample N [OPTION]...",
+        .purpose = "What the engine makes of the lists of ids on standard input.",
+        .operands_count = &operands, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    return code == ARGUMENT_GO_ON ? parse_verb(&line, words, operands, argv + 1) : code;
+}
+
+static void answer_lines(uint32_t wanted)
+{
     for (uint32_t first = 0; first < scores.lines_count; first += CALLS_MAX) {
         uint32_t left = scores.lines_count - first, here = left < CALLS_MAX ? left : CALLS_MAX;
         if (scores.verb == SCORE) {
@@ -340,6 +352,24 @@ int main(int count, char **words)
             extend(scores.lines + first, here, wanted);
         }
     }
+}
+
+int main(int argc, char **argv)
+{
+    struct words words = {.weights.words = (const char *const[]){"file", "bf16", NULL},
+                          .threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN)};
+    int code = parse(&words, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
+    }
+    scores.keep = words.keep != NULL ? open_file(words.keep, "wb") : NULL;
+    scores.expect = words.expect != NULL ? open_file(words.expect, "rb") : NULL;
+    model_load(&scores.engine.model, words.model, words.weights.chosen == 1);
+    scores.vocab_tokens = scores.engine.model.gguf.shape.vocab_tokens;
+    scores.chances = take(scores.vocab_tokens, sizeof *scores.chances);
+    read_lines();
+    start(words.threads);
+    answer_lines(words.wanted);
     kernels_stop(scores.engine.kernels);
     if (scores.keep != NULL && fclose(scores.keep) != 0) {
         fail("probabilities cannot be written");

@@ -5,12 +5,13 @@
     tools/bench/serve_beside_peers.py bfcl.trace --peer-bin DIR [--programs 200] [--rates 1,2,4]
 
 Open loop: programs arrive as the trace says, scaled to a rate; a call goes out when the calls
-before it have ended and its tool gap is over. The appliance is driven by `agx replay`, llama-server
-by this script, which sends ids and asks for ids, greedily, exactly as many as the trace says. Both
-have KV for SLOTS calls of a whole context and no more. For each rate, turn by turn: milliseconds
-for each token over the critical path (means over programs), programs a second, and the ratio; then
-the rate that each sustains at equal latency. Prompts share what they share in the trace; their ids
-are not those of `agx replay`. Without a peer's llama-server it says "not measured"."""
+before it have ended and its tool gap is over. `agx replay` drives the appliance, and this script
+drives llama-server: it sends ids and asks for ids, greedily, exactly as many as the trace says.
+Both have KV for SLOTS calls of a whole context and no more. For each rate, alternating:
+milliseconds for each token over the critical path (means over programs), programs a second, and the
+ratio; then the rate that each sustains at equal latency. Prompts share the same parts as in the
+trace; their ids are not those of `agx replay`. Without a peer's llama-server it says "not
+measured"."""
 import argparse
 import asyncio
 import json
@@ -39,7 +40,7 @@ def arguments():
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--rates", default="1,2,4", help="programs a second")
     parser.add_argument("--rates-alone", default="", metavar="RATES",
-                        help="of the appliance alone: beyond what a peer bears")
+                        help="of the appliance alone: beyond what a peer sustains")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--context", type=int, default=1024, help="tokens of a call at most")
     parser.add_argument("--token-scale", type=float, default=0.1)
@@ -95,7 +96,7 @@ class Prompts:
         return ids[:self.scaled(part[2])] if len(part) > 2 else ids
 
     def prompt(self, number):
-        """What is too long loses its front."""
+        """A prompt that is too long loses its front."""
         self.whole[number] = [token for index, part in enumerate(self.calls[number].parts)
                               for token in self.part(number, index, part)]
         return self.whole[number][-(self.chosen.context - self.wanted(number)):]

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long from exec to the first answer that counts: build/agentix with a model of 0.6 MiB until
-it has accepted a call, and beside it Redis and memcached until they answer anything at all. Its
-whole memory plan is at most PLAN_MIB_MAX, or nothing is measured.
+"""Time from exec to the first useful answer: build/agentix with a model of 0.6 MiB until it has
+accepted a call, and beside it Redis and memcached until their first answer of any kind. The
+appliance's memory plan must be at most PLAN_MIB_MAX, or the script measures nothing.
 
     tools/bench/start.py [--runs 100]
 
-Each is started by posix_spawn with its smallest sensible configuration, listens on a unix socket in
-a new folder, and is asked as soon as the socket is there, every 0.1 ms. They take turns, so that
-whatever else the machine does meets all of them."""
+Each is started by posix_spawn with its smallest sensible configuration and listens on a unix socket
+in a new folder. The script asks it every 0.1 ms, from the moment that the socket exists. The
+servers alternate, so that other work on the machine slows all of them."""
 import argparse
 import os
 import shutil

@@ -9,17 +9,18 @@
  *           letters          one word of random letters
  *           ab               one word of a and b: many equal pairs
  *           digits, spaces, newlines, marks (combining), signs     nothing else
- *         and what texts of a sixteenth of the length take a byte, as a part of what the whole
- *         takes: far below 1 means that the cost grows faster than the text
+ *         and the cost of a byte in texts of a sixteenth of the length, as a part of its cost in
+ *         the whole text: far below 1 means that the cost grows faster than the text
  *
  * Method: CPU time, since nothing here waits. Texts are those that a frame of 64 KiB can carry: a
- * longer file is taken in pieces of that length. The first run is dropped: it touches memory for
+ * longer file is cut into pieces of that length. The first run is dropped: it touches memory for
  * the first time.
  */
 #include <string.h>
 
 #include "config/vocab/vocab.h"
 #include "tools/bench/model.h"
+#include "tools/command_line.h"
 
 #define PIECE_BYTES (64u << 10)
 #define PART_BYTES  (PIECE_BYTES / 16)
@@ -91,7 +92,7 @@ static uint32_t random_below(uint32_t bound)
     return (uint32_t)((state >> 33) % bound);
 }
 
-/* A code point of any length but a surrogate. */
+/* A code point of any length, but no surrogate. */
 static uint32_t random_character(char *bytes)
 {
     static const uint32_t ends[] = {0x80, 0x800, 0xd800, 0x110000};
@@ -114,7 +115,7 @@ static struct text text_of_characters(void)
     return text;
 }
 
-/* Of the words in `words`, each `bytes` long, in random order. */
+/* A text of the words in `words`, each `bytes` long, in random order. */
 static struct text text_of(const char *name, const char *words, uint32_t bytes)
 {
     struct text text = {.name = name, .bytes = malloc(PIECE_BYTES)};
@@ -168,22 +169,25 @@ static void measure(const struct text *text)
 
 int main(int argc, char **argv)
 {
-    int at = 1;
-    for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
-        if (strcmp(argv[at], "--runs") == 0) {
-            runs = number(argv[at + 1], RUNS_MAX);
-        } else if (strcmp(argv[at], "--only") == 0) {
-            only = argv[at + 1];
-        } else {
-            fail("unknown option");
-        }
+    uint32_t operands = 0;
+    const struct argument rows[] = {
+        {"--runs", "N", ARGUMENT_U32, &runs, 1, RUNS_MAX, "of each text"},
+        {"--only", "TEXT", ARGUMENT_TEXT, &only, 0, 0, "this one alone"},
+    };
+    const struct command_line line = {
+        .program = "bench-vocab", .usage = "[OPTION]... ENGLISH CODE VOCABULARY.gguf...",
+        .purpose = "Megabytes of text to tokens in a second of CPU time.",
+        .operands_count = &operands, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
-    if (argc - at < 3) {
+    if (operands < 3) {
         fail("expected two files of text and vocabularies");
     }
     const struct text texts[] = {
-        text_file("english", argv[at]),
-        text_file("code", argv[at + 1]),
+        text_file("english", argv[1]),
+        text_file("code", argv[2]),
         text_of_characters(),
         text_of("letters", "abcdefghijklmnopqrstuvwxyz", 1),
         text_of("ab", "ab", 1),
@@ -194,7 +198,7 @@ int main(int argc, char **argv)
         text_of("signs", "!#%(-./:;?@[", 1),
     };
     vocab_scratch_init(&scratch, malloc(vocab_scratch_bytes(PIECE_BYTES)), PIECE_BYTES);
-    for (int i = at + 2; i < argc; i++) {
+    for (uint32_t i = 3; i <= operands; i++) {
         vocab_open(argv[i]);
         printf("  %-10s %8s %8s %8s %8s\n", "text", "MB/s", "median", "B/token", "part");
         for (uint32_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {

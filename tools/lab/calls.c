@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what each call waited, what it got and what that cost, as CSV. docs/lab.md names the
- * columns.
- * Invariants: wait_s + run_s is from due to over; prefill_s and copy_s are parts of run_s. Calls of
- * a program that was refused one are in it as far as they ended.
+ * What: the waiting, service and cost of each call, as CSV. docs/lab.md names the columns.
+ * Invariants: wait_s + run_s is the time from due to over; prefill_s and copy_s are parts of run_s.
+ * Of a program with a refused call, the calls that ended are in the table.
  */
 #include "tools/lab/calls.h"
 
@@ -36,6 +35,7 @@ int calls_close(FILE *file)
 
 void calls_write(const struct lab *lab, const struct wire_done *done)
 {
+    const struct player_call *played = &lab->clients.player.calls[done->call_id];
     const struct lab_call *call = &lab->clients.calls[done->call_id];
     ASSERT(call->prefill_us + call->copy_us <= done->service_us);
     if (lab->calls_file == NULL) {
@@ -43,8 +43,8 @@ void calls_write(const struct lab *lab, const struct wire_done *done)
     }
     fprintf(lab->calls_file,
             "%" PRIu32 ",%" PRIu32 ",%.6f,%.6f,%.6f,%.6f,%.6f,%" PRIu32 ",%" PRIu32 ",%" PRIu32
-            ",%" PRIu32 ",%" PRIu32 "\n", call->run, call->number,
-            (double)(call->due_us - LAB_EPOCH_US) / 1e6, (double)done->wait_us / 1e6,
+            ",%" PRIu32 ",%" PRIu32 "\n", played->run, played->number,
+            (double)(played->due_us - LAB_EPOCH_US) / 1e6, (double)done->wait_us / 1e6,
             (double)done->service_us / 1e6, (double)call->prefill_us / 1e6,
             (double)call->copy_us / 1e6, done->prompt_tokens, done->cached_tokens,
             done->generated_tokens, done->preemptions, call->swap_ins);

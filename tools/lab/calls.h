@@ -10,5 +10,5 @@ struct wire_done;
 FILE *calls_open(const char *path);
 /* 0, or an exit code after a message: not all could be written. */
 int calls_close(FILE *file);
-/* The call's last frame is there. */
+/* The call's DONE has come. */
 void calls_write(const struct lab *lab, const struct wire_done *done);

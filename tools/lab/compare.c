@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: comparisons. Every run is a run of its own from the same settings; they share the trace.
+ * What: comparisons. Every run starts anew from the same settings; the runs share the trace.
  *
- * The rate that a system bears: doubled from the first rate until the mean token latency is above
- * the bound, or halved until it is not; then bisected on a logarithmic scale to 1 %. A run in which
- * a call was refused counts as above. Latency need not grow with the rate everywhere: what is found
- * is one crossing, the same one for the same seed.
+ * The search for the highest rate doubles the first rate until the mean token latency is above the
+ * bound, or halves it until it is not; then it bisects on a logarithmic scale to 1 %. A run with a
+ * refused call counts as above. Latency need not grow with the rate everywhere: the search finds
+ * one crossing, the same one for the same seed.
  * Bounds: at most DOUBLINGS_MAX + BISECTIONS runs for each system.
  */
 #include "tools/lab/compare.h"
@@ -23,7 +23,7 @@
 
 int compare_choose(struct lab_settings *settings, const char *name, enum compare_kind kind)
 {
-    /* `mlfq` is both, and the same: the system is vllm-opt with that policy. */
+    /* `mlfq` names both a system and a policy: the system is vllm-opt with that policy. */
     if (kind != COMPARE_POLICY && lab_system_exists(name)) {
         settings->system = name;
         return LAB_EXIT_OK;
@@ -73,7 +73,7 @@ struct search {
     int code;
 };
 
-static bool bears(struct search *search, double rate)
+static bool sustains(struct search *search, double rate)
 {
     struct lab_settings settings = search->contestant->settings;
     struct lab_result result;
@@ -87,12 +87,12 @@ static bool bears(struct search *search, double rate)
     return code == LAB_EXIT_OK && result.all.token.mean_s <= search->slo;
 }
 
-/* 0: not even the slowest rate that was tried. */
+/* 0: the system does not sustain even the slowest rate that was tried. */
 static double highest_rate(struct search *search, double rate)
 {
     double low = 0, high = 0;
     for (uint32_t i = 0; i < DOUBLINGS_MAX && search->code == LAB_EXIT_OK; i++) {
-        if (bears(search, rate)) {
+        if (sustains(search, rate)) {
             low = rate;
             rate *= 2;
         } else {
@@ -105,7 +105,7 @@ static double highest_rate(struct search *search, double rate)
     }
     while (low > 0 && high > low * RATE_PRECISION && search->code == LAB_EXIT_OK) {
         double middle = sqrt(low * high);
-        if (bears(search, middle)) {
+        if (sustains(search, middle)) {
             low = middle;
         } else {
             high = middle;

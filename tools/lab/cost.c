@@ -2,24 +2,24 @@
 /*
  * What: the cost of a step, and the machines.
  *
- * Presets: figures of vendors' public data sheets, times an efficiency that is stated here and is
- * an assumption. Bandwidth 0.80 of peak, matrix products 0.60 of peak, 1 ms of launching for each
- * round, 1 ms for each bulk transfer between the tiers. Between two steps 0.1 ms, which is what a
- * pass of the appliance takes with 70 calls in a step (--timing), for every system alike.
+ * Presets: figures of vendors' public data sheets, times an efficiency that is an assumption and is
+ * stated here. Bandwidth 0.80 of peak, matrix products 0.60 of peak, 1 ms of launching for each
+ * round, 1 ms for each bulk transfer between the tiers. Between two steps 0.1 ms, for every system:
+ * a pass of the appliance takes this long with 70 calls in a step (--timing).
  *
  *   A100 80GB SXM: HBM2e 2,039 GB/s, 312 TFLOPS BF16 dense (NVIDIA A100 data sheet); PCIe gen 4
  *   H200 SXM: HBM3e 4,800 GB/s, 141 GB, 989 TFLOPS BF16 and 1,979 TFLOPS FP8, both dense (NVIDIA
  *     H200 data sheet prints twice that, with sparsity); PCIe gen 5
- *   PCIe: of 32 and 64 GB/s, 25 and 50 GB/s are taken to arrive
+ *   PCIe: 25 and 50 GB/s of 32 and 64 GB/s are assumed to arrive
  *   Llama 3.1 8B: 8.03e9 parameters, 32 layers, 32 heads, 8 KV heads of 128, 128,256 token ids,
  *     131,072 positions; 70B: 70.6e9, 80 layers, 64 heads, 8 KV heads of 128 (model cards)
  *
- * A block alone: a copy for each layer, K and V apart, as vLLM 0.6.1 made them; 2.3 us each besides
- * its bytes, which FlexKV's developers measured on an H20 (their pull request 193).
+ * A block that moves alone: a copy for each layer, K and V apart, as in vLLM 0.6.1; 2.3 us each in
+ * addition to its bytes, which FlexKV's developers measured on an H20 (their pull request 193).
  *
  * KV of a position: 2 (K, V) * layers * KV heads * 128 * 2 bytes. Operations: 2 for a parameter and
  * a token; attention 4 * layers * heads * 128 for a token and a position.
- * KV blocks: on the A100 26,000; on the H200 what 0.9 of its memory leaves beside the weights.
+ * KV blocks: on the A100 26,000; on the H200 what the weights leave of 0.9 of its memory.
  */
 #include "tools/lab/cost.h"
 
@@ -122,7 +122,7 @@ double cost_copies_s(const struct cost_model *model, uint64_t tokens_copied)
                              : 2 * (double)tokens_copied * model->kv_token_bytes / model->bandwidth;
 }
 
-/* What a round asks of the machine. */
+/* The work of a round. */
 struct work {
     double tokens, positions;       /* fed; KV positions that are read */
     double pairs;                   /* sum over fed tokens of the positions that they look at */
@@ -137,7 +137,7 @@ static double round_s(const struct cost_model *model, const struct work *work)
     return model->launch_s + (read_s > compute_s ? read_s : compute_s);
 }
 
-/* The first round feeds all tokens of the row, each later one the token before. */
+/* The first round feeds all tokens of the row, each later round the last token. */
 static void add_row(struct work *work, const struct cost_row *row)
 {
     uint32_t end = row->first_position + row->tokens_count;

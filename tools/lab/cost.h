@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: how long a step would take on a machine that is not here: a roofline, no more.
+ * What: how long a step would take on another machine: a roofline, no more.
  *
  *     time = host + sum over rounds of ( launch + max( bytes read / bandwidth,
  *                                                       operations / rate ) )
@@ -11,7 +11,7 @@
  *
  * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
  * of every row that still decodes. Bytes read are the weights once and the KV of every row once;
- * operations are weights * 2 for each token fed, and attention over the positions behind it.
+ * operations are weights * 2 for each token fed, and attention over the positions before it.
  *
  * What it leaves out: communication between devices, the shape of kernels, sampling. Compare
  * policies with it; do not quote its seconds.
@@ -29,16 +29,16 @@ struct cost_model {
     double launch_s;                /* of one round */
     double weights_bytes;
     double kv_token_bytes;          /* of one position, all layers */
-    double bandwidth;               /* bytes a second that really come */
-    double token_flops;             /* operations for one token, attention apart */
-    double attention_flops;         /* operations for one token and one position behind it */
-    double flops;                   /* operations a second that really happen */
+    double bandwidth;               /* bytes a second that arrive */
+    double token_flops;             /* operations for one token, without attention */
+    double attention_flops;         /* operations for one token and one position before it */
+    double flops;                   /* operations a second that it performs */
     double copy_bandwidth;          /* between the tiers, bytes a second */
     double transfer_s;              /* overhead of one bulk transfer */
     double block_transfer_s;        /* overhead of one block that travels by itself */
     uint32_t context_tokens;        /* of the model */
     uint32_t vocab_tokens;
-    const char *settings[COST_SETTINGS_MAX];    /* section.key=value, before every other one */
+    const char *settings[COST_SETTINGS_MAX];    /* section.key=value, before all others */
 };
 
 /* NULL: there is no such preset. */
@@ -49,12 +49,12 @@ const char *cost_names(void);
 /* A row as the machine sees it. */
 struct cost_row {
     uint32_t first_position, tokens_count;  /* what it feeds in its first round */
-    uint32_t start_round;           /* 0, but for a row that takes the place of one that ended */
-    uint32_t rounds;                /* >= 1: that it is in; one token in each but the first */
+    uint32_t start_round;           /* above 0 for a row that takes the place of one that ended */
+    uint32_t rounds;                /* >= 1: rounds with the row; one token in each but the first */
     bool decodes;                   /* false: a piece of a prompt that gives no token yet */
 };
 /* Seconds of the moves between the tiers that belong to one step: bulk transfers, and blocks that
- * are none of theirs. */
+ * move alone. */
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
                     uint32_t blocks_alone);
 /* Seconds of the copies within the device that belong to one step: read once, written once. */

@@ -13,7 +13,7 @@ uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row)
 {
     const struct call *call = &lab->loop.calls.calls[row->call];
     ASSERT(call->generation == row->call_generation);
-    ASSERT(call->client_call_id < lab->clients.calls_count);
+    ASSERT(call->client_call_id < lab->clients.player.calls_count);
     return (uint32_t)call->client_call_id;
 }
 
@@ -68,7 +68,7 @@ static void cut_rows(struct lab *lab, uint32_t rounds)
 }
 
 /* `produced` of a row that never ran is 0. */
-static void answer_row(struct lab *lab, uint32_t index, const struct lab_call *call,
+static void answer_row(struct lab *lab, uint32_t index, const struct player_call *call,
                        uint32_t produced)
 {
     const struct step_row *row = step_row(&lab->step, index);
@@ -131,12 +131,12 @@ static void answer_rows(struct lab *lab)
 {
     *step_rounds(&lab->step) = lab->rounds;
     for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
-        struct lab_call *call =
-            &lab->clients.calls[lab_engine_call(lab, step_row(&lab->step, i))];
+        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
         bool ran = i < lab->rows_ran;
-        answer_row(lab, i, call, ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
+        answer_row(lab, i, &lab->clients.player.calls[index],
+                   ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
         if (ran) {
-            split_time(lab, call, &lab->rows[i]);
+            split_time(lab, &lab->clients.calls[index], &lab->rows[i]);
         }
     }
 }
@@ -145,14 +145,15 @@ static void draw(struct lab *lab)
 {
     for (uint32_t i = 0; i < lab->rows_ran; i++) {
         uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
-        timeline_step(&lab->timeline, lab->clients.calls[index].run, index, lab->step_began_us,
-                      lab->now_us);
+        timeline_step(&lab->timeline, lab->clients.player.calls[index].run, index,
+                      lab->step_began_us, lab->now_us);
     }
     for (uint32_t i = 0; i < lab->rows_ran; i++) {
         uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
-        const struct lab_call *call = &lab->clients.calls[index];
-        timeline_slot(&lab->timeline, call->run, index, call->number, lab->step_began_us,
-                      lab->now_us);
+        const struct player_call *call = &lab->clients.player.calls[index];
+        timeline_slot(&lab->timeline, &(struct timeline_slot){
+            .run = call->run, .call = index, .number = call->number,
+            .since_us = lab->step_began_us, .until_us = lab->now_us});
     }
 }
 

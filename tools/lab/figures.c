@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: means and percentiles (nearest rank: the smallest value that so many per cent of all do
- * not exceed).
+ * What: means and percentiles (nearest rank: the smallest value that this many per cent of all
+ * values do not exceed).
  * Bounds: a heap sort for each of the three distributions: O(n log n), n the programs.
  */
 #include "tools/lab/figures.h"

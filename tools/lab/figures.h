@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what a run is judged by. Program-level token latency (paper 000, 6.2) is a program's
+ * What: the figures of a run. Program-level token latency (paper 000, 6.2) is a program's
  * response time divided by the tokens of all its calls; the mean is the mean of the programs'
- * ratios, so a long program does not drown the short ones.
+ * ratios, so a long program does not hide the short ones.
  *
  * Response time is the longest chain of calls that wait for each other, each from when it was due
- * to its last token: gaps of tools and people are out. "With gaps" is from the program's arrival to
- * its last token; so is the job completion time (JCT).
+ * to its last token, without the gaps of tools and people. "With gaps" is from the program's
+ * arrival to its last token; so is the job completion time (JCT).
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 struct figures_program {
-    uint64_t arrival_us, path_us, whole_us, tokens;
+    uint64_t path_us, whole_us, tokens;
     bool completed;
 };
 struct figures_latency { double mean_s, p50_s, p95_s, p99_s; };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the client's side of the protocol, as far as the lab uses it: HELLO and PROGRAM_END go out
- * as frames, and everything that comes back is frames; only CALL goes another way (submit.c).
+ * as frames, and all answers are frames. Only CALL takes another way (clients.c).
  * Invariants: each send of the server is whole frames (world.c takes all of them at once).
  */
 #include <stdio.h>
@@ -20,7 +20,7 @@ void lab_frames_hello(struct lab *lab)
     ASSERT(socket->count > 0);
 }
 
-/* Where it finds no room, the appliance forgets the idle program by itself. */
+/* If the frame finds no room, the appliance forgets the idle program by itself. */
 void lab_frames_program_end(struct lab *lab, uint32_t run)
 {
     struct lab_socket *socket = &lab->socket;

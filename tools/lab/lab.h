@@ -4,24 +4,23 @@
  * What: the lab: the appliance's own loop, net, sched and kvmem (the same objects, linked, never
  * copied) over a world in which time jumps, the engine is a formula and the clients are a trace.
  *
- *     trace --> clients.c --submit.c--> call slots, exchange --> loop_pass() --> step record
- *                  ^                                                                 |
- *                  +-- the last token of a call -- world.c <-- cost.c: how long -----+
+ *     trace --> player --> clients.c --> call slots, exchange --> loop_pass() --> step record
+ *                             ^                                                       |
+ *                             +-- the last token of a call -- world.c <-- cost.c -----+
  *
- * Time moves only in wait(), exactly to the next thing that happens. Nothing reads a real clock but
- * the measurement of the scheduler's own cost. The same settings give the same run, always.
+ * Time moves only in wait(), exactly to the next event. Only the measurement of the scheduler's own
+ * cost reads a real clock. The same settings always give the same run.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "appliance/loop.h"
-#include "tools/trace/timer.h"
-#include "tools/trace/trace.h"
 #include "tools/lab/calls.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/prompts.h"
 #include "tools/lab/timeline.h"
+#include "tools/trace/player.h"
 
 #define LAB_SETS_MAX  64
 #define LAB_EPOCH_US  UINT64_C(1000000)     /* virtual time of a run's start; 0 means "unset" */
@@ -62,30 +61,20 @@ struct lab_result {
     uint32_t device_blocks, device_blocks_peak, host_blocks_peak, context_tokens;
 };
 
-struct lab_call {                   /* a traced call of one run */
-    uint32_t run, number, blocked_by;
-    bool is_over;
-    uint64_t due_us, path_us;       /* path: response times on the longest chain before it */
+struct lab_call {                   /* what a call of the player has cost */
     uint64_t prefill_us, copy_us;   /* of the steps that it was in (engine.c) */
     uint32_t swap_ins;
 };
-struct lab_run {                    /* one program */
-    const struct trace_program *program;
-    uint64_t work_left;             /* of its calls that are not over (clients.c) */
-    uint32_t calls_first, calls_left;
-    bool failed;
-};
 struct lab_clients {
-    struct timer timer;             /* calls by when they are due */
-    struct lab_run *runs;           /* [programs] */
+    struct player player;
+    uint64_t *work_left;            /* [programs] of calls that are not over (clients.c) */
     struct figures_program *outcomes;   /* [programs] */
-    struct lab_call *calls;         /* [calls_count] */
-    uint32_t calls_count, runs_left;
+    struct lab_call *calls;         /* [player.calls_count] */
     uint64_t generated, done;       /* calls whose last token came; whose DONE came */
 };
 
 #define LAB_SOCKET_BYTES (1u << 20)
-struct lab_socket {                 /* the one connection: frames to the server; back, none waits */
+struct lab_socket {                 /* the one connection: frames to the server */
     bool watched, accepted, open, closed;
     uint32_t slot, interest, count;
     uint8_t to_server[LAB_SOCKET_BYTES];
@@ -98,7 +87,7 @@ struct lab {
     struct lab_clients clients;
     struct lab_socket socket;
     struct timeline timeline;
-    FILE *calls_file;               /* NULL: nobody looks */
+    FILE *calls_file;               /* NULL: not written */
     struct lab_result result;
     /* the world */
     struct world world;
@@ -107,10 +96,10 @@ struct lab {
     uint64_t step_began_us, rounds_begin_us, engine_due_us;     /* of the step in flight */
     uint64_t copy_us;               /* of it: moves between the tiers */
     uint64_t round_ends_us[COST_ROUNDS_MAX];    /* since rounds_begin_us */
-    uint32_t rounds, rows_ran;      /* it will have had; rows that will have run */
+    uint32_t rounds, rows_ran;      /* rounds that it has; rows that run */
     bool acted;                     /* this pass settled or launched a step */
-    bool timed;                     /* this pass is measured ... */
-    uint64_t aside_ns;              /* ... less what the lab itself did in it */
+    bool timed;                     /* this pass is measured, */
+    uint64_t aside_ns;              /* without the lab's own work in it */
     /* the appliance */
     struct options options;
     struct limits limits;
@@ -148,23 +137,23 @@ void lab_frames_read(struct lab *lab, const uint8_t *bytes, uint32_t count);
 int lab_clients_init(struct lab *lab);
 void lab_clients_free(struct lab *lab);
 void lab_clients_submit_due(struct lab *lab);
-/* The last token of the call is there: its successors become due. */
+/* The call's last token has come: its successors become due. */
 void lab_clients_generated(struct lab *lab, uint32_t call);
 void lab_clients_done(struct lab *lab, const struct wire_done *done);
 void lab_clients_refused(struct lab *lab, uint32_t call);
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
-/* submit.c: puts the call where net would have put its CALL frame; false: no slot is free. */
+/* Puts the call where net would have put its CALL frame; false: no slot is free. */
 bool lab_submit(struct lab *lab, uint32_t call);
 /* engine.c: works out how long the step that was submitted takes. */
 void lab_engine_run(struct lab *lab);
 /* Which call of the trace the row is of. */
 uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row);
-/* Looks whether the core has become hasty. */
+/* Checks whether the core asks for an early stop. */
 void lab_engine_hear(struct lab *lab);
 /* The step is done: fills its outs, tells the clients whose calls are complete. */
 void lab_engine_tell(struct lab *lab);
-/* memory.c: what the moves of the step cost, whose blocks they bring back, and what the memory
- * manager has to say. */
+/* memory.c: the cost of the step's moves, the calls whose blocks they bring back, and the figures
+ * of kvmem. */
 double lab_memory_moves_s(const struct lab *lab);
 void lab_memory_swap_ins(struct lab *lab);
 void lab_memory_sample(struct lab *lab);

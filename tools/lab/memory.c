@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: kvmem as the lab sees it: the moves of a step as a cost, whose blocks they bring back, and
- * peaks and sums for the report.
- * Invariants: a block that comes from the host counts for one call: the first row that has it, for
- * it was planned first and made the move. What comes without a row (sched.prefetch) is counted by
- * sched.
- * Bounds: O(moves) for each step; O(blocks of its rows) where something comes in.
+ * What: kvmem as the lab sees it: the moves of a step as a cost, the calls whose blocks they bring
+ * back, and peaks and sums for the report.
+ * Invariants: a block that comes from the host counts for one call, that of the first row with the
+ * block: it was planned first and made the move. sched counts what comes without a row
+ * (sched.prefetch).
+ * Bounds: O(moves) for each step; O(blocks of its rows) for a step that brings blocks in.
  */
 #include "tools/lab/lab.h"
 
@@ -27,7 +27,7 @@ double lab_memory_moves_s(const struct lab *lab)
                         alone ? outwards + inwards : 0);
 }
 
-/* How many blocks of the row this step brings in. */
+/* Number of the row's blocks that this step brings in. */
 static uint32_t count_moved_in(struct lab *lab, uint32_t row)
 {
     uint32_t count = 0;

@@ -2,12 +2,12 @@
 /*
  * What: prompts for the lab.
  *
- * Why not prompt_write() of tools/agx: it makes every id anew, about 7 ns each; 20,000 calls a
- * second of 6,000 ids are more than a hundred million ids. Here the text that is shared (function
+ * Why not prompt_write() of tools/trace: it makes every id anew, about 7 ns each; 20,000 calls a
+ * second of 6,000 ids are more than a hundred million ids. Here the text that calls share (function
  * documents, system prompts) is made once and copied.
- * Invariants: the parts of a call add up to book.whole[call]; every id is below vocab_tokens.
- * Bounds: linear in what is written and in the parts that are passed over; the nesting of prompts
- * in prompts is walked with a stack of its own. Memory: each shared text once.
+ * Invariants: every id is below vocab_tokens.
+ * Bounds: linear in what is written and in the parts that are passed over. Memory: each shared text
+ * once.
  */
 #include "tools/lab/prompts.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
-#include "tools/agx/command.h"
+#include "tools/exit_code.h"
 
 static uint64_t mix(uint64_t key, uint64_t number)
 {
@@ -40,11 +40,6 @@ static void write_ids(uint32_t *ids, uint32_t key, uint32_t from, uint32_t to, u
     for (uint32_t i = from; i < to; i++) {
         *ids++ = id_at(key, i, vocab);
     }
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 /* ---- shared text ----------------------------------------------------------------------------- */
@@ -99,9 +94,7 @@ int prompts_init(struct prompts *prompts, const struct trace *trace, uint32_t co
     }
     prompts->shared = calloc((size_t)trace->parts_count + 1, sizeof *prompts->shared);
     prompts->shared_of_part = calloc(trace->parts_count, sizeof *prompts->shared_of_part);
-    prompts->walk = calloc((size_t)trace->calls_of_program_max + 1, sizeof *prompts->walk);
-    bool taken = prompts->shared != NULL && prompts->shared_of_part != NULL &&
-                 prompts->walk != NULL;
+    bool taken = prompts->shared != NULL && prompts->shared_of_part != NULL;
     if (taken) {
         find_shared(prompts);
         taken = write_shared(prompts);
@@ -120,7 +113,6 @@ void prompts_free(struct prompts *prompts)
     }
     free(prompts->shared);
     free(prompts->shared_of_part);
-    free(prompts->walk);
     prompt_book_free(&prompts->book);
 }
 
@@ -142,65 +134,32 @@ uint32_t prompts_output_token(const struct prompts *prompts, uint32_t key, uint3
     return id_at(key, index, prompts->book.limits.vocab_tokens);
 }
 
-/* `calls_first` is the program's call 0. */
-static uint32_t part_tokens(const struct prompts *prompts, uint32_t calls_first,
-                            const struct trace_part *part)
+static void write_piece(const struct prompts *prompts, uint64_t run,
+                        const struct prompt_piece *piece, uint32_t *ids)
 {
-    if (part->kind == TRACE_SHARED || part->kind == TRACE_UNIQUE) {
-        return part->tokens;
-    }
-    uint32_t call = calls_first + part->call;
-    uint32_t whole = part->kind == TRACE_PROMPT ? prompts->book.whole[call]
-                                                : prompts->book.out[call];
-    return part->tokens == 0 ? whole : smaller(part->tokens, whole);
-}
-
-/* Ids [from, to) of a part that has no parts of its own. */
-static void write_leaf(const struct prompts *prompts, uint64_t run, uint32_t number,
-                       uint32_t part_index, uint32_t from, uint32_t to, uint32_t *ids)
-{
-    const struct trace_part *part = &prompts->trace->parts[part_index];
-    uint32_t vocab = prompts->book.limits.vocab_tokens;
+    const struct trace_part *part = &prompts->trace->parts[piece->index];
+    uint32_t from = piece->from, to = piece->to, vocab = prompts->book.limits.vocab_tokens;
     if (part->kind == TRACE_SHARED) {
-        const struct prompts_shared *text = &prompts->shared[prompts->shared_of_part[part_index]];
+        const struct prompts_shared *text = &prompts->shared[prompts->shared_of_part[piece->index]];
         ASSERT(to <= text->count);
         memcpy(ids, text->ids + from, (size_t)(to - from) * sizeof *ids);
     } else if (part->kind == TRACE_OUTPUT) {
         write_ids(ids, prompts_output_key(prompts, run, part->call), from, to, vocab);
     } else {
-        write_ids(ids, own_key(prompts, run, number, part_index), from, to, vocab);
+        write_ids(ids, own_key(prompts, run, piece->call, piece->index), from, to, vocab);
     }
 }
 
 void prompts_write(struct prompts *prompts, const struct trace_program *program, uint64_t run,
                    uint32_t number, uint32_t *ids)
 {
-    uint32_t index = program->calls_first + number, depth = 1, position = 0;
-    uint32_t whole = prompts->book.whole[index], count = prompt_tokens(&prompts->book, index);
-    uint32_t skip = whole - count;
-    prompts->walk[0] = (struct prompts_walk){.call = number, .left = whole};
-    while (depth > 0) {
-        struct prompts_walk *at = &prompts->walk[depth - 1];
-        const struct trace_call *call = &prompts->trace->calls[program->calls_first + at->call];
-        if (at->part == call->parts_count || at->left == 0) {
-            depth--;
-            continue;
-        }
-        uint32_t part_index = call->parts_first + at->part++;
-        const struct trace_part *part = &prompts->trace->parts[part_index];
-        uint32_t tokens = smaller(part_tokens(prompts, program->calls_first, part), at->left);
-        at->left -= tokens;
-        if (position + tokens > skip && part->kind == TRACE_PROMPT) {
-            ASSERT(depth <= prompts->trace->calls_of_program_max);  /* references go backwards */
-            prompts->walk[depth++] = (struct prompts_walk){.call = part->call, .left = tokens};
-            continue;
-        }
-        if (position + tokens > skip) {
-            uint32_t from = skip > position ? skip - position : 0;
-            write_leaf(prompts, run, at->call, part_index, from, tokens,
-                       ids + (position + from - skip));
-        }
-        position += tokens;
+    const uint32_t *end = ids + prompt_tokens(&prompts->book, program->calls_first + number);
+    struct prompt_walk walk;
+    struct prompt_piece piece;
+    prompt_walk_begin(&walk, &prompts->book, program, number);
+    while (prompt_walk_next(&walk, &piece)) {
+        write_piece(prompts, run, &piece, ids);
+        ids += piece.to - piece.from;
     }
-    ASSERT(position == whole);
+    ASSERT(ids == end);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the token ids of traced prompts, written where they are wanted, fast: lengths are those of
- * tools/trace/prompt.h; text that programs share lies ready and is copied, the rest is a cheap
- * hash.
+ * What: the token ids of traced prompts, written in place and fast. Lengths are those of
+ * tools/trace/prompt.h. Text that programs share is made once and copied; the rest is a cheap hash.
  *
  * Ids are pure functions: shared text of (name, position), own text of (run, call, part, position),
  * outputs of (run, call, position); the virtual engine "generates" the last ones.
@@ -22,7 +21,6 @@ struct prompts {
     struct prompts_shared *shared;
     uint32_t shared_count;
     uint32_t *shared_of_part;       /* [parts] index in shared */
-    struct prompts_walk { uint32_t call, part, left; } *walk;   /* [calls_of_program_max + 1] */
 };
 
 /* 0, or an exit code after a message. */

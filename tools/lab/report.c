@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the two faces of a result. JSON is made by jansson.
- * Invariants: the same result gives the same bytes: keys are written in the order in which they
- * were set, numbers with 12 digits.
+ * What: the two forms of a result. jansson makes the JSON.
+ * Invariants: the same result gives the same bytes: keys have the order in which they were set,
+ * numbers have 12 digits.
  */
 #include "tools/lab/report.h"
 

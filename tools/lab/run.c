@@ -74,7 +74,7 @@ static void start_loop(struct lab *lab)
 
 static bool is_over(const struct lab *lab)
 {
-    return lab->clients.runs_left == 0 && sched_is_idle(&lab->loop.sched) &&
+    return lab->clients.player.runs_left == 0 && sched_is_idle(&lab->loop.sched) &&
            ring_is_empty(&lab->loop.exchange.inbox_ring) &&
            lab->clients.done == lab->clients.generated;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: events as they become known, one object each, written at once; only stretches that are
- * still open are remembered. Steps that follow each other without a pause are one stretch.
+ * What: events in the order in which they become known, each written at once as one object; memory
+ * holds only open stretches. Steps that follow each other without a pause are one stretch.
  * Invariants: the stretches of a call do not overlap and cover it from due to over. In a slot there
- * is one call at a time, and the slots together hold what is `run` on the programs' tracks.
- * Bounds: three events for each interruption of a call. 64 tracks of a program: more share the
- * last. As many slots as a step has rows.
+ * is one call at a time, and the slots together show the same as `run` on the programs' tracks.
+ * Bounds: three events for each interruption of a call. A program has 64 tracks; further calls
+ * share the last. There are as many slots as a step has rows.
  */
 #include "tools/lab/timeline.h"
 
@@ -20,18 +20,22 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-#define ENGINE_PID 1                /* programs have those behind it, in order */
+#define ENGINE_PID 1                /* programs have the pids after it, in order */
 
 static struct chrome_track track_of(uint32_t run, uint32_t lane)
 {
     return (struct chrome_track){.pid = ENGINE_PID + 1 + run, .tid = lane + 1};
 }
 
-static void draw_stretch(struct timeline *timeline, const char *name, uint32_t run, uint32_t lane,
+static struct chrome_span span_of(uint64_t from_us, uint64_t to_us)
+{
+    return (struct chrome_span){from_us - LAB_EPOCH_US, to_us - LAB_EPOCH_US};
+}
+
+static void draw_stretch(struct timeline *timeline, const char *name, struct chrome_track track,
                          uint64_t from_us, uint64_t to_us)
 {
-    chrome_stretch(&timeline->chrome, track_of(run, lane), name, from_us - LAB_EPOCH_US,
-                   to_us - LAB_EPOCH_US, NULL);
+    chrome_stretch(&timeline->chrome, track, name, span_of(from_us, to_us), NULL);
 }
 
 static void name_program(struct timeline *timeline, uint32_t run)
@@ -51,7 +55,7 @@ static void name_engine(struct timeline *timeline)
     }
 }
 
-/* The stretch that ends there. */
+/* Draws the stretch that ends in this slot. */
 static void draw_slot(struct timeline *timeline, uint32_t index)
 {
     const struct timeline_slot *slot = &timeline->slots[index];
@@ -59,7 +63,7 @@ static void draw_slot(struct timeline *timeline, uint32_t index)
     if (slot->until_us > slot->since_us) {
         snprintf(name, sizeof name, "program %" PRIu32, slot->run);
         chrome_stretch(&timeline->chrome, (struct chrome_track){ENGINE_PID, index + 1}, name,
-                       slot->since_us - LAB_EPOCH_US, slot->until_us - LAB_EPOCH_US,
+                       span_of(slot->since_us, slot->until_us),
                        (struct chrome_argument[]){{"program", slot->run}, {"call", slot->number},
                                                   {NULL, 0}});
     }
@@ -126,7 +130,8 @@ void timeline_gap(struct timeline *timeline, uint32_t run, uint32_t call, uint64
         return;
     }
     take_lane(timeline, run, &timeline->calls[call]);
-    draw_stretch(timeline, "gap", run, timeline->calls[call].lane, now_us, now_us + gap_us);
+    draw_stretch(timeline, "gap", track_of(run, timeline->calls[call].lane), now_us,
+                 now_us + gap_us);
 }
 
 void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)
@@ -144,7 +149,7 @@ void timeline_due(struct timeline *timeline, uint32_t run, uint32_t call, uint64
     timeline->calls[call].since_us = now_us;
 }
 
-/* A pause since its last step, if there was one, is waiting. */
+/* The time since its last step, if any, is waiting. */
 void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us,
                    uint64_t until_us)
 {
@@ -153,11 +158,11 @@ void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint6
     }
     struct timeline_call *at = &timeline->calls[call];
     if (at->until_us == 0) {
-        draw_stretch(timeline, "wait", run, at->lane, at->since_us, now_us);
+        draw_stretch(timeline, "wait", track_of(run, at->lane), at->since_us, now_us);
         at->since_us = now_us;
     } else if (at->until_us < now_us) {
-        draw_stretch(timeline, "run", run, at->lane, at->since_us, at->until_us);
-        draw_stretch(timeline, "wait", run, at->lane, at->until_us, now_us);
+        draw_stretch(timeline, "run", track_of(run, at->lane), at->since_us, at->until_us);
+        draw_stretch(timeline, "wait", track_of(run, at->lane), at->until_us, now_us);
         at->since_us = now_us;
     }
     at->until_us = until_us;
@@ -167,23 +172,21 @@ void timeline_step(struct timeline *timeline, uint32_t run, uint32_t call, uint6
     }
 }
 
-void timeline_slot(struct timeline *timeline, uint32_t run, uint32_t call, uint32_t number,
-                   uint64_t now_us, uint64_t until_us)
+void timeline_slot(struct timeline *timeline, const struct timeline_slot *drawn)
 {
     struct timeline_slot *slots = timeline->slots;
-    if (!timeline->is_open || until_us == now_us) {
+    if (!timeline->is_open || drawn->until_us == drawn->since_us) {
         return;
     }
-    uint32_t *at = &timeline->calls[call].slot;
-    if (slots[*at].call == call && slots[*at].until_us == until_us) {
+    uint32_t *at = &timeline->calls[drawn->call].slot;
+    if (slots[*at].call == drawn->call && slots[*at].until_us == drawn->until_us) {
         return;
     }
-    for (*at = 0; slots[*at].until_us > now_us; (*at)++) {
+    for (*at = 0; slots[*at].until_us > drawn->since_us; (*at)++) {
         ASSERT(*at + 1 < timeline->slots_count);
     }
     draw_slot(timeline, *at);
-    slots[*at] = (struct timeline_slot){.run = run, .call = call, .number = number,
-                                        .since_us = now_us, .until_us = until_us};
+    slots[*at] = *drawn;
 }
 
 void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint64_t now_us)
@@ -192,6 +195,6 @@ void timeline_over(struct timeline *timeline, uint32_t run, uint32_t call, uint6
         return;
     }
     const struct timeline_call *at = &timeline->calls[call];
-    draw_stretch(timeline, "run", run, at->lane, at->since_us, now_us);
+    draw_stretch(timeline, "run", track_of(run, at->lane), at->since_us, now_us);
     timeline->lanes[run] &= ~(UINT64_C(1) << at->lane);
 }

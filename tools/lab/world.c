@@ -132,7 +132,7 @@ static uint32_t collect(struct lab *lab, struct world_event *events)
 
 static void advance(struct lab *lab, uint64_t until_us)
 {
-    uint64_t due_us = timer_next_us(&lab->clients.timer);
+    uint64_t due_us = player_next_us(&lab->clients.player);
     uint64_t next_us = due_us < until_us ? due_us : until_us;
     if (lab->engine_in_flight && lab->engine_due_us < next_us) {
         next_us = lab->engine_due_us;

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Endless tasks with their solutions, each a pure function of (split, seed).
 
-Every word that the model copies stands behind a blank, in a tool's brackets too: so it is cut into
+Every word that the model copies stands after a blank, in a tool's brackets too: so it is cut into
 the same tokens there and here.
 
-A task is what a client asks (prompts) and what it should hear (answers). Its transcripts are how a
-good agent gets there: call by call, what the client says and what the model says. The model's part
-of a transcript never computes what the client has a tool for; it reads, copies and decides. Only a
-vote is done in the head, and that is why it is a vote.
+A task is a client's questions (prompts) and the right answers. Its transcripts are the way of a
+good agent: call by call, the words of the client and of the model. The model's part of a transcript
+never computes what the client has a tool for; it reads, copies and decides. Only in a vote does the
+model compute by itself, which is why it is a vote.
 
     kind    programs of calls                                  in the paper's terms
     react   prompt -> (think, act -> observation)* -> answer   a chain with tool calls between
@@ -309,7 +309,7 @@ def vote_task(words: Words, is_long: bool) -> Task:
 # ---- chat ----------------------------------------------------------------------------------------
 
 def led(words: Words, questions: list) -> str:
-    """One of the questions behind one of the leads, as a composition of this split."""
+    """One of the questions after one of the leads, as a composition of this split."""
     while True:
         line = words.random.choice(LEADS) + words.random.choice(questions)
         if held_out(line) == (words.split == TEST):
@@ -351,7 +351,7 @@ def chat_task(words: Words, is_long: bool) -> Task:
 
 
 def bare_task(words: Words, is_long: bool) -> Task:
-    """A question without any form, as somebody types it who has just met the model."""
+    """A question without any form, as a new user types it."""
     del is_long
     line, answer, key = fact_line(words) if words.random.random() < 0.7 else greeting(words)
     return Task("chat", "bare", [line], [key], [[(line, f" {answer}")]])

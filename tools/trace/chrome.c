@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the trace event format, "JSON object" variant: X for a stretch, i for an instant, M for a
- * name. Each event is made by jansson and written at once; the stream's error flag tells at the
- * end whether all of it was.
+ * name. jansson makes each event, which is written at once. At the end the stream's error flag
+ * tells whether all were written.
  */
 #include "tools/trace/chrome.h"
 
@@ -42,8 +42,8 @@ static void end_event(struct chrome *chrome, json_t *event)
     json_decref(event);
 }
 
-/* Many a reader keeps numbers as doubles, and some refuse those of 64 bits; ids of calls are the
- * clients' choice. */
+/* Some readers keep numbers as doubles, and some refuse those of 64 bits; clients choose the ids of
+ * calls freely. */
 #define INTEGER_MAX ((UINT64_C(1) << 53) - 1)
 
 static json_t *number(uint64_t value)
@@ -86,14 +86,14 @@ void chrome_name_track(struct chrome *chrome, struct chrome_track track, const c
 }
 
 void chrome_stretch(struct chrome *chrome, struct chrome_track track, const char *name,
-                    uint64_t from_us, uint64_t to_us, const struct chrome_argument *arguments)
+                    struct chrome_span span, const struct chrome_argument *arguments)
 {
-    if (to_us <= from_us) {
+    if (span.to_us <= span.from_us) {
         return;
     }
     json_t *event = begin_event(track, name, "X");
-    json_object_set_new(event, "ts", number(from_us));
-    json_object_set_new(event, "dur", number(to_us - from_us));
+    json_object_set_new(event, "ts", number(span.from_us));
+    json_object_set_new(event, "dur", number(span.to_us - span.from_us));
     add_arguments(event, arguments);
     end_event(chrome, event);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: prompts of a replay. A prompt that contains an earlier prompt contains its parts, and so
- * on; the nesting is walked with a stack of its own, one entry for each call on the way down.
+ * on. The walk has a stack of its own, with one entry for each call on the way down.
  *
  * Invariants: part_tokens() of the parts of a call add up to whole[call]; every id is in the
  * vocabulary and is neither BOS nor EOS (unless the vocabulary has no others).
@@ -11,14 +11,13 @@
 #include "tools/trace/prompt.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "config/base/assert.h"
-#include "tools/agx/command.h"
+#include "tools/exit_code.h"
 
-#define FIRST_PLAIN_ID 3        /* where vocabularies put unknown, BOS and EOS */
+#define FIRST_PLAIN_ID 3        /* after unknown, BOS and EOS in most vocabularies */
 
 static uint32_t scaled(const struct prompt_book *book, uint32_t tokens)
 {
@@ -62,8 +61,8 @@ int prompt_book_init(struct prompt_book *book, const struct trace *trace,
     *book = (struct prompt_book){.trace = trace, .limits = *limits};
     book->whole = calloc(trace->calls_count, sizeof *book->whole);
     book->out = calloc(trace->calls_count, sizeof *book->out);
-    book->walk = calloc((size_t)trace->calls_of_program_max + 1, sizeof *book->walk);
-    if (book->whole == NULL || book->out == NULL || book->walk == NULL) {
+    book->levels = calloc((size_t)trace->calls_of_program_max + 1, sizeof *book->levels);
+    if (book->whole == NULL || book->out == NULL || book->levels == NULL) {
         fprintf(stderr, "agx: out of memory\n");
         return EXIT_SYSTEM;
     }
@@ -80,7 +79,7 @@ void prompt_book_free(struct prompt_book *book)
 {
     free(book->whole);
     free(book->out);
-    free(book->walk);
+    free(book->levels);
 }
 
 uint32_t prompt_tokens(const struct prompt_book *book, uint32_t call)
@@ -89,9 +88,61 @@ uint32_t prompt_tokens(const struct prompt_book *book, uint32_t call)
     return smaller(book->whole[call], smaller(room, book->limits.prompt_tokens_max));
 }
 
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+void prompt_walk_begin(struct prompt_walk *walk, struct prompt_book *book,
+                       const struct trace_program *program, uint32_t number)
+{
+    uint32_t index = program->calls_first + number, whole = book->whole[index];
+    book->levels[0] = (struct prompt_level){.call = number, .left = whole};
+    *walk = (struct prompt_walk){.book = book, .program = program, .depth = 1,
+                                 .skip = whole - prompt_tokens(book, index)};
+}
+
+/* The next part of the call on top. False: the call has no more. A prompt becomes the new top, and
+ * what is cut is passed over: then the piece is empty. */
+static bool take_part(struct prompt_walk *walk, struct prompt_piece *piece)
+{
+    const struct prompt_book *book = walk->book;
+    struct prompt_level *top = &book->levels[walk->depth - 1];
+    const struct trace_call *call = &book->trace->calls[walk->program->calls_first + top->call];
+    if (top->part == call->parts_count || top->left == 0) {
+        return false;
+    }
+    *piece = (struct prompt_piece){.call = top->call, .part = top->part,
+                                   .index = call->parts_first + top->part};
+    const struct trace_part *part = &book->trace->parts[piece->index];
+    uint32_t count = smaller(part_tokens(book, walk->program->calls_first, part), top->left);
+    top->left -= count;
+    top->part++;
+    if (walk->position + count <= walk->skip) {
+        walk->position += count;
+    } else if (part->kind == TRACE_PROMPT) {
+        ASSERT(walk->depth <= book->trace->calls_of_program_max);   /* references go backwards */
+        book->levels[walk->depth++] = (struct prompt_level){.call = part->call, .left = count};
+    } else {
+        piece->from = walk->skip > walk->position ? walk->skip - walk->position : 0;
+        piece->to = count;
+        walk->position += count;
+    }
+    return true;
+}
+
+bool prompt_walk_next(struct prompt_walk *walk, struct prompt_piece *piece)
+{
+    while (walk->depth > 0) {
+        if (!take_part(walk, piece)) {
+            walk->depth--;
+        } else if (piece->to > piece->from) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- token ids ------------------------------------------------------------------------------- */
 
-/* A well-mixed number of two (the finaliser of SplitMix64). */
+/* Mixes two numbers well (the finaliser of SplitMix64). */
 static uint64_t mix(uint64_t key, uint64_t position)
 {
     uint64_t z = key + (position + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -111,60 +162,28 @@ static uint32_t plain_id(const struct prompt_limits *limits, uint64_t number)
     return id;
 }
 
-/* The tokens [from, to) of a part that has no parts of its own; returns where the next ones go. */
-static uint32_t *write_leaf(const struct prompt_book *book, const struct prompt_source *source,
-                            const struct prompt_walk *at, uint32_t from, uint32_t to,
-                            uint32_t *ids)
+static uint32_t *write_piece(const struct prompt_book *book, const struct prompt_source *source,
+                             const struct prompt_piece *piece, uint32_t *ids)
 {
-    const struct trace_call *call = &book->trace->calls[source->program->calls_first + at->call];
-    const struct trace_part *part = &book->trace->parts[call->parts_first + at->part];
-    uint64_t own = mix(mix(source->run, at->call), at->part);
+    const struct trace_part *part = &book->trace->parts[piece->index];
+    uint64_t own = mix(mix(source->run, piece->call), piece->part);
     uint64_t key = part->kind == TRACE_SHARED ? part->key : own;
-    for (uint32_t i = from; i < to; i++) {
+    for (uint32_t i = piece->from; i < piece->to; i++) {
         *ids++ = part->kind == TRACE_OUTPUT ? source->outputs[part->call][i]
                                             : plain_id(&book->limits, mix(key, i));
     }
     return ids;
 }
 
-/* One part of the call on top of the walk; `position` is how many tokens of the prompt are behind,
- * `skip` how many are cut. Returns the depth of the walk afterwards. */
-static uint32_t walk_part(struct prompt_book *book, const struct prompt_source *source,
-                          uint32_t depth, uint32_t *position, uint32_t skip, uint32_t **ids)
-{
-    struct prompt_walk *at = &book->walk[depth - 1];
-    uint32_t calls_first = source->program->calls_first;
-    const struct trace_call *call = &book->trace->calls[calls_first + at->call];
-    if (at->part == call->parts_count || at->left == 0) {
-        return depth - 1;
-    }
-    const struct trace_part *part = &book->trace->parts[call->parts_first + at->part];
-    uint32_t count = smaller(part_tokens(book, calls_first, part), at->left);
-    bool is_cut = *position + count <= skip;
-    if (!is_cut && part->kind != TRACE_PROMPT) {
-        uint32_t from = skip > *position ? skip - *position : 0;
-        *ids = write_leaf(book, source, at, from, count, *ids);
-    }
-    at->left -= count;
-    at->part++;
-    if (!is_cut && part->kind == TRACE_PROMPT) {
-        ASSERT(depth <= book->trace->calls_of_program_max);     /* references go backwards */
-        book->walk[depth] = (struct prompt_walk){.call = part->call, .left = count};
-        return depth + 1;
-    }
-    *position += count;
-    return depth;
-}
-
 void prompt_write(struct prompt_book *book, const struct prompt_source *source, uint32_t number,
                   uint32_t *ids)
 {
-    uint32_t index = source->program->calls_first + number;
-    uint32_t whole = book->whole[index], count = prompt_tokens(book, index), position = 0;
-    const uint32_t *end = ids + count;
-    book->walk[0] = (struct prompt_walk){.call = number, .left = whole};
-    for (uint32_t depth = 1; depth > 0;) {
-        depth = walk_part(book, source, depth, &position, whole - count, &ids);
+    const uint32_t *end = ids + prompt_tokens(book, source->program->calls_first + number);
+    struct prompt_walk walk;
+    struct prompt_piece piece;
+    prompt_walk_begin(&walk, book, source->program, number);
+    while (prompt_walk_next(&walk, &piece)) {
+        ids = write_piece(book, source, &piece, ids);
     }
-    ASSERT(ids == end && position == whole);
+    ASSERT(ids == end);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/trace/timer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "config/base/assert.h"
-#include "tools/agx/command.h"
 
 /*
  * What: a binary heap; entry i is not later than entries 2i + 1 and 2i + 2.
@@ -17,14 +15,10 @@ static bool is_earlier(struct timer_entry a, struct timer_entry b)
     return a.due_us < b.due_us || (a.due_us == b.due_us && a.item < b.item);
 }
 
-int timer_init(struct timer *timer, uint32_t room)
+bool timer_init(struct timer *timer, uint32_t room)
 {
     *timer = (struct timer){.entries = calloc(room, sizeof *timer->entries), .room = room};
-    if (timer->entries == NULL) {
-        fprintf(stderr, "agx: out of memory\n");
-        return EXIT_SYSTEM;
-    }
-    return EXIT_COMPLETE;
+    return timer->entries != NULL;
 }
 
 void timer_free(struct timer *timer)

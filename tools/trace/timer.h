@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what is due when: a binary heap of (time, item), each item at most once. Earliest first;
- * among equals the smaller item, so that a replay asks in the same order each time.
+ * What: due times: a binary heap of (time, item), each item at most once. Earliest first; of equal
+ * times the smaller item, so that a replay has the same order each time.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,11 +13,11 @@ struct timer {
     uint32_t count, room;
 };
 
-/* Room for `room` items: 0, or EXIT_SYSTEM after a message. */
-int timer_init(struct timer *timer, uint32_t room);
+/* Room for `room` items; false: out of memory. */
+bool timer_init(struct timer *timer, uint32_t room);
 void timer_free(struct timer *timer);
 void timer_push(struct timer *timer, uint64_t due_us, uint32_t item);
 /* Takes the earliest item that is due; false: none is. */
 bool timer_pop(struct timer *timer, uint64_t now_us, uint32_t *item);
-/* UINT64_MAX: nothing will ever be due. */
+/* UINT64_MAX: the timer is empty. */
 uint64_t timer_next_us(const struct timer *timer);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the reader of program traces. Strict: one blank between words, decimal digits only, every
- * reference backwards, and a prompt may use only calls that are certainly over when it is built.
+ * What: the reader of program traces. It is strict: one blank between words, decimal digits only,
+ * every reference backwards. A prompt may use only calls that are certainly over when it is built.
  *
  * Invariants: on success every `call` of a part and of a link is smaller than the number of the
  * call that names it; no prompt and no output is longer than TRACE_TOKENS_MAX.
- * Bounds: linear in the file but for the ancestors, which are a bit set for each call of the
- * program that is being read.
+ * Bounds: linear in the file, except for a bit set of ancestors for each call of the program that
+ * is being read.
  */
 #include "tools/trace/trace.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "config/base/fnv.h"
-#include "tools/agx/command.h"
+#include "tools/exit_code.h"
 
 #define FILE_BYTES_MAX (UINT64_C(1) << 30)
 #define TIME_US_MAX    (UINT64_C(365) * 86400 * 1000000)
@@ -28,7 +28,7 @@ struct reader {
     const char *at, *end;           /* of the current line */
     uint32_t line;
     const char *fault;              /* the first problem of the line, NULL: none */
-    uint64_t (*before)[SET_WORDS];  /* [TRACE_CALLS_OF_PROGRAM_MAX]: who is over before call n */
+    uint64_t (*before)[SET_WORDS];  /* [TRACE_CALLS_OF_PROGRAM_MAX]: calls over before call n */
 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ static void read_line(struct reader *reader)
 
 /* ---- the whole file -------------------------------------------------------------------------- */
 
-/* Turns "after" around: who waits for whom. */
+/* Inverts "after": the calls that wait for each call. */
 static void link_next(struct reader *reader, const struct trace_program *program)
 {
     struct trace *trace = reader->trace;
@@ -333,7 +333,7 @@ static void link_next(struct reader *reader, const struct trace_program *program
                 return;
             }
         }
-        call->next_count = 0;       /* counts up again as they are filled in */
+        call->next_count = 0;       /* counted again below */
     }
     for (uint32_t n = 0; n < program->calls_count; n++) {
         const struct trace_call *call = &trace->calls[program->calls_first + n];

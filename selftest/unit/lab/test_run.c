@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* A {4,3,1,1}   B {3,3,4}   C {1,2}   D {4}: all there at 0, a batch of two. */
+/* A {4,3,1,1}   B {3,3,4}   C {1,2}   D {4}: all arrive at 0, a batch of two. */
 static const char figure_2[] =
     "agentix-trace 1\n"
     "program a 0 long\n"
@@ -101,7 +101,7 @@ static void test_response_time_is_the_critical_path_without_gaps(void **state)
     assert_true(result.all.jct.mean_s == 16);
 }
 
-/* Twice the trace: the second time with programs of their own. */
+/* Twice the trace: the second time with other programs. */
 static void test_programs_beyond_the_trace_are_new_ones(void **state)
 {
     (void)state;
@@ -169,8 +169,8 @@ static void test_calls_that_lose_their_blocks_are_swapped(void **state)
     assert_int_equal(result.swap_back_calls, result.preemptions);
 }
 
-/* A history that comes back from the host belongs to nobody who was preempted. q needs the whole
- * device while p's tool is at work. A block alone costs more than its part of a bulk transfer. */
+/* A history that comes back from the host belongs to no preempted call. q needs the whole device
+ * while p's tool works. A block alone costs more than its part of a bulk transfer. */
 static void test_history_that_is_swapped_in_is_no_preempted_call(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void test_prompt_beyond_the_context_is_cut(void **state)
     assert_int_equal(result.prompt_tokens, 50 + 54);
 }
 
-/* One slot for two calls at once: the second one is told, and its program counts as failed. */
+/* One slot for two calls at once: the second one is refused, and its program counts as failed. */
 static void test_refused_call_is_an_exit_status_of_its_own(void **state)
 {
     (void)state;

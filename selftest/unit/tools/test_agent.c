@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: agents of each kind ask what they should, use their tools, and judge the answer; a model
- * that says anything else makes them wrong and nothing worse. Method: the test says what a model
- * would say.
+ * Goal: agents of each kind ask the right questions, use their tools, and judge the answer. Any
+ * other words of a model make them wrong, and nothing worse. Method: the test plays the model.
  */
 #include "selftest/unit/test.h"
 
 #include <stdio.h>
 
-#include "tools/agx/agent.h"
+#include "tools/agx/agents/agent.h"
 
 static struct agent agent;
 static struct task_book book;

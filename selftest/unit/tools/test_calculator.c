@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the agents' calculator gives the value of every sum of whole numbers, and "error" for all
- * else. Method: tables of sums; values of the sums from Python's //.
+ * Goal: the agents' calculator gives the value of every sum of whole numbers, and "error" for any
+ * other text. Method: tables of sums; their values are Python's, with //.
  */
 #include "selftest/unit/test.h"
 
-#include "tools/agx/calculator.h"
+#include "tools/agx/agents/calculator.h"
 
 struct row { const char *sum, *value; };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: what `agx trace` reads of a text port is what it said: whole lines become events, anything
- * else becomes nothing, and a peer that says too much or too little is an error.
+ * Goal: `agx trace` reads a text port exactly: whole lines become events, other text is passed
+ * over, and a peer that says too much or too little is an error.
  * Method: the test is the text port, at the other end of a socket pair.
  */
 #include "selftest/unit/test.h"
@@ -121,7 +121,7 @@ static void test_lines_that_are_no_event_are_passed_over(void **state)
     assert_int_equal(take_all(&event), 0);
 }
 
-/* Asks, and returns what went to stderr meanwhile. */
+/* Asks, and returns the output on stderr meanwhile. */
 static const char *ask_and_hear(int expected)
 {
     static char heard[512];

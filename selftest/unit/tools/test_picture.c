@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: events become Chrome trace events as a reader of that format expects them: complete JSON,
- * tracks on which nothing overlaps, waits and runs that cover a call; also when the story begins in
- * the middle, has a hole, or makes no sense.
+ * tracks without overlaps, waits and runs that cover a call; also when the events begin in the
+ * middle, have a gap, or contradict each other.
  * Method: events written by hand and at random; the file is read by libjansson.
  */
 #include "selftest/unit/folder.h"
@@ -66,7 +66,7 @@ static bool is_named(const json_t *event, const char *name)
     return strcmp(json_string_value(json_object_get(event, "name")), name) == 0;
 }
 
-/* Time of all stretches of this name in the process, and how many there are. */
+/* Sum of all stretches of this name in the process, and their number. */
 static json_int_t time_in(const json_t *events, json_int_t pid, const char *name, size_t *count)
 {
     size_t index;
@@ -100,7 +100,7 @@ static void assert_stretches(const json_t *events, json_int_t pid, const char *n
     }
 }
 
-/* Every event has what its phase asks for; no two stretches of a track overlap. */
+/* Every event has the fields of its phase; no two stretches of a track overlap. */
 static void assert_well_formed(json_t *events)
 {
     size_t i, j;
@@ -219,7 +219,7 @@ static void test_steps_and_what_belongs_to_the_engine(void **state)
     assert_stretches(events, 1, "lost step", 1, 30);
     assert_int_equal(count_of(events, 1, "engine_lost"), 2);
     assert_int_equal(count_of(events, 1, "swapped_out"), 1);
-    /* Whether the call is in the step in flight is not known. */
+    /* It is unknown whether the call is in the step in flight. */
     assert_stretches(events, 2, "wait", 1, 400);
 }
 
@@ -294,7 +294,7 @@ static void test_events_without_sense_draw_something_well_formed(void **state)
             what.values[j] = (seed >> 20) % 9;
         }
         time_us += (seed >> 10) % 30;
-        /* Rows do not overlap; everything else may come in any order. */
+        /* Rows do not overlap; all other events may come in any order. */
         what.values[1] = what.kind == EVENT_RAN ? 1 : what.values[1];
         time_us += what.kind == EVENT_RAN;
         add(time_us, (seed >> 5) % 5, (seed >> 8) % 3, what);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a picture has always the same lines of the same width, whatever a model says, and nothing
- * but printable characters and our own colours; in a pipe every word comes out, in whole lines.
- * Method: what is written to stdout is caught in a file; the columns of each line are counted.
+ * Goal: a picture always has the same number of lines of the same width, for any words of a model,
+ * and only printable characters and our own colours. In a pipe every word comes out, in whole
+ * lines.
+ * Method: a file catches stdout; the test counts the columns of each line.
  */
 #include "selftest/unit/test.h"
 
@@ -10,8 +11,8 @@
 #include <unistd.h>
 
 #include "tools/agx/printable.h"
-#include "tools/agx/screen.h"
-#include "tools/agx/screen_frame.h"
+#include "tools/agx/agents/screen.h"
+#include "tools/agx/agents/screen_frame.h"
 
 static struct screen screen;
 static char caught[1 << 18];
@@ -100,8 +101,9 @@ static void add_noise(uint32_t *seed, uint32_t panel)
         break;
     case 2:
         noise[count] = '\0';
-        screen_say(&screen, panel, (enum screen_style)draw_number(seed, 5), "a ", noise,
-                   draw_number(seed, 3));
+        screen_say(&screen, panel,
+                   (struct screen_head){(enum screen_style)draw_number(seed, 5), "a ",
+                                        draw_number(seed, 3)}, noise);
         break;
     case 3:
         screen_step(&screen, panel);
@@ -149,11 +151,11 @@ static void test_a_step_waits_until_the_words_before_it_are_shown(void **state)
 {
     (void)state;
     open_screen(4, 80, 24, true);
-    screen_say(&screen, 0, SCREEN_PROMPT, "", "a question", 0);
+    screen_say(&screen, 0, (struct screen_head){SCREEN_PROMPT, "", 0}, "a question");
     screen_open(&screen, 0, 1, "", 0);
     screen_add(&screen, 0, 1, "an answer", 9);
     screen_step(&screen, 0);
-    screen_say(&screen, 0, SCREEN_TOOL, "Obs: ", "5", 0);
+    screen_say(&screen, 0, (struct screen_head){SCREEN_TOOL, "Obs: ", 0}, "5");
     draw(1000000, 24);
     assert_true(shows(1050000, "a question"));
     assert_false(strstr(caught, "an answer"));

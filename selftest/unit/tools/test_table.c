@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a look-up finds the cell that is named, in the table of the prompt and nowhere else.
+ * Goal: a look-up finds the named cell, in the table of the prompt and nowhere else.
  * Method: one prompt with a table; good and wrong arguments, prompts with broken tables.
  */
 #include "selftest/unit/test.h"
 
-#include "tools/agx/table.h"
+#include "tools/agx/agents/table.h"
 
 static const char shop[] = "fish: price 1, stock 2\n"
                            "Table:\n"

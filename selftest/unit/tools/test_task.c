@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a task file is read as it stands there, or refused with the line and what was expected.
+ * Goal: a task file is read exactly, or refused with the line and the expectation.
  * Method: good files of each kind; one fault after the other; every prefix of a good file.
  */
 #include "selftest/unit/test.h"
 
 #include <stdio.h>
 
-#include "tools/agx/task.h"
+#include "tools/agx/agents/task.h"
 
 static char fault[TASK_FAULT_BYTES];
 

@@ -4,7 +4,7 @@
     python3 tools/lab/results [--traces DIR] [--quick] [--jobs N] [--out docs/results.md]
                               [--only figure2,waiting]
 
-`make lab` calls it. Only build/agentix-lab computes; this asks, draws and writes."""
+`make lab` calls it. Only build/agentix-lab computes; this script runs it, draws and writes."""
 import argparse
 import os
 import sys

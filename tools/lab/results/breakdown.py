@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a token's time is made of: waiting, prompts, decoding, copies (Fig. 17)."""
+"""The parts of a token's time: waiting, prompts, decoding, copies (Fig. 17)."""
 import bars
 from latency import BIG_HOST, WINDOW_S
 from page import table

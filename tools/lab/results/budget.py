@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prompt tokens that a round may read: what the systems bear, and how long a token takes."""
+"""Prompt tokens of a round: the rate that each system sustains, and the time of a token."""
 from latency import BIG_HOST, Latency, MACHINES, RATES, SHORT
 from page import latency as show, rate as show_rate, ratio, table
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One program of parallel calls, two rows: who sees the critical path (Fig. 9)."""
+"""One program of parallel calls, two rows: which policy follows the critical path (Fig. 9)."""
 import os
 
 import gantt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much of a prompt is cached, by its length: its program's past, and others' (Fig. 7)."""
+"""The cached part of a prompt, by its length: from its own program and from others (Fig. 7)."""
 import plot
 from latency import BIG_HOST
 from page import table
@@ -25,7 +25,7 @@ def point(group):
 
 
 def first_calls(calls):
-    """What they find is of other programs: theirs has no past."""
+    """Their cached tokens come from other programs: their own has no past."""
     return [call for call in calls if call["call"] == 0]
 
 

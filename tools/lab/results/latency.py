@@ -4,7 +4,7 @@ import plot
 from page import latency as show, rate as show_rate, ratio, table
 
 WINDOW_S = 600
-# The rates of a sweep, and of vllm, which bears less.
+# The rates of a sweep, and of vllm, which sustains less.
 RATES = {"sharegpt": (0.5, 1, 2, 3, 4, 4.5, 5, 5.5, 6, 6.5, 7, 8),
          "bfcl": (0.5, 1, 2, 3, 3.5, 4, 4.5, 5),
          "lats": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1),

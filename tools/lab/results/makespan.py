@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offline: all programs at once, and when the last one ends (Fig. 16)."""
+"""Offline: all programs at once, and the time until the last one ends (Fig. 16)."""
 import plot
 from latency import BIG_HOST
 from page import table

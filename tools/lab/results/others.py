@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces that the paper has not: the highest rate at equal latency, and the latency at one rate."""
+"""Traces beyond the paper's: the highest rate at equal latency, and the latency at one rate."""
 from latency import Latency, SHORT
 from page import latency as show, rate as show_rate, table
 

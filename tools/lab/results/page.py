@@ -43,7 +43,7 @@ class Page:
         self.parts["plot." + name] = f"![{name}]({link})"
 
     def recall(self, path):
-        """What earlier runs kept there stands for what is not run now."""
+        """Results that earlier runs kept there, in place of those that do not run now."""
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 asked = self.asked()

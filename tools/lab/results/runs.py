@@ -2,8 +2,8 @@
 """Runs of build/agentix-lab: words in, its JSON, calls or events out.
 
 The same words, program and trace give the same bytes, so a result is kept under build/ with a name
-made of all three; after a change of the program nothing old is found. Runs go on as many threads
-as asked for, each of which waits for one process."""
+made of all three; after a change of the binary no old result matches. Runs use as many threads as
+asked for, each of which waits for one process."""
 import csv
 import hashlib
 import json
@@ -79,7 +79,7 @@ class Runs:
         return [event for event in stretches if "args" not in event], slots
 
     def window(self, trace, system, rate, seconds, *words):
-        """The programs that arrive in so many seconds, repeated as often as it takes."""
+        """The programs that arrive in so many seconds, repeated as often as needed."""
         return self.run(trace, system, *window(rate, seconds), *words)
 
     def each(self, function, items):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One setting changed at a time, under load: sensitivity, and what moves between the tiers."""
+"""One setting changed at a time, under load: sensitivity, and moves between the tiers."""
 from latency import BIG_HOST
 from page import latency as show, table
 

@@ -82,7 +82,7 @@ def fill(page, runs, quick):
 
 
 def fill_turns(page, runs):
-    """A scheduler without levels: whoever has had a turn goes last."""
+    """A scheduler without levels: a call that has had its turn goes last."""
     def turn(name):
         return runs.window("sharegpt", "rr", RATE, TURNS_SECONDS, *words(STEPS[name], *TURNS))
     names = list(STEPS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the traces hold (Fig. 11)."""
+"""The contents of the traces (Fig. 11)."""
 import statistics
 
 from page import table

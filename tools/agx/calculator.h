@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#pragma once
-/* What: the calculator of the agents: whole numbers, + - * /, the usual precedence. */
-#include <stddef.h>
-
-/* Writes the value of `sum` ("3*12+7"), or "error" for what is no sum, leaves int64_t or divides by
- * zero. Division rounds towards minus infinity. Cut to `answer_bytes`, always terminated. */
-void calculator_answer(const char *sum, char *answer, size_t answer_bytes);
