@@ -57,8 +57,8 @@ LAB_SRC  := $(wildcard tools/lab/*.c) tools/trace/trace.c tools/trace/prompt.c t
 LAB_OBJ  := $(LAB_SRC:%.c=$(O)/%.o)
 LAB_LIB  := $(O)/liblab.a
 # Nor has the simulator.
-SIM_SRC  := $(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c selftest/fake/naive_sched.c \
-            selftest/fake/gguf_file.c
+SIM_SRC  := $(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c selftest/fake/gguf_file.c \
+            $(wildcard selftest/fake/naive_*.c) selftest/fake/sched_view.c
 SIM_OBJ  := $(SIM_SRC:%.c=$(O)/%.o)
 LIB := $(O)/libcore.a
 # The appliance less its main and its malloc, for tests of the loop and the text port.

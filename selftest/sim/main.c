@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the command line of agentix-sim: which seeds, for how long; and what is said of a failure.
+ * What: the command line of agentix-sim: which seeds, for how long; and the report of a failure.
  *
- * A failure is run again from its tape (it must fail alike, or the run is not a function of its
- * tape, which is worse), shrunk, and left as two files: the tape, for --replay, and the script, for
- * people.
+ * A run that fails is repeated from its tape. It must fail alike: else the run is not a function of
+ * its tape, which is worse. Then the tape is shrunk and left as two files: the tape, for --replay,
+ * and the script, for people.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "selftest/sim/sim.h"
 
 #define STEPS_DEFAULT     2000
-#define OPPORTUNITIES_MAX 24            /* of a fault in a scenario that are tried */
+#define OPPORTUNITIES_MAX 24            /* that are tried, of a fault in a scenario */
 
 struct request {
     uint64_t first, last, steps, seconds, depth, scenarios;
@@ -43,7 +43,7 @@ static const char usage[] =
     "  --stop         the first failure is the last\n"
     "  --out FOLDER   where failures are left (build)\n";
 
-/* Of this process: a busy machine makes no run shorter. */
+/* CPU time of this process, so that a busy machine does not shorten a run. */
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
