@@ -2,10 +2,9 @@
 /*
  * What: the world in memory; see fake_world.h.
  *
- * Invariants: time moves only in wait(), when nothing is ready, and then exactly to the next thing
- * that happens (the caller's deadline or the end of the engine's step); readiness is computed from
- * the queues, so it is level-triggered like the real one; handles are small numbers and are used
- * again.
+ * Invariants: time moves only in wait(), when nothing is ready, and then exactly to the next event
+ * (the caller's deadline or the end of the engine's step). Readiness is computed from the queues,
+ * so it is level-triggered, as with epoll. Handles are small numbers and are used again.
  */
 #include "selftest/fake/fake_world.h"
 
@@ -101,7 +100,7 @@ static void watch(void *self, int32_t handle, enum world_source source, uint32_t
         .watched = true, .source = source, .index = index, .interest = interest};
 }
 
-/* How many of `count` bytes this transfer may move; 0: EAGAIN. */
+/* Number of the `count` bytes that this transfer moves; 0: EAGAIN. */
 static uint32_t transfer_limit(struct fake_world *fake, uint32_t count)
 {
     fake->transfers++;
@@ -220,7 +219,7 @@ static uint32_t collect(struct fake_world *fake, struct world_event *events, uin
                                                    .ready = ready};
         }
     }
-    /* Another one is first the next time: nobody is starved by a small `max`. */
+    /* The next wait begins with another handle, so that a small `max` starves none. */
     fake->wait_cursor = (fake->wait_cursor + 1) % handles;
     return count;
 }
@@ -295,7 +294,7 @@ static uint64_t engine_heartbeat(void *self)
 
 void fake_world_init(struct fake_world *fake)
 {
-    /* Peers come last; their queues are large, and connect() sets what counts of them. */
+    /* Peers come last. Their queues are large, and connect() sets what counts. */
     memset(fake, 0, offsetof(struct fake_world, peers));
     for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
         fake->peers[i].in_use = false;
@@ -354,7 +353,7 @@ uint32_t fake_client_send(struct fake_world *fake, uint32_t peer, const void *by
     ASSERT(peer < FAKE_PEERS_MAX && fake->peers[peer].in_use);
     ASSERT(!fake->peers[peer].to_server.ended);
     if (fake->peers[peer].server_closed) {
-        return count;               /* into the void, like a socket whose RST is still under way */
+        return count;               /* lost, as on a socket whose RST is on its way */
     }
     return queue_put(&fake->peers[peer].to_server, bytes, count);
 }

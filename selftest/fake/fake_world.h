@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: struct world in memory: a clock that jumps, sockets that are two byte queues, an engine
- * that is a function of the test. The same calls give the same run, always.
+ * What: struct world in memory: a clock that jumps, sockets that are two queues of bytes, an engine
+ * that is a function of the test. The same calls always give the same run.
  *
  * Faults are switches: short transfers, EAGAIN, no descriptors, FIN, RST, a reader that stops, an
  * engine that takes time or dies.
@@ -27,15 +27,15 @@
 struct fake_queue {
     uint8_t bytes[FAKE_QUEUE_BYTES];
     uint32_t first, count;
-    uint32_t capacity;              /* <= FAKE_QUEUE_BYTES: how much a kernel would buffer */
-    bool ended;                     /* nothing more will come: FIN */
+    uint32_t capacity;              /* <= FAKE_QUEUE_BYTES: what a kernel would buffer */
+    bool ended;                     /* no more bytes will come: FIN */
 };
 
 struct fake_peer {
     bool in_use;
     bool accepted, server_closed, reset;
     uint32_t listener;
-    struct world_peer who;          /* on listener 0 root, on others somebody on loopback */
+    struct world_peer who;          /* on listener 0 root, on others a peer on loopback */
     struct fake_queue to_server, to_client;
 };
 
@@ -51,17 +51,17 @@ struct fake_world {
     /* faults */
     uint32_t transfer_max;          /* bytes per recv() or send(); 0: no limit */
     uint32_t again_every;           /* each n-th recv() or send() says EAGAIN; 0: none; not 1 */
-    uint64_t random;                /* not 0: transfers of random length up to transfer_max */
+    uint64_t random;                /* not 0: transfers have random lengths up to transfer_max */
     uint32_t descriptors;           /* accept() says EFULL when this many sockets are open */
     /* the engine: submit() calls `engine`; the step is done `engine_takes_us` later */
     void (*engine)(void *context);
     void *engine_context;
     uint64_t engine_takes_us;
-    bool engine_dies;               /* the next poll() says LOST */
+    bool engine_dies;               /* the next poll() returns LOST */
     bool engine_down;
-    uint64_t engine_condemned;      /* how often the core wanted another worker: it gets one */
+    uint64_t engine_condemned;      /* times that the core asked for another worker, and got it */
     uint64_t engine_beats;
-    /* what was done, for tests */
+    /* what happened, for tests */
     uint64_t receives, sends, accepts, closes, waits;
     /* private */
     bool engine_in_flight;
@@ -69,7 +69,7 @@ struct fake_world {
     uint64_t entropy_state;
     uint32_t transfers, wait_cursor;
     bool control_rung;
-    uint32_t peers_end;             /* none in use from here on: few are, and wait() looks at all */
+    uint32_t peers_end;             /* none in use from here on: wait() looks at all before it */
     struct fake_watch watches[FAKE_LISTENERS + FAKE_PEERS_MAX];
     struct fake_peer peers[FAKE_PEERS_MAX];
 };
@@ -80,15 +80,15 @@ void fake_world_ring(struct fake_world *fake);
 
 /* A connection that waits to be accepted; FAKE_NONE when the world has no more. */
 uint32_t fake_client_connect(struct fake_world *fake, uint32_t listener);
-/* How many bytes were taken: what the queue has room for. */
+/* Returns the number of bytes taken: as many as the queue has room for. */
 uint32_t fake_client_send(struct fake_world *fake, uint32_t peer, const void *bytes,
                           uint32_t count);
 uint32_t fake_client_recv(struct fake_world *fake, uint32_t peer, void *bytes, uint32_t max);
-/* How much the client's kernel buffers before the server's send() says EAGAIN. */
+/* Bytes that the client's kernel buffers before the server's send() fails with EAGAIN. */
 void fake_client_window(struct fake_world *fake, uint32_t peer, uint32_t bytes);
 void fake_client_finish(struct fake_world *fake, uint32_t peer);    /* FIN */
 void fake_client_reset(struct fake_world *fake, uint32_t peer);     /* RST */
-/* The server has closed the connection; bytes may still be there to read. */
+/* True when the server has closed the connection; bytes may be left to read. */
 bool fake_client_is_closed(const struct fake_world *fake, uint32_t peer);
-/* Forgets a connection that both sides have closed; its number may come again. */
+/* Forgets a connection that both sides have closed; its number may be used again. */
 void fake_client_forget(struct fake_world *fake, uint32_t peer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: system calls by name that a sealed process must not survive: for those that misbehave. */
+/* What: system calls, by name, that a sealed process must not survive; for processes that
+ * misbehave. */
 
-/* Returns if it was no such name, or if nobody minded. */
+/* Returns when the name is unknown, or when the call did not end the process. */
 void call_that_is_not_allowed(const char *name);

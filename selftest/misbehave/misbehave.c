@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: an appliance that misbehaves once it is sealed: build/agentix-misbehave, the objects of the
- * product linked with this file, so that selftest/e2e/test_seal.py can see it die.
+ * What: an appliance that misbehaves after it is sealed. build/agentix-misbehave is the objects of
+ * the product linked with this file; selftest/e2e/test_seal.py must see it die.
  *
  *   AGENTIX_MISBEHAVE=core:mmap      in the core, before its first pass
  *   AGENTIX_MISBEHAVE=worker:mmap    in the worker, before it waits for its first step
  *
- * The linker puts __wrap_X() where the product calls X() (Makefile): the product has no hook for
- * it. An act that returns was not the end of the process, which then says so and ends.
+ * The linker puts __wrap_X() where the product calls X() (Makefile), so the product needs no hook.
+ * When an act returns, the seal has failed; the process says so and ends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 static volatile uint8_t nothing;
 static void allocate(void)
 {
-    void *(*volatile take)(size_t) = malloc;    /* or the compiler would leave it out */
+    void *(*volatile take)(size_t) = malloc;    /* volatile: the compiler keeps the call */
     take(1);
 }
 
@@ -33,7 +33,7 @@ static void fail_assertion(void)
     ASSERT(nothing != 0);
 }
 
-/* Further down than the pages that were touched. */
+/* Beyond the pages that were touched. */
 static void fill_stack(void)
 {
     uint8_t room[DEEP_BYTES];

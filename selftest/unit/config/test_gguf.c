@@ -144,7 +144,8 @@ static void test_scan_tied_output_and_rope_factors_are_optional(void **state)
     assert_refused("tensor output.weighs is unknown");
     gguf_file_begin(&file);
     gguf_file_spm_keys(&file);
-    gguf_file_tensor(&file, "token_embd.weight", 0, 8, 6, 0);
+    gguf_file_tensor(&file, "token_embd.weight",
+                     &(struct gguf_file_tensor){.columns = 8, .rows = 6});
     gguf_file_end(&file, 192);
     assert_refused("general.architecture is '', expected one of: llama qwen2 qwen3");
 }

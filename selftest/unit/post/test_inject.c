@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: every flip that is planted is found, in every place, for every type of weights; one that
- * the checks do not see is counted as missed.
- * Method: the tiny models; an engine whose products are not what they should be.
+ * Goal: every planted flip is found, in every place and for every type of weights; a flip that the
+ * checks miss is counted as missed.
+ * Method: the tiny models; an engine with wrong products.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -60,7 +60,7 @@ static void test_every_flip_is_found(void **state)
     }
 }
 
-/* A fault that was there before hides where the flip is: it does not count as found. */
+/* An earlier fault hides the flip: it does not count as found. */
 static void test_weights_that_were_wrong_before_are_no_find(void **state)
 {
     (void)state;
