@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Random models of each family (tools/mkmodel), and what the appliance says to random prompts."""
+"""Random models of each family (tools/mkmodel), and the appliance's answers to random prompts."""
 import contextlib
 import os
 import random
@@ -33,7 +33,7 @@ def draw_prompts(seed):
 
 
 def answers(path, prompts):
-    """Greedy answers of TOKENS ids, all at once: rows of one batch."""
+    """Greedy answers of TOKENS ids, to all prompts at once: rows of one batch."""
     with Appliance("model.path=" + path) as a, Client(a.tcp) as c:
         for call_id, prompt in enumerate(prompts):
             c.start(call_id, prompt, max_tokens=TOKENS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the embedded model is examined with: tasks that no training has seen (tools/model)."""
+"""Tasks that examine the embedded model, and that its training has not seen (tools/model)."""
 import os
 import subprocess
 import sys

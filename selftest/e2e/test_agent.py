@@ -5,7 +5,7 @@ import tempfile
 import held_out
 from appliance import HANG_S, Appliance, run
 
-# The promise is 95 % of 500, which `make bench` holds it to; of 50, 95 % would be luck too often.
+# The promise is 95 % of 500, and `make bench` checks it; with 50, chance would decide too often.
 TASKS, LEAST = 50, 90
 
 

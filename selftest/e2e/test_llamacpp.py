@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens. So it
-does with random models of each family.
+"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens. The
+same holds for random models of each family.
 
-LLAMA_CPP names the program: tools/bench/llamacpp.cpp, which says how to build it.
+LLAMA_CPP names the binary; tools/bench/llamacpp.cpp is its source and says how to build it.
 """
 import json
 import os
