@@ -8,7 +8,7 @@ from appliance import HANG_S, NOISE, Appliance
 from protocol import CALL, Client, Outcome, call, frame, pack
 
 BUSY_CALLS, BAD_FRAME_TYPE, BAD_FRAME_LENGTH, BAD_FIELD, BAD_CALL_UNKNOWN = 1, 18, 19, 22, 25
-BAD_PROMPT_LENGTH, BAD_TOKEN, BAD_FRAME_ORDER, BAD_TEXT = 28, 29, 21, 30
+BAD_PROMPT_LENGTH, BAD_TOKEN, BAD_TEXT = 28, 29, 30
 PROMPT = list(range(3, 40))
 LARGEST = 2 ** 32 - 1
 LONG = list(range(3, 500)) + list(range(3, 300))
