@@ -12,8 +12,8 @@
  * rope_freqs.weight of factors that rise from 1 towards 8, which is where Llama 3.1's end.
  *
  * Invariants: the same arguments give the same bytes on every machine (no libm function but sqrt,
- * which is exact). Each tensor has a random stream of its own from (seed, tensor index), so that the
- * types hold the same weights, rounded differently.
+ * which is exact). Each tensor has a random stream of its own from (seed, tensor index), so that
+ * the types hold the same weights, rounded differently.
  *
  * The vocabulary is SentencePiece-like: <unk> <s> </s>, 256 byte tokens, printable ASCII, frequent
  * English pieces, then made-up syllables. Each piece is the concatenation of two others, so that
@@ -35,7 +35,8 @@
 #include "tools/quants.h"
 
 enum { TYPE_F32 = 0, TYPE_F16 = 1 };
-enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_ARRAY = 9 };
+enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8,
+       VALUE_ARRAY = 9 };
 enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
 
 #define ALIGNMENT     32
@@ -84,12 +85,13 @@ static const struct {
 
 /* In order of their scores; `_` stands for U+2581. */
 static const char pieces[] =
-    "_t he _a in _s er on re _the _o _w at nd _b or _c en es it is al ar ou _f _m an ed _p ing _to "
-    "_and _h st _d le ic _in ve as om _l _g _re ll ce ion _of _y me _n ver ent _be ur ro ow th _e "
-    "_is _it ch ad _you _for ly _on id am se ut ig _st ay ra ac el il ter im _wh ot gh _that _he ke "
-    "_we _if ers _as ul ir et _con ate _ma us pe tion _I _not un _or ess ight ation ol ther _do _ha "
-    "_an ment est ity _with _was os ore all ir ab op ri one _have out _at _by _so _this ag oo ame "
-    "ear ome _from _are _can ith og ood up _will _no _all my ally ink ind _one _go _up able _what";
+    "_t he _a in _s er on re _the _o _w at nd _b or _c en es it is al ar ou _f _m an ed _p "
+    "ing _to _and _h st _d le ic _in ve as om _l _g _re ll ce ion _of _y me _n ver ent _be ur "
+    "ro ow th _e _is _it ch ad _you _for ly _on id am se ut ig _st ay ra ac el il ter im _wh "
+    "ot gh _that _he ke _we _if ers _as ul ir et _con ate _ma us pe tion _I _not un _or ess "
+    "ight ation ol ther _do _ha _an ment est ity _with _was os ore all ir ab op ri one _have "
+    "out _at _by _so _this ag oo ame ear ome _from _are _can ith og ood up _will _no _all my "
+    "ally ink ind _one _go _up able _what";
 
 static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static _Noreturn void fail(const char *format, ...)

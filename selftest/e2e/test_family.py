@@ -6,7 +6,7 @@ TOLERANCE of the best. Logits spread by about 2; those of the engine differ from
 less than 2 * 10^-4 (unit kernels/engine). Weights are floats: with integer weights, activations
 would be rounded in every family.
 """
-import families
+import models
 from reference import Reference
 
 TOLERANCE = 1e-3
@@ -18,7 +18,7 @@ def compare(path, prompts, answers):
     """Number of tokens that are the best by more than TOLERANCE."""
     reference, sure = Reference(path), 0
     for prompt, answer in zip(prompts, answers):
-        assert len(answer) == families.TOKENS
+        assert len(answer) == models.TOKENS
         logits = reference.logits(prompt + answer[:-1])[len(prompt) - 1:]
         for i, (token, row) in enumerate(zip(answer, logits)):
             second, best = sorted(row)[-2:]
@@ -28,12 +28,12 @@ def compare(path, prompts, answers):
 
 
 def test_each_family_gives_the_tokens_of_the_reference():
-    for family in families.FAMILIES:
+    for family in models.FAMILIES:
         sure = total = 0
         for seed, variant in enumerate(VARIANTS):
-            with families.model(family, "--seed", str(seed + 1), *variant) as path:
-                prompts = families.draw_prompts(seed)
-                answers = families.answers(path, prompts)
+            with models.model(family, "--seed", str(seed + 1), *variant) as path:
+                prompts = models.draw_prompts(seed)
+                answers = models.answers(path, prompts)
                 sure += compare(path, prompts, answers)
                 total += sum(map(len, answers))
         print("  %s: %d tokens as in the reference, %d of them the best by more than %g" % (

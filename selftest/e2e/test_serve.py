@@ -12,7 +12,7 @@ import struct
 import threading
 
 from appliance import HANG_S, NOISE, Appliance, run, wait_for
-from families import model
+from models import model
 from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
                       WANT_TEXT, Client, Closed, call, frame, hello)
 from skip import shared
