@@ -66,11 +66,11 @@ def test_a_machine_that_was_stopped_has_no_hung_worker():
     with Appliance(NOISE, "engine.hang=5s") as a, Client(a.tcp) as c:
         start_calls(c, 4)
         worker = a.worker
-        everybody = [a.process.pid, a.core, worker]
-        for pid in everybody:
+        roles = [a.process.pid, a.core, worker]
+        for pid in roles:
             stop(pid)
         time.sleep(7)
-        for pid in reversed(everybody):
+        for pid in reversed(roles):
             os.kill(pid, signal.SIGCONT)
         for call_id in range(1, 5):
             c.finish(call_id).check()

@@ -219,10 +219,10 @@ static void naive_stop(struct naive *m)
     }
     bool really_has_room = sched_view_has_room(m->sched);
     bool has_room = m->room == NAIVE_ROOM_UNKNOWN ? really_has_room : m->room == NAIVE_ROOM_LEFT;
-    m->hasty = m->set.cut_steps;
+    m->stops_early = m->set.cut_steps;
     ASSERT(really_has_room == has_room);
     enum step_stop cut = has_room && budget == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
-    ASSERT(step_early_stop(sched_view_step(m->sched)) == (m->hasty ? cut : STEP_STOP_LAST));
+    ASSERT(step_early_stop(sched_view_step(m->sched)) == (m->stops_early ? cut : STEP_STOP_LAST));
 }
 
 void naive_follow_plan(struct naive *m, bool planned)

@@ -64,7 +64,8 @@ struct naive {
     enum naive_fault fault[NAIVE_ROWS_MAX];
     uint32_t rows_count, rows_active;
     uint32_t rounds;                /* as the engine reports them */
-    bool busy, hasty;
+    bool busy;
+    bool stops_early;               /* the step in flight may stop early */
     enum { NAIVE_ROOM_NONE, NAIVE_ROOM_LEFT, NAIVE_ROOM_UNKNOWN } room;  /* for one more call */
 };
 

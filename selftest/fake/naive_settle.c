@@ -49,7 +49,7 @@ static uint32_t naive_decoded(struct naive *m, uint32_t row)
 {
     uint32_t decode = m->decode[row];
     ASSERT(m->produced[row] > 0 || decode == 0);
-    return m->hasty && m->produced[row] < decode ? m->produced[row] : decode;
+    return m->stops_early && m->produced[row] < decode ? m->produced[row] : decode;
 }
 
 /* True when the row's call goes on. */

@@ -69,7 +69,7 @@ static void pass(struct sim *sim)
 {
     exchange(sim);
     bool goes_on = sim_pass(sim);
-    SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+    SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended without an order");
     exchange(sim);
 }
 

@@ -48,9 +48,9 @@ static const struct invariant_row {
     [INVARIANT_PRIORITY] = {"levels, services and waits are those of the naive scheduler "
                             "(lockstep.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_SKIP] = {"each plan is the naive scheduler's (lockstep.c)", WHEN_IT_HAPPENS, NULL},
-    [INVARIANT_STARVATION] = {"whoever has waited for sched.wait_max is in the first queue",
+    [INVARIANT_STARVATION] = {"a call that has waited for sched.wait_max is in the first queue",
                               EACH_PASS, check_starvation},
-    [INVARIANT_PROGRESS] = {"an engine that could run somebody is not idle", EACH_PASS,
+    [INVARIANT_PROGRESS] = {"the engine is not idle while a call could run", EACH_PASS,
                             check_progress},
     [INVARIANT_BOUNDED] = {"a pass receives once from each connection, and accepts a few",
                            EACH_PASS, check_bounded},
@@ -67,11 +67,11 @@ static const struct invariant_row {
     [INVARIANT_ASSERTION] = {"no assertion fails (run.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_KV] = {"every position that a row reads, and every cached content, holds the hash "
                       "of its tokens (engine.c)", NOW_AND_THEN, check_contents},
-    [INVARIANT_RECORD] = {"nobody writes the record of a step in flight (engine.c)",
+    [INVARIANT_RECORD] = {"the record of a step in flight does not change (engine.c)",
                           WHEN_IT_HAPPENS, NULL},
     [INVARIANT_WORLD] = {"handles are open when they are used; the SDK and the options take what "
                          "they say they take (world.c, sockets.c)", WHEN_IT_HAPPENS, NULL},
-    [INVARIANT_CLOSE] = {"nobody is disconnected without a reason (clients.c)", WHEN_IT_HAPPENS,
+    [INVARIANT_CLOSE] = {"no client is disconnected without a reason (session.c)", WHEN_IT_HAPPENS,
                          NULL},
     [INVARIANT_ANSWER] = {"every answer was asked for, and says what is so (oracle.c)",
                           WHEN_IT_HAPPENS, NULL},

@@ -390,7 +390,7 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
         own->pongs_due--;
         break;
     case AGX_PROGRAM:
-        SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer that nobody awaits");
+        SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer to no question");
         own->answers_due--;
     }
 }

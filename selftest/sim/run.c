@@ -259,7 +259,7 @@ static void run_wild(struct sim *sim)
 {
     while (sim->pass < sim->tape->steps) {
         bool goes_on = sim_pass(sim);
-        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended without an order");
     }
 }
 
@@ -270,7 +270,7 @@ void sim_run_calm(struct sim *sim)
     sim->calm = true;
     while (!sim_clients_are_done(sim)) {
         bool goes_on = sim_pass(sim);
-        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended without an order");
         SIM_REQUIRE(sim, sim->pass < last_pass && sim->now_us < last_us, INVARIANT_QUIESCENCE,
                     "without faults some clients still wait after %llu s",
                     (unsigned long long)(CALM_US_MAX / SIM_SECOND_US));
@@ -288,7 +288,7 @@ static bool is_quiet(const struct sim *sim)
 static void run_quiet(struct sim *sim)
 {
     uint64_t last_us = sim->now_us + QUIET_US_MAX, last_pass = sim->pass + QUIET_PASSES_MAX;
-    sim_say(sim, "everybody leaves");
+    sim_say(sim, "all clients leave");
     sim_clients_leave(sim);
     while (!is_quiet(sim) && sim->now_us < last_us && sim->pass < last_pass) {
         (void)sim_pass(sim);

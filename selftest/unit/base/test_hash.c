@@ -53,7 +53,7 @@ static void test_every_bit_of_an_id_and_of_its_domain_counts(void **state)
 }
 
 /* Another key scatters ids that were chosen to collide under one key. */
-static void test_ids_that_meet_under_one_key_do_not_under_another(void **state)
+static void test_ids_that_collide_under_one_key_do_not_under_another(void **state)
 {
     uint32_t met = 0, meet_again = 0, first = 0;
     for (uint32_t i = 0; met < 64; i++) {
@@ -70,7 +70,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counting_ids_spread_over_the_chains),
         cmocka_unit_test(test_every_bit_of_an_id_and_of_its_domain_counts),
-        cmocka_unit_test(test_ids_that_meet_under_one_key_do_not_under_another),
+        cmocka_unit_test(test_ids_that_collide_under_one_key_do_not_under_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

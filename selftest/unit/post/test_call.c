@@ -129,7 +129,7 @@ static void test_wrong_digest_or_early_end_is_found(void **state)
     assert_int_equal(faults.count, 3);
 }
 
-static void test_frames_of_nobodys_are_found(void **state)
+static void test_frames_of_unknown_calls_are_found(void **state)
 {
     (void)state;
     const uint32_t tokens[] = {1};
@@ -158,7 +158,7 @@ int main(void)
         cmocka_unit_test(test_answer_other_than_alone_is_found),
         cmocka_unit_test(test_gap_in_tokens_is_found),
         cmocka_unit_test(test_wrong_digest_or_early_end_is_found),
-        cmocka_unit_test(test_frames_of_nobodys_are_found),
+        cmocka_unit_test(test_frames_of_unknown_calls_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

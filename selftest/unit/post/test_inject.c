@@ -61,7 +61,7 @@ static void test_every_flip_is_found(void **state)
 }
 
 /* An earlier fault hides the flip: it does not count as found. */
-static void test_weights_that_were_wrong_before_are_no_find(void **state)
+static void test_flips_in_wrong_weights_do_not_count_as_found(void **state)
 {
     (void)state;
     struct post_outcome outcome;
@@ -77,7 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_flip_is_found),
-        cmocka_unit_test(test_weights_that_were_wrong_before_are_no_find),
+        cmocka_unit_test(test_flips_in_wrong_weights_do_not_count_as_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
