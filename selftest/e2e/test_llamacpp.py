@@ -41,7 +41,8 @@ def ids_of(text):
 def test_llama_cpp_gives_the_same_tokens():
     program = the_program()
     with Appliance() as a, Client(a.tcp) as c:
-        prompts = [[c.welcome["bos_id"]] + ids_of(text) for text in models.held_out_prompts(PROMPTS)]
+        texts = models.held_out_prompts(PROMPTS)
+        prompts = [[c.welcome["bos_id"]] + ids_of(text) for text in texts]
         for call_id, ids in enumerate(prompts):
             c.start(call_id, ids, max_tokens=TOKENS, flags=0)
         ours = [c.finish(call_id).check().tokens for call_id in range(PROMPTS)]
