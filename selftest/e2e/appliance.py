@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The real binary under test: start it on free ports, ask its text port, signal it, stop it.
 
-Only processes started here are ever signalled, by pid. Nothing here asserts a time; deadlines only
-bound how long a test may hang.
+It signals only processes that it started, by pid. It asserts no time; deadlines only bound how long
+a test may hang.
 """
 import contextlib
 import os
@@ -18,12 +18,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("AGENTIX_BUILD", os.path.join(ROOT, "build"))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
 EMBEDDED_MODEL = os.path.join(ROOT, "appliance", "embedded.gguf")
-# Random weights: no end, no order, another answer to each prompt. For whoever compares tokens.
+# Random weights: no EOS, and another answer to each prompt. For tests that compare tokens.
 RANDOM_MODEL = os.path.join(ROOT, "build", "model-tiny.gguf")
 NOISE = "model.path=" + RANDOM_MODEL
-tempfile.tempdir = "/tmp"           # paths of sockets are short, whatever TMPDIR is
+tempfile.tempdir = "/tmp"           # paths of sockets must be short, whatever TMPDIR is
 HANG_S = float(os.environ.get("AGENTIX_HANG_S", "60"))
-# A machine that is busy for seconds makes nobody a stranger, a peer that is gone or a hung worker.
+# On a machine that is busy for seconds, no peer times out and no worker counts as hung.
 PATIENT = ("net.handshake=1min", "net.frame_deadline=10min", "net.write_deadline=10min",
            "engine.hang=10min")
 
@@ -40,7 +40,7 @@ def wait_for(condition, what, limit_s=HANG_S):
 
 
 def state(pid):
-    """Of a process, as the kernel calls it: T when it is stopped; X when there is none."""
+    """State of a process in the kernel's letters: T when it is stopped; X when there is none."""
     try:
         with open("/proc/%d/stat" % pid) as file:
             return file.read().rsplit(")", 1)[1].split()[0]
@@ -53,19 +53,19 @@ def is_alive(pid):
 
 
 def stop(pid):
-    """Returns when the process stands still."""
+    """Stops the process; returns when it has stopped."""
     os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: state(pid) == "T", "%d is stopped" % pid)
 
 
 def listens(path):
-    """A unix socket has its name before somebody listens behind it."""
+    """True when a process listens: a unix socket has its name earlier than that."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
 
 
 class TextFile:
-    """A file with this text for as long as the block lasts; its path."""
+    """A file with this text while the block lasts; its path."""
 
     def __init__(self, text, mode=0o644):
         self.text, self.mode = text, mode
@@ -130,7 +130,7 @@ class Appliance:
         return "%s:%d" % self.tcp
 
     def ask(self, request):
-        """Everything that the text port sends until it closes or the answer's end line."""
+        """All that the text port sends, up to its close or the answer's end line."""
         with socket.create_connection(self.text_address, timeout=HANG_S) as s:
             s.sendall(request)
             answer = b""
@@ -148,7 +148,7 @@ class Appliance:
         return self.text("health")
 
     def wait_ready(self):
-        """A worker that waits for the processor may look silent for a moment."""
+        """Polls, because a worker that waits for the processor may look silent for a moment."""
         wait_for(lambda: self.health().startswith("ready"), "health is ready")
 
     def stats(self):
@@ -181,8 +181,8 @@ class Appliance:
 
     @contextlib.contextmanager
     def standing_still(self):
-        """The worker is stopped: no call that comes in the block ends in it, however fast the
-        engine is and however slow the test."""
+        """Stops the worker for the block, so that no call that arrives in it ends in it, however
+        fast the engine and however slow the test."""
         worker = self.worker
         stop(worker)
         try:
@@ -191,15 +191,15 @@ class Appliance:
             os.kill(worker, signal.SIGCONT)
 
     def wait_stats(self, **wanted):
-        """Until these statistics have these values."""
+        """Waits until these statistics have these values."""
         wait_for(lambda: wanted.items() <= self.stats().items(), "stats are %s" % wanted)
 
     def wait_back(self):
-        """Until nobody is connected, no call is open and no block is used."""
+        """Waits until no client is connected, no call is open and no block is used."""
         self.wait_stats(connections_open=0, calls_open=0, kv_blocks_used=0)
 
     def stop(self):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM; returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -225,6 +225,6 @@ class Appliance:
 
 
 def run(program, *arguments, **options):
-    """Runs build/PROGRAM to its end; the completed process with text output."""
+    """Runs build/PROGRAM to its end; returns the completed process with text output."""
     return subprocess.run([os.path.join(BUILD, program)] + list(arguments), text=True,
                           capture_output=True, timeout=options.pop("timeout", HANG_S), **options)

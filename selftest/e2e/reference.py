@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A forward pass in double precision, read off the papers, with a GGUF reader of its own.
+"""A forward pass in double precision, written from the papers, with a GGUF reader of its own.
 
-    Reference(path).logits(tokens)      of each position: one list for each token
+    Reference(path).logits(tokens)      for each position: a list with a logit for each token
 
-Nothing here is shared with the engine, its tests in C or their tables, and nothing but Python is
-needed. A token of a model with 10^5 weights takes about 10 ms.
+It shares nothing with the engine, its tests in C or their tables, and needs only Python. A token of
+a model with 10^5 weights takes about 10 ms.
 """
 import math
 import struct
@@ -13,7 +13,7 @@ from operator import mul
 FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 FORMS = {0: "f", 1: "e"}                # of tensors: F32, F16
-ADJACENT = {"llama"}                    # pairs (2i, 2i + 1) turn; elsewhere (i, i + half)
+ADJACENT = {"llama"}                    # rotates pairs (2i, 2i + 1); elsewhere (i, i + half)
 
 
 class File:
@@ -93,8 +93,8 @@ class Reference:
         root = math.sqrt(sum(map(mul, x, x)) / len(x) + self.epsilon)
         return [a / root * w for a, w in zip(x, weight)]
 
-    def turn(self, head, position):
-        """The head with its pairs turned by the position."""
+    def rotate(self, head, position):
+        """The head with its pairs rotated by the position."""
         turned, pairs = list(head), len(self.frequencies)
         for i, frequency in enumerate(self.frequencies):
             a, b = (2 * i, 2 * i + 1) if self.family in ADJACENT else (i, i + pairs)
@@ -104,7 +104,7 @@ class Reference:
         return turned
 
     def project(self, layer, part, x):
-        """Heads of queries (q), keys (k) or values (v), before they are turned."""
+        """Heads of queries (q), keys (k) or values (v), before they are rotated."""
         name = "blk.%d.attn_%s" % (layer, part)
         y = product(self.weights[name + ".weight"], x)
         if name + ".bias" in self.weights:
@@ -127,7 +127,7 @@ class Reference:
 
         normed = self.norm(x, weight("attn_norm")[0])
         queries, keys = (
-            [self.turn(head, position) for head in self.project(layer, part, normed)]
+            [self.rotate(head, position) for head in self.project(layer, part, normed)]
             for part in "qk")
         cache.append((keys, self.project(layer, "v", normed)))
         group = self.heads // self.kv_heads

@@ -5,7 +5,7 @@ from appliance import SHARED
 
 
 class Skip(Exception):
-    """Why a test cannot run here."""
+    """Raised where a test cannot run; says why."""
 
 
 def shared(path):
@@ -17,14 +17,14 @@ def shared(path):
 
 
 def inside(pid, entry):
-    """/proc/PID/ENTRY, which the appliance shows to root only, or Skip."""
+    """/proc/PID/ENTRY, which only root may read, or Skip."""
     if os.geteuid() != 0:
         raise Skip("looking into the appliance needs root")
     return "/proc/%d/%s" % (pid, entry)
 
 
 def open_files(pid):
-    """What a process's descriptors name. One closed between the list and the look is not open."""
+    """The targets of a process's open descriptors. One that closes meanwhile is left out."""
     names = []
     for descriptor in os.listdir(inside(pid, "fd")):
         try:

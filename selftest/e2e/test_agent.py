@@ -2,16 +2,16 @@
 """The embedded model solves tasks that it has not seen, with real tools, through the real loop."""
 import tempfile
 
-import held_out
+import models
 from appliance import HANG_S, Appliance, run
 
-# The promise is 95 % of 500, which `make bench` holds it to; of 50, 95 % would be luck too often.
+# The promise is 95 % of 500, and `make bench` checks it; with 50, chance would decide too often.
 TASKS, LEAST = 50, 90
 
 
 def test_the_embedded_model_solves_held_out_tasks():
     with tempfile.NamedTemporaryFile("w", suffix=".tasks") as file:
-        file.write(held_out.task_file(TASKS))
+        file.write(models.task_file(TASKS))
         file.flush()
         with Appliance() as a:
             done = run("agx", "--to", a.to, "agent", "--least", str(LEAST), file.name,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who may come in: keys on TCP, users on the unix socket, connections before they
-authenticate; and what one trust domain learns of another, which is nothing."""
+"""Access: keys on TCP, users on the unix socket, preauth places of others. A trust domain learns
+nothing of another."""
 import os
 import socket
 import struct
@@ -23,7 +23,7 @@ PROMPT = list(range(3, 40))
 
 
 class KeyFile(TextFile):
-    """A file of keys."""
+    """A key file."""
 
     def __init__(self, text=KEYS, mode=0o600):
         super().__init__(text, mode)
@@ -42,7 +42,7 @@ def refused_boot(*settings):
 
 # ---- keys ---------------------------------------------------------------------------------------
 
-def test_a_key_opens_and_the_tokens_are_those_of_everybody():
+def test_a_key_opens_and_tokens_do_not_depend_on_it():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
         expected = c.generate(1, PROMPT).check().tokens
     with KeyFile() as path, keyed(path) as a:
@@ -143,14 +143,14 @@ def test_files_of_keys_are_refused_by_line_and_mode_and_never_shown():
             assert key[1].hex() not in done.stdout + done.stderr
 
 
-def test_beyond_loopback_with_keys_only():
+def test_beyond_loopback_only_with_keys():
     with KeyFile() as path, keyed(path, "net.tcp=0.0.0.0:0") as a:
         with Client(("127.0.0.1", a.tcp[1]), key=ALICE) as c:
             c.generate(1, PROMPT).check()
 
 
 def copies(pid, secret):
-    """How often a process has these bytes in its memory."""
+    """Number of places in a process's memory that hold these bytes."""
     count = 0
     with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as memory:
         for line in maps:
@@ -194,7 +194,7 @@ s.connect(sys.argv[3])
 try:
     s.sendall(bytes.fromhex(sys.argv[4]))
 except BrokenPipeError:
-    pass                        # it has said its word and gone
+    pass                        # it has answered and closed
 got = b""
 while len(got) < 18:
     more = s.recv(4096)
@@ -206,7 +206,7 @@ sys.stdout.buffer.write(got)
 
 
 def visit(path, uid, gid, *groups):
-    """What a process of this user is answered: the type of the frame, and the code of an ERROR."""
+    """The answer to a process of this user: the type of the frame, and the code of an ERROR."""
     done = subprocess.run(
         [sys.executable, "-c", SAY_HELLO, str(uid), str(gid), path, hello().hex(),
          *map(str, groups)],
@@ -215,12 +215,12 @@ def visit(path, uid, gid, *groups):
     return done.stdout[4], struct.unpack("<H", done.stdout[16:18])[0]
 
 
-def test_users_on_the_unix_socket_are_let_in_by_number():
+def test_users_on_the_unix_socket_are_admitted_by_uid():
     if os.getuid() != 0:
-        raise Skip("only root can be somebody else")
+        raise Skip("only root can become another user")
     welcome, refusal = 0x81, 0x8f
     with Appliance("auth.uids=4001", "auth.gids=4100", unix=True) as a:
-        # The file's mode is the first door; here it is the second that is tried.
+        # The file's mode refuses first; this is about the check after it.
         os.chmod(a.unix, 0o666)
         os.chmod(os.path.dirname(a.unix), 0o755)
         assert visit(a.unix, 0, 0)[0] == welcome
@@ -239,7 +239,7 @@ def test_the_socket_is_for_owner_and_group():
 
 # ---- connections before they authenticate --------------------------------------------------------
 
-def test_members_come_in_while_preauth_is_full():
+def test_members_are_admitted_while_preauth_is_full():
     with KeyFile() as path, keyed(path, "net.preauth=4", "net.handshake=6s", unix=True) as a:
         member = Client(a.tcp, key=ALICE)
         silent = [socket.create_connection(a.tcp, timeout=HANG_S) for _ in range(12)]
@@ -247,7 +247,7 @@ def test_members_come_in_while_preauth_is_full():
         member.generate(1, PROMPT).check()
         with Client(a.unix) as local:
             local.generate(1, PROMPT).check()
-        with Client(a.tcp, key=BOB) as late:        # after all of them
+        with Client(a.tcp, key=BOB) as late:        # after all of them, and still admitted
             late.generate(1, PROMPT).check()
         stats = a.stats()
         assert stats["connections_displaced"] > 0 and stats["connections_preauth"] <= 4, stats
@@ -303,12 +303,12 @@ def test_open_calls_of_a_program_and_of_a_key_are_limited():
             alice.finish(i).check()
 
 
-def test_a_call_without_a_deadline_has_the_appliances():
+def test_a_call_without_a_deadline_gets_the_configured_one():
     with Appliance(NOISE, "limits.call_deadline=1ms") as a, Client(a.tcp) as c:
         assert c.generate(1, PROMPT, max_tokens=900).check().done["finish"] == 6
 
 
-def test_peers_on_tcp_are_asked_for_a_sign_of_life():
+def test_peers_on_tcp_get_keepalive_probes():
     with Appliance("net.keepalive=7s") as a, Client(a.tcp) as c:
         port = c.socket.getsockname()[1]
 
@@ -318,5 +318,5 @@ def test_peers_on_tcp_are_asked_for_a_sign_of_life():
                 if words[2].endswith(":%04X" % port) and words[1].endswith(":%04X" % a.tcp[1]):
                     return words[5].split(":")[0]
             return None
-        # 02 is a keepalive timer that runs; before it is the one of what is not yet acknowledged.
+        # 02 is a keepalive timer that runs; before that, a retransmission timer may run.
         wait_for(lambda: timer() == "02", "the keepalive timer runs")

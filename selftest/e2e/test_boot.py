@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Boot: the command line, the plan, every way in which it must refuse, and how it ends."""
+"""Boot: the command line, the memory plan, every reason to refuse, and the end."""
 import os
 import re
 import resource
@@ -19,7 +19,7 @@ OFF = ("--set", "net.tcp=", "--set", "text.listen=")
 
 
 def boot(*arguments, text=None):
-    """Runs agentix with an optional INI text to its end; (status, all output)."""
+    """Runs agentix to its end, with an optional INI text; returns (status, all output)."""
     with tempfile.TemporaryDirectory() as directory:
         if text is not None:
             path = os.path.join(directory, "a.ini")
@@ -53,7 +53,7 @@ def test_unknown_argument_is_a_usage_error():
     assert boot("--set")[0] == 1
 
 
-def test_a_configuration_that_is_not_there_is_named():
+def test_a_missing_configuration_is_named():
     status, text = boot("--check", "--config", "/nonexistent/a.ini")
     assert status == 2 and "/nonexistent/a.ini" in text, text
 
@@ -150,7 +150,7 @@ def test_a_model_that_is_cut_and_removed_while_it_serves_costs_nothing():
             assert c.generate(2, [1, 2, 3], max_tokens=30).check().tokens == before
 
 
-def test_memory_lock_yes_is_refused_and_auto_warns_where_the_limit_is_low():
+def test_memory_lock_with_a_low_limit_yes_is_refused_and_auto_warns():
     if os.geteuid() != 0:
         raise Skip("giving up the right to lock memory needs root")
 
@@ -176,7 +176,7 @@ def test_memory_lock_yes_is_refused_and_auto_warns_where_the_limit_is_low():
         assert process.wait(HANG_S) == 0
 
 
-def test_an_address_in_use_is_refused_and_a_beyond_loopback_too():
+def test_addresses_in_use_or_beyond_loopback_are_refused():
     with Appliance() as a:
         status, text = boot("--set", "net.tcp=" + a.to, "--set", "text.listen=")
         assert status == 5, text
@@ -206,7 +206,7 @@ def test_the_embedded_model_serves_when_none_is_named():
         assert (c.welcome["vocab_tokens"], c.welcome["context_tokens_max"]) == (1024, 1024)
 
 
-def test_serves_in_an_empty_chroot():
+def test_it_serves_in_an_empty_chroot():
     if os.geteuid() != 0:
         raise Skip("chroot needs root")
     with tempfile.TemporaryDirectory() as directory:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The self-test's checks of a GPU, on the soft one: they pass where it is sound, and each fault
-that it is given is found by the check that is there for it, by name; the other checks run."""
+"""The self-test's checks of a GPU, on the soft GPU. They pass when it is sound. The check for an
+injected fault finds it, by name, and the other checks still run."""
 import os
 import re
 import subprocess
@@ -16,7 +16,7 @@ FULL = ("gpu memory solid", "gpu memory random", "gpu swap to host and back")
 
 
 def burn(*words, level="--selftest", kind="cuda", nvml=SOFT, cuda=SOFT, **environment):
-    """(status, {check of the GPU: (amount, result)}, what stands below each, the last line)."""
+    """(status, {check of the GPU: (amount, result)}, the lines below each, the last line)."""
     arguments = [os.path.join(BUILD, "agentix"), level, *words]
     for setting in ("engine.kind=" + kind, "engine.cuda_library=" + cuda,
                     "engine.nvml_library=" + nvml):
@@ -60,7 +60,7 @@ def test_each_check_of_full_passes():
     assert checks["gpu swap to host and back"][0] == "64 blocks x 1, 4 streams, 40 C", checks
 
 
-def test_a_machine_without_a_gpu_fails_only_where_one_must_be():
+def test_a_machine_without_a_gpu_fails_only_where_one_is_required():
     status, checks, _, verdict = burn(kind="auto", cuda="libcuda-none.so.1")
     assert (status, checks) == (0, {"gpu": ("none here", "ok")}), checks
     status, checks, said, verdict = burn(cuda="libcuda-none.so.1")
@@ -80,7 +80,7 @@ def test_memory_that_sticks_is_found_by_each_pattern_with_its_bit():
         assert match and int(match[1], 16) ^ int(match[2], 16) == 16, said[name]
 
 
-def test_a_copy_that_is_wrong_is_found_where_it_went():
+def test_a_wrong_copy_is_found_at_its_target():
     back = "stream %d, block %d come back (wrong words: 1): address "
     for copy, lines in ((18, ["stream 1, block 1 on the host: address ", back % (1, 1)]),
                         (65, [back % (0, 0)])):
@@ -110,13 +110,13 @@ def test_what_the_driver_refuses_is_named_and_the_other_checks_run():
         assert all(words in said[name][0] for name in where), said
 
 
-def test_less_than_nearly_all_memory_is_taken_where_more_is_refused():
+def test_less_memory_is_taken_where_more_is_refused():
     status, checks, _, _ = burn(SOFTGPU_FAULTS="alloc:2")
     assert status == 0 and "98 %" not in checks["gpu memory checkerboard"][0], checks
     assert "97 %" in checks["gpu memory checkerboard"][0], checks
 
 
-def test_a_program_that_crashes_or_hangs_costs_its_check():
+def test_a_process_that_crashes_or_hangs_fails_its_check():
     _, checks, said, verdict = burn(SOFTGPU_FAULTS="nonsense")
     assert verdict == "FAIL: 11 of 17 checks" and len(failed(checks)) == 6, verdict
     assert "the GPU worker ended without a report: status=0 signal=6" in said["gpu"], said
@@ -126,7 +126,7 @@ def test_a_program_that_crashes_or_hangs_costs_its_check():
     assert said["gpu products"] == ["the GPU driver does not answer"], said
 
 
-def test_a_gpu_that_does_not_feel_well_fails_every_check_with_the_figure():
+def test_an_unhealthy_gpu_fails_every_check_with_the_figure():
     for figures, words in (
             ("temperature:95", "too hot: 95 C, it slows down at 90 C"),
             ("held:64,sm:345", "throttled by hardware, too hot (reasons 0x40): 345 MHz at 40 C"),
@@ -148,7 +148,7 @@ def test_memory_that_waits_for_repair_is_a_fault_of_its_health():
         assert failed(checks) == {"gpu health"} and said["gpu health"] == [words], said
 
 
-def test_what_is_not_told_is_no_fault():
+def test_missing_health_figures_are_no_fault():
     status, checks, _, _ = burn(
         SOFTGPU_NVML="temperature:-1,slowdown:-1,held:4,corrected:1,power:-1")
     assert status == 0 and re.match(r"- C, 1500 MHz, - W, ECC \d+\+0$", checks["gpu health"][0])

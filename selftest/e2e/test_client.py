@@ -59,7 +59,7 @@ def test_generate_is_the_same_on_a_unix_socket():
         assert other.stdout != tcp.stdout
 
 
-def test_generate_empty_prompt_is_bos_alone():
+def test_generate_with_an_empty_prompt_sends_bos():
     with Appliance() as a:
         done = agx(a, "generate", "--prompt", "", "--max-tokens", "4", "--stats")
         assert done.returncode == 0 and " prompt=1 " in done.stderr, done.stderr
@@ -125,7 +125,7 @@ def end(process):
 
 
 def refused_while_it_stands_still(a, refusals, *commands):
-    """Starts the commands while the worker does not work; lets it go on after so many refusals."""
+    """Starts the commands while the worker is stopped; resumes it after so many refusals."""
     with a.standing_still():
         started = [begin(a, *command) for command in commands]
         wait_for(lambda: a.stats()["calls_refused"] >= refusals, "refused")
@@ -222,7 +222,7 @@ def test_wrong_command_lines_are_usage_errors():
     assert "before the command" in run("agx", "generate", "--to", "127.0.0.1:1").stderr
 
 
-def test_help_is_no_error():
+def test_help_exits_with_success():
     text = run("agx", "help").stdout
     for command in ("generate", "tokenize", "replay", "agent", "demo", "load", "ping"):
         assert command in text
@@ -231,7 +231,7 @@ def test_help_is_no_error():
             assert done.returncode == 0 and "usage: agx" in done.stdout, done
 
 
-def test_nobody_listens():
+def test_an_address_without_a_listener_is_an_error():
     assert run("agx", "--to", "unix:/nonexistent/socket", "ping").returncode == CONNECT
     assert run("agx", "--to", "localhost:7411", "ping").returncode == USAGE
 
@@ -267,7 +267,7 @@ def test_replay_sends_what_the_trace_says():
 
 
 def test_replay_latency_is_that_of_the_critical_path_without_tool_gaps():
-    # Two threads of one call each behind a gap, then a merge: 10 tokens. The gap of 300 ms lies
+    # Two threads of one call each after a gap, then a merge: 10 tokens. The gap of 300 ms lies
     # between response times, so it is the whole difference; parallel gaps of 400 ms count once.
     content = (b"agentix-trace 1\nprogram 0 0 a\ncall 0 after=- gap=0 in=u:3 out=2\n"
                b"call 1 after=0 gap=300000 in=u:3 out=3\n"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Models of each family say what a forward pass in double precision (reference.py) says.
+"""Models of each family give the tokens of a forward pass in double precision (reference.py).
 
-Each token that the appliance gives must be the best of the reference's logits at its place, or be
-within TOLERANCE of the best. Logits spread by about 2; those of the engine differ from the naive
-ones by less than 2 * 10^-4 (unit kernels/engine). Weights are floats: with integers activations are
-rounded, whatever the family.
+Each token of the appliance must have the best logit of the reference at its position, or one within
+TOLERANCE of the best. Logits spread by about 2; those of the engine differ from the naive ones by
+less than 2 * 10^-4 (unit kernels/engine). Weights are floats: with integer weights, activations
+would be rounded in every family.
 """
-import families
+import models
 from reference import Reference
 
 TOLERANCE = 1e-3
@@ -15,10 +15,10 @@ VARIANTS = (["--type", "f32"], ["--type", "f32", "--rope", "linear"],
 
 
 def compare(path, prompts, answers):
-    """How many tokens are the best by more than TOLERANCE."""
+    """Number of tokens that are the best by more than TOLERANCE."""
     reference, sure = Reference(path), 0
     for prompt, answer in zip(prompts, answers):
-        assert len(answer) == families.TOKENS
+        assert len(answer) == models.TOKENS
         logits = reference.logits(prompt + answer[:-1])[len(prompt) - 1:]
         for i, (token, row) in enumerate(zip(answer, logits)):
             second, best = sorted(row)[-2:]
@@ -27,13 +27,13 @@ def compare(path, prompts, answers):
     return sure
 
 
-def test_each_family_says_what_the_reference_says():
-    for family in families.FAMILIES:
+def test_each_family_gives_the_tokens_of_the_reference():
+    for family in models.FAMILIES:
         sure = total = 0
         for seed, variant in enumerate(VARIANTS):
-            with families.model(family, "--seed", str(seed + 1), *variant) as path:
-                prompts = families.draw_prompts(seed)
-                answers = families.answers(path, prompts)
+            with models.model(family, "--seed", str(seed + 1), *variant) as path:
+                prompts = models.draw_prompts(seed)
+                answers = models.answers(path, prompts)
                 sure += compare(path, prompts, answers)
                 total += sum(map(len, answers))
         print("  %s: %d tokens as in the reference, %d of them the best by more than %g" % (

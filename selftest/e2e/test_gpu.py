@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""engine.kind = cuda and auto: what GPU there is, is told by a program of its own, and whatever is
-wrong with the driver is named; the CPU serves where it may. The GPU is the soft one."""
+"""engine.kind = cuda and auto, with the soft GPU: a process of its own reports the GPU and names
+every fault of the driver; the CPU serves where it may."""
 import os
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ ENGINE_EXIT = 6
 
 
 def check(*settings, **environment):
-    """agentix --check with settings, and what the soft GPU is to be; (status, standard error)."""
+    """agentix --check with settings and a soft GPU of this kind; (status, standard error)."""
     arguments = [os.path.join(BUILD, "agentix"), "--check"]
     for setting in settings:
         arguments += ["--set", setting]
@@ -43,12 +43,12 @@ def test_without_a_driver_auto_serves_by_the_cpu_and_says_why():
             c.generate(1, [5, 6, 7], max_tokens=4).check()
 
 
-def test_a_device_is_told_by_name():
+def test_a_device_is_reported_by_name():
     status, said = check("engine.kind=auto", *ON_SOFT)
     assert status == 0 and said.count(' gpu name="soft" arch=soft driver=13.0 ') == 1, said
 
 
-def test_whatever_is_wrong_with_the_driver_is_named():
+def test_every_fault_of_the_driver_is_named():
     for environment, words in (
             ({"SOFTGPU_VERSION": "11080"}, "the driver is of CUDA 11.8"),
             ({"SOFTGPU_LACKS": "cuEventRecord"}, "lacks cuEventRecord"),
@@ -67,7 +67,7 @@ def test_the_binary_holds_the_image_that_it_lists():
         assert image.read() in binary.read()
 
 
-def test_a_library_that_is_no_cublas_is_named():
+def test_a_library_that_is_not_cublas_is_named():
     assert "libc.so.6: lacks cublasCreate_v2" in refusal(ON_SOFT[0],
                                                          "engine.cublas_library=libc.so.6")
 
@@ -83,7 +83,7 @@ def test_without_a_c_library_the_worker_cannot_run_and_says_so():
     assert done.returncode == ENGINE_EXIT and "system's C library" in done.stderr, done.stderr
 
 
-def test_a_driver_that_crashes_costs_its_own_process_only():
+def test_a_driver_that_crashes_ends_only_its_own_process():
     said = refusal(*ON_SOFT, SOFTGPU_FAULTS="nonsense")
     assert "the GPU worker ended without a report: status=0 signal=6" in said, said
     status, said = check("engine.kind=auto", *ON_SOFT, SOFTGPU_FAULTS="nonsense")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/gpu-check: says what is missing, runs every step, and fails if one did. The programs that
+"""tools/gpu-check says what is missing, runs every step, and fails if one failed. The binaries that
 it runs are stand-ins here; `tools/gpu-check --soft` runs the real ones on the soft GPU."""
 import os
 import re
@@ -83,7 +83,7 @@ def test_every_step_is_a_row_and_all_pass():
     assert all("unit cuda/" + test in rows and "racecheck cuda/" + test in rows for test in TESTS)
 
 
-def test_what_fails_is_a_row_that_says_how_and_fails_all():
+def test_a_step_that_fails_says_how_and_fails_all():
     broken = "#!/bin/sh\necho three of four; exit 3\n"
     status, said, rows = check(build(**{"unit/cuda/test_rope": broken}))
     assert status == 1 and "FAIL: 4 of %d rows" % ROWS in said, said

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The GPU's worker serves, on the soft GPU: the same tokens as the CPU's, through swaps, death and
-every fault that the soft GPU injects (selftest/fake/softgpu/softgpu.h)."""
+"""The GPU's worker on the soft GPU gives the CPU's tokens, through swaps, death and every fault
+that the soft GPU injects (selftest/fake/softgpu/softgpu.h)."""
 import os
 import re
 import resource
@@ -28,13 +28,13 @@ def prompt(number):
 
 
 def sampling(number):
-    """Every third call is drawn, the others are greedy."""
+    """Every third call is sampled, the others are greedy."""
     return {} if number % 3 else {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "seed": number,
                                   "repeat_penalty": 1.1}
 
 
 def serve(a, numbers, at_once, max_tokens=20):
-    """The tokens of the call of each number, so many open at once."""
+    """The tokens of these calls, with so many open at once."""
     tokens, numbers = {}, list(numbers)
     with Client(a.tcp) as c:
         for first in range(0, len(numbers), at_once):
@@ -70,7 +70,7 @@ def on_gpu(*settings, **environment):
     return Appliance(NOISE, *ON_GPU, *settings, environment=environment)
 
 
-def test_tokens_are_the_cpus_alone_and_in_any_company():
+def test_tokens_are_the_cpus_alone_and_in_any_batch():
     cpu = of_the_cpu()
     with on_gpu() as a:
         assert serve(a, range(30), 1) == cpu
@@ -110,7 +110,7 @@ def test_the_embedded_model_serves_by_the_gpu():
         assert c.generate(1, b"The", max_tokens=12).check().tokens == cpu
 
 
-def test_auto_serves_by_the_gpu_that_there_is():
+def test_auto_serves_by_the_gpu_if_there_is_one():
     with Appliance(NOISE, "engine.kind=auto", *ON_SOFT) as a:
         assert said(a, "the CPU serves") == 0
         with open(inside(a.worker, "maps")) as maps:
@@ -155,7 +155,7 @@ def test_the_worker_dies_with_its_keeper():
 # ---- faults -------------------------------------------------------------------------------------
 
 def faulty(a, path, fault):
-    """The next worker has this fault, and its successors have none."""
+    """The next worker has this fault; its successors have none."""
     with open(path + ".new", "w") as file:
         file.write(fault)
     os.rename(path + ".new", path)
@@ -164,7 +164,7 @@ def faulty(a, path, fault):
 
 
 def after(fault, word, *settings):
-    """Calls get the CPU's tokens whatever happens to one worker, and its end is told by `word`."""
+    """Calls get the CPU's tokens although one worker fails; the log names its end by `word`."""
     cpu = of_the_cpu()
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "faults")
@@ -207,7 +207,7 @@ def test_a_device_that_hangs_while_it_takes_the_weights_costs_a_start():
     after("hang:40", "engine worker was hung pid=", "engine.hang=1s")
 
 
-def test_one_allocation_is_all_that_a_worker_asks_the_device_for():
+def test_a_worker_allocates_once_on_the_device():
     with on_gpu(*TIGHT, SOFTGPU_FAULTS="alloc:2") as a:
         serve(a, range(16), 8)
         assert a.stats()["engine_restarts"] == 0
@@ -241,7 +241,7 @@ def test_weights_rounded_for_the_cpu_are_refused():
 
 # ---- the seal -----------------------------------------------------------------------------------
 
-def test_a_driver_that_calls_what_it_must_not_dies_and_its_successor_serves():
+def test_a_driver_that_breaks_the_seal_dies_and_its_successor_serves():
     for act in ("code", "mprotect", "open", "openat", "execve", "fork", "clone", "socket",
                 "ptrace", "kill", "unlink"):
         with tempfile.TemporaryDirectory() as directory:
@@ -274,7 +274,7 @@ def test_the_sealed_worker_has_what_it_needs_and_no_more():
 # ---- silent corruption --------------------------------------------------------------------------
 
 def flip_weight(pid):
-    """A bit of a weight, wherever the worker has it, which the host has no copy of any more."""
+    """Flips a bit of a weight wherever the worker has it; the host has no copy any more."""
     with open(RANDOM_MODEL, "rb") as file:
         file.seek(-256, os.SEEK_END)
         wanted = file.read(64)
@@ -303,7 +303,7 @@ def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():
 
 
 def overwritten(change):
-    """health, and the log, when the next worker reads a file of which `change` has made another."""
+    """health, and the log, when the next worker reads the file after `change`."""
     with open(RANDOM_MODEL, "rb") as file:
         model = file.read()
     with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
@@ -338,9 +338,9 @@ def test_a_model_that_becomes_another_is_refused():
     assert ".gguf: it is another model than at boot" in log, log
 
 
-def test_a_step_that_is_damaged_on_its_way_hangs_nobody():
-    """Nothing of ours sees one wrong bit in one copy of one step (docs/caveats.md): the tokens of
-    that step may be others. Everything goes on, and later calls are right."""
+def test_a_step_that_is_damaged_on_its_way_hangs_no_client():
+    """No check finds one wrong bit in one copy of one step (docs/caveats.md): the tokens of that
+    step may be wrong. Service goes on, and later calls are right."""
     cpu = of_the_cpu(count=8)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "faults")

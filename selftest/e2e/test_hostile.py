@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Bad moments: roles that are killed or stopped, descriptors that are missing, full or spent, paths
-that others own, bursts, tables that are full. Everyone's tokens stay right and everything comes
-back."""
+"""Bad moments: processes that are killed or stopped; descriptors that are missing, full or used up;
+paths of others; bursts; full tables. All tokens stay right and all resources come back."""
 import os
 import resource
 import shutil
@@ -23,7 +22,7 @@ DEVICE_FAILED = 65
 
 
 def children(pid):
-    """pid -> name of a process's children, without those that are just ending."""
+    """pid -> name, of a process's children that are not ending."""
     names = {}
     with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
         for child in file.read().split():
@@ -88,7 +87,7 @@ def test_the_end_of_the_core_ends_everything_with_a_status_of_its_own():
     assert a.stop() == 8
 
 
-def test_nobody_survives_the_keeper_even_stopped_and_a_successor_takes_over():
+def test_no_process_survives_the_keeper_and_a_successor_takes_over():
     a = Appliance(unix=True)
     roles = [a.core, a.worker]
     for pid in roles:
@@ -147,7 +146,7 @@ def test_an_engine_that_is_given_up_fails_its_calls_and_takes_no_others():
 
 
 def slow_load(log):
-    """Under strace each further read of the model takes a second."""
+    """Under strace, each later read of the model takes a second."""
     if shutil.which("strace") is None:
         raise Skip("needs strace")
     probe = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True)
@@ -201,7 +200,7 @@ def test_stopped_core_and_worker_under_load_cost_time_only():
 
 # ---- descriptors --------------------------------------------------------------------------------
 
-def test_a_log_that_nobody_reads_stops_nothing():
+def test_a_log_that_is_not_read_stops_nothing():
     read_end, write_end = os.pipe()
     with Raw(stderr=write_end) as a, Client(a.path) as c:
         c.generate(1, PROMPT).check()
@@ -241,7 +240,7 @@ def test_no_role_keeps_the_model_open():
             assert not any("gguf" in name for name in names), names
 
 
-def test_spent_descriptors_come_back_and_those_inside_do_not_notice():
+def test_used_up_descriptors_come_back_and_open_connections_go_on():
     alone = undisturbed(100)
     with Appliance(NOISE) as a:
         core, before = a.core, descriptors(a.core)
@@ -280,7 +279,7 @@ def test_a_boot_that_fails_leaves_no_socket_behind():
         assert not os.path.exists(path)
 
 
-def test_the_end_of_one_does_not_remove_the_socket_of_another():
+def test_the_end_of_an_instance_keeps_the_socket_of_another():
     first = Appliance(unix=True)
     os.unlink(first.unix)
     with Appliance("net.unix=" + first.unix):
@@ -315,7 +314,7 @@ def test_a_live_instance_that_does_not_answer_is_neither_replaced_nor_waited_for
 
 # ---- bursts, races, full tables -----------------------------------------------------------------
 
-def test_a_burst_of_pings_is_answered_and_others_are_served_meanwhile():
+def test_a_burst_of_pings_is_answered_and_others_are_served():
     pings = 20000
     alone = undisturbed(40)
     with Appliance(NOISE) as a, Client(a.tcp) as loud, Client(a.tcp) as c:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The lab as a program: a generated trace in, tables and JSON out, the documented exit statuses.
+"""The lab as a binary: a generated trace in, tables and JSON out, the documented exit statuses.
 
-Nothing here knows a right latency; unit tests of selftest/unit/lab do.
+These tests check no latency; those of selftest/unit/lab do.
 """
 import csv
 import json
@@ -83,14 +83,14 @@ def test_every_cost_preset_runs():
         assert result["cost"] == preset and result["makespan_s"] > 0
 
 
-def test_same_words_give_the_same_bytes():
+def test_the_same_arguments_give_the_same_bytes():
     trace = Trace()
     words = ("--rate", "5", "--seed", "42", "--programs", "60", "--cost", "cpu")
     assert trace.run_json("a.json", *words) == trace.run_json("b.json", *words)
     assert trace.run_json("a.json", *words) != trace.run_json("b.json", *words[:2], *words[4:])
 
 
-def test_timing_is_said_only_when_asked():
+def test_timing_is_printed_only_when_asked_for():
     trace = Trace()
     assert json.loads(trace.run_json("a.json"))["scheduler_ns_per_event_mean"] is None
     timed = json.loads(trace.run_json("a.json", "--timing", "--programs", "500"))
@@ -123,7 +123,7 @@ def test_timeline_covers_each_call_without_overlaps():
     waited = sum(event["dur"] for event in events if event["name"] == "wait")
     assert abs(waited / 1e6 - result["wait_s_total"]) < 1e-3
     assert {event["name"] for event in events} == {"wait", "run", "gap"}
-    # The slots hold what runs, and nobody changes slots without a pause.
+    # The slots hold the running calls, and a call changes its slot only after a pause.
     assert stretches_of(slots, lambda e: e["args"]["program"]) == \
         stretches_of([e for e in events if e["name"] == "run"], lambda e: e["pid"] - 2)
 
@@ -164,7 +164,7 @@ def test_refused_calls_exit_3_and_say_so():
     assert done.returncode == 3 and "REFUSED       2 calls" in done.stdout
 
 
-def test_what_is_wrong_is_named():
+def test_wrong_arguments_and_traces_are_named():
     trace = Trace()
     for words, said in ((("--policy", "sjf"), "sjf"), (("--set", "sched.policy=srpt"), "srpt"),
                         (("--system", "tgi"), "vllm-opt"),

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens. So it
-does with random models of each family.
+"""The embedded model is an ordinary GGUF file: llama.cpp reads it and gives the same tokens. The
+same holds for random models of each family.
 
-LLAMA_CPP names the program: tools/bench/llamacpp.cpp, which says how to build it.
+LLAMA_CPP names the binary; tools/bench/llamacpp.cpp is its source and says how to build it.
 """
 import json
 import os
 import subprocess
 
-import families
-import held_out
+import models
 from appliance import EMBEDDED_MODEL, HANG_S, Appliance, run
 from protocol import Client
 from skip import Skip
@@ -42,7 +41,8 @@ def ids_of(text):
 def test_llama_cpp_gives_the_same_tokens():
     program = the_program()
     with Appliance() as a, Client(a.tcp) as c:
-        prompts = [[c.welcome["bos_id"]] + ids_of(text) for text in held_out.prompts(PROMPTS)]
+        texts = models.held_out_prompts(PROMPTS)
+        prompts = [[c.welcome["bos_id"]] + ids_of(text) for text in texts]
         for call_id, ids in enumerate(prompts):
             c.start(call_id, ids, max_tokens=TOKENS, flags=0)
         ours = [c.finish(call_id).check().tokens for call_id in range(PROMPTS)]
@@ -54,16 +54,16 @@ def test_llama_cpp_gives_the_same_tokens():
 
 
 def check_family(program, *arguments):
-    prompts = families.draw_prompts(1)
-    with families.model(*arguments) as path:
-        theirs = greedy(program, path, prompts, families.TOKENS)
-        ours = families.answers(path, prompts)
+    prompts = models.draw_prompts(1)
+    with models.model(*arguments) as path:
+        theirs = greedy(program, path, prompts, models.TOKENS)
+        ours = models.answers(path, prompts)
     assert ours == theirs, (arguments, ours, theirs)
 
 
 def test_llama_cpp_gives_the_same_tokens_for_each_family():
     program = the_program()
-    for family in families.FAMILIES:
+    for family in models.FAMILIES:
         check_family(program, family)
         check_family(program, family, "--rope", "linear")
     check_family(program, "llama", "--rope", "llama3")

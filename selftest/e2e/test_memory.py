@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Nothing grows: memory maps, resident sets and page faults of the roles are the same before and
-after many calls (SOAK_CALLS), many visits (SOAK_VISITS) and many of them that leave in mid-call
+"""Nothing grows: memory maps, resident sets and page faults of the processes are the same before
+and after many calls (SOAK_CALLS), many visits (SOAK_VISITS) and many visits that end in mid-call
 (SOAK_LEAVERS)."""
 import os
 import socket
@@ -22,8 +22,8 @@ def faults(pid):
 
 
 def memory(pid):
-    """What the kernel says about a process: its mappings and, in KiB, its sizes. Not its shares of
-    what it has in common with others (Pss, Locked): these change as the others come and go."""
+    """A process's mappings and, in KiB, its sizes. Without its shares of common memory (Pss,
+    Locked), which change when other processes come and go."""
     maps = open(inside(pid, "maps")).read()
     rollup = dict(line.split()[:2] for line in open(inside(pid, "smaps_rollup"))
                   if line.split()[0] in ("Rss:", "Anonymous:"))
@@ -33,14 +33,14 @@ def memory(pid):
 
 
 def sleeps(pid):
-    """How often a process has given up the processor by itself."""
+    """Number of voluntary context switches of a process."""
     return next(int(line.split()[1]) for line in open("/proc/%d/status" % pid)
                 if line.startswith("voluntary_ctxt_switches"))
 
 
 def quiet(pids, work):
-    """`work` leaves memory as it was. A fault may be the kernel's own doing, which has moved a page
-    meanwhile, but not in every one of three rounds."""
+    """Asserts that `work` leaves memory as it was. The kernel may cause a page fault when it moves
+    a page, but not in each of three rounds."""
     before = {role: memory(pid) for role, pid in pids.items()}
     for _ in range(3):
         faulted = {role: faults(pid) for role, pid in pids.items()}
@@ -62,7 +62,7 @@ def load(a, calls):
 
 
 def visit(a, last_words, answer):
-    """Comes, says HELLO and these words, waits for the beginning of the answer, and goes."""
+    """Connects, sends HELLO and these bytes, waits for the beginning of the answer, and leaves."""
     with socket.create_connection(a.tcp, timeout=HANG_S) as peer:
         peer.sendall(HELLO + last_words)
         received = b""
@@ -77,7 +77,7 @@ WELCOME_BYTES, ACCEPT_BYTES, TOKENS_BYTES = 16 + 144, 16 + 16, 16 + 24 + 4
 
 
 def test_many_visits_leave_memory_as_it_was():
-    """One visit in ten of the leavers goes while its prompt is computed, the others in decoding."""
+    """Of the leavers, one in ten leaves while its prompt is computed, the others while decoding."""
     endless = [protocol.call(call_id, list(range(3, 40)), max_tokens=200) for call_id in range(10)]
     decoding = WELCOME_BYTES + ACCEPT_BYTES + TOKENS_BYTES
     with Appliance(NOISE) as a:
@@ -98,7 +98,7 @@ def test_many_visits_leave_memory_as_it_was():
 
 
 def drip(peers, words):
-    """The next byte of the words to each peer that is still there; returns these."""
+    """Sends the next byte to each peer that is still connected; returns these."""
     there = []
     for peer, sent in peers:
         try:
@@ -118,7 +118,7 @@ def drip(peers, words):
 
 
 def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
-    """Each byte comes in time, the frame never does: a HELLO, and a CALL behind a good HELLO."""
+    """Each byte comes in time, but the frame never ends: a HELLO, and a CALL after a good HELLO."""
     half_call = protocol.call(1, list(range(3, 60)))[:-8]
     with Appliance(NOISE, "limits.connections=512", "net.preauth=512", "net.handshake=5s",
                    "net.frame_deadline=1s") as a, protocol.Client(a.tcp) as honest:
@@ -142,8 +142,8 @@ def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
 
 
 def test_many_calls_leave_memory_as_it_was():
-    """After a fork the keeper meets each page that it writes for the first time once more; it has
-    met them all when it has waited for something ten times."""
+    """After a fork, the keeper's first write to each page faults once more. It has written to all
+    of them when it has waited ten times."""
     with Appliance(NOISE) as a:
         load(a, 500)
         pids = {"core": a.core, "worker": a.worker, "keeper": a.process.pid}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Declared prefixes: shared by trust domains that share nothing else, computed anew by each worker,
-refused at boot where they cannot be."""
+refused at boot where they are wrong."""
 import os
 import signal
 
@@ -22,7 +22,7 @@ class Ids(TextFile):
 
 
 def ask_all(c, first_id=1, program=b"p" * 16):
-    """(tokens, cached tokens) of every prompt, one after the other."""
+    """(tokens, cached tokens) of every prompt, asked one after the other."""
     answers = []
     for i, prompt in enumerate(ASKED):
         done = c.generate(first_id + i, prompt, program=program, max_tokens=12).check()
@@ -74,7 +74,7 @@ def test_a_text_that_agx_tokenizes_is_found_by_calls_with_that_text():
     assert whole >= 2 * BLOCK and done.done["cached_tokens"] >= whole - BLOCK, (whole, done.done)
 
 
-def test_a_worker_that_is_killed_computes_them_again_and_no_call_is_lost(kills=10):
+def test_after_a_kill_they_are_computed_again_and_no_call_is_lost(kills=10):
     with Appliance(NOISE, "kv.sharing=off") as a, Client(a.tcp) as c:
         alone = tokens_of(ask_all(c))
     with Ids(SYSTEM) as path, Appliance(NOISE, "prefix.1=" + path, "engine.failures=0") as a:
@@ -99,7 +99,7 @@ def refused(path, *more):
     return done.stderr
 
 
-def test_files_that_are_none_are_refused():
+def test_bad_files_are_refused():
     assert "/nonexistent/ids: cannot be opened" in refused("/nonexistent/ids")
     for text, words in (("You are helpful.", "at byte 0: not a decimal number"),
                         ("1 2 3", ": 3 token ids, allowed kv.block_tokens = 16 .. "),
@@ -113,7 +113,7 @@ def test_files_that_are_none_are_refused():
         assert words in refused(path, "limits.context_tokens=96")
 
 
-def test_the_plan_says_what_they_take():
+def test_the_memory_plan_shows_their_memory():
     with Ids(SYSTEM) as path:
         done = run("agentix", "--check", "--set", NOISE, "--set", "prefix.8=" + path,
                    "--set", "kv.device_blocks=1000", "--set", "engine.canary=0")

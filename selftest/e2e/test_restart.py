@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Nothing is lost across a restart, nor with a connection: every call that was begun is answered
-once, whole and with the right tokens, and what has ended is not executed again.
+"""A restart or a broken connection loses nothing: every call that was begun is answered once, whole
+and with the right tokens, and a call that has ended is not executed again.
 
 Method: the appliance is killed, or told to end, and started again on its port under running
-clients; a proxy cuts connections at chosen frames. What an undisturbed appliance says is right."""
+clients; a proxy cuts connections at chosen frames. The answers of an undisturbed one are right.
+"""
 import contextlib
 import itertools
 import json
@@ -43,7 +44,7 @@ def right_answers(count, tokens):
 
 
 def kill_all(a):
-    """Keeper, core and worker, at once and without a word."""
+    """Kills keeper, core and worker at once."""
     pids = [a.process.pid] + list(a.children().values())
     assert len(pids) == 3
     for pid in pids:
@@ -53,8 +54,8 @@ def kill_all(a):
 
 
 def first(*settings):
-    """An appliance on a port that stays free while it is away: a socket that does not listen has
-    it, too, so the kernel gives it to nobody, not even to a client that keeps connecting to it."""
+    """An appliance on a port that stays reserved while it is down: another socket is bound to it
+    and does not listen. So no process gets the port, not even a client that keeps connecting."""
     place = socket.socket()
     places.append(place)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,12 +64,12 @@ def first(*settings):
 
 
 def again(a, *settings):
-    """Another appliance where `a` was."""
+    """Another appliance on the addresses of `a`."""
     return Appliance("net.tcp=" + a.to, *settings)
 
 
 def open_calls(a, count, tokens):
-    """Clients whose calls are all accepted, and not one of which has ended."""
+    """Clients whose calls are all accepted and still open."""
     with a.standing_still():
         clients = [generate(a.to, number, tokens) for number in range(count)]
         wait_for(lambda: a.stats()["calls_accepted"] == count, "all are accepted")
@@ -76,8 +77,8 @@ def open_calls(a, count, tokens):
 
 
 def stop_with_one_more(a, clients, tokens):
-    """Stops the worker; whatever the clients have got by then, another one's call is open. How many
-    are: all but of those who have ended."""
+    """Stops the worker while the call of one more client is open. Returns the number of open calls,
+    without those that have ended."""
     stop(a.worker)
     clients.append(generate(a.to, len(clients), tokens))
     wait_for(lambda: a.stats()["calls_open"] == sum(c.poll() is None for c in clients),
@@ -94,7 +95,7 @@ def expect_ids(client, tokens):
 
 # ---- restarts ------------------------------------------------------------------------------------
 
-def test_killed_under_fifty_calls_every_one_completes_once():
+def test_a_kill_under_fifty_calls_each_completes_once():
     right = right_answers(CALLS + 1, TOKENS)
     a = first(NOISE)
     clients = open_calls(a, CALLS, TOKENS)
@@ -110,7 +111,7 @@ def test_killed_under_fifty_calls_every_one_completes_once():
     assert stats["calls_replayed"] == 0, "another boot has no record"
 
 
-def test_killed_again_and_again_calls_still_complete():
+def test_repeated_kills_calls_still_complete():
     right = right_answers(8 + 3, 900)
     a = first(NOISE)
     clients = open_calls(a, 8, 900)
@@ -124,7 +125,7 @@ def test_killed_again_and_again_calls_still_complete():
             expect_ids(client, tokens)
 
 
-def test_told_to_end_and_started_again_as_by_systemctl_restart():
+def test_an_orderly_restart_loses_no_call():
     right = right_answers(8 + 1, 900)
     a = first(NOISE, "limits.drain=0")
     clients = open_calls(a, 8, 900)
@@ -156,7 +157,7 @@ def test_many_calls_of_one_connection_go_on_after_a_restart():
     assert err.count("broke") == breaks, (breaks, err)
 
 
-def test_agents_say_the_same_though_the_appliance_restarts():
+def test_agents_get_the_same_answers_over_restarts():
     with tempfile.NamedTemporaryFile("w", suffix=".tasks") as file:
         file.write("".join("task react sum-%d\n> Task: What is %d plus %d?\n= %d\n"
                            % (i, 20 + i, 31, 51 + i) for i in range(40)))
@@ -173,7 +174,7 @@ def test_agents_say_the_same_though_the_appliance_restarts():
         with again(a):
             out, err = agents.communicate(timeout=HANG_S * 2)
     assert agents.returncode == alone.returncode == 0, err
-    # Agents end in another order; what each of them said is the same.
+    # Agents end in another order, but with the same answers.
     assert sorted(out.split("---- ")) == sorted(alone.stdout.split("---- "))
 
 
@@ -200,8 +201,8 @@ def test_replay_goes_on_after_a_restart():
 # ---- connections that are cut --------------------------------------------------------------------
 
 class Proxy:
-    """Hands frames on; the first connection only `frames` of the appliance's, or all before its
-    first DONE when that is None. Then it is cut."""
+    """Passes frames on. The first connection gets only `frames` frames of the appliance, or all
+    before its first DONE when that is None; then it is cut."""
 
     def __init__(self, a, frames=None):
         self.a, self.frames, self.cuts = a, frames, 0

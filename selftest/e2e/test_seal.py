@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The seal of the real binary: who breaks it dies of it, and nothing comes or goes behind it."""
+"""The seal of the real binary: a process that breaks it dies; later no descriptor changes."""
 import contextlib
 import os
 import re
@@ -14,7 +14,7 @@ from appliance import BUILD, HANG_S, Appliance, listens, wait_for
 from protocol import Client
 from skip import inside, open_files
 
-# What selftest/misbehave does, and what it must die of.
+# Acts of selftest/misbehave, and what the process must die of.
 SYSTEM_CALLS = ("mmap", "mprotect", "brk", "open", "openat", "execve", "fork", "clone", "socket",
                 "dup", "ptrace", "kill", "unlink", "write")
 ACTS = {**dict.fromkeys(SYSTEM_CALLS, signal.SIGSYS), "malloc": signal.SIGILL,
@@ -22,7 +22,7 @@ ACTS = {**dict.fromkeys(SYSTEM_CALLS, signal.SIGSYS), "malloc": signal.SIGILL,
 
 
 def misbehave(role, act, obituary):
-    """The line that the keeper writes when `role` has done `act`."""
+    """The line that the keeper logs after `role` has done `act`."""
     a = Appliance(binary="agentix-misbehave", wait=False,
                   environment={"AGENTIX_MISBEHAVE": "%s:%s" % (role, act)})
     try:
@@ -58,7 +58,7 @@ def test_descriptors_are_as_many_as_the_plan_has_places():
             text.sendall(b"health\n")
             assert text.recv(5) == b"ready"
         most = resource.prlimit(a.core, resource.RLIMIT_NOFILE)
-        assert most[0] == most[1], most             # two are free: a.stats(), who is turned away
+        assert most[0] == most[1], most     # two are free: a.stats(), a refused client
         wait_for(lambda: len(os.listdir(inside(a.core, "fd"))) + 2 == most[0], "all are in use")
 
 
@@ -88,7 +88,7 @@ def test_what_was_open_by_mistake_is_closed():
              "net.unix=" + path], pass_fds=[stray.fileno()], stderr=subprocess.DEVNULL)
         try:
             wait_for(lambda: listens(path), "the socket")
-            with Client(path):                      # it serves: signals are not lost any more
+            with Client(path):                      # it serves, so no signal is lost
                 names = open_files(process.pid)
             assert __file__ not in names, names
         finally:

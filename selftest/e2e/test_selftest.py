@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The self-test of the real binary: each level passes on a sound machine, finds every flip that it
-plants itself, and says what is wrong where something is."""
+plants itself, and names faults."""
 import os
 import re
 import shutil
@@ -48,7 +48,7 @@ def test_full_passes_with_little_memory():
     assert int(checks["calls, socket to socket"][0].split()[0]) >= 128, checks
 
 
-def test_soak_goes_round_once_in_no_time():
+def test_soak_without_minutes_goes_round_once():
     checks, verdict, _ = selftest("--selftest=soak", "--selftest-minutes", "0",
                                   "--selftest-memory", "64KiB", "--set", NOISE)
     assert verdict == "PASS: 16 of 16 checks", verdict
@@ -74,7 +74,7 @@ def test_a_fault_fails_and_the_other_checks_run():
         assert "  file modes: %s: mode 0666, need 0775 or less" % path in lines, lines
 
 
-def test_keys_that_others_may_read_are_a_fault_even_where_nobody_is_asked_for_one():
+def test_keys_that_others_may_read_are_a_fault_even_when_unused():
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "keys")
         with open(path, "w") as file:
@@ -103,12 +103,12 @@ def test_a_check_that_dies_fails_and_the_others_run():
     assert lines[-1] == "FAIL: 14 of 15 checks\n", lines
 
 
-def test_more_memory_than_there_is_is_refused():
+def test_too_much_memory_is_refused():
     done = run("agentix", "--selftest", "--selftest-memory", "100000GiB")
     assert done.returncode == 4 and "selftest" in done.stdout, done.stdout + done.stderr
 
 
-def test_bad_words_are_refused():
+def test_bad_arguments_are_refused():
     for words, said in ((("--seed", "5"), "missing --selftest"),
                         (("--selftest", "--seed", "five"), "five: not a number"),
                         (("--selftest", "--seed"), "empty"),

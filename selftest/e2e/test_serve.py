@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Serving: the right tokens, whatever the batch, the threads or the memory; stops; cancels; clients
-that vanish, stop reading, or send rubbish."""
+"""Serving: the right tokens for any batch, threads and memory; stops; cancels; clients that vanish,
+stop reading, or send rubbish."""
 import contextlib
 import itertools
 import os
@@ -12,7 +12,7 @@ import struct
 import threading
 
 from appliance import HANG_S, NOISE, Appliance, run, wait_for
-from families import model
+from models import model
 from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
                       WANT_TEXT, Client, Closed, call, frame, hello)
 from skip import shared
@@ -28,8 +28,8 @@ visits = itertools.count()
 
 
 def serve_all(a, asked, at_once, begin=contextlib.nullcontext, **options):
-    """The tokens of every prompt, with at most `at_once` calls open at a time, of seven new
-    programs. In `begin` the first of them come, as many as may be open."""
+    """The tokens of every prompt, with at most `at_once` calls open at a time, in seven new
+    programs. The first calls, as many as may be open, are sent inside `begin`."""
     answers, visit = {}, next(visits)
     waiting, open_calls = list(enumerate(asked)), set()
     with Client(a.tcp) as c:
@@ -72,7 +72,7 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
 
 
 def test_tokens_do_not_depend_on_tiers_sharing_or_standbys():
-    # Twelve beginnings, each with five ends: much to share, and a pool for three calls at a time.
+    # Twelve beginnings with five ends each: much to share, and a pool for three calls at a time.
     ends = prompts(60, 500, seed=8, longest=12)
     begins = prompts(12, 500, seed=9, longest=40)
     asked = [begins[i % 12] + end for i, end in enumerate(ends)]
@@ -94,7 +94,7 @@ def test_tokens_do_not_depend_on_tiers_sharing_or_standbys():
                 assert stats["prefix_hit_tokens"] > 0, stats
 
 
-def test_next_call_of_a_program_finds_its_history_and_nobody_else_does():
+def test_only_the_next_call_of_a_program_finds_its_history():
     own, other = struct.pack("<QQ", 1, 2), struct.pack("<QQ", 3, 4)
     history = prompts(1, 500, seed=10)[0] * 2 + [7] * 40
     with Appliance(NOISE, "kv.sharing=program") as a, Client(a.tcp) as c:
@@ -104,13 +104,13 @@ def test_next_call_of_a_program_finds_its_history_and_nobody_else_does():
         mine = c.generate(2, history, program=own, max_tokens=20).check()
         theirs = c.generate(3, history, program=other, max_tokens=20).check()
         assert mine.tokens == theirs.tokens
-        # All but the three new tokens, and the one that had been sampled and not fed.
+        # All but the three new tokens and the one that was sampled but not fed.
         assert mine.done["cached_tokens"] == len(history) - 4
         assert theirs.done["cached_tokens"] == 0
 
 
-def test_branches_of_a_history_begin_with_a_copy_and_say_the_same():
-    # Six calls at once part behind the history, and six more before its last token: in the middle
+def test_branches_of_a_history_begin_with_a_copy_and_give_the_same_tokens():
+    # Six calls at once branch after the history, and six more before its last token: in the middle
     # of a block.
     program, ends = struct.pack("<QQ", 1, 2), prompts(12, 500, seed=11)
     history = prompts(1, 500, seed=12)[0] + [7] * 37
@@ -127,7 +127,7 @@ def test_branches_of_a_history_begin_with_a_copy_and_say_the_same():
     assert stats["kv_copied_blocks"] == 0
     shared_kv, known, stats = branches("kv.sharing=program")
     assert [call.tokens for call in shared_kv] == [call.tokens for call in alone]
-    # The last token of the history had been sampled and not fed, but by a branch that came sooner.
+    # Only an earlier branch had fed the last token of the history, which was sampled.
     assert all(call.done["cached_tokens"] in (known - 1, known) for call in shared_kv)
     assert stats["kv_copied_blocks"] == 11, stats
 
@@ -163,8 +163,8 @@ def test_frames_name_the_queue_of_their_call():
         assert set(outcome.queues) == {0} and outcome.done["queue"] == 0
 
 
-def test_kv_in_halves_gives_the_same_tokens_whatever_happens_to_it():
-    # Eight tokens in a block, thirteen blocks: swapped, recomputed, begun with copies.
+def test_kv_in_halves_gives_the_same_tokens_through_swaps_and_copies():
+    # Eight tokens in a KV block, thirteen blocks: calls are swapped, recomputed, begun with copies.
     asked = prompts(40, 500, seed=4)
     small = ("limits.context_tokens=96", "kv.block_tokens=8", "kv.device_blocks=13",
              "sched.quantum=1us", "sched.steps_per_plan=2")
@@ -182,7 +182,7 @@ def test_kv_in_halves_gives_the_same_tokens_whatever_happens_to_it():
 
 
 def sets_of_kernels():
-    """What the CPU must have for each; and what it has."""
+    """The CPU features that each set of kernels needs; and those of this CPU."""
     takes = {"plain": set(), "auto": set(), "avx2": {"avx2", "fma", "f16c"}}
     takes["avx512"] = takes["avx2"] | {"avx512" + part for part in ("f", "bw", "vl", "dq", "_vnni")}
     takes["avx512bf16"] = takes["avx512"] | {"avx512_bf16"}
@@ -304,7 +304,7 @@ def test_the_same_call_id_twice_is_refused():
         c.finish(1).check()
 
 
-def test_strangers_are_closed_and_nobody_else_notices():
+def test_strangers_are_closed_and_other_clients_go_on():
     with Appliance() as a, Client(a.tcp) as honest:
         honest.start(1, [1, 2, 3], max_tokens=300)
         for opening in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -362,7 +362,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get
 
 
 class Crowd(threading.Thread):
-    """One client of many: `obey`, `vanish` at a random moment, or `stall` (asks, never reads)."""
+    """One client of many: `obey`, `vanish` at a random moment, or `stall` (sends, never reads)."""
 
     def __init__(self, a, number, kind):
         super().__init__(daemon=True)

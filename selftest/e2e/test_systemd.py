@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The appliance under a service manager: what it says to NOTIFY_SOCKET, and the files of
-tools/systemd, by systemd's own tools where they are."""
+"""The appliance under a service manager: its messages to NOTIFY_SOCKET, and the files of
+tools/systemd, checked by systemd's own tools where they are installed."""
 import itertools
 import os
 import shutil
@@ -20,7 +20,7 @@ QUIET_S = 1                     # ten ticks of the keeper
 
 
 class Manager:
-    """`with Manager() as m, Appliance(..., environment=m.environment)`: hears what it says."""
+    """`with Manager() as m, Appliance(..., environment=m.environment)`: receives its messages."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -29,7 +29,7 @@ class Manager:
                             "WATCHDOG_USEC": "30000000"}
 
     def hear(self, line):
-        """Takes datagrams up to the first that has the line; all lines that were heard."""
+        """Takes datagrams up to the first that has the line; returns all lines received."""
         self.socket.settimeout(HANG_S)
         lines = []
         while line not in lines:
@@ -37,7 +37,7 @@ class Manager:
         return lines
 
     def heard(self):
-        """All lines that have come."""
+        """All lines received so far."""
         self.socket.setblocking(False)
         lines = []
         try:
@@ -47,7 +47,7 @@ class Manager:
             return lines
 
     def is_fed(self):
-        """The watchdog is fed after what was on its way."""
+        """True when the watchdog is fed after the messages that were already sent."""
         self.heard()
         time.sleep(QUIET_S)
         return "WATCHDOG=1" in self.heard()
@@ -100,7 +100,7 @@ def test_watchdog_starves_with_a_core_that_does_not_run():
         m.hear("WATCHDOG=1")
 
 
-def test_end_is_told_when_it_begins():
+def test_stopping_is_reported_when_it_begins():
     with Manager() as m, Appliance(environment=m.environment) as a:
         m.heard()
         a.process.send_signal(signal.SIGTERM)
@@ -108,7 +108,7 @@ def test_end_is_told_when_it_begins():
         assert a.process.wait(HANG_S) == 0
 
 
-def test_nobody_but_the_keeper_has_the_socket():
+def test_only_the_keeper_has_the_socket():
     def sockets(pid):
         return {name for name in open_files(pid) if name.startswith("socket:")}
 
@@ -118,7 +118,7 @@ def test_nobody_but_the_keeper_has_the_socket():
 
 
 def systemd(tool, *arguments, stdin=""):
-    """Runs one of systemd's tools to its end; all that it says."""
+    """Runs one of systemd's tools to its end; returns its output."""
     if shutil.which(tool) is None:
         raise Skip("no %s here" % tool)
     done = subprocess.run([tool, *arguments], input=stdin, text=True, capture_output=True,
@@ -132,7 +132,7 @@ def test_unit_leaves_little_exposed():
             os.path.join(FILES, "agentix.service"))
 
 
-def test_unit_makes_sense_to_systemd():
+def test_unit_is_valid_for_systemd():
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "agentix.service")
         with open(os.path.join(FILES, "agentix.service"), encoding="utf-8") as unit, \
@@ -143,7 +143,7 @@ def test_unit_makes_sense_to_systemd():
                 os.mkdir(path + ".d")
                 shutil.copy(os.path.join(FILES, drop_in), path + ".d")
             said = systemd("systemd-analyze", "verify", path)
-            assert "agentix" not in said, said      # of other units of this machine it may complain
+            assert "agentix" not in said, said      # other units do not count
 
 
 def test_user_and_folders_are_made():

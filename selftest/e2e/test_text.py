@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The text port of the real binary: every command, both HTTP requests, health that is true."""
+"""The text port of the real binary: every command, both HTTP requests, true health."""
 import os
 import signal
 import socket

@@ -26,7 +26,7 @@ def test_file_and_argument_give_the_same_ids():
     assert [int(word) for word in done.stdout.split()] == ids_of(RANDOM_MODEL, b"the weather")
 
 
-def test_bytes_are_taken_as_they_are():
+def test_bytes_are_not_changed():
     assert ids_of(RANDOM_MODEL, b"") == []
     assert ids_of(RANDOM_MODEL, b"a\n") == ids_of(RANDOM_MODEL, b"a") + [FIRST_BYTE + 10]
     assert ids_of(RANDOM_MODEL, b"a\0\xff")[-2:] == [FIRST_BYTE, FIRST_BYTE + 255]
@@ -47,7 +47,7 @@ def test_special_tokens_are_plain_text_and_there_is_no_bos():
         assert min(ids) > 2, ids
 
 
-def test_bos_and_special_tokens_are_there_when_they_are_asked_for():
+def test_bos_and_special_tokens_are_there_when_asked_for():
     plain = ids_of(RANDOM_MODEL, b"the weather")
     assert ids_of(RANDOM_MODEL, b"the weather", "--bos") == [1] + plain
     assert ids_of(RANDOM_MODEL, b"", "--bos") == [1]

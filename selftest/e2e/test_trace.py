@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The event_log of the real binary, and the picture that `agx trace` makes of it."""
+"""The event log of the real binary, and the picture that `agx trace` draws from it."""
 import json
 import os
 import signal
@@ -18,7 +18,7 @@ def text_of(a):
 
 
 def events(a):
-    """Every event that the event_log holds: (number, time, kind, fields), page by page."""
+    """Every event in the event log: (number, time, kind, fields), page by page."""
     found, at, end = [], 0, 1
     while at < end:
         for line in a.text("events %d" % at).split("\n"):
@@ -47,7 +47,7 @@ class Trace:
 
 
 def just_now(a):
-    """What `agx trace --seconds 0` says and draws."""
+    """The output and the picture of `agx trace --seconds 0`."""
     with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
         path = os.path.join(directory, "t.json")
         done = run("agx", "trace", "--text", text_of(a), "--seconds", "0", "--out", path)
@@ -56,7 +56,7 @@ def just_now(a):
 
 
 def check_format(trace):
-    """The trace event format, as far as we use it; nothing overlaps on a track."""
+    """Checks the trace event format, as far as we use it; nothing overlaps on a track."""
     tracks, processes = {}, set()
     for e in trace:
         assert isinstance(e["name"], str) and e["pid"] > 0 and e["tid"] > 0, e
@@ -123,11 +123,11 @@ def test_waits_and_runs_of_the_picture_are_those_of_the_terminal_frame():
         assert len(trace.named("step")) == a.stats()["steps"]
         slots = {e["tid"] for e in trace.events if e["pid"] == ENGINE and e["ph"] == "X"}
         assert len(slots) >= 3, slots
-        # A program's calls that are open at once lie on tracks of their own.
+        # Calls of a program that are open at once have tracks of their own.
         assert len({e["tid"] for e in trace.named("queued", "i") if e["pid"] == 2}) == 3
 
 
-def test_gap_between_the_calls_of_a_program():
+def test_a_gap_lies_between_the_calls_of_a_program():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
         for call in (1, 2, 3):
             c.generate(call, [1, 2, 3], max_tokens=4).check()
@@ -164,7 +164,7 @@ def test_a_dead_worker_is_in_the_picture():
         assert len(trace.named("engine_lost", "i")) == 1
 
 
-def test_a_small_journal_says_what_it_forgot():
+def test_a_small_event_log_says_what_it_forgot():
     with Appliance(NOISE, "limits.events=16") as a, Client(a.tcp) as c:
         serve(a, c, 1, 1, 200)
         found = events(a)
@@ -186,7 +186,7 @@ class Tracing:
 
     @staticmethod
     def catch_up(a):
-        """Until it has asked for all that has happened so far: it asks, and then rests."""
+        """Waits until it has asked for all events so far: it asks, and then rests."""
         asked, mine = a.stats()["text_requests"], 0
 
         def has_asked():
@@ -229,7 +229,7 @@ def test_lost_events_are_counted_and_shown():
         assert lost > 0 and "; %d events lost" % lost in out, (lost, out)
 
 
-def test_an_appliance_that_goes_leaves_a_whole_file():
+def test_an_appliance_that_ends_leaves_a_whole_file():
     with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
         path = os.path.join(directory, "t.json")
         with Appliance(NOISE) as a, Client(a.tcp) as c:
@@ -242,7 +242,7 @@ def test_an_appliance_that_goes_leaves_a_whole_file():
         assert len(trace.named("finished length", "i")) == 1
 
 
-def test_what_cannot_be_traced_is_said():
+def test_what_cannot_be_traced_is_named():
     assert run("agx", "trace", "--text", "127.0.0.1:1").returncode == 3
     assert run("agx", "trace", "--text", "nowhere").returncode == 2
     assert run("agx", "trace", "--seconds", "-1").returncode == 2
@@ -257,7 +257,7 @@ def test_what_cannot_be_traced_is_said():
         assert done.returncode == 1 and "/nowhere/t" in done.stderr, done.stderr
 
 
-def test_the_text_port_refuses_what_is_no_number():
+def test_the_text_port_refuses_bad_numbers():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
         c.generate(1, [1, 2, 3], max_tokens=4).check()
         end = len(events(a))
@@ -269,7 +269,7 @@ def test_the_text_port_refuses_what_is_no_number():
         a.wait_ready()
 
 
-def test_a_port_that_stands_still_is_not_asked_for_ever():
+def test_a_port_that_does_not_answer_is_not_asked_for_ever():
     with socket.create_server(("127.0.0.1", 0)) as listener, \
             tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
         path = os.path.join(directory, "t.json")

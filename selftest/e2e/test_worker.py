@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The engine's worker fails in every way: it is killed, hung, wrong. Calls get the same tokens, or
-health says that there is no engine any more. (serve: killed a hundred times under load.)"""
+"""The engine's worker fails in every way: it is killed, hangs, or is wrong. Calls get the same
+tokens, or health says that there is no engine any more. Module serve kills it under load."""
 import itertools
 import os
 import re
@@ -29,7 +29,7 @@ def undisturbed(count):
 
 
 def open_of(pid, name, mode):
-    """A file of /proc/PID: not everybody may look into other processes, nor into these."""
+    """Opens a file of /proc/PID, or Skip: not every user may read those of the appliance."""
     try:
         return open("/proc/%d/%s" % (pid, name), mode, buffering=0 if "b" in mode else -1)
     except PermissionError as error:
@@ -46,7 +46,7 @@ def test_a_worker_that_hangs_under_load_costs_time_only():
         start_calls(c, 8)
         worker = a.worker
         stop(worker)
-        c.start(9, PROMPT + [1], max_tokens=300)            # it is open, whatever became of those
+        c.start(9, PROMPT + [1], max_tokens=300)            # open, whatever happened to the others
         assert [c.finish(call_id).check().tokens for call_id in range(1, 10)] == alone + alone[:1]
         assert a.worker != worker
         wait_for(lambda: said(a, "engine worker was hung pid=%d" % worker) == 1, "it is told")
@@ -62,15 +62,15 @@ def test_an_idle_worker_that_hangs_is_replaced():
         c.generate(1, PROMPT).check()
 
 
-def test_a_box_that_was_stopped_for_longer_than_a_hang_has_no_hung_worker():
+def test_a_machine_that_was_stopped_has_no_hung_worker():
     with Appliance(NOISE, "engine.hang=5s") as a, Client(a.tcp) as c:
         start_calls(c, 4)
         worker = a.worker
-        everybody = [a.process.pid, a.core, worker]
-        for pid in everybody:
+        roles = [a.process.pid, a.core, worker]
+        for pid in roles:
             stop(pid)
         time.sleep(7)
-        for pid in reversed(everybody):
+        for pid in reversed(roles):
             os.kill(pid, signal.SIGCONT)
         for call_id in range(1, 5):
             c.finish(call_id).check()
@@ -117,11 +117,11 @@ def test_a_worker_can_write_only_what_is_its_own():
     with Appliance(NOISE) as a, Client(a.tcp) as c:
         c.generate(1, PROMPT).check()
         assert [part[2] for part in shared_parts(a.core)] == ["rw-s"]
-        # Control page: keeper's and core's, its own. Step: what it is told, what it says.
+        # Control page: of keeper and core, then the worker's. Step: inputs, then outputs.
         assert [part[2] for part in shared_parts(a.worker)] == ["r--s", "rw-s", "r--s", "rw-s"]
 
 
-def test_results_that_are_scribbled_on_cost_workers_and_not_the_core():
+def test_overwritten_results_cost_workers_and_not_the_core():
     alone = undisturbed(8)
     with Appliance(NOISE, "engine.failures=0", "engine.canary=0") as a, Client(a.tcp) as c:
         first, end, _ = shared_parts(a.worker)[3]
@@ -157,7 +157,7 @@ def weights_of(pid):
 
 
 def flip_weight(pid):
-    """One bit of one weight in the middle of the layers."""
+    """Flips one bit of one weight in the middle of the layers."""
     first, size = weights_of(pid)
     at = first + size // 2 // 4 * 4 + 2
     with open_of(pid, "mem", "rb") as memory:
@@ -179,7 +179,7 @@ def test_a_flipped_bit_in_the_worker_costs_the_worker():
         assert a.stats()["engine_wrong"] == 1
 
 
-def test_a_flipped_bit_in_what_all_workers_inherit_ends_the_engine():
+def test_a_flipped_bit_in_the_inherited_weights_ends_the_engine():
     with Appliance(NOISE, "engine.canary=1s") as a, Client(a.tcp) as c:
         wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
         flip_weight(a.worker)
@@ -189,7 +189,7 @@ def test_a_flipped_bit_in_what_all_workers_inherit_ends_the_engine():
         assert a.stats()["engine_restarts"] == 1
 
 
-def test_without_a_canary_nobody_looks():
+def test_without_a_canary_a_flipped_bit_goes_unnoticed():
     with Appliance(NOISE, "engine.canary=0") as a, Client(a.tcp) as c:
         c.generate(1, PROMPT, max_tokens=50).check()
         assert a.stats()["canaries"] == 0 and "canary_ms=never" in a.health()

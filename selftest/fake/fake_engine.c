@@ -5,7 +5,7 @@
 
 #include "config/base/assert.h"
 
-#define START 0                     /* lies before the first position of a declared prefix */
+#define START 0                     /* the hash before the first position of a declared prefix */
 
 static uint64_t mix(uint64_t before, uint64_t value)
 {
@@ -90,7 +90,7 @@ static uint64_t feed(const struct fake_engine *engine, uint32_t row, uint32_t po
     return hash;
 }
 
-/* Feeds what the row has to feed next, and samples if it decodes. */
+/* Feeds the row's next tokens, and samples if it decodes. */
 static void run_round(const struct fake_engine *engine, uint32_t index)
 {
     const struct step_row *row = step_row(&engine->step, index);
@@ -112,7 +112,7 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
     }
 }
 
-/* Does the row want another token? */
+/* True when the row needs another token. */
 static bool goes_on(const struct fake_engine *engine, uint32_t index)
 {
     const struct step_row *row = step_row(&engine->step, index);
@@ -122,7 +122,7 @@ static bool goes_on(const struct fake_engine *engine, uint32_t index)
                                 step_out_tokens(&engine->step, index)[produced - 1]);
 }
 
-/* Between the tiers from the last one to the first, since nobody may rely on an order there. */
+/* Moves between tiers run from last to first: the core may not rely on their order. */
 static void run_moves(const struct fake_engine *engine)
 {
     const struct step_move *moves = step_moves(&engine->step);
@@ -142,7 +142,7 @@ static void run_moves(const struct fake_engine *engine)
     }
 }
 
-/* The rows of the next round, from those of the last one. */
+/* Keeps the rows that need another round. */
 static void choose_rows(struct fake_engine *engine)
 {
     const struct step_header *header = step_header(&engine->step);

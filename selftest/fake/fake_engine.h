@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: an engine that computes nothing and can be wrong in every way that matters. For every
- * position of every block it keeps a hash of the tokens up to there, and a token is sampled from
- * the hash at the last position, read through the row's block ids. So a call's tokens are a pure
- * function of its prompt, its seed and its salt, and come out wrong if a token is fed twice, left
- * out, put at a wrong position, or read from a block that somebody else has written since, or one
- * that was not moved. As long as the tokens are those of a declared prefix the salt does not count:
- * these positions are everybody's.
+ * What: an engine that computes nothing but shows every mistake of the core. For every position of
+ * every block it keeps a hash of the tokens up to there. It samples a token from the hash at the
+ * last position, read through the row's block ids. So a call's tokens are a pure function of its
+ * prompt, seed and salt. They are wrong if a token is fed twice, left out or put at a wrong
+ * position, if a block was overwritten, or if a block was not moved. The salt does not count while
+ * the tokens are those of a declared prefix: all calls share these positions.
  *
- * A step runs as a whole, or begin, then round by round, so that the core can become hasty between
- * two of them.
+ * A step runs as a whole, or begins and runs round by round, so that the core can stop it early.
  */
 #include <stdbool.h>
 
@@ -30,10 +28,10 @@ struct fake_engine {
     struct step step;
     uint64_t *kv;                   /* (blocks, block_tokens); of both tiers */
     uint32_t blocks, block_tokens, vocab_tokens;
-    uint32_t device_blocks;         /* of the blocks, the first ones */
+    uint32_t device_blocks;         /* the first of the blocks */
     const struct fake_declared *declared;   /* NULL: there are none */
     uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */
-    uint64_t salts[FAKE_ENGINE_ROWS_MAX];   /* of each row: what its chain of hashes begins with */
+    uint64_t salts[FAKE_ENGINE_ROWS_MAX];   /* beginning of each row's chain of hashes */
     /* private: the step that runs */
     uint32_t rows[FAKE_ENGINE_ROWS_MAX], rows_count, standby, round, rounds;
 };
@@ -42,21 +40,21 @@ void fake_engine_declare(struct fake_declared *declared, const struct config_pre
 /* The chain: a position's hash from the one before it (any, at position 0). */
 uint64_t fake_engine_next(const struct fake_engine *engine, uint64_t salt, uint32_t position,
                           uint64_t before, uint32_t token);
-/* Does the salt come in right here? Elsewhere the hash is the same whatever it is. */
+/* True when the salt counts at this position. Elsewhere the hash does not depend on it. */
 bool fake_engine_parts(const struct fake_engine *engine, uint32_t position, uint64_t before,
                        uint32_t token);
 
-/* Carries out the moves; no round has run yet. */
+/* Executes the moves of the step, before its first round. */
 void fake_engine_begin(struct fake_engine *engine);
-/* The next round; false when there was none left: the step is done. */
+/* Runs the next round. False when none was left: the step is done. */
 bool fake_engine_round(struct fake_engine *engine);
 
 /* Runs the step record; `context` is a struct fake_engine (see struct fake_world.engine). */
 void fake_engine_run(void *context);
-/* A worker that died takes its KV along. */
+/* Forgets all KV, as when the worker dies. */
 void fake_engine_forget(struct fake_engine *engine);
-/* What an undisturbed engine says in its first row: `tokens` holds `prompt` tokens and gets up to
- * `max` more. Ends behind a stop id. Returns how many were produced. */
+/* The tokens of an undisturbed engine in its first row: `tokens` holds `prompt` tokens and gets up
+ * to `max` more. Ends after a stop id. Returns the number of tokens produced. */
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling);
 bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token);

@@ -2,10 +2,9 @@
 /*
  * What: the world in memory; see fake_world.h.
  *
- * Invariants: time moves only in wait(), when nothing is ready, and then exactly to the next thing
- * that happens (the caller's deadline or the end of the engine's step); readiness is computed from
- * the queues, so it is level-triggered like the real one; handles are small numbers and are used
- * again.
+ * Invariants: time moves only in wait(), when nothing is ready, and then exactly to the next event
+ * (the caller's deadline or the end of the engine's step). Readiness is computed from the queues,
+ * so it is level-triggered, as with epoll. Handles are small numbers and are used again.
  */
 #include "selftest/fake/fake_world.h"
 

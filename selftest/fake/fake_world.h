@@ -51,17 +51,17 @@ struct fake_world {
     /* faults */
     uint32_t transfer_max;          /* bytes per recv() or send(); 0: no limit */
     uint32_t again_every;           /* each n-th recv() or send() says EAGAIN; 0: none; not 1 */
-    uint64_t random;                /* not 0: transfers of random length up to transfer_max */
+    uint64_t random;                /* not 0: transfers have random lengths up to transfer_max */
     uint32_t descriptors;           /* accept() says EFULL when this many sockets are open */
     /* engine 0, the only one: submit() calls `engine`; the step is done `engine_takes_us` later */
     void (*engine)(void *context);
     void *engine_context;
     uint64_t engine_takes_us;
-    bool engine_dies;               /* the next poll() says LOST */
+    bool engine_dies;               /* the next poll() returns LOST */
     bool engine_down;
     uint64_t engine_condemned;      /* times that the core asked for another worker: it gets one */
     uint64_t engine_beats;
-    /* what was done, for tests */
+    /* what happened, for tests */
     uint64_t receives, sends, accepts, closes, waits;
     /* private */
     bool engine_in_flight;
@@ -69,7 +69,7 @@ struct fake_world {
     uint64_t entropy_state;
     uint32_t transfers, wait_cursor;
     bool control_rung;
-    uint32_t peers_end;             /* none in use from here on: few are, and wait() looks at all */
+    uint32_t peers_end;             /* none in use from here on: wait() looks at all before it */
     struct fake_watch watches[FAKE_LISTENERS + FAKE_PEERS_MAX];
     struct fake_peer peers[FAKE_PEERS_MAX];
 };
@@ -90,5 +90,5 @@ void fake_client_finish(struct fake_world *fake, uint32_t peer);    /* FIN */
 void fake_client_reset(struct fake_world *fake, uint32_t peer);     /* RST */
 /* True when the server has closed the connection; bytes may be left to read. */
 bool fake_client_is_closed(const struct fake_world *fake, uint32_t peer);
-/* Forgets a connection that both sides have closed; its number may come again. */
+/* Forgets a connection that both sides have closed; its number may be used again. */
 void fake_client_forget(struct fake_world *fake, uint32_t peer);

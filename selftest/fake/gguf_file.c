@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: writes small GGUF files into a fixed buffer. Written from the format's description, not
- * from our reader, so that the two check each other.
+ * What: writes small GGUF files into a fixed buffer. It follows the format's description, not our
+ * reader, so that each checks the other.
  */
 #include "selftest/fake/gguf_file.h"
 
@@ -101,15 +101,15 @@ void gguf_file_i32s(struct gguf_file *file, const char *key, const int32_t *valu
     gguf_file_raw(file, values, count * 4);
 }
 
-void gguf_file_tensor(struct gguf_file *file, const char *name, uint32_t type, uint64_t columns,
-                      uint64_t rows, uint64_t offset)
+void gguf_file_tensor(struct gguf_file *file, const char *name,
+                      const struct gguf_file_tensor *tensor)
 {
     put_text(file, name);
     put_u32(file, 2);
-    put_u64(file, columns);
-    put_u64(file, rows);
-    put_u32(file, type);
-    put_u64(file, offset);
+    put_u64(file, tensor->columns);
+    put_u64(file, tensor->rows);
+    put_u32(file, tensor->type);
+    put_u64(file, tensor->offset);
     file->tensors++;
 }
 
@@ -157,7 +157,8 @@ static uint64_t add_f32_tensor(struct gguf_file *file, const char *name, uint64_
                                uint64_t rows, uint64_t offset)
 {
     uint64_t bytes = columns * rows * 4;
-    gguf_file_tensor(file, name, 0, columns, rows, offset);
+    gguf_file_tensor(file, name, &(struct gguf_file_tensor){
+        .columns = columns, .rows = rows, .offset = offset});
     return offset + bytes + (ALIGNMENT - bytes % ALIGNMENT) % ALIGNMENT;
 }
 
@@ -240,7 +241,7 @@ void gguf_file_model(struct gguf_file *file)
     gguf_file_family(file, "llama");
 }
 
-/* The place behind a text with its length before it. */
+/* The place after a text that has its length before it. */
 static uint8_t *after_text(struct gguf_file *file, const char *text)
 {
     uint8_t pattern[128];

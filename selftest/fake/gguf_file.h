@@ -25,11 +25,15 @@ void gguf_file_texts(struct gguf_file *file, const char *key, const char *const 
                      uint32_t count);
 void gguf_file_f32s(struct gguf_file *file, const char *key, const float *values, uint32_t count);
 void gguf_file_i32s(struct gguf_file *file, const char *key, const int32_t *values, uint32_t count);
-void gguf_file_tensor(struct gguf_file *file, const char *name, uint32_t type, uint64_t columns,
-                      uint64_t rows, uint64_t offset);
+struct gguf_file_tensor {
+    uint32_t type;                  /* of ggml; 0: F32 */
+    uint64_t columns, rows, offset;
+};
+void gguf_file_tensor(struct gguf_file *file, const char *name,
+                      const struct gguf_file_tensor *tensor);
 /* Pads the header and adds `data_bytes` of zeros. */
 void gguf_file_end(struct gguf_file *file, uint32_t data_bytes);
-/* Anything, as it is. */
+/* Writes any bytes. */
 void gguf_file_raw(struct gguf_file *file, const void *bytes, uint32_t count);
 
 /* A model of one layer, F32: dim 8, 2 heads, 1 KV head, ffn 8, the vocabulary below; 18 keys. */
@@ -40,7 +44,8 @@ void gguf_file_family(struct gguf_file *file, const char *family);
 void gguf_file_spm_keys(struct gguf_file *file);
 void gguf_file_bpe_keys(struct gguf_file *file);
 
-/* What follows a key's name: its type (u32), then the value. */
+/* The bytes after a key's name: its type (u32), then the value. */
 uint8_t *gguf_file_after_key(struct gguf_file *file, const char *key);
-/* What follows a tensor's name: number of dimensions (u32), 2 of them (u64), type (u32), offset. */
+/* The bytes after a tensor's name: number of dimensions (u32), 2 of them (u64), type (u32),
+ * offset. */
 uint8_t *gguf_file_after_tensor(struct gguf_file *file, const char *name);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the dumb scheduler: an executable specification, in lockstep with the real one. Calls lie
- * in a plain array, which is sorted for every plan; nothing is kept that can be worked out. It
- * follows the words of docs/scheduling.md, not the code of sched/. What is cached where is kvmem's
- * business, so of a plan it takes over which positions a call found and which calls lost their
- * blocks, and asks whether both were right; the same for tokens that decide when a call ends. All
- * the rest it works out by itself. Where the two differ it asserts.
+ * What: the naive scheduler: an executable specification, in lockstep with the real one. Its calls
+ * lie in a plain array, which it sorts for every plan; it keeps nothing that it can work out. It
+ * follows docs/scheduling.md, not the code of sched/, and sees of the real scheduler only what
+ * sched_view.h shows. What is cached where is kvmem's business. So the naive scheduler takes two
+ * things from a real plan, and checks both: which positions a call found, and which calls lost
+ * their blocks. It takes tokens that end a call from an oracle. It works out all the rest, and
+ * asserts where the two schedulers differ.
  *
- * Whoever drives both tells it of each event, in the order in which the real one acts on them, with
- * the time in `now`:
+ * The driver of both reports each event, in the order in which the real scheduler acts on them,
+ * with the time in `now`:
  *
- *   naive_arrive, naive_end      admission; a cancel, or failure, of a call that is not in a step
+ *   naive_arrive, naive_end      admission; a cancel or failure of a call that is not in a step
  *   flags of a call              paused, cancel, stop_text: when net sets them
- *   naive_settle, naive_lost     before the real one does it, with `fault`, `produced` and `rounds`
+ *   naive_settle, naive_lost     before the real ones, with `fault`, `produced` and `rounds`
  *   naive_expire                 deadlines, after all commands
  *   naive_promote_all, naive_follow_plan, naive_launch      after the real plan
  *   naive_compare                at any time in between
@@ -31,11 +32,11 @@ struct naive_call {
     /* What is asked: naive_arrive() takes these. */
     uint32_t program, prompt, max;
     uint64_t deadline;
-    uint64_t key;                   /* srpt: remaining work */
-    /* What net says. */
+    uint64_t key;                   /* of SRPT: remaining work */
+    /* What net sets. */
     bool paused, cancel, stop_text;
     uint32_t stop_text_tokens;
-    /* What became of it. */
+    /* Its state. */
     bool open, running, standby, expired, resident, started, lost, has_run;
     uint32_t generated, kv, computed, cached, queue, from, preemptions, promotions;
     uint32_t faults;
@@ -45,10 +46,10 @@ struct naive_call {
 };
 
 struct naive {
-    const struct sched *sched;      /* the real one */
+    const struct sched *sched;      /* the real scheduler */
     struct sched_settings set;
-    /* What an undisturbed engine says after the first `known` tokens of the call: up to `max`
-     * tokens, written behind them; returns how many. */
+    /* Writes the tokens, at most `max`, with which an undisturbed engine continues the first
+     * `known` tokens of the call; returns their number. */
     uint32_t (*oracle)(void *context, const struct call *call, uint32_t known, uint32_t max,
                        uint32_t *tokens);
     void *oracle_context;
@@ -62,26 +63,28 @@ struct naive {
     uint32_t produced[NAIVE_ROWS_MAX];
     enum naive_fault fault[NAIVE_ROWS_MAX];
     uint32_t rows_count, rows_active;
-    uint32_t rounds;                /* that the engine says it had */
-    bool busy, hasty;
+    uint32_t rounds;                /* as the engine reports them */
+    bool busy;
+    bool stops_early;               /* the step in flight may stop early */
     enum { NAIVE_ROOM_NONE, NAIVE_ROOM_LEFT, NAIVE_ROOM_UNKNOWN } room;  /* for one more call */
 };
 
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked);
 /* A call that was cancelled ends by that, or by its stop string, whatever `finish` says. */
 void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish);
-/* The program's service is brought up to date, as the real one does where one is asked for. */
+/* Brings the program's service up to date, as the real scheduler does before it reads it. */
 void naive_decay(struct naive *m, uint32_t program);
 void naive_promote_all(struct naive *m);
-/* Time has come to `now`, and the queues are as they were when the plan began. */
+/* The time is `now`, and the queues are as they were when the plan began. `planned`: the real plan
+ * has rows. */
 void naive_follow_plan(struct naive *m, bool planned);
 void naive_launch(struct naive *m);
-/* Before naive_settle(): is the step refuted? Then nothing of it counts but who is to blame, and
- * naive_lost() is to come. */
+/* True when the step is refuted. Then it counts only against the calls with faults, and
+ * naive_lost() must follow. Comes before naive_settle(). */
 bool naive_refute(struct naive *m);
-/* `real`: the call table as it is before the real one settles. */
+/* `real`: the call table as it is before the real scheduler settles. */
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration);
 void naive_lost(struct naive *m);
 void naive_expire(struct naive *m);
-/* Every call, every queue, every account. */
+/* Asserts that every call, queue and account agrees with the real scheduler's. */
 void naive_compare(const struct naive *m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a target's words on stdout, and the switch that asks for them. libFuzzer calls
- * LLVMFuzzerInitialize() before it looks at the arguments.
+ * What: prints a target's words when the switch --dictionary asks for them. libFuzzer calls
+ * LLVMFuzzerInitialize() before it reads the arguments.
  */
 #include "selftest/fuzz/dictionary.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the words that a fuzz target teaches libFuzzer. Each target defines dictionary_write() and
- * takes its words from the product's tables, so they are always up to date; `fuzz_x --dictionary`
- * prints them in libFuzzer's form and ends.
+ * What: the words that a fuzz target gives to libFuzzer. Each target defines dictionary_write(),
+ * which takes the words from the product's tables, so that they are always current. `fuzz_x
+ * --dictionary` prints them in libFuzzer's format and ends.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +13,9 @@
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-/* The target's. */
+/* Defined by each target. */
 void dictionary_write(void);
-/* One word each. */
+/* Each writes one word. */
 void dictionary_word(const void *bytes, uint32_t count);
 void dictionary_text(const char *text);
 void dictionary_number(uint64_t value, uint32_t bytes);     /* little-endian */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no choices of a world bring the core to break an invariant: not of its configuration, its
- * clients, its engine, its clock, or of what fails and when (selftest/sim).
- * Method: the input is the tape of a run of the simulator, which says what must hold and when. A
- * run has a pass for each BYTES_PER_PASS, then the peace in which all that is owed must come. The
- * tape goes round: behind its end there were zeros, and with them time that hardly passes. A
- * failure leaves sim.tape, for `agentix-sim --replay`, beside libFuzzer's input.
+ * Goal: the core keeps its invariants whatever the world does: its configuration, clients, engine,
+ * clock and faults (selftest/sim).
+ * Method: the input is the tape of a run of the simulator, which checks the invariants. A run has
+ * one pass for each BYTES_PER_PASS, then the calm phase, in which all that is owed must come. The
+ * tape repeats at its end: with zeros there, time would hardly pass. A failure leaves sim.tape, for
+ * `agentix-sim --replay`, beside libFuzzer's input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "selftest/fuzz/dictionary.h"
 #include "selftest/sim/sim.h"
 
-#define BYTES_PER_PASS 8                /* about what seeds take */
-#define TAPE_BYTES     (256u << 10)     /* enough for most of the peace */
+#define BYTES_PER_PASS 8                /* about what a pass of a seed takes */
+#define TAPE_BYTES     (256u << 10)     /* enough for most calm phases */
 
 static struct sim *sim;
 static struct tape tape;
 static uint64_t passes;
 
-/* In the form of libFuzzer's own counts; selftest/fuzz/run.py reads it. */
+/* In the format of libFuzzer's own counts; selftest/fuzz/run.py reads it. */
 static void print_passes(void)
 {
     fprintf(stderr, "stat::simulated_passes: %llu\n", (unsigned long long)passes);
@@ -63,11 +63,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (sim_run(sim, &tape) != SIM_CLEAN) {
         give_up();
     }
-    passes += sim->pass < tape.steps ? sim->pass : tape.steps;  /* those of the peace are tame */
+    passes += sim->pass < tape.steps ? sim->pass : tape.steps;  /* without the calm phase */
     return 0;
 }
 
-/* A choice is a number below a bound, whatever the bytes: there are no words. */
+/* No words: every byte is a valid choice. */
 void dictionary_write(void)
 {
     dictionary_number(0, 4);

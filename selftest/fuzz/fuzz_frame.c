@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no clients, whatever they send, read and leave out, break the net stage: net_check() after
- * every pass; everything that the server sends is well formed, and tells of each call what the
- * protocol promises: ACCEPT, all tokens in order, one DONE with their number and digest; when all
- * clients have gone, every call slot and every connection is free.
- * Method: the world in memory. The input is a script; each step is one byte of operation (enum
- * step) and client, then its operand. The last two clients come over TCP, one from afar, and must
- * prove a key; the others are local.
+ * Goal: clients cannot break the net stage, whatever they send, read and leave out. net_check()
+ * holds after every pass. Every frame of the server is well formed. Each call gets what the
+ * protocol promises: ACCEPT, all tokens in order, and one DONE with their number and digest. When
+ * all clients have gone, every call slot and every connection is free.
+ * Method: the world in memory. The input is a script. A step is one byte for operation (enum step)
+ * and client, then the operand. The last two clients come over TCP, one from afar, and must prove a
+ * key; the others are local.
  */
 #include "net/utf8.h"
 #include "selftest/fuzz/wire_words.h"
@@ -37,17 +37,17 @@ static struct open_call open_calls[CLIENTS][CALLS];
 enum step {
     STEP_CONNECT,
     STEP_BYTES,                     /* raw */
-    STEP_FRAME,                     /* type and payload; header and checksum are made, or nearly */
+    STEP_FRAME,                     /* type and payload; header and checksum are added */
     STEP_END,                       /* FIN or RST */
     STEP_WINDOW,                    /* how much the client's side buffers */
     STEP_SLEEP,
-    STEP_MOOD,                      /* what the scheduler says, how sockets move */
+    STEP_MOOD,                      /* how the scheduler answers, how sockets move */
     STEP_PHASES,
-    STEP_CALL,                      /* a valid one, but for one number with a range */
+    STEP_CALL,                      /* a valid CALL, but for one number with a range */
     STEP_CANCEL,                    /* of a call that STEP_CALL may have made */
     STEP_AUTH,                      /* with the right proof, or with one bit of it changed */
-    STEP_SCARCE,                    /* few descriptors, or no new calls any more */
-    STEPS = 16                      /* the rest are passes, too */
+    STEP_SCARCE,                    /* few descriptors, or no new calls */
+    STEPS = 16                      /* the others are passes, too */
 };
 
 struct script {
@@ -207,7 +207,7 @@ static void take_frame(uint32_t client)
     }
 }
 
-/* The client reads whole frames; fixture_receive() asserts that they are well formed. */
+/* Reads whole frames; fixture_receive() asserts that they are well formed. */
 static void read_frames(struct fixture *f, uint32_t client)
 {
     if (peers[client] == FAKE_NONE || f->fake.peers[peers[client]].to_client.capacity == 0 ||
@@ -225,7 +225,7 @@ static void set_mood(struct fixture *f, struct script *script)
     f->refuse_with = next(script) % 8 == 0 ? STATUS_BUSY_PROGRAMS : STATUS_OK;
     f->program_status = next(script) % 4 == 0 ? STATUS_BAD_PROGRAM_ACTIVE : STATUS_OK;
     f->fake.transfer_max = next(script);
-    f->fake.again_every = (next(script) % 4) * 2;   /* never 1: then nothing would ever move */
+    f->fake.again_every = (next(script) % 4) * 2;   /* never 1: nothing would move */
     f->next_token = next(script) % 2 != 0 ? FIXTURE_TEXT_TOKEN : 0;
 }
 
@@ -259,7 +259,7 @@ static void set_window(struct fixture *f, uint32_t client, struct script *script
     fake_client_window(&f->fake, peers[client], bytes);
 }
 
-/* Up to half a minute, or to the better part of an hour. */
+/* Up to half a minute, or up to most of an hour. */
 static void sleep_long(struct fixture *f, bool long_time, struct script *script)
 {
     fixture_sleep(f, (uint64_t)(next(script) + 1) * (long_time ? 10000000 : 100000));
@@ -305,7 +305,7 @@ static void end_all(struct fixture *f)
             fake_client_reset(&f->fake, peers[i]);
         }
     }
-    fixture_sleep(f, 2000000);      /* accepts that waited for a descriptor */
+    fixture_sleep(f, 2000000);      /* connections that lacked a descriptor are accepted now */
     fixture_passes(f, 6);
     ASSERT(f->calls.free_count == f->calls.count);
     ASSERT(f->net.open_count == 0 && f->net.preauth_count == 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of a model file break the reader: no crash, no message that is not one line of
- * printable ASCII and names an offset of the file; what is accepted has extents inside the file and
+ * Goal: no bytes of a model file break the reader. It does not crash. A refusal is one line of
+ * printable ASCII that names an offset in the file. An accepted file has all extents inside it, and
  * a vocabulary that encodes and decodes.
- * Method: the input is the file. A vocabulary that would not fit the arena is left alone, as boot
- * does. The table of keys is private to its source, which is therefore included.
+ * Method: the input is the file. A vocabulary that would not fit the arena is not loaded, as at
+ * boot. The table of keys is private to its source, which is therefore included.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "selftest/fuzz/message.h"
 
 #define ARENA_BYTES      (1u << 20)
-#define HEADER_BYTES_MAX 2560       /* less than an input may have */
+#define HEADER_BYTES_MAX 2560       /* the longest input is longer */
 #define TEXT_BYTES       64
 #define NAME             "fuzz.gguf"
 
@@ -23,7 +23,7 @@ static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[ARENA_BYTES];
 static struct gguf gguf;
 static struct vocab vocab;
 
-/* Every refusal names an offset that the file has, or its end. */
+/* Every refusal names an offset in the file, or its end. */
 static void check_place(const struct config_error *error, size_t count)
 {
     static const char start[] = NAME ": offset ";
@@ -99,8 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-/* A key and the type of its value, as they stand in a file. `family` is empty, or what the key
- * begins with. */
+/* A key and the type of its value, as in a file. `family` is the beginning of the key, or empty. */
 static void write_key(const char *family, const char *name, uint32_t type)
 {
     uint8_t bytes[DICTIONARY_WORD_BYTES_MAX];
@@ -134,5 +133,5 @@ void dictionary_write(void)
     }
     dictionary_number(UINT32_MAX, 4);
     dictionary_number(UINT64_MAX, 8);
-    dictionary_number(UINT64_MAX / 8 + 1, 8);       /* times the size of an element: wraps */
+    dictionary_number(UINT64_MAX / 8 + 1, 8);       /* wraps when multiplied by an element's size */
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of an INI file break the parser. Every refusal is one line of printable ASCII that
- * names a place which the input has; every value is in its row's range; what loads, printed and
- * loaded again, by a file and by --set, gives the same values; relations and limits hold or are
- * refused.
- * Method: the input is the file; what it does not name has its default. An input of one short line
- * is an argument of --set, too.
+ * Goal: no bytes of an INI file break the parser. A refusal is one line of printable ASCII that
+ * names a place in the input. Every value is in its row's range. Options that load are the same
+ * when they are printed and loaded again, from a file and by --set. Relations and limits hold or
+ * are refused.
+ * Method: the input is the file; options that it does not name have their defaults. An input of one
+ * short line is also an argument of --set.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static struct place place_of(const struct config_error *error)
     char *end = NULL;
     ASSERT(strncmp(error->text, NAME ":", sizeof NAME) == 0);
     if (error->text[sizeof NAME] == ' ') {
-        return place;               /* of the file as a whole */
+        return place;               /* the file as a whole */
     }
     place.line = strtoul(error->text + sizeof NAME, &end, 10);
     ASSERT(*end == ':');
@@ -43,7 +43,7 @@ static struct place place_of(const struct config_error *error)
     return place;
 }
 
-/* The line is one of the input's; the column is one of its bytes, or the one behind them. */
+/* The line is one of the input; the column is one of its bytes, or one after them. */
 static void check_place(const struct config_error *error, const uint8_t *bytes, size_t count)
 {
     struct place place = place_of(error);
@@ -105,7 +105,7 @@ static void check_set(const struct option_row *row, const struct option_value *v
     ASSERT(!text.cut && config_set(again, bytes, &error) == STATUS_OK);
 }
 
-/* What was loaded, written as a file and as --set, is loaded as it was. */
+/* Options that are written as a file and as --set load as they were. */
 static void check_round_trip(const struct options *options)
 {
     static char bytes[PRINT_BYTES];
@@ -210,7 +210,7 @@ static void write_words(const struct option_row *row)
     }
 }
 
-/* The key with each bound of its values. */
+/* Writes the key with each bound of its values. */
 static void write_bounds(const struct option_row *row)
 {
     const struct option_value bounds[2] = {{.number = row->min}, {.number = row->max}};

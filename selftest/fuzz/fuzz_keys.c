@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of a file of keys make the parser read or write where it may not; a refusal is one
- * line of printable ASCII and leaves nothing behind; what is taken is sound.
- * Method: the input is the file. libFuzzer hands over a copy of the exact size.
+ * Goal: no bytes of a key file make the parser read or write out of bounds. A refusal is one line
+ * of printable ASCII and leaves no key. Accepted keys are sound.
+ * Method: the input is the file. libFuzzer passes a copy of the exact size.
  */
 #include "config/keys.h"
 #include "selftest/fuzz/dictionary.h"

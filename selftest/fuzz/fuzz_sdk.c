@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes of an appliance make the client library read or write where it may not, stand
- * still, hand out a token that was not sent in order, or change its mind about a connection that
- * has ended; whatever the client asks for meanwhile.
- * Method: libFuzzer drives the pure session (tools/sdk/session.h). It has greeted and has CALLS
- * calls under way; the input is a list of records:
+ * Goal: no bytes of an appliance make the client library read or write out of bounds, hang, deliver
+ * a token out of order, or revive a connection that has ended, whatever the client asks for
+ * meanwhile.
+ * Method: libFuzzer drives the pure session (tools/sdk/session.h), which has greeted and has CALLS
+ * calls open. The input is a list of records:
  *
  *     kind u8, length u8, bytes     a frame of type 128 + kind % 16 with this payload and a right
  *                                   header, because no fuzzer guesses checksums; enum way says how
- *                                   it comes. Or a request of the client, or the bytes as they are
+ *                                   it arrives. Or a client's request, or the bytes as they are
  *
- * An input that begins with 255 is a frame that a stranger sends instead of WELCOME: its type and
- * payload; one that begins with 254, any bytes; with 253, what an impostor answers to AUTH.
- * Model: tokens and digest of each call are counted again here, from the events alone.
+ * The first byte of an input may instead say what a stranger sends: 255, a frame in place of
+ * WELCOME, with its type and payload; 254, any bytes; 253, an impostor's answer to AUTH.
+ * Model: this file counts tokens and digest of each call again, from the events alone.
  */
 #include "selftest/fuzz/wire_words.h"
 #include "tools/sdk/session.h"
@@ -23,13 +23,13 @@
 
 enum way {                          /* kind / 16 */
     WAY_WHOLE,
-    WAY_RIGHT,                      /* with the count and digest of a DONE put right, too */
-    WAY_HALVES,                     /* cut somewhere, with a look in between */
+    WAY_RIGHT,                      /* also with the right count and digest in a DONE */
+    WAY_HALVES,                     /* in two parts, with a read in between */
     WAY_WRONG,                      /* one bit of it is wrong */
     WAY_REQUEST,                    /* kind % 16: enum request */
     WAYS                            /* the bytes as they are */
 };
-enum { STRANGER_AUTH = 253, STRANGER_BYTES, STRANGER_FRAME };  /* as the first byte of all */
+enum { STRANGER_AUTH = 253, STRANGER_BYTES, STRANGER_FRAME };  /* first byte of an input */
 enum request { REQUEST_CALL, REQUEST_CANCEL, REQUEST_PING, REQUEST_PROGRAM, REQUEST_SENT,
                REQUEST_CALL_OF_TEXT, REQUEST_RESUME, REQUEST_RESEND, REQUESTS_COUNT };
 enum { DONE_GENERATED_AT = 24, DONE_DIGEST_AT = 56, DONE_BYTES = 64 };     /* docs/protocol.md */
@@ -39,7 +39,7 @@ struct model {
     uint64_t digests[CALLS];
 };
 
-/* What was asked for lies still while the call is open: resuming looks at it. */
+/* A request stays in place while its call is open: resuming reads it. */
 static struct request_of_call {
     struct agx_call call;
     char text[UINT8_MAX + 1];
@@ -53,7 +53,7 @@ struct record {
 
 static uint8_t buffer[AGX_BUFFER_BYTES_MIN];
 
-/* A header as the appliance would write it, in front of `count` bytes of payload. */
+/* Writes the header that the appliance would send before `count` bytes of payload. */
 static uint32_t seal(uint8_t *frame, uint8_t type, uint32_t count)
 {
     const uint8_t start[8] = {0x41, 0x47, 0x58, 0x31, type};
@@ -74,7 +74,7 @@ static void feed(struct agx *agx, const uint8_t *bytes, uint32_t count)
     agx_session_received(agx, count);
 }
 
-/* ---- what the client is told ----------------------------------------------------------------- */
+/* ---- events of the client -------------------------------------------------------------------- */
 
 static void check_tokens(const struct agx *agx, const struct agx_event *event, struct model *model)
 {
@@ -86,7 +86,7 @@ static void check_tokens(const struct agx *agx, const struct agx_event *event, s
         ASSERT(event->tokens[i] < agx->welcome.vocab_tokens);
     }
     for (uint32_t i = 0; i < event->text_bytes; i++) {
-        sum += (uint8_t)event->text[i];     /* every byte can be read */
+        sum += (uint8_t)event->text[i];     /* every byte must be readable */
     }
     ASSERT(sum < UINT32_MAX);
     uint64_t *digest = &model->digests[event->call_id];
@@ -137,9 +137,9 @@ static void drain(struct agx *agx, struct model *model)
     }
 }
 
-/* ---- what the client asks for ---------------------------------------------------------------- */
+/* ---- requests of the client ------------------------------------------------------------------ */
 
-/* Where the request for a call may lie: one that is open keeps its place. */
+/* A place for the request of a call: open calls keep theirs. */
 static struct request_of_call *request_for(struct agx *agx, uint64_t call_id)
 {
     struct request_of_call *request =
@@ -189,7 +189,7 @@ static void greet(struct agx *agx)
     ASSERT(agx_session_welcome(agx) == AGX_OK);
 }
 
-/* What agx_resume() does, but for the socket: nothing but a break is resumed from. */
+/* Does what agx_resume() does, without the socket: only a break can be resumed from. */
 static void resume(struct agx *agx)
 {
     if (agx_session_break(agx, AGX_ERROR_CLOSED) == AGX_ERROR_CLOSED) {
@@ -256,7 +256,7 @@ static void take_frame(struct agx *agx, const struct record *record, struct mode
         put_done_right(payload, model);
     }
     uint32_t count = seal(frame, type, record->count);
-    uint32_t somewhere = record->count * 37 % count;        /* in header or payload */
+    uint32_t somewhere = record->count * 37 % count;        /* in the header or the payload */
     if (way == WAY_HALVES) {
         feed(agx, frame, somewhere);
         drain(agx, model);
@@ -306,7 +306,7 @@ static void meet_stranger(const struct record *record)
     }
 }
 
-/* Nobody proves what he does not know. */
+/* A proof needs the secret: no input may have one. */
 static void meet_impostor(const struct record *record)
 {
     static const struct agx_key key = {.id = "k", .secret = "fuzz"};
@@ -326,7 +326,7 @@ static void meet_impostor(const struct record *record)
     ASSERT(agx_session_admitted(&agx) != AGX_OK && !agx.is_admitted);
 }
 
-/* Greeted, and with CALLS calls under way: once, and every input goes on from here. */
+/* A session that has greeted and has CALLS calls open. Made once; every input starts from it. */
 static void begin(struct agx *agx, struct model *model)
 {
     static struct agx greeted;
@@ -372,7 +372,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-/* The kinds of records; what a stranger begins with. */
+/* The kinds of records, and the first bytes of strangers. */
 void dictionary_write(void)
 {
     for (uint32_t way = WAY_WHOLE; way < WAY_REQUEST; way++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no bytes and no timing of a peer break the text port: no assertion, every answer lines of
- * printable ASCII, a body of HTTP no longer than its head says, the slot free in the end.
- * Method: the first byte says how much one recv or send moves, how the peer ends and how healthy
- * the appliance is, the second how much time passes with each pass and whether what the pages show
- * has just begun or has every number at its longest; the rest is what the peer sends. The port is
- * part of the program, so its sources are included.
+ * Goal: no bytes and no timing of a peer break the text port. No assertion fails, every answer is
+ * lines of printable ASCII, no HTTP body is longer than its head says, and the slot is free at the
+ * end.
+ * Method: the first byte says how much a recv or send moves, how the peer ends, and how healthy the
+ * appliance is. The second says how much time each pass takes, and whether the pages show an
+ * appliance that has just begun or one with every number at its longest. The rest is what the peer
+ * sends. The port is part of the binary, so its sources are included.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +27,13 @@ static struct {
     size_t count;
     uint32_t chunk, interest;
     bool accepted, open;
-    bool resets;                    /* at its end; else it closes its half */
-    bool stutters, again;           /* every other recv and send says EAGAIN */
-    /* the answer as far as it was read */
+    bool resets;                    /* at its end; else it half-closes */
+    bool stutters, again;           /* every other recv and send fails with EAGAIN */
+    /* the answer, as far as it was read */
     char line[TEXTPORT_LINE_BYTES_MAX + 1];
     uint32_t line_bytes;
     bool in_body;
-    uint64_t body_bytes;            /* that are still to come */
+    uint64_t body_bytes;            /* still to come */
 } peer;
 
 static int32_t accept_once(void *self, int32_t listener, struct world_peer *who)
@@ -74,7 +75,7 @@ static int64_t receive(void *self, int32_t handle, void *to, uint32_t max)
     return moved;
 }
 
-/* Most of a run's time is here, so the sanitizers look at it once a page and not once a byte. */
+/* Most of a run's time is here, so the sanitizers check once a page, not once a byte. */
 __attribute__((no_sanitize("address", "undefined", "coverage")))
 static bool all_printable(const char *bytes, uint32_t count)
 {
@@ -97,7 +98,7 @@ static void read_line(void)
     peer.line_bytes = 0;
 }
 
-/* How much of what came is of this line, or of the body. */
+/* Number of the received bytes that belong to this line, or to the body. */
 static uint32_t read_some(const char *bytes, uint32_t count)
 {
     const char *end;
@@ -157,9 +158,9 @@ static void run(struct textport *port, const struct textport_view *view, uint32_
     ASSERT(!peer.open);
 }
 
-/* ---- what the pages show --------------------------------------------------------------------- */
+/* ---- the appliance that the pages show ------------------------------------------------------- */
 
-/* The page of an appliance that has just begun, or one with every number at its longest. */
+/* An appliance that has just begun, or one with every number at its longest. */
 static struct shown {
     struct stats stats;
     struct options options;
@@ -179,7 +180,7 @@ static void fill_event_log(void)
     static struct event events[EVENTS];
     memset(events, 0xff, sizeof events);
     for (uint32_t i = 0; i < EVENTS; i++) {
-        events[i].call = events[i].program = UINT32_MAX - 1;    /* the greatest that is a slot */
+        events[i].call = events[i].program = UINT32_MAX - 1;    /* the greatest number of a slot */
         events[i].what.kind = i % EVENT_KINDS_COUNT;
     }
     full.event_log = (struct event_log){.events = events, .capacity = EVENTS, .next = UINT64_MAX -
@@ -312,6 +313,6 @@ void dictionary_write(void)
         }
     }
     for (uint32_t command = 240; command < 256; command++) {
-        dictionary_number(255u | command << 8, 2);      /* telnet's IAC and what follows it */
+        dictionary_number(255u | command << 8, 2);      /* IAC of telnet and the byte after it */
     }
 }

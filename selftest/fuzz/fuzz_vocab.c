@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no text breaks the tokenizers: no crash, no token outside the vocabulary, no control token
- * that was not asked for, and byte-level BPE gives every text back.
- * Method: six tiny vocabularies are built once; the first byte of the input chooses one, whether
- * special tokens are parsed, and how much room there is for tokens; the rest is the text.
+ * Goal: no text breaks the tokenizers. They do not crash, give no token outside the vocabulary and
+ * no control token that was not asked for; byte-level BPE gives every text back.
+ * Method: six tiny vocabularies are built once. The first byte of the input chooses a vocabulary,
+ * whether special tokens are parsed, and the room for tokens. The rest is the text.
  */
 #include <stdio.h>
 #include <string.h>
@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-/* Texts of several bytes: what merges make, and special tokens. */
+/* Texts of several bytes: results of merges, and special tokens. */
 void dictionary_write(void)
 {
     load_all();

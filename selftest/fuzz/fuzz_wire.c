@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: no payload makes a decoder read beyond it, change the frame that it refuses, or give a
- * fault that no ERROR frame can carry; what is accepted is the same bytes when it is encoded again,
- * and no encoder writes beyond its room.
- * Method: the input is the second word of a header (type, reserved) and a payload; magic, length
- * and checksum are put right, so that the fuzzer gets past them. If that is refused, the
- * input is a header as it stands. libFuzzer hands over a copy of the exact size, so reading one
- * byte too far is a report.
+ * Goal: no payload makes a decoder read beyond it, change the frame that it refuses, or report a
+ * fault that no ERROR frame can carry. An accepted frame gives the same bytes when it is encoded
+ * again, and no encoder writes beyond its room.
+ * Method: the input is the second word of a header (type, reserved) and a payload. Magic, length
+ * and checksum are made right, so that the fuzzer gets past them. Where that is refused, the input
+ * is a header as it stands. libFuzzer passes a copy of the exact size, so reading one byte too far
+ * is a report.
  */
 #include "selftest/fuzz/wire_words.h"
 
@@ -14,18 +14,18 @@
 #define PAYLOAD_MAX 4096
 #define CANARY      0x5a
 
-/* What a payload became. */
+/* A payload, decoded and encoded again. */
 struct trip {
     enum wire_type type;
     enum status status;
     struct wire_fault fault;
     uint32_t count;                 /* bytes of `frame` */
-    uint8_t *frame;                 /* [FRAME_MAX]: encoded again, header included */
+    uint8_t *frame;                 /* [FRAME_MAX], header included */
 };
 
 static uint8_t cramped[FRAME_MAX];
 
-/* Payload -> struct -> frame, which fits its own length and nothing less. */
+/* Payload -> struct -> frame, which fits room of its own length and no less. */
 #define TRIP(name, ...)                                                                       \
     static void trip_##name(const uint8_t *payload, uint32_t count, struct trip *trip)        \
     {                                                                                         \
@@ -45,7 +45,7 @@ static uint8_t cramped[FRAME_MAX];
         ASSERT(cramped[trip->count - 1] == CANARY);                                           \
     }
 
-/* The encoder of TOKENS takes the ids as host integers, and reads no others. */
+/* The encoder of TOKENS takes ids as host integers, and must read no others. */
 static const uint32_t *host_ids(const struct wire_tokens *tokens)
 {
     static uint32_t ids[PAYLOAD_MAX / sizeof(uint32_t)];
@@ -66,7 +66,7 @@ static void (*const trips[256])(const uint8_t *payload, uint32_t count, struct t
 #include "net/frames.def"
 };
 
-/* An ERROR frame can say it. */
+/* An ERROR frame must be able to carry it. */
 static void check_fault(const struct wire_fault *fault)
 {
     ASSERT(status_class(fault->status) == STATUS_CLASS_BAD);
@@ -97,7 +97,7 @@ static void check_payload(enum wire_type type, const uint8_t *payload, uint32_t 
     }
     ASSERT(trip.count == WIRE_HEADER_BYTES + count);
     check_header(&trip);
-    /* A status code that is not known becomes one that is: other bytes, but only once. */
+    /* An unknown status code becomes a known one: the bytes change, but only once. */
     bool has_status = type == WIRE_DONE || type == WIRE_ERROR;
     ASSERT(has_status || memcmp(bytes + WIRE_HEADER_BYTES, payload, count) == 0);
     trips[type](bytes + WIRE_HEADER_BYTES, count, &again);
@@ -105,7 +105,7 @@ static void check_payload(enum wire_type type, const uint8_t *payload, uint32_t 
     ASSERT(memcmp(bytes, bytes_again, trip.count) == 0);
 }
 
-/* Undirected bytes: every value of every field of a header. */
+/* Any bytes: every value of every field of a header. */
 static void check_raw_header(const uint8_t *bytes, size_t count)
 {
     uint8_t head[WIRE_HEADER_BYTES] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what every refusal of the configuration owes its reader: one line of printable ASCII.
+ * What: the rule for every refusal of the configuration: one line of printable ASCII.
  */
 #include <string.h>
 

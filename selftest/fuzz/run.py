@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Runs the fuzz targets that `make MODE=fuzz CC=clang fuzzers` has built.
 
-usage: run.py can               is there a clang that can build them? The exit status says so
+usage: run.py can               exit status 0 when a clang here can build them
        run.py short [TARGET..]  SECONDS_SHORT each, one seed, from the checked-in corpus, which
-                                stays as it is
-       run.py long [TARGET..]   FUZZ_RUNS executions or FUZZ_SECONDS each, whatever comes first;
-                                the corpus grows in build/fuzz/corpus; every other slice takes
-                                inputs of a quarter the length: faster, and they reach nearly as
-                                much; what was executed clean is noted in build/fuzz/ledger, at
+                                does not change
+       run.py long [TARGET..]   FUZZ_RUNS executions or FUZZ_SECONDS each, whichever comes first.
+                                The corpus grows in build/fuzz/corpus. Every second slice takes
+                                inputs of a quarter of the length: these are faster, and reach
+                                nearly as much. build/fuzz/ledger notes the clean executions, at
                                 least every SLICE_SECONDS
-       run.py corpus [TARGET..] adds to the checked-in corpus what reaches an edge that a run of
-                                SECONDS_EASY from it does not
+       run.py corpus [TARGET..] adds to the checked-in corpus inputs that reach an edge which a run
+                                of SECONDS_EASY from it does not reach
        run.py ledger            adds build/fuzz/ledger to docs/testing.md, and empties it
 
-The first finding ends it; the input then lies in build/fuzz/found, and `build/fuzz/fuzz_x FILE`
-runs it again. A finding that is mended goes into the corpus and gets a unit test.
+The first finding ends the run. Its input is then in build/fuzz/found; `build/fuzz/fuzz_x FILE`
+runs it again. After the fix the input goes into the corpus, and the bug gets a unit test.
 """
 import datetime
 import os
@@ -24,10 +24,10 @@ import signal
 import subprocess
 import sys
 
-# Of each target, the longest input that is worth its time.
+# The longest input of each target that is worth its time.
 TARGETS = {"ini": 2048, "gguf": 4096, "wire": 512, "frame": 512, "text": 700, "sdk": 1024,
            "vocab": 512, "keys": 1024, "core": 16384}
-UNITS = {"core": "passes"}      # what is counted, of those that are not "inputs"
+UNITS = {"core": "passes"}      # unit of a target's count, where it is not "inputs"
 HERE = "selftest/fuzz/corpus"
 BUILD = "build/fuzz"
 LEDGER = BUILD + "/ledger"
@@ -47,7 +47,7 @@ def can_build():
 
 
 class Stop:
-    """SIGINT and SIGTERM end the slice that runs; what it did still counts."""
+    """SIGINT and SIGTERM end the slice that runs; its executions still count."""
     asked = False
     child = None
 
@@ -72,7 +72,7 @@ def command(target, *flags):
 
 
 def execute(stop, target, *flags):
-    """How many inputs were executed, or passes of the core; exits where one is a finding."""
+    """Number of inputs executed, or of passes of the core; exits at a finding."""
     stop.child = subprocess.Popen(command(target, *flags), stderr=subprocess.PIPE, text=True,
                                   errors="replace", start_new_session=True)
     said = stop.child.stderr.read()
@@ -133,7 +133,7 @@ def run_long(stop, targets):
 
 
 def merge(target, grown):
-    """What the corpus covers, in fewer and shorter inputs."""
+    """Reduces the corpus to fewer and shorter inputs with the same coverage."""
     fresh = grown + ".merged"
     shutil.rmtree(fresh, ignore_errors=True)
     os.makedirs(fresh)
@@ -144,7 +144,7 @@ def merge(target, grown):
 
 
 def grow_corpus(stop, targets):
-    """Only what a short run does not find again, by edges alone: so the corpus stays small."""
+    """Adds only inputs that a short run does not find again, by edges: the corpus stays small."""
     for target in targets:
         kept, easy = "%s/%s" % (HERE, target), "%s/easy/%s" % (BUILD, target)
         shutil.rmtree(easy, ignore_errors=True)

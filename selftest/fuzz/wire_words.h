@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the words of the protocol that every target of frames knows: the bounds of each number of
- * net/frames.def and their neighbours outside, and the codes of statuses.
+ * What: protocol words for every target of frames: the bounds of each number of
+ * net/frames.def, the values just outside them, and the codes of statuses.
  */
 #include <math.h>
 #include <stdbool.h>

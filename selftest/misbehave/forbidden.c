@@ -35,7 +35,7 @@ static const struct {
     {"ptrace", SYS_ptrace, {PTRACE_TRACEME}},
     {"kill", SYS_kill, {0, 0}},
     {"unlink", SYS_unlink, {(long)nowhere}},
-    {"write", SYS_write, {STDOUT_FILENO, (long)page, 1}},       /* allowed, but not there */
+    {"write", SYS_write, {STDOUT_FILENO, (long)page, 1}},       /* forbidden for this file */
 };
 
 void call_that_is_not_allowed(const char *name)

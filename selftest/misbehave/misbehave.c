@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: an appliance that misbehaves once it is sealed: build/agentix-misbehave, the objects of the
- * product linked with this file, so that selftest/e2e/test_seal.py can see it die.
+ * What: an appliance that misbehaves after it is sealed. build/agentix-misbehave is the objects of
+ * the product linked with this file; selftest/e2e/test_seal.py must see it die.
  *
  *   AGENTIX_MISBEHAVE=core:mmap      in the core, before its first pass
  *   AGENTIX_MISBEHAVE=worker:mmap    in the worker, before it waits for its first step
@@ -33,7 +33,7 @@ static void fail_assertion(void)
     ASSERT(nothing != 0);
 }
 
-/* Further down than the pages that were touched. */
+/* Beyond the pages that were touched. */
 static void fill_stack(void)
 {
     uint8_t room[DEEP_BYTES];

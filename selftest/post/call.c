@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the real loop in this process, over real sockets, with the engine called in place of a
- * worker. Calls run alone, one after the other, then all at once in rounds; every answer must
- * end by length with consecutive indices, a true digest, and the tokens that it had alone. The
- * canary's are also known for the embedded model.
+ * worker. Calls run alone, one after the other, then all at once, in rounds. Every answer must end
+ * by length, with consecutive indices, a true digest, and the tokens that it had alone. For the
+ * embedded model the canary's tokens are known, too.
  * Bounds: PASSES_MAX passes without a call that ends are too many.
  */
 #include "selftest/post/call.h"
@@ -21,7 +21,7 @@
 
 #define CANARY_PROMPT  4u
 #define CANARY_TOKENS  8u
-#define PROMPT_MAX     96u          /* of the others */
+#define PROMPT_MAX     96u          /* of other calls */
 #define TOKENS_MAX     24u
 #define PROGRAMS_MAX   7u
 #define PASSES_MAX     1000000u
@@ -79,7 +79,7 @@ static bool start_engine(const struct boot *boot, struct arena *arena, struct in
     return true;
 }
 
-/* An abstract address that the kernel chooses: nothing in the file system, nobody else knows it. */
+/* An abstract address that the kernel chooses: not in the file system, and unknown to others. */
 static bool open_pair(int *listener, int *client)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -173,7 +173,7 @@ static void take_tokens(struct post_client *client, const struct wire_tokens *to
     asked->tokens_seen += tokens->tokens_count;
 }
 
-/* What a DONE frame says against what has come, and against what came before. */
+/* Compares a DONE frame with the tokens received, and with the answer that the call had alone. */
 static void compare_done(struct post_client *client, uint32_t call, const struct wire_done *done)
 {
     struct post_asked *asked = &client->asked[call];
@@ -331,7 +331,7 @@ static void serve_alone(struct serving *serving)
     }
 }
 
-/* All at once; the order is another in each round. */
+/* All calls at once, in another order in each round. */
 static void serve_together(struct serving *serving)
 {
     struct post_client *client = &serving->client;
@@ -344,7 +344,7 @@ static void serve_together(struct serving *serving)
     serve(serving, client->calls_count);
 }
 
-/* Canaries are the same call: what the first one said, all must have said. */
+/* Canaries are the same call: all must have had the answer of the first. */
 static void compare_canaries(const struct post *post, const struct post_client *client,
                              struct post_faults *faults)
 {

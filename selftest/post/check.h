@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a check of the self-test, as post.c runs it: in a process of its own, which maps exactly
- * what plan() states, takes it in init(), seals, and runs. What it finds it writes into the
+ * What: a check of the self-test. post.c runs each in a process of its own, which maps exactly what
+ * plan() states, takes it in init(), seals, and runs. The check writes its findings into the
  * outcome, which the parent prints. Private to selftest/post.
  */
 #include <time.h>
@@ -14,25 +14,25 @@
 struct post {
     struct boot *boot;
     struct post_settings settings;
-    uint64_t memory_bytes;          /* that the patterns go over */
-    uint64_t rounds_us;             /* within which a check that goes in rounds begins another */
-    uint64_t fade_us;               /* that bits have to fade */
-    struct gguf_source source;      /* the model file once more, to compare with */
-    bool is_embedded;               /* and known: its digests are written down (known.h) */
+    uint64_t memory_bytes;          /* for the patterns */
+    uint64_t rounds_us;             /* after it, a check with rounds begins no other */
+    uint64_t fade_us;               /* how long bits are left alone */
+    struct gguf_source source;      /* the model file, read again to compare with */
+    bool is_embedded;               /* its digests are known (known.h) */
 };
 
 struct post_outcome {
     char amount[64];                /* "73.9 MiB", for the table */
     uint64_t planted, found;        /* flips */
-    bool has_gpu;                   /* of the check of that name */
+    bool has_gpu;                   /* set by post_gpu */
     struct post_faults faults;
 };
 
 struct post_check {
     void (*plan)(const struct post *post, struct memory_plan *plan);
-    /* Its state; NULL: it cannot start. */
+    /* Returns the check's state; NULL: it cannot start. */
     void *(*init)(const struct post *post, struct arena *arena);
-    /* `variant`: which of those that share their functions. */
+    /* `variant`: which of the checks that share these functions. */
     void (*run)(void *state, const struct post *post, uint32_t variant,
                 struct post_outcome *outcome);
 };
@@ -43,18 +43,19 @@ enum post_place {
     POST_PLACE_WEIGHTS, POST_PLACES
 };
 
-/* Variants of post_memory, which is where they are explained. */
+/* Variants of post_memory; memory.c explains them. */
 enum post_pattern {
     POST_OWN_ADDRESS, POST_SOLID, POST_CHECKERBOARD, POST_WALKING_BIT, POST_RANDOM, POST_PATTERNS
 };
 
-/* The first five stand in machine.c, the others in the file of their name; fade in memory.c. */
+/* The first five are in machine.c, fade is in memory.c, the others are in the file of their
+ * name. */
 extern const struct post_check post_cpu, post_clock, post_sockets, post_files, post_lock;
 extern const struct post_check post_memory, post_fade, post_weights, post_kernels;
 extern const struct post_check post_product, post_swap, post_call, post_inject;
 extern const struct post_check post_gpu;    /* variants: enum burn_check */
 
-/* Numbers without order, always the same ones: entry `at` of list `seed`. */
+/* Entry `at` of list `seed` of pseudo-random numbers. */
 static inline uint64_t post_mix(uint64_t seed, uint64_t at)
 {
     uint64_t mixed = seed + (at + 1) * UINT64_C(0x9e3779b97f4a7c15);

@@ -8,7 +8,7 @@ void post_cpus_init(struct post_cpus *cpus)
 {
     CPU_ZERO(&cpus->all);
     if (sched_getaffinity(0, sizeof cpus->all, &cpus->all) != 0 || CPU_COUNT(&cpus->all) == 0) {
-        CPU_SET(0, &cpus->all);     /* more CPUs than the set has bits for: the first one */
+        CPU_SET(0, &cpus->all);     /* more CPUs than the set has bits: the first one */
     }
     cpus->count = (uint32_t)CPU_COUNT(&cpus->all);
     cpus->threads = cpus->count < KERNELS_THREADS_MAX ? cpus->count : KERNELS_THREADS_MAX;

@@ -23,7 +23,7 @@ uint32_t post_fault_bit(const struct post_fault *fault)
     return (uint32_t)__builtin_ctzll(fault->expected ^ fault->found);
 }
 
-/* The place for one more, or NULL when it is only counted. */
+/* The place for one more fault, or NULL when it is only counted. */
 static struct post_fault *next_kept(struct post_faults *faults)
 {
     uint64_t at = faults->count++;

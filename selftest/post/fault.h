@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what a check has found wrong: a word of memory that holds other bits than it must, or a
- * sentence where no memory is at fault. All are counted, the first few are kept.
+ * What: the faults that a check has found: a word of memory with wrong bits, or a sentence where no
+ * memory is at fault. All are counted, the first few are kept.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,31 +21,31 @@ struct post_faults {
     struct post_fault kept[POST_FAULTS_KEPT];
 };
 
-/* Words beside what they must be. Each is read once: what is reported is what was compared, also
- * where a second look would have been right. */
+/* Words, and what they must be. Each word is read once, so a report shows the bits that were
+ * compared, even where a second read would be right. */
 struct post_pair {
     const uint64_t *found, *expected;
     uint64_t count;
-    uint64_t next;                  /* to be compared */
-    uint64_t read;                  /* of the word before it */
+    uint64_t next;                  /* index of the next word to compare */
+    uint64_t read;                  /* bits of the word before it */
 };
 
-/* Goes on behind the next word that is not alike; false: there is none. */
+/* Goes on to the next word that differs. False when there is none. */
 bool post_pair_differs(struct post_pair *pair);
 static inline uint64_t post_pair_at(const struct post_pair *pair) { return pair->next - 1; }
 
 /* The lowest bit in which a fault's words differ. */
 uint32_t post_fault_bit(const struct post_fault *fault);
 
-/* What post_pair_differs() has come to. */
+/* Adds the word at which post_pair_differs() has stopped. */
 void post_fault_word(struct post_faults *faults, const struct post_pair *pair, const char *where,
                      ...) __attribute__((format(printf, 3, 4)));
-/* A word that somebody else has compared; `where` of it is filled in here. */
+/* Adds a word that the caller has compared; this fills in `where`. */
 void post_fault_at(struct post_faults *faults, const struct post_fault *fault, const char *where,
                    ...) __attribute__((format(printf, 3, 4)));
 void post_fault_say(struct post_faults *faults, const char *sentence, ...)
     __attribute__((format(printf, 2, 3)));
-/* Adds what another thread has found. */
+/* Adds the faults of another thread. */
 void post_faults_add(struct post_faults *faults, const struct post_faults *more);
-/* One line each on standard output, under the name of the check. */
+/* Prints a line for each fault, under the name of the check. */
 void post_faults_print(const struct post_faults *faults, const char *check);

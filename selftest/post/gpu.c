@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the checks of a GPU (selftest/burn), each in a GPU worker of its own. One that crashes or
- * hangs there is a fault with a name, as the GPU's failures are.
+ * What: the checks of a GPU (selftest/burn), each in a GPU worker of its own. A check that crashes
+ * or hangs there is a named fault, like a failure of the GPU.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@ static enum status burn_in(struct burn *burn, const struct options *options,
                  strerror(errno));
         return STATUS_CONFIG_ENGINE;
     }
-    return gpu_burn(burn, &program, options, error);    /* and this process ends */
+    return gpu_burn(burn, &program, options, error);    /* this process ends then */
 }
 
-/* There is no driver or no device, as on most machines. */
+/* True when there is no driver or no device, as on most machines. */
 static bool is_absence(enum status status)
 {
     return status == STATUS_CONFIG_GPU_DRIVER || status == STATUS_CONFIG_GPU_NONE;

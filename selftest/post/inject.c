@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the test of the self-test. Single bits are flipped, one at a time, at random places of what
- * the checks look at. Each must come back from the very functions that the checks call as exactly
- * one fault with the word's address and the bit; before the flip they must find nothing.
+ * What: the test of the self-test. It flips single bits at random places that the checks cover, one
+ * at a time. The functions that the checks call must report exactly one fault for each flip, with
+ * the word's address and the bit; before the flip they must report none.
  * Bounds: small buffers, so that thousands of flips take seconds.
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 #define AREA_BYTES       65536u
 #define SWAP_BLOCKS      8u         /* of each tier */
-#define FLIPS_OF_A_SLAB  64u        /* then another one: its reference costs more than a flip */
+#define FLIPS_OF_A_SLAB  64u        /* then another slab: its reference costs more than a flip */
 
 struct inject {
     struct post_area *area;
@@ -25,7 +25,7 @@ struct inject {
     struct post_reader *reader;
     uint32_t tensors_count;
     uint64_t seed, drawn;
-    uint64_t *word;                 /* where the last flip is */
+    uint64_t *word;                 /* of the last flip */
     uint32_t bit;
     struct post_faults faults;      /* of one trial */
 };
@@ -47,14 +47,14 @@ static void flip_in(struct inject *inject, uint64_t *words, uint64_t count)
     flip(inject);
 }
 
-/* ---- trials: a place is made ready, checked, flipped, checked again; true: clean before ---- */
+/* ---- trials: prepare a place, check, flip, check again; true: clean before the flip ---- */
 
 static bool is_clean(const struct inject *inject)
 {
     return inject->faults.count == 0;
 }
 
-/* Between two steps of a pattern, at any time of its course. */
+/* A flip between two steps of a pattern. */
 static bool trial_memory(struct inject *inject)
 {
     struct post_area *area = inject->area;
@@ -70,7 +70,7 @@ static bool trial_memory(struct inject *inject)
     return clean;
 }
 
-/* In one of the blocks of a list; taken back after the trial. */
+/* A flip in one of the listed blocks, undone after the trial. */
 static bool trial_blocks(struct inject *inject, const uint32_t *list, uint32_t count)
 {
     uint64_t words_count = 0;
@@ -84,7 +84,7 @@ static bool trial_blocks(struct inject *inject, const uint32_t *list, uint32_t c
     return clean;
 }
 
-/* On the host (`staged`), or when it has come back. */
+/* A flip on the host (`staged`), or after the blocks have come back. */
 static bool trial_swap(struct inject *inject, bool staged)
 {
     struct post_swap *swap = inject->swap;
@@ -204,13 +204,13 @@ static void *init_inject(const struct post *post, struct arena *arena)
         return NULL;
     }
     post_swap_fill(inject->swap);
-    /* Private to this process: nobody else's weights change. */
+    /* The mapping is private: only this process's weights change. */
     bool writable = mprotect(boot->weights_arena.base, boot->weights_arena.size_bytes,
                              PROT_READ | PROT_WRITE) == 0;
     return writable ? inject : NULL;
 }
 
-/* Exactly one fault, there: none that was found before the flip, and none beside it. */
+/* True when the only fault is the flip. */
 static bool is_found(const struct inject *inject)
 {
     const struct post_fault *fault = &inject->faults.kept[0];
@@ -218,7 +218,7 @@ static bool is_found(const struct inject *inject)
            (fault->expected ^ fault->found) == UINT64_C(1) << inject->bit;
 }
 
-/* The flips are shared out evenly. */
+/* Each place gets the same share of the flips. */
 static uint64_t flips_of(const struct post *post, uint32_t place)
 {
     uint64_t flips = post->settings.flips;

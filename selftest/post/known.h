@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: digests of what the embedded model computes, written down when it was built in: the second
- * reference of the self-test, on any machine. Every sum has one order and every exponential is our
- * own (docs/decisions/0013, kernels/exp.h), so they hold for every kind of CPU; another embedded
- * model needs others, and `agentix --selftest=full` prints them.
+ * What: known digests of the embedded model's results: a second reference of the self-test, on any
+ * machine. Every sum has one order and every exponential is our own (docs/decisions/0013,
+ * kernels/exp.h), so the digests hold on every CPU. Another embedded model needs other digests;
+ * `agentix --selftest=full` prints them.
  */
 #include "selftest/post/check.h"
 
@@ -14,7 +14,7 @@
 #define POST_KNOWN_CANARY_F16 UINT64_C(0x1cb253b9f3b76cad)
 #define POST_KNOWN_PRODUCTS UINT64_C(0x4711d96873f17537)    /* of product.c's slabs */
 
-/* Where the model is the embedded one, as its file is: `digest` must be the `known` one. */
+/* With the embedded model, unchanged, `digest` must be the `known` one. */
 static inline void post_known_compare(const struct post *post, const char *what, uint64_t digest,
                                       uint64_t known, struct post_faults *faults)
 {

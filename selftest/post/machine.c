@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: CPU, clock, sockets, files, and whether memory may be locked. */
+/* What: the checks of CPU, clock, sockets, files and locked memory. */
 #include "selftest/post/machine.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ void post_clock_compare(uint64_t before_us, uint64_t now_us, uint32_t cpu,
     }
 }
 
-/* From CPU to CPU, since threads move between them. */
+/* Compares the clocks of the CPUs, because threads move between them. */
 static void run_clock(void *state, const struct post *post, uint32_t variant,
                       struct post_outcome *outcome)
 {
@@ -70,7 +70,8 @@ const struct post_check post_clock = {NULL, NULL, run_clock};
 
 /* ---- sockets ---- */
 
-/* A byte from one end to the other, over a listener at an address that the kernel completes. */
+/* Sends a byte from one end to the other, over a listener at an address that the kernel
+ * completes. */
 static bool byte_passes(struct sockaddr *address, socklen_t bind_bytes, socklen_t room)
 {
     socklen_t length = room;
@@ -118,7 +119,8 @@ void post_file_compare(const char *path, uint32_t forbidden, struct post_faults 
     }
 }
 
-/* Who may write a file may change what the appliance does; who may read the keys may come in. */
+/* A user who may write a file may change what the appliance does. One who may read the keys may
+ * connect. */
 static void run_files(void *state, const struct post *post, uint32_t variant,
                       struct post_outcome *outcome)
 {
@@ -144,8 +146,8 @@ const struct post_check post_files = {NULL, NULL, run_files};
 
 /* ---- locked memory ---- */
 
-/* Room that nobody fills: MLOCK_ONFAULT asks for the right and takes no memory. Only `yes` is a
- * promise. */
+/* MLOCK_ONFAULT asks for the right to lock and takes no memory. Only with memory.lock = yes is a
+ * refusal a fault. */
 static void run_lock(void *state, const struct post *post, uint32_t variant,
                      struct post_outcome *outcome)
 {

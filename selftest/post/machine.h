@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: what of machine and files is looked at before anything is computed. */
+/* What: the checks of machine and files, which come before any computation. */
 #include "selftest/post/check.h"
 
-/* A reading of the clock after another one, on `cpu`. */
+/* Compares a reading of the clock on `cpu` with an earlier one. */
 void post_clock_compare(uint64_t before_us, uint64_t now_us, uint32_t cpu,
                         struct post_faults *faults);
 /* `forbidden`: mode bits that the file must not have. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: memory patterns. A pattern is a function that fills a page-sized piece with what belongs
- * at its place; the piece is compared with memory and copied there, so nothing is remembered.
+ * What: memory patterns. A pattern is a function that fills a page-sized piece with the words for a
+ * place. The piece is compared with memory and copied there, so nothing else must be stored.
  * Bounds: PIECE_WORDS of stack; the time is that of reading and writing the area.
  */
 #include "selftest/post/memory.h"
@@ -13,7 +13,7 @@
 
 #define PIECE_WORDS      512u
 #define QUICK_BYTES_MAX  (UINT64_C(256) << 20)
-#define WALKING_ROUNDS   8u         /* of full; soak has all 64 */
+#define WALKING_ROUNDS   8u         /* at level full; soak has all 64 */
 #define WALKING_STRIDE   9u         /* odd: 64 rounds are 64 shifts; 8 reach each bit of a byte */
 
 static void fill_own_address(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
@@ -96,7 +96,7 @@ static void run_piece(const struct post_area *area, uint64_t first, uint64_t end
     }
 }
 
-/* Thread `thread`'s stretch of the area, piece by piece in the direction of the step. */
+/* One thread's part of the area, piece by piece, in the direction of the step. */
 static void area_work(void *context, uint32_t thread)
 {
     struct post_area *area = context;
@@ -152,7 +152,7 @@ void post_area_pass(struct post_area *area, const struct post_pass *pass,
 
 /* ---- the check of one pattern ---- */
 
-/* Quick is quick, unless it was told how much. */
+/* Level quick takes little memory, unless the amount was given. */
 static uint64_t bytes_of(const struct post *post)
 {
     bool asked = post->settings.level != POST_QUICK || post->settings.memory_bytes != 0;
@@ -164,8 +164,8 @@ static void plan_memory(const struct post *post, struct memory_plan *plan)
     post_area_plan_memory(plan, bytes_of(post), false);
 }
 
-/* Locked, so that it is memory that is tested; where it may not be, the check "locked memory" says
- * so. */
+/* Locked, so that the test is of memory and not of swap. Where that is not allowed, the check
+ * "locked memory" says so. */
 static void *init_memory(const struct post *post, struct arena *arena)
 {
     (void)!mlock(arena->base, arena->size_bytes);
@@ -206,7 +206,7 @@ static void wait_us(uint64_t us)
     }
 }
 
-/* Zeros, then ones, each left alone for a while. */
+/* Zeros, then ones, each left alone for some time. */
 static void run_fade(void *state, const struct post *post, uint32_t variant,
                      struct post_outcome *outcome)
 {

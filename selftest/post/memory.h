@@ -8,8 +8,8 @@
  *   down    from the last page to the first: compare the inverse, write the pattern
  *   read    compare it
  *
- * so each bit is read as 0 and as 1, after its neighbours have changed on either side. All CPUs
- * share the work, each a stretch of its own.
+ * So each bit is read as 0 and as 1, after its neighbours on either side have changed. The CPUs
+ * share the work: each has a part of its own.
  */
 #include "kernels/threads.h"
 #include "selftest/post/check.h"
@@ -17,7 +17,7 @@
 
 enum post_step { POST_STEP_WRITE, POST_STEP_UP, POST_STEP_DOWN, POST_STEP_READ, POST_STEPS };
 
-/* One step of one pattern; `round` tells the shifts of the walking bit, and random ones, apart. */
+/* One step of one pattern. `round` selects the shift of the walking bit, or the random words. */
 struct post_pass {
     enum post_pattern pattern;
     enum post_step step;
@@ -30,11 +30,11 @@ struct post_area {
     uint64_t seed;
     struct post_cpus cpus;
     struct kernels_threads threads;
-    struct post_pass pass;              /* under way */
+    struct post_pass pass;              /* the current one */
     struct post_faults *faults;         /* [threads]: of the pass */
 };
 
-/* A crew of one thread for each CPU, or of one alone. */
+/* With one thread for each CPU, or with one thread. */
 void post_area_plan_memory(struct memory_plan *plan, uint64_t bytes, bool alone);
 struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone, uint64_t seed);
 void post_area_pass(struct post_area *area, const struct post_pass *pass,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: which checks a level has, and how one is run: in a child of its own, so that a check which
- * crashes (an uncorrectable memory error is a SIGBUS), or spoils its memory, costs itself alone,
- * and the memory of one is there for the next. The weights are read once and inherited.
- * Invariants: a check takes exactly what it planned, then its process is sealed like core and
- * worker; every check runs, also after one has failed.
+ * What: the checks of each level, and how a check runs: in a child of its own. So a check that
+ * crashes (an uncorrectable memory error is a SIGBUS) or corrupts its memory fails alone, and the
+ * next check can have the same memory. The weights are read once and inherited.
+ * Invariants: a check takes exactly what it planned, then its process is sealed, like core and
+ * worker. Every check runs, also after one has failed.
  */
 #include "selftest/post/post.h"
 
@@ -29,7 +29,7 @@
 
 #define SECOND_US      UINT64_C(1000000)
 #define FULL_ROUNDS_US (10 * SECOND_US)
-#define SOAK_SHARE     8u           /* of its time: each wait, and each check that goes in rounds */
+#define SOAK_SHARE     8u           /* of the time: each wait, each check with rounds */
 #define SOAK_ROUNDS_US (120 * SECOND_US)
 #define SOAK_FADE_US   (90 * 60 * SECOND_US)
 
@@ -74,7 +74,7 @@ static const struct row rows[] = {
 };
 #define ROWS_COUNT (sizeof rows / sizeof *rows)
 
-/* ---- what a level asks for ---- */
+/* ---- memory and time of a level ---- */
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -119,13 +119,13 @@ static uint64_t check_bytes(const struct post *post, const struct post_check *ch
     if (check->plan != NULL) {
         check->plan(post, &plan);
     }
-    for (uint32_t tier = 0; tier < MEMORY_COUNT; tier++) {
-        bytes += memory_plan_bytes(&plan, (enum memory_kind)tier);
+    for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
+        bytes += memory_plan_bytes(&plan, (enum memory_kind)kind);
     }
     return bytes;
 }
 
-/* A check has the room that core and engine will have; only what is beyond is asked for. */
+/* A check may use the memory of core and engine; the plan adds only what is beyond it. */
 void post_plan_memory(struct boot *boot, const struct post_settings *settings)
 {
     struct post post = post_of(boot, settings);
@@ -138,10 +138,10 @@ void post_plan_memory(struct boot *boot, const struct post_settings *settings)
             most = bytes > most ? bytes : most;
         }
     }
-    memory_plan_add(&boot->plan, MEMORY_SELFTEST, "selftest outcome", 1, sizeof(struct
-                                                                                post_outcome));
-    memory_plan_add(&boot->plan, MEMORY_SELFTEST, "selftest beyond core and engine", 1, most -
-                    room);
+    memory_plan_add(&boot->plan, MEMORY_SELFTEST, "selftest outcome", 1,
+                    sizeof(struct post_outcome));
+    memory_plan_add(&boot->plan, MEMORY_SELFTEST, "selftest beyond core and engine", 1,
+                    most - room);
 }
 
 /* ---- one check ---- */
@@ -200,7 +200,7 @@ struct tally {
     uint64_t checks, failed, planted, found;
 };
 
-/* A GPU's first check says whether there is one for the others. */
+/* The first check of a GPU says whether there is a GPU for the others. */
 static bool is_due(const struct post *post, const struct row *row, bool has_gpu)
 {
     bool is_of_level = (row->levels & 1u << post->settings.level) != 0;

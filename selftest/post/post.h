@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the self-test of `agentix --selftest`: does this machine do what the appliance asks of it?
+ * What: the self-test of `agentix --selftest`: whether this machine computes what the appliance
+ * asks.
  *
  *   quick    seconds: machine, memory, weights, kernels, a call from socket to socket
- *   full     minutes: all of it, and all memory, all CPUs, the moves of KV blocks, a serving load
- *   soak     full again and again, with a wait for bits to fade, until a time has passed
- *   inject   the test of the test: flips single bits, each of which a check must find
+ *   full     minutes: the same, all memory, all CPUs, the moves of KV blocks, a serving load
+ *   soak     full again and again, with waits in which bits could fade, until a time has passed
+ *   inject   the test of the self-test: it flips single bits, and the checks must find each
  *
  * Every comparison is exact. One line for each check; the last line is PASS or FAIL.
  */
@@ -19,7 +20,7 @@ enum post_gpu { POST_NO_GPU, POST_GPU_IF_ANY, POST_GPU };
 struct post_settings {
     enum post_level level;
     enum post_gpu gpu;              /* of engine.kind */
-    uint64_t memory_bytes;          /* that the patterns go over; 0: what the plan has */
+    uint64_t memory_bytes;          /* for the patterns; 0: as much as the plan has */
     uint64_t minutes;               /* of soak; 0: once */
     uint64_t flips;                 /* of inject */
     uint64_t seed;
@@ -27,15 +28,15 @@ struct post_settings {
 
 /* The defaults: no level, a new seed. */
 void post_settings_init(struct post_settings *settings);
-/* Takes argv[*at] if it is the self-test's, and the value that follows it. `problem` is set when
+/* Takes argv[*at] if it is an argument of the self-test, and its value. `problem` is set when
  * it is, and wrong. */
 bool post_settings_take(struct post_settings *settings, int argc, char **argv, int *at,
                         const char **problem);
 
-/* Before boot_measure(). The CPU's checks are those of an appliance that the CPU serves, whatever
- * the engine's kind; that decides which checks of a GPU there are. */
+/* Before boot_measure(). The CPU is checked as for an appliance that serves by CPU, whatever the
+ * engine's kind. The kind decides which checks of a GPU there are. */
 void post_choose_engine(struct post_settings *settings, struct options *options);
 /* After boot_measure(): adds to the plan what a check needs beyond it. */
 void post_plan_memory(struct boot *boot, const struct post_settings *settings);
-/* After boot_reserve(): BOOT_EXIT_OK or BOOT_EXIT_SELFTEST. */
+/* After boot_reserve(). Returns BOOT_EXIT_OK, BOOT_EXIT_SELFTEST or a failure of boot. */
 enum boot_exit post_run(struct boot *boot, const struct post_settings *settings);

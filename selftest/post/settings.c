@@ -59,7 +59,7 @@ static bool is_level(struct post_settings *settings, const char *word)
     return false;
 }
 
-/* By the same grammar as options. */
+/* The grammar is that of options. */
 static const char *read_number(const char *text, const struct option_row *row, uint64_t *number)
 {
     struct option_value value = {.number = 0};

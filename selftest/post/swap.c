@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the swap path, tested with the step record and the moves of the engine that serves.
- * Invariants: contents[block] is the number of what the block must hold; a move takes it along.
- * Why contents and no checksum: the words can be computed, so every bit is compared and a wrong one
- * is named, in the same time.
+ * Invariants: contents[block] is the number of the content that the block must hold; a move copies
+ * it. Why contents and no checksums: the words can be computed, so in the same time every bit is
+ * compared and a wrong one is named.
  */
 #include "selftest/post/swap.h"
 
 #include <stdio.h>
 
 #define PIECE_WORDS 512u
-#define COUNTS_EACH 16u             /* up to here every count of moves; then it doubles */
+#define COUNTS_EACH 16u             /* every count of moves up to here, then doubled */
 
 static struct step_layout layout_of(const struct kernels_settings *settings)
 {
@@ -60,7 +60,7 @@ struct post_swap *post_swap_init(struct arena *arena, const struct kernels_setti
     if (status != STATUS_OK) {
         return NULL;
     }
-    swap->kernels->phase_work_min = 0;      /* the crew, also for one small block */
+    swap->kernels->phase_work_min = 0;      /* all threads, even for a small block */
     return swap;
 }
 
@@ -76,7 +76,7 @@ uint64_t *post_swap_words(const struct post_swap *swap, uint32_t block, uint64_t
     return (uint64_t *)(void *)bytes;
 }
 
-/* Words `first` .. of a content. */
+/* The words of a content from `first` on. */
 static void fill_piece(const struct post_swap *swap, uint64_t content, uint64_t first,
                        uint64_t *words, uint64_t count)
 {
@@ -187,7 +187,7 @@ void post_swap_scrub(struct post_swap *swap, uint32_t count)
     }
 }
 
-/* Backwards, so that no block comes back to its place but the middle one. */
+/* Reversed, so that only the middle block returns to its place. */
 void post_swap_in(struct post_swap *swap, uint32_t count)
 {
     for (uint32_t i = 0; i < count / 2; i++) {
@@ -222,7 +222,7 @@ static void there_and_back(struct post_swap *swap, uint32_t count, uint32_t orde
     post_swap_compare(swap, swap->device_list, count, faults);
 }
 
-/* Blocks that no move named are as they were. */
+/* Blocks that no move named must be unchanged. */
 static void compare_all(const struct post_swap *swap, struct post_faults *faults)
 {
     for (uint32_t i = 0; i < swap->device_blocks + swap->host_blocks; i++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the way of KV blocks to the host and back, through the engine's own moves. Every block
- * holds a content: words that tell the content's number and their place in it.
+ * What: the swap of KV blocks to the host and back, by the engine's own moves. Every block holds a
+ * content: words that encode the content's number and their place in it.
  *
  *   fill       all blocks, each with a new content
- *   out        a list of device blocks to a list of host blocks, in one step
- *   scrub      what was left gets new contents: a copy that is not made shows
- *   in         the same host blocks to another order of the same device blocks
+ *   out        moves a list of device blocks to a list of host blocks, in one step
+ *   scrub      gives the device blocks new contents, so that a missing copy shows
+ *   in         moves the same host blocks to the same device blocks, in another order
  *
- * After each, blocks are compared with the contents that they must have.
+ * After each of these, blocks are compared with the contents that they must have.
  */
 #include "kernels/engine_state.h"
 #include "selftest/post/check.h"
@@ -26,7 +26,7 @@ struct post_swap {
     uint32_t device_blocks, host_blocks;
     uint32_t lists_max;             /* moves in one step */
     uint64_t contents_made;
-    uint64_t *contents;             /* of each block: its number */
+    uint64_t *contents;             /* number of each block's content */
     uint32_t *device_list, *host_list;
 };
 

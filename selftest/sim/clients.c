@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the clients. Each speaks through the SDK's own session, so that is under simulation too,
- * and has its own pace. The oracle (oracle.c) knows what it must hear.
+ * What: the clients, each at its own pace. All but hostile ones and operators (raw_clients.c) speak
+ * through the session of the SDK (session.c), which is thereby under simulation too. The oracle
+ * (oracle.c) knows what each must receive.
  *
- * A turn of a client: send what is unsent, read what is there, do something, think. In the calm
- * phase nobody begins anything; everybody reads until nothing is owed any more.
- *
- * Invariant: the server ends a connection only if its client has given a reason (`excused`), or the
- * run has (deadlines so short, or wake-ups so late, that anybody can miss one).
+ * A turn of a client: send what is unsent, read what is there, act, think. In the calm phase the
+ * clients begin nothing, and read until nothing is owed to them.
  */
 #include <string.h>
 
 #include "selftest/sim/sim.h"
 
 #define STALL_US_MAX    (30 * SIM_SECOND_US)
-#define ACTIONS_MAX     3           /* of a turn */
+#define ACTIONS_MAX     3           /* in a turn */
 #define UNANSWERED_MAX  64
-#define RESEND_US_MAX   (SIM_SECOND_US / 10)
 #define IDLE_DOUBLINGS_MAX 12
-#define AWAY_US_MIN     1000        /* before a client that was sent away tries again */
 
 enum action { ACTION_CALL, ACTION_REST, ACTION_CANCEL, ACTION_PING, ACTION_START, ACTION_END,
               ACTION_BURST, ACTIONS };
@@ -28,10 +24,10 @@ static struct sim_client *client_at(struct sim *sim, uint32_t index)
     return &sim->clients[index];
 }
 
-uint8_t *sim_session_buffer(uint32_t index)
+uint64_t sim_client_domain(const struct sim *sim, uint32_t index)
 {
-    static _Alignas(8) uint8_t bytes[SIM_CLIENTS_MAX][AGX_BUFFER_BYTES_MIN];
-    return bytes[index];
+    const struct sim_client *client = &sim->clients[index];
+    return client->listener == SIM_LISTENER_UNIX ? 1 + client->uid : 0;
 }
 
 void sim_clients_init(struct sim *sim)
@@ -53,186 +49,6 @@ void sim_clients_init(struct sim *sim)
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
         memset(&sim->calls[i], 0, offsetof(struct sim_call, tokens));
     }
-}
-
-/* ---- a connection ---------------------------------------------------------------------------- */
-
-uint64_t sim_client_domain(const struct sim *sim, uint32_t index)
-{
-    const struct sim_client *client = &sim->clients[index];
-    return client->listener == SIM_LISTENER_UNIX ? 1 + client->uid : 0;
-}
-
-/* The SDK's: a new one, or the one that lost its connection, with its open calls. */
-static void begin_session(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    if (client->has_session) {
-        agx_session_reset(&client->agx);
-        sim_oracle_resent(sim, index);
-    } else {
-        (void)agx_session_init(&client->agx, sim_session_buffer(index), AGX_BUFFER_BYTES_MIN);
-    }
-    enum agx_result result = agx_session_hello(&client->agx);
-    SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_WORLD, "no room for HELLO");
-}
-
-void sim_client_connect(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    uint32_t peer = sim_connect(sim, index);
-    if (peer == SIM_NONE) {
-        return;
-    }
-    client->peer = peer;
-    client->state = SIM_GREETING;
-    client->excused = sim->swarm.excuses_all;
-    client->answers_due = client->pongs_due = client->cancels_sent = 0;
-    client->pong_next = client->ping_next = 0;
-    sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one"
-            : client->is_operator ? ", an operator"
-            : client->has_session ? ", and goes on" : "");
-    if (client->is_hostile) {
-        sim_hostile_begin(index);
-        if (sim_choose(sim, 4) < 3) {
-            sim_hostile_greet(index);
-        }
-    } else if (!client->is_operator) {
-        begin_session(sim, index);
-    }
-}
-
-/* It may come back and go on with its calls, or give them up. */
-void sim_client_part(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    client->has_session = client->calls_open > 0 && sim_choose(sim, 2) == 1;
-    if (!client->has_session) {
-        sim_oracle_lost(sim, index);
-    }
-    sim_close(sim, client->peer);
-    client->peer = SIM_NONE;
-    client->state = SIM_AWAY;
-    client->answers_due = client->pongs_due = 0;
-    client->stalled_until_us = sim->now_us + AWAY_US_MIN + sim_time(sim, SIM_SECOND_US);
-}
-
-/* The session has ended by an error of the SDK: was there a reason? */
-static void broken(struct sim *sim, uint32_t index, enum agx_result why)
-{
-    struct sim_client *client = client_at(sim, index);
-    bool is_refusal = why == AGX_ERROR_BUSY && client->state == SIM_GREETING;
-    bool is_deadline = why == AGX_ERROR_REFUSED && client->excused &&
-                       agx_fault(&client->agx)->code == status_wire(STATUS_GONE_DEADLINE);
-    sim_say(sim, "client %u: %s", index, agx_result_text(why));
-    SIM_REQUIRE(sim, why != AGX_ERROR_INDEX && why != AGX_ERROR_DIGEST, INVARIANT_TERMINAL,
-                "client %u: %s", index, agx_result_text(why));
-    SIM_REQUIRE(sim, is_refusal || is_deadline, INVARIANT_ANSWER, "client %u: %s: %s", index,
-                agx_result_text(why), agx_fault(&client->agx)->text);
-    sim_client_part(sim, index);
-}
-
-static void gone(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    sim_say(sim, "client %u: the connection is gone", index);
-    SIM_REQUIRE(sim, client->excused || client->state == SIM_GREETING || sim->orders.drain,
-                INVARIANT_CLOSE, "client %u, which did nothing wrong, was disconnected", index);
-    sim_client_part(sim, index);
-}
-
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-static void write_bytes(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    uint32_t count = 0;
-    const uint8_t *bytes = agx_session_unsent(&client->agx, &count);
-    if (count > 0 && sim_fault(sim, SIM_FAULT_DRIP)) {
-        client->excused = true;             /* it may be too slow for net.frame_deadline */
-        count = 1;
-    }
-    if (count > 0) {
-        uint32_t sent = sim_send(sim, client->peer, bytes, count);
-        agx_session_sent(&client->agx, sent);
-        client->moved += sent;
-    }
-}
-
-static enum agx_result next_event(struct sim *sim, uint32_t index, struct agx_event *event)
-{
-    struct sim_client *client = client_at(sim, index);
-    if (client->state == SIM_OPEN) {
-        return agx_session_next(&client->agx, event);
-    }
-    enum agx_result result = agx_session_welcome(&client->agx);
-    if (result == AGX_OK) {
-        client->state = SIM_OPEN;
-        if (client->has_session) {
-            agx_session_resume(&client->agx);
-        }
-        client->has_session = false;
-    }
-    return result;
-}
-
-/* In peace as agx.c does it by the real clock: not before the hint; else when it likes. */
-static uint64_t busy_us(struct sim *sim, const struct sim_client *client)
-{
-    uint64_t hint_us = sim->calm ? (uint64_t)client->agx.busy_ms * 1000 : 0;
-    return hint_us + sim_time(sim, RESEND_US_MAX);
-}
-
-static void resend(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    if (client->state != SIM_OPEN || client->agx.calls_due == 0) {
-        return;
-    }
-    if (client->agx.is_busy) {
-        client->resend_us = sim->now_us + busy_us(sim, client);
-        client->agx.is_busy = 0;
-        client->agx.busy_ms = 0;
-    }
-    if (sim->now_us >= client->resend_us) {
-        enum agx_result result = agx_session_resend(&client->agx);
-        SIM_REQUIRE(sim, result == AGX_OK, INVARIANT_ANSWER, "client %u: a call cannot be sent "
-                    "again: %s", index, agx_result_text(result));
-    }
-}
-
-/* Everything that is there; false when the connection has ended. */
-static bool read_bytes(struct sim *sim, uint32_t index)
-{
-    struct sim_client *client = client_at(sim, index);
-    for (;;) {
-        uint32_t room = 0;
-        uint8_t *at = agx_session_room(&client->agx, &room);
-        uint32_t count = sim_receive(sim, client->peer, at, room);
-        agx_session_received(&client->agx, count);
-        client->moved += count;
-        if (count == 0) {
-            break;
-        }
-        enum agx_result result = AGX_OK;
-        while (result == AGX_OK) {
-            struct agx_event event;
-            bool was_open = client->state == SIM_OPEN;
-            result = next_event(sim, index, &event);
-            if (result == AGX_OK && was_open) {
-                sim_oracle_event(sim, index, &event);
-            }
-        }
-        if (result != AGX_AGAIN) {
-            broken(sim, index, result);
-            return false;
-        }
-    }
-    if (sim_is_over(sim, client->peer)) {
-        gone(sim, index);
-        return false;
-    }
-    return true;
 }
 
 /* ---- what a client does ---------------------------------------------------------------------- */
@@ -371,7 +187,7 @@ static void act(struct sim *sim, uint32_t index)
     }
 }
 
-/* Ways to go, or to be a burden; false when the client has gone. */
+/* Draws the faults of a client: it leaves, stops reading, or closes. False when it has gone. */
 static bool misbehave(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
@@ -400,27 +216,19 @@ static bool misbehave(struct sim *sim, uint32_t index)
     return true;
 }
 
-bool sim_client_exchange(struct sim *sim, uint32_t index)
-{
-    resend(sim, index);
-    write_bytes(sim, index);
-    bool reads = sim->calm || sim->now_us >= client_at(sim, index)->stalled_until_us;
-    return !reads || read_bytes(sim, index);
-}
-
-/* Who has said that it will send no more does not, and nobody asks much more than is answered. */
+/* A client that has half-closed sends nothing, and none asks much more than is answered. */
 static bool may_act(const struct sim *sim, const struct sim_client *client)
 {
     return client->state == SIM_OPEN && !sim->peers[client->peer].finished &&
            client->answers_due + client->pongs_due < UNANSWERED_MAX;
 }
 
-static bool speaks_for_itself(const struct sim_client *client)
+static bool is_without_sdk(const struct sim_client *client)
 {
     return client->is_hostile || client->is_operator;
 }
 
-/* Who does not speak through the SDK. In the calm phase they have gone. */
+/* A turn of a client without the SDK. In the calm phase it leaves. */
 static void take_own_turn(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
@@ -448,7 +256,7 @@ static void take_turn(struct sim *sim, uint32_t index)
         }
         return;
     }
-    if (speaks_for_itself(client)) {
+    if (is_without_sdk(client)) {
         take_own_turn(sim, index);
         return;
     }
@@ -463,7 +271,7 @@ static void take_turn(struct sim *sim, uint32_t index)
     }
 }
 
-/* Whose turns move no byte comes back less and less often, until there is something to read. */
+/* A client whose turns move no byte acts less and less often, until there is something to read. */
 static uint64_t next_turn_us(struct sim *sim, struct sim_client *client, uint64_t moved_before)
 {
     client->idle_turns = client->moved == moved_before ? client->idle_turns + 1 : 0;
@@ -509,7 +317,7 @@ bool sim_clients_are_done(const struct sim *sim)
         const struct sim_client *client = &sim->clients[i];
         if (client->calls_open > 0 || client->answers_due > 0 || client->pongs_due > 0 ||
             (client->state != SIM_AWAY &&
-             (speaks_for_itself(client) || client->agx.out_bytes > 0))) {
+             (is_without_sdk(client) || client->agx.out_bytes > 0))) {
             return false;
         }
     }

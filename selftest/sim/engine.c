@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the worker and its engine: selftest/fake's chain of hashes, in time, with everything that
- * can go wrong with a worker, and with a look at every position that a row is about to read.
+ * What: the worker and its engine: the chain of hashes of selftest/fake/fake_engine.h, in virtual
+ * time, with everything that can go wrong with a worker. Before a row runs, every position that it
+ * reads is checked.
  *
  * Invariants of this side: a step's moves run when it is submitted, its rounds when their time has
  * come, so early stop finds it half done; a worker that dies takes all KV of both tiers along; a
@@ -37,7 +38,7 @@ uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program
                ? salt : fnv_add(salt, program_id, CALL_PROGRAM_ID_BYTES);
 }
 
-/* Device, aside for the canary, host. */
+/* The blocks of the device, then those of the canary, then the host's. */
 static uint32_t device_blocks_of(const struct sim *sim)
 {
     return sim->limits.kv_blocks + sim->limits.canary_blocks;
@@ -76,7 +77,7 @@ void sim_engine_init(struct sim *sim)
     start(sim);
 }
 
-/* ---- what the engine looks at before it runs ------------------------------------------------- */
+/* ---- checks before a step runs --------------------------------------------------------------- */
 
 /* Every position before the row's first one must hold the hash of the call's own tokens. */
 static void check_history(struct sim *sim, uint32_t index)
@@ -98,7 +99,7 @@ static void check_history(struct sim *sim, uint32_t index)
     }
 }
 
-/* The tokens that the repetition penalty looks back at. */
+/* The row must hold the tokens that the repetition penalty counts. */
 static void check_penalty(struct sim *sim, const struct step_row *row, const struct call *call)
 {
     uint32_t end = row->first_position + row->tokens_count;
@@ -111,7 +112,7 @@ static void check_penalty(struct sim *sim, const struct step_row *row, const str
                 INVARIANT_TOKENS, "row of call %u: its history is not the call's", row->call);
 }
 
-/* A move fills what somebody wants filled. */
+/* No move may fill a free block. */
 static void check_moves(struct sim *sim)
 {
     for (uint32_t i = 0; i < step_header(&sim->step)->moves_count; i++) {
@@ -136,13 +137,13 @@ static void check_rows(struct sim *sim)
     }
 }
 
-/* The canary's, which kvmem knows nothing of. */
+/* True for a block of the canary, which kvmem does not know. */
 static bool is_aside(const struct sim *sim, uint32_t block)
 {
     return block >= sim->limits.kv_blocks && block < device_blocks_of(sim);
 }
 
-/* Blocks that nobody has anything in. */
+/* Poisons the blocks that are free since the last look. */
 static void poison_free(struct sim *sim)
 {
     const struct kvmem *kv = &sim->loop.engines[0].kv;
@@ -169,7 +170,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, uint64_t count)
     return fnv_add(hash, at, count);
 }
 
-/* Of all that the core may not touch while the step is in flight: everything but early stop. */
+/* Hash of what the core may not change while the step is in flight: all but `early_stop`. */
 static uint64_t hash_record(const struct sim *sim)
 {
     const struct step_header *header = step_header(&sim->step);
@@ -264,7 +265,7 @@ static void spoil_row(struct sim *sim, uint32_t index)
     sim_oracle_excuse(sim, row->sampling.seed, status);
 }
 
-/* What is wrong with what the row says, to who knows what was asked. */
+/* The fault that the core must find in the row's outputs. */
 enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t index)
 {
     const struct step_out *out = step_out(&sim->step, index);
@@ -289,7 +290,7 @@ static uint64_t *place_of(struct sim *sim, uint32_t index, uint32_t position)
            position % block_tokens;
 }
 
-/* The KV of the row's newest token, which no round has fed. */
+/* Writes the KV of the row's newest token, which no round has fed. */
 static void feed_last(struct sim *sim, uint32_t index, uint32_t token)
 {
     const struct step_row *row = step_row(&sim->step, index);
@@ -300,7 +301,7 @@ static void feed_last(struct sim *sim, uint32_t index, uint32_t token)
                          *place_of(sim, index, position - 1), token);
 }
 
-/* An engine may go on behind a stop; what it says there is nobody's. */
+/* An engine may go on after a stop; the tokens after it count for nothing. */
 static void overrun(struct sim *sim, uint32_t index)
 {
     const struct step_row *row = step_row(&sim->step, index);
@@ -454,7 +455,7 @@ static enum world_engine poll(struct sim *sim, struct sim_engine *engine)
     case SIM_WORKER_HANGS:
         return WORLD_ENGINE_BUSY;
     case SIM_WORKER_DONE:
-        engine->heartbeat++;            /* a step beats */
+        engine->heartbeat++;            /* a step is a sign of life */
         engine->worker = SIM_WORKER_IDLE;
         engine->owes_step = engine->owes_step && !is_believable(sim);
         sim->counts.steps += !engine->is_own && !engine->owes_step;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: small worlds, exhausted: two clients, two programs, three calls, a few blocks, and every
- * order of events up to a depth. The tape counts through all combinations; nothing else is chosen.
+ * What: small worlds with two clients, two programs, three calls and a few blocks, run through
+ * every order of events up to a depth. The tape counts through all combinations; nothing else is
+ * chosen.
  *
- * An event, then one pass: so all that a pass does about it, and all that it leaves for the next
- * one, is met in every order. Then the calm phase: everybody is served, everything is given back.
- * What only time would forget is not waited for.
+ * One pass follows each event. So each event meets, in every order, what the passes before it have
+ * left. In the calm phase at the end all calls are served and all resources are given back. The run
+ * does not wait for what only time would release.
  */
 #include <string.h>
 
@@ -68,14 +69,14 @@ static void pass(struct sim *sim)
 {
     exchange(sim);
     bool goes_on = sim_pass(sim);
-    SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+    SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended without an order");
     exchange(sim);
 }
 
 static void greet(struct sim *sim)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        sim->clients[i].next_us = UINT64_MAX;       /* it does what it is told */
+        sim->clients[i].next_us = UINT64_MAX;       /* it acts on command only */
         sim_client_connect(sim, i);
     }
     while (sim->clients[0].state != SIM_OPEN || sim->clients[1].state != SIM_OPEN) {
@@ -112,7 +113,8 @@ static void stall(struct sim *sim, uint32_t client)
 
 static void happen(struct sim *sim, enum small_event event)
 {
-    /* The first client's calls fill the pool; the second one's begin alike, and may run late. */
+    /* The calls of the first client fill the pool. Those of the second begin alike,
+     * and may be late. */
     static const struct sim_call long_one = {.program = 0, .prompt_tokens = 17, .max_tokens = 7};
     static const struct sim_call short_one = {.program = 1, .prompt_tokens = 9, .max_tokens = 3,
                                               .deadline_us = 300000};
@@ -169,7 +171,7 @@ uint64_t sim_exhaust(struct sim *sim, struct tape *tape, uint32_t depth)
             runs++;
             if (sim_run_body(sim, tape, run_small) == SIM_FAILED) {
                 tape->digit = 0;
-                sim->script = stdout;       /* short, and all that there is */
+                sim->script = stdout;       /* short, and the only trace of the run */
                 sim_run_body(sim, tape, run_small);
                 sim->script = script;
                 return 0;

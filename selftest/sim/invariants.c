@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: everything that must always be so. What can be seen from a state is looked for here, after
- * each pass or now and then; what only shows when it happens is required where it happens, and the
- * table says where. loop_check(), the stages' own word, is part of the audit; nothing else here
- * relies on it.
+ * What: the invariants of the appliance. Those of a state are checked here, after each pass or in
+ * each audit. Those of an event are checked where it happens; the table says where. An audit also
+ * runs loop_check(), the stages' own checks; nothing else here relies on them.
  */
 #include "selftest/sim/invariants.h"
 
@@ -49,9 +48,9 @@ static const struct invariant_row {
     [INVARIANT_PRIORITY] = {"levels, services and waits are those of the naive scheduler "
                             "(lockstep.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_SKIP] = {"each plan is the naive scheduler's (lockstep.c)", WHEN_IT_HAPPENS, NULL},
-    [INVARIANT_STARVATION] = {"whoever has waited for sched.wait_max is in the first queue",
+    [INVARIANT_STARVATION] = {"a call that has waited for sched.wait_max is in the first queue",
                               EACH_PASS, check_starvation},
-    [INVARIANT_PROGRESS] = {"an engine that could run somebody is not idle", EACH_PASS,
+    [INVARIANT_PROGRESS] = {"the engine is not idle while a call could run", EACH_PASS,
                             check_progress},
     [INVARIANT_BOUNDED] = {"a pass receives once from each connection, and accepts a few",
                            EACH_PASS, check_bounded},
@@ -68,11 +67,11 @@ static const struct invariant_row {
     [INVARIANT_ASSERTION] = {"no assertion fails (run.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_KV] = {"every position that a row reads, and every cached content, holds the hash "
                       "of its tokens (engine.c)", NOW_AND_THEN, check_contents},
-    [INVARIANT_RECORD] = {"nobody writes the record of a step in flight (engine.c)",
+    [INVARIANT_RECORD] = {"the record of a step in flight does not change (engine.c)",
                           WHEN_IT_HAPPENS, NULL},
     [INVARIANT_WORLD] = {"handles are open when they are used; the SDK and the options take what "
                          "they say they take (world.c, sockets.c)", WHEN_IT_HAPPENS, NULL},
-    [INVARIANT_CLOSE] = {"nobody is disconnected without a reason (clients.c)", WHEN_IT_HAPPENS,
+    [INVARIANT_CLOSE] = {"no client is disconnected without a reason (session.c)", WHEN_IT_HAPPENS,
                          NULL},
     [INVARIANT_ANSWER] = {"every answer was asked for, and says what is so (oracle.c)",
                           WHEN_IT_HAPPENS, NULL},
@@ -122,7 +121,7 @@ static bool is_open(const struct call *call)
 
 /* ---- KV -------------------------------------------------------------------------------------- */
 
-/* Counted anew from the tables of the calls and the states of the blocks. */
+/* Counts anew from the tables of the calls and the states of the blocks. */
 static void check_blocks(struct sim *sim)
 {
     static uint32_t references[SIM_BLOCKS_MAX];
@@ -151,12 +150,12 @@ static void check_blocks(struct sim *sim)
                 kvmem_owned(kv), kvmem_available(kv));
 }
 
-/* May these two calls know of each other's tokens? */
+/* True when these two calls may share KV. */
 static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
 {
     const struct call *calls = sim->loop.calls.calls;
-    /* Whoever had a fault shares with nobody; but until a worker that was found wrong has gone, it
-     * holds what it had. */
+    /* A call with a fault shares with none. But while a worker that was found wrong lives, the
+     * call still holds its blocks. */
     bool is_wrong = sim->engine.worker == SIM_WORKER_CONDEMNED ||
                     sim->engine.worker == SIM_WORKER_DIED;
     bool has_fault = calls[a].faults + calls[b].faults > 0 && !is_wrong;
@@ -174,7 +173,7 @@ static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
     return true;
 }
 
-/* Of how many of the call's tokens is there a declared prefix, in whole blocks? */
+/* Number of whole KV blocks at the call's beginning that are of a declared prefix. */
 static uint32_t declared_of(const struct sim *sim, const struct call *call)
 {
     uint32_t known = call->prompt_tokens + call->generated_tokens, longest = 0;
@@ -190,8 +189,8 @@ static uint32_t declared_of(const struct sim *sim, const struct call *call)
     return longest / sim->limits.kv_block_tokens;
 }
 
-/* A block that is settled is the prefix's exactly where the call begins like one; but who has had a
- * fault goes by itself. */
+/* True when the block is a declared prefix's. A settled block must be exactly where the call begins
+ * like the prefix, unless the call has had a fault: then it shares nothing. */
 static bool is_declared(struct sim *sim, uint32_t call_index, uint32_t index)
 {
     const struct kvmem *kv = &sim->loop.engines[0].kv;
@@ -223,13 +222,13 @@ static void check_isolation(struct sim *sim)
     }
 }
 
-/* A named block holds a chain over its own tokens; where it begins, only a row can tell. */
+/* A named block holds a chain over its own tokens; only a row knows what the chain begins with. */
 static void check_contents(struct sim *sim)
 {
     const struct kvmem *kv = &sim->loop.engines[0].kv;
     uint32_t block_tokens = kv->settings.block_tokens;
     if (sim->engine.worker == SIM_WORKER_DIED) {
-        return;                         /* the core does not know yet that all is gone */
+        return;                         /* the core does not know yet that the KV is lost */
     }
     for (uint32_t block = 0; block < kv->blocks_count; block++) {
         const uint64_t *held = sim->engine.kv + (uint64_t)block * block_tokens;
@@ -273,8 +272,8 @@ static bool can_run(const struct call *call)
     return call->state == CALL_QUEUED && !call->paused && !call->cancel;
 }
 
-/* Who has lost its client is in the step in flight, or gone; or it was lost only as this pass sent
- * something, and then the next one comes at once. */
+/* A call without a client is in the step in flight, or has ended. It may also have lost its client
+ * when this pass sent to it; then the next pass comes at once. */
 static void check_orphans(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
@@ -298,7 +297,7 @@ static bool has_been_told(const struct sim *sim, const struct call *call)
     return connection->backlog || (all && call->state != CALL_FINISHED);
 }
 
-/* What a connection can go on with, it goes on with in a pass that comes at once. */
+/* When a connection can go on, the next pass comes at once. */
 static void check_connection(struct sim *sim, const struct net_connection *connection)
 {
     const struct net *net = &sim->loop.net;
@@ -311,7 +310,7 @@ static void check_connection(struct sim *sim, const struct net_connection *conne
                 INVARIANT_NEWS, "a whole frame waits, and there is room for its answer");
 }
 
-/* What there is room for is on its way in the same pass. */
+/* A pass sends all news for which there is room. */
 static void check_news(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
@@ -327,7 +326,7 @@ static void check_news(struct sim *sim)
     }
 }
 
-/* At the end of a pass. Who may run again only since this pass has told its client something has
+/* At the end of a pass. A call that may run again only since this pass has sent to its client has
  * asked for another pass at once. */
 static void check_progress(struct sim *sim)
 {
@@ -350,7 +349,7 @@ void invariants_note_plan(struct sim *sim)
     }
 }
 
-/* Calls that the last plan could look at; who came to wait long only since then is no fault. */
+/* Only calls that the last plan could promote: others have waited too long only since then. */
 static void check_starvation(struct sim *sim)
 {
     const struct sched *sched = &sim->loop.sched;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: everything that must always be so, numbered; the table is in invariants.c. The numbers are
- * for ever: a failure is known by its number.
+ * What: the invariants, numbered; the table is in invariants.c. The numbers never change: they
+ * identify failures.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,12 +22,12 @@ enum invariant {
 #define FAILURE_TEXT_BYTES   256
 #define INVARIANTS_CALLS_MAX 64
 struct sim_failure {
-    enum invariant invariant;       /* NONE: there was none */
+    enum invariant invariant;       /* NONE: no failure */
     uint64_t pass, now_us;
     char text[FAILURE_TEXT_BYTES];
 };
 
-struct invariants_memory {          /* what the last look saw */
+struct invariants_memory {          /* from earlier checks */
     uint64_t arena_bytes;
     bool was_paused[INVARIANTS_CALLS_MAX];  /* when the step was planned, by slot */
     uint64_t heartbeat, beat_us;    /* the worker's last sign of life, and when */
@@ -36,13 +36,13 @@ struct invariants_memory {          /* what the last look saw */
 const char *invariant_text(enum invariant invariant);
 
 struct sim;
-/* As a step is submitted. */
+/* When a step is submitted. */
 void invariants_note_plan(struct sim *sim);
 /* After each pass; O(calls + connections). */
 void invariants_check(struct sim *sim);
-/* Now and then; O(everything). */
+/* From time to time; O(everything). */
 void invariants_audit(struct sim *sim);
-/* When everybody has left: nothing is open any more. */
+/* After all clients have left: nothing is open any more. */
 void invariants_check_done(struct sim *sim);
-/* And when there is nothing left to be remembered: every pool is as it was at boot. */
+/* After retention has ended: every pool is as it was at boot. */
 void invariants_check_quiet(struct sim *sim);

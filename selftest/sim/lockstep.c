@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the dumb scheduler (selftest/fake/naive_sched.h) beside the real one, in every pass. It is
- * driven from where the loop meets the world, for that is where the real one can be seen between
- * two of its verbs:
+ * What: the naive scheduler (selftest/fake/naive_sched.h) beside the real one, in every pass. The
+ * calls of struct world drive it, because they fall between two verbs of the real scheduler:
  *
- *   engine_poll()       before settle and intake: flags of net, the commands, the step's outs
- *   engine_submit()     behind intake and plan, before the launch
- *   engine_heartbeat()  behind the launch: both are compared
+ *   engine_poll()       before settle and intake: flags of net, the commands, the step's outputs
+ *   engine_submit()     after intake and plan, before the launch
+ *   engine_heartbeat()  after the launch: the two are compared
  *
- * From where the real one gives all calls up (the engine is given up) it begins again with no
- * calls; from the drain on it rests. Which entry of the process table a program has, and whether
- * the table was full, it takes over.
+ * When the engine is given up, the real scheduler ends all calls, and the naive one starts again
+ * without calls. From a drain on it is off. It takes two things from the real one: the entry of
+ * each program in the process table, and whether that table was full.
  */
 #include <string.h>
 
@@ -62,14 +61,15 @@ static void take_flags(struct sim *sim)
     }
 }
 
-/* Net may find out later in the pass, too; then intake has not known it. */
+/* True when the call ends as it arrives. Net may find that out later in the pass, too; then intake
+ * did not know it. */
 static bool is_doomed(const struct sim *sim, uint32_t index)
 {
     const struct call *call = &sim->loop.calls.calls[index];
     return call->cancel || call->connection == CALL_NONE;
 }
 
-/* Whose call it is, by our own account of who is at the other end. */
+/* Notes the domain of the call's client, from the simulator's own records. */
 static void note_domain(struct sim *sim, const struct command *command)
 {
     const struct call *call = &sim->loop.calls.calls[command->call];
@@ -131,9 +131,9 @@ void sim_lockstep_poll(struct sim *sim, enum world_engine result)
     sim->asserting = INVARIANT_ASSERTION;
 }
 
-/* ---- behind intake --------------------------------------------------------------------------- */
+/* ---- after intake ---------------------------------------------------------------------------- */
 
-/* An entry of the table that was given to another program begins anew. */
+/* Resets the accounts of an entry that was given to another program. */
 static void meet_program(struct sim *sim, uint32_t program)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
@@ -147,7 +147,7 @@ static void meet_program(struct sim *sim, uint32_t program)
     }
 }
 
-/* One that ends as it arrives leaves nothing behind but a program that was asked for. */
+/* A call that ends as it arrives leaves nothing but the program that it asked for. */
 static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
@@ -161,7 +161,7 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
         .deadline = call->deadline_us});
 }
 
-/* Behind all commands, when it is certain which entry a program has. */
+/* After all commands, when the entry of each program is certain. */
 static void start_program(struct sim *sim, uint64_t domain, const uint8_t *id)
 {
     for (uint32_t i = 0; i < sim->limits.programs; i++) {
@@ -174,7 +174,7 @@ static void start_program(struct sim *sim, uint64_t domain, const uint8_t *id)
     }
 }
 
-/* A refused one does not even touch its program. */
+/* A refused call does not touch its program. */
 static void start_doomed(struct sim *sim, const struct call *call)
 {
     if (call->finish != CALL_FINISH_REFUSED) {
@@ -191,7 +191,7 @@ static void cancel(struct sim *sim, uint32_t index)
     }
 }
 
-/* sched_give_up(): everybody has ended; of programs, what they have come to is taken over. */
+/* After sched_give_up() all calls have ended. The accounts of programs are the real scheduler's. */
 static void begin_again(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
@@ -263,7 +263,7 @@ static void compare_programs(struct sim *sim)
         const struct program *program = &sim->loop.sched.programs[i];
         if (program->in_use && program->salt == lockstep->salts[i]) {
             ASSERT(program->wait_us == lockstep->naive.wait[i]);
-            /* With a half-life both are up to date only when somebody asks. */
+            /* With a half-life each side is up to date only after it was read. */
             ASSERT(lockstep->naive.set.half_life_us > 0 ||
                    program->service_us == lockstep->naive.service[i]);
         }

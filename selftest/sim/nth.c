@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the n-th fault. A few seeds without faults are the scenarios; then each kind of fault
- * happens in each of them at its first opportunity, its second, and so on, once, and for ever from
- * there on (until the calm phase). What random faults meet by luck this meets in order.
+ * What: the n-th fault. The scenarios are a few seeds without faults. In each of them each kind of
+ * fault happens at its first opportunity, then at its second, and so on: once in one run, and in
+ * another at every opportunity from there to the calm phase. Random faults meet these cases by
+ * luck; this meets them in order.
  */
 #include "selftest/sim/sim.h"
 
@@ -17,7 +18,7 @@ static bool fails(struct sim *sim, struct tape *tape)
     return sim_run(sim, tape) == SIM_FAILED;
 }
 
-/* Every opportunity of one kind, or as many as `most`, apart from each other. */
+/* Tries every opportunity of one kind, or `most` of them, evenly spaced. */
 static bool try_fault(struct sim *sim, struct tape *tape, uint32_t most, uint64_t *runs)
 {
     sim->nth.at = UINT64_MAX;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what must come back. A call is judged when it is made: the tokens that an undisturbed
- * engine would give it, and how it would end. Whatever happens on the way, its client may see these
- * tokens and no others, in order, and one end; one that is not the natural one needs a reason.
+ * What: the oracle: what each client must receive. When a call is made, the oracle works out the
+ * tokens that an undisturbed engine would give it, and its natural end. Whatever happens, the
+ * client may receive these tokens only, in order, and one end. Any other end needs a reason.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ uint32_t sim_theme_token(const struct sim *sim, uint32_t theme, uint32_t index)
     return (theme * 7 + index * (index + theme)) % sim->limits.vocab_tokens;
 }
 
-/* Prompts begin alike: with one of a few themes, or with what the program's last call said. */
+/* Prompts begin alike: with one of a few themes, or with the tokens of the program's last call. */
 static uint32_t draw_prompt(struct sim *sim, uint32_t program, uint32_t *tokens)
 {
     const struct sim_program *past = &sim->programs[program];
@@ -63,7 +63,7 @@ static uint32_t draw_prompt(struct sim *sim, uint32_t program, uint32_t *tokens)
     return count;
 }
 
-/* The call's last token ends it: is that EOS, or an id that its client has named? */
+/* How the call's last token ends it: as EOS, or as an id that its client has named. */
 static enum agx_finish finish_of(const struct sim *sim, const struct sim_call *call, uint32_t last)
 {
     bool is_named = call->sampling.stop_ids_count > 0 && call->sampling.stop_ids[0] == last;
@@ -74,7 +74,7 @@ static enum agx_finish finish_of(const struct sim *sim, const struct sim_call *c
     return has_eos && last == sim_words()->info.eos_id ? AGX_FINISH_EOS : AGX_FINISH_LENGTH;
 }
 
-/* What an undisturbed engine says, and where it ends. */
+/* Works out the tokens of an undisturbed engine, and the end. */
 static void judge(struct sim *sim, struct sim_call *call)
 {
     static struct fake_engine engine;
@@ -107,7 +107,7 @@ static void draw_words(struct sim *sim, struct sim_call *call)
     }
 }
 
-/* A blank one. */
+/* A call without features. */
 static struct sim_call *begin(struct sim *sim, uint32_t client)
 {
     struct sim_call *call = take(sim);
@@ -199,7 +199,7 @@ static void end_call(struct sim *sim, struct sim_call *call)
     sim->clients[call->client].calls_open--;
 }
 
-/* It will not do better at once. */
+/* The client waits before its next call: at once the answer would be the same. */
 static void discourage(struct sim *sim, uint32_t client)
 {
     sim->clients[client].patient_until_us = sim->now_us + sim_time(sim, PATIENCE_US_MAX);
@@ -235,7 +235,7 @@ static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
 
-/* The shorter of what its client and what the operator allows. */
+/* The shorter of the client's deadline and the operator's. */
 static uint64_t deadline_of(const struct sim *sim, const struct sim_call *call)
 {
     uint64_t most_us = sim->options.limits_call_deadline.number;
@@ -267,8 +267,9 @@ static void check_end(struct sim *sim, const struct sim_call *call, const struct
     }
 }
 
-/* However it ended, its text is that of its tokens; but for one that began over another connection
- * and came to a sooner end this time, which says what was held back until then. */
+/* The text of a call is that of its tokens, however it ended. The exception is a call that began
+ * over another connection and ended sooner this time: its text shows what was held back until then.
+ */
 static void check_text(struct sim *sim, const struct sim_call *call,
                        const struct agx_event *event)
 {
@@ -316,7 +317,7 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
     end_call(sim, call);
 }
 
-/* Somebody hostile may have a call by the name of one of ours, or may have had one. */
+/* True when a hostile client may have, or have had, a call with the id of one of ours. */
 static bool has_namesakes(const struct sim *sim, uint32_t client)
 {
     uint64_t domain = sim_client_domain(sim, client);
@@ -389,7 +390,7 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
         own->pongs_due--;
         break;
     case AGX_PROGRAM:
-        SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer that nobody awaits");
+        SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer to no question");
         own->answers_due--;
     }
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: one run, from a tape: boot, phase 1, phase 2, and what came of it.
+ * What: one run, from a tape: boot, phase 1, phase 2, and its result.
  *
- *   boot    draws the swarm, builds the loop from what was drawn
- *   wild    passes in which anything happens; cheap looks at each, an audit at each 64th
- *   calm    no faults, nobody begins anything; all that is owed must come
- *   quiet   everybody leaves, time goes on until nothing need be kept; all pools are full
- *   drain   in place of calm and quiet, in some runs: the loop must end by itself
+ *   boot    draws the swarm, and builds the loop from it
+ *   wild    passes in which anything happens; cheap checks after each, an audit after each 64th
+ *   calm    no faults and nothing new; all that is owed must come
+ *   quiet   all clients leave, and time goes on until retention ends; all pools must be full
+ *   drain   in some runs, instead of calm and quiet: the loop must end by itself
  *
- * A run ends at the first thing that is wrong, by longjmp: also out of the product's assertions, of
- * its crashes, and of a pass that does not end.
+ * The first failure ends the run by longjmp, also out of an assertion of the product, a crash, and
+ * a pass that does not end.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ _Noreturn void sim_fail(struct sim *sim, enum invariant invariant, const char *f
     longjmp(sim->escape, 1);
 }
 
-/* The product's assertions. The linker takes this definition instead of the library's. */
+/* Ends the product's assertions here: the linker takes this definition, not the library's. */
 _Noreturn void assert_failed(const char *condition, const char *file, int line)
 {
     if (running == NULL) {
@@ -77,7 +77,7 @@ static void on_signal(int number)
     sim_fail(sim, INVARIANT_CRASH, "signal %d", number);
 }
 
-/* Sanitizers have a better word for a crash than we. */
+/* Sanitizers report a crash better than we do. */
 static void catch_signals(void)
 {
 #ifndef AGENTIX_NO_TRAP
@@ -98,6 +98,7 @@ static void set_alarm(long seconds)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
+/* In the worlds of exhaust.c only their driver chooses. */
 uint32_t sim_choose(struct sim *sim, uint32_t bound)
 {
     return sim->tape->mode == TAPE_COUNT ? 0 : tape_choose(sim->tape, bound);
@@ -127,7 +128,6 @@ static bool is_the_nth(struct sim *sim, enum sim_fault fault)
     return nth->seen == nth->at || (nth->for_ever && nth->seen > nth->at);
 }
 
-/* In a world that is exhausted (exhaust.c) nothing is chosen but by its driver. */
 bool sim_fault(struct sim *sim, enum sim_fault fault)
 {
     uint32_t rate = sim->swarm.rate[fault];
@@ -184,7 +184,7 @@ static void clear(struct sim *sim)
     sim->nth = nth;
 }
 
-/* Zeroed pages, whatever the run before has touched. */
+/* Zeroed pages, as if no run had been before. */
 static void take_memory(struct sim *sim, const struct vocab *vocab)
 {
     struct memory_plan plan = {0};
@@ -259,7 +259,7 @@ static void run_wild(struct sim *sim)
 {
     while (sim->pass < sim->tape->steps) {
         bool goes_on = sim_pass(sim);
-        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended without an order");
     }
 }
 
@@ -270,7 +270,7 @@ void sim_run_calm(struct sim *sim)
     sim->calm = true;
     while (!sim_clients_are_done(sim)) {
         bool goes_on = sim_pass(sim);
-        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended, and nobody asked for it");
+        SIM_REQUIRE(sim, goes_on, INVARIANT_QUIESCENCE, "the loop ended without an order");
         SIM_REQUIRE(sim, sim->pass < last_pass && sim->now_us < last_us, INVARIANT_QUIESCENCE,
                     "without faults some clients still wait after %llu s",
                     (unsigned long long)(CALM_US_MAX / SIM_SECOND_US));
@@ -288,7 +288,7 @@ static bool is_quiet(const struct sim *sim)
 static void run_quiet(struct sim *sim)
 {
     uint64_t last_us = sim->now_us + QUIET_US_MAX, last_pass = sim->pass + QUIET_PASSES_MAX;
-    sim_say(sim, "everybody leaves");
+    sim_say(sim, "all clients leave");
     sim_clients_leave(sim);
     while (!is_quiet(sim) && sim->now_us < last_us && sim->pass < last_pass) {
         (void)sim_pass(sim);

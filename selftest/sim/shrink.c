@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: from a tape that fails to a small one that fails by the same invariant: what is left of the
- * script is what matters.
+ * What: turns a tape that fails into a small one that fails by the same invariant. The script of
+ * the small one shows only what matters.
  *
- *   cut       the end of the tape, and the passes behind the failure
+ *   cut       the end of the tape, and the passes after the failure
  *   mask      whole kinds of faults
  *   delete    chunks, large ones first
- *   quieten   chunks to zero, then single bytes lower
+ *   quieten   sets chunks to zero, then lowers single bytes
  *
- * Each is tried until none helps, or until the budget of runs is used up.
+ * These go on until none helps, or until the budget of runs or of CPU time is used up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +18,18 @@
 
 #define RUNS_MAX       4000
 #define CPU_S_MAX      40
-#define BYTES_ONE_MAX  4000         /* single bytes are only tried in tapes that are this short */
+#define BYTES_ONE_MAX  4000         /* longest tape whose single bytes are lowered */
 
 struct shrink {
     struct sim *sim;
     struct tape *tape;
     enum invariant invariant;
     uint32_t runs_left;
-    clock_t end;                    /* of the CPU time that it may take */
+    clock_t end;                    /* of the CPU time that shrinking may take */
     uint8_t *saved;                 /* [TAPE_BYTES_MAX] of the best tape so far, lazily mapped */
 };
 
-/* Does the tape, as it is now, still fail? */
+/* True when the tape, as it is now, still fails. */
 static bool still_fails(struct shrink *shrink)
 {
     if (shrink->runs_left == 0 || clock() > shrink->end) {

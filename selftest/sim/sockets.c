@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: virtual sockets: two rings of bytes for each connection, of which each transfer moves as
- * many as are chosen.
+ * What: virtual sockets: two rings of bytes for each connection. The tape chooses how many bytes
+ * each transfer moves.
  *
  *   client  sim_send() --> [to_server] --> recv()   server
  *           sim_receive() <-- [to_client] <-- send()
  *
- * Invariants: bytes arrive in order and whole until somebody resets; a handle is used again as soon
- * as both sides have let go, the lowest first, like descriptors; whoever uses a handle that is not
- * open fails the run.
+ * Invariants: all bytes arrive, in order, until a reset. A handle is used again as soon as both
+ * sides have closed it, the lowest first, as with descriptors. Use of a handle that is not open
+ * fails the run.
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ static uint32_t get(struct sim_ring *ring, uint8_t *bytes, uint32_t max)
     return count;
 }
 
-/* What stats count is the binary protocol's. */
+/* The statistics count the binary protocol only. */
 static bool is_counted(const struct sim_peer *peer)
 {
     return peer->listener != SIM_LISTENER_TEXT;
@@ -107,7 +107,7 @@ int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
     return (int32_t)(SIM_LISTENERS + peer);
 }
 
-/* How many of `count` bytes this transfer may move; 0: EAGAIN. */
+/* Number of the `count` bytes that this transfer moves; 0: EAGAIN. */
 static uint32_t transfer(struct sim *sim, struct sim_peer *peer, uint32_t count)
 {
     if (peer->again == 0 && sim_fault(sim, SIM_FAULT_AGAIN)) {
@@ -120,7 +120,7 @@ static uint32_t transfer(struct sim *sim, struct sim_peer *peer, uint32_t count)
     if (count <= 1 || !sim_fault(sim, SIM_FAULT_SHORT)) {
         return count;
     }
-    switch (sim_choose(sim, 4)) {       /* 1 and all but one are where mistakes are */
+    switch (sim_choose(sim, 4)) {       /* likely mistakes: 1, and all but one */
     case 0: return count - 1;
     case 1: return 1;
     default: return 1 + sim_choose(sim, count);
@@ -200,7 +200,7 @@ uint32_t sim_socket_ready(const struct sim *sim, uint32_t handle)
     }
     uint32_t ready = peer->to_server.count > 0 || peer->finished ? WORLD_READABLE : 0u;
     ready |= ring_room(&peer->to_client) > 0 || peer->closed ? WORLD_WRITABLE : 0u;
-    /* A unix socket tells of a close at once, TCP when something was sent. */
+    /* A unix socket reports a close at once, TCP only after a send. */
     ready |= peer->closed && peer->listener == SIM_LISTENER_UNIX ? WORLD_HANGUP : 0u;
     return ready;
 }
@@ -252,7 +252,7 @@ uint32_t sim_send(struct sim *sim, uint32_t peer, const void *bytes, uint32_t co
     struct sim_peer *own = &sim->peers[peer];
     ASSERT(own->in_use && !own->closed);
     if (own->reset || own->finished || own->server_closed) {
-        return 0;                       /* nobody takes it any more */
+        return 0;                       /* the other side takes no more */
     }
     sim->stirred = true;
     return put(&own->to_server, bytes, count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: draws the run; see swarm.h. Values are set as an operator would set them, so what is drawn
- * is what the appliance accepts, and a failure can name it.
+ * What: draws the run; see swarm.h. It sets values as an operator would: so the appliance accepts
+ * them, and the report of a failure can name them.
  */
 #include "selftest/sim/swarm.h"
 
@@ -46,7 +46,7 @@ static void set(struct sim *sim, const char *format, ...)
     swarm_set(sim, assignment);
 }
 
-/* Small values are likelier: it is where pools end. */
+/* Small values are likelier: with them pools run empty. */
 static uint32_t small(struct sim *sim, uint32_t low, uint32_t high)
 {
     return sim_between(sim, low, sim_between(sim, low, high));
@@ -145,7 +145,7 @@ static void draw_net(struct sim *sim)
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
 }
 
-/* Themes, so that prompts begin with them; each may part from its theme, and so from another. */
+/* Declared prefixes follow themes, as prompts do; each may leave its theme at some position. */
 static void draw_prefixes(struct sim *sim)
 {
     struct config_prefixes *prefixes = &sim->prefixes;
@@ -181,7 +181,7 @@ static void draw_faults(struct sim *sim)
         uint32_t rate = 2u << sim_choose(sim, 8);
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
         if (i == SIM_FAULT_GIVEN_UP) {
-            sim->swarm.rate[i] *= 8;        /* nothing goes on behind it */
+            sim->swarm.rate[i] *= 8;        /* it ends the run's work */
         }
         if (is_on) {
             sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],

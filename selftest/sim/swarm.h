@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what is drawn before a run: a configuration, down to the smallest that the appliance boots
- * with, and which faults there are and how often. A run with all faults at once finds less than
- * many with a few.
+ * What: what is drawn before a run: a configuration, down to the smallest that boots, and the kinds
+ * of faults with their rates. Many runs with a few kinds of faults find more than a run with all.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
-#define USER 1000                   /* may use the unix socket, besides root */
+#define USER 1000                   /* uid that may use the unix socket, besides root */
 
 enum sim_fault {
 #define FAULT(name, text) SIM_FAULT_##name,
@@ -18,23 +17,23 @@ enum sim_fault {
 };
 
 struct swarm {
-    uint32_t rate[SIM_FAULTS];      /* one time in so many; 0: never */
-    uint32_t hostiles, operators;   /* so many of the clients */
+    uint32_t rate[SIM_FAULTS];      /* one opportunity in so many; 0: never */
+    uint32_t hostiles, operators;   /* numbers of clients */
     uint32_t clients, programs, descriptors, ring_bytes;
     bool has_words;
     uint32_t vocab_tokens;
     uint64_t round_us_max, think_us_max;
     bool ends_by_drain;
-    bool excuses_all;               /* anybody may miss a deadline of net */
+    bool excuses_all;               /* every client may miss a deadline of net */
     uint32_t action_weights[8];     /* clients.c */
-    uint32_t deadline_rate;         /* one call in so many has one */
-    uint32_t appetite;              /* open calls that a client is content with */
+    uint32_t deadline_rate;         /* one call in so many has a deadline */
+    uint32_t appetite;              /* open calls from which on a client makes none */
 };
 
 const char *sim_fault_name(enum sim_fault fault);
 
 struct sim;
-/* Draws all of it; fills options and limits. */
+/* Draws everything; fills options and limits. */
 void swarm_draw(struct sim *sim);
 /* One option, as --set would; and limits from the options, once they are set. */
 void swarm_set(struct sim *sim, const char *assignment);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the tape of choices; see tape.h.
- * A choice takes as many bytes as its bound needs, so most take one, and a chunk that is cut out of
- * a tape leaves most of the rest in step.
+ * A choice takes as many bytes as its bound needs. Most take one, so when a chunk is cut out of a
+ * tape, most of the rest still means the same.
  */
 #include "selftest/sim/tape.h"
 

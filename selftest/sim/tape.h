@@ -5,12 +5,12 @@
  * tape_choose(), so a run is a function of its tape.
  *
  *   RECORD    bytes come from a seed and are written down
- *   REPLAY    bytes are read; behind the end there are zeros
+ *   REPLAY    bytes are read; after the end come zeros
  *   COUNT     the n-th choice is the n-th digit of a counter that goes through all combinations
- *             (exhaust.c); behind its last digit there are zeros
+ *             (exhaust.c); after its last digit come zeros
  *
- * Rule for whoever chooses: 0 is the choice that disturbs least. So a tape that is cut off, or
- * whose bytes are lowered, is a quieter run (shrink.c).
+ * Rule for every choice: 0 disturbs least. So a tape that is cut off, or whose bytes are lowered,
+ * gives a quieter run (shrink.c).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,25 +26,25 @@ struct tape_digit {
 
 struct tape {
     enum tape_mode mode;
-    uint64_t steps;                 /* passes of phase 1: as much a part of the run as the bytes */
-    uint64_t faults_masked;         /* bit of enum sim_fault: it is chosen, and does not happen */
+    uint64_t steps;                 /* passes of phase 1: a part of the run like the bytes */
+    uint64_t faults_masked;         /* bits of enum sim_fault: chosen, but not executed */
     uint8_t *bytes;                 /* [TAPE_BYTES_MAX] */
     uint32_t count, at;
     uint64_t random;
     struct tape_digit digits[TAPE_DIGITS_MAX];
-    uint32_t digits_count, digit;   /* COUNT: how many choices count, and which comes next */
+    uint32_t digits_count, digit;   /* COUNT: choices that count, and the next one */
 };
 
 void tape_init(struct tape *tape);
 void tape_record(struct tape *tape, uint64_t seed, uint64_t steps);
-/* From the start, what `bytes` holds. */
+/* Starts again from the first of `bytes`. */
 void tape_replay(struct tape *tape);
 /* A number below `bound`, which is at least 1. */
 uint32_t tape_choose(struct tape *tape, uint32_t bound);
 
 /* COUNT with `digits` digits, all zero. */
 void tape_count(struct tape *tape, uint32_t digits);
-/* The next combination; false when all have been. The run before it has set the bounds. */
+/* The next combination; false after the last. The run before has set the bounds of the digits. */
 bool tape_count_up(struct tape *tape);
 
 /* 0, or -1 after a message. */

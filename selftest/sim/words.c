@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a vocabulary of a few words, through the appliance's own reader, and the text of a call as
- * the dumbest reader of docs/protocol.md would make it: all bytes of all tokens in a row, cut
- * before the first stop string that is complete, and what is no UTF-8 replaced.
+ * What: a vocabulary of a few words, read by the appliance's own reader; and the text of a call as
+ * docs/protocol.md defines it, by the simplest means: the bytes of all tokens in a row, cut before
+ * the first complete stop string, with what is not UTF-8 replaced.
  *
- * The words overlap, and two tokens are one byte each, so that stop strings and characters begin
+ * The words overlap, and two tokens have one byte each, so that stop strings and characters begin
  * and end anywhere.
  */
 #include <stdlib.h>
@@ -65,13 +65,12 @@ const struct vocab *sim_words(void)
     return &vocab;
 }
 
-/* A text prompt of the call and the tokens that it becomes. */
 void sim_words_prompt(struct sim *sim, struct sim_call *call)
 {
     static _Alignas(8) uint8_t memory[SCRATCH_BYTES];
     struct vocab_scratch scratch;
     uint32_t count = 0;
-    uint32_t most = sim->limits.context_tokens - 2;     /* BOS, and one to be generated */
+    uint32_t most = sim->limits.context_tokens - 2;     /* without BOS and one generated token */
     most = most < SIM_PROMPT_BYTES ? most : SIM_PROMPT_BYTES;
     call->prompt_text_bytes = sim_between(sim, 0, most);
     for (uint32_t i = 0; i < call->prompt_text_bytes; i++) {
@@ -107,7 +106,8 @@ static uint32_t append(char *bytes, uint32_t count, const char *more)
     return count + (uint32_t)length;
 }
 
-/* The bytes of the first tokens; of an answer to BOS alone, SentencePiece's first blank goes. */
+/* Writes the bytes of the first `tokens`. An answer to BOS alone loses its first blank, as in
+ * SentencePiece. */
 static uint32_t bytes_of(const struct sim_call *call, uint32_t tokens, char *bytes)
 {
     uint32_t count = 0;
@@ -119,7 +119,7 @@ static uint32_t bytes_of(const struct sim_call *call, uint32_t tokens, char *byt
     return count;
 }
 
-/* Where the first stop string that is complete begins, or UINT32_MAX. */
+/* Where the first complete stop string begins, or UINT32_MAX. */
 static uint32_t find_stop(const struct sim_call *call, const char *bytes, uint32_t count)
 {
     for (uint32_t end = 1; end <= count; end++) {

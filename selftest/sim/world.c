@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: struct world: time, and who is told of what when.
+ * What: struct world: time, and the order of events.
  *
- * Invariants: time moves in wait() alone: a little in each, so that nothing that spins stops it,
- * and to the next thing that happens when nothing is ready; clients act and the engine goes on when
+ * Invariants: time moves in wait() alone. It moves a little in each wait, so that a loop that spins
+ * does not stop it; when nothing is ready, it moves to the next event. Clients and engine act when
  * their time has come, in an order that does not depend on the appliance. Readiness is computed, so
- * it is level-triggered like the real one.
+ * it is level-triggered, as with epoll.
  */
 #include <string.h>
 
 #include "selftest/sim/sim.h"
 
-#define PASS_US_MAX  20             /* what a pass takes of time */
+#define PASS_US_MAX  20             /* time that a pass takes */
 #define LATE_US_MAX  (3 * SIM_SECOND_US)
 #define GAP_US_MAX   (900 * SIM_SECOND_US)
-#define GAP_US_MIN   (2 * SIM_SECOND_US)    /* less is being late, and counts */
+#define GAP_US_MIN   (2 * SIM_SECOND_US)    /* a shorter gap is lateness, and counts */
 
 static uint64_t now_us(void *self)
 {
@@ -42,7 +42,7 @@ static void entropy(void *self, void *bytes, uint32_t count)
     }
 }
 
-/* ---- who is told ----------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static uint32_t ready_of(struct sim *sim, uint32_t handle, uint32_t spurious)
 {
@@ -90,7 +90,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* To the next thing that happens, or to the bound. */
+/* Moves time to the next event, or to the bound. */
 static void jump(struct sim *sim, uint64_t until_us)
 {
     uint64_t next_us = earliest(until_us, sim_clients_next_us(sim));
@@ -112,7 +112,7 @@ static void oversleep(struct sim *sim)
     }
 }
 
-/* What the loop has to take out of time: a gap beyond what it has asked for. */
+/* A gap beyond the time that the loop has asked for: the loop must not count it. */
 static void account_gap(struct sim *sim, uint64_t began_us, uint64_t until_us)
 {
     uint64_t expected_us = until_us > began_us ? until_us : began_us;

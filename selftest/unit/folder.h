@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a folder for the files of a test program. It goes when the program ends: after a test that
- * failed too, where the lines behind the failure do not run.
+ * What: a folder for the files of a test binary. It is removed when the binary ends, also after a
+ * test that failed, where the lines after the failure do not run.
  */
 #include "selftest/unit/test.h"
 
@@ -16,7 +16,7 @@ static struct test_folder {
     pid_t owner;                    /* 0: not made */
 } test_folder_;
 
-/* Not in a child, which may end first. Subfolders are the test's to remove. */
+/* Not in a child, which may end first. The test removes subfolders itself. */
 static inline void test_folder_remove(void)
 {
     DIR *folder = test_folder_.owner == getpid() ? opendir(test_folder_.path) : NULL;
@@ -30,7 +30,7 @@ static inline void test_folder_remove(void)
     }
 }
 
-/* Its path; made at the first call. */
+/* The folder's path; the first call makes the folder. */
 static inline const char *test_folder(void)
 {
     if (test_folder_.owner == 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What every unit test includes: CMocka, a static arena, assert_status(), and assertions that a
- * test can expect (expect_assert_failure).
+ * What: the header of every unit test: CMocka, a static arena, assert_status(), and assertions that
+ * a test can expect (expect_assert_failure).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@
 #define TEST_ARENA_BYTES (16u << 20)
 #endif
 
-/* The ASSERT of the code under test becomes cmocka's, so expect_assert_failure() catches it. The
- * linker takes this definition instead of the library's. */
+/* Makes the ASSERT of the code under test CMocka's, so that expect_assert_failure() catches it. The
+ * linker takes this definition, not the library's. */
 _Noreturn void assert_failed(const char *condition, const char *file, int line)
 {
     mock_assert(0, condition, file, line);
@@ -31,7 +31,7 @@ _Noreturn void assert_failed(const char *condition, const char *file, int line)
 
 static _Alignas(ARENA_ALIGN_BYTES) uint8_t test_arena_memory[TEST_ARENA_BYTES];
 
-/* A fresh, zeroed arena; everything taken before is gone. */
+/* A fresh, zeroed arena; all that was taken before is gone. */
 static inline struct arena *test_arena(void)
 {
     static struct arena arena;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: plan and arena agree to the byte, and neither can be fooled by large numbers.
- * Method: small arenas, sums at the edge of 64 bits, assertions where the caller broke a rule. */
+/*
+ * Goal: memory plan and arena agree to the byte, and large numbers cannot overflow either.
+ * Method: small arenas, sums near 2^64, assertions where the caller breaks a rule.
+ */
 #include "selftest/unit/test.h"
 
 #include <unistd.h>
@@ -63,7 +65,7 @@ static void test_map_gives_zeroed_aligned_memory(void **state)
     assert_status(STATUS_CONFIG_MEMORY, arena_map(&arena, UINT64_C(1) << 62, false));
 }
 
-/* As another program does that has only the descriptor. */
+/* As a process that has only the descriptor. */
 static void test_share_gives_the_same_memory_twice_and_no_other_size(void **state)
 {
     struct arena one, other;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: call slots are taken and released without loss, generations grow, lists are left clean; the
- * exchange tells of a call once. Method: exhaust and refill a small table. */
+/*
+ * Goal: no call slot is lost, generations grow, lists end up empty, and the exchange reports a call
+ * once.
+ * Method: exhaust and refill a small table.
+ */
 #include "selftest/unit/test.h"
 
 #include "config/base/exchange.h"

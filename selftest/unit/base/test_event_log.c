@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: the event_log keeps the last events and no others, numbers them without end, and costs its
+/*
+ * Goal: the event log keeps exactly the last events, numbers them without end, and costs its
  * writers nothing when there is none.
- * Method: notes counted through several turns of a small ring. */
+ * Method: counted notes, several times around a small ring.
+ */
 #include "selftest/unit/test.h"
 
 #include "config/base/event_log.h"

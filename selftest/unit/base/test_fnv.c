@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a digest tells contents apart by any bit of them. Method: published values; every bit of a
- * short text flipped, alone and together with another one.
+ * Goal: a digest differs when any bit of the contents differs.
+ * Method: published values; every bit of a short text flipped, alone and with another one.
  */
 #include "selftest/unit/test.h"
 

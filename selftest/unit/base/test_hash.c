@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: ids spread over a table whatever they look like, and who does not know the key cannot tell
- * which meet.
+ * Goal: ids spread over a table whatever their pattern, and without the key it cannot be known
+ * which of them collide.
  * Method: ids that differ in one bit, or count upwards; the same ids under two keys.
  */
 #include "selftest/unit/test.h"
@@ -21,7 +21,7 @@ static uint64_t hash_of(const uint64_t *key, uint64_t domain, uint32_t number)
     return hash_program(key, domain, id);
 }
 
-/* With as many chains as ids, the longest of a random function has about six. */
+/* With as many chains as ids, a random function's longest chain has about six. */
 static void test_counting_ids_spread_over_the_chains(void **state)
 {
     const uint64_t *const keys[] = {key_a, key_b, no_key};
@@ -52,8 +52,8 @@ static void test_every_bit_of_an_id_and_of_its_domain_counts(void **state)
     }
 }
 
-/* Ids that were chosen to meet under one key are scattered by another. */
-static void test_ids_that_meet_under_one_key_do_not_under_another(void **state)
+/* Another key scatters ids that were chosen to collide under one key. */
+static void test_ids_that_collide_under_one_key_do_not_under_another(void **state)
 {
     uint32_t met = 0, meet_again = 0, first = 0;
     for (uint32_t i = 0; met < 64; i++) {
@@ -70,7 +70,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counting_ids_spread_over_the_chains),
         cmocka_unit_test(test_every_bit_of_an_id_and_of_its_domain_counts),
-        cmocka_unit_test(test_ids_that_meet_under_one_key_do_not_under_another),
+        cmocka_unit_test(test_ids_that_collide_under_one_key_do_not_under_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: first in, first out, bounded, over the wrap of its counters.
- * Method: a ring against a plain array, started just below 2^32. */
+/*
+ * Goal: first in, first out, bounded, also when the counters wrap.
+ * Method: a ring against a plain array, started just below 2^32.
+ */
 #include "selftest/unit/test.h"
 
 #include "config/base/ring.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: wire codes are unique and come back as the status that sent them. Method: every status. */
+/*
+ * Goal: wire codes are unique, and each gives back the status that it came from.
+ * Method: every status.
+ */
 #include "selftest/unit/test.h"
 
 static void test_wire_codes_are_unique_and_reversible(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: numbers come out as written by hand, and nothing is ever written beyond the room.
- * Method: small buffers with a guard byte behind them.
+ * Goal: numbers are formatted as by hand, and nothing is written beyond the buffer.
+ * Method: small buffers with a guard byte after them.
  */
 #include "selftest/unit/test.h"
 

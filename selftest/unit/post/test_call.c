@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the self-test's client takes right answers without a word, and finds a gap in the tokens, a
- * wrong digest, an early end, an answer other than the one that the call had alone, frames of
- * nobody's.
- * Method: frames made here, handed to the client; no socket.
+ * Goal: the self-test's client accepts right answers. It reports a gap in the tokens, a wrong
+ * digest, an early end, an answer that differs from the call's earlier one, and frames of unknown
+ * calls.
+ * Method: frames made here and handed to the client; no socket.
  */
 #include "selftest/unit/test.h"
 
@@ -23,7 +23,7 @@ static void start(void)
     }
 }
 
-/* Tokens asked of a call, from its own frame. */
+/* Number of tokens that a call asks for, from its frame. */
 static uint32_t asked_tokens(uint32_t call)
 {
     static uint8_t frame[4096];
@@ -56,7 +56,7 @@ static void say_done(uint32_t call, uint32_t generated, uint64_t digest)
     post_client_take(&client, WIRE_DONE, frame + WIRE_HEADER_BYTES, bytes - WIRE_HEADER_BYTES);
 }
 
-/* A whole right answer, of tokens that begin with `token`; then the next round begins. */
+/* Gives a whole right answer, of tokens from `token` on; then the next round begins. */
 static void answer(uint32_t call, uint32_t token)
 {
     uint32_t tokens[64];
@@ -125,11 +125,11 @@ static void test_wrong_digest_or_early_end_is_found(void **state)
     assert_int_equal(faults.count, 1);
     say_done(2, 0, WIRE_DIGEST_START);
     assert_int_equal(faults.count, 2);
-    say_done(3, asked_tokens(3), WIRE_DIGEST_START);        /* of tokens that never came */
+    say_done(3, asked_tokens(3), WIRE_DIGEST_START);        /* of tokens that were not sent */
     assert_int_equal(faults.count, 3);
 }
 
-static void test_frames_of_nobodys_are_found(void **state)
+static void test_frames_of_unknown_calls_are_found(void **state)
 {
     (void)state;
     const uint32_t tokens[] = {1};
@@ -146,7 +146,7 @@ static void test_frames_of_nobodys_are_found(void **state)
     }
     say_done(4, asked_tokens(4), client.asked[4].digest);
     assert_int_equal(faults.count, 4);
-    say_done(4, asked_tokens(4), client.asked[4].digest);   /* right, and once too often */
+    say_done(4, asked_tokens(4), client.asked[4].digest);   /* right, but a second time */
     assert_int_equal(faults.count, 5);
 }
 
@@ -158,7 +158,7 @@ int main(void)
         cmocka_unit_test(test_answer_other_than_alone_is_found),
         cmocka_unit_test(test_gap_in_tokens_is_found),
         cmocka_unit_test(test_wrong_digest_or_early_end_is_found),
-        cmocka_unit_test(test_frames_of_nobodys_are_found),
+        cmocka_unit_test(test_frames_of_unknown_calls_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: words that differ are all seen, faults are counted without end and kept up to a bound, and
- * the bit is named.
+ * Goal: every word that differs is reported, faults are counted without bound but kept up to one,
+ * and the wrong bit is named.
  * Method: small arrays of words.
  */
 #include "selftest/unit/test.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: every flip that is planted is found, in every place, for every type of weights; one that
- * the checks do not see is counted as missed.
- * Method: the tiny models; an engine whose products are not what they should be.
+ * Goal: every planted flip is found, in every place and for every type of weights; a flip that the
+ * checks miss is counted as missed.
+ * Method: the tiny models; an engine with wrong products.
  */
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
@@ -60,8 +60,8 @@ static void test_every_flip_is_found(void **state)
     }
 }
 
-/* A fault that was there before hides where the flip is: it does not count as found. */
-static void test_weights_that_were_wrong_before_are_no_find(void **state)
+/* An earlier fault hides the flip: it does not count as found. */
+static void test_flips_in_wrong_weights_do_not_count_as_found(void **state)
 {
     (void)state;
     struct post_outcome outcome;
@@ -77,7 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_flip_is_found),
-        cmocka_unit_test(test_weights_that_were_wrong_before_are_no_find),
+        cmocka_unit_test(test_flips_in_wrong_weights_do_not_count_as_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

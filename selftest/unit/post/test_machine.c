@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: a clock that goes back, and a file that others may write, are found.
- * Method: readings made up; files in a temporary folder.
+ * Method: made-up readings; files in a temporary folder.
  */
 #include "selftest/unit/folder.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: patterns find nothing in memory that keeps its bits, and one that flips or sticks is found
- * with its address; each word is read as the pattern and as its inverse.
+ * Goal: patterns find nothing in memory that keeps its bits. A bit that flips or sticks is found
+ * with its address. Each word is read as the pattern and as its inverse.
  * Method: an area that ends within a page, all patterns; bits changed between steps.
  */
 #include "kernels/threads.h"
@@ -50,7 +50,7 @@ static void test_good_memory_has_no_faults(void **state)
     }
 }
 
-/* What lies in memory after the steps, and that two words are not alike but where they may be. */
+/* Memory after the steps holds the pattern, and two words are equal only where they may be. */
 static void test_steps_leave_pattern_inverse_pattern(void **state)
 {
     (void)state;
@@ -73,7 +73,7 @@ static void test_steps_leave_pattern_inverse_pattern(void **state)
     kernels_threads_stop(&area->threads);
 }
 
-/* 64 rounds of the walking bit are 64 places of it in each word. */
+/* In 64 rounds the walking bit takes 64 places in each word. */
 static void test_walking_bit_reaches_every_bit(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void test_flip_between_steps_is_found(void **state)
     kernels_threads_stop(&area->threads);
 }
 
-/* Whatever value it sticks at, one of the inversions asks for the other. */
+/* Whichever value a bit sticks at, one of the inversions needs the other. */
 static void test_bit_that_sticks_is_found_by_every_pattern(void **state)
 {
     (void)state;

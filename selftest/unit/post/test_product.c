@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: products that are right have no faults on any CPU, in any slab; a bit of one result is
- * found with row and output, a kernel that errs on every CPU; weights that differ, which both
- * twins agree about, show in the digest.
+ * Goal: right products have no faults, on any CPU and in any slab. A wrong bit of one result is
+ * found with row and output, and so is a kernel that errs on every CPU. Changed weights, about
+ * which both twins agree, show in the digest.
  * Method: the tiny models; a matrix of several slabs; kernels that err on purpose.
  */
 #include "kernels/threads.h"

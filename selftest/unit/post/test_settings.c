@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the self-test's words of the command line mean what the help says; others are left alone,
- * bad values are refused.
+ * Goal: the self-test's arguments mean what the help says; other arguments are left alone, bad
+ * values are refused.
  * Method: small command lines.
  */
 #include "selftest/unit/test.h"
@@ -13,7 +13,7 @@
 static struct post_settings settings;
 static const char *problem;
 
-/* How many words were taken. */
+/* Number of arguments taken. */
 static int take(const char *word, const char *value)
 {
     char *argv[] = {(char *)(uintptr_t)word, (char *)(uintptr_t)value};
@@ -79,7 +79,7 @@ static void test_other_words_are_left_alone(void **state)
     assert_int_equal(take("--selftest=fast", "x"), 0);
 }
 
-/* Whoever serves, the CPU's checks are those of a CPU that does. */
+/* Whichever engine serves, the CPU is checked as one that serves. */
 static void test_engine_kind_chooses_checks_of_a_gpu(void **state)
 {
     (void)state;

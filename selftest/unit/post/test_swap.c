@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: blocks that went to the host and back are what they were, for every count and order; a bit
- * that flips on the way, a copy that is not made and one to another block are found.
+ * Goal: blocks that went to the host and back are unchanged, for every count and order. A bit that
+ * flips on the way, a missing copy and a copy to another block are found.
  * Method: the tiny model's engine; its memory changed between moves.
  */
 #define TEST_ARENA_BYTES (32u << 20)
@@ -93,7 +93,7 @@ static void test_flip_in_a_block_is_found(void **state)
     kernels_stop(swap->kernels);
 }
 
-/* A flip on the host comes back with the block. */
+/* A flip on the host returns with the block. */
 static void test_flip_on_the_host_comes_back(void **state)
 {
     (void)state;

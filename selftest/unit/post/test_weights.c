@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: weights that are those of the file have no faults; a bit that differs, in any tensor of any
- * type, padding included, is found where it is; so is a file that has changed.
+ * Goal: weights that are those of the file have no faults. A bit that differs is found where it is,
+ * in any tensor of any type, padding included; so is a file that has changed.
  * Method: the tiny models, a flip in each panel.
  */
 #include "selftest/unit/test.h"

@@ -119,10 +119,10 @@ static void event_arrive(void)
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
-    bool early_stopns = m.busy && m.hasty && bench_engine(b)->has_room && m.calls[index].open;
+    bool is_stopped = m.busy && m.stops_early && bench_engine(b)->has_room && m.calls[index].open;
     enum step_stop before = step_early_stop(&b->step);
     intake();
-    assert_int_equal(step_early_stop(&b->step), early_stopns ? STEP_STOP_ROUND : before);
+    assert_int_equal(step_early_stop(&b->step), is_stopped ? STEP_STOP_ROUND : before);
 }
 
 static void event_cancel(void)

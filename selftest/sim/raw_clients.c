@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: clients that want harm. They send frames that are right but for a few bytes (with a
- * checksum that is right, or not), other protocols, noise; they ask for everything, cancel what is
- * not theirs, end other people's programs, and may read nothing. What comes back must be frames,
- * whole and well formed, until the connection ends: to them, too.
+ * What: clients that do not use the SDK.
+ *
+ * Hostile ones send frames that are right but for a few bytes (with a checksum that is right, or
+ * not), other protocols, and noise. They ask for everything, cancel the calls of others, end their
+ * programs, and may read nothing. What they receive must still be whole, well-formed frames, until
+ * the connection ends.
+ *
+ * Operators are clients of the text port. They send every command, in lines and in HTTP, and
+ * commands that do not exist; some hang up in the middle. What they receive is printable. They take
+ * nothing from other clients, so no other client is excused for them.
  */
 #include <string.h>
 
@@ -11,6 +17,7 @@
 
 #define FRAME_BYTES_MAX 1024        /* what they send at once */
 #define MUTATIONS_MAX   4
+#define READ_BYTES      4096
 
 struct hostile {                    /* lies in the client's session buffer */
     uint32_t out_bytes, in_bytes;
@@ -29,14 +36,14 @@ void sim_hostile_begin(uint32_t client)
     hostile_of(client)->out_bytes = hostile_of(client)->in_bytes = 0;
 }
 
-/* ---- what they send -------------------------------------------------------------------------- */
+/* ---- what hostile clients send --------------------------------------------------------------- */
 
 static void draw_id(struct sim *sim, uint8_t *id)
 {
     sim_program_id(sim_choose(sim, SIM_PROGRAMS_MAX), id);
 }
 
-/* Somebody's call, or nobody's. */
+/* The id of an open call, or a small one, which may be none. */
 static uint64_t draw_call_id(struct sim *sim)
 {
     const struct sim_call *call = &sim->calls[sim_choose(sim, SIM_CALLS_MAX)];
@@ -139,9 +146,9 @@ void sim_hostile_greet(uint32_t client)
     hostile->out_bytes = wire_hello_encode(&hello, hostile->out, sizeof hostile->out);
 }
 
-/* ---- what they hear -------------------------------------------------------------------------- */
+/* ---- what hostile clients receive ------------------------------------------------------------ */
 
-/* One whole frame at the front; its bytes, or 0. */
+/* Checks the frame at the front; returns its bytes, or 0 when it is not whole. */
 static uint32_t take_frame(struct sim *sim, const struct hostile *hostile)
 {
     struct wire_header header;
@@ -176,5 +183,35 @@ void sim_hostile_read(struct sim *sim, uint32_t client)
         }
         hostile->in_bytes -= taken;
         memmove(hostile->in, hostile->in + taken, hostile->in_bytes);
+    }
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static const char *const lines[] = {
+    "health\n", "stats\r\n", "programs\n", "calls\n", "config\n", "help\n", "events\n",
+    "events 3\n", "events 99999999999999999999\n", "quit\n", "nonsense\n", "\n",
+    "\xff\xfb\x01stats\n",
+    "GET /health HTTP/1.0\r\n\r\n", "GET /stats HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n",
+    "sta",
+};
+enum { LINES = sizeof lines / sizeof lines[0] };
+
+void sim_operator_act(struct sim *sim, uint32_t client)
+{
+    const char *line = lines[sim_choose(sim, LINES)];
+    uint32_t sent = sim_send(sim, sim->clients[client].peer, line, (uint32_t)strlen(line));
+    sim->clients[client].moved += sent;
+}
+
+void sim_operator_read(struct sim *sim, uint32_t client)
+{
+    char page[READ_BYTES];
+    uint32_t count = sim_receive(sim, sim->clients[client].peer, page, sizeof page);
+    sim->clients[client].moved += count;
+    for (uint32_t i = 0; i < count; i++) {
+        bool ends_line = page[i] == '\n' || page[i] == '\r';
+        SIM_REQUIRE(sim, ends_line || (page[i] >= ' ' && page[i] <= '~'), INVARIANT_ANSWER,
+                    "the text port says byte %u", (uint8_t)page[i]);
     }
 }

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the plans of the naive scheduler (naive_sched.h). It repeats the real plan row by row, and
+ * asserts that the specification allows it.
+ */
+#include "kvmem/kvmem.h"
+#include "selftest/fake/naive_call.h"
+#include "selftest/fake/sched_view.h"
+
+#define STANDBY_LOOKS 2         /* at resident calls, for each row of a step */
+
+static bool naive_skips(const struct naive_call *call)
+{
+    return call->paused || call->cancel;
+}
+
+static bool naive_was_preempted(struct naive *m, uint32_t index)
+{
+    uint32_t preemptions = sched_view_call(m->sched, index)->preemptions;
+    ASSERT(preemptions - m->calls[index].preemptions <= 1);
+    return preemptions > m->calls[index].preemptions;
+}
+
+/* Victims were resident, and resident calls after them in the order went first. */
+static void naive_take_victims(struct naive *m, const uint32_t *sorted, uint32_t count)
+{
+    bool must_go = false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct naive_call *call = &m->calls[sorted[i]];
+        bool was_preempted = call->lost = naive_was_preempted(m, sorted[i]);
+        ASSERT(call->resident || !was_preempted);
+        ASSERT(!must_go || was_preempted || !call->resident);
+        must_go = must_go || (was_preempted && !naive_skips(call));
+        if (was_preempted) {
+            call->preemptions++;
+            naive_drop(call);
+        }
+    }
+}
+
+/* Number of tokens that a row of the call feeds. */
+static uint32_t naive_chunk(const struct naive_call *call, uint32_t budget)
+{
+    uint32_t remaining = call->prompt + call->generated - call->kv;
+    return remaining == 1 || remaining < budget ? remaining : budget;
+}
+
+static void naive_found(struct naive *m, struct naive_call *call, uint32_t index, uint32_t found)
+{
+    ASSERT(found < call->prompt + call->generated);
+    uint32_t block_tokens = sched_view_kv(m->sched)->settings.block_tokens;
+    uint32_t declared = kvmem_call_declared(sched_view_kv(m->sched), index) * block_tokens;
+    bool is_alone = m->set.sharing == SCHED_SHARING_OFF || call->faults > 0;
+    ASSERT(call->faults == 0 || declared == 0);
+    ASSERT(!is_alone || found <= call->computed || found == declared);
+    ASSERT(kvmem_call_blocks(sched_view_kv(m->sched), index) > 0);
+    call->resident = call->started = true;
+    call->kv = found;
+    call->computed = found > call->computed ? found : call->computed;
+}
+
+static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
+{
+    struct naive_call *call = &m->calls[index];
+    uint32_t row = m->rows_count++;
+    const struct step_row *got = step_row(sched_view_step(m->sched), row);
+    if (!call->resident) {
+        naive_found(m, call, index, got->first_position);
+    }
+    uint32_t remaining = call->prompt + call->generated - call->kv;
+    uint32_t decode = call->max - call->generated;
+    m->rows[row] = index;
+    m->chunk[row] = naive_chunk(call, *budget);
+    m->decode[row] = m->chunk[row] < remaining ? 0
+                    : decode < m->set.steps_per_plan ? decode : m->set.steps_per_plan;
+    *budget -= remaining == 1 ? 0 : m->chunk[row];
+    ASSERT(got->first_position == call->kv);
+    ASSERT(got->tokens_count == m->chunk[row]);
+    ASSERT(got->decode_steps == m->decode[row]);
+}
+
+/* A call that could run has no row, and the batch is not full. Then neither a call after it nor a
+ * call that cannot run has blocks. */
+static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    ASSERT(m->rows_count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct naive_call *call = &m->calls[sorted[i]];
+        ASSERT(!((i > at || naive_skips(call)) && call->resident));
+    }
+}
+
+static bool naive_was_seen(struct naive *m, uint32_t index)
+{
+    return sched_view_was_visited(m->sched, index);
+}
+
+/* True when the walk visits the call. Without budget it visits only calls that may need none. A
+ * call that cannot run may have lost its blocks before the walk reached it or after: only the real
+ * scheduler knows. */
+static bool naive_is_on_the_way(struct naive *m, uint32_t index, uint32_t budget, uint32_t vain)
+{
+    const struct naive_call *call = &m->calls[index];
+    bool was_resident = call->lost && naive_skips(call) && naive_was_seen(m, index);
+    return budget > 0 || (vain > 0 ? call->started : call->resident || was_resident);
+}
+
+/* True when the walk ended at this call. Without budget, a call that has run before may need none.
+ * What it found is not known; whether the walk visited a later call is. */
+static bool naive_ended_unseen(struct naive *m, const uint32_t *sorted, uint32_t count,
+                               uint32_t at, uint32_t vain)
+{
+    for (uint32_t next = at + 1; next < count; next++) {
+        if (naive_is_on_the_way(m, sorted[next], 0, vain)) {
+            return !naive_was_seen(m, sorted[next]);
+        }
+    }
+    return false;
+}
+
+/* Returns the place in the order of the first call after the walk. Where the end of the walk is not
+ * known, no later call was left to visit. */
+static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t count)
+{
+    const struct step_header *header = step_header(sched_view_step(m->sched));
+    uint32_t budget = m->set.prefill_tokens;
+    uint32_t vain = m->set.batch_calls;
+    uint32_t end = count;
+    m->room = NAIVE_ROOM_LEFT;
+    for (uint32_t i = 0; i < count; i++) {
+        struct naive_call *call = &m->calls[sorted[i]];
+        if (m->rows_count == m->set.batch_calls) {
+            m->room = NAIVE_ROOM_NONE;
+            return i;
+        }
+        if (!naive_is_on_the_way(m, sorted[i], budget, vain)) {
+            ASSERT(!(naive_was_seen(m, sorted[i])));
+            continue;
+        }
+        bool is_claim = !call->resident && !naive_skips(call) && budget == 0 &&
+                        call->computed > 0 && call->prompt + call->generated > 1;
+        uint32_t rows = m->rows_count;
+        vain -= is_claim;
+        ASSERT(naive_was_seen(m, sorted[i]));
+        if (naive_skips(call)) {
+            call->since = m->now;
+        } else if (m->rows_count < header->rows_active &&
+                   step_row(sched_view_step(m->sched), m->rows_count)->call == sorted[i]) {
+            naive_row(m, sorted[i], &budget);
+        } else if (naive_chunk(call, budget) > 0 ||
+                   (is_claim && naive_ended_unseen(m, sorted, count, i, vain))) {
+            naive_did_not_fit(m, sorted, count, i);
+            m->room = naive_chunk(call, budget) > 0 ? NAIVE_ROOM_NONE : NAIVE_ROOM_UNKNOWN;
+            return i + 1;
+        }
+        bool in_vain = is_claim && m->rows_count == rows;
+        end = in_vain ? i + 1 : count;
+        m->room = in_vain ? NAIVE_ROOM_UNKNOWN : NAIVE_ROOM_LEFT;
+    }
+    m->room = m->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
+    return end;
+}
+
+static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    uint32_t rows = step_header(sched_view_step(m->sched))->rows_count;
+    uint32_t looks = STANDBY_LOOKS * (m->set.batch_calls + m->set.standby_calls);
+    for (; at < count && m->set.steps_per_plan > 1 && m->rows_active > 0; at++) {
+        struct naive_call *call = &m->calls[sorted[at]];
+        if (!call->resident || looks == 0) {
+            continue;
+        }
+        looks--;
+        uint32_t known = call->prompt + call->generated;
+        uint32_t decode = call->max - call->generated;
+        decode = decode < m->set.steps_per_plan - 1 ? decode : m->set.steps_per_plan - 1;
+        bool can = call->resident && !naive_skips(call) && call->kv + 1 == known;
+        const struct step_row *got = step_row(sched_view_step(m->sched), m->rows_count);
+        if (m->rows_count < rows && got->call == sorted[at]) {
+            ASSERT(can);
+            ASSERT(got->first_position == call->kv);
+            ASSERT(got->tokens_count == 1);
+            ASSERT(got->decode_steps == decode);
+            m->rows[m->rows_count] = sorted[at];
+            m->chunk[m->rows_count] = 1;
+            m->decode[m->rows_count++] = decode;
+        } else if (m->rows_count - m->rows_active < m->set.standby_calls && can) {
+            /* There must have been no room. */
+            const struct kvmem *kv = sched_view_kv(m->sched);
+            uint32_t needed = kvmem_blocks_ceil(known + decode - 1, kv->settings.block_tokens);
+            ASSERT(needed > kvmem_call_blocks(kv, sorted[at]));
+        }
+    }
+    ASSERT(m->rows_count - m->rows_active <= m->set.standby_calls);
+}
+
+static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    uint32_t prefetched = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct naive_call *call = &m->calls[sorted[i]];
+        if (!call->resident && kvmem_call_blocks(sched_view_kv(m->sched), sorted[i]) > 0) {
+            ASSERT(m->set.prefetch && i >= at && !naive_skips(call));
+            naive_found(m, call, sorted[i], sched_view_call(m->sched, sorted[i])->kv_tokens);
+            prefetched++;
+        }
+    }
+    ASSERT(prefetched <= m->set.batch_calls);
+}
+
+/* The step stops early only where a call can make use of its end. */
+static void naive_stop(struct naive *m)
+{
+    uint32_t budget = m->set.prefill_tokens;
+    for (uint32_t i = 0; i < m->rows_active; i++) {
+        const struct naive_call *call = &m->calls[m->rows[i]];
+        bool decodes_only = call->prompt + call->generated - call->kv == 1;
+        budget -= decodes_only ? 0 : m->chunk[i];
+    }
+    bool really_has_room = sched_view_has_room(m->sched);
+    bool has_room = m->room == NAIVE_ROOM_UNKNOWN ? really_has_room : m->room == NAIVE_ROOM_LEFT;
+    m->stops_early = m->set.cut_steps;
+    ASSERT(really_has_room == has_room);
+    enum step_stop cut = has_room && budget == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
+    ASSERT(step_early_stop(sched_view_step(m->sched)) == (m->stops_early ? cut : STEP_STOP_LAST));
+}
+
+void naive_follow_plan(struct naive *m, bool planned)
+{
+    uint32_t sorted[NAIVE_CALLS_MAX];
+    const struct step_header *header = step_header(sched_view_step(m->sched));
+    uint32_t count = naive_sort(m, sorted);
+    m->rows_count = m->rows_active = 0;
+    naive_take_victims(m, sorted, count);
+    uint32_t at = naive_walk(m, sorted, count);
+    m->rows_active = m->rows_count;
+    ASSERT(header->rows_active == m->rows_active);
+    ASSERT(planned == (m->rows_active > 0));
+    naive_stop(m);
+    naive_standbys(m, sorted, count, at);
+    ASSERT(header->rows_count == m->rows_count);
+    naive_prefetched(m, sorted, count, at);
+    for (uint32_t i = 0; i < m->rows_count; i++) {
+        m->calls[m->rows[i]].standby = i >= m->rows_active;
+    }
+}
+
+void naive_begin_row(struct naive_call *call)
+{
+    uint32_t found = call->kv < call->prompt ? call->kv : call->prompt;
+    call->cached = !call->has_run || found < call->cached ? found : call->cached;
+    call->has_run = true;
+}
+
+void naive_launch(struct naive *m)
+{
+    for (uint32_t i = 0; i < m->rows_count; i++) {
+        struct naive_call *call = &m->calls[m->rows[i]];
+        if (!call->standby) {
+            naive_accrue(m, call);
+            naive_begin_row(call);
+        }
+        call->running = true;
+    }
+    m->busy = m->rows_count > 0;
+    m->submitted = m->now;
+}

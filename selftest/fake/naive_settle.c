@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: how a step ends in the naive scheduler (naive_sched.h): tokens, service, demotions,
+ * faults, and the loss of the worker.
+ */
+#include "selftest/fake/fake_engine.h"
+#include "selftest/fake/naive_call.h"
+
+/* The oracle's tokens say when the call ends, and why. */
+static enum call_finish naive_take(struct naive *m, struct naive_call *call,
+                                   const struct call *real, uint32_t decode)
+{
+    uint32_t tokens[NAIVE_CONTEXT_MAX];
+    uint32_t known = call->prompt + call->generated;
+    uint32_t room = call->max - call->generated;
+    uint32_t count = m->oracle(m->oracle_context, real, known, decode < room ? decode : room,
+                               tokens);
+    call->generated += count;
+    call->kv += count > 0 ? count - 1 : 0;
+    if (count > 0 && fake_engine_is_stop(&real->sampling, tokens[known + count - 1])) {
+        return real->eos_id_index_plus_1 > 0 ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
+    }
+    if (call->generated == call->max) {
+        return CALL_FINISH_LENGTH;
+    }
+    return CALL_FINISH_NONE;
+}
+
+/* True when the standby got rounds of the step. Its waiting ends when it entered. */
+static bool naive_standby_entered(struct naive *m, uint32_t row, uint64_t *duration)
+{
+    struct naive_call *call = &m->calls[m->rows[row]];
+    uint32_t rounds = m->produced[row] < m->decode[row] ? m->produced[row] : m->decode[row];
+    call->standby = false;
+    if (m->fault[row] == NAIVE_FAULT_NONE && rounds == 0) {
+        return false;
+    }
+    *duration = *duration * rounds / (m->rounds > rounds ? m->rounds : rounds + 1);
+    uint64_t entered = m->now - *duration;
+    call->wait += entered - call->since;
+    call->all_wait += entered - call->since;
+    m->decode[row] = rounds;
+    naive_begin_row(call);
+    return true;
+}
+
+/* Tokens that the row decoded. A row in an early stop has one token at least. */
+static uint32_t naive_decoded(struct naive *m, uint32_t row)
+{
+    uint32_t decode = m->decode[row];
+    ASSERT(m->produced[row] > 0 || decode == 0);
+    return m->stops_early && m->produced[row] < decode ? m->produced[row] : decode;
+}
+
+/* True when the row's call goes on. */
+static bool naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
+                             const struct call *real)
+{
+    struct naive_call *call = &m->calls[m->rows[row]];
+    if (call->standby && !naive_standby_entered(m, row, &duration)) {
+        call->running = false;
+        if (call->cancel || call->expired) {
+            naive_end(m, call, CALL_FINISH_DEADLINE);
+        }
+        return call->open;
+    }
+    enum call_finish finish = CALL_FINISH_NONE;
+    call->service += duration;
+    call->all_service += duration;
+    if (m->fault[row] == NAIVE_FAULT_NAN) {
+        naive_drop(call);
+        call->preemptions++;
+        finish = ++call->faults == 2 ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
+    } else {
+        call->kv += m->chunk[row];
+        finish = naive_take(m, call, real, naive_decoded(m, row));
+        if (call->kv > call->computed) {
+            call->computed = call->kv;
+            call->quantum -= duration < call->quantum ? duration : call->quantum;
+        } else {
+            call->quantum += duration;
+        }
+    }
+    if (finish == CALL_FINISH_NONE && call->expired) {
+        finish = CALL_FINISH_DEADLINE;
+    }
+    if (finish != CALL_FINISH_NONE || call->cancel) {
+        naive_end(m, call, finish);
+        return false;
+    }
+    call->running = false;
+    call->since = m->now;
+    return true;
+}
+
+void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
+{
+    bool goes_on[NAIVE_ROWS_MAX];
+    m->busy = false;
+    for (uint32_t i = 0; i < m->rows_count; i++) {
+        goes_on[i] = naive_settle_row(m, i, duration, &real[m->rows[i]]);
+    }
+    bool to_head = m->set.demoted_to_head && m->set.policy != SCHED_ROUND_ROBIN;
+    for (uint32_t i = 0; i < m->rows_count; i++) {
+        uint32_t row = to_head ? m->rows_count - 1 - i : i;
+        struct naive_call *call = &m->calls[m->rows[row]];
+        bool is_last = call->queue + 1 == m->set.queues;
+        bool leaves = call->quantum == 0 && (!is_last || m->set.policy == SCHED_ROUND_ROBIN);
+        if (goes_on[row] && leaves) {
+            uint32_t below = is_last ? call->queue : call->queue + 1;
+            naive_enter(m, call, call->from > 0 ? call->from : below, to_head);
+        }
+    }
+}
+
+static bool naive_is_impossible(const struct naive *m, uint32_t row)
+{
+    return m->fault[row] != NAIVE_FAULT_NONE && m->fault[row] != NAIVE_FAULT_NAN;
+}
+
+bool naive_refute(struct naive *m)
+{
+    bool is_refuted = false;
+    for (uint32_t i = 0; i < m->rows_count; i++) {
+        struct naive_call *call = &m->calls[m->rows[i]];
+        if (naive_is_impossible(m, i)) {
+            is_refuted = true;
+            call->faults++;
+        }
+        if (naive_is_impossible(m, i) && call->faults == 2) {
+            call->running = call->running && !call->standby;
+            naive_end(m, call, call->expired ? CALL_FINISH_DEADLINE : CALL_FINISH_FAILED);
+        }
+    }
+    return is_refuted;
+}
+
+void naive_lost(struct naive *m)
+{
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        if (m->calls[i].open && m->calls[i].resident) {
+            m->calls[i].preemptions++;
+            naive_drop(&m->calls[i]);
+        }
+    }
+    for (uint32_t i = 0; i < m->rows_count && m->busy; i++) {
+        struct naive_call *call = &m->calls[m->rows[i]];
+        if (!call->running) {
+            continue;               /* it has ended; another call may have its slot */
+        }
+        call->since = call->standby ? call->since : m->submitted;
+        call->running = call->standby = false;
+        if (call->cancel || call->expired) {
+            naive_end(m, call, CALL_FINISH_DEADLINE);
+        }
+    }
+    m->busy = false;
+}

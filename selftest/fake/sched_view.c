@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "selftest/fake/sched_view.h"
+
+/* The one that the naive scheduler follows. */
+static const struct sched_engine *engine_of(const struct sched *sched)
+{
+    return &sched->engines[0];
+}
+
+const struct call *sched_view_call(const struct sched *sched, uint32_t call)
+{
+    ASSERT(call < sched->calls->count);
+    return &sched->calls->calls[call];
+}
+
+const struct kvmem *sched_view_kv(const struct sched *sched)
+{
+    return engine_of(sched)->kv;
+}
+
+const struct step *sched_view_step(const struct sched *sched)
+{
+    return &engine_of(sched)->step;
+}
+
+bool sched_view_has_room(const struct sched *sched)
+{
+    return engine_of(sched)->has_room;
+}
+
+bool sched_view_was_visited(const struct sched *sched, uint32_t call)
+{
+    return sched_view_call(sched, call)->walk_sequence == engine_of(sched)->sequence;
+}
+
+uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, uint32_t *calls, uint32_t max)
+{
+    uint32_t count = 0;
+    uint32_t call = engine_of(sched)->queues[queue].lists[CALL_LIST_ALL].head;
+    for (; call != CALL_NONE; call = sched_view_call(sched, call)->links[CALL_LIST_ALL].next) {
+        ASSERT(count < max);
+        calls[count++] = call;
+    }
+    return count;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: what the naive scheduler may see of the real one between two of its verbs. Only
+ * sched_view.c knows how sched/ is built; the naive scheduler reads shared records besides.
+ */
+#include "sched/sched.h"
+
+const struct call *sched_view_call(const struct sched *sched, uint32_t call);
+const struct kvmem *sched_view_kv(const struct sched *sched);
+/* The record of the step that was planned last. */
+const struct step *sched_view_step(const struct sched *sched);
+/* True when the last plan had a row left for one more call. */
+bool sched_view_has_room(const struct sched *sched);
+/* True when the last plan looked at the call. */
+bool sched_view_was_visited(const struct sched *sched, uint32_t call);
+/* Writes the calls of a queue in their order, at most `max`; returns their number. */
+uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, uint32_t *calls, uint32_t max);

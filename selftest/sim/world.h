@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the simulated world: sockets, time, and the worker with its engine. Part of sim.h. */
+#include "appliance/loop.h"
+#include "selftest/fake/fake_engine.h"
+#include "selftest/fake/naive_sched.h"
+
+#define SIM_CONNECTIONS_MAX 64
+#define SIM_CLIENTS_MAX     (SIM_CONNECTIONS_MAX + 8)   /* more than find a slot */
+#define SIM_PEERS_MAX       (2 * SIM_CLIENTS_MAX)       /* the server notices closes late */
+#define SIM_RING_BYTES      (64u << 10)
+#define SIM_BLOCKS_MAX      4096
+#define SIM_BLOCK_TOKENS    32
+#define SIM_NONE            UINT32_MAX
+#define SIM_EPOCH_US        UINT64_C(1000000)
+#define SIM_SECOND_US       UINT64_C(1000000)
+
+struct sim;
+
+/* ---- sockets.c: the server's side is in struct world; here is the client's ------------------- */
+
+struct sim_ring {                   /* bytes in flight, in one direction */
+    uint8_t *bytes;                 /* [SIM_RING_BYTES] */
+    uint32_t first, count, capacity;
+};
+struct sim_peer {                   /* both ends of one connection */
+    bool in_use, accepted, server_closed;
+    bool finished;                  /* the client sends no more: FIN */
+    bool closed;                    /* the client is gone */
+    bool reset;                     /* RST: both directions are dead */
+    uint32_t client, listener;
+    struct world_peer who;
+    uint32_t again;                 /* transfers that still fail with EAGAIN */
+    struct sim_ring to_server, to_client;
+};
+
+void sim_sockets_init(struct sim *sim);
+uint32_t sim_connect(struct sim *sim, uint32_t client);     /* SIM_NONE: full */
+uint32_t sim_send(struct sim *sim, uint32_t peer, const void *bytes, uint32_t count);
+uint32_t sim_receive(struct sim *sim, uint32_t peer, void *bytes, uint32_t max);
+void sim_close(struct sim *sim, uint32_t peer);
+void sim_reset(struct sim *sim, uint32_t peer);
+void sim_finish(struct sim *sim, uint32_t peer);
+/* True when the server has closed the connection and nothing is left to read. */
+bool sim_is_over(const struct sim *sim, uint32_t peer);
+/* The server's side. */
+uint32_t sim_handles_open(const struct sim *sim);
+uint32_t sim_socket_ready(const struct sim *sim, uint32_t handle);
+int32_t sim_accept(void *self, int32_t listener, struct world_peer *who);
+int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max);
+int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t count);
+void sim_socket_close(void *self, int32_t handle);
+
+/* ---- world.c --------------------------------------------------------------------------------- */
+
+enum { SIM_LISTENER_UNIX, SIM_LISTENER_TCP, SIM_LISTENER_TEXT, SIM_LISTENERS };
+#define SIM_HANDLES (SIM_LISTENERS + SIM_PEERS_MAX)
+
+struct sim_watch {
+    bool watched;
+    enum world_source source;
+    uint32_t index, interest;
+};
+struct sim_counts {                 /* events of the world; the statistics must agree */
+    uint64_t bytes_received, bytes_sent, accepts, steps, steps_lost, losses;
+    uint64_t pass_receives, pass_accepts;       /* since wait() */
+};
+
+void sim_world_init(struct sim *sim);
+
+/* ---- engine.c -------------------------------------------------------------------------------- */
+
+/*   STARTS --due--> IDLE --submit--> RUNS --the last round--> DONE --poll--> IDLE
+ *     ^  |           |                | |--a fault--> HANGS --due--+
+ *     |  +-----------+-- a fault -----+----------------------------+--> DIED --poll--> STARTS
+ *                    '-- condemned: CONDEMNED --due------------------+                       */
+enum sim_worker { SIM_WORKER_STARTS, SIM_WORKER_IDLE, SIM_WORKER_RUNS, SIM_WORKER_DONE,
+                  SIM_WORKER_HANGS, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED };
+struct sim_engine {
+    struct fake_engine fake;
+    enum sim_worker worker;
+    uint64_t due_us;                /* when the next change of state comes by itself */
+    uint64_t round_us;
+    bool by_hand;                   /* only sim_engine_round() ends a round */
+    uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
+    bool is_own;                    /* the step in flight is the core's own: canary or prefix */
+    bool owes_step;                 /* a submitted step has not been believed yet */
+    uint64_t heartbeat;
+    uint64_t record;                /* hash of what the core has written for the step in flight */
+    bool poisoned[SIM_BLOCKS_MAX];
+    uint64_t kv[SIM_BLOCKS_MAX * SIM_BLOCK_TOKENS];
+};
+
+void sim_engine_init(struct sim *sim);
+void sim_engine_submit(void *self, uint32_t index);
+enum world_engine sim_engine_poll(void *self, uint32_t index);
+uint64_t sim_engine_heartbeat(void *self, uint32_t index);
+void sim_engine_condemn(void *self, uint32_t index);
+enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t row);
+/* Changes what is due. True when the core must be woken. */
+bool sim_engine_advance(struct sim *sim);
+uint64_t sim_engine_next_us(const struct sim *sim);
+void sim_engine_by_hand(struct sim *sim, bool by_hand);
+void sim_engine_round(struct sim *sim);
+void sim_engine_kill(struct sim *sim);
+/* What the chain of a call's KV begins with: equal for calls that may share KV. */
+uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program_id);
