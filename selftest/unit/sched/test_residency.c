@@ -155,14 +155,12 @@ static void test_the_end_of_a_program_ends_its_history(void **state)
 {
     (void)state;
     struct bench *bench = fresh(SCHED_SHARING_PROGRAM, 64, 0);
-    uint8_t id[CALL_PROGRAM_ID_BYTES];
-    bench_program_id(1, id);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t call = call_of(bench, 1, 13, 2, 7);
         run_all(bench);
         assert_int_equal(bench_at(bench, call)->cached_tokens, 0);
         struct command end = {.kind = COMMAND_PROGRAM_END};
-        memcpy(end.program_id, id, sizeof id);
+        bench_program_id(1, end.program_id);
         exchange_command(&bench->exchange, &end);
         bench_intake(bench);
         assert_int_equal(bench->stats.programs_ended, i + 1);
