@@ -59,12 +59,6 @@ static inline uint8_t *kv_at(const struct gpu_kv *kv, uint32_t row, uint32_t tok
     return (uint8_t *)kv->blocks + block * kv->block_bytes + number * number_bytes(kv->type);
 }
 
-static inline float kv_number(const struct gpu_kv *kv, uint32_t row, uint32_t token, uint32_t which,
-                              uint32_t kv_head, uint32_t channel)
-{
-    return gpu_load(kv_at(kv, row, token, which, kv_head), kv->type, channel);
-}
-
 /* Random keys and values of the first `tokens` tokens of a row. */
 static inline void kv_fill(const struct gpu_kv *kv, uint32_t row, uint32_t tokens)
 {

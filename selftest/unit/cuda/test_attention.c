@@ -31,11 +31,11 @@ static float key_score(uint32_t slot, uint32_t head, uint32_t t)
 {
     const struct gpu_attention *a = &scene.a;
     const struct gpu_kv *kv = &a->kv;
+    const uint8_t *key = kv_at(kv, scene.slots[slot].row, t, 0, head / (a->heads / kv->kv_heads));
     float score = 0;
     for (uint32_t c = 0; c < kv->head_dim; c++) {
         score = fmaf(scene.q[slot * a->q_stride + head * kv->head_dim + c],
-                     kv_number(kv, scene.slots[slot].row, t, 0, head / (a->heads / kv->kv_heads),
-                               c), score);
+                     gpu_load(key, kv->type, c), score);
     }
     return score;
 }
@@ -58,9 +58,9 @@ static void twin_chunk(struct gathered *g, uint32_t slot, uint32_t head, uint32_
     for (uint32_t c = 0; c < a->kv.head_dim; c++) {
         g->out[c] *= shrink;
         for (uint32_t t = 0; t < count; t++) {
-            g->out[c] = fmaf(weights[t], kv_number(&a->kv, scene.slots[slot].row, first + t, 1,
-                                                   head / (a->heads / a->kv.kv_heads), c),
-                             g->out[c]);
+            const uint8_t *value = kv_at(&a->kv, scene.slots[slot].row, first + t, 1,
+                                         head / (a->heads / a->kv.kv_heads));
+            g->out[c] = fmaf(weights[t], gpu_load(value, a->kv.type, c), g->out[c]);
         }
     }
 }
@@ -102,8 +102,9 @@ static double plain_channel(uint32_t slot, uint32_t head, uint32_t c)
     for (uint32_t t = 0; t <= scene.slots[slot].position; t++) {
         double weight = exp((double)key_score(slot, head, t) * scene.a.scale);
         sum += weight;
-        out += weight * kv_number(kv, scene.slots[slot].row, t, 1,
-                                  head / (scene.a.heads / kv->kv_heads), c);
+        const uint8_t *value = kv_at(kv, scene.slots[slot].row, t, 1,
+                                     head / (scene.a.heads / kv->kv_heads));
+        out += weight * gpu_load(value, kv->type, c);
     }
     return out / sum;
 }

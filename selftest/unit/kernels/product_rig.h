@@ -30,7 +30,7 @@ static inline struct kernels_matrix make(enum gguf_type type, uint32_t outputs, 
 {
     uint64_t state = seed;
     uint64_t bytes = file_bytes(type, (uint64_t)outputs * columns);
-    tiny_fill(file, type, (uint64_t)outputs * columns, 1.0f, 0.0f, &state);
+    tiny_fill(file, type, (uint64_t)outputs * columns, (struct tiny_range){.scale = 1}, &state);
     struct kernels_matrix matrix;
     void *panels = arena_take(test_arena(), 1, kernels_matrix_bytes(type, outputs, columns));
     kernels_matrix_init(&matrix, type, outputs, columns, panels);

@@ -21,7 +21,8 @@ static void test_pack_rounds_to_bfloats(void **state)
             arena_take(test_arena(), 1, kernels_matrix_bytes(GGUF_BF16, outputs, columns));
         kernels_matrix_init(&matrix, GGUF_BF16, outputs, columns, panels);
         matrix.file_type = from[t];
-        tiny_fill(file, from[t], (uint64_t)outputs * columns, 1.0f, 0.0f, &random);
+        tiny_fill(file, from[t], (uint64_t)outputs * columns,
+                  (struct tiny_range){.scale = 1}, &random);
         for (uint64_t at = 0, count; at < bytes; at += count) {
             count = bytes - at < 777 * size ? bytes - at : 777 * size;
             assert_true(kernels_matrix_pack(&matrix, at, file + at, count));

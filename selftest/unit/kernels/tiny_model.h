@@ -65,12 +65,18 @@ static inline void tiny_fill_blocks(uint8_t *to, enum gguf_type type, uint64_t c
     }
 }
 
-static inline void tiny_fill(uint8_t *to, enum gguf_type type, uint64_t count, float scale,
-                             float offset, uint64_t *state)
+struct tiny_range {
+    float scale;                    /* the most that a weight differs from `offset` */
+    float offset;                   /* of F32 only */
+};
+
+static inline void tiny_fill(uint8_t *to, enum gguf_type type, uint64_t count,
+                             struct tiny_range range, uint64_t *state)
 {
+    float scale = range.scale;
     if (type == GGUF_F32) {
         for (uint64_t i = 0; i < count; i++) {
-            float value = offset + scale * tiny_uniform(state);
+            float value = range.offset + scale * tiny_uniform(state);
             memcpy(to + i * 4, &value, 4);
         }
     } else if (type == GGUF_F16) {
@@ -159,12 +165,12 @@ static const enum gguf_type tiny_types[] = {
 };
 #define TINY_TYPES (sizeof tiny_types / sizeof tiny_types[0])
 
-static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const char *name,
-                                              enum gguf_type type, uint64_t columns, uint64_t rows,
-                                              uint64_t *state)
+static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const struct model_tensor *what,
+                                              enum gguf_type type, uint64_t *state)
 {
+    uint64_t columns = what->columns, rows = what->outputs;
     struct gguf_tensor *tensor = &tiny->gguf.tensors[tiny->gguf.tensors_count++];
-    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    snprintf(tensor->name, sizeof tensor->name, "%s", what->name);
     tensor->type = type;
     tensor->dims_count = rows == 0 ? 1 : 2;
     tensor->dims[0] = columns;
@@ -176,8 +182,11 @@ static inline struct gguf_tensor *tiny_tensor(struct tiny *tiny, const char *nam
     if (tensor->offset + tensor->bytes > TINY_FILE_BYTES) {
         abort();
     }
-    float scale = rows == 0 ? 0.2f : 1.5f / sqrtf((float)columns);
-    tiny_fill(tiny->bytes + tensor->offset, type, count, scale, rows == 0 ? 1.0f : 0.0f, state);
+    struct tiny_range range = {.scale = 1.5f / sqrtf((float)columns)};
+    if (rows == 0) {
+        range = (struct tiny_range){.scale = 0.2f, .offset = 1.0f};
+    }
+    tiny_fill(tiny->bytes + tensor->offset, type, count, range, state);
     tiny->source.size_bytes += (tensor->bytes + 31) / 32 * 32;
     return tensor;
 }
@@ -225,7 +234,7 @@ static inline void tiny_make_types(struct tiny *tiny, const struct model_shape *
         if (model_tensor_find(&tensor, &tiny->gguf, i)) {
             bool is_matrix = tensor.outputs > 0;
             enum gguf_type type = is_matrix ? types[matrices++ % types_count] : GGUF_F32;
-            tiny_tensor(tiny, tensor.name, type, tensor.columns, tensor.outputs, &state);
+            tiny_tensor(tiny, &tensor, type, &state);
         }
     }
     uint64_t size = tiny->source.size_bytes;

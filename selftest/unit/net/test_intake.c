@@ -51,30 +51,32 @@ static void test_foreign_bytes_after_a_frame_close_without_a_word(void **state)
     assert_false(fixture_receive(f, peer, &got));
 }
 
-static void send_raw(struct fixture *f, uint32_t peer, uint8_t type, uint8_t reserved,
-                     uint32_t length, uint32_t sent, uint32_t flip)
+/* A header, what follows it, and the fault that it is. */
+struct framing {
+    uint8_t type, reserved;
+    uint32_t length, sent, flip;
+    enum status status;
+    enum wire_field field;
+};
+
+static void send_framing(struct fixture *f, uint32_t peer, const struct framing *framing)
 {
     static uint8_t bytes[WIRE_HEADER_BYTES + 8192];
     memset(bytes, 0, sizeof bytes);
     memcpy(bytes, "AGX1", 4);
-    bytes[4] = type;
-    bytes[6] = reserved;
-    memcpy(bytes + 8, &length, 4);
-    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, sent) ^ flip;
+    bytes[4] = framing->type;
+    bytes[6] = framing->reserved;
+    memcpy(bytes + 8, &framing->length, 4);
+    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, framing->sent) ^ framing->flip;
     memcpy(bytes + 12, &sum, 4);
-    fixture_send(f, peer, bytes, WIRE_HEADER_BYTES + sent);
+    fixture_send(f, peer, bytes, WIRE_HEADER_BYTES + framing->sent);
     fixture_pass(f);
 }
 
 static void test_fault_of_framing_is_one_error_then_the_end(void **state)
 {
     struct fixture *f = *state;
-    const struct {
-        uint8_t type, reserved;
-        uint32_t length, sent, flip;
-        enum status status;
-        enum wire_field field;
-    } rows[] = {
+    const struct framing rows[] = {
         {0, 0, 8, 8, 0, STATUS_BAD_FRAME_TYPE, WIRE_FIELD_TYPE},
         {0x55, 0, 8, 8, 0, STATUS_BAD_FRAME_TYPE, WIRE_FIELD_TYPE},
         {WIRE_WELCOME, 0, 144, 144, 0, STATUS_BAD_FRAME_TYPE, WIRE_FIELD_TYPE},
@@ -93,8 +95,7 @@ static void test_fault_of_framing_is_one_error_then_the_end(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int greeted = 0; greeted < 2; greeted++) {
             uint32_t peer = greeted ? open_client(f) : fixture_connect(f);
-            send_raw(f, peer, rows[i].type, rows[i].reserved, rows[i].length, rows[i].sent,
-                     rows[i].flip);
+            send_framing(f, peer, &rows[i]);
             /* Before HELLO a frame that is not due is refused by its header. */
             bool by_header = rows[i].status == STATUS_BAD_FRAME_CHECKSUM && !greeted &&
                              rows[i].type != WIRE_HELLO;
