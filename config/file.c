@@ -18,7 +18,7 @@ static enum status check_plain(const struct stat *stat, const char *path,
                                struct config_error *error)
 {
     if ((stat->st_mode & S_IWOTH) != 0) {
-        return config_error_set(error, "%.200s: mode %04o: everybody may write it, need 0644 or "
+        return config_error_set(error, "%.200s: mode %04o: all users may write it, need 0644 or "
                                 "less", path, (unsigned)(stat->st_mode & 07777));
     }
     return STATUS_OK;

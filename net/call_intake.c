@@ -213,19 +213,21 @@ static enum status fill_text(struct net_frame *frame, struct call *call,
                              const struct wire_call *wire)
 {
     struct net *net = frame->net;
-    uint32_t context_tokens = net->settings.limits->context_tokens, count = 0, first = 0;
+    uint32_t context_tokens = net->settings.limits->context_tokens, first = 0;
     uint32_t bos_id = net->vocab->info.bos_id;
     if ((wire->flags & WIRE_CALL_ADD_BOS) != 0 && bos_id != GGUF_NO_TOKEN) {
         call->tokens[first++] = bos_id;
     }
+    const struct vocab_input input = {
+        .text = (const char *)wire->prompt, .bytes = wire->prompt_count,
+        .parse_special = (wire->flags & WIRE_CALL_PARSE_SPECIAL) != 0};
+    struct vocab_output output = {.tokens = call->tokens + first, .max = context_tokens - first};
     if (wire->prompt_count > 0 &&
-        vocab_encode(net->vocab, &net->scratch, (const char *)wire->prompt, wire->prompt_count,
-                     (wire->flags & WIRE_CALL_PARSE_SPECIAL) != 0, call->tokens + first,
-                     context_tokens - first, &count) != STATUS_OK) {
+        vocab_encode(net->vocab, &net->scratch, &input, &output) != STATUS_OK) {
         return admit_length(frame, (uint64_t)context_tokens + 1, wire->max_tokens);
     }
-    ASSERT(count <= context_tokens - first);
-    call->prompt_tokens = first + count;
+    ASSERT(output.count <= output.max);
+    call->prompt_tokens = first + output.count;
     return admit_length(frame, call->prompt_tokens, wire->max_tokens);
 }
 

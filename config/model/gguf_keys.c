@@ -4,8 +4,8 @@
  * type each must have; all others are walked over, so that a damaged file is noticed even there.
  *
  * Invariants: no value is used before its type is checked; no count from the file is multiplied or
- * added before it is compared with what is left of the file. Arrays of arrays are refused: nobody
- * writes them, and walking them would need recursion.
+ * added before it is compared with what is left of the file. Arrays of arrays are refused: no
+ * converter writes them, and walking them would need recursion.
  *
  * Bounds: time is linear in the header, which is at most limits.vocabulary_bytes.
  */

@@ -2,7 +2,7 @@
 /*
  * What: where a model's bytes come from, a regular file or memory (the embedded model, tests).
  *
- * Owner: whoever opens it closes it; boot does, once weights and vocabulary are read.
+ * Owner: boot opens it, and closes it once weights and vocabulary are read.
  *
  * Why not mmap: a file that is cut while it is mapped kills the process with SIGBUS. What is read
  * is ours, and a file that shrinks between two reads is an error message.

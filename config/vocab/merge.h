@@ -36,12 +36,6 @@ static inline uint32_t vocab_symbol_end(const struct vocab_word *word,
     return symbol->next == VOCAB_END ? word->bytes : word->symbols[symbol->next].first;
 }
 
-/* Where tokens go; `full` once one did not fit. */
-struct vocab_output {
-    uint32_t *tokens;
-    uint32_t max, count;
-    bool full;
-};
 static inline void vocab_output_push(struct vocab_output *output, uint32_t token)
 {
     if (output->count == output->max) {

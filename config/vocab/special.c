@@ -41,10 +41,11 @@ static bool is_special(const struct vocab *vocab, const struct vocab_specials *s
 /* Marks all of one length. Those found before are not shorter, so one that reaches into a window
  * covers its first or its last byte. */
 static void mark_length(const struct vocab *vocab, const struct vocab_specials *specials,
-                        const uint8_t *text, uint32_t bytes, uint32_t length, uint32_t *spans)
+                        const struct vocab_input *input, uint32_t length, uint32_t *spans)
 {
-    for (uint32_t at = 0; length <= bytes - at; at++) {
-        if (!may_start(specials, text + at, bytes - at) || spans[at] != 0 ||
+    const uint8_t *text = (const uint8_t *)input->text;
+    for (uint32_t at = 0; length <= input->bytes - at; at++) {
+        if (!may_start(specials, text + at, input->bytes - at) || spans[at] != 0 ||
             spans[at + length - 1] != 0) {
             continue;
         }
@@ -72,7 +73,9 @@ bool vocab_special_mark(const struct vocab *vocab, const struct vocab_specials *
     memset(spans, 0, (size_t)bytes * sizeof *spans);
     for (uint32_t length = specials->bytes_max; length > 0; length--) {
         if ((specials->lengths[length / 64] >> (length % 64) & 1) != 0 && length <= bytes - first) {
-            mark_length(vocab, specials, text + first, bytes - first, length, spans + first);
+            const struct vocab_input rest = {.text = (const char *)text + first,
+                                             .bytes = bytes - first};
+            mark_length(vocab, specials, &rest, length, spans + first);
         }
     }
     return true;

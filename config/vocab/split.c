@@ -20,8 +20,8 @@
  *
  * Invariant: every byte belongs to some word; an invalid byte is a character of class OTHER.
  *
- * Bounds: nobody looks behind the end of a word further than one character, but for a run of white
- * space, which is looked at three times at most. So a text costs O(n), however it is made.
+ * Bounds: no rule looks further than one character past the end of a word, except in a run of
+ * white space, which is read three times at most. So a text costs O(n), whatever it contains.
  */
 #include "config/base/assert.h"
 #include "config/vocab/unicode.h"

@@ -71,29 +71,27 @@ static void encode_spans(const struct vocab *vocab, struct vocab_work *work, con
 }
 
 enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
-                         const char *text, uint32_t text_bytes, bool parse_special,
-                         uint32_t *tokens, uint32_t tokens_max, uint32_t *tokens_count)
+                         const struct vocab_input *input, struct vocab_output *output)
 {
-    const uint8_t *bytes = (const uint8_t *)text;
-    struct vocab_output output = {.tokens = tokens, .max = tokens_max};
+    const uint8_t *bytes = (const uint8_t *)input->text;
     struct vocab_work work;
     ASSERT(vocab->info.kind != VOCAB_NONE);
-    *tokens_count = 0;
-    if (text_bytes > scratch->text_bytes_max) {
+    output->count = 0;
+    output->full = false;
+    if (input->bytes > scratch->text_bytes_max) {
         return STATUS_BUSY_SPACE;
     }
-    if (text_bytes == 0) {
+    if (input->bytes == 0) {
         return STATUS_OK;
     }
     vocab_work_init(&work, scratch);
-    if (vocab_special_mark(vocab, parse_special ? &vocab->special : &vocab->user, bytes,
-                           text_bytes, work.spans)) {
-        encode_spans(vocab, &work, bytes, text_bytes, &output);
+    if (vocab_special_mark(vocab, input->parse_special ? &vocab->special : &vocab->user, bytes,
+                           input->bytes, work.spans)) {
+        encode_spans(vocab, &work, bytes, input->bytes, output);
     } else {
-        encode_plain(vocab, &work, bytes, text_bytes, &output);
+        encode_plain(vocab, &work, bytes, input->bytes, output);
     }
-    *tokens_count = output.count;
-    return output.full ? STATUS_BUSY_SPACE : STATUS_OK;
+    return output->full ? STATUS_BUSY_SPACE : STATUS_OK;
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */

@@ -68,18 +68,29 @@ static inline uint64_t vocab_text_bytes_max(const struct gguf_vocab_info *info, 
 uint64_t vocab_scratch_bytes(uint32_t text_bytes_max);
 void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t text_bytes_max);
 
+struct vocab_input {
+    const char *text;
+    uint32_t bytes;
+    bool parse_special;             /* control tokens written in the text are found */
+};
+struct vocab_output {
+    uint32_t *tokens;               /* [max] */
+    uint32_t max;
+    uint32_t count;                 /* set by the encoder, as is `full` */
+    bool full;                      /* there were more than `max` tokens */
+};
+
 /*
  * Text to tokens. Control tokens are plain text unless `parse_special`: plain text never gives one.
  * User-defined tokens are words of the vocabulary, not commands, and are always found, as the
  * models' own tokenizers do. No BOS is added. SPM adds its space prefix (when the file says so) to
  * a text that is not empty.
- * BUSY_SPACE: more than `tokens_max` tokens, or the text is longer than the scratch.
+ * BUSY_SPACE: more than `output->max` tokens, or the text is longer than the scratch.
  * Invalid UTF-8 is data: its bytes become byte tokens. A byte that has no token becomes the unknown
  * token, or nothing where the vocabulary has none. Cost: O(n log n).
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
-                                    const char *text, uint32_t text_bytes, bool parse_special,
-                                    uint32_t *tokens, uint32_t tokens_max, uint32_t *tokens_count);
+                                    const struct vocab_input *input, struct vocab_output *output);
 /*
  * The bytes that one generated token adds to the text (control tokens add none); `first` says that
  * it is the first of the output, where SPM drops the leading space after BOS alone. Returns how

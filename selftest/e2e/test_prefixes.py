@@ -107,7 +107,7 @@ def test_bad_files_are_refused():
         with Ids(text) as path:
             assert words in refused(path) and "prefix.1 = " + path in refused(path), text
     with Ids(SYSTEM, 0o646) as path:
-        assert "everybody may write it" in refused(path)
+        assert "all users may write it" in refused(path)
     with Ids(SYSTEM) as path:
         words = "more than 95 token ids, allowed kv.block_tokens = 16 .. 95"
         assert words in refused(path, "limits.context_tokens=96")

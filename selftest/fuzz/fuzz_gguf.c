@@ -55,13 +55,15 @@ static void check_vocab(void)
     static const char text[] = "Hello, w\xc3\xb6rld's  12345\n<s>\xff";
     static uint64_t scratch_memory[64 * TEXT_BYTES];
     struct vocab_scratch scratch;
-    uint32_t tokens[4 * TEXT_BYTES], count = 0;
+    uint32_t tokens[4 * TEXT_BYTES];
     ASSERT(vocab_scratch_bytes(TEXT_BYTES) <= sizeof scratch_memory);
     vocab_scratch_init(&scratch, scratch_memory, TEXT_BYTES);
     for (uint32_t parse = 0; parse < 2; parse++) {
-        ASSERT(vocab_encode(&vocab, &scratch, text, sizeof text - 1, parse == 1, tokens,
-                            4 * TEXT_BYTES, &count) == STATUS_OK);
-        for (uint32_t i = 0; i < count; i++) {
+        const struct vocab_input input = {
+            .text = text, .bytes = sizeof text - 1, .parse_special = parse == 1};
+        struct vocab_output output = {.tokens = tokens, .max = 4 * TEXT_BYTES};
+        ASSERT(vocab_encode(&vocab, &scratch, &input, &output) == STATUS_OK);
+        for (uint32_t i = 0; i < output.count; i++) {
             char bytes[GGUF_TOKEN_BYTES_MAX];
             ASSERT(tokens[i] < vocab.info.tokens);
             ASSERT(vocab_decode(&vocab, tokens[i], i == 0, bytes, sizeof bytes) <=

@@ -126,7 +126,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static uint32_t tokens[TOKENS_MAX];
     struct vocab_scratch scratch;
-    uint32_t tokens_count = 0;
     load_all();
     if (count < 1 || count - 1 > TEXT_BYTES) {
         return 0;
@@ -137,8 +136,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     uint32_t room = (bytes[0] & 0x40) != 0 ? text_bytes / 2 : TOKENS_MAX;
     ASSERT(vocab_scratch_bytes(text_bytes) <= sizeof scratch_memory);
     vocab_scratch_init(&scratch, scratch_memory, text_bytes);
-    enum status status = vocab_encode(vocab, &scratch, (const char *)bytes + 1, text_bytes,
-                                      parse_special, tokens, room, &tokens_count);
+    const struct vocab_input input = {
+        .text = (const char *)bytes + 1, .bytes = text_bytes, .parse_special = parse_special};
+    struct vocab_output output = {.tokens = tokens, .max = room};
+    enum status status = vocab_encode(vocab, &scratch, &input, &output);
+    uint32_t tokens_count = output.count;
     ASSERT(tokens_count <= room);
     ASSERT(status == STATUS_OK || (status == STATUS_BUSY_SPACE && room < TOKENS_MAX));
     check_tokens(vocab, tokens, tokens_count, parse_special);

@@ -109,7 +109,7 @@ static void area_work(void *context, uint32_t thread)
     }
 }
 
-static uint32_t crew_of(const struct post_cpus *cpus, bool alone)
+static uint32_t threads_of(const struct post_cpus *cpus, bool alone)
 {
     return alone ? 1 : cpus->threads;
 }
@@ -121,9 +121,9 @@ void post_area_plan_memory(struct memory_plan *plan, uint64_t bytes, bool alone)
     memory_plan_add(plan, MEMORY_SELFTEST, "memory area", 1, sizeof(struct post_area));
     memory_plan_add(plan, MEMORY_SELFTEST, "memory words", bytes / sizeof(uint64_t),
                     sizeof(uint64_t));
-    memory_plan_add(plan, MEMORY_SELFTEST, "memory faults", crew_of(&cpus, alone),
+    memory_plan_add(plan, MEMORY_SELFTEST, "memory faults", threads_of(&cpus, alone),
              sizeof(struct post_faults));
-    kernels_threads_plan_memory(plan, crew_of(&cpus, alone));
+    kernels_threads_plan_memory(plan, threads_of(&cpus, alone));
 }
 
 struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone, uint64_t seed)
@@ -133,9 +133,10 @@ struct post_area *post_area_init(struct arena *arena, uint64_t bytes, bool alone
     area->count = bytes / sizeof *area->words;
     area->words = arena_take(arena, area->count, sizeof *area->words);
     post_cpus_init(&area->cpus);
-    uint32_t crew = crew_of(&area->cpus, alone);
-    area->faults = arena_take(arena, crew, sizeof *area->faults);
-    enum status status = kernels_threads_init(&area->threads, crew, area_work, area, arena);
+    uint32_t threads_count = threads_of(&area->cpus, alone);
+    area->faults = arena_take(arena, threads_count, sizeof *area->faults);
+    enum status status =
+        kernels_threads_init(&area->threads, threads_count, area_work, area, arena);
     return status == STATUS_OK ? area : NULL;
 }
 

@@ -69,7 +69,6 @@ void sim_words_prompt(struct sim *sim, struct sim_call *call)
 {
     static _Alignas(8) uint8_t memory[SCRATCH_BYTES];
     struct vocab_scratch scratch;
-    uint32_t count = 0;
     uint32_t most = sim->limits.context_tokens - 2;     /* without BOS and one generated token */
     most = most < SIM_PROMPT_BYTES ? most : SIM_PROMPT_BYTES;
     call->prompt_text_bytes = sim_between(sim, 0, most);
@@ -79,13 +78,13 @@ void sim_words_prompt(struct sim *sim, struct sim_call *call)
     ASSERT(vocab_scratch_bytes(SIM_PROMPT_BYTES) <= sizeof memory);
     vocab_scratch_init(&scratch, memory, SIM_PROMPT_BYTES);
     call->tokens[0] = sim_words()->info.bos_id;
-    enum status status = vocab_encode(sim_words(), &scratch, call->prompt_text,
-                                      call->prompt_text_bytes, false, call->tokens + 1,
-                                      SIM_CONTEXT_MAX - 1, &count);
+    struct vocab_output output = {.tokens = call->tokens + 1, .max = SIM_CONTEXT_MAX - 1};
+    const struct vocab_input input = {.text = call->prompt_text, .bytes = call->prompt_text_bytes};
+    enum status status = vocab_encode(sim_words(), &scratch, &input, &output);
     SIM_REQUIRE(sim, status == STATUS_OK, INVARIANT_WORLD, "a prompt of %u bytes cannot be encoded",
                 call->prompt_text_bytes);
-    call->is_text = 1 + count < sim->limits.context_tokens;
-    call->prompt_tokens = 1 + count;
+    call->is_text = 1 + output.count < sim->limits.context_tokens;
+    call->prompt_tokens = 1 + output.count;
 }
 
 void sim_words_stops(struct sim *sim, struct sim_call *call)

@@ -160,19 +160,21 @@ static bool print_tokens(const struct vocab *vocab, const struct text *text,
 {
     uint64_t ids_max = 4 * ((uint64_t)text->count + 1);
     uint32_t first = arguments->bos && vocab->info.bos_id != GGUF_NO_TOKEN;
-    uint32_t ids_count = 0;
     void *memory = malloc(vocab_scratch_bytes(text->count));
     uint32_t *ids = ids_max < UINT32_MAX ? malloc((ids_max + 1) * sizeof *ids) : NULL;
+    struct vocab_output output = {.tokens = ids != NULL ? ids + first : NULL,
+                                  .max = (uint32_t)ids_max};
     bool fits = memory != NULL && ids != NULL && text->count <= VOCAB_TEXT_BYTES_MAX;
     if (fits) {
         struct vocab_scratch scratch;
         vocab_scratch_init(&scratch, memory, text->count);
         ids[0] = vocab->info.bos_id;
-        fits = vocab_encode(vocab, &scratch, text->bytes, text->count, arguments->special,
-                            ids + first, (uint32_t)ids_max, &ids_count) == STATUS_OK;
+        const struct vocab_input input = {.text = text->bytes, .bytes = text->count,
+                                          .parse_special = arguments->special};
+        fits = vocab_encode(vocab, &scratch, &input, &output) == STATUS_OK;
     }
     if (fits) {
-        print_ids(ids, first + ids_count);
+        print_ids(ids, first + output.count);
     } else {
         fprintf(stderr, "agx tokenize: not enough memory for %u bytes of text\n", text->count);
     }

@@ -135,12 +135,13 @@ static double run(const struct text *text, uint32_t piece, uint64_t *tokens_tota
     double start = cpu_seconds();
     *tokens_total = 0;
     for (uint32_t at = 0; at < text->count;) {
-        uint32_t left = text->count - at, bytes = left < piece ? left : piece, count = 0;
-        if (vocab_encode(&vocab, &scratch, text->bytes + at, bytes, false, tokens,
-                         sizeof tokens / sizeof tokens[0], &count) != STATUS_OK) {
+        uint32_t left = text->count - at, bytes = left < piece ? left : piece;
+        const struct vocab_input input = {.text = text->bytes + at, .bytes = bytes};
+        struct vocab_output output = {.tokens = tokens, .max = sizeof tokens / sizeof tokens[0]};
+        if (vocab_encode(&vocab, &scratch, &input, &output) != STATUS_OK) {
             fail("a text does not fit");
         }
-        *tokens_total += count;
+        *tokens_total += output.count;
         at += bytes;
     }
     return cpu_seconds() - start;

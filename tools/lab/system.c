@@ -7,9 +7,10 @@
  *   vllm-opt   FCFS with prefix sharing, chunked prompts, several steps for each decision
  *   mlfq       vllm-opt with FastServe's queues: each new call starts in the first one
  *   agentix    program-level queues: ATLAS, which for a program of one thread is PLAS; steps that
- *              end when somebody can make use of it
+ *              end when a call can make use of it
  *
- * All have the same largest batch; who shares shares with everybody, as in one trust domain.
+ * All have the same largest batch; where prefixes are shared, all programs share them, as
+ * in one trust domain.
  *
  * A policy that no option offers, because it must be told the future, has a word for --policy only.
  */
@@ -33,7 +34,7 @@ static const struct system_row {
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
 
-/* Nobody listens; one client whose calls are many, long and idle for as long as the trace says. */
+/* No listeners; one client whose calls are many, long and idle for as long as the trace says. */
 static const char *const base_sets[] = {
     "net.unix=", "net.tcp=", "text.listen=", "net.send_bytes=16MiB", "net.idle=24h",
     "limits.connections=2", "limits.calls=16384", "limits.calls_per_connection=16384",

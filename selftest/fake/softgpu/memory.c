@@ -161,7 +161,7 @@ bool soft_redzones_hold(void)
         const struct range *range = &state.ranges[i];
         if (range->is_ours && (!zone_holds(range->memory - ZONE_BYTES) ||
                                !zone_holds(range->memory + range->bytes))) {
-            soft_refuse(0, "somebody wrote beyond the %zu bytes at %p", range->bytes,
+            soft_refuse(0, "bytes were written beyond the %zu bytes at %p", range->bytes,
                         (void *)range->memory);
             hold = false;
         }

@@ -273,7 +273,7 @@ static void test_row_that_is_not_finite_once_costs_no_token_and_no_worker(void *
     }
 }
 
-static void test_calls_that_are_never_finite_fail_and_hurt_nobody(void **state)
+static void test_calls_that_are_never_finite_fail_and_hurt_no_others(void **state)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         fresh(seed, bend_first_client, 0);
@@ -375,7 +375,7 @@ int main(void)
         cmocka_unit_test(test_wrong_canary_of_the_next_worker_ends_the_engine),
         cmocka_unit_test(test_first_canary_is_no_measure_when_it_is_impossible),
         cmocka_unit_test(test_row_that_is_not_finite_once_costs_no_token_and_no_worker),
-        cmocka_unit_test(test_calls_that_are_never_finite_fail_and_hurt_nobody),
+        cmocka_unit_test(test_calls_that_are_never_finite_fail_and_hurt_no_others),
         cmocka_unit_test(test_impossible_results_cost_the_worker_and_no_token),
         cmocka_unit_test(test_step_that_never_comes_back_costs_no_token),
         cmocka_unit_test(test_worker_that_scribbles_all_over_the_record_costs_calls_only),

@@ -145,7 +145,7 @@ static bool end_parent(const void *with)
     return syscall(SYS_tgkill, getppid(), getppid(), SIGKILL) == 0;
 }
 
-static void test_it_may_end_itself_and_nobody_else(void **state)
+static void test_it_may_end_itself_and_no_other(void **state)
 {
     (void)state;
     assert_int_equal(WTERMSIG(status_of(end_self, NULL)), SIGABRT);
@@ -186,7 +186,7 @@ int main(void)
         cmocka_unit_test(test_what_must_not_be_is_named),
         cmocka_unit_test(test_memory_may_come_and_code_may_not),
         cmocka_unit_test(test_threads_may_start_and_processes_may_not),
-        cmocka_unit_test(test_it_may_end_itself_and_nobody_else),
+        cmocka_unit_test(test_it_may_end_itself_and_no_other),
         cmocka_unit_test(test_no_descriptor_comes),
         cmocka_unit_test(test_numbers_of_x32_end_the_process),
     };

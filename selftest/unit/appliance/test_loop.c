@@ -42,7 +42,7 @@ static void test_dying_workers_cost_no_token(void **state)
     assert_true(lost > 20);
 }
 
-static void test_resets_give_everything_back_and_hurt_nobody(void **state)
+static void test_resets_give_everything_back_and_hurt_no_others(void **state)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         run_seed(seed, &(struct faults){.reset_one_in = 60, .transfer_max = 200,
@@ -165,7 +165,7 @@ int main(void)
         cmocka_unit_test(test_calls_end_with_the_right_tokens),
         cmocka_unit_test(test_short_transfers_and_eagain_change_nothing),
         cmocka_unit_test(test_dying_workers_cost_no_token),
-        cmocka_unit_test(test_resets_give_everything_back_and_hurt_nobody),
+        cmocka_unit_test(test_resets_give_everything_back_and_hurt_no_others),
         cmocka_unit_test(test_drain_ends_after_the_last_call),
         cmocka_unit_test(test_an_idle_loop_forgets_what_was_kept_long_enough),
         cmocka_unit_test(test_a_gap_in_time_expires_nothing),

@@ -127,7 +127,7 @@ static void test_health_word_of_no_sense_is_not_told(void **state)
 }
 
 /* More than the manager's queue takes: the keeper does not wait, and reports again later. */
-static void test_manager_that_does_not_read_stops_nobody(void **state)
+static void test_manager_that_does_not_read_stops_no_one_else(void **state)
 {
     for (uint32_t i = 1; i < 2000; i++) {
         control.progress = i;
@@ -191,7 +191,7 @@ int main(void)
         NOTIFY(test_loading_tells_each_percent_once_and_asks_for_time),
         NOTIFY(test_stopping_is_told_once),
         NOTIFY(test_health_word_of_no_sense_is_not_told),
-        NOTIFY(test_manager_that_does_not_read_stops_nobody),
+        NOTIFY(test_manager_that_does_not_read_stops_no_one_else),
         NOTIFY(test_address_that_is_none_is_refused),
         NOTIFY(test_path_is_an_address_too),
     };

@@ -102,7 +102,7 @@ static void test_load_bad_lines_are_refused_by_number(void **state)
         {"a " SECRET_A "\n\na " SECRET_B "\n", "k:3: this id has a line already"},
         {"a " SECRET_A "\nb " SECRET_A "\n", "k:2: this secret has an id already"},
         {"", "k: holds no key"},
-        {"# nobody\n", "k: holds no key"},
+        {"# no key\n", "k: holds no key"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_refused(cases[i].text, cases[i].message);

@@ -171,7 +171,7 @@ static void test_load_broken_lines_are_refused(void **state)
     assert_text_refused("[net\n", "a.ini:1:4: a section without its ]");
     assert_text_refused("[net] junk\n", "a.ini:1:7: text after a section");
     assert_text_refused("  [net] junk\n", "a.ini:1:9: text after a section");
-    /* The first error wins, whoever finds it. */
+    /* The first error wins, whichever check finds it. */
     assert_text_refused("[net]\njunk\ntpc = 1\n",
                         "a.ini:2: neither `key = value` nor [section] nor comment");
     assert_text_refused("[net]\ntpc = 1\njunk\n",

@@ -158,7 +158,7 @@ static void test_measure_file_of_another_kind_is_refused(void **state)
     assert_int_equal(chmod(options.prefix_2.text, 0646), 0);
     assert_int_equal(config_prefixes_measure(&prefixes, &options, &limits, &error),
                      STATUS_CONFIG_OPTION);
-    assert_non_null(strstr(error.text, "everybody may write it"));
+    assert_non_null(strstr(error.text, "all users may write it"));
     path_of(NULL, 0);
     assert_int_equal(config_prefixes_measure(&prefixes, &options, &limits, &error),
                      STATUS_CONFIG_OPTION);

@@ -114,22 +114,29 @@ static void test_encode_bpe_specials(void **state)
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
+/* Encodes `bytes` of the text into a room of `max` tokens; `count` says how many there were. */
+static enum status encode_into(const char *text, uint32_t bytes, uint32_t max, uint32_t *count)
+{
+    struct vocab_output output = {.tokens = tokens, .max = max};
+    enum status status = vocab_encode(&vocab, &scratch,
+                                      &(struct vocab_input){.text = text, .bytes = bytes}, &output);
+    *count = output.count;
+    return status;
+}
+
 static void test_encode_without_room_is_refused(void **state)
 {
     static char text[TEXT_MAX + 1];
     uint32_t count = 7;
     load_words("gpt-2");
     memset(text, 'x', sizeof text);
-    assert_status(STATUS_BUSY_SPACE,
-                  vocab_encode(&vocab, &scratch, text, 10, false, tokens, 9, &count));
+    assert_status(STATUS_BUSY_SPACE, encode_into(text, 10, 9, &count));
     assert_int_equal(count, 9);
-    assert_status(STATUS_OK, vocab_encode(&vocab, &scratch, text, 10, false, tokens, 10, &count));
+    assert_status(STATUS_OK, encode_into(text, 10, 10, &count));
     assert_int_equal(count, 10);
-    assert_status(STATUS_BUSY_SPACE,
-                  vocab_encode(&vocab, &scratch, text, TEXT_MAX + 1, false, tokens, 9, &count));
-    assert_status(STATUS_BUSY_SPACE,
-                  vocab_encode(&vocab, &scratch, text, 1, false, tokens, 0, &count));
-    assert_status(STATUS_OK, vocab_encode(&vocab, &scratch, text, 0, false, tokens, 0, &count));
+    assert_status(STATUS_BUSY_SPACE, encode_into(text, TEXT_MAX + 1, 9, &count));
+    assert_status(STATUS_BUSY_SPACE, encode_into(text, 1, 0, &count));
+    assert_status(STATUS_OK, encode_into(text, 0, 0, &count));
     assert_int_equal(count, 0);
 }
 

@@ -148,8 +148,11 @@ static inline void load_words(const char *pre)
 
 static inline enum status encode_bytes(const void *text, size_t bytes, bool parse_special)
 {
-    enum status status = vocab_encode(&vocab, &scratch, text, (uint32_t)bytes, parse_special,
-                                      tokens, TOKENS_MAX, &tokens_count);
+    const struct vocab_input input = {
+        .text = text, .bytes = (uint32_t)bytes, .parse_special = parse_special};
+    struct vocab_output output = {.tokens = tokens, .max = TOKENS_MAX};
+    enum status status = vocab_encode(&vocab, &scratch, &input, &output);
+    tokens_count = output.count;
     assert_true(vocab_text_bytes_max(&vocab.info, tokens_count) >= bytes);
     return status;
 }

@@ -355,7 +355,7 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
 static void test_weights_that_are_others_there_are_refused(void **state)
 {
     (void)state;
-    skip_on_a_chip("nobody spoils the copies of a chip");
+    skip_on_a_chip("the copies of a chip cannot be spoilt");
     struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
     tiny_make(&tiny, GGUF_F32, false, 7);
     memset(&pair, 0, sizeof pair);

@@ -40,7 +40,7 @@ static void run_waiting(const void *args)
     neighbours(args, true);
 }
 
-static void run_hasty(const void *args)
+static void run_with_early_stop(const void *args)
 {
     neighbours(args, false);
 }
@@ -149,7 +149,7 @@ static void test_run_without_barrier_bits_differ(void **state)
     (void)state;
     struct scene scene;
     uint32_t wrong = 0;
-    assert_true(run(run_hasty, &scene, 96));
+    assert_true(run(run_with_early_stop, &scene, 96));
     for (uint32_t i = 0; i < 96; i++) {
         wrong += scene.out[i] == UINT32_MAX;
     }

@@ -41,7 +41,7 @@ static void test_fills_and_copies_on_the_device(void **state)
 }
 
 /* The copy reads a word that is changed too early. */
-static void test_a_lazy_copy_reads_when_somebody_waits(void **state)
+static void test_a_lazy_copy_reads_when_it_is_waited_for(void **state)
 {
     rig_pin(1);
     assert_status(STATUS_OK, rig_upload(0));
@@ -394,7 +394,7 @@ int main(void)
         LAZY(test_operations_of_a_stream_run_in_order),
         EAGER(test_fills_and_copies_on_the_device),
         LAZY(test_fills_and_copies_on_the_device),
-        LAZY(test_a_lazy_copy_reads_when_somebody_waits),
+        LAZY(test_a_lazy_copy_reads_when_it_is_waited_for),
         EAGER(test_a_query_that_is_repeated_comes_true),
         LAZY(test_a_query_that_is_repeated_comes_true),
         LAZY(test_streams_are_not_ordered_by_themselves),

@@ -143,23 +143,23 @@ static void check_stop(struct rig *rig, enum step_stop early_stop, uint32_t stan
 {
     static const uint32_t wanted[] = {DECODED, 3, DECODED, 2};
     uint32_t whole[4][DECODED];
-    for (uint32_t hasty = 0; hasty < 2; hasty++) {
+    for (uint32_t early = 0; early < 2; early++) {
         standby_prefill(rig);
         for (uint32_t i = 0; i < STANDBY_PLACES + standbys; i++) {
             standby_row(rig, i, &(struct standby_call){.wanted = wanted[i], .stop = UINT32_MAX});
         }
         step_header(&rig->step)->rows_active = STANDBY_PLACES;
-        step_stop_early(&rig->step, hasty ? early_stop : STEP_STOP_LAST);
+        step_stop_early(&rig->step, early ? early_stop : STEP_STOP_LAST);
         kernels_run(rig->kernels, &rig->step);
         for (uint32_t i = 0; i < STANDBY_PLACES + standbys; i++) {
             uint32_t produced = step_out(&rig->step, i)->produced;
-            assert_int_equal(produced, hasty ? expected[i] : wanted[i]);
-            if (hasty) {
+            assert_int_equal(produced, early ? expected[i] : wanted[i]);
+            if (early) {
                 assert_memory_equal(step_out_tokens(&rig->step, i), whole[i], produced * 4);
             }
             memcpy(whole[i], step_out_tokens(&rig->step, i), sizeof whole[i]);
         }
-        assert_int_equal(*step_rounds(&rig->step), hasty ? rounds : DECODED);
+        assert_int_equal(*step_rounds(&rig->step), early ? rounds : DECODED);
     }
 }
 

@@ -28,7 +28,7 @@ static void work(void *context, uint32_t thread)
     }
 }
 
-static void check_crew(uint32_t count)
+static void check_threads(uint32_t count)
 {
     struct arena *arena = test_arena();
     struct memory_plan plan = {0};
@@ -56,7 +56,7 @@ static void test_run_any_count_barriers_hold(void **state)
     (void)state;
     const uint32_t counts[] = {1, 2, 3, 8};
     for (uint32_t i = 0; i < 4; i++) {
-        check_crew(counts[i]);
+        check_threads(counts[i]);
     }
 }
 
@@ -64,7 +64,7 @@ static void test_run_any_count_barriers_hold(void **state)
 static void test_run_many_threads_all_wake(void **state)
 {
     (void)state;
-    check_crew(24);
+    check_threads(24);
 }
 
 int main(void)

@@ -30,17 +30,16 @@ void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t te
                                       .memory_bytes = 64};
 }
 
-enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch, const char *text,
-                         uint32_t text_bytes, bool parse_special, uint32_t *tokens,
-                         uint32_t tokens_max, uint32_t *tokens_count)
+enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
+                         const struct vocab_input *input, struct vocab_output *output)
 {
-    if (text_bytes > tokens_max || text_bytes > scratch->text_bytes_max) {
+    if (input->bytes > output->max || input->bytes > scratch->text_bytes_max) {
         return STATUS_BUSY_SPACE;
     }
-    for (uint32_t i = 0; i < text_bytes; i++) {
-        tokens[i] = FIXTURE_BYTE(text[i]);
+    for (uint32_t i = 0; i < input->bytes; i++) {
+        output->tokens[i] = FIXTURE_BYTE(input->text[i]);
     }
-    *tokens_count = text_bytes;
+    output->count = input->bytes;
     return STATUS_OK;
 }
 

@@ -241,7 +241,7 @@ static void test_nothing_beyond_hello_and_auth_is_received_before_admission(void
     fixture_send(f, peer, (const uint8_t *)"AGX1", 4);
     fixture_pass(f);
     assert_int_equal(f->stats.bytes_received, WIRE_HEADER_BYTES + WIRE_HELLO_BYTES);
-    struct wire_auth auth = {.key_id = "nobody"};
+    struct wire_auth auth = {.key_id = "no-key"};
     uint32_t count = wire_auth_encode(&auth, bytes, sizeof bytes);
     fixture_send(f, peer, bytes + 4, count - 5);        /* half an AUTH */
     fixture_passes(f, 4);

@@ -41,7 +41,7 @@ static inline struct sched_settings bench_settings(enum sched_policy policy)
         .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8};
 }
 
-/* No host tier; what ends stays cached until somebody needs the room. */
+/* No host tier; what ends stays cached until the room is needed. */
 static inline struct kvmem_settings bench_kv(uint32_t device_blocks)
 {
     return (struct kvmem_settings){

@@ -151,7 +151,7 @@ static void test_round_robin_turns_and_gives_a_new_quantum(void **state)
     (void)state;
     struct sched_settings settings = bench_settings(SCHED_ROUND_ROBIN);
     settings.batch_calls = 1;
-    settings.demoted_to_head = true;        /* is for levels: nobody would ever get a turn */
+    settings.demoted_to_head = true;        /* is for levels: no other call would ever run */
     struct bench *bench = bench_start(&settings, 256);
     for (uint32_t i = 0; i < 3; i++) {
         bench_call(bench, i, 1, 5);

@@ -99,7 +99,7 @@ static void test_same_id_in_two_domains_is_two_programs(void **state)
     assert_true(own.service_us > 0);
 }
 
-/* Whoever meets in a chain: eight domains in eight chains. */
+/* Programs that meet in a chain: eight domains in eight chains. */
 static void test_same_id_in_as_many_domains_as_there_are_chains(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void test_entry_knows_its_threads_and_when_they_came_and_went(void **stat
     assert_int_equal(entry->last_arrival_us, 250);
 }
 
-/* Four units of service, a half-life of ten: halved for each whole one, when somebody asks. */
+/* Four units of service, a half-life of ten: halved for each whole one, when it is asked for. */
 static void test_service_halves_for_each_whole_half_life(void **state)
 {
     (void)state;

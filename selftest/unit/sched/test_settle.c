@@ -139,7 +139,7 @@ static void test_second_impossible_out_of_a_call_ends_it(void **state)
 }
 
 /* A standby that never entered, a call that is gone and one that was cancelled can be in it too. */
-static void test_refuted_step_ends_nobody_for_another(void **state)
+static void test_refuted_step_ends_no_call_for_another(void **state)
 {
     (void)state;
     struct bench *bench = fresh(4);
@@ -203,7 +203,7 @@ static void test_second_row_of_a_call_that_is_not_finite_ends_it(void **state)
 }
 
 /* What it would find may be what is wrong, also where another call holds it. */
-static void test_call_with_a_fault_shares_kv_with_nobody(void **state)
+static void test_call_with_a_fault_shares_no_kv(void **state)
 {
     (void)state;
     struct sched_settings settings = bench_settings(SCHED_PLAS);
@@ -459,10 +459,10 @@ int main(void)
         cmocka_unit_test(test_tokens_after_a_stop_are_dropped),
         cmocka_unit_test(test_impossible_outs_refute_the_step_and_nothing_of_it_counts),
         cmocka_unit_test(test_second_impossible_out_of_a_call_ends_it),
-        cmocka_unit_test(test_refuted_step_ends_nobody_for_another),
+        cmocka_unit_test(test_refuted_step_ends_no_call_for_another),
         cmocka_unit_test(test_row_that_is_not_finite_is_computed_again),
         cmocka_unit_test(test_second_row_of_a_call_that_is_not_finite_ends_it),
-        cmocka_unit_test(test_call_with_a_fault_shares_kv_with_nobody),
+        cmocka_unit_test(test_call_with_a_fault_shares_no_kv),
         cmocka_unit_test(test_rows_that_the_worker_scribbled_on_do_not_matter),
         cmocka_unit_test(test_step_is_charged_to_each_of_its_calls),
         cmocka_unit_test(test_new_tokens_are_told_and_stamped),

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: each command of the text port says what it promises, whole, in lines of bounded length.
+ * Method: the port over sockets in memory; its state is set by hand and its pages are compared.
+ */
+#include "selftest/unit/appliance/textport_rig.h"
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static void test_every_command_ends_with_end_and_short_lines(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"help\n", "health\r\n", "STATS\n", " programs \r\n",
+                                           "Calls\n", "queues\n", "kv\n", "config\n", "events\n"};
+    struct peer *peer = connect_peer();
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        const char *text = ask(peer, commands[i]);
+        assert_ends(text, "\nend\n");
+        for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+            assert_true(strchr(line, '\n') - line <= 512);
+        }
+    }
+    assert_int_equal(stats.text_requests, 9);
+    assert_true(peer->open);
+}
+
+static void test_help_names_every_command(void **state)
+{
+    (void)state;
+    const char *text = ask(connect_peer(), "help\n");
+    static const char *const names[] = {"help ", "health ", "stats ", "programs ", "calls ",
+                                        "queues ", "kv ", "events ", "config ", "quit ", "`end`"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_contains(text, names[i]);
+    }
+}
+
+static void test_health_every_state(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    assert_string_equal(ask(peer, "health\n"),
+                        "ready last_step_ms=5 last_completion_ms=never heartbeat_ms=0 "
+                        "canary_ms=0 uptime_s=9 worker_pid=77 restarts=0\nend\n");
+    health = (struct health){.state = HEALTH_STARTING, .reason = "loading model",
+                             .engines_count = 1, .progress_permille = 425};
+    assert_starts(ask(peer, "health\n"), "starting(loading model 42%) last_step_ms=0 ");
+    health = (struct health){.state = HEALTH_STARTING, .reason = "starting engine",
+                             .progress_permille = 1000};
+    assert_starts(ask(peer, "health\n"), "starting(starting engine) ");
+    health = (struct health){.state = HEALTH_DRAINING};
+    assert_starts(ask(peer, "health\n"), "draining last_step_ms=");
+    health = (struct health){.state = HEALTH_DEGRADED, .reason = "engine silent"};
+    assert_starts(ask(peer, "health\n"), "degraded(engine silent) ");
+    health = (struct health){.state = HEALTH_FAILED, .reason = "engine died"};
+    assert_starts(ask(peer, "health\n"), "failed(engine died) ");
+}
+
+static void test_health_and_kv_of_several_engines(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    struct sched_engine two[] = {engine, engine};
+    health.engines_count = 2;
+    health.worker_pid[1] = 78;
+    health.canary_age_us[1] = UINT64_MAX;
+    assert_string_equal(ask(peer, "health\n"),
+                        "ready last_step_ms=5,0 last_completion_ms=never heartbeat_ms=0,0 "
+                        "canary_ms=0,never uptime_s=9 worker_pid=77,78 restarts=0\nend\n");
+    two[1].index = 1;
+    sched.engines = two;
+    sched.settings.engines = 2;
+    const char *text = ask(peer, "kv\n");
+    assert_starts(text, "engine 0\nblock_tokens 16\n");
+    assert_contains(text, "\nengine 1\nblock_tokens 16\n");
+}
+
+static void test_programs_and_calls_show_slots_and_no_contents(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    programs[1] = (struct program){.in_use = true, .id = {0xab, 0xcd, 0xef, 0x01, 0x77},
+                                   .service_us = 2500000, .calls_ended = 7,
+                                   .last_completion_us = 400000, .last_arrival_us = 300000};
+    uint32_t slot = call_take(&calls);
+    calls.calls[slot].state = CALL_RUNNING;
+    calls.calls[slot].prompt_tokens = 33;
+    calls.calls[slot].program = 1;
+    calls.calls[slot].arrived_us = 1000000 - 80000;
+    calls.calls[slot].cached_tokens = 16;
+    calls.calls[slot].program_next = CALL_NONE;
+    const struct kvmem_question question = {
+        .call = slot, .tokens = calls.calls[slot].tokens, .count = 33};
+    const struct kvmem_answer answer = kvmem_ask(&kv, &question);
+    assert_int_equal(answer.positions, 0);
+    kvmem_commit(&kv, &answer, 33);
+    const char *text = ask(peer, "programs\n");
+    assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
+                          "     0        700 -\n");
+    assert_null(strstr(text, "77"));
+    programs[1].active_calls = 1;
+    programs[1].first_call = slot;
+    assert_contains(ask(peer, "programs\n"), "      0        700 0\n");
+    text = ask(peer, "calls\n");
+    assert_contains(text, " running        1     0      33       0          0          0      3"
+                          "         0     16         80\n");
+    calls.calls[slot].standby = true;
+    assert_contains(ask(peer, "calls\n"), " standby        1     0      33");
+    text = ask(peer, "kv\n");
+    assert_contains(text, "blocks_used 3\n");
+    assert_contains(text, "host_blocks_total 5\n");
+    assert_contains(text, "calls_with_blocks 1\n");
+    text = ask(peer, "queues\n");
+    assert_contains(text, "    0       4           50                0               50\n");
+    assert_contains(text, "    1       0          100               50                -\n");
+}
+
+static void test_stats_every_statistic(void **state)
+{
+    (void)state;
+    const char *text = ask(connect_peer(), "stats\n");
+    assert_contains(text, "calls_accepted 12\n");
+#define STAT(name, unit, kind, help) assert_contains(text, #name " ");
+#include "config/base/stats.def"
+#undef STAT
+}
+
+static void test_config_says_where_values_come_from(void **state)
+{
+    (void)state;
+    struct config_error error;
+    static const char ini[] = "[sched]\nqueues = 3\n";
+    assert_status(STATUS_OK, config_load_bytes(&options, "a", ini, sizeof ini - 1, &error));
+    assert_status(STATUS_OK, config_set(&options, "sched.quantum=5ms", &error));
+    const char *text = ask(connect_peer(), "config\n");
+    assert_contains(text, "sched.queues = 3 (line 2)\n");
+    assert_contains(text, "sched.quantum = 5ms (--set)\n");
+    assert_contains(text, "sched.policy = plas (default)\n");
+}
+
+static void test_quit_closes(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    assert_string_equal(ask(peer, "QUIT\r\n"), "end\n");
+    assert_true(peer->closed);
+    assert_int_equal(stats.text_dropped, 0);
+}
+
+static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        programs[i] = (struct program){.in_use = true, .service_us = UINT64_MAX,
+                                       .wait_us = UINT64_MAX, .active_calls = UINT32_MAX,
+                                       .calls_ended = UINT32_MAX};
+        struct call *call = &calls.calls[call_take(&calls)];
+        call->state = CALL_QUEUED;
+        call->program = UINT32_MAX - 1;
+        call->queue = call->prompt_tokens = call->generated_tokens = UINT32_MAX;
+        call->lifetime_wait_us = call->lifetime_service_us = UINT64_MAX;
+        call->preemptions = UINT32_MAX;
+    }
+    struct peer *peer = connect_peer();
+    static const char *const commands[] = {"programs\n", "calls\n"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = ask(peer, commands[i]);
+        assert_null(strstr(text, "cut"));
+        for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+            assert_true(strchr(line, '\n') - line < 160);
+        }
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void note_steps(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        event_log_note(&event_log, 500 + event_log.next, (struct event_what){EVENT_STEP_ENDED,
+                                                                             {77}});
+    }
+}
+
+static uint32_t count_lines(const char *text)
+{
+    uint32_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++) {
+        lines++;
+    }
+    return lines;
+}
+
+static void test_events_are_lines_with_numbers(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    assert_string_equal(ask(peer, "events\n"), "next=0 end=0 lost=0 now_us=1000000\nend\n");
+    uint32_t slot = call_take(&calls);
+    struct call *call = &calls.calls[slot];
+    call->client_call_id = 17;
+    memset(call->program_id, 0xa5, sizeof call->program_id);
+    call->program = 2;
+    event_log_note_program(&event_log, 11, 2, call->program_id,
+                         (struct event_what){.kind = EVENT_PROGRAM_STARTED});
+    event_log_note_call(&event_log, 12, call, (struct event_what){EVENT_RAN, {3, 900, 5, 8}});
+    event_log_note(&event_log, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
+    assert_string_equal(ask(peer, "events\n"),
+                        "0 11 program_started program=2:a5a5a5a5\n"
+                        "1 12 ran call=0 id=17 program=2:a5a5a5a5 row=3 us=900 fed=5 tokens=8\n"
+                        "2 13 engine_lost\n"
+                        "next=3 end=3 lost=0 now_us=1000000\nend\n");
+    assert_string_equal(ask(peer, " EVENTS \t 2 \n"),
+                        "2 13 engine_lost\nnext=3 end=3 lost=0 now_us=1000000\nend\n");
+}
+
+static void test_events_go_on_page_by_page_and_say_what_is_lost(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    note_steps(128 + 40);
+    const char *text = ask(peer, "events 7\n");
+    uint32_t lines = count_lines(text) - 2;
+    assert_true(lines >= 15 && lines < 128);    /* the page has 16,864 bytes */
+    assert_starts(text, "40 540 step_ended us=77\n");
+    char line[64];
+    snprintf(line, sizeof line, "\nnext=%u end=168 lost=33 now_us=1000000\nend\n", 40 + lines);
+    assert_ends(text, line);
+    for (uint32_t next = 40 + lines; next < 168; next += count_lines(text) - 2) {
+        snprintf(line, sizeof line, "events %u\n", next);
+        text = ask(peer, line);
+        snprintf(line, sizeof line, "%u %u step_ended us=77\n", next, 500 + next);
+        assert_starts(text, line);
+    }
+    assert_ends(text, "\nnext=168 end=168 lost=0 now_us=1000000\nend\n");
+    /* From the oldest that is kept, and from the one before it. */
+    for (uint32_t lost = 0; lost <= 1; lost++) {
+        snprintf(line, sizeof line, "events %u\n", 40 - lost);
+        text = ask(peer, line);
+        assert_starts(text, "40 540 step_ended us=77\n");
+        assert_contains(text, lost == 0 ? " lost=0 " : " lost=1 ");
+    }
+    /* Without a number: the last ones. */
+    text = ask(peer, "events\n");
+    assert_int_equal(count_lines(text) - 2, lines);
+    assert_contains(text, "\n167 667 step_ended us=77\nnext=168 ");
+}
+
+static void test_events_from_anywhere_are_answered_or_refused(void **state)
+{
+    static const char *const beyond[] = {"events 3\n", "events 4\n",
+                                         "events 18446744073709551615\n",
+                                         "events 000000000000000000000000000000000003\n"};
+    static const char *const wrong[] = {"events 18446744073709551616\n", "events -1\n",
+                                        "events 1 2\n", "events 0x1\n", "events 1e3\n",
+                                        "events x\n", "eventsx\n", "event\n", "stats 1\n",
+                                        "events 99999999999999999999999999999999999999\n"};
+    (void)state;
+    struct peer *peer = connect_peer();
+    note_steps(3);
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        assert_string_equal(ask(peer, beyond[i]), "next=3 end=3 lost=0 now_us=1000000\nend\n");
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_string_equal(ask(peer, wrong[i]), "error unknown command, try help\nend\n");
+    }
+    assert_true(peer->open);
+    event_log = (struct event_log){0};
+    assert_string_equal(ask(peer, "events 0\n"),
+                        "error no events are kept, limits.events is 0\nend\n");
+}
+
+static void test_events_of_the_longest_lines_fit_the_page(void **state)
+{
+    (void)state;
+    uint32_t slot = call_take(&calls);
+    calls.calls[slot].client_call_id = UINT64_MAX;
+    calls.calls[slot].program = UINT32_MAX - 1;
+    event_log.next = UINT64_MAX - 1000;           /* numbers of 20 digits */
+    for (uint32_t i = 0; i < 128; i++) {
+        uint32_t kind = i % EVENT_KINDS_COUNT;
+        event_log_note_call(&event_log, UINT64_MAX, &calls.calls[slot],
+                          (struct event_what){kind, {UINT32_MAX, UINT32_MAX, UINT32_MAX,
+                                                     UINT32_MAX}});
+        event_log.events[(event_log.next - 1) & (event_log.capacity - 1)].call = CALL_NONE - 1;
+    }
+    now = UINT64_MAX - 20 * TEXTPORT_IDLE_US;
+    const char *text = ask(connect_peer(), "events 0\n");
+    assert_null(strstr(text, "cut"));
+    assert_ends(text, "\nend\n");
+    assert_true(count_lines(text) > 15);
+    ptrdiff_t longest = 0;
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        ptrdiff_t bytes = strchr(line, '\n') + 1 - line;
+        longest = bytes > longest ? bytes : longest;
+    }
+    assert_true(longest == 192);                /* LINE_BYTES_MAX of events.c */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_every_command_ends_with_end_and_short_lines, set_up),
+        cmocka_unit_test_setup(test_help_names_every_command, set_up),
+        cmocka_unit_test_setup(test_health_every_state, set_up),
+        cmocka_unit_test_setup(test_health_and_kv_of_several_engines, set_up),
+        cmocka_unit_test_setup(test_programs_and_calls_show_slots_and_no_contents, set_up),
+        cmocka_unit_test_setup(test_stats_every_statistic, set_up),
+        cmocka_unit_test_setup(test_config_says_where_values_come_from, set_up),
+        cmocka_unit_test_setup(test_quit_closes, set_up),
+        cmocka_unit_test_setup(test_pages_as_large_as_the_tables_are_never_cut, set_up),
+        cmocka_unit_test_setup(test_events_are_lines_with_numbers, set_up),
+        cmocka_unit_test_setup(test_events_go_on_page_by_page_and_say_what_is_lost, set_up),
+        cmocka_unit_test_setup(test_events_from_anywhere_are_answered_or_refused, set_up),
+        cmocka_unit_test_setup(test_events_of_the_longest_lines_fit_the_page, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
