@@ -45,11 +45,11 @@ define compile
 @mkdir -p $(@D); echo "  CC    $<$(2)"
 $(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(1) $(WARN) -c $< -o $@
 endef
-# $(call link,FLAGS,LIBRARIES): all sources and objects, then all archives that the target depends
-# on. A source needs $(FROM_C) in FLAGS.
+# $(call link,FLAGS,LIBRARIES): the first prerequisite if it is a source, all objects, all archives:
+# a test may include other sources. A source needs $(FROM_C) in FLAGS.
 define link
 $(call say,LINK)
-$(Q)$(CC) $(CFLAGS) $(1) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) $(2)
+$(Q)$(CC) $(CFLAGS) $(1) -o $@ $(filter %.c,$<) $(filter %.o,$^) $(filter %.a,$^) $(2)
 endef
 FROM_C = $(CPPFLAGS) $(WARN)
 
