@@ -362,6 +362,7 @@ $(B)/fuzz_%.dict: $(B)/fuzz_%
 # The core's input is a tape of the simulator, which its fuzzer links too. Make puts these
 # prerequisites after those of the pattern: hence the group, in which archives need no order.
 $(B)/fuzz_core: $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(APPLIANCE_LIB)
+$(B)/fuzz_text: $(APPLIANCE_LIB)
 $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(FROM_C) -fsanitize=fuzzer $(GROUP),$(GROUP_END) $(LDLIBS_inih))
 GROUP := -Wl,--start-group

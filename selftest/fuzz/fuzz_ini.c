@@ -200,21 +200,16 @@ static void write_name(const char *before, const char *name, const char *after)
 
 static void write_words(const struct option_row *row)
 {
-    const char *words = NULL;
-    for (uint32_t left = config_value_words(row, &words); left > 0;) {
-        const char *bar = memchr(words, '|', left);
-        uint32_t bytes = bar != NULL ? (uint32_t)(bar - words) : left;
-        dictionary_word(words, bytes);
-        words += bytes + (bar != NULL);
-        left -= bytes + (bar != NULL);
+    for (uint32_t i = 0; i < row->words_count; i++) {
+        dictionary_word(row->words[i].word, (uint32_t)strlen(row->words[i].word));
     }
 }
 
-/* Writes the key with each bound of its values. */
+/* Writes the key with each bound of its values; a CHOICE has words in their place. */
 static void write_bounds(const struct option_row *row)
 {
     const struct option_value bounds[2] = {{.number = row->min}, {.number = row->max}};
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2 && row->words_count == 0; i++) {
         char bytes[DICTIONARY_WORD_BYTES_MAX];
         struct text text;
         text_init(&text, bytes, sizeof bytes);
