@@ -111,10 +111,10 @@ static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
     return true;
 }
 
-/* Every token is framed and no text is held that could still be said. */
+/* Every token is framed and no text is held that is still to be said. */
 static bool all_said(const struct call *call)
 {
-    bool more_text = call->want_text && call->state == CALL_FINISHED && call->emit.held_bytes > 0;
+    bool more_text = call->want_text && net_text_is_whole(call) && call->emit.held_bytes > 0;
     return call->emit.sent_tokens == net_stop_text_kept_tokens(call) && !more_text;
 }
 
@@ -136,7 +136,7 @@ static uint32_t gather_tokens(struct net *net, struct call *call, uint32_t room,
         }
         net_text_add(net, call, call->emit.sent_tokens + count++, net->text, text_bytes);
     }
-    if (call->state == CALL_FINISHED &&
+    if (net_text_is_whole(call) &&
         used + *text_bytes + net_text_bytes_max(net, call) <= room) {
         net_text_end(call, net->text, text_bytes);
     }

@@ -110,7 +110,7 @@ uint64_t net_stop_text_kept_bytes(const struct call *call)
     if (call->stop_text_hit) {
         return scan->stop_at;
     }
-    if (call->stop_texts_count == 0 || call->state == CALL_FINISHED) {
+    if (call->stop_texts_count == 0 || net_text_is_whole(call)) {
         return UINT64_MAX;
     }
     for (uint32_t i = 0; i < call->stop_texts_count; i++) {

@@ -8,6 +8,10 @@
  * that may turn out to be a stop string (net/stop_text.c). Bytes that cannot be a character become
  * U+FFFD, one for each maximal part. The texts of a call's frames, joined, are its text.
  *
+ * What is held is said when the text is whole. A call that ends before that (CANCELLED, DEADLINE,
+ * FAILED) drops it: the call may be executed again and come further, and its client keeps what it
+ * has. So every text that was sent is a beginning of the whole one.
+ *
  * Invariants: held_bytes <= CALL_HELD_BYTES: at most a stop string less one byte, and three bytes
  * of a character. The result does not depend on how the tokens are spread over frames.
  */
@@ -88,6 +92,7 @@ void net_text_end(struct call *call, char *text, uint32_t *count)
 {
     char raw[CALL_HELD_BYTES];
     uint32_t held_bytes = call->emit.held_bytes;
+    ASSERT(net_text_is_whole(call));
     memcpy(raw, call->emit.held, held_bytes);
     settle(call, raw, held_bytes, text, count);
     if (call->emit.held_bytes > 0) {

@@ -16,10 +16,18 @@ static inline uint32_t net_text_of_token(const struct net *net, const struct cal
                         NET_TOKEN_TEXT_BYTES_MAX);
 }
 
+/* True when the call has come to the end that its tokens give it. A call that was cancelled, met
+ * its deadline or failed has not: executed again, it may come further. */
+static inline bool net_text_is_whole(const struct call *call)
+{
+    return call->state == CALL_FINISHED &&
+           (call->stop_text_hit || call->finish <= CALL_FINISH_STOP_TEXT);
+}
+
 /* The most bytes that the next net_text_add(), and a net_text_end() after it, can append. */
 uint32_t net_text_bytes_max(const struct net *net, const struct call *call);
 /* Adds a token; appends to `text`, which holds *count bytes, what is certain now. */
 void net_text_add(const struct net *net, struct call *call, uint32_t token_index, char *text,
                   uint32_t *count);
-/* After the last token: appends what is still held. */
+/* After the last token, when the text is whole: appends what is still held. */
 void net_text_end(struct call *call, char *text, uint32_t *count);

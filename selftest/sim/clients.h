@@ -122,5 +122,5 @@ void sim_words_prompt(struct sim *sim, struct sim_call *call);
 void sim_words_stops(struct sim *sim, struct sim_call *call);
 /* Number of tokens that complete the first stop string; 0: none does. */
 uint32_t sim_words_stop_tokens(const struct sim_call *call);
-/* Writes the text of the received tokens; returns its bytes. */
-uint32_t sim_words_text(const struct sim_call *call, char *text);
+/* Writes the text of the first `tokens`; returns its bytes. Not is_whole: what waits is cut off. */
+uint32_t sim_words_text(const struct sim_call *call, uint32_t tokens, bool is_whole, char *text);

@@ -2,7 +2,8 @@
 /*
  * What: a vocabulary of a few words, read by the appliance's own reader; and the text of a call as
  * docs/protocol.md defines it, by the simplest means: the bytes of all tokens in a row, cut before
- * the first complete stop string, with what is not UTF-8 replaced.
+ * the first complete stop string, with what is not UTF-8 replaced. Of a call that came to an early
+ * end, what may have become a stop string or a character is cut off.
  *
  * The words overlap, and two tokens have one byte each, so that stop strings and characters begin
  * and end anywhere.
@@ -148,13 +149,28 @@ uint32_t sim_words_stop_tokens(const struct sim_call *call)
     return 0;
 }
 
-uint32_t sim_words_text(const struct sim_call *call, char *text)
+/* How many bytes at the end may become a stop string. */
+static uint32_t count_waiting(const struct sim_call *call, const char *bytes, uint32_t count)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < call->stops_count; i++) {
+        uint32_t part = (uint32_t)strlen(call->stops[i]) - 1;
+        part = part < count ? part : count;
+        while (part > 0 && memcmp(bytes + count - part, call->stops[i], part) != 0) {
+            part--;
+        }
+        longest = part > longest ? part : longest;
+    }
+    return longest;
+}
+
+uint32_t sim_words_text(const struct sim_call *call, uint32_t tokens, bool is_whole, char *text)
 {
     char bytes[SIM_TEXT_BYTES];
-    uint32_t count = bytes_of(call, call->received, bytes);
+    uint32_t count = bytes_of(call, tokens, bytes);
     uint32_t stop = find_stop(call, bytes, count);
     uint32_t written = 0;
-    count = stop < count ? stop : count;
+    count = stop < count ? stop : is_whole ? count : count - count_waiting(call, bytes, count);
     for (uint32_t at = 0; at < count;) {
         int32_t length = utf8_sequence(bytes + at, count - at);
         if (length > 0) {
@@ -162,6 +178,9 @@ uint32_t sim_words_text(const struct sim_call *call, char *text)
             written += (uint32_t)length;
             at += (uint32_t)length;
             continue;
+        }
+        if (length == 0 && !is_whole) {
+            break;
         }
         memcpy(text + written, UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES);
         written += UTF8_REPLACEMENT_BYTES;

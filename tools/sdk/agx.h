@@ -129,7 +129,7 @@ struct agx_event {
     uint32_t tokens_count;
     uint32_t first_index;           /* of tokens[0] in the output */
     const char *text;               /* [text_bytes] UTF-8; its end need not be that of a token */
-    uint32_t text_bytes;
+    uint32_t text_bytes;            /* after an early end the last tokens may be without text */
     /* AGX_TOKENS and AGX_DONE. */
     uint32_t queue;                 /* 0 .. 63: the call's in the scheduler; 0 is the highest */
     /* AGX_DONE; AGX_ACCEPTED has prompt_tokens, too. */
@@ -161,7 +161,6 @@ struct agx_open_call {
     const struct agx_call *request;
     uint32_t tokens_max, state;
     int is_resent, is_accepted, is_replayed;
-    int is_other;                           /* its text differs from what the caller has */
     struct agx_progress told, seen;         /* the caller has; this connection brought */
 };
 struct agx {

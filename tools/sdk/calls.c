@@ -17,7 +17,8 @@
  *
  * A call that is sent again is answered from its first token on. `seen` is what has come over this
  * connection; `told` is what the caller has, over all connections. What comes a second time is only
- * counted and hashed; where `told` ends, the hashes must be equal.
+ * counted and hashed; where `told` ends, the hashes must be equal. Every text that was sent is a
+ * beginning of the whole one (docs/protocol.md), so that holds however the calls end.
  *
  * Invariants: calls_due is the number of calls that are DUE; told is never less than seen.
  * Bounds: the table is AGX_CALLS_MAX long and searched from the front; no copies of requests or
@@ -51,7 +52,6 @@ void agx_calls_make_due(struct agx *agx, struct agx_open_call *call)
     ASSERT(call->state != AGX_CALL_FREE && call->state != AGX_CALL_DUE);
     call->state = AGX_CALL_DUE;
     call->is_resent = 1;
-    call->is_other = 0;
     call->seen = AGX_PROGRESS_NONE;
     agx->calls_due++;
 }
@@ -110,15 +110,6 @@ enum agx_result agx_calls_take_tokens(struct agx_open_call *call, const uint32_t
     return AGX_OK;
 }
 
-/* With fewer tokens than the caller has, a different text does not prove a different answer: a call
- * that ends sooner this time sends at once what was held back the last time, part of a character.
- * DONE tells whether it is such an end. */
-static enum agx_result find_other_text(struct agx_open_call *call)
-{
-    call->is_other = 1;
-    return call->seen.tokens < call->told.tokens ? AGX_OK : AGX_ERROR_DIFFERENT;
-}
-
 enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text, uint32_t bytes,
                                     uint32_t *old)
 {
@@ -129,9 +120,8 @@ enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text
     if (seen->text_bytes < told->text_bytes) {
         return AGX_OK;
     }
-    if (call->is_other || seen->text_digest != told->text_digest) {
-        *old = bytes;
-        return find_other_text(call);
+    if (seen->text_digest != told->text_digest) {
+        return AGX_ERROR_DIFFERENT;
     }
     seen->text_bytes += bytes - *old;
     seen->text_digest = fnv_add(seen->text_digest, text + *old, bytes - *old);
@@ -142,6 +132,6 @@ enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text
 
 bool agx_calls_is_behind(const struct agx_open_call *call)
 {
-    return call->is_other || call->seen.tokens < call->told.tokens ||
+    return call->seen.tokens < call->told.tokens ||
            call->seen.text_bytes < call->told.text_bytes;
 }

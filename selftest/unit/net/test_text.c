@@ -97,6 +97,49 @@ static void test_text_that_may_become_a_stop_string_is_held_and_then_said(void *
     assert_int_equal(answers[1].end.finish, CALL_FINISH_LENGTH);
 }
 
+/* What is sent is a beginning of the whole text, because the call may be executed again. */
+static void test_text_that_waits_is_said_only_when_the_call_comes_to_its_own_end(void **state)
+{
+    static const enum call_finish ends[] = {CALL_FINISH_LENGTH, CALL_FINISH_EOS,
+                                            CALL_FINISH_STOP_ID, CALL_FINISH_CANCELLED,
+                                            CALL_FINISH_DEADLINE, CALL_FINISH_FAILED};
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    for (uint32_t id = 0; id < sizeof ends / sizeof ends[0]; id++) {
+        struct wire_call call = text_call(id, "abcabd");
+        uint32_t slot = start_call(f, peer, &call);
+        bool is_own_end = ends[id] <= CALL_FINISH_STOP_ID;
+        generate_text(f, slot, "xyab\xC3");
+        read_all(f, peer);
+        expect_text(id, "xyab");
+        generate_text(f, slot, "\xA9" "abcab");
+        fixture_finish(f, slot, ends[id], STATUS_OK);
+        fixture_pass(f);
+        read_all(f, peer);
+        assert_true(answers[id].done);
+        assert_int_equal(answers[id].tokens_count, 11);
+        expect_text(id, is_own_end ? "xyab\xC3\xA9" "abcab" : "xyab\xC3\xA9");
+    }
+}
+
+/* Half a character, and no stop string. */
+static void test_half_a_character_is_said_only_when_the_call_comes_to_its_own_end(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    for (uint64_t id = 0; id < 2; id++) {
+        struct wire_call call = text_call(id, NULL);
+        uint32_t slot = start_call(f, peer, &call);
+        generate_text(f, slot, "a\xE2\x82");
+        fixture_finish(f, slot, id == 0 ? CALL_FINISH_LENGTH : CALL_FINISH_CANCELLED, STATUS_OK);
+        fixture_pass(f);
+        read_all(f, peer);
+        assert_true(answers[id].done);
+        assert_int_equal(answers[id].tokens_count, 3);
+        expect_text(id, id == 0 ? "a\xEF\xBF\xBD" : "a");
+    }
+}
+
 static void test_stop_string_inside_one_token_and_tokens_behind_it_are_not_sent(void **state)
 {
     struct fixture *f = *state;
@@ -300,6 +343,8 @@ int main(void)
         T(test_space_of_the_first_token_is_dropped_after_bos_alone),
         T(test_stop_string_over_tokens_ends_the_call_and_the_text_before_it),
         T(test_text_that_may_become_a_stop_string_is_held_and_then_said),
+        T(test_text_that_waits_is_said_only_when_the_call_comes_to_its_own_end),
+        T(test_half_a_character_is_said_only_when_the_call_comes_to_its_own_end),
         T(test_stop_string_inside_one_token_and_tokens_behind_it_are_not_sent),
         T(test_stop_string_in_the_last_tokens_of_a_finished_call_counts),
         T(test_stop_string_is_seen_though_the_client_does_not_read),
