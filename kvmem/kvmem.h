@@ -40,8 +40,8 @@
  *
  * Invariants (kvmem_check): each block is in exactly one state and named accordingly; a name has
  * one block at most, on one tier; references equal the tables that hold the block; a host block is
- * in no table; no block is the target of two moves of one step, and no host block source and
- * target. Nothing that was computed in a step counts before that step is settled.
+ * in no table; no block is the target of two moves of one step, and no host block is both
+ * source and target. Nothing that was computed in a step counts before that step is settled.
  * Cost: ask O(blocks found + block_tokens * blocks compared), everything else O(blocks touched).
  */
 #include <stdbool.h>
@@ -251,8 +251,8 @@ void kvmem_drop(struct kvmem *kv, uint32_t call);
  * (a bounded number) or are forgotten. Moves only travel with steps: without one (`step_follows`
  * false: the engine has nothing to do) it only forgets what must be gone, and makes no move. */
 void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
-/* When must kvmem_expire() run even if no step comes: when the next content is to be forgotten (not
- * when one is to leave the device). UINT64_MAX: never. */
+/* The time at which kvmem_expire() must run even if no step comes: when the next content is to be
+ * forgotten (not when one is to leave the device). UINT64_MAX: never. */
 uint64_t kvmem_next_us(const struct kvmem *kv);
 /* Stage 3 of the pipeline: writes the moves, and the block ids of each row and how many the row
  * needs, into the step record. From here to kvmem_moved() nothing may commit or expire. */

@@ -10,7 +10,7 @@
  *            after half of that when the engine has nothing to do
  *   where    between two steps of the scheduler, over KV blocks of its own (limits.canary_blocks):
  *            it takes no call slot, no program, no queue
- *   failed   once: the worker has to go. Twice in a row, by two workers: so has the engine
+ *   failed   once: the worker has to go. Twice in a row, by two workers: the engine has to go
  */
 #include <stdbool.h>
 #include <stdint.h>

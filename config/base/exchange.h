@@ -8,7 +8,7 @@
  *   emit    sched -> net   calls that have something new to tell, each at most once; net marks
  *                          one itself when it answers it from its record of ended calls
  *
- * Capacity: net acts on a frame only while every call's one CANCEL still fits behind it; a call is
+ * Capacity: net acts on a frame only while every call's one CANCEL still fits after it; a call is
  * at most once in `emit`; an answer is always the answer to one command of the same pass.
  */
 #include "config/base/call.h"

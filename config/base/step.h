@@ -68,9 +68,9 @@ enum step_stop {
     STEP_STOP_ROUND,                /* ends with the round that runs, or that comes first */
 };
 
-/* One KV block to copy before the rows run. Tiers are told by the block number (kvmem/kvmem.h).
- * No block is the target of two moves, no host block source and target; a device block may be left
- * by one move and filled by another or by a row. So the moves are made in three phases:
+/* One KV block to copy before the rows run. Its number tells its tier (kvmem/kvmem.h). No
+ * block is the target of two moves, and no host block is both source and target; a device block may
+ * be left by one move and filled by another or by a row. So the moves are made in three phases:
  *
  *   out      device -> host      in any order, and in bulk
  *   within   device -> device    in the order of the list: what one reads, a later one may fill
