@@ -15,6 +15,17 @@
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
+struct step_layout loop_step_layout(const struct limits *limits)
+{
+    struct step_layout layout = {
+        .rows_max = limits->batch_calls + limits->standby_calls,
+        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
+        .blocks_per_call = limits->blocks_per_call,
+        .moves_max = kvmem_moves_max(limits->kv_blocks)};
+    step_layout_init(&layout);
+    return layout;
+}
+
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab)
 {

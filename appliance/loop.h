@@ -56,6 +56,8 @@ struct loop_orders {
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };
 
+/* The layout of the step records that the loop fills: settings.step has it. */
+struct step_layout loop_step_layout(const struct limits *limits);
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab);
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,

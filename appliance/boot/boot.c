@@ -95,12 +95,7 @@ static void engine_settings_fill(struct boot *boot)
 static void plan_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
-    boot->step.layout = (struct step_layout){
-        .rows_max = limits->batch_calls + limits->standby_calls,
-        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
-        .blocks_per_call = limits->blocks_per_call,
-        .moves_max = kvmem_moves_max(limits->kv_blocks)};
-    step_layout_init(&boot->step.layout);
+    boot->step.layout = loop_step_layout(limits);
     memory_plan_add(&boot->plan, MEMORY_SHARED, "control page", 1, control_bytes(limits->engines));
     memory_plan_add(&boot->plan, MEMORY_SHARED, "step record", limits->engines,
                     boot->step.layout.total_bytes);

@@ -36,12 +36,6 @@
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
 
-/* True when this plan's walk has not come past the call. */
-static bool is_unseen(const struct sched_engine *engine, const struct call *call)
-{
-    return call->walk_sequence != engine->sequence;
-}
-
 /* The next resident call that has to go, lowest priority first; or NULL. */
 static struct call *next_victim(struct sched_walk *walk)
 {
@@ -57,7 +51,7 @@ static struct call *next_victim(struct sched_walk *walk)
         }
         struct call *call = walk->victim;
         walk->victim = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
-        if (is_unseen(engine, call) || sched_walk_skips(call)) {
+        if (!sched_walk_has_passed(engine, call) || sched_walk_skips(call)) {
             return call;
         }
     }

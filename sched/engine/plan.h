@@ -20,6 +20,13 @@ struct sched_walk {
 /* A call has come: a step that runs ends soon if the call can then have a row. O(1). */
 void sched_plan_arrival(struct sched_engine *engine);
 
+/* True when the walk of this plan has come past the call. */
+static inline bool sched_walk_has_passed(const struct sched_engine *engine,
+                                         const struct call *call)
+{
+    return call->walk_sequence == engine->sequence;
+}
+
 /* True when the client does not read, or has asked to end the call. */
 static inline bool sched_walk_skips(const struct call *call)
 {

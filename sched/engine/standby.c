@@ -18,11 +18,6 @@
 
 #include "sched/engine/residency.h"
 
-static bool is_seen(const struct sched_engine *engine, const struct call *call)
-{
-    return call->walk_sequence == engine->sequence;
-}
-
 static void consider_standby(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
@@ -59,7 +54,7 @@ void sched_standby_rows(struct sched_walk *walk)
         if (call == NULL) {
             return;
         }
-        if (!is_seen(engine, call)) {
+        if (!sched_walk_has_passed(engine, call)) {
             consider_standby(walk, call);
         }
         sched_cursor_pass(engine, &cursor, call);
@@ -89,7 +84,7 @@ void sched_standby_prefetch(struct sched_walk *walk)
         if (call == NULL) {
             return;
         }
-        if (!is_seen(engine, call) && !sched_walk_skips(call) &&
+        if (!sched_walk_has_passed(engine, call) && !sched_walk_skips(call) &&
             !sched_call_is_resident(engine, call)) {
             consider_prefetch(walk, call);
         }

@@ -188,14 +188,8 @@ static void clear(struct sim *sim)
 static void take_memory(struct sim *sim, const struct vocab *vocab)
 {
     struct memory_plan plan = {0};
-    const struct limits *limits = &sim->limits;
-    sim->step.layout = (struct step_layout){
-        .rows_max = limits->batch_calls + limits->standby_calls,
-        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
-        .blocks_per_call = limits->blocks_per_call,
-        .moves_max = kvmem_moves_max(limits->kv_blocks)};
-    step_layout_init(&sim->step.layout);
-    loop_plan_memory(&plan, &sim->options, limits, &vocab->info);
+    sim->step.layout = loop_step_layout(&sim->limits);
+    loop_plan_memory(&plan, &sim->options, &sim->limits, &vocab->info);
     memory_plan_add(&plan, MEMORY_CORE, "step record", 1, sim->step.layout.total_bytes);
     uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
     SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",

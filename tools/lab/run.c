@@ -16,17 +16,6 @@
 #define STILL_PASSES_MAX 100000000u     /* at 200 ms each: half a year of nothing */
 #define TIMED_EVERY      16             /* one pass of so many is measured */
 
-static void layout(struct lab *lab)
-{
-    const struct limits *limits = &lab->limits;
-    lab->step.layout = (struct step_layout){
-        .rows_max = limits->batch_calls + limits->standby_calls,
-        .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
-        .blocks_per_call = limits->blocks_per_call,
-        .moves_max = kvmem_moves_max(limits->kv_blocks)};
-    step_layout_init(&lab->step.layout);
-}
-
 static int map_memory(struct lab *lab)
 {
     struct memory_plan plan = {0};
@@ -176,7 +165,7 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
     if (code != LAB_EXIT_OK) {
         return code;
     }
-    layout(lab);
+    lab->step.layout = loop_step_layout(&lab->limits);
     code = take_rows(lab);
     code = code != LAB_EXIT_OK ? code
                                : prompts_init(&lab->prompts, trace, lab->limits.context_tokens,

@@ -92,11 +92,7 @@ static inline void start(uint64_t seed)
     rig.vocab.info.bos_id = rig.vocab.info.eos_id = GGUF_NO_TOKEN;
     rig.vocab.info.unk_id = rig.vocab.info.eot_id = GGUF_NO_TOKEN;
     struct step step;
-    step.layout = (struct step_layout){
-        .rows_max = BATCH + STANDBYS, .steps_max = rig.limits.steps_per_plan,
-        .tokens_max = rig.limits.step_tokens, .blocks_per_call = rig.limits.blocks_per_call,
-        .moves_max = kvmem_moves_max(rig.limits.kv_blocks)};
-    step_layout_init(&step.layout);
+    step.layout = loop_step_layout(&rig.limits);
     step.base = arena_take(arena, 1, step.layout.total_bytes);
     uint32_t device_blocks = rig.limits.kv_blocks + CANARY_BLOCKS;
     rig.engine = (struct fake_engine){.step = step,
