@@ -127,6 +127,13 @@ static inline void rig_grow(struct rig *rig, uint32_t call, uint32_t positions)
     assert_int_equal(kvmem_missing(&rig->kv, &answer, positions), 0);
 }
 
+/* A call without blocks, and with tokens of its own, gets room for `positions`. */
+static inline void rig_fill(struct rig *rig, uint32_t call, uint32_t first, uint32_t positions)
+{
+    assert_int_equal(rig_take(rig, call, rig_tokens(first), positions), 0);
+    rig_grow(rig, call, positions);
+}
+
 static inline void rig_settle(struct rig *rig, uint32_t call, const uint32_t *tokens,
                               uint32_t positions)
 {

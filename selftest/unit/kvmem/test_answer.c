@@ -178,10 +178,8 @@ static void test_a_look_sees_what_can_be_had(void **state)
     const uint32_t *tokens = rig_tokens(1);
     rig_run(rig, 0, tokens, 8);
     rig_keep(rig, 0, tokens, 8, saved(1));
-    rig_take(rig, 1, rig_tokens(50), 24);
-    rig_grow(rig, 1, 24);
-    rig_take(rig, 2, rig_tokens(90), 24);
-    rig_grow(rig, 2, 16);                /* the whole device: both blocks go to the host */
+    rig_fill(rig, 1, 50, 24);
+    rig_fill(rig, 2, 90, 16);       /* the whole device: both blocks go to the host */
     assert_false(is_end_there(rig, 0, tokens, 8));
     rig_step(rig);
     assert_true(is_end_there(rig, 0, tokens, 8));
@@ -204,10 +202,8 @@ static void test_a_look_may_be_wrong_and_then_less_is_found(void **state)
     rig_keep(rig, 0, tokens, 11, saved(1));
     assert_int_equal(rig_take(rig, 1, tokens, 9), 8);
     rig_keep(rig, 1, tokens, 8, retained(2));     /* all but the end, at a lower rank */
-    rig_take(rig, 1, rig_tokens(100), 24);
-    rig_grow(rig, 1, 24);
-    rig_take(rig, 2, rig_tokens(200), 12);
-    rig_grow(rig, 2, 12);                            /* room for all but the end */
+    rig_fill(rig, 1, 100, 24);
+    rig_fill(rig, 2, 200, 12);      /* room for all but the end */
     assert_true(is_end_there(rig, 0, tokens, 11));
     struct kvmem_answer answer = rig_ask(rig, 0, tokens, 12);
     assert_int_equal(answer.positions, 0);
@@ -223,10 +219,8 @@ static void test_a_question_that_comes_too_early_may_come_again(void **state)
     const uint32_t *tokens = rig_tokens(1);
     rig_run(rig, 0, tokens, 11);
     rig_keep(rig, 0, tokens, 11, saved(1));
-    rig_take(rig, 1, rig_tokens(100), 24);
-    rig_grow(rig, 1, 24);
-    rig_take(rig, 2, rig_tokens(200), 16);
-    rig_grow(rig, 2, 8);
+    rig_fill(rig, 1, 100, 24);
+    rig_fill(rig, 2, 200, 8);
     assert_int_equal(rig_step(rig), 1);                 /* the end goes before the rest */
     rig_grow(rig, 2, 16);
     assert_true(is_end_there(rig, 0, tokens, 11));

@@ -29,14 +29,21 @@ static void assert_copy(struct rig *rig, uint32_t from, uint32_t to)
     assert_int_equal(step_moves(&rig->step)[0].to, to);
 }
 
+/* What is there for call 1, whose tokens part from those of call 0 after seven. */
+static struct kvmem_answer ask_branch(struct rig *rig, const uint32_t *tokens)
+{
+    rig_run(rig, 0, rig_tokens(1), 12);
+    struct kvmem_answer answer = rig_ask(rig, 1, tokens, 12);
+    assert_int_equal(answer.positions, 7);
+    return answer;
+}
+
 static void test_branch_gets_a_copy_of_what_it_has_in_common(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = branch(7);
-    rig_run(rig, 0, rig_tokens(1), 12);
-    struct kvmem_answer answer = rig_ask(rig, 1, tokens, 12);
-    assert_int_equal(answer.positions, 7);
+    struct kvmem_answer answer = ask_branch(rig, tokens);
     assert_int_equal(answer.blocks, 1);
     assert_int_equal(kvmem_missing(&rig->kv, &answer, 7), 1);
     rig_commit(rig, &answer, 12);
@@ -77,8 +84,7 @@ static void test_second_branch_of_a_history_copies_what_the_first_took_over(void
     rig_drop(rig, 2);
     rig_settle(rig, 0, first, 10);
     rig_drop(rig, 0);                                               /* handed out again: gone */
-    rig_take(rig, 0, rig_tokens(500), 12);
-    rig_grow(rig, 0, 12);
+    rig_fill(rig, 0, 500, 12);
     assert_int_equal(rig_take(rig, 2, branch(6), 12), 4);
 }
 
@@ -87,9 +93,7 @@ static void test_copy_that_is_not_committed_moves_nothing(void **state)
     (void)state;
     struct rig *rig = rig_fresh(DEVICE, HOST);
     const uint32_t *tokens = branch(7);
-    rig_run(rig, 0, rig_tokens(1), 12);
-    struct kvmem_answer answer = rig_ask(rig, 1, tokens, 12);
-    assert_int_equal(answer.positions, 7);
+    struct kvmem_answer answer = ask_branch(rig, tokens);
     kvmem_touch(&rig->kv, &answer, saved(1));
     kvmem_check(&rig->kv);
     assert_int_equal(kvmem_owned(&rig->kv), 3);
@@ -104,8 +108,7 @@ static void test_copy_of_the_last_block_is_the_block_itself(void **state)
     struct rig *rig = rig_fresh(3, 2);
     rig_run(rig, 0, rig_tokens(1), 8);
     rig_keep(rig, 0, rig_tokens(1), 8, saved(1));
-    rig_take(rig, 1, rig_tokens(100), 4);
-    rig_grow(rig, 1, 4);
+    rig_fill(rig, 1, 100, 4);
     assert_int_equal(rig_take(rig, 2, branch(6), 8), 6);
     rig_grow(rig, 2, 8);
     rig_bind(rig);
@@ -124,8 +127,7 @@ static void test_copies_stand_in_the_order_of_their_commits(void **state)
     uint32_t other[8];
     memcpy(other, rig_tokens(101), sizeof other);
     other[6]++;
-    rig_take(rig, 4, rig_tokens(500), 4);
-    rig_grow(rig, 4, 4);
+    rig_fill(rig, 4, 500, 4);
     assert_int_equal(rig_take(rig, 0, branch(6), 8), 6);
     rig_grow(rig, 0, 8);
     assert_int_equal(kvmem_free(&rig->kv), 0);
@@ -146,8 +148,7 @@ static void test_nothing_is_copied_before_it_is_there(void **state)
     rig_run(rig, 0, rig_tokens(1), 8);
     rig_keep(rig, 0, rig_tokens(1), 8, saved(1));
     assert_int_equal(rig_take(rig, 1, rig_tokens(1), 5), 4);       /* the first block stays */
-    rig_take(rig, 2, rig_tokens(100), 20);
-    rig_grow(rig, 2, 20);
+    rig_fill(rig, 2, 100, 20);
     assert_int_equal(rig_take(rig, 3, branch(6), 8), 4);           /* leaves for the host */
     rig_drop(rig, 3);
     assert_int_equal(rig_step(rig), 1);
@@ -201,8 +202,7 @@ static void test_copy_that_is_not_there_yet_is_forgotten_rather_than_moved(void 
     rig_keep(rig, 1, tokens, 7, saved(1));
     assert_int_equal(rig_take(rig, 2, tokens, 8), 7);              /* until a call needs room */
     rig_keep(rig, 2, tokens, 7, saved(2));
-    rig_take(rig, 2, rig_tokens(100), 12);
-    rig_grow(rig, 2, 12);
+    rig_fill(rig, 2, 100, 12);
     assert_int_equal(rig->kv.counters.dropped_blocks, 1);
     assert_int_equal(rig_step(rig), 0);
     assert_int_equal(kvmem_host_used(&rig->kv), 0);

@@ -46,7 +46,7 @@ static void test_submitted_call_equals_one_from_a_frame(void **state)
     (void)state;
     struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
     struct trace trace;
-    traces_load(&trace, one_call);
+    trace_text_load(&trace, one_call);
     assert_int_equal(lab_begin(&lab, &settings, &trace), LAB_EXIT_OK);
     while (!lab.socket.open) {
         lab_pass(&lab);

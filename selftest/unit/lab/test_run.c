@@ -27,7 +27,7 @@ static struct lab_result play(const struct lab_settings *settings, const char *t
 {
     struct lab_result result;
     struct trace trace;
-    traces_load(&trace, text);
+    trace_text_load(&trace, text);
     assert_int_equal(lab_run(settings, &trace, &result), LAB_EXIT_OK);
     trace_free(&trace);
     assert_int_equal(result.all.completed, result.programs);
@@ -296,7 +296,7 @@ static void test_refused_call_is_an_exit_status_of_its_own(void **state)
     struct trace trace;
     traces_set(&settings, "limits.calls=1");
     traces_set(&settings, "limits.calls_per_connection=1");
-    traces_load(&trace, "agentix-trace 1\nprogram p 0 x\ncall 0 after=- gap=0 in=u:1 out=2\n"
+    trace_text_load(&trace, "agentix-trace 1\nprogram p 0 x\ncall 0 after=- gap=0 in=u:1 out=2\n"
                         "program q 0 x\ncall 0 after=- gap=0 in=u:1 out=2\n");
     assert_int_equal(lab_run(&settings, &trace, &result), LAB_EXIT_REFUSED);
     assert_int_equal(result.refused_calls, 1);
@@ -310,7 +310,7 @@ static void test_setting_that_cannot_be_is_a_usage_error(void **state)
     struct lab_settings settings = traces_settings("plas", "unit");
     struct lab_result result;
     struct trace trace;
-    traces_load(&trace, figure_2);
+    trace_text_load(&trace, figure_2);
     traces_set(&settings, "sched.colour=blue");
     assert_int_equal(lab_run(&settings, &trace, &result), LAB_EXIT_USAGE);
     trace_free(&trace);

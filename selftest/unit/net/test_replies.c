@@ -39,23 +39,22 @@ static void ask_again(struct fixture *f, uint32_t peer, const struct wire_call *
     fixture_passes(f, 2);
 }
 
-/* It is answered as `before`, and the scheduler has not seen it. */
-static void expect_replay(struct fixture *f, uint32_t peer, const struct wire_call *call,
-                          const struct answer_so_far *before)
+/* It is answered as the last time, and the scheduler has not seen it. */
+static void expect_replay(struct fixture *f, uint32_t peer, const struct wire_call *call)
 {
-    const struct answer_so_far *answer = &answers[call->call_id];
+    const struct answer_so_far *answer = &answers[call->call_id], before = *answer;
     uint64_t calls = f->commands[COMMAND_CALL], replayed = f->stats.calls_replayed;
     uint32_t free_count = f->calls.free_count;
     ask_again(f, peer, call);
     read_all(f, peer);
-    assert_true(answer->done && answer->replayed && !before->replayed);
+    assert_true(before.done && answer->done && answer->replayed);
     assert_int_equal(f->commands[COMMAND_CALL], calls);
     assert_int_equal(f->stats.calls_replayed, replayed + 1);
-    assert_int_equal(answer->tokens_count, before->tokens_count);
-    assert_memory_equal(answer->tokens, before->tokens, 4 * (size_t)before->tokens_count);
-    assert_int_equal(answer->text_bytes, before->text_bytes);
-    assert_memory_equal(answer->text, before->text, before->text_bytes);
-    assert_memory_equal(&answer->end, &before->end, sizeof before->end);
+    assert_int_equal(answer->tokens_count, before.tokens_count);
+    assert_memory_equal(answer->tokens, before.tokens, 4 * (size_t)before.tokens_count);
+    assert_int_equal(answer->text_bytes, before.text_bytes);
+    assert_memory_equal(answer->text, before.text, before.text_bytes);
+    assert_memory_equal(&answer->end, &before.end, sizeof before.end);
     expect_slots_free(f, free_count);
 }
 
@@ -88,14 +87,13 @@ static void test_ended_call_is_answered_and_not_executed(void **state)
     fixture_finish(f, slot, CALL_FINISH_LENGTH, STATUS_OK);
     fixture_pass(f);
     read_all(f, one);
-    const struct answer_so_far before = answers[1];
-    assert_int_equal(before.end.total_us, 1000);
+    assert_int_equal(answers[1].end.total_us, 1000);
     fixture_sleep(f, 5000);
-    expect_replay(f, one, &call, &before);
-    expect_replay(f, other, &call, &before);
+    expect_replay(f, one, &call);
+    expect_replay(f, other, &call);
     fake_client_finish(&f->fake, one);
     fixture_pass(f);
-    expect_replay(f, other, &call, &before);
+    expect_replay(f, other, &call);
 }
 
 /* The terminal frame waits in the buffer of a client that reads no more. */
@@ -136,8 +134,7 @@ static void test_text_and_stop_strings_come_out_the_same(void **state)
         fixture_passes(f, 2);
         read_all(f, peer);
         assert_true(answers[i].done);
-        const struct answer_so_far before = answers[i];
-        expect_replay(f, peer, &call, &before);
+        expect_replay(f, peer, &call);
     }
     expect_text(1, "before ");
     assert_int_equal(answers[1].end.finish, CALL_FINISH_STOP_TEXT);
@@ -155,8 +152,7 @@ static void test_end_of_turn_is_eos_again(void **state)
     fixture_pass(f);
     read_all(f, peer);
     assert_int_equal(answers[1].end.finish, CALL_FINISH_EOS);
-    const struct answer_so_far before = answers[1];
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
 }
 
 static void test_cancelled_and_expired_calls_are_told_as_they_ended(void **state)
@@ -170,12 +166,10 @@ static void test_cancelled_and_expired_calls_are_told_as_they_ended(void **state
     fixture_pass(f);
     read_all(f, peer);
     assert_int_equal(answers[1].end.finish, CALL_FINISH_CANCELLED);
-    struct answer_so_far before = answers[1];
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
     call.call_id = 2;
     run_call(f, peer, &call, 3, CALL_FINISH_DEADLINE);
-    before = answers[2];
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
 }
 
 static void test_program_that_ended_has_left_its_answers(void **state)
@@ -184,12 +178,11 @@ static void test_program_that_ended_has_left_its_answers(void **state)
     uint32_t peer = open_client(f);
     struct wire_call call = fixture_wire_call(1);
     run_call(f, peer, &call, 3, CALL_FINISH_EOS);
-    const struct answer_so_far before = answers[1];
     fixture_send_program(f, peer, WIRE_PROGRAM_END, "program");
     fixture_pass(f);
     assert_true(fixture_receive(f, peer, &got));
     assert_int_equal(got.type, WIRE_PROGRAM_OK);
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
 }
 
 static void test_replayed_call_waits_for_a_slow_reader(void **state)
@@ -229,13 +222,12 @@ static void test_replayed_call_that_loses_its_client_frees_the_slot(void **state
     uint32_t peer = open_client(f), slow = open_client(f);
     struct wire_call call = fixture_wire_call(1);
     run_call(f, peer, &call, 3, CALL_FINISH_EOS);
-    const struct answer_so_far before = answers[1];
     fixture_send_call(f, slow, &call);
     fake_client_finish(&f->fake, slow);             /* the frame is still acted upon */
     fixture_passes(f, 3);
     assert_int_equal(f->stats.calls_replayed, 1);
     expect_slots_free(f, 8);
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
 }
 
 /* ---- something else by the same ids ---------------------------------------------------------- */
@@ -257,7 +249,6 @@ static void test_another_request_with_the_ids_is_refused(void **state)
     static const uint8_t other_prompt[8] = {1, 0, 0, 0, 10, 0, 0, 0};
     const struct wire_call call = fixture_wire_call(1);
     run_call(f, peer, &call, 3, CALL_FINISH_EOS);
-    const struct answer_so_far before = answers[1];
     struct wire_call others[8];
     for (uint32_t i = 0; i < 8; i++) {
         others[i] = call;
@@ -274,7 +265,7 @@ static void test_another_request_with_the_ids_is_refused(void **state)
         refuse_reused(f, peer, &others[i]);
     }
     assert_int_equal(f->stats.calls_refused, 8);
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
 }
 
 /* Two requests whose digests are equal by chance: the tokens must fit after the prompt even so. */
@@ -301,8 +292,7 @@ static void test_foreign_program_has_ids_of_its_own(void **state)
         memset(&answers[1], 0, sizeof answers[1]);
         run_call(f, peer, &call, i % 3, CALL_FINISH_EOS);
         assert_false(answers[1].replayed);
-        const struct answer_so_far before = answers[1];
-        expect_replay(f, peer, &call, &before);
+        expect_replay(f, peer, &call);
     }
 }
 
@@ -317,8 +307,7 @@ static void test_oldest_is_forgotten_when_there_are_too_many(void **state)
         run_call(f, peer, &call, 1, CALL_FINISH_EOS);
     }
     for (call.call_id = 1; call.call_id < 5; call.call_id++) {
-        const struct answer_so_far before = answers[call.call_id];
-        expect_replay(f, peer, &call, &before);
+        expect_replay(f, peer, &call);
     }
     call.call_id = 0;
     expect_run(f, peer, &call);
@@ -334,17 +323,15 @@ static void test_oldest_are_forgotten_when_tokens_are_too_many(void **state)
         run_call(f, peer, &call, 33, CALL_FINISH_EOS);          /* 99 of 100 */
     }
     call.call_id = 0;
-    struct answer_so_far before = answers[0];
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
     call.call_id = 3;
     run_call(f, peer, &call, 1, CALL_FINISH_EOS);               /* 100: all stay */
     call.call_id = 0;
-    expect_replay(f, peer, &call, &before);
+    expect_replay(f, peer, &call);
     call.call_id = 4;
     run_call(f, peer, &call, 60, CALL_FINISH_EOS);              /* 0 and 1 must go */
     for (call.call_id = 2; call.call_id < 5; call.call_id++) {
-        before = answers[call.call_id];
-        expect_replay(f, peer, &call, &before);
+        expect_replay(f, peer, &call);
     }
     call.call_id = 1;
     expect_run(f, peer, &call);
@@ -362,8 +349,7 @@ static void test_ring_of_tokens_goes_round(void **state)
         call.sampling.seed = i;
         memset(&answers[call.call_id], 0, sizeof answers[0]);
         run_call(f, peer, &call, i * 37 % 61, CALL_FINISH_EOS);
-        const struct answer_so_far before = answers[call.call_id];
-        expect_replay(f, peer, &call, &before);
+        expect_replay(f, peer, &call);
     }
 }
 

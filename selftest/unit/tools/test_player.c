@@ -3,27 +3,16 @@
  * Goal: the player opens each call of a trace when the trace says, and names the last of each run.
  * Method: small traces, times worked out by hand; every time is an argument, so nothing waits.
  */
-#include "selftest/unit/folder.h"
+#include "selftest/unit/trace_text.h"
 
 #include "tools/trace/player.h"
 
 static struct trace trace;
 static struct player player;
 
-static void load(const char *text)
-{
-    char path[64];
-    snprintf(path, sizeof path, "%s/trace", test_folder());
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, text, strlen(text)), strlen(text));
-    close(file);
-    assert_int_equal(trace_load(&trace, path), 0);
-}
-
 static void start(const char *text, const struct player_settings *settings)
 {
-    load(text);
+    trace_text_load(&trace, text);
     assert_int_equal(player_init(&player, &trace, settings), PLAYER_READY);
 }
 
@@ -118,7 +107,7 @@ static void test_arrivals_are_stretched_and_repeat(void **state)
 {
     (void)state;
     static const uint64_t twice_as_slow[] = {7, 1007, 4007, 6007, 7007};
-    load(three);
+    trace_text_load(&trace, three);
     double natural = player_natural_rate(&trace, 0);
     assert_true(natural == 1000);       /* three arrivals, two gaps, 2 ms */
     struct player_settings settings = {.programs = 5, .calls_max = CALLS_MAX, .rate = 500,
@@ -146,7 +135,7 @@ static void test_seed_deals_each_program_once_a_cycle(void **state)
 {
     (void)state;
     bool differs = false;
-    load(three);
+    trace_text_load(&trace, three);
     for (uint64_t seed = 1; seed < 20; seed++) {
         uint32_t seen[2] = {0};
         struct player_settings settings = {.programs = 6, .calls_max = CALLS_MAX, .rate = 1,
@@ -167,7 +156,7 @@ static void test_seed_deals_each_program_once_a_cycle(void **state)
 static void test_too_many_calls_are_refused(void **state)
 {
     (void)state;
-    load(three);
+    trace_text_load(&trace, three);
     assert_int_equal(player_calls(&trace, 4), 5);
     struct player_settings settings = {.programs = 4, .calls_max = 4, .gap_scale = 1};
     assert_int_equal(player_init(&player, &trace, &settings), PLAYER_TOO_MANY_CALLS);
