@@ -317,7 +317,7 @@ int command_line_parse(const struct command_line *line, int argc, char **argv)
     if (line->rest != NULL) {
         *line->rest = at;
     }
-    if ((line->operand != NULL && *line->operand == NULL) ||
+    if ((line->operand != NULL && *line->operand == NULL && !line->operand_may_lack) ||
         (line->operands_count != NULL && *line->operands_count == 0)) {
         fprintf(stderr, "%s: something is missing; ", line->program);
         print_usage(line, stderr);

@@ -43,8 +43,9 @@ struct command_line {
     const char *usage;      /* the rest: "(--prompt TEXT | --ids 1,2,3) [OPTION]..." */
     const char *purpose;    /* one paragraph; NULL: none */
     const char *more;       /* what --help says after the options; NULL: nothing */
-    const char **operand;   /* the one word that is no option, required; NULL: none is allowed */
+    const char **operand;   /* the one word that is no option; NULL: none is allowed */
     uint32_t *operands_count;   /* instead of `operand`: one word or more, left in argv[1], ... */
+    bool operand_may_lack;  /* else `operand` is required */
     int *rest;              /* instead of `operand`: where parsing ends: the first word or argc */
     const struct argument *rows;
     uint32_t rows_count;    /* at most 64 */

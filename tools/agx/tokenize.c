@@ -29,55 +29,36 @@ struct text {
     uint32_t count;
 };
 
-static const char help[] =
-    "usage: agx tokenize --vocab MODEL.gguf [--bos] [--special] [--file F | TEXT]\n"
-    "  prints the token ids of TEXT, or of the bytes of F, on one line: with BOS before them,\n"
-    "  with special tokens as tokens and not as plain text; after -- all is TEXT\n";
-
-static int usage(const char *problem)
+/* Reads the command line; as command_line_parse(). Every word after `--` is text. */
+static int parse(struct arguments *arguments, int argc, char **argv)
 {
-    fprintf(stderr, "agx tokenize: %s\n%s", problem, help);
-    return EXIT_USAGE;
-}
-
-/* NULL, or the problem. Every word after `--` is text. */
-static const char *parse_arguments(struct arguments *arguments, int argc, char **argv)
-{
-    bool options = true;
-    for (int i = 1; i < argc; i++) {
-        const char **value = NULL;
-        if (options && strcmp(argv[i], "--") == 0) {
-            options = false;
-            continue;
-        }
-        if (options && strcmp(argv[i], "--vocab") == 0) {
-            value = &arguments->vocab;
-        } else if (options && strcmp(argv[i], "--file") == 0) {
-            value = &arguments->file;
-        } else if (options && strcmp(argv[i], "--bos") == 0) {
-            arguments->bos = true;
-            continue;
-        } else if (options && strcmp(argv[i], "--special") == 0) {
-            arguments->special = true;
-            continue;
-        } else if (options && strncmp(argv[i], "--", 2) == 0) {
-            return "unknown option";
-        }
-        if (value != NULL && ++i == argc) {
-            return "the last option has no value";
-        }
-        value = value != NULL ? value : &arguments->text;
-        if (*value != NULL) {
-            return "given twice: --vocab, --file and TEXT are single";
-        }
-        *value = argv[i];
+    const struct argument rows[] = {
+        {"--vocab", "MODEL.gguf", ARGUMENT_TEXT, &arguments->vocab, 0, 0,
+         "the model, or a file of its vocabulary only"},
+        {"--file", "FILE", ARGUMENT_TEXT, &arguments->file, 0, 0, "the bytes of this file"},
+        {"--bos", "", ARGUMENT_FLAG, &arguments->bos, 0, 0, "BOS before them"},
+        {"--special", "", ARGUMENT_FLAG, &arguments->special, 0, 0,
+         "special tokens are tokens; otherwise they are plain text"},
+    };
+    const struct command_line line = {
+        AGX_COMMAND("tokenize"),
+        .usage = "--vocab MODEL.gguf [--bos] [--special] (--file FILE | [--] TEXT)",
+        .purpose = "The token ids of a text, on one line.",
+        .operand = &arguments->text, .operand_may_lack = true,
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
     if (arguments->vocab == NULL) {
-        return "--vocab is missing";
+        fprintf(stderr, "agx tokenize: --vocab is missing\n");
+        return EXIT_USAGE;
     }
-    return (arguments->file == NULL) == (arguments->text == NULL)
-               ? "either --file or TEXT is expected"
-               : NULL;
+    if ((arguments->file == NULL) == (arguments->text == NULL)) {
+        fprintf(stderr, "agx tokenize: either --file or TEXT is expected\n");
+        return EXIT_USAGE;
+    }
+    return ARGUMENT_GO_ON;
 }
 
 /* The whole file, even one without a size, such as a pipe. */
@@ -189,12 +170,9 @@ int tokenize_main(const char *to, int argc, char **argv)
     static struct vocab vocab;
     struct arguments arguments = {0};
     struct text text = {0};
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        return fputs(help, stdout) < 0 ? EXIT_SYSTEM : 0;
-    }
-    const char *problem = parse_arguments(&arguments, argc, argv);
-    if (problem != NULL) {
-        return usage(problem);
+    int code = parse(&arguments, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
     if (arguments.text != NULL) {
         text = (struct text){.bytes = strdup(arguments.text),

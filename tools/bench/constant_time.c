@@ -22,6 +22,7 @@
 #include <x86intrin.h>
 
 #include "net/auth.h"
+#include "tools/command_line.h"
 
 #define SAMPLES      1000000u
 #define BATCH        1000u
@@ -261,12 +262,18 @@ static double measure(const struct row *row, uint64_t samples, struct test *test
 
 int main(int argc, char **argv)
 {
-    uint64_t samples = argc == 3 && strcmp(argv[1], "--samples") == 0
-                           ? strtoull(argv[2], NULL, 10) : argc == 1 ? SAMPLES : 0;
+    uint32_t samples = SAMPLES;
     bool is_as_it_should = true;
-    if (samples < BATCH) {
-        fprintf(stderr, "usage: constant-time [--samples N]    (N at least %u)\n", BATCH);
-        return 2;
+    const struct argument options[] = {
+        {"--samples", "N", ARGUMENT_U32, &samples, BATCH, UINT32_MAX, "of each row"},
+    };
+    const struct command_line line = {
+        .program = "constant-time", .usage = "[--samples N]",
+        .purpose = "Does the time of authentication depend on secrets?",
+        .rows = options, .rows_count = sizeof options / sizeof options[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
     prepare();
     printf("%-28s %-17s %9s %-13s %9s %9s\n", "what", "fixed", "cycles", "random", "cycles", "|t|");

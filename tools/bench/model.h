@@ -69,14 +69,3 @@ static inline void sort(double *values, uint32_t count)
         values[at] = value;
     }
 }
-
-/* Of model.weights. */
-static inline uint32_t number(const char *text, uint32_t max)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end != 0 || end == text || value == 0 || value > max) {
-        fail("a number is out of range");
-    }
-    return (uint32_t)value;
-}

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tools/bench/engine.h"
+#include "tools/command_line.h"
 
 #define BLOCK_TOKENS   16u
 #define RUNS           15u
@@ -151,16 +152,23 @@ static void measure_limit(uint32_t threads)
            (double)bytes / times[RUNS / 2] * 1e-9);
 }
 
-int main(int count, char **words)
+int main(int argc, char **argv)
 {
     static const uint32_t calls[] = {16, 64, 256};
     uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    if (count == 4 && strcmp(words[2], "--threads") == 0) {
-        threads = number(words[3], THREADS_MAX);
-    } else if (count != 2) {
-        fail("usage: bench-moves MODEL.gguf [--threads N]");
+    const char *model_path = NULL;
+    const struct argument rows[] = {
+        {"--threads", "N", ARGUMENT_U32, &threads, 1, THREADS_MAX, "(default: all CPUs)"},
+    };
+    const struct command_line line = {
+        .program = "bench-moves", .usage = "MODEL.gguf [--threads N]",
+        .purpose = "The speed at which the KV of a call moves between the tiers.",
+        .operand = &model_path, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
-    model_load(&bench.engine.model, words[1], false);
+    model_load(&bench.engine.model, model_path, false);
     pools_start();
     start(threads);
     measure_limit(threads);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tools/bench/model.h"
+#include "tools/command_line.h"
 
 #define CALLS          16u
 #define STEPS          8u           /* decode steps of a plan */
@@ -186,33 +187,47 @@ static void measure_prefill(const char *what, uint32_t tokens)
     report(what, tokens, times);
 }
 
-int main(int count, char **words)
+struct arguments {
+    const char *model_path;
+    uint32_t threads, prefix;
+    struct argument_choice kv;
+};
+
+static int parse(struct arguments *arguments, int argc, char **argv)
 {
-    uint32_t threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), prefix = 2048;
-    bool halves = false;
+    const struct argument rows[] = {
+        {"--threads", "N", ARGUMENT_U32, &arguments->threads, 1, THREADS_MAX,
+         "(default: all CPUs)"},
+        {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "(default 5)"},
+        {"--prefix", "N", ARGUMENT_U32, &arguments->prefix, 1, PREFILL_MAX - BLOCK_TOKENS,
+         "tokens that the calls share (default 2048)"},
+        {"--kv", "TYPE", ARGUMENT_CHOICE, &arguments->kv, 0, 0, "f32 (default) or f16"},
+    };
+    const struct command_line line = {
+        .program = "bench-prefix", .usage = "MODEL.gguf [OPTION]...",
+        .purpose = "Speed of attention over long contexts, with a shared prefix and with copies.",
+        .operand = &arguments->model_path, .rows = rows,
+        .rows_count = sizeof rows / sizeof rows[0]};
+    return command_line_parse(&line, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {.threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
+                                  .prefix = 2048,
+                                  .kv.words = (const char *const[]){"f32", "f16", NULL}};
     bench.runs = 5;
-    if (count < 2 || count % 2 != 0) {
-        fail("usage: bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]");
+    int code = parse(&arguments, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
-    for (int i = 2; i < count; i += 2) {
-        if (strcmp(words[i], "--threads") == 0) {
-            threads = number(words[i + 1], THREADS_MAX);
-        } else if (strcmp(words[i], "--runs") == 0) {
-            bench.runs = number(words[i + 1], RUNS_MAX);
-        } else if (strcmp(words[i], "--prefix") == 0) {
-            prefix = number(words[i + 1], PREFILL_MAX - BLOCK_TOKENS);
-        } else if (strcmp(words[i], "--kv") == 0) {
-            halves = strcmp(words[i + 1], "f16") == 0;
-        } else {
-            fail("an unknown option");
-        }
-    }
-    bench.prefix_blocks = (prefix + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+    bench.prefix_blocks = (arguments.prefix + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     bench.call_blocks = bench.prefix_blocks + DECODE_PLANS * STEPS / BLOCK_TOKENS;
-    model_load(&bench.model, words[1], false);
-    engine_start(threads, halves);
+    model_load(&bench.model, arguments.model_path, false);
+    engine_start(arguments.threads, arguments.kv.chosen == 1);
     printf("%s, %u threads, KV in %s, %u runs: best, median, worst; a prefix of %u tokens\n",
-           bench.model.gguf.model_name, threads, halves ? "f16" : "f32", bench.runs,
+           bench.model.gguf.model_name, arguments.threads,
+           arguments.kv.words[arguments.kv.chosen], bench.runs,
            bench.prefix_blocks * BLOCK_TOKENS);
     measure_decode();
     measure_prefill("prefill of 512", 512);

@@ -2,7 +2,7 @@
  *
  * What: the scheduler's cost of an event, with 1,000, 10,000 and 1,000,000 live calls.
  *
- *     bench-sched [POLICY [live calls]]     (default: plas, and the three)
+ *     bench-sched [POLICY] [--live N]     (default: plas, and the three)
  *
  * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
  * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "sched/sched.h"
+#include "tools/command_line.h"
 
 #define RUNS           5u
 #define STEPS          2000u
@@ -41,6 +42,7 @@
 #define EVENTS_COUNT   16384u       /* as limits.events */
 #define STEP_US        50000u
 #define CLOCK_LOOKS    1000u
+#define LIVE_MAX       10000000u
 
 struct bench {
     struct sched sched;
@@ -272,11 +274,22 @@ static void measure(const char *name, uint32_t live)
 int main(int argc, char **argv)
 {
     static const uint32_t lives[] = {1000, 10000, 1000000};
-    const char *policy = argc > 1 ? argv[1] : "plas";
-    uint32_t live = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
-    if (argc > 3 || (argc == 3 && live < CALLS_EACH)) {
-        fail("usage: bench-sched [fcfs|mlfq|plas|atlas [live calls]]");
+    const char *policy = NULL;
+    uint32_t live = 0;
+    const struct argument rows[] = {
+        {"--live", "N", ARGUMENT_U32, &live, CALLS_EACH, LIVE_MAX,
+         "live calls (default: 1,000, 10,000 and 1,000,000)"},
+    };
+    const struct command_line line = {
+        .program = "bench-sched", .usage = "[fcfs|mlfq|plas|atlas] [--live N]",
+        .purpose = "The scheduler's cost of an event; the default policy is plas.",
+        .operand = &policy, .operand_may_lack = true,
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
+    int code = command_line_parse(&line, argc, argv);
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
+    policy = policy != NULL ? policy : "plas";
     clock_ns = look_ns();
     for (uint32_t i = 0; i < sizeof lives / sizeof lives[0]; i++) {
         if (live == 0 || i == 0) {

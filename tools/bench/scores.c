@@ -302,6 +302,16 @@ struct words {
     uint32_t threads, wanted;
 };
 
+static uint32_t number(const char *text, uint32_t max)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*end != 0 || end == text || value == 0 || value > max) {
+        fail("a number is out of range");
+    }
+    return (uint32_t)value;
+}
+
 /* After the model: `score`, or another verb and a number. */
 static int parse_verb(const struct command_line *line, struct words *words, uint32_t count,
                       char **operands)

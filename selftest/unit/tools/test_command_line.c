@@ -154,6 +154,12 @@ static void test_operands_are_taken_in_each_way(void **state)
     assert_int_equal(parse("--u32 3 -- --flag"), ARGUMENT_GO_ON);
     assert_string_equal(values.operand, "--flag");
     assert_false(values.flag);
+    values.operand = NULL;
+    assert_int_equal(parse("--u32 3"), EXIT_USAGE);
+    line.operand_may_lack = true;
+    assert_int_equal(parse("--u32 3"), ARGUMENT_GO_ON);
+    assert_null(values.operand);
+    assert_int_equal(parse("a b"), EXIT_USAGE);
     line.operand = NULL;
     line.operands_count = &values.operands;
     assert_int_equal(parse("a --u32 4 b -"), ARGUMENT_GO_ON);
