@@ -290,11 +290,9 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen stats >docs/stats.md
 	build/docgen events >docs/events.md
 	build/docgen sample >docs/agentix.ini
-	build/docgen policies >build/policies.md
-	sed -i -e '/^<!-- policies -->/,/^<!-- end -->/{/^|/d}' \
-	    -e '/^<!-- policies -->/r build/policies.md' docs/scheduling.md
 	build/docgen frames >selftest/e2e/frames.py
-	build/docgen protocol >build/protocol.md && cp build/protocol.md docs/protocol.md
+	@set -e; for page in protocol scheduling; do \
+	    build/docgen page docs/$$page.md >build/page.md; cp build/page.md docs/$$page.md; done
 
 # ---- a machine with a GPU, which may have no compiler --------------------------------------------
 GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))

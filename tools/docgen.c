@@ -6,13 +6,18 @@
  *   sample    docs/agentix.ini         from config/options.def
  *   stats     docs/stats.md            from config/base/stats.def
  *   events    docs/events.md           from config/base/events.def
- *   policies  docs/scheduling.md       a table of that page, from config/policies.def
- *   protocol  docs/protocol.md         that page, with its tables from net/frames.def
- *   frames    selftest/e2e/frames.py   from net/frames.def
+ *   frames    selftest/e2e/frames.py   from net/frames.def and config/base/finish.def
+ *   page FILE                          a page written by hand, with the tables that it asks for
+ *
+ * A page asks for a table by two marks, and what lies between them is written anew:
+ *
+ *   <!-- make docs: TABLE -->          and so: policies, frames, finish, error_fields,
+ *   <!-- end -->                       layout NAME, flags FRAME
  *
  * `make docs` writes them, tools/check compares them.
  */
 #include <ctype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,8 +77,8 @@ static void write_events(void)
     }
 }
 
-/* The table between two marks of docs/scheduling.md, and the words of policies.def in it. */
-static void write_policies(void)
+/* And the words of policies.def. */
+static void write_policies(const char *none)
 {
 #define WHO_OFFERED     ""
 #define WHO_LAB         " (`agentix-lab` only)"
@@ -146,12 +151,21 @@ static const struct flag_row {
 #include "net/frames.def"
 };
 
+static const struct finish_row {
+    const char *id, *help;
+    unsigned value;
+} finish_rows[] = {
+#define FINISH(id, value, word, help) {#id, help, value},
+#include "config/base/finish.def"
+#undef FINISH
+};
+
 static void write_cell(const char *text)
 {
     printf("%s%s |", text[0] != '\0' ? " " : "", text);
 }
 
-static void write_frames(void)
+static void write_frames(const char *none)
 {
     printf("| type | name | from | length | answered by |\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT(frame_rows); i++) {
@@ -255,7 +269,7 @@ static void write_flags(const char *frame)
     }
 }
 
-static void write_error_fields(void)
+static void write_error_fields(const char *none)
 {
     printf("Fields:");
     for (uint32_t i = 0; i < WIRE_FIELD_COUNT; i++) {
@@ -264,29 +278,47 @@ static void write_error_fields(void)
     printf(".\n");
 }
 
-/* What stands between two marks of the page: a word, and whose. */
-static void write_section(const char *what, const char *whose)
+static void write_finish(const char *none)
 {
-    if (strcmp(what, "frames") == 0) {
-        write_frames();
-    } else if (strcmp(what, "layout") == 0) {
-        write_layout(whose);
-    } else if (strcmp(what, "flags") == 0) {
-        write_flags(whose);
-    } else if (strcmp(what, "error_fields") == 0) {
-        write_error_fields();
+    printf("| finish | name | |\n|---|---|---|\n");
+    for (size_t i = 0; i < COUNT(finish_rows); i++) {
+        printf("| %u | %s |", finish_rows[i].value, finish_rows[i].id);
+        write_cell(finish_rows[i].help);
+        printf("\n");
     }
 }
 
-/* The page as it is, but for what lies between <!-- make docs: WHAT WHOSE --> and <!-- end -->. */
-static int write_protocol(void)
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+static const struct table {
+    const char *name;
+    void (*write)(const char *whose);
+} tables[] = {
+    {"policies", write_policies}, {"frames", write_frames}, {"layout", write_layout},
+    {"flags", write_flags}, {"finish", write_finish}, {"error_fields", write_error_fields},
+};
+
+static bool write_table(const char *name, const char *whose)
 {
-    char line[1024], what[32], whose[32];
-    bool skips = false;
-    FILE *page = fopen("docs/protocol.md", "r");
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        if (strcmp(tables[i].name, name) == 0) {
+            tables[i].write(whose);
+            return true;
+        }
+    }
+    fprintf(stderr, "docgen: no table '%s'\n", name);
+    return false;
+}
+
+/* The page as it is, but for its tables. */
+static bool write_page(const char *path)
+{
+    char line[1024], name[32], whose[32];
+    bool skips = false, is_good = true;
+    FILE *page = fopen(path, "r");
     if (page == NULL) {
-        perror("docs/protocol.md");
-        return 1;
+        perror(path);
+        return false;
     }
     while (fgets(line, sizeof line, page) != NULL) {
         skips = skips && strcmp(line, "<!-- end -->\n") != 0;
@@ -295,14 +327,16 @@ static int write_protocol(void)
         }
         fputs(line, stdout);
         whose[0] = '\0';
-        if (sscanf(line, "<!-- make docs: %31s %31s", what, whose) >= 1) {
-            write_section(what, whose);
+        if (sscanf(line, "<!-- make docs: %31s %31s", name, whose) >= 1) {
+            is_good = write_table(name, whose) && is_good;
             skips = true;
         }
     }
     fclose(page);
-    return 0;
+    return is_good && !skips;
 }
+
+/* ---- Python ---------------------------------------------------------------------------------- */
 
 /* A letter of Python's struct for each type, and a number before the s of bytes. */
 static void write_form(const struct field_row *row)
@@ -335,14 +369,18 @@ static void write_python_layout(const char *layout)
 static void write_python(void)
 {
     printf("# SPDX-License-Identifier: MIT\n"
-           "\"\"\"Frames of protocol version 1: made from net/frames.def by `make docs`; do not "
-           "edit.\"\"\"\n\n# Types.\n");
+           "\"\"\"Frames of protocol version 1: made from net/frames.def and "
+           "config/base/finish.def by\n`make docs`; do not edit.\"\"\"\n\n# Types.\n");
     for (size_t i = 0; i < COUNT(frame_rows); i++) {
         printf("%s = 0x%02x\n", frame_rows[i].id, frame_rows[i].type);
     }
     printf("\n# Flags.\n");
     for (size_t i = 0; i < COUNT(flag_rows); i++) {
         printf("%s = %u\n", flag_rows[i].id, flag_rows[i].value);
+    }
+    printf("\n# Ends of a call.\n");
+    for (size_t i = 0; i < COUNT(finish_rows); i++) {
+        printf("%s = %u\n", finish_rows[i].id, finish_rows[i].value);
     }
     printf("\n# Fields of the payload, or of its fixed part, in the letters of struct.\n"
            "LAYOUTS = {\n");
@@ -354,10 +392,22 @@ static void write_python(void)
     printf("}\n");
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: docgen config|sample|stats|events|frames|page FILE\n");
+    return 2;
+}
+
 int main(int count, char **arguments)
 {
-    const char *mode = count == 2 ? arguments[1] : "";
-    if (strcmp(mode, "config") == 0) {
+    const char *mode = count >= 2 ? arguments[1] : "";
+    bool is_page = strcmp(mode, "page") == 0, is_good = true;
+    if (count != (is_page ? 3 : 2)) {
+        return usage();
+    }
+    if (is_page) {
+        is_good = write_page(arguments[2]);
+    } else if (strcmp(mode, "config") == 0) {
         config_write_markdown(stdout);
     } else if (strcmp(mode, "sample") == 0) {
         config_write_sample(stdout);
@@ -365,15 +415,10 @@ int main(int count, char **arguments)
         write_stats();
     } else if (strcmp(mode, "events") == 0) {
         write_events();
-    } else if (strcmp(mode, "policies") == 0) {
-        write_policies();
-    } else if (strcmp(mode, "protocol") == 0) {
-        return write_protocol();
     } else if (strcmp(mode, "frames") == 0) {
         write_python();
     } else {
-        fprintf(stderr, "usage: docgen config|sample|stats|events|policies|protocol|frames\n");
-        return 2;
+        return usage();
     }
-    return fflush(stdout) == 0 ? 0 : 1;
+    return fflush(stdout) == 0 && is_good ? 0 : 1;
 }

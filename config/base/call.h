@@ -49,14 +49,10 @@ struct call_link {
 /* Wire values: never renumber. */
 enum call_finish {
     CALL_FINISH_NONE = 0,
-    CALL_FINISH_LENGTH = 1,         /* max_tokens or the context is used up */
-    CALL_FINISH_EOS = 2,
-    CALL_FINISH_STOP_ID = 3,
-    CALL_FINISH_STOP_TEXT = 4,
-    CALL_FINISH_CANCELLED = 5,      /* by CANCEL or because the connection went away */
-    CALL_FINISH_DEADLINE = 6,
-    CALL_FINISH_FAILED = 7,         /* `status` says why */
-    CALL_FINISH_REFUSED = 8,        /* never accepted: `status` says why */
+#define FINISH(id, value, word, help) CALL_FINISH_##id = (value),
+#include "config/base/finish.def"
+#undef FINISH
+    CALL_FINISH_REFUSED,            /* never accepted: `status` says why */
 };
 
 /* Sampling of one call. The same values and the same tokens give the same next token, always: the

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Frames of protocol version 1: made from net/frames.def by `make docs`; do not edit."""
+"""Frames of protocol version 1: made from net/frames.def and config/base/finish.def by
+`make docs`; do not edit."""
 
 # Types.
 HELLO = 0x01
@@ -25,6 +26,15 @@ IGNORE_EOS = 4
 ADD_BOS = 8
 PARSE_SPECIAL = 16
 REPLAYED = 1
+
+# Ends of a call.
+LENGTH = 1
+EOS = 2
+STOP_ID = 3
+STOP_TEXT = 4
+CANCELLED = 5
+DEADLINE = 6
+FAILED = 7
 
 # Fields of the payload, or of its fixed part, in the letters of struct.
 LAYOUTS = {

@@ -10,10 +10,9 @@ import socket
 import struct
 
 from appliance import HANG_S
-from frames import *                        # types, flags, LAYOUTS; for the tests, too
+from frames import *                        # types, flags, ends, LAYOUTS; for the tests, too
 
 MAGIC = 0x31584741
-LENGTH, EOS, STOP_ID, STOP_TEXT, CANCELLED, DEADLINE, FAILED = 1, 2, 3, 4, 5, 6, 7
 PROGRAM = b"e2e-program-0001"
 
 

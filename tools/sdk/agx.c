@@ -50,10 +50,18 @@ const char *agx_result_text(enum agx_result result)
     return index < sizeof texts / sizeof texts[0] ? texts[index] : "unknown result";
 }
 
+#define FINISH(id, value, word, help) \
+    STATIC_ASSERT((int)AGX_FINISH_##id == (value), "agx.h has the values of the protocol");
+#include "config/base/finish.def"
+#undef FINISH
+
 const char *agx_finish_text(enum agx_finish finish)
 {
     static const char *const texts[] = {
-        "unknown", "length", "eos", "stop_id", "stop_text", "cancelled", "deadline", "failed",
+        "unknown",
+#define FINISH(id, value, word, help) [AGX_FINISH_##id] = (word),
+#include "config/base/finish.def"
+#undef FINISH
     };
     size_t index = (size_t)finish;
     return index < sizeof texts / sizeof texts[0] ? texts[index] : texts[0];
