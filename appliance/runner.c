@@ -1,14 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the worker's loop over steps (appliance/runner.h).
+ * A round is told to the core when RUNNER_GAP_US have passed since the last one that was: each pass
+ * of the core takes time from the engine.
  * Invariants: it runs only steps that were submitted to its own epoch. Between steps the heartbeat
  * grows every IDLE_MS, so that a stopped worker and an idle one differ.
  */
 #include "appliance/runner.h"
 
+#include <time.h>
+
 #define IDLE_MS 100
 
-void runner_serve(const struct runner *runner)
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void runner_tell_round(void *context)
+{
+    struct runner *runner = context;
+    uint64_t now = now_us();
+    if (now - runner->rung_us >= RUNNER_GAP_US) {
+        runner->rung_us = now;
+        control_ring(runner->bell);
+    }
+}
+
+void runner_serve(struct runner *runner)
 {
     struct control_engine *control = runner->control;
     /* No step up to now is for this epoch: the core submits once worker_ready names it. */

@@ -6,6 +6,8 @@
  */
 #include "appliance/control.h"
 
+#define RUNNER_GAP_US 1000          /* the bell rings no more often than this within a step */
+
 struct runner {
     struct control_engine *control;
     const struct step *step;
@@ -14,7 +16,10 @@ struct runner {
     void *engine;
     /* False when the engine has failed: nothing of the step counts. */
     bool (*run)(void *engine, const struct step *step);
+    uint64_t rung_us;                   /* private: when the bell last rang */
 };
 
 /* Returns when the engine has failed. */
-void runner_serve(const struct runner *runner);
+void runner_serve(struct runner *runner);
+/* A round has ended, and the step goes on: rings the bell unless it has just rung. */
+void runner_tell_round(void *runner);

@@ -91,9 +91,11 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epo
     }
     prctl(PR_SET_NAME, "agentix-worker");
     log_role("worker");
-    const struct runner runner = {.control = &control->engines[engine], .step = &step,
-                                  .bell = boot->shared.engine_bell, .epoch = epoch,
-                                  .engine = start_engine(boot, engine), .run = run_step};
+    struct kernels *kernels = start_engine(boot, engine);
+    struct runner runner = {.control = &control->engines[engine], .step = &step,
+                            .bell = boot->shared.engine_bell, .epoch = epoch,
+                            .engine = kernels, .run = run_step};
+    kernels_tell_rounds(kernels, &(struct kernels_listener){runner_tell_round, &runner});
     if (!control_confine(control, engine, &step)) {
         log_event(LOG_ERROR, "shared memory cannot be made read-only");
         _exit(BOOT_EXIT_SYSTEM);

@@ -231,6 +231,11 @@ void kernels_stop(struct kernels *kernels)
     kernels_threads_stop(&kernels->threads);
 }
 
+void kernels_tell_rounds(struct kernels *kernels, const struct kernels_listener *listener)
+{
+    kernels->on_round = *listener;
+}
+
 const float *kernels_logits(const struct kernels *kernels, uint32_t row)
 {
     ASSERT(row < kernels->settings.batch_calls);
@@ -274,6 +279,7 @@ static void round_first(struct kernels *k)
     for (uint32_t r = 0; r < header->rows_count; r++) {
         *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
     }
+    step_progress_begin(k->step);
     for (uint32_t r = 0; r < header->rows_active; r++) {
         row_add_slots(k, r);
     }
@@ -335,7 +341,8 @@ static void round_next(struct kernels *k)
     enum step_stop early_stop = step_early_stop(k->step);
     k->slots_count = 0;
     k->gathers_count = 0;
-    if (++k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
+    step_progress_round(k->step, ++k->round);
+    if (k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
         return;
     }
     gathers_add_slots(k, before);
@@ -369,7 +376,15 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
     uint32_t position = row->first_position + row->tokens_count + out->produced;
     tokens[out->produced] =
         kernels_sample(&scratch->sampler, logits, &row->sampling, &recent, position);
-    out->produced++;
+    step_out_publish(out, out->produced + 1);
+}
+
+/* The end of the step is told by whoever called kernels_run(). */
+static void tell_round(const struct kernels *k)
+{
+    if (k->slots_count > 0 && k->on_round.tell != NULL) {
+        k->on_round.tell(k->on_round.context);
+    }
 }
 
 static void engine_work(void *context, uint32_t thread)
@@ -384,6 +399,7 @@ static void engine_work(void *context, uint32_t thread)
         kernels_threads_wait(&k->threads);
         if (thread == 0) {
             round_next(k);
+            tell_round(k);
         }
         kernels_threads_wait(&k->threads);
     }
@@ -419,5 +435,4 @@ void kernels_run(struct kernels *kernels, const struct step *step)
     kernels->step = step;
     round_first(kernels);
     kernels_threads_run(&kernels->threads, is_small(kernels));
-    *step_rounds(step) = kernels->round;
 }

@@ -103,6 +103,7 @@ struct kernels {
     uint32_t bundles_count;
     _Atomic uint32_t attend_next;       /* the next unit that no thread has taken */
 
+    struct kernels_listener on_round;
     uint64_t phase_work_min;            /* KERNELS_PHASE_WORK_MIN; tests set 0: never alone */
     uint64_t cached_bytes_max;          /* KERNELS_CACHED_BYTES_MAX; tests set 0: never cached */
     struct kernels_threads threads;

@@ -94,6 +94,13 @@ MUST_CHECK enum status kernels_init(struct kernels **kernels,
 /* Runs one step to its end: moves, then rows, then standby rows while a round is left. Fills outs
  * and out tokens. The record is the core's and trusted. */
 void kernels_run(struct kernels *kernels, const struct step *step);
+/* BOOT_ONLY. Who hears of each round that is not the last of its step, between two rounds: its
+ * tokens are in the outs. All threads of the engine wait meanwhile. */
+struct kernels_listener {
+    void (*tell)(void *context);
+    void *context;
+};
+void kernels_tell_rounds(struct kernels *kernels, const struct kernels_listener *listener);
 /* Ends the threads (tests). */
 void kernels_stop(struct kernels *kernels);
 /* Logits (vocab_tokens) of the last position of row `row` of the last step. They are valid if the

@@ -261,7 +261,7 @@ static void replay(struct net *net, struct call *call, const struct net_reply *r
 {
     const struct wire_done *done = &reply->done;
     net_reply_tokens(net, reply, call->tokens + call->prompt_tokens);
-    call->generated_tokens = done->generated_tokens;
+    call->generated_tokens = call->published_tokens = done->generated_tokens;
     call->finish = (enum call_finish)done->finish;
     call->status = done->status;
     call->queue = done->queue;

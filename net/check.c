@@ -57,7 +57,7 @@ static uint32_t check_calls_of(const struct net *net, uint32_t index)
         const struct call *call = &net->calls->calls[at];
         ASSERT(call->state != CALL_FREE && call->connection == index);
         ASSERT(call->domain == connection->domain);
-        ASSERT(call->emit.sent_tokens <= call->generated_tokens);
+        ASSERT(call->emit.sent_tokens <= call->published_tokens);
         ASSERT(call->emit.held_bytes <= CALL_HELD_BYTES);
         ASSERT(net->calls->calls[call->emit.conn_next].emit.conn_prev == at);
         at = call->emit.conn_next;

@@ -88,7 +88,7 @@ void net_stop_text_scan(struct net *net, uint32_t call_index)
     if (call->stop_texts_count == 0) {
         return;
     }
-    while (!call->stop_text_hit && scan->tokens < call->generated_tokens) {
+    while (!call->stop_text_hit && scan->tokens < call->published_tokens) {
         if (scan_token(net, call, scan->tokens++)) {
             call->stop_text_hit = true;
             call->stop_text_tokens = scan->tokens;
@@ -99,8 +99,8 @@ void net_stop_text_scan(struct net *net, uint32_t call_index)
 
 uint32_t net_stop_text_kept_tokens(const struct call *call)
 {
-    bool cut = call->stop_text_hit && call->stop_text_tokens < call->generated_tokens;
-    return cut ? call->stop_text_tokens : call->generated_tokens;
+    bool cut = call->stop_text_hit && call->stop_text_tokens < call->published_tokens;
+    return cut ? call->stop_text_tokens : call->published_tokens;
 }
 
 uint64_t net_stop_text_kept_bytes(const struct call *call)

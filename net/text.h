@@ -7,7 +7,7 @@
 static inline uint32_t net_text_of_token(const struct net *net, const struct call *call,
                                          uint32_t token_index, char *piece)
 {
-    ASSERT(token_index < call->generated_tokens);
+    ASSERT(token_index < call->published_tokens);
     ASSERT(net->vocab->info.token_bytes_max <= NET_TOKEN_TEXT_BYTES_MAX);
     /* A text that begins with BOS alone begins without the space that SentencePiece puts there. */
     bool first = token_index == 0 && call->prompt_tokens == 1 &&

@@ -66,6 +66,32 @@ static void count_end(struct stats *stats, enum call_finish finish)
     }
 }
 
+enum call_finish sched_call_stop_reason(const struct call *call, uint32_t token)
+{
+    uint32_t count = call->sampling.stop_ids_count;
+    uint32_t eos = call->eos_id_index_plus_1;
+    ASSERT(count <= CALL_STOP_IDS_MAX);
+    if (eos > 0 && eos <= count && call->sampling.stop_ids[eos - 1] == token) {
+        return CALL_FINISH_EOS;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (call->sampling.stop_ids[i] == token) {
+            return CALL_FINISH_STOP_ID;
+        }
+    }
+    return CALL_FINISH_NONE;
+}
+
+/* The answer has these tokens; the last ones may be published and not settled. */
+static void answer_with(struct sched *sched, struct call *call, uint32_t tokens)
+{
+    ASSERT(tokens <= call->published_tokens);
+    if (tokens > call->generated_tokens) {
+        sched->stats->tokens_generated += tokens - call->generated_tokens;
+    }
+    call->generated_tokens = tokens;
+}
+
 void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,
                     enum status status, uint64_t now_us)
 {
@@ -73,6 +99,10 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     struct program *program = &sched->programs[call->program];
     ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
     ASSERT(call->finish == CALL_FINISH_NONE);
+    if (finish >= CALL_FINISH_CANCELLED) {
+        answer_with(sched, call, call->published_tokens);   /* the client may have them */
+    }
+    ASSERT(finish == CALL_FINISH_STOP_TEXT || call->published_tokens == call->generated_tokens);
     if (call->state == CALL_QUEUED) {
         sched_call_accrue_wait(call, now_us);
     }
@@ -104,8 +134,7 @@ void sched_call_end_cancelled(struct sched *sched, struct call *call, uint64_t n
         return;
     }
     /* Tokens that were sampled after the stop string are not part of the answer. */
-    ASSERT(call->stop_text_tokens <= call->generated_tokens);
-    call->generated_tokens = call->stop_text_tokens;
+    answer_with(sched, call, call->stop_text_tokens);
     sched_call_end(sched, call, CALL_FINISH_STOP_TEXT, STATUS_OK, now_us);
 }
 

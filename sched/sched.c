@@ -196,6 +196,17 @@ static void add_kv(const struct kvmem *kv, struct stats *stats)
     stats->kv_dropped_blocks += kv->counters.dropped_blocks;
 }
 
+static void report_times(const struct sched *sched)
+{
+    struct stats *stats = sched->stats;
+    stats->first_token_us_p50 = histogram_percentile_us(&sched->first_tokens, 500);
+    stats->first_token_us_p90 = histogram_percentile_us(&sched->first_tokens, 900);
+    stats->first_token_us_p99 = histogram_percentile_us(&sched->first_tokens, 990);
+    stats->token_gap_us_p50 = histogram_percentile_us(&sched->token_gaps, 500);
+    stats->token_gap_us_p90 = histogram_percentile_us(&sched->token_gaps, 900);
+    stats->token_gap_us_p99 = histogram_percentile_us(&sched->token_gaps, 990);
+}
+
 /* O(calls): for a snapshot, not for every pass. */
 void sched_report(const struct sched *sched)
 {
@@ -212,6 +223,7 @@ void sched_report(const struct sched *sched)
         stats->calls_open += is_queued || call->state == CALL_RUNNING || has_ended;
     }
     stats->programs_open = sched->programs_count;
+    report_times(sched);
     zero_kv(stats);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         add_kv(sched->engines[i].kv, stats);

@@ -9,8 +9,8 @@
  *   struct sched_engine   one for each engine: its queues, who holds its KV, the plan of its next
  *                         step and the settlement of its last one
  *
- * In each pass: sched_engine_settle() for each engine whose step is done, sched_intake() once,
- * sched_engine_plan() for each engine that is idle.
+ * In each pass: sched_engine_settle() for each engine whose step is done, sched_engine_progress()
+ * for each whose step runs, sched_intake() once, sched_engine_plan() for each engine that is idle.
  *
  * Time is in microseconds and enters as an argument; all scheduling arithmetic is in integers.
  * Service of a call: the duration of each step that it took part in (prefill and recompute count);
@@ -27,6 +27,7 @@
 #include "config/base/call.h"
 #include "config/base/event_log.h"
 #include "config/base/exchange.h"
+#include "config/base/histogram.h"
 #include "config/base/stats.h"
 #include "config/base/step.h"
 #include "config/config.h"
@@ -131,6 +132,7 @@ struct sched_engine {
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
     bool has_room;                  /* the last plan had a row left for one more call */
     uint64_t sequence;              /* of the last plan */
+    uint32_t rounds_published;      /* of the step in flight (progress.c) */
     uint64_t step_submitted_us;
 };
 
@@ -147,6 +149,8 @@ struct sched {
     bool draining;
     bool engine_failed;             /* there will be no engine any more */
     uint32_t open_calls;            /* calls in the queues */
+    struct histogram first_tokens;  /* from a call's arrival to its first token */
+    struct histogram token_gaps;    /* between two tokens of a call; 0 of those that come together */
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
     uint64_t program_salt;          /* of the program that started last */
@@ -201,6 +205,8 @@ enum sched_verdict {
     SCHED_REFUTED,                  /* nothing taken: the worker has to go, and the step stays in
                                        flight until sched_engine_lost() */
 };
+/* The step is in flight: publishes the tokens of the rounds that it has had since the last look. */
+void sched_engine_progress(struct sched_engine *engine, uint64_t now_us);
 /* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
  * Everything in the record that the worker wrote is checked first. */
 MUST_CHECK enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now_us);

@@ -111,6 +111,8 @@ void engine_settle(struct engine *engine, uint64_t now_us)
         settle_step(engine, now_us);
     } else if (engine->state == WORLD_ENGINE_LOST) {
         lose_worker(engine, now_us);
+    } else if (engine->state == WORLD_ENGINE_BUSY && sched_of(engine)->step_in_flight) {
+        sched_engine_progress(sched_of(engine), now_us);
     }
 }
 

@@ -187,9 +187,9 @@ int order_serve(struct gpu_page *page)
     if (!control_confine(worker.control, worker.orders.serve.engine, &worker.step) || !seal_gpu()) {
         return BOOT_EXIT_SYSTEM;
     }
-    const struct runner runner = {.control = own_control(&worker), .step = &worker.step,
-                                  .bell = GPU_BELL, .epoch = worker.orders.serve.epoch,
-                                  .engine = worker.engine, .run = run_step};
+    struct runner runner = {.control = own_control(&worker), .step = &worker.step,
+                            .bell = GPU_BELL, .epoch = worker.orders.serve.epoch,
+                            .engine = worker.engine, .run = run_step};
     runner_serve(&runner);
     explain(&worker, &error);
     log_event(LOG_ERROR, "engine failed: %s", error.text);

@@ -170,7 +170,10 @@ struct call {
     enum status status;
 
     /* One time stamp per hand-off. */
-    uint64_t arrived_us, first_token_us, finished_us;
+    uint64_t arrived_us, first_token_us, last_token_us, finished_us;
+
+    uint32_t published_tokens;      /* generated tokens that net may send: those settled, and those
+                                       that the running step has published (sched) */
 
     struct call_emit emit;
 };

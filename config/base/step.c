@@ -30,7 +30,7 @@ void step_layout_init(struct step_layout *layout)
     layout->tokens_offset = section(&end, layout->tokens_max, sizeof(uint32_t));
     layout->blocks_offset = section(&end, rows_max * layout->blocks_per_call, sizeof(uint32_t));
     end = page_ceil(end);
-    layout->worker_offset = section(&end, 1, sizeof(uint32_t));     /* rounds */
+    layout->worker_offset = section(&end, 1, sizeof(struct step_progress));
     layout->outs_offset = section(&end, rows_max, sizeof(struct step_out));
     layout->out_tokens_offset = section(&end, rows_max * layout->steps_max, sizeof(uint32_t));
     layout->total_bytes = page_ceil(end);       /* another may follow */

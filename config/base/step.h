@@ -6,7 +6,9 @@
  * offsets and no pointers, and is written by one side at a time:
  *
  *   core   sched_engine_plan() and kvmem_bind() fill header, rows, tokens, blocks   then submit
- *   worker kernels_run() fills outs and rounds                                      then done
+ *   worker kernels_run() fills outs and progress: after each round the tokens of it
+ *   core   sched_engine_progress() publishes these tokens while the step goes on
+ *   worker                                                                          then done
  *   core   sched_engine_settle() reads outs, and trusts nothing in them unchecked
  *
  * What the worker writes lies in pages of its own at the end. It maps the rest read-only.
@@ -57,8 +59,15 @@ enum step_row_result {
 struct step_out {
     uint32_t result;                /* enum step_row_result */
     uint32_t produced;              /* tokens sampled; fewer than asked only after a stop id, or
-                                       when the step ended early: then at least one */
+                                       when the step ended early: then at least one. Written last
+                                       in its round (step_out_publish), for it can be read then */
     uint64_t digest;                /* FNV-1a of the logits of each, where the row asks for it */
+};
+
+/* How far the step is. */
+struct step_progress {
+    uint64_t sequence;              /* of the step whose outs these are */
+    uint32_t rounds;                /* that it has had */
 };
 
 enum step_stop {
@@ -163,13 +172,46 @@ static inline uint32_t *step_blocks(const struct step *step, uint32_t row) /* (b
     return (uint32_t *)(void *)(step->base + step->layout.blocks_offset) +
            (uint64_t)row * step->layout.blocks_per_call;
 }
-static inline uint32_t *step_rounds(const struct step *step)  /* by the worker: that the step had */
+static inline struct step_progress *step_progress(const struct step *step)
 {
-    return (uint32_t *)(void *)(step->base + step->layout.worker_offset);
+    return (struct step_progress *)(void *)(step->base + step->layout.worker_offset);
+}
+static inline uint32_t *step_rounds(const struct step *step)
+{
+    return &step_progress(step)->rounds;
+}
+/* Worker: from now on the outs are those of the step that runs; it has had no round. */
+static inline void step_progress_begin(const struct step *step)
+{
+    struct step_progress *progress = step_progress(step);
+    __atomic_store_n(&progress->rounds, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&progress->sequence, step_header(step)->sequence, __ATOMIC_RELEASE);
+}
+/* Worker: the tokens of all rounds up to this one are in the outs. */
+static inline void step_progress_round(const struct step *step, uint32_t rounds)
+{
+    __atomic_store_n(&step_progress(step)->rounds, rounds, __ATOMIC_RELEASE);
+}
+/* Core: rounds that the step of this sequence has had. */
+static inline uint32_t step_progress_rounds(const struct step *step, uint64_t sequence)
+{
+    const struct step_progress *progress = step_progress(step);
+    bool is_of = __atomic_load_n(&progress->sequence, __ATOMIC_ACQUIRE) == sequence;
+    return is_of ? __atomic_load_n(&progress->rounds, __ATOMIC_ACQUIRE) : 0;
 }
 static inline struct step_out *step_out(const struct step *step, uint32_t row)
 {
     return (struct step_out *)(void *)(step->base + step->layout.outs_offset) + row;
+}
+/* Worker: the tokens before `produced` are written. */
+static inline void step_out_publish(struct step_out *out, uint32_t produced)
+{
+    __atomic_store_n(&out->produced, produced, __ATOMIC_RELEASE);
+}
+/* Core: how many tokens of the row can be read while the step runs. */
+static inline uint32_t step_out_published(const struct step_out *out)
+{
+    return __atomic_load_n(&out->produced, __ATOMIC_ACQUIRE);
 }
 static inline uint32_t *step_out_tokens(const struct step *step, uint32_t row) /* (steps_max) */
 {

@@ -227,6 +227,7 @@ void sched_engine_launched(struct sched_engine *engine, uint64_t now_us)
     }
     engine->step_in_flight = true;
     engine->step_submitted_us = now_us;
+    engine->rounds_published = 0;
     event_log_note(engine->sched->settings.event_log, now_us,
                    (struct event_what){EVENT_STEP_BEGUN,
                                        {engine->planned_active,

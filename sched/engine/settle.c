@@ -26,26 +26,13 @@
  * A standby that did not enter the step was not served and goes on waiting. One that entered pays
  * for its rounds; until then it waited (docs/decisions/0006).
  */
+#include <string.h>
+
 #include "sched/ending.h"
+#include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
 #include "sched/policy.h"
-
-static enum call_finish stop_reason(const struct call *call, uint32_t token)
-{
-    uint32_t count = call->sampling.stop_ids_count;
-    uint32_t eos = call->eos_id_index_plus_1;
-    ASSERT(count <= CALL_STOP_IDS_MAX);
-    if (eos > 0 && eos <= count && call->sampling.stop_ids[eos - 1] == token) {
-        return CALL_FINISH_EOS;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (call->sampling.stop_ids[i] == token) {
-            return CALL_FINISH_STOP_ID;
-        }
-    }
-    return CALL_FINISH_NONE;
-}
 
 /* Of the core's copy. */
 static uint32_t *out_tokens(const struct sched_engine *engine, uint32_t index)
@@ -64,7 +51,7 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
     ASSERT(sched_call_known(call) + count <= sched->calls->context_tokens);
     while (taken < count && finish == CALL_FINISH_NONE) {
         end[taken] = tokens[taken];
-        finish = stop_reason(call, tokens[taken++]);
+        finish = sched_call_stop_reason(call, tokens[taken++]);
     }
     call->generated_tokens += taken;
     sched->stats->tokens_generated += taken;
@@ -173,10 +160,7 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
                                   : settle_out(engine, index, duration_us);
     uint32_t produced = call->generated_tokens - generated_before;
     note_row(engine, index, duration_us, produced, now_us);
-    if (produced > 0 && call->first_token_us == 0) {
-        call->first_token_us = now_us;
-        sched_note(sched, call, now_us, (struct event_what){.kind = EVENT_FIRST_TOKEN});
-    }
+    sched_progress_note(sched, call, call->generated_tokens, now_us);
     end_or_requeue(sched, call, finish, produced > 0, now_us);
 }
 
@@ -286,6 +270,15 @@ static void read_outs(struct sched_engine *engine)
     }
 }
 
+/* True when a token of the row is not the one that a step has published for its place. */
+static bool contradicts(const struct call *call, const uint32_t *tokens, uint32_t count)
+{
+    const uint32_t *known = call->tokens + sched_call_known(call);
+    uint32_t published = call->published_tokens - call->generated_tokens;
+    ASSERT(call->published_tokens >= call->generated_tokens);
+    return memcmp(tokens, known, (count < published ? count : published) * sizeof *tokens) != 0;
+}
+
 /* True when an engine that works can have said this of the row. */
 static bool is_possible(const struct sched_engine *engine, uint32_t index)
 {
@@ -300,6 +293,10 @@ static bool is_possible(const struct sched_engine *engine, uint32_t index)
         return false;
     }
     const uint32_t *tokens = out_tokens(engine, index);
+    const struct call *call = call_of(engine, index);
+    if (call != NULL && contradicts(call, tokens, out->produced)) {
+        return false;
+    }
     uint32_t largest = 0;
     for (uint32_t t = 0; t < out->produced; t++) {
         largest = tokens[t] > largest ? tokens[t] : largest;

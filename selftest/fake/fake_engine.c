@@ -171,6 +171,7 @@ void fake_engine_begin(struct fake_engine *engine)
     for (uint32_t i = 0; i < header->rows_count; i++) {
         *step_out(&engine->step, i) = (struct step_out){.result = STEP_ROW_OK};
     }
+    step_progress_begin(&engine->step);
     engine->rows_count = engine->standby = header->rows_active;
     for (uint32_t i = 0; i < engine->rows_count; i++) {
         engine->rows[i] = i;
@@ -188,7 +189,7 @@ bool fake_engine_round(struct fake_engine *engine)
     for (uint32_t i = 0; i < engine->rows_count; i++) {
         run_round(engine, engine->rows[i]);
     }
-    *step_rounds(&engine->step) = ++engine->round;
+    step_progress_round(&engine->step, ++engine->round);
     if (engine->round == engine->rounds || step_early_stop(&engine->step) == STEP_STOP_ROUND) {
         engine->rows_count = 0;
     } else {

@@ -113,6 +113,8 @@ void sim_oracle_resent(struct sim *sim, uint32_t client);
 void sim_oracle_lost(struct sim *sim, uint32_t client);
 /* The engine has spoilt the row of the call with this seed. */
 void sim_oracle_excuse(struct sim *sim, uint64_t seed, enum status status);
+/* INVARIANT_STREAM. */
+void sim_oracle_check_stream(struct sim *sim);
 
 /* ---- words.c --------------------------------------------------------------------------------- */
 

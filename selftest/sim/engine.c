@@ -377,8 +377,10 @@ bool sim_engine_advance(struct sim *sim)
 {
     struct sim_engine *engine = &sim->engine;
     enum sim_worker before = engine->worker;
+    bool has_round = false;
     while (engine->worker == SIM_WORKER_RUNS && engine->due_us <= sim->now_us) {
         run_round(sim);
+        has_round = true;
     }
     if (engine->worker == SIM_WORKER_STARTS && engine->due_us <= sim->now_us) {
         come_up(sim);
@@ -388,7 +390,7 @@ bool sim_engine_advance(struct sim *sim)
     } else if (engine->worker == SIM_WORKER_IDLE && sim_fault(sim, SIM_FAULT_DEATH)) {
         die(sim);
     }
-    return engine->worker != before;
+    return has_round || engine->worker != before;
 }
 
 uint64_t sim_engine_next_us(const struct sim *sim)

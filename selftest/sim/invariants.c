@@ -85,6 +85,8 @@ static const struct invariant_row {
     [INVARIANT_TEXT] = {"the text is that of the tokens, up to the first stop string (words.c)",
                         WHEN_IT_HAPPENS, NULL},
     [INVARIANT_NEWS] = {"a pass tells everything that there is room for", EACH_PASS, check_news},
+    [INVARIANT_STREAM] = {"the tokens of a round are published while its step goes on", EACH_PASS,
+                          sim_oracle_check_stream},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -293,7 +295,7 @@ static void check_orphans(struct sim *sim)
 static bool has_been_told(const struct sim *sim, const struct call *call)
 {
     const struct net_connection *connection = &sim->loop.net.connections[call->connection];
-    bool all = call->emit.accept_sent && call->emit.sent_tokens == call->generated_tokens;
+    bool all = call->emit.accept_sent && call->emit.sent_tokens == call->published_tokens;
     return connection->backlog || (all && call->state != CALL_FINISHED);
 }
 
@@ -319,7 +321,7 @@ static void check_news(struct sim *sim)
         bool has_client = call->state != CALL_FREE && call->connection != CALL_NONE;
         SIM_REQUIRE(sim, !has_client || call->cancel || has_been_told(sim, call), INVARIANT_NEWS,
                     "call %u has %u tokens, its client %u, and there is room", i,
-                    call->generated_tokens, call->emit.sent_tokens);
+                    call->published_tokens, call->emit.sent_tokens);
     }
     for (uint32_t i = 0; i < loop->net.open_count; i++) {
         check_connection(sim, &loop->net.connections[loop->net.order[i]]);

@@ -176,6 +176,7 @@ static inline void fixture_generate(struct fixture *f, uint32_t index, uint32_t 
     struct call *call = fixture_call(f, index);
     ASSERT(call->state == CALL_QUEUED && call->generated_tokens < call->max_tokens);
     call->tokens[call->prompt_tokens + call->generated_tokens++] = token;
+    call->published_tokens = call->generated_tokens;
     exchange_emit(&f->exchange, &f->calls.calls[index]);
 }
 
@@ -204,7 +205,7 @@ static inline void fixture_take_cancel(struct fixture *f, const struct command *
     }
     ASSERT(call->cancel);
     if (call->stop_text_hit) {
-        call->generated_tokens = call->stop_text_tokens;
+        call->generated_tokens = call->published_tokens = call->stop_text_tokens;
         fixture_finish(f, command->call, CALL_FINISH_STOP_TEXT, STATUS_OK);
     } else {
         fixture_finish(f, command->call, CALL_FINISH_CANCELLED, STATUS_GONE_CANCELLED);

@@ -29,6 +29,7 @@ struct bench {
     struct fake_engine engine;
     uint64_t kv_bytes[BENCH_BLOCKS_MAX * BENCH_BLOCK_TOKENS];
     bool busy;
+    bool has_begun;                 /* the step in flight has run its moves */
 };
 
 static inline struct sched_settings bench_settings(enum sched_policy policy)
@@ -206,9 +207,29 @@ static inline bool bench_launch(struct bench *bench)
     return true;
 }
 
+/* One round of the step in flight. False: it has had its last one. */
+static inline bool bench_round(struct bench *bench)
+{
+    assert_true(bench->busy);
+    if (!bench->has_begun) {
+        fake_engine_begin(&bench->engine);
+        bench->has_begun = true;
+    }
+    return fake_engine_round(&bench->engine);
+}
+
+/* The rounds that are left. */
 static inline void bench_compute(struct bench *bench)
 {
-    fake_engine_run(&bench->engine);
+    while (bench_round(bench)) {
+    }
+}
+
+/* The worker tells of a round. */
+static inline void bench_progress(struct bench *bench)
+{
+    sched_engine_progress(bench_engine(bench), bench->now_us);
+    sched_check(&bench->sched);
 }
 
 /* Refuted, the step is in flight until bench_lose(). */
@@ -218,6 +239,7 @@ static inline enum sched_verdict bench_hear(struct bench *bench, uint64_t durati
     bench->now_us += duration_us;
     enum sched_verdict verdict = sched_engine_settle(bench_engine(bench), bench->now_us);
     bench->busy = verdict == SCHED_REFUTED;
+    bench->has_begun = bench->has_begun && bench->busy;
     assert_int_equal(bench_engine(bench)->step_in_flight, bench->busy);
     sched_check(&bench->sched);
     return verdict;
@@ -243,7 +265,7 @@ static inline bool bench_step(struct bench *bench)
 static inline void bench_lose(struct bench *bench)
 {
     fake_engine_forget(&bench->engine);
-    bench->busy = false;
+    bench->busy = bench->has_begun = false;
     sched_engine_lost(bench_engine(bench), bench->now_us);
     sched_check(&bench->sched);
 }
