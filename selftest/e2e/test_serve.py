@@ -143,6 +143,23 @@ def test_sampled_tokens_are_reproducible_too():
         assert serve_all(a, asked, 24, **options) == alone
 
 
+def test_tokens_leave_while_their_step_goes_on():
+    """A step of 64 rounds has one TOKENS frame if its tokens wait for its end."""
+    with Appliance(NOISE, "sched.steps_per_plan=64") as a, Client(a.tcp) as c:
+        alone = c.generate(1, [5, 6, 7], max_tokens=448).check()
+        ids = itertools.count(2)
+
+        def has_streamed():
+            before = a.stats()["steps"]
+            outcome = c.generate(next(ids), [5, 6, 7], max_tokens=448).check()
+            assert outcome.tokens == alone.tokens
+            return len(outcome.queues) > a.stats()["steps"] - before
+        wait_for(has_streamed, "a token leaves before its step has ended")
+        stats = a.stats()
+        assert 0 < stats["first_token_us_p50"] <= stats["first_token_us_p99"]
+        assert 0 < stats["token_gap_us_p99"]
+
+
 def test_every_policy_serves():
     asked = prompts(30, 500, seed=3)
     answers = []
