@@ -34,6 +34,7 @@ struct worker {
     struct blas blas;
     struct gpu_queue queue;
     struct gpu_engine *engine;
+    struct runner runner;
 };
 
 static void take_orders(struct worker *worker, struct gpu_page *page)
@@ -108,6 +109,7 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
         .blas = worker->blas.library != NULL ? &worker->blas : NULL,
         .arena = &worker->arena,
         .heartbeat = &own_control(worker)->heartbeat,
+        .on_round = {runner_tell_round, &worker->runner},
     };
     TRY(gpu_engine_init(&worker->engine, &parts, error));
     gguf_source_close(&worker->source);
@@ -159,18 +161,22 @@ static enum status run_first_step(struct worker *worker, struct config_error *er
     return status;
 }
 
-static enum status start(struct worker *worker, struct config_error *error)
-{
-    TRY(map_shared(worker, error));
-    TRY(open_device(worker, error));
-    TRY(scan_model(worker, error));
-    TRY(start_engine(worker, error));
-    return run_first_step(worker, error);
-}
-
 static bool run_step(void *engine, const struct step *step)
 {
     return gpu_engine_run(engine, step) == STATUS_OK;
+}
+
+static enum status start(struct worker *worker, struct config_error *error)
+{
+    TRY(map_shared(worker, error));
+    worker->runner = (struct runner){.control = own_control(worker), .step = &worker->step,
+                                     .bell = GPU_BELL, .epoch = worker->orders.serve.epoch,
+                                     .run = run_step};
+    TRY(open_device(worker, error));
+    TRY(scan_model(worker, error));
+    TRY(start_engine(worker, error));
+    worker->runner.engine = worker->engine;
+    return run_first_step(worker, error);
 }
 
 int order_serve(struct gpu_page *page)
@@ -187,10 +193,7 @@ int order_serve(struct gpu_page *page)
     if (!control_confine(worker.control, worker.orders.serve.engine, &worker.step) || !seal_gpu()) {
         return BOOT_EXIT_SYSTEM;
     }
-    struct runner runner = {.control = own_control(&worker), .step = &worker.step,
-                            .bell = GPU_BELL, .epoch = worker.orders.serve.epoch,
-                            .engine = worker.engine, .run = run_step};
-    runner_serve(&runner);
+    runner_serve(&worker.runner);
     explain(&worker, &error);
     log_event(LOG_ERROR, "engine failed: %s", error.text);
     return BOOT_EXIT_ENGINE;

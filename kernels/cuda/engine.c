@@ -5,10 +5,10 @@
  *   record    what the host knows of the step, uploaded in one piece        record.c
  *   moves     KV blocks, each before a row needs it                         move.c
  *   rounds    forward pass, sample, advance, without the host               forward.c, product.c
- *   outs      how the step ended, downloaded in one piece                   record.c
+ *   outs      how far the step is, downloaded after each round              record.c
  *
- * While the host waits, it counts finished rounds as heartbeats, and copies the core's early stop
- * to where the device reads it.
+ * While the host waits, it counts finished rounds as heartbeats, publishes their tokens, and copies
+ * the core's early stop to where the device reads it.
  */
 #include <stdio.h>
 #include <time.h>
@@ -95,6 +95,7 @@ enum status gpu_engine_init(struct gpu_engine **engine, const struct gpu_engine_
     e->queue = queue;
     e->blas = parts->blas;
     e->heartbeat = parts->heartbeat;
+    e->on_round = parts->on_round;
     e->weights.shape = *shape;
     gpu_engine_place(e, shape, gpu_take(queue, 1, gpu_engine_bytes(settings, shape)));
     /* Activations: the library reads padding too, some of which is never written. */
@@ -116,6 +117,16 @@ void gpu_engine_stop(struct gpu_engine *engine)
 
 /* ---- a step ---- */
 
+/* A round after the one in which the step ended brings nothing new, and is not told. */
+static void tell_round(const struct gpu_engine *e)
+{
+    uint32_t before = *step_rounds(e->step);
+    if (gpu_record_take(e) == STATUS_OK && *step_rounds(e->step) > before &&
+        e->on_round.tell != NULL) {
+        e->on_round.tell(e->on_round.context);
+    }
+}
+
 /* A heartbeat for each round that is done; none while the device still works on it. */
 static void watch_rounds(struct gpu_engine *e, uint32_t rounds)
 {
@@ -129,22 +140,26 @@ static void watch_rounds(struct gpu_engine *e, uint32_t rounds)
             nanosleep(&nap, NULL);
         }
         *e->heartbeat += 1;
+        tell_round(e);
     }
 }
 
 enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step)
 {
     engine->step = step;
+    step_progress_begin(step);
     gpu_record_send(engine);
     gpu_moves_queue(engine);
     uint32_t rounds = engine->places_count > 0 ? gpu_rounds_of(engine) : 0;
     for (uint32_t round = 0; round < rounds; round++) {
         gpu_round_queue(engine, round);
     }
-    gpu_record_receive(engine);
+    if (rounds == 0) {
+        gpu_record_receive(engine);
+    }
     watch_rounds(engine, rounds);
     gpu_join(engine->queue, &engine->out.queue);
     gpu_join(engine->queue, &engine->in.queue);
     TRY(gpu_wait(engine->queue));
-    return gpu_record_settle(engine);
+    return gpu_record_take(engine);
 }

@@ -34,6 +34,7 @@ struct gpu_engine_parts {
     struct blas *blas;                  /* opened, not started; NULL: products are our own */
     struct arena *arena;                /* mapped, nothing taken yet; becomes pinned as a whole */
     volatile uint64_t *heartbeat;       /* grows with each piece of the weights and each round */
+    struct kernels_listener on_round;   /* hears of each round (kernels/kernels.h) */
 };
 
 /* BOOT_ONLY. Loads the weights and tries the library, if there is one. */

@@ -51,6 +51,7 @@ struct gpu_engine {
     uint8_t *left;                      /* [kv_blocks] of the device: bits of the phases that read
                                            a block; zeros between two steps */
     volatile uint64_t *heartbeat;
+    struct kernels_listener on_round;
     struct CUevent_st **events;         /* [steps_per_plan]: after each round */
     struct gpu_kv kv;                   /* layer 0, with the tables of the record */
     uint8_t *kv_host;
@@ -82,11 +83,11 @@ struct gpu_record gpu_record_of(const struct kernels_settings *settings);
 uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings,
                             const struct model_shape *shape);
 
-/* record.c: uploads the record; downloads it (queued); takes outs and tokens from what came back. A
- * device whose counts are impossible has failed. */
+/* record.c: uploads the record; downloads its end (queued); takes outs and tokens from what came
+ * back, at any time after a round. A device whose counts are impossible has failed. */
 void gpu_record_send(struct gpu_engine *engine);
 void gpu_record_receive(struct gpu_engine *engine);
-MUST_CHECK enum status gpu_record_settle(const struct gpu_engine *engine);
+MUST_CHECK enum status gpu_record_take(const struct gpu_engine *engine);
 
 /* move.c: queues the moves of a step, all phases. Work that is queued next runs after the moves
  * whose blocks it reads or writes. */

@@ -171,5 +171,6 @@ void gpu_round_queue(struct gpu_engine *engine, uint32_t round)
     }
     queue_sample(e);
     queue_advance(e);
+    gpu_record_receive(e);
     gpu_mark(e->queue, e->events[round]);
 }

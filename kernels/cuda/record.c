@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: what the host knows of a step, uploaded in one piece: rows, block tables, and the token
- * slots, tiles and places of round 1. The end of the record comes back in one piece: outs, tokens,
- * rounds.
+ * slots, tiles and places of round 1. The end of the record comes back after each round: tokens, then
+ * outs and rounds.
  *
  * Slots of round 1: first those of rows with one token, which attend as in later rounds, then those
  * of rows with more, which attend in tiles. Both ways give the same bits (device/attention.h).
@@ -111,29 +111,40 @@ void gpu_record_send(struct gpu_engine *engine)
     gpu_upload(e->queue, e->at, e->host, e->record.end);
 }
 
+/* The counts come after the tokens that they count, so the host may read while the next round's
+ * arrive: tokens that are counted stay as they are. */
 void gpu_record_receive(struct gpu_engine *engine)
 {
     const struct gpu_record *record = &engine->record;
+    gpu_download(engine->queue, engine->host + record->out_tokens,
+                 engine->at + record->out_tokens, record->end - record->out_tokens);
     gpu_download(engine->queue, engine->host + record->round, engine->at + record->round,
-                 record->end - record->round);
+                 record->out_tokens - record->round);
 }
 
-enum status gpu_record_settle(const struct gpu_engine *engine)
+static enum status take_out(const struct gpu_engine *e, uint32_t r)
 {
-    const struct gpu_engine *e = engine;
-    const struct gpu_out *outs = host_part(e, e->record.outs);
-    const uint32_t *tokens = host_part(e, e->record.out_tokens);
-    const struct gpu_round *round = host_part(e, e->record.round);
-    uint32_t steps = e->settings.steps_per_plan;
-    for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
-        if (outs[r].produced > steps) {
-            return STATUS_DEVICE_FAILED;
-        }
-        *step_out(e->step, r) = (struct step_out){outs[r].result, outs[r].produced,
-                                                  outs[r].digest};
-        memcpy(step_out_tokens(e->step, r), tokens + (uint64_t)r * steps,
-               outs[r].produced * sizeof *tokens);
+    const volatile struct gpu_out *out = (struct gpu_out *)host_part(e, e->record.outs) + r;
+    uint32_t steps = e->settings.steps_per_plan, produced = out->produced;
+    const uint32_t *tokens = (uint32_t *)host_part(e, e->record.out_tokens) + (uint64_t)r * steps;
+    struct step_out *to = step_out(e->step, r);
+    if (produced > steps) {
+        return STATUS_DEVICE_FAILED;
     }
-    *step_rounds(e->step) = round->round;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    memcpy(step_out_tokens(e->step, r), tokens, produced * sizeof *tokens);
+    to->result = out->result;
+    to->digest = out->digest;
+    step_out_publish(to, produced);
+    return STATUS_OK;
+}
+
+enum status gpu_record_take(const struct gpu_engine *engine)
+{
+    const volatile struct gpu_round *round = host_part(engine, engine->record.round);
+    for (uint32_t r = 0; r < step_header(engine->step)->rows_count; r++) {
+        TRY(take_out(engine, r));
+    }
+    step_progress_round(engine->step, round->round);
     return STATUS_OK;
 }

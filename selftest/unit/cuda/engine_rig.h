@@ -31,7 +31,18 @@ static struct pair {
     struct gpu_queue queue;
     struct gpu_engine *gpu;
     uint64_t heartbeat;
+    uint32_t told;                      /* times that a round was told */
 } pair;
+
+/* What is published of row 0 is never more than the rounds, and they grow. */
+static inline void pair_tell_round(void *unused)
+{
+    uint32_t rounds = *step_rounds(&pair.cpu.step);
+    (void)unused;
+    assert_true(rounds > 0);
+    assert_true(step_out_published(step_out(&pair.cpu.step, 0)) <= rounds);
+    pair.told++;
+}
 
 /* Opens everything that the engine needs; returns the status of the engine's start. */
 static inline enum status gpu_start(const struct kernels_settings *settings, enum products products,
@@ -57,7 +68,7 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
     assert_status(STATUS_OK, gpu_reserve(&pair.queue, bytes, error));
     const struct gpu_engine_parts parts = {
         settings, &tiny.gguf, &tiny.source, &pair.queue, products == LIBRARY ? &pair.blas : NULL,
-        &arena, &pair.heartbeat};
+        &arena, &pair.heartbeat, {pair_tell_round, NULL}};
     enum status status = gpu_engine_init(&pair.gpu, &parts, error);
     if (status == STATUS_OK) {
         assert_int_equal(pair.queue.used_bytes, bytes);     /* as planned, on both sides */

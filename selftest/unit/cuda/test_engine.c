@@ -108,6 +108,7 @@ static void check_same_bits(enum products products)
     run_gpu();
     const struct step_out alone = *step_out(step, 0);
     assert_int_equal(alone.produced, DECODED);
+    assert_true(pair.told > 0);
 
     for (uint32_t cut = 1; cut < PROMPT_TOKENS; cut += 5) {     /* in two chunks, beside others */
         rig_clear(&pair.cpu);
@@ -345,9 +346,9 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
     run_gpu();
     struct gpu_out *outs = (void *)(pair.gpu->host + pair.gpu->record.outs);
     outs[0].produced = DECODED;
-    assert_status(STATUS_OK, gpu_record_settle(pair.gpu));
+    assert_status(STATUS_OK, gpu_record_take(pair.gpu));
     outs[0].produced = DECODED + 1;
-    assert_status(STATUS_DEVICE_FAILED, gpu_record_settle(pair.gpu));
+    assert_status(STATUS_DEVICE_FAILED, gpu_record_take(pair.gpu));
     pair_stop();
 }
 
@@ -378,7 +379,7 @@ static void assert_refused(enum status status, const struct kernels_settings *se
     struct config_error error = {{0}};
     struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
     const struct gpu_engine_parts parts = {settings, &tiny.gguf, &tiny.source, &queue, NULL,
-                                           test_arena(), &pair.heartbeat};
+                                           test_arena(), &pair.heartbeat, {NULL, NULL}};
     assert_status(status, gpu_engine_init(&pair.gpu, &parts, &error));
     assert_non_null(strstr(error.text, words));
 }

@@ -152,6 +152,31 @@ static void test_run_stop_id_ends_its_row_only(void **state)
     kernels_stop(rig.kernels);
 }
 
+static uint32_t told;
+
+static void hear_round(void *context)
+{
+    const struct step *step = context;
+    told++;
+    assert_int_equal(step_progress_rounds(step, step_header(step)->sequence), told);
+    assert_int_equal(step_progress_rounds(step, step_header(step)->sequence + 1), 0);
+    assert_int_equal(step_out_published(step_out(step, 0)), told);
+}
+
+static void test_run_tells_each_round_but_the_last(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct answer alone;
+    start_plain(&rig, GGUF_F32);
+    kernels_tell_rounds(rig.kernels, &(struct kernels_listener){hear_round, &rig.step});
+    told = 0;
+    run_alone(&alone, &rig, 0, 1);
+    assert_int_equal(told, DECODED - 1);
+    assert_int_equal(*step_rounds(&rig.step), DECODED);
+    kernels_stop(rig.kernels);
+}
+
 static void test_run_not_finite_fails_its_row_only(void **state)
 {
     (void)state;
@@ -272,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_run_mixed_types_same_bits),
         cmocka_unit_test(test_run_small_tiles_same_bits),
         cmocka_unit_test(test_run_stop_id_ends_its_row_only),
+        cmocka_unit_test(test_run_tells_each_round_but_the_last),
         cmocka_unit_test(test_run_not_finite_fails_its_row_only),
         cmocka_unit_test(test_run_digest_is_of_every_logit_of_the_row_that_wants_it),
         cmocka_unit_test(test_run_heartbeat_grows_each_layer),
