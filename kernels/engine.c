@@ -379,7 +379,7 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
     step_out_publish(out, out->produced + 1);
 }
 
-/* The end of the step is told by whoever called kernels_run(). */
+/* The last round is not told: kernels_run() returns. */
 static void tell_round(const struct kernels *k)
 {
     if (k->slots_count > 0 && k->on_round.tell != NULL) {

@@ -150,7 +150,7 @@ struct sched {
     bool engine_failed;             /* there will be no engine any more */
     uint32_t open_calls;            /* calls in the queues */
     struct histogram first_tokens;  /* from a call's arrival to its first token */
-    struct histogram token_gaps;    /* between two tokens of a call; 0 of those that come together */
+    struct histogram token_gaps;    /* between two tokens of a call; 0: they came together */
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
     uint64_t program_salt;          /* of the program that started last */

@@ -4,8 +4,8 @@
  * What: the loop's seat of one engine: its KV, the scheduler's side of it, the steps of the core's
  * own (canary, declared prefixes), the state of its worker and when the worker last did something.
  *
- *   engine_settle()   takes the results of the step that is done, or the tokens of the rounds that a
- *                     running step has had, or notes that the worker is lost
+ *   engine_settle()   takes the results of the step that is done, or the tokens of the rounds
+ *                     that a running step has had, or notes that the worker is lost
  *   engine_launch()   submits the next step of an idle engine: canary, prefixes, or a plan
  *   engine_sample()   reads the heartbeat
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a histogram of times. An octave has four buckets of equal width, so a percentile exceeds the
- * true one by a quarter at most. O(1) to note, O(buckets) to ask.
+ * What: a histogram of times. An octave has four buckets of equal width, so a percentile exceeds
+ * the true one by a quarter at most. O(1) to note, O(buckets) to ask.
  */
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: what the host knows of a step, uploaded in one piece: rows, block tables, and the token
- * slots, tiles and places of round 1. The end of the record comes back after each round: tokens, then
- * outs and rounds.
+ * slots, tiles and places of round 1. The end of the record comes back after each round: tokens,
+ * then outs and rounds.
  *
  * Slots of round 1: first those of rows with one token, which attend as in later rounds, then those
  * of rows with more, which attend in tiles. Both ways give the same bits (device/attention.h).
