@@ -265,7 +265,7 @@ e2e: $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
 e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
 	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
 
-check: all build/docgen  ## rules of the house: includes, sizes, bans, generated docs
+check: all build/docgen lab-check  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
 	@python3 tools/stack $(filter-out $(O)/selftest/% %/embedded.o,$(CORE_OBJ) $(MAIN_OBJ))
 
@@ -332,10 +332,15 @@ constant-time: $(B)/constant-time  ## does the time of authentication tell of se
 	$(B)/constant-time
 
 # ---- the papers' figures in the lab --------------------------------------------------------------
-.PHONY: lab
+.PHONY: lab lab-draw lab-check
 TRACES ?= ../shared/traces
+RESULTS := PYTHONDONTWRITEBYTECODE=1 python3 tools/lab/results
 lab: $(B)/agentix-lab  ## run what docs/results.md shows; TRACES=/path, LAB=--quick for less
-	PYTHONDONTWRITEBYTECODE=1 python3 tools/lab/results --traces $(TRACES) $(LAB)
+	$(RESULTS) --traces $(TRACES) $(LAB)
+lab-draw:  ## draw the figures of docs/results.md again, from their data and titles
+	$(RESULTS) --draw
+lab-check:  ## are the claims of docs/results.md those of its tables and figures? (part of check)
+	$(RESULTS) --check
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers

@@ -1,63 +1,70 @@
 # SPDX-License-Identifier: MIT
-"""Stacked bars as SVG: panels of groups of bars, a colour for each part of a bar."""
-from plot import Axis, BOTTOM, HEIGHT, LEFT, LEGEND, RIGHT, TOP, document, draw_frame, text
+"""Panels of groups of stacked bars, a colour for each part of a bar. Data: panel, group, bar, part,
+value.
 
-COLOURS = {"waiting": "#d55e00", "execution": "#0072b2", "prompts": "#e69f00",
-           "decoding": "#0072b2", "copies": "#009e73"}
-WIDTH = 480                                 # of a panel
-SLOPE = 4.2                                 # of a bar's name, down for each letter
+A bar's parts alternate between light and dark, so that they stay apart without colour."""
+from sheet import Axis, Box, WIDTH, document, draw_frame, draw_head, text
+
+HEADS = ["panel", "group", "bar", "part", "value"]
+COLOURS = {"execution": "#0072b2", "waiting": "#f0b040", "prompts": "#222222",
+           "decoding": "#0072b2", "copies": "#a8d8f0"}
+HEIGHT = 216                                # of a panel's frame
+SLOPE = 4.4                                 # of a bar's name, down for each letter
 
 
-def draw_legend(out, names, width):
-    room = [24 + 7 * len(name) + 18 for name in names]
-    x = (width - sum(room)) / 2
-    for name, wide in zip(names, room):
-        out.append(f'<rect x="{x:.1f}" y="10" width="14" height="14" fill="{COLOURS[name]}"/>')
-        out.append(text(x + 20, 21, name, "start", 12))
-        x += wide
+def rect(x, y, wide, high, colour):
+    return (f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" '
+            f'fill="{colour}"/>')
+
+
+def key(name, x, y):
+    return rect(x + 14, y - 7, 14, 14, COLOURS[name])
 
 
 def draw_bar(out, parts, y, left, wide):
     total = 0
     for name, value in parts.items():
         low, high = y.at(total), y.at(total + value)
-        out.append(f'<rect x="{left:.1f}" y="{high:.1f}" width="{wide:.1f}" '
-                   f'height="{low - high:.1f}" fill="{COLOURS[name]}"/>')
+        out.append(rect(left, high, wide, low - high, COLOURS[name]))
         total += value
 
 
-def foot(panels):
-    """Room for the names of bars."""
-    return 12 + SLOPE * max(len(name) for p in panels for _, bars in p["groups"]
-                            for name, _ in bars)
+def draw_group(out, bars, y, left, wide):
+    wide /= len(bars)
+    for i, (name, parts) in enumerate(bars.items()):
+        draw_bar(out, parts, y, left + wide * (i + 0.08), wide * 0.84)
+        x, at = left + wide * (i + 0.5) + 4, y.start + 9
+        out.append(text(x, at, name, "end", 10, f' transform="rotate(-50 {x:.1f} {at:.1f})"'))
 
 
-def draw_panel(out, panel, left, top, names):
-    start, end = left + LEFT, left + WIDTH - RIGHT
-    highest = max(sum(parts.values()) for _, bars in panel["groups"] for _, parts in bars)
-    y = Axis([0, highest], top + HEIGHT - BOTTOM, top + TOP, False, True)
-    draw_frame(out, panel, y, start, end)
-    room = (end - start) / len(panel["groups"])
-    for i, (title, bars) in enumerate(panel["groups"]):
-        first, wide = start + room * (i + 0.08), room * 0.84 / len(bars)
-        out.append(text(start + room * (i + 0.5), y.start + names + 14, title))
-        for j, (name, parts) in enumerate(bars):
-            draw_bar(out, parts, y, first + wide * (j + 0.1), wide * 0.8)
-            x, at = first + wide * (j + 0.5) + 4, y.start + 8
-            out.append(text(x, at, name, "end", 10,
-                            f' transform="rotate(-50 {x:.1f} {at:.1f})"'))
+def draw_panel(out, panel, groups, box, room):
+    """Groups: {words: {bar: {part: value}}}."""
+    highest = max(sum(parts.values()) for bars in groups.values() for parts in bars.values())
+    y = Axis([0, highest], box.floor, box.top)
+    draw_frame(out, box, panel, y)
+    wide = (box.right - box.left) / len(groups)
+    for i, (words, bars) in enumerate(groups.items()):
+        draw_group(out, bars, y, box.left + wide * (i + 0.08), wide * 0.84)
+        out.append(text(box.left + wide * (i + 0.5), box.floor + room + 12, words))
+    out.append(text(box.middle, box.floor + room + 28, panel.get("x", "")))
 
 
-def stacked(panels, columns=2):
-    """Panels: title, y, groups [(words, [(name of the bar, {part: value}), ...]), ...]."""
-    names = [name for name in COLOURS
-             if any(name in parts for p in panels for _, bars in p["groups"] for _, parts in bars)]
-    columns = min(columns, len(panels))
-    room = foot(panels)
-    high = HEIGHT - BOTTOM + room + 28
-    width, height = columns * WIDTH, round(-(-len(panels) // columns) * high + LEGEND)
+def split(data, panel):
+    groups = {}
+    for where, group, bar, part, value in data.rows:
+        if where == panel:
+            groups.setdefault(group, {}).setdefault(bar, {})[part] = float(value)
+    return groups
+
+
+def stacked(title, data, panels, columns):
+    """Panels: {its name in the data: title, y (what, in which unit), x (of the groups, free)}."""
+    names = list(dict.fromkeys(row[3] for row in data.rows))
+    room = 12 + SLOPE * max(len(row[2]) for row in data.rows)
+    high = Box.TOP + HEIGHT + room + (36 if any("x" in panel for panel in panels.values()) else 4)
     out = []
-    draw_legend(out, names, width)
-    for i, panel in enumerate(panels):
-        draw_panel(out, panel, i % columns * WIDTH, LEGEND + i // columns * high, room)
-    return document(width, height, out)
+    top = draw_head(out, title, names, key, WIDTH)
+    for i, (name, panel) in enumerate(panels.items()):
+        box = Box(i % columns * WIDTH / columns, top + i // columns * high, WIDTH / columns, HEIGHT)
+        draw_panel(out, panel, split(data, name), box, room)
+    return document(WIDTH, top + -(-len(panels) // columns) * high, out)

@@ -2,7 +2,6 @@
 """The parts of a token's time: waiting, prompts, decoding, copies (Fig. 17)."""
 import bars
 from latency import BIG_HOST, WINDOW_S
-from page import table
 from runs import window
 from waiting import programs_of, total
 
@@ -14,6 +13,10 @@ NAMES = {"vllm-opt": ("vllm-opt", ()), "mlfq, by block": ("mlfq", ALONE),
 BATCH_64 = ("--set", "sched.batch=64")
 LOADS = {"sharegpt, 6 a second": ("sharegpt", 6, ()), "lats, 0.65 a second": ("lats", 0.65, ()),
          "sharegpt, batch of 64, 4 a second": ("sharegpt", 4, BATCH_64)}
+
+
+FIGURES = {"fig17": (bars.stacked, {
+    load: {"title": load.replace(" a second", "/s"), "y": "ms a token"} for load in LOADS}, 3)}
 
 
 def parts_of(calls):
@@ -39,9 +42,9 @@ def fill(page, runs, quick):
         return parts_of(runs.calls(trace, system, *window(rate, seconds), *BIG_HOST, *machine,
                                    *extra))
     got = runs.each(one, [(load, name) for load in LOADS for name in NAMES])
-    page.plot("fig17", bars.stacked([
-        {"title": load, "y": "ms a token", "groups":
-            [("", [(name, got[load, name]) for name in NAMES])]} for load in LOADS]))
+    page.figure("fig17", bars.HEADS, [
+        [load, "", name, part, value] for (load, name), parts in got.items()
+        for part, value in parts.items()])
     rows = [[load, name, *(f"{value:.1f}" for value in got[load, name].values())]
             for load in LOADS for name in NAMES]
-    page["breakdown"] = table(["", "ms a token", *got[next(iter(got))]], rows)
+    page.table("breakdown", ["", "ms a token", *got[next(iter(got))]], rows)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Prompt tokens of a round: the rate that each system sustains, and the time of a token."""
 from latency import BIG_HOST, Latency, MACHINES, RATES, SHORT
-from page import latency as show, rate as show_rate, ratio, table
+from page import latency as show, rate as show_rate, ratio
 
 PRESET = 2048
 BUDGETS = (512, PRESET, 4096)
@@ -27,11 +27,13 @@ def fill(page, runs, quick):
     found = {}
     for budget in sorted(BUDGETS, key=lambda tokens: tokens != PRESET):     # the others start there
         found[budget] = it.bound_rates(machine(budget), 10, False, found.get(PRESET), names=NAMES)
-    page["budget-rates"] = table(
+    page.table(
+        "budget-rates",
         ["", "prompt tokens a round", *NAMES],
         [[trace, f"{budget:,}", *(show_rate(found[budget][trace, name]) for name in NAMES)]
          for trace in RATES for budget in BUDGETS])
-    page["budget-gains"] = table(
+    page.table(
+        "budget-gains",
         ["agentix over", *(f"{at}: {name}" for at in ("both at 512", "each at its best")
                            for name in OVER)],
         [[trace, *(ratio(found[512][trace, "agentix"], found[512][trace, name]) for name in OVER),
@@ -42,7 +44,8 @@ def fill(page, runs, quick):
         return it.at(trace, name, machine(budget), LOADED[trace])
     got = runs.each(at, [(trace, budget, name) for trace in LOADED for budget in BUDGETS
                          for name in NAMES])
-    page["budget-latency"] = table(
+    page.table(
+        "budget-latency",
         ["", "programs a second", "prompt tokens a round", *NAMES],
         [[trace, show_rate(LOADED[trace]), f"{budget:,}",
           *(show(got[trace, budget, name] and got[trace, budget, name]["token_latency_s_mean"])

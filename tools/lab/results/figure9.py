@@ -4,7 +4,7 @@ import os
 
 import gantt
 from figure2 import HEAD, UNIT
-from page import table
+from sheet import BOLD
 
 TRACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "figure9")
 ROWS = (
@@ -15,16 +15,30 @@ ROWS = (
     ("mlfq, as shipped", "-", "mlfq", ()),
     ("fcfs", "-", "fcfs", ()),
 )
+DRAWN = {"plas": ("PLAS: charges a program all of its calls", ROWS[0]),
+         "atlas": ("ATLAS: charges its longest path", ROWS[1])}
+PATH, OTHER = ("#d55e00", "#fff"), ("#d4e6f1", "#222")
+COLOURS = {"A": OTHER, **dict.fromkeys(("A1", "A2", "A3"), PATH)}
+
+
+def notes(boxes):
+    return ((f"ends at {max(end for _, _, _, _, end in boxes)}", BOLD),)
+
+
+FIGURES = {"fig9": (gantt.chart, {
+    name: {"title": title, "colours": COLOURS, "notes": notes}
+    for name, (title, _) in DRAWN.items()}, {
+        "critical path A1, A2, A3": PATH, "other calls of the program": OTHER})}
 
 
 def fill(page, runs, quick):
-    rows, panels = [], []
+    boxes, rows = [], []
     for words, paper, policy, extra in ROWS:
         result = runs.run(TRACE, policy, *UNIT, *extra)
         rows.append([words, paper, f"{result['makespan_s']:.0f}",
                      f"{result['wait_s_total']:.0f}"])
-        if paper != "-":
-            _, slots = runs.events(TRACE, policy, *UNIT, *extra)
-            panels.append((f"{policy.upper()}: {result['makespan_s']:.0f} units", slots))
-    page["figure9"] = table(["", "makespan, paper", "makespan, ours", "waiting"], rows)
-    page.plot("fig9", gantt.chart(panels, ["A"]))
+    for name, (_, (_, _, policy, extra)) in DRAWN.items():
+        _, events = runs.events(TRACE, policy, *UNIT, *extra)
+        boxes += gantt.rows_of(name, "A", events)
+    page.table("figure9", ["", "makespan, paper", "makespan, ours", "waiting"], rows)
+    page.figure("fig9", gantt.HEADS, boxes)

@@ -2,13 +2,17 @@
 """The cached part of a prompt, by its length: from its own program and from others (Fig. 7)."""
 import plot
 from latency import BIG_HOST
-from page import table
 from runs import window
 
 LOADS = {"sharegpt": 2, "lats": 0.3, "bfcl": 1}
 SECONDS = 600
 SHARING = {"own program": "program", "all programs": "domain"}
 LEAST = 20
+
+
+FIGURES = {"fig7": (plot.lines, {
+    trace: {"title": trace, "x": "prompt tokens", "y": "share that is cached", "log_x": True,
+            "y_shows": [1]} for trace in LOADS}, 3)}
 
 
 def grouped(calls):
@@ -34,21 +38,20 @@ def fill(page, runs, quick):
         return runs.calls(trace, "agentix", *window(LOADS[trace], SECONDS), *BIG_HOST,
                           "--set", f"kv.sharing={SHARING[sharing]}")
     got = runs.each(one, [(trace, sharing) for trace in LOADS for sharing in SHARING])
-    panels, rows = [], []
+    points, rows = [], []
     for trace in LOADS:
         lines = {sharing: [point(group) for group in grouped(got[trace, sharing]).values()]
                  for sharing in SHARING}
         lines["other programs: first calls"] = [
             point(group) for group in grouped(first_calls(got[trace, "all programs"])).values()]
-        panels.append({"title": trace, "x": "prompt tokens", "y": "share that is cached",
-                       "lines": lines, "log_x": True})
+        points += [[trace, name, *xy] for name, line in lines.items() for xy in line]
         later = {sharing: [call for call in got[trace, sharing] if call["call"] > 0]
                  for sharing in SHARING}
         rows.append([trace, *(f"{100 * point(got[trace, sharing])[1]:.0f} %"
                               for sharing in SHARING),
                      *(f"{100 * point(later[sharing])[1]:.0f} %" for sharing in SHARING),
                      f"{100 * point(first_calls(got[trace, 'all programs']))[1]:.0f} %"])
-    page.plot("fig7", plot.lines(panels))
-    page["hits"] = table(["", *(f"all calls: {name}" for name in SHARING),
+    page.figure("fig7", plot.HEADS, points)
+    page.table("hits", ["", *(f"all calls: {name}" for name in SHARING),
                           *(f"but the first: {name}" for name in SHARING),
                           "first calls: all programs"], rows)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Latency against rate (Fig. 12), the rate at equal latency, and tails (Fig. 13)."""
 import plot
-from page import latency as show, rate as show_rate, ratio, table
+from page import latency as show, rate as show_rate, ratio
 
 WINDOW_S = 600
 # The rates of a sweep, and of vllm, which sustains less.
@@ -47,6 +47,12 @@ def mean(result, steady):
     return (result["steady"] if steady else result)["token_latency_s_mean"]
 
 
+LEVEL = "10 x unloaded"
+PANELS = {trace: {"title": trace, "x": "programs a second", "y": "mean token latency, s",
+                  "log_y": True, "log_x": trace == "bfcl", "x_zero": True} for trace in RATES}
+FIGURES = {name: (plot.lines, PANELS, 2) for name in ("fig12", "fig12-steady", "fig12-small-host")}
+
+
 class Latency:
     def __init__(self, runs, quick):
         self.runs, self.names = runs, contestants()
@@ -69,24 +75,21 @@ class Latency:
 
     def sweep(self, machine, step=1):
         """{(trace, name, rate): result}"""
-        points = [(trace, name, rate) for trace in RATES
+        asked = [(trace, name, rate) for trace in RATES
                   for name in for_trace(self.names, trace)
                   for rate in self.rates(trace, name)[::step]]
         return self.runs.each(lambda trace, name, rate: self.at(trace, name, machine, rate),
-                              points)
+                              asked)
 
-    def panels(self, sweep, steady):
+    def points(self, sweep, steady):
+        """The rows of a figure: the curves, and ten times the unloaded latency."""
         for trace in RATES:
-            lines = {}
+            yield [trace, LEVEL, "", 10 * self.unloaded[trace]]
             for name in for_trace(self.names, trace):
-                line = [(rate, mean(sweep[trace, name, rate], steady))
-                        for rate in self.rates(trace, name) if (trace, name, rate) in sweep]
-                line = [(x, y) for x, y in line if y is not None and y <= SHOWN_MAX_S]
-                if line:
-                    lines[name] = line
-            yield {"title": trace, "x": "programs a second", "y": "mean token latency, s",
-                   "lines": lines, "log_y": True, "log_x": trace == "bfcl",
-                   "bound": (10 * self.unloaded[trace], "10 x unloaded"), "x_zero": True}
+                for rate in self.rates(trace, name):
+                    value = mean(sweep.get((trace, name, rate)), steady)
+                    if value is not None and value <= SHOWN_MAX_S:
+                        yield [trace, name, rate, value]
 
     def bound_rates(self, machine, factor, steady, known=None, window=None, names=None,
                     traces=tuple(RATES)):
@@ -110,7 +113,7 @@ class Latency:
                 cells.append("as agentix" if value is None else
                              show_rate(value) if value else "none")
             rows.append(cells)
-        return table(["", *(names or self.names)], rows)
+        return ["", *(names or self.names)], rows
 
     def gains_table(self, groups):
         """groups: {title: found}; paper's beside ours."""
@@ -126,7 +129,7 @@ class Latency:
                 ratio(found[trace, "srpt"], found.get((trace, name), found[trace, "agentix"]))
                 for found in groups.values() for name in ("agentix", "plas")])
         heads = [f"{title}: {name}" for title in groups for name in ("agentix", "plas")]
-        return table(["", "over", "paper, up to", *heads], rows)
+        return ["", "over", "paper, up to", *heads], rows
 
     def tails_table(self, rates):
         """p95 and p99 where vllm-opt just keeps ten times the unloaded latency, and 15 % above."""
@@ -142,7 +145,7 @@ class Latency:
                          *(show(result and result[f"token_latency_s_{what}"])
                            for what in ("mean", "p50", "p95", "p99"))])
         rows.sort(key=lambda row: (list(RATES).index(row[0]), float(row[1])))
-        return table(["", "programs a second", "", "mean", "p50", "p95", "p99"], rows)
+        return ["", "programs a second", "", "mean", "p50", "p95", "p99"], rows
 
 
 def fill_windows(page, it, quick, known):
@@ -152,30 +155,30 @@ def fill_windows(page, it, quick, known):
         for name in names:
             rows.append([f"{window // 60} min", name,
                          *(show_rate(found[trace, name]) for trace in traces)])
-    page["windows"] = table(["window", "", *traces], rows)
+    page.table("windows", ["window", "", *traces], rows)
 
 
 def fill(page, runs, quick):
     it = Latency(runs, quick)
-    page["window"] = f"{it.window // 60} minutes"
-    page["unloaded"] = table(["", *RATES], [
+    page.table("unloaded", ["", *RATES], [
         [words, *(show(factor * it.unloaded[trace]) for trace in RATES)]
         for words, factor in (("unloaded, s", 1), ("3 x", 3), ("10 x", 10))])
     for machine, name in (("host 1.2 TB", "fig12"), ("host 64 GiB", "fig12-small-host")):
         sweep = it.sweep(machine, 1 if machine == "host 1.2 TB" or quick else 2)
-        page.plot(name, plot.lines(list(it.panels(sweep, False))))
+        page.figure(name, plot.HEADS, list(it.points(sweep, False)))
         if machine == "host 1.2 TB":
-            page.plot("fig12-steady", plot.lines(list(it.panels(sweep, True))))
+            page.figure("fig12-steady", plot.HEADS, list(it.points(sweep, True)))
     found = {key: it.bound_rates("host 1.2 TB", *key)
              for key in ((10, False), (10, True), (3, False))}
-    page["rates-10"] = it.rates_table(found[10, False])
-    page["rates-10-steady"] = it.rates_table(found[10, True])
-    page["rates-3"] = it.rates_table(found[3, False])
-    page["gains"] = it.gains_table({"all, 10 x": found[10, False], "steady, 10 x": found[10, True],
-                                    "all, 3 x": found[3, False]})
-    page["tails"] = it.tails_table(found[10, False])
+    page.table("rates-10", *it.rates_table(found[10, False]))
+    page.table("rates-10-steady", *it.rates_table(found[10, True]))
+    page.table("rates-3", *it.rates_table(found[3, False]))
+    page.table("gains", *it.gains_table({"all, 10 x": found[10, False],
+                                         "steady, 10 x": found[10, True],
+                                         "all, 3 x": found[3, False]}))
+    page.table("tails", *it.tails_table(found[10, False]))
     for machine, name in (("host 64 GiB", "rates-small-host"), ("batch 64", "rates-batch-64"),
                           ("6,500 blocks", "rates-small-device")):
-        page[name] = it.rates_table(it.bound_rates(machine, 10, False, found[10, False],
-                                                   names=SHORT), SHORT)
+        rates = it.bound_rates(machine, 10, False, found[10, False], names=SHORT)
+        page.table(name, *it.rates_table(rates, SHORT))
     fill_windows(page, it, quick, found[10, False])

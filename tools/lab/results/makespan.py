@@ -2,7 +2,6 @@
 """Offline: all programs at once, and the time until the last one ends (Fig. 16)."""
 import plot
 from latency import BIG_HOST
-from page import table
 
 FREE = ("--set", "sched.beta=0", "--set", "sched.wait_max=0")
 PROGRAMS = (1000, 2000, 3000, 4000)
@@ -10,6 +9,9 @@ MACHINES = {"host 1.2 TB": BIG_HOST, "host 64 GiB": ()}
 NAMES = {"vllm": ("vllm", ()), "vllm-opt": ("vllm-opt", ()), "mlfq": ("mlfq", ()),
          "mlfq, free": ("mlfq", FREE), "agentix": ("agentix", ()),
          "agentix, free": ("agentix", FREE)}
+
+FIGURES = {"fig16": (plot.lines, {
+    machine: {"title": machine, "x": "programs", "y": "makespan, s"} for machine in MACHINES}, 2)}
 
 
 def fill(page, runs, quick):
@@ -20,11 +22,10 @@ def fill(page, runs, quick):
         return runs.run("sharegpt", system, "--offline", "--programs", programs,
                         *MACHINES[machine], *words)
     got = runs.each(one, [(m, n, p) for m in MACHINES for n in NAMES for p in sizes])
-    panels, rows = [], []
+    points, rows = [], []
     for machine in MACHINES:
-        lines = {name: [(p, got[machine, name, p]["makespan_s"]) for p in sizes
-                        if got[machine, name, p]] for name in NAMES}
-        panels.append({"title": machine, "x": "programs", "y": "makespan, s", "lines": lines})
+        points += [[machine, name, p, got[machine, name, p]["makespan_s"]] for name in NAMES
+                   for p in sizes if got[machine, name, p]]
         for name in NAMES:
             results = [got[machine, name, p] for p in sizes]
             last = results[-1]
@@ -33,6 +34,6 @@ def fill(page, runs, quick):
                          *(("-",) * 3 if not last else
                            (f"{last['prefix_hit_ratio']:.2f}", f"{last['preemptions']:,}",
                             f"{last['swap_in_blocks']:,}"))])
-    page.plot("fig16", plot.lines(panels))
-    page["makespans"] = table(["machine", "", *(f"{p:,}" for p in sizes), "prefix hits",
+    page.figure("fig16", plot.HEADS, points)
+    page.table("makespans", ["machine", "", *(f"{p:,}" for p in sizes), "prefix hits",
                                "preemptions", "blocks in"], rows)

@@ -2,11 +2,15 @@
 """Calls in the engine over an hour: those that run, and those that wait (Fig. 4)."""
 import plot
 from latency import BIG_HOST
-from page import table
 from runs import window
 
 RATE, SECONDS, GRAIN_S = 5.1, 3600, 60
 NAMES = {"vllm-opt": "vllm-opt", "mlfq": "mlfq", "agentix": "agentix"}
+
+FIGURES = {"fig4": (plot.lines, {
+    name: {"title": f"calls that {words}", "x": "minutes", "y": "calls, mean of a minute",
+           "x_zero": True, "dots": 5}
+    for name, words in (("running", "run"), ("waiting", "wait"))}, 2)}
 
 
 def presence(stretches, seconds):
@@ -31,10 +35,9 @@ def fill(page, runs, quick):
                 presence([event for event in programs if event["name"] == "wait"], seconds))
     got = runs.each(one, [(name,) for name in NAMES])
     minutes = [(i + 0.5) * GRAIN_S / 60 for i in range(seconds // GRAIN_S)]
-    page.plot("fig4", plot.lines([
-        {"title": title, "x": "minutes", "y": "calls, mean of a minute", "x_zero": True,
-         "dots": False, "lines": {name: list(zip(minutes, got[name,][part])) for name in NAMES}}
-        for part, title in ((0, "running"), (1, "waiting"))]))
+    page.figure("fig4", plot.HEADS, [
+        [panel, name, *point] for part, panel in enumerate(("running", "waiting"))
+        for name in NAMES for point in zip(minutes, got[name,][part])])
     rows = []
     for name in NAMES:
         running, waiting = (values[len(minutes) // 4:] for values in got[name,])
@@ -42,5 +45,4 @@ def fill(page, runs, quick):
         rows.append([name, f"{sum(running) / len(running):.0f}",
                      f"{sum(waiting) / len(waiting):.1f}",
                      f"{result['token_latency_s_mean']:.3g}"])
-    page["present-rate"] = f"{RATE:g}"
-    page["present"] = table(["", "running", "waiting", "mean latency, s"], rows)
+    page.table("present", ["", "running", "waiting", "mean latency, s"], rows)

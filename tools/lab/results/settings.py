@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One setting changed at a time, under load: sensitivity, and moves between the tiers."""
 from latency import BIG_HOST
-from page import latency as show, table
+from page import latency as show
 
 BATCH_64 = ("--set", "sched.batch=64", *BIG_HOST)
 LOADS = {"sharegpt, batch 64, 4 a second": ("sharegpt", 4, BATCH_64),
@@ -62,13 +62,13 @@ def fill(page, runs, quick):
     rows += [[change, *(cell for load in LOADS for cell in cells(got[load, "agentix", change])[:2])]
              for change in changes]
     heads = [f"{load.split(',')[0]}: {head}" for load in LOADS for head in HEADS[:2]]
-    page["sensitivity"] = table(["agentix with", *heads], rows)
+    page.table("sensitivity", ["agentix with", *heads], rows)
     load = next(iter(LOADS))
     moves = runs.each(one, [(load, "agentix", change) for change in MOVES])
-    page["moves"] = table(["agentix with", *HEADS],
+    page.table("moves", ["agentix with", *HEADS],
                           [[change, *cells(moves[load, "agentix", change])]
                            for change in MOVES])
     needs = runs.each(one, [("bfcl, 4 a second", name, change)
                             for change in NEEDS for name in ("vllm-opt", "agentix")])
-    page["bfcl-needs"] = table(["", "", *HEADS], [[change, name, *cells(result)]
+    page.table("bfcl-needs", ["", "", *HEADS], [[change, name, *cells(result)]
                                                   for (_, name, change), result in needs.items()])

@@ -2,7 +2,7 @@
 """Swaps where the device has a quarter of its blocks: decisions, standbys, retention, and how the
 blocks travel (Fig. 18)."""
 from latency import WINDOW_S
-from page import latency as show, table
+from page import latency as show
 
 MACHINE = ("--set", "kv.device_blocks=6500", "--set", "kv.host_ratio=88", "--set",
            "sched.batch=128")
@@ -11,7 +11,7 @@ STEPS = {"decides at every step": ("sched.steps_per_plan=1", "sched.standby=0", 
          "+ multi-step: every 8": ("sched.cut_steps=no", "sched.standby=0", "kv.retain_drop=0"),
          "+ over-provisioning": ("sched.cut_steps=no", "kv.retain_drop=0"),
          "+ retention": ("sched.cut_steps=no",)}
-ONLY = {"every step, but retention": ("sched.steps_per_plan=1", "sched.standby=0"),
+ONLY = {"every step, with retention": ("sched.steps_per_plan=1", "sched.standby=0"),
         "as shipped: steps may end early": ()}
 RATES = (2.5, 3, 3.25, 3.5, 3.75, 4)
 RATE = 3.5
@@ -55,7 +55,7 @@ def fill(page, runs, quick):
     got = runs.each(one, [(name, RATE, *more) for name in variants
                           for more in ((), ("--block-copies",))] +
                     [(name, rate) for name in (first, last) for rate in RATES])
-    page["swaps"] = table(["", *HEADS], [[name, *cells(got[name, RATE], got[first, RATE])]
+    page.table("swaps", ["", *HEADS], [[name, *cells(got[name, RATE], got[first, RATE])]
                                          for name in variants])
     rows = []
     for name in variants:
@@ -64,9 +64,9 @@ def fill(page, runs, quick):
         rows.append([name, f"{blocks:,}", f"{bulk['swap_transfers']:,}", f"{alone['copy_s']:.0f}",
                      f"{bulk['copy_s']:.0f}", f"{alone['makespan_s']:,.0f}",
                      f"{bulk['makespan_s']:,.0f}"])
-    page["swap-copies"] = table(["", "transfers: block by block", "in bulk",
-                                 "copying, s: block by block", "in bulk",
-                                 "makespan, s: block by block", "in bulk"], rows)
+    page.table("swap-copies", ["", "transfers: block by block", "transfers: in bulk",
+                                 "copying, s: block by block", "copying, s: in bulk",
+                                 "makespan, s: block by block", "makespan, s: in bulk"], rows)
     rows = []
     for rate in RATES:
         base, ours = got[first, rate], got[last, rate]
@@ -75,9 +75,10 @@ def fill(page, runs, quick):
                      f"{ours['swap_in_calls'] - ours['swap_back_calls']:,}",
                      times(swaps(base), ours["preemptions"] + ours["swap_in_calls"]),
                      show(base["token_latency_s_mean"]), show(ours["token_latency_s_mean"])])
-    page["swap-rates"] = table(
-        ["programs a second", "swaps: every step", "all three", "fewer", "histories in",
-         "fewer, these counted", "mean latency, s: every step", "all three"], rows)
+    page.table(
+        "swap-rates", ["programs a second", "swaps: every step", "swaps: all three", "fewer",
+                       "histories in", "fewer, these counted", "mean latency, s: every step",
+                       "mean latency, s: all three"], rows)
     fill_turns(page, runs)
 
 
@@ -91,4 +92,4 @@ def fill_turns(page, runs):
     rows = [[title, *cells(result, got[names[0],])] for title, result in
             [*((f"round-robin: {name}", got[name,]) for name in names),
              ("agentix: all three", got["plas",])]]
-    page["swap-turns"] = table(["", *HEADS], rows)
+    page.table("swap-turns", ["", *HEADS], rows)

@@ -3,13 +3,21 @@
 import bars
 import plot
 from latency import BIG_HOST, WINDOW_S
-from page import table
 from runs import window
 
 NAMES = {"fcfs": "vllm-opt", "mlfq": "mlfq", "agentix": "agentix"}
 LOADS = {"sharegpt": (3, 5, 6, 7), "bfcl": (2, 3.5, 4, 4.5), "lats": (0.3, 0.5, 0.65, 0.8)}
 LENGTHS_AT = {"sharegpt": 6, "lats": 0.65}
 LEAST = 20                                  # calls or programs of a point
+
+LENGTHS = {"calls": "output tokens of a call", "programs": "calls of a program"}
+FIGURES = {
+    "fig5": (bars.stacked, {trace: {"title": trace, "y": "seconds of a program, mean",
+                                    "x": "programs a second"} for trace in LOADS}, 3),
+    "fig6": (plot.lines, {
+        f"{trace}, {things}": {"title": f"{trace} at {rate:g} a second: {things}", "x": words,
+                               "y": "waiting / execution", "log_x": True}
+        for trace, rate in LENGTHS_AT.items() for things, words in LENGTHS.items()}, 2)}
 
 
 def programs_of(calls):
@@ -47,25 +55,21 @@ def output(calls):
 
 
 def fill_loads(page, got):
-    panels, rows = [], []
+    bars_of, rows = [], []
     for trace, rates in LOADS.items():
-        groups = []
         for rate in rates:
-            stacks = []
             for name in NAMES:
                 calls = got[trace, name, rate]
                 count = len(programs_of(calls))
-                stacks.append((name, {"execution": total(calls, "run_s") / count,
-                                      "waiting": total(calls, "wait_s") / count}))
-            groups.append((f"{rate:g} a second", stacks))
+                bars_of += [[trace, f"{rate:g}", name, part, total(calls, timed) / count]
+                            for part, timed in (("execution", "run_s"), ("waiting", "wait_s"))]
             shares = [[share(program) for program in programs_of(got[trace, name, rate])]
                       for name in NAMES]
             rows.append([trace, f"{rate:g}",
                          *(f"{100 * share(got[trace, name, rate]):.0f} %" for name in NAMES),
                          *(f"{100 * sum(values) / len(values):.0f} %" for values in shares)])
-        panels.append({"title": trace, "y": "seconds of a program, mean", "groups": groups})
-    page.plot("fig5", bars.stacked(panels))
-    page["waiting"] = table(["", "programs a second", *(f"all time: {name}" for name in NAMES),
+    page.figure("fig5", bars.HEADS, bars_of)
+    page.table("waiting", ["", "programs a second", *(f"all time: {name}" for name in NAMES),
                              *(f"mean of programs: {name}" for name in NAMES)], rows)
 
 
@@ -79,15 +83,8 @@ def fill(page, runs, quick):
                     [(trace, name, rate) for trace, rate in LENGTHS_AT.items() for name in NAMES
                      if rate not in LOADS[trace]])
     fill_loads(page, got)
-    panels = []
-    for trace, rate in LENGTHS_AT.items():
-        for title, x, things, length in (
-                ("calls", "output tokens of a call", lambda calls: [[c] for c in calls], output),
-                ("programs", "calls of a program", programs_of, len)):
-            panels.append({"title": f"{trace}, {title}", "x": x, "y": "waiting / execution",
-                           "log_x": True,
-                           "lines": {name: ratios(things(got[trace, name, rate]), length)
-                                     for name in NAMES}})
-    page.plot("fig6", plot.lines(panels))
-    page["lengths-at"] = " and ".join(f"{trace} at {rate:g} programs a second"
-                                      for trace, rate in LENGTHS_AT.items())
+    page.figure("fig6", plot.HEADS, [
+        [f"{trace}, {things}", name, *point] for trace, rate in LENGTHS_AT.items()
+        for things, split, length in (("calls", lambda calls: [[call] for call in calls], output),
+                                      ("programs", programs_of, len))
+        for name in NAMES for point in ratios(split(got[trace, name, rate]), length)])

@@ -2,8 +2,6 @@
 """The contents of the traces (Fig. 11)."""
 import statistics
 
-from page import table
-
 PAPER = {"sharegpt": ("6.66", "256", "277"), "bfcl": ("10.75", "735", "34"),
          "lats": ("159.7", "467", "73"), "mixed": ("-", "-", "-")}
 
@@ -51,7 +49,7 @@ def fill(page, runs, quick):
                      paper[1], f"{statistics.mean(c[1] for c in calls):,.0f}", paper[2],
                      f"{statistics.pstdev(work) / statistics.mean(work):.2f}",
                      *(left(work, share) for share in (0.1, 0.5, 0.9))])
-    page["workload"] = table(["", "programs", "calls a program", "paper", "most",
+    page.table("workload", ["", "programs", "calls a program", "paper", "most",
                               "prompt of a call", "paper", "output of a call", "paper",
                               "spread of a program's output", "left at 10 %", "at 50 %",
                               "at 90 %"], rows)

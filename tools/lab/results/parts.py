@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""The parts of the page, in its order. Each has fill(page, runs, quick), which makes its tables and
+the data of its figures, and FIGURES: {name: (what draws it, its panels, columns or legend)}."""
+import breakdown
+import budget
+import figure2
+import figure9
+import hits
+import latency
+import makespan
+import others
+import present
+import settings
+import swaps
+import waiting
+import workload
+
+PARTS = (workload, figure2, figure9, present, waiting, hits, latency, budget, others, makespan,
+         breakdown, swaps, settings)
+FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
+
+
+def draw(name, title, data):
+    """The figure as SVG: it depends on nothing else."""
+    kind, panels, layout = FIGURES[name]
+    return kind(title, data, panels, layout)
