@@ -277,7 +277,7 @@ sim-short: $(B)/agentix-sim
 sim: $(B)/agentix-sim  ## simulate new seeds, for ever or for MINUTES
 	$(B)/agentix-sim --minutes $(or $(MINUTES),0) --steps $(or $(STEPS),4000)
 
-demo: all  ## start the appliance with the embedded model and watch four agents
+demo: all  ## the same agents under fcfs and under the default policy, side by side: how much sooner
 	sh tools/demo
 
 # ---- generated documents -------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_ping_answers():
         assert done.returncode == 0 and done.stdout.count("pong") == 3, done
 
 
-# ---- load, replay, demo --------------------------------------------------------------------------
+# ---- load, replay --------------------------------------------------------------------------------
 
 def test_load_checks_every_call():
     with Appliance("limits.calls=16") as a:
@@ -339,13 +339,3 @@ def test_recorded_traces_replay():
             done = agx(a, "replay", path, "--programs", "3", "--rate", "50", "--token-scale",
                        "0.03", "--gap-scale", "0")
             assert done.returncode == 0 and "3 of 3 completed" in done.stdout, (name, done)
-
-
-def test_demo_runs_four_agents_and_verifies_them():
-    with Appliance() as a:
-        done = agx(a, "demo")
-        assert done.returncode == 0, done.stderr
-        for prefix in ("[chat ", "[react ", "[map ", "[vote "):
-            assert prefix in done.stdout, done.stdout
-        assert " of 4 agents right; " in done.stdout and "all verified" in done.stdout
-        assert a.stats()["calls_completed"] >= 4 + 1 + 4 + 5     # wrong answers may end early

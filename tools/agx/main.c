@@ -25,7 +25,7 @@ static const struct {
     {"tokenize", tokenize_main, "text to token ids, without an appliance"},
     {"replay", replay_main, "replay a trace of programs and measure"},
     {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
-    {"demo", demo_main, "four agents at once, side by side"},
+    {"demo", demo_main, "the same agents on two appliances, side by side"},
     {"trace", trace_main, "what the appliance does, as a picture for Perfetto"},
     {"load", load_main, "many short calls, each checked"},
     {"ping", ping_main, "round trips in microseconds"},

@@ -79,6 +79,24 @@ static void test_each_kind_is_read(void **state)
     task_book_free(&book);
 }
 
+static void test_tasks_that_follow_belong_to_the_program_before(void **state)
+{
+    struct task_book book;
+    (void)state;
+    parse_good(&book, "task react a\n> q\n= 1\nthen vote b\nsamples 3\n> q\n= 2\n"
+                      "then chat c\n> q\n= 3\ntask react d\n> q\n= 4\n");
+    assert_int_equal(book.count, 4);
+    assert_int_equal(book.tasks[1].kind, TASK_VOTE);
+    assert_int_equal(book.tasks[1].samples, 3);
+    assert_string_equal(book.tasks[2].name, "c");
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(book.tasks[i].follows, i == 1 || i == 2);
+    }
+    assert_int_equal(task_book_next(&book, 0), 3);
+    assert_int_equal(task_book_next(&book, 3), 4);
+    task_book_free(&book);
+}
+
 static void test_texts_follow_each_other_in_a_book(void **state)
 {
     struct task_book book;
@@ -112,6 +130,11 @@ static void test_faults_name_line_found_and_expected(void **state)
 {
     static const struct { const char *text, *fault; } rows[] = {
         {"> early\n", "x.tasks:1: found '> early', expected task KIND NAME"},
+        {"then react a\n", "x.tasks:1: found 'then react a', expected task KIND NAME"},
+        {"task react a\n> q\n= 1\nthen dance b\n",
+         "x.tasks:4: found 'then dance b', expected task react|map|vote|chat NAME"},
+        {"task react a\n> q\nthen react b\n",
+         "x.tasks:3: found 'then react b', expected the right answer: = TEXT"},
         {"task dance a\n", "x.tasks:1: found 'task dance a', expected task react|map|vote|chat"},
         {"task react\n", "x.tasks:1: found 'task react', expected task react|map|vote|chat NAME"},
         {"task react \n", "x.tasks:1: found 'task react ', expected a name of"},
@@ -228,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_kind_is_read),
+        cmocka_unit_test(test_tasks_that_follow_belong_to_the_program_before),
         cmocka_unit_test(test_texts_follow_each_other_in_a_book),
         cmocka_unit_test(test_an_empty_text_has_no_tasks),
         cmocka_unit_test(test_faults_name_line_found_and_expected),

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: `agx demo`: the first four tasks of a file, side by side: each agent's question, words and
- * tools' answers, and whether it was right. The file is demo.tasks, embedded in the binary.
+ * What: `agx demo`: the programs of a file on two appliances at the same time, side by side; then
+ * how long they took on each, and whether both computed the same tokens. The file is demo.tasks,
+ * embedded in the binary.
  *
- * The appliance answers faster than a person reads. So on a terminal an agent's next turn waits
- * until the words of the last one are shown, tools take TOOL_US and a person READER_US. The figures
- * are the appliance's own.
+ * Both sides get the same programs with the same seeds at the same times, from one loop. What
+ * differs is how the two appliances were started: tools/demo does that. The next program arrives
+ * when both sides together have generated so many more tokens: so the load is the same on a fast
+ * machine, on a slow one, and on one that becomes slow for a while.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "tools/agx/agents/chart.h"
 #include "tools/agx/agents/team.h"
-#include "tools/agx/agents/screen.h"
+#include "tools/agx/agents/verdict.h"
+#include "tools/agx/printable.h"
 
-#define TOOL_US    300000
-#define READER_US  600000
-#define FRAME_US   40000
+#define EVERY_TOKENS 120            /* of both sides; then the next program arrives */
+#define TOOL_US     100000
+#define READER_US   300000
+#define WAIT_US     2000            /* for one side, while the other may have events */
+#define FRAME_US    40000
+#define ABOVE_LINES 3               /* what tools/demo and the head print */
 
 /* tools/agx/agents/demo.tasks, as it is. */
 extern const char demo_tasks[], demo_tasks_end[];
@@ -31,165 +37,270 @@ __asm__(".section .rodata\n"
         ".text\n");
 
 struct demo {
-    struct team team;
     struct task_book book;
+    struct side { struct team team; struct demo *demo; uint32_t number; const char *address; }
+        sides[CHART_SIDES];
+    struct chart chart;
     struct screen screen;
-    uint64_t start_us;
+    struct verdict verdict;
+    bool is_drawn;                  /* on a terminal that is large enough; else lines */
+    uint32_t every_tokens;
+    uint64_t begun_us, drawn_us;
 };
+
+static struct chart_row *row_of(const struct side *side, const struct team_seat *seat)
+{
+    return &side->demo->chart.sides[side->number].rows[seat->number];
+}
 
 /* ---- what happens ---------------------------------------------------------------------------- */
 
-/* Calls of one turn have letters, which join each question to its answer. */
-static const char *label_of(const struct agent *agent, uint32_t call, char label[SCREEN_LABEL_MAX])
+/* Each line of what an agent reads or says. */
+static void say(const struct side *side, const struct team_seat *seat, const char *label,
+                const char *text)
 {
-    label[0] = '\0';
-    if (agent->task->kind == TASK_CHAT) {
-        return "bot  ";
+    char line[CHART_TEXT_BYTES];
+    while (*text != '\0') {
+        size_t count = strcspn(text, "\n");
+        const char *from = text + strspn(text, " ");
+        if (from < text + count) {
+            snprintf(line, sizeof line, "%s%.*s", label, (int)(text + count - from), from);
+            chart_say(&side->demo->chart, side->number, seat->number, line);
+        }
+        text += count + (text[count] == '\n');
     }
-    if (agent->calls_count > 1) {
-        snprintf(label, SCREEN_LABEL_MAX, call < 26 ? "%c " : "%c+", 'a' + (int)(call % 26));
-    }
-    return label;
 }
 
+/* The last line of a question: what is asked. */
 static void on_opened(void *context, const struct team_seat *seat, uint32_t call)
 {
-    struct demo *demo = context;
-    const struct agent *agent = &seat->agent;
-    bool is_fan = agent->calls_count > 1, is_sample = agent->task->samples > 0;
-    const char *news = agent->calls[call].news;
-    char label[SCREEN_LABEL_MAX];
-    const char *name = label_of(agent, call, label);
-    if (call == 0) {
-        screen_step(&demo->screen, seat->number);
+    const char *news = seat->agent.calls[call].news, *last = news;
+    for (const char *end = strchr(news, '\n'); end != NULL && end[1] != '\0';) {
+        last = end + 1;
+        end = strchr(last, '\n');
     }
-    if (news[0] != '\0') {
-        struct screen_head head = {SCREEN_PROMPT, is_sample ? "" : name, is_fan && !is_sample};
-        head.label = agent->task->kind == TASK_CHAT ? "you  " : head.label;
-        screen_say(&demo->screen, seat->number, head, news);
-    }
-    screen_open(&demo->screen, seat->number, call + 1, is_fan && !is_sample ? "  " : name,
-                is_fan ? 1 : 0);
+    say(context, seat, "> ", last);
 }
 
 static void on_said(void *context, const struct team_seat *seat, uint32_t call, const char *text,
                     uint32_t bytes)
 {
-    struct demo *demo = context;
-    screen_add(&demo->screen, seat->number, call + 1, text, bytes);
+    struct side *side = context;
+    uint64_t now_us = dial_now_us() - side->demo->begun_us;
+    (void)call, (void)text, (void)bytes;
+    timeline_mark(&row_of(side, seat)->timeline, now_us, TIMELINE_SERVED);
 }
 
 static void on_ended(void *context, const struct team_seat *seat, uint32_t call)
 {
-    struct demo *demo = context;
-    screen_close(&demo->screen, seat->number, call + 1);
+    say(context, seat, "", seat->agent.calls[call].said);
 }
 
 static void on_used_tool(void *context, const struct team_seat *seat)
 {
-    struct demo *demo = context;
-    screen_step(&demo->screen, seat->number);
-    screen_say(&demo->screen, seat->number, (struct screen_head){SCREEN_TOOL, "Obs: ", 0},
-               seat->agent.observed);
+    say(context, seat, "Obs: ", seat->agent.observed);
 }
 
 static void on_over(void *context, const struct team_seat *seat)
 {
-    struct demo *demo = context;
-    const struct agent *agent = &seat->agent;
-    char text[AGENT_GOT_BYTES + TASK_ANSWER_BYTES_MAX + 32];
-    if (agent->is_right) {
-        snprintf(text, sizeof text, "%s", agent->got);
-    } else {
-        snprintf(text, sizeof text, "expected %s; got %s", agent->expected, agent->got);
+    struct side *side = context;
+    struct chart_row *row = row_of(side, seat);
+    if (!seat->is_over) {
+        return;                     /* the program has one more task */
     }
-    screen_verdict(&demo->screen, seat->number, agent->is_right, text);
-}
-
-static bool has_seen(void *context, const struct team_seat *seat)
-{
-    struct demo *demo = context;
-    return screen_is_shown(&demo->screen, seat->number);
+    row->is_over = true;
+    row->is_right = seat->tasks_right == seat->tasks_done;
+    row->took_us = seat->end_us - seat->start_us;
+    if (!side->demo->is_drawn) {
+        printf("%-10s %-24s done after %6.2f s%s\n",
+               side->demo->chart.sides[side->number].title, row->name,
+               (double)row->took_us / 1e6, row->is_right ? "" : "  WRONG");
+        fflush(stdout);
+    }
 }
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
-static const char *state_of(const struct demo *demo, const struct team_seat *seat)
+/* Programs with open calls wait, unless tokens come. */
+static void mark_waits(struct side *side, uint64_t now_us)
 {
-    uint32_t queued = 0, running = 0;
-    for (uint32_t i = 0; seat->in_turn && i < seat->agent.calls_count; i++) {
-        queued += seat->calls[i].state == TEAM_QUEUED || seat->calls[i].state == TEAM_DUE;
-        running += seat->calls[i].state == TEAM_RUNNING;
-    }
-    if (running > 0 || !screen_is_shown(&demo->screen, seat->number)) {
-        return "running";
-    }
-    if (queued > 0) {
-        return "queued";
-    }
-    return seat->is_over                  ? "done"
-           : seat->next == AGENT_TOOL     ? "tool"
-           : seat->next == AGENT_READER   ? "reading" : "running";
-}
-
-static void show_status(struct demo *demo, const struct team_seat *seat, uint64_t now_us)
-{
-    char number[24], figures[SCREEN_WIDTH_MAX + 1];
-    uint32_t count = seat->agent.calls_count, ended = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        ended += seat->calls[i].state == TEAM_DONE;
-    }
-    uint32_t first = seat->calls_done >= ended ? seat->calls_done - ended + 1 : 1;
-    if (count > 1) {
-        snprintf(number, sizeof number, "call %" PRIu32 "-%" PRIu32, first, first + count - 1);
-    } else {
-        snprintf(number, sizeof number, "call %" PRIu32, first);
-    }
-    snprintf(figures, sizeof figures, "%s  queue %" PRIu32 "  wait %.2fs  %" PRIu32 " tok", number,
-             seat->queue, (double)team_waited_us(seat, now_us) / 1e6, seat->tokens);
-    screen_status(&demo->screen, seat->number, state_of(demo, seat), figures);
-}
-
-static void look(void *context)
-{
-    struct demo *demo = context;
-    uint64_t now_us = dial_now_us();
-    for (uint32_t i = 0; i < demo->team.seats_count; i++) {
-        show_status(demo, &demo->team.seats[i], now_us);
-    }
-    screen_draw(&demo->screen, now_us);
-}
-
-/* The screen still shows the words of the last turns; it lags by a second or two at most. */
-static void show_the_rest(struct demo *demo)
-{
-    for (uint32_t i = 0; i < demo->team.seats_count; i++) {
-        while (!screen_is_shown(&demo->screen, i)) {
-            usleep(FRAME_US);
-            look(demo);
+    for (uint32_t i = 0; i < side->team.seats_count; i++) {
+        const struct team_seat *seat = &side->team.seats[i];
+        if (seat->in_turn) {
+            timeline_mark(&row_of(side, seat)->timeline, now_us, TIMELINE_WAITS);
         }
     }
-    usleep(demo->screen.is_terminal ? FRAME_US : 0);
-    look(demo);
 }
 
-static void print_summary(const struct demo *demo)
+static void look(struct demo *demo)
 {
-    double seconds = (double)(dial_now_us() - demo->start_us) / 1e6;
-    uint32_t tokens = 0, right = 0;
-    printf("\n%-24s %6s %7s %10s %11s\n", "program", "calls", "tokens", "wait ms", "service ms");
-    for (uint32_t i = 0; i < demo->team.seats_count; i++) {
-        const struct team_seat *seat = &demo->team.seats[i];
-        const struct screen_panel *panel = &demo->screen.panels[i];
-        int room = 23 - (int)strlen(panel->kind);
-        printf("%s %-*.*s %6" PRIu32 " %7" PRIu32 " %10.1f %11.1f  %s\n", panel->kind, room, room,
-               panel->name, seat->calls_done, seat->tokens, (double)seat->wait_us / 1e3,
-               (double)seat->service_us / 1e3, seat->agent.is_right ? "right" : "WRONG");
-        tokens += seat->tokens;
-        right += seat->agent.is_right;
+    static struct screen_text text;         /* too large for a stack */
+    uint64_t now_us = dial_now_us() - demo->begun_us;
+    if (now_us - demo->drawn_us < FRAME_US) {
+        return;
     }
-    printf("%" PRIu32 " of %" PRIu32 " agents right; %" PRIu32 " tokens, all verified, in %.1f s "
-           "with readers and tools\n", right, demo->team.seats_count, tokens, seconds);
+    for (uint32_t i = 0; i < CHART_SIDES; i++) {
+        mark_waits(&demo->sides[i], now_us);
+    }
+    demo->drawn_us = demo->chart.now_us = now_us;
+    if (demo->is_drawn) {
+        chart_write(&demo->chart, &text);
+        screen_draw(&demo->screen, &text, chart_lines(&demo->chart));
+    }
+}
+
+static void prepare_rows(struct demo *demo)
+{
+    uint32_t count = 0;
+    for (uint32_t task = 0; task < demo->book.count; count++) {
+        uint32_t next = task_book_next(&demo->book, task);
+        struct verdict_program *program = &demo->verdict.programs[count];
+        for (uint32_t i = 0; i < CHART_SIDES; i++) {
+            struct chart_row *row = &demo->chart.sides[i].rows[count];
+            chart_name(row->name, demo->book.tasks[task].name);
+            row->is_long = next > task + 1;
+        }
+        program->name = demo->chart.sides[0].rows[count].name;
+        program->tasks = next - task;
+        program->is_long = program->tasks > 1;
+        task = next;
+    }
+    demo->chart.rows_count = demo->verdict.count = count;
+}
+
+static void print_head(const struct demo *demo)
+{
+    const struct agx_welcome *welcome = &demo->sides[0].team.welcome;
+    char model[sizeof welcome->model];
+    uint32_t longs = 0;
+    for (uint32_t i = 0; i < demo->verdict.count; i++) {
+        longs += demo->verdict.programs[i].is_long;
+    }
+    printable_line(welcome->model, model, sizeof model);
+    printf("%.20s: %" PRIu32 " long agents and %" PRIu32 " short ones", model, longs,
+           demo->verdict.count - longs);
+    if (demo->is_drawn) {
+        printf(demo->chart.is_utf8 ? "   \xe2\x96\x88 tokens come   \xe2\x96\x91 waits"
+                                   : "   # tokens come   . waits");
+    }
+    printf("\n");
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* Lets the next program begin on both sides, when it is time or there is nothing else to do. */
+static void admit(struct demo *demo)
+{
+    struct team *left = &demo->sides[0].team, *right = &demo->sides[1].team;
+    uint32_t admitted = left->admitted;
+    bool is_idle = left->programs_over == admitted && right->programs_over == admitted;
+    bool is_due = left->tokens + right->tokens >= admitted * demo->every_tokens;
+    if (admitted < demo->verdict.count && (is_due || is_idle)) {
+        uint64_t now_us = dial_now_us();
+        team_admit(left, now_us);
+        team_admit(right, now_us);
+    }
+}
+
+/* Serves both sides until they are over, or one has failed. Returns that one's exit code. */
+static int serve(struct demo *demo)
+{
+    bool is_going = true;
+    demo->begun_us = dial_now_us();
+    for (uint32_t i = 0; i < CHART_SIDES; i++) {
+        team_begin(&demo->sides[i].team);
+    }
+    while (is_going) {
+        is_going = false;
+        admit(demo);
+        for (uint32_t i = 0; i < CHART_SIDES; i++) {
+            struct team *team = &demo->sides[i].team;
+            is_going = team_pass(team, WAIT_US) || is_going;
+            if (team_code(team) != EXIT_COMPLETE) {
+                fprintf(stderr, "agx: %s failed\n", demo->chart.sides[i].title);
+                return team_code(team);
+            }
+        }
+        look(demo);
+    }
+    return EXIT_COMPLETE;
+}
+
+static void close_sides(struct demo *demo)
+{
+    for (uint32_t i = 0; i < CHART_SIDES; i++) {
+        team_close(&demo->sides[i].team);
+    }
+}
+
+static int open_sides(struct demo *demo)
+{
+    for (uint32_t i = 0; i < CHART_SIDES; i++) {
+        struct side *side = &demo->sides[i];
+        side->team = (struct team){
+            .book = &demo->book, .seats_count = demo->verdict.count, .seed = 1,
+            .retry = {.tries_max = RETRY_OF_MANY}, .tool_us = TOOL_US, .reader_us = READER_US,
+            .is_gated = true,
+            .view = {.context = side, .opened = on_opened, .said = on_said, .ended = on_ended,
+                     .used_tool = on_used_tool, .over = on_over}};
+        int code = team_open(&side->team, side->address);
+        if (code != EXIT_COMPLETE) {
+            return code;
+        }
+    }
+    return EXIT_COMPLETE;
+}
+
+static int race(struct demo *demo)
+{
+    int code = open_sides(demo);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    screen_open(&demo->screen);
+    demo->is_drawn = chart_fit(&demo->chart, &demo->screen, ABOVE_LINES, VERDICT_LINES + 1);
+    print_head(demo);
+    code = serve(demo);
+    demo->drawn_us = 0;             /* the last picture shows the end */
+    look(demo);
+    return code;
+}
+
+static int judge(struct demo *demo)
+{
+    struct verdict *verdict = &demo->verdict;
+    for (uint32_t side = 0; side < CHART_SIDES; side++) {
+        const struct team *team = &demo->sides[side].team;
+        for (uint32_t i = 0; i < verdict->count; i++) {
+            const struct team_seat *seat = &team->seats[i];
+            uint64_t end_us = seat->end_us - demo->begun_us;
+            verdict->programs[i].parts[side] = (struct verdict_part){
+                .calls = seat->calls_done, .tokens = seat->tokens, .right = seat->tasks_right,
+                .digest = seat->digest, .took_us = seat->end_us - seat->start_us};
+            verdict->all_us[side] = end_us > verdict->all_us[side] ? end_us
+                                                                   : verdict->all_us[side];
+        }
+    }
+    if (!demo->is_drawn) {
+        printf("\n");
+        verdict_print_programs(verdict, stdout);
+        printf("\n");
+    }
+    verdict_print(verdict, stdout);
+    if (verdict_is_same(verdict)) {
+        return EXIT_COMPLETE;
+    }
+    fprintf(stderr, "agx: the two appliances did not compute the same\n");
+    return EXIT_PROTOCOL;
+}
+
+static int run(struct demo *demo)
+{
+    prepare_rows(demo);
+    int code = race(demo);
+    code = code == EXIT_COMPLETE ? judge(demo) : code;
+    close_sides(demo);
+    return code;
 }
 
 /* ---- command --------------------------------------------------------------------------------- */
@@ -201,60 +312,54 @@ static bool read_tasks(struct task_book *book, const char *path)
                        ? task_book_read(book, path, fault)
                        : task_book_parse(book, "demo.tasks", demo_tasks,
                                          (size_t)(demo_tasks_end - demo_tasks), fault);
-    if (!is_good || book->count == 0) {
-        fprintf(stderr, "agx: %s\n", is_good ? "no task in this file" : fault);
+    uint32_t programs = 0;
+    for (uint32_t task = 0; is_good && task < book->count; programs++) {
+        task = task_book_next(book, task);
+    }
+    if (!is_good || programs == 0 || programs > CHART_ROWS_MAX) {
+        fprintf(stderr, "agx: %s\n", !is_good ? fault : programs == 0
+                                     ? "no task in this file" : "more than 40 programs");
         return false;
     }
-    book->count = book->count < SCREEN_PANELS ? book->count : SCREEN_PANELS;
     return true;
-}
-
-static int run(struct demo *demo, const char *to)
-{
-    struct team *team = &demo->team;
-    team->book = &demo->book;
-    team->seats_count = demo->book.count;
-    team->view = (struct team_view){demo, on_opened, on_said, on_ended, on_used_tool, on_over, look,
-                                    has_seen};
-    int code = team_open(team, to);
-    if (code == EXIT_COMPLETE) {
-        screen_init(&demo->screen, team->seats_count);
-        for (uint32_t i = 0; i < team->seats_count; i++) {
-            const struct task *task = &demo->book.tasks[i];
-            screen_title(&demo->screen, i, task_kind_name(task->kind), task->name);
-        }
-        printf("%s, context of %" PRIu32 " tokens; each of these agents is a program\n",
-               team->welcome.model[0] != '\0' ? team->welcome.model : "a model",
-               team->welcome.context_tokens_max);
-        demo->start_us = dial_now_us();
-        code = team_run(team);
-        show_the_rest(demo);
-        print_summary(demo);
-    }
-    team_close(team);
-    return code;
 }
 
 int demo_main(const char *to, int argc, char **argv)
 {
-    static struct demo demo = {         /* too large for a stack */
-        .team = {.seed = 1, .retry = {.tries_max = RETRY_OF_MANY}, .tool_us = TOOL_US,
-                 .reader_us = READER_US}};
-    const char *path = NULL;
+    static struct demo demo = {.every_tokens = EVERY_TOKENS};   /* too large for a stack */
+    const char *path = NULL, *against = NULL;
+    const char *titles[CHART_SIDES] = {"baseline", "agentix"};
     const struct argument rows[] = {
-        {"--tasks", "FILE", ARGUMENT_TEXT, &path, 0, 0, "its first four tasks (default: built in)"},
+        {"--against", "ADDRESS", ARGUMENT_TEXT, &against, 0, 0,
+         "the appliance on the left (required)"},
+        {"--against-title", "TEXT", ARGUMENT_TEXT, &titles[0], 0, 0, "its name (baseline)"},
+        {"--title", "TEXT", ARGUMENT_TEXT, &titles[1], 0, 0, "of the other one (agentix)"},
+        {"--tasks", "FILE", ARGUMENT_TEXT, &path, 0, 0,
+         "at most 40 programs, those of several tasks are the long ones (built in)"},
+        {"--every", "TOKENS", ARGUMENT_U32, &demo.every_tokens, 0, 1000000,
+         "the next one arrives after so many tokens of both sides (120)"},
     };
     const struct command_line line = {
-        AGX_COMMAND("demo"), .usage = "[--tasks FILE]",
-        .purpose =
-        "Four agents at once, side by side: a chat, a loop with tools, a fan-out with a merge, a\n"
-        "vote. On a terminal of 80x24 or more, words appear so that a person can follow.",
-        .rows = rows, .rows_count = 1};
+        AGX_COMMAND("demo"), .usage = "--against ADDRESS [OPTION]...",
+        .purpose = "The same agents on two appliances at once, side by side on a terminal of\n"
+                   "80x24 or more: how long each took. `make demo` starts two that differ in\n"
+                   "sched.policy. Exit code 6: they did not compute the same tokens.",
+        .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     int code = command_line_parse(&line, argc, argv);
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    code = read_tasks(&demo.book, path) ? run(&demo, to) : EXIT_USAGE;
+    if (against == NULL) {
+        return command_line_refuse(&line, "--against", "", "an address");
+    }
+    for (uint32_t i = 0; i < CHART_SIDES; i++) {
+        demo.sides[i].demo = &demo;
+        demo.sides[i].number = i;
+        demo.sides[i].address = i == 0 ? against : to;
+        chart_name(demo.chart.sides[i].title, titles[i]);
+        demo.verdict.titles[i] = demo.chart.sides[i].title;
+    }
+    code = read_tasks(&demo.book, path) ? run(&demo) : EXIT_USAGE;
     task_book_free(&demo.book);
     return code;
 }

@@ -97,9 +97,9 @@ static struct task *new_task(struct task_book *book)
     return task;
 }
 
-static bool begin_task(struct parser *parser, const char *line)
+static bool begin_task(struct parser *parser, const char *line, bool follows)
 {
-    const char *words = line + strlen("task ");
+    const char *words = line + strlen("task ");     /* as long as "then " */
     const char *name = strchr(words, ' ');
     size_t kind_bytes = name != NULL ? (size_t)(name - words) : 0;
     if (!close_task(parser, line)) {
@@ -118,6 +118,7 @@ static bool begin_task(struct parser *parser, const char *line)
             return refuse(parser, line, "more memory");
         }
         parser->task->kind = (enum task_kind)kind;
+        parser->task->follows = follows;
         parser->task->name = keep(parser, name);
         return true;
     }
@@ -213,12 +214,13 @@ static bool take_line(struct parser *parser, const char *line)
     if (line[0] == '\0' || line[0] == '#') {
         return true;
     }
-    if (strncmp(line, "task ", 5) == 0) {
-        close_prompt(parser);
-        return begin_task(parser, line);
-    }
-    if (parser->task == NULL) {
+    bool follows = strncmp(line, "then ", 5) == 0;
+    if (parser->task == NULL && (follows || strncmp(line, "task ", 5) != 0)) {
         return refuse(parser, line, "task KIND NAME");
+    }
+    if (follows || strncmp(line, "task ", 5) == 0) {
+        close_prompt(parser);
+        return begin_task(parser, line, follows);
     }
     if (line[0] == '>' && (line[1] == ' ' || line[1] == '\0')) {
         return add_prompt_line(parser, line);
@@ -232,7 +234,7 @@ static bool take_line(struct parser *parser, const char *line)
     if (strncmp(line, "samples ", 8) == 0) {
         return set_samples(parser, line);
     }
-    return refuse(parser, line, "a line with >, =, -, #, samples or task");
+    return refuse(parser, line, "a line with >, =, -, #, samples, task or then");
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -342,6 +344,15 @@ bool task_book_read(struct task_book *book, const char *path, char fault[TASK_FA
         fclose(file);
     }
     return is_good;
+}
+
+uint32_t task_book_next(const struct task_book *book, uint32_t first)
+{
+    uint32_t next = first + 1;
+    while (next < book->count && book->tasks[next].follows) {
+        next++;
+    }
+    return next;
 }
 
 void task_book_free(struct task_book *book)

@@ -10,6 +10,8 @@
  *     >                                      an empty line of a prompt: ">" alone
  *     > Task: What do 3 bags of rice cost?
  *     = 36                                   the right answer, the task's last line
+ *     then react cost_of_two-18              the same program's next task; its agent begins afresh
+ *     ...
  *
  * kind     prompts                                           the answer
  * react    one                                               what follows "Answer: " at the end
@@ -35,6 +37,7 @@
 enum task_kind { TASK_REACT, TASK_MAP, TASK_VOTE, TASK_CHAT, TASK_KINDS };
 struct task {
     enum task_kind kind;
+    bool follows;                               /* `then`: in the program of the task before */
     const char *name;
     uint32_t prompts_count, answers_count;
     uint32_t samples;                           /* 0: none, each prompt is asked once */
@@ -58,3 +61,5 @@ bool task_book_parse(struct task_book *book, const char *path, const char *text,
 /* The same for a file, or for standard input if the path is "-". */
 bool task_book_read(struct task_book *book, const char *path, char fault[TASK_FAULT_BYTES]);
 void task_book_free(struct task_book *book);
+/* The task after the last one of the program that begins with task `first`. */
+uint32_t task_book_next(const struct task_book *book, uint32_t first);

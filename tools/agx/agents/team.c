@@ -12,8 +12,9 @@
  * What: the loop of a team; no threads: start what is due, wait, take what has come.
  *
  * Invariants: a call is in one state (enum team_state). A turn ends when all of its calls are DONE.
- * The id of a call encodes its turn, its seat and its place in the turn, so a program never uses an
- * id twice. A lane that breaks goes on when the appliance is back, and its calls go on with it.
+ * The id of a call encodes its program's turn, its seat and its place in the turn, so a program
+ * never uses an id twice. A lane that breaks goes on when the appliance is back, and its calls go
+ * on with it.
  * Bounds: a pass looks at every call of every seat, 2^14 at most. When the appliance refuses or
  * fails a call, its agent is over, and the others go on.
  */
@@ -25,17 +26,27 @@
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-static void take_task(struct team *team, struct team_seat *seat)
+static void begin_agent(struct team *team, struct team_seat *seat)
 {
-    const struct task *task = &team->book->tasks[team->tasks_taken++];
-    seat->is_taken = true;
-    seat->in_turn = seat->is_over = seat->has_failed = seat->is_unseen = false;
+    const struct task *task = &team->book->tasks[seat->task];
+    seat->in_turn = seat->has_failed = false;
     seat->next = AGENT_GO_ON;
     seat->next_us = 0;
-    seat->calls_done = seat->tokens = seat->queue = seat->turns = 0;
-    seat->wait_us = seat->service_us = 0;
-    dial_unique_id(task->name, seat->program_id);
     agent_begin(&seat->agent, task, team->seed);
+}
+
+static void take_program(struct team *team, struct team_seat *seat, uint64_t start_us)
+{
+    seat->task = team->tasks_taken;
+    seat->tasks_end = team->tasks_taken = task_book_next(team->book, seat->task);
+    seat->is_taken = true;
+    seat->is_over = false;
+    seat->start_us = start_us;
+    seat->calls_done = seat->tasks_done = seat->tasks_right = seat->tokens = seat->queue = 0;
+    seat->turns = 0;
+    seat->digest = seat->wait_us = seat->service_us = 0;
+    dial_unique_id(team->book->tasks[seat->task].name, seat->program_id);
+    begin_agent(team, seat);
 }
 
 static void begin_turn(struct team *team, struct team_seat *seat)
@@ -52,19 +63,34 @@ static void begin_turn(struct team *team, struct team_seat *seat)
     }
 }
 
-static void end_agent(struct team *team, struct team_seat *seat, uint32_t lane)
+static void end_program(struct team *team, struct team_seat *seat, uint32_t lane)
 {
-    team->right[seat->agent.task->kind] += seat->agent.is_right;
-    team->tasks_over++;
     seat->is_taken = false;
     seat->is_over = true;
+    seat->end_us = dial_now_us();
+    team->programs_over++;
     /* If the request finds no room, the appliance forgets the idle program by itself. */
     if (team->lanes.lane[lane].is_open &&
         agx_program_end(&team->lanes.lane[lane].dial.agx, seat->program_id) == AGX_OK) {
         team->ends_open++;
     }
+}
+
+static void end_agent(struct team *team, struct team_seat *seat, uint32_t lane)
+{
+    team->right[seat->agent.task->kind] += seat->agent.is_right;
+    team->tasks_over++;
+    seat->tasks_done++;
+    seat->tasks_right += seat->agent.is_right;
+    seat->task++;
+    if (seat->task == seat->tasks_end) {
+        end_program(team, seat, lane);
+    }
     if (team->view.over != NULL) {
         team->view.over(team->view.context, seat);
+    }
+    if (seat->is_taken) {
+        begin_agent(team, seat);
     }
 }
 
@@ -77,27 +103,23 @@ static void settle_call(struct team *team, struct team_seat *seat, uint32_t lane
         }
     }
     seat->in_turn = false;
-    seat->is_unseen = true;
     seat->next = seat->has_failed ? AGENT_OVER : agent_end_turn(&seat->agent);
     if (seat->next == AGENT_OVER) {
         end_agent(team, seat, lane);
+    } else {
+        seat->next_us = dial_now_us() + (seat->next == AGENT_TOOL     ? team->tool_us
+                                         : seat->next == AGENT_READER ? team->reader_us : 0);
     }
 }
 
-/* Between two turns: first the watcher catches up, then the tool works or the person reads. */
+/* Between two turns the tool works, or the person reads. */
 static void pause_turn(struct team *team, struct team_seat *seat, uint64_t now_us)
 {
-    const struct team_view *view = &team->view;
-    if (seat->is_unseen && (view->has_seen == NULL || view->has_seen(view->context, seat))) {
-        seat->is_unseen = false;
-        seat->next_us = now_us + (seat->next == AGENT_TOOL     ? team->tool_us
-                                  : seat->next == AGENT_READER ? team->reader_us : 0);
-    }
-    if (seat->is_unseen || seat->next_us > now_us) {
+    if (seat->next_us > now_us) {
         return;
     }
-    if (seat->next == AGENT_TOOL && view->used_tool != NULL) {
-        view->used_tool(view->context, seat);
+    if (seat->next == AGENT_TOOL && team->view.used_tool != NULL) {
+        team->view.used_tool(team->view.context, seat);
     }
     begin_turn(team, seat);
 }
@@ -154,7 +176,6 @@ static void send_call(struct team *team, struct team_seat *seat, uint32_t index,
     if (result == AGX_OK) {
         call->state = TEAM_QUEUED;
         call->lane = (uint32_t)lane;
-        call->sent_us = call->sent_us != 0 ? call->sent_us : now_us;
         team->lanes.lane[lane].open_calls++;
     } else if (result == AGX_AGAIN || !agx_is_open(&team->lanes.lane[lane].dial.agx)) {
         call->due_us = now_us + ROOM_WAIT_US;       /* read_lane() sees why */
@@ -166,10 +187,9 @@ static void send_call(struct team *team, struct team_seat *seat, uint32_t index,
 static void hear(struct team *team, struct team_seat *seat, uint32_t index,
                  const struct agx_event *event)
 {
-    struct team_call *call = &seat->calls[index];
-    call->first_us = call->first_us != 0 ? call->first_us : dial_now_us();
-    call->state = TEAM_RUNNING;
+    seat->calls[index].state = TEAM_RUNNING;
     seat->tokens += event->tokens_count;
+    team->tokens += event->tokens_count;
     seat->queue = event->queue;
     agent_hear(&seat->agent.calls[index], event->text, event->text_bytes);
     if (team->view.said != NULL) {
@@ -177,12 +197,19 @@ static void hear(struct team *team, struct team_seat *seat, uint32_t index,
     }
 }
 
+/* Of a call's id and tokens. Sums of these do not depend on the order in which calls end. */
+static uint64_t digest_of(const struct agx_event *event)
+{
+    uint64_t mixed = (event->digest ^ event->call_id) * 0x9e3779b97f4a7c15u;
+    return mixed ^ mixed >> 32;
+}
+
 static void finish(struct team *team, struct team_seat *seat, uint32_t index,
                    const struct agx_event *event)
 {
     struct team_call *call = &seat->calls[index];
-    call->first_us = call->first_us != 0 ? call->first_us : dial_now_us();
     seat->calls_done++;
+    seat->digest += digest_of(event);
     seat->wait_us += event->wait_us;
     seat->service_us += event->service_us;
     if (team->view.ended != NULL) {
@@ -275,20 +302,26 @@ static enum agx_result on_closed(struct team *team, uint32_t lane)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
+/* True when the next program may take this free seat. */
+static bool can_begin(const struct team *team, const struct team_seat *seat)
+{
+    bool is_closed = team->is_gated && (seat->is_over || seat->number >= team->admitted);
+    return !is_closed && team->tasks_taken < team->book->count;
+}
+
 /* Starts what is due in one seat. Returns when its next act is due, or `next_us` if that is sooner.
  * */
 static uint64_t advance(struct team *team, struct team_seat *seat, uint64_t now_us,
                         uint64_t next_us)
 {
-    if (!seat->is_taken && team->tasks_taken < team->book->count) {
-        take_task(team, seat);
+    if (!seat->is_taken && can_begin(team, seat)) {
+        take_program(team, seat, team->is_gated ? seat->start_us : now_us);
     }
     if (seat->is_taken && !seat->in_turn) {
         pause_turn(team, seat, now_us);
     }
     if (!seat->in_turn) {
-        bool is_due = seat->is_taken && !seat->is_unseen && seat->next_us < next_us;
-        return is_due ? seat->next_us : next_us;
+        return seat->is_taken && seat->next_us < next_us ? seat->next_us : next_us;
     }
     for (uint32_t i = 0; i < seat->agent.calls_count && team->code == EXIT_COMPLETE; i++) {
         struct team_call *call = &seat->calls[i];
@@ -321,9 +354,18 @@ static void read_lane(struct team *team, uint32_t index)
     }
 }
 
-static void pass(struct team *team)
+static bool is_complete(const struct team *team, uint64_t now_us)
 {
-    uint64_t now_us = dial_now_us(), next_us = now_us + LOOK_US;
+    return team->tasks_over == team->book->count &&
+           (team->ends_open == 0 || now_us >= team->ends_us);
+}
+
+bool team_pass(struct team *team, uint64_t wait_us)
+{
+    uint64_t now_us = dial_now_us(), next_us = now_us + wait_us;
+    if (team->code != EXIT_COMPLETE || is_complete(team, now_us)) {
+        return false;
+    }
     for (uint32_t i = 0; i < team->seats_count && team->code == EXIT_COMPLETE; i++) {
         next_us = advance(team, &team->seats[i], now_us, next_us);
     }
@@ -337,23 +379,39 @@ static void pass(struct team *team)
     if (team->view.look != NULL) {
         team->view.look(team->view.context);
     }
-    if (dial_now_us() - team->heard_us > SILENCE_US && team->code == EXIT_COMPLETE) {
+    now_us = dial_now_us();
+    if (team->tasks_over < team->book->count) {
+        team->ends_us = now_us + ENDS_WAIT_US;
+    }
+    if (now_us - team->heard_us > SILENCE_US && team->code == EXIT_COMPLETE) {
         fprintf(stderr, "agx: nothing has come for a minute\n");
         team->code = EXIT_CONNECT;
     }
+    return true;
+}
+
+void team_begin(struct team *team)
+{
+    team->heard_us = dial_now_us();
+}
+
+void team_admit(struct team *team, uint64_t now_us)
+{
+    ASSERT(team->is_gated && team->admitted < team->seats_count);
+    team->seats[team->admitted++].start_us = now_us;
+}
+
+int team_code(const struct team *team)
+{
+    return team->code != EXIT_COMPLETE ? team->code : team->served_code;
 }
 
 int team_run(struct team *team)
 {
-    team->heard_us = dial_now_us();
-    while (team->tasks_over < team->book->count && team->code == EXIT_COMPLETE) {
-        pass(team);
+    team_begin(team);
+    while (team_pass(team, LOOK_US)) {
     }
-    uint64_t last_us = dial_now_us() + ENDS_WAIT_US;
-    while (team->ends_open > 0 && team->code == EXIT_COMPLETE && dial_now_us() < last_us) {
-        pass(team);
-    }
-    return team->code != EXIT_COMPLETE ? team->code : team->served_code;
+    return team_code(team);
 }
 
 int team_open(struct team *team, const char *to)
@@ -375,15 +433,4 @@ void team_close(struct team *team)
     lanes_free(&team->lanes);
     free(team->seats);
     team->seats = NULL;
-}
-
-uint64_t team_waited_us(const struct team_seat *seat, uint64_t now_us)
-{
-    uint64_t sum_us = 0;
-    for (uint32_t i = 0; i < seat->agent.calls_count; i++) {
-        const struct team_call *call = &seat->calls[i];
-        uint64_t until_us = call->first_us != 0 ? call->first_us : now_us;
-        sum_us += call->sent_us != 0 && until_us > call->sent_us ? until_us - call->sent_us : 0;
-    }
-    return sum_us;
 }

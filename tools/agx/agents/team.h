@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: many agents at once, each a program of its own, over as few connections as their calls
- * need. A team has seats: a task takes a free seat, its agent works there, and the next task
- * follows. A watcher gets a call for every event.
+ * What: many programs at once, over as few connections as their calls need. A team has seats: a
+ * program takes a free seat, and an agent works there on each of its tasks, one after the other;
+ * then the seat is free again. A watcher gets a call for every event.
  *
  *      tasks --> seat: agent --turn--> calls --> appliance
  *                  ^                               |
@@ -22,7 +22,6 @@ enum team_state { TEAM_DUE, TEAM_QUEUED, TEAM_RUNNING, TEAM_DONE };
 struct team_call {
     enum team_state state;
     uint64_t due_us;                /* DUE: not before */
-    uint64_t sent_us, first_us;     /* of the last try: sent, first token; 0: not yet */
     uint32_t max_tokens, lane, busy_tries;
     struct agx_call request;        /* what was sent; the library keeps a pointer to it */
 };
@@ -31,13 +30,17 @@ struct team_seat {
     struct team_call calls[AGENT_CALLS_MAX];    /* of agent.calls */
     uint8_t program_id[AGX_ID_BYTES];
     uint32_t number;                /* of the seat, from 0 */
-    uint32_t turns;                 /* of this agent so far */
-    bool is_taken, in_turn, is_over;
+    uint32_t task, tasks_end;       /* of the book: the agent's, and the end of the program's */
+    uint32_t turns;                 /* of this program so far */
+    bool is_taken, in_turn;
+    bool is_over;                   /* the program */
     bool has_failed;                /* the appliance did not serve a call */
     enum agent_next next;           /* between turns: what the agent does */
-    bool is_unseen;                 /* the watcher still shows the last turn's words */
-    uint64_t next_us;               /* else the start of the next turn */
-    uint32_t calls_done, tokens;
+    uint64_t next_us;               /* start of the next turn */
+    uint64_t start_us, end_us;      /* of the program; its end: when it is over */
+    /* of this program so far */
+    uint32_t calls_done, tasks_done, tasks_right, tokens;
+    uint64_t digest;                /* over the tokens of its ended calls, in any order */
     uint32_t queue;                 /* the scheduler's, of the last tokens; 0 is the highest */
     uint64_t wait_us, service_us;
 };
@@ -51,10 +54,8 @@ struct team_view {
     void (*ended)(void *context, const struct team_seat *seat, uint32_t call);
     /* The tool has answered; the next turn begins. */
     void (*used_tool)(void *context, const struct team_seat *seat);
-    void (*over)(void *context, const struct team_seat *seat);
+    void (*over)(void *context, const struct team_seat *seat);      /* the agent */
     void (*look)(void *context);    /* every 40 ms, and after each event */
-    /* True when the watcher has caught up: tools and readers begin only then. */
-    bool (*has_seen)(void *context, const struct team_seat *seat);
 };
 struct team {
     /* set before team_open() */
@@ -63,16 +64,19 @@ struct team {
     uint64_t seed;
     struct retry retry;             /* of busy answers */
     uint64_t tool_us, reader_us;    /* how long a tool works, a person reads */
+    bool is_gated;                  /* program n, alone in seat n, begins with team_admit() n */
     struct team_view view;
     /* read by watchers */
     struct team_seat *seats;
     struct agx_welcome welcome;
-    uint32_t tasks_over;
+    uint32_t tasks_over, programs_over;
     uint32_t right[TASK_KINDS];
+    uint32_t tokens;                /* of all programs so far */
+    uint32_t admitted;              /* programs, if they are gated */
     /* private: only team.c */
     struct lanes lanes;
     uint32_t tasks_taken, ends_open;
-    uint64_t heard_us;
+    uint64_t heard_us, ends_us;
     int code, served_code;
 };
 
@@ -82,5 +86,10 @@ int team_open(struct team *team, const char *to);
  * exit code of the first fault. */
 int team_run(struct team *team);
 void team_close(struct team *team);
-/* Sum over the calls of the turn: how long each has waited for its first token. */
-uint64_t team_waited_us(const struct team_seat *seat, uint64_t now_us);
+/* The same in passes, for a caller with more than one team: team_begin(), then team_pass() until it
+ * returns false, then team_code(). A pass starts what is due, waits at most `wait_us` for an event,
+ * and takes all that has come. */
+void team_begin(struct team *team);
+void team_admit(struct team *team, uint64_t now_us);
+bool team_pass(struct team *team, uint64_t wait_us);
+int team_code(const struct team *team);
