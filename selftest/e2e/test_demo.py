@@ -8,12 +8,15 @@ import fcntl
 import os
 import pty
 import re
+import socket
 import struct
 import subprocess
 import tempfile
 import termios
+import threading
 
-from appliance import BUILD, EMBEDDED_MODEL, HANG_S, NOISE, ROOT, Appliance, TextFile
+import protocol
+from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, TextFile
 
 CONNECT, PROTOCOL = 3, 6
 SLOW = HANG_S * 10                  # one CPU for two appliances with plain kernels
@@ -183,15 +186,54 @@ def test_a_plain_terminal_gets_plain_characters():
         assert code == 0 and "\x1b" not in written
 
 
-def test_a_models_name_cannot_move_the_cursor():
-    name, evil = b"agentix-agent", "ab\u009b2J\u009dxyzuv".encode()
-    with open(EMBEDDED_MODEL, "rb") as file:
-        content = file.read()
-    assert content.count(name) >= 1 and len(name) == len(evil)
-    with tempfile.NamedTemporaryFile(suffix=".gguf") as model, TextFile(TASKS) as path:
-        model.write(content.replace(name, evil))
-        model.flush()
-        with pair("model.path=" + model.name) as (a, b):
-            code, written = on_terminal(80, 24, a, b, "--tasks", path)
-    assert code == 0
-    assert "\u009b" not in written and "\u009d" not in written, written[:200]
+class Liar:
+    """An appliance between agx and a real one: it replaces words in the frames of the real one."""
+
+    def __init__(self, address, lies):
+        self.address, self.lies, self.told = address, lies, set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.to = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):      # the listener is closed
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(self.address)
+                for serve in (self._ask, self._answer):
+                    threading.Thread(target=serve, args=(client, server), daemon=True).start()
+
+    @staticmethod
+    def _ask(client, server):
+        with contextlib.suppress(OSError):
+            while got := client.recv(65536):
+                server.sendall(got)
+            server.shutdown(socket.SHUT_WR)
+
+    def _answer(self, client, server):
+        frames = server.makefile("rb")
+        with contextlib.suppress(OSError):
+            while head := frames.read(16):
+                _, kind, _, length, _ = struct.unpack("<IB3sII", head)
+                payload = frames.read(length)
+                for word, lie in self.lies.items():
+                    self.told |= {word} if word in payload else set()
+                    payload = payload.replace(word, lie)
+                client.sendall(protocol.frame(kind, payload))
+            client.shutdown(socket.SHUT_WR)
+
+
+def test_an_appliance_cannot_move_the_cursor():
+    evil = b"\x1b[2J\xc2\x9b2J\x07"
+    with TextFile(TASKS) as path, pair() as (a, b):
+        with protocol.Client(a.tcp) as client:
+            name = client.welcome["model"].rstrip(b"\0")
+        lies = {name: (evil + name)[:len(name)], b"Think": evil[:4] + b"k", b" the": evil[:4]}
+        liar = Liar(a.tcp, lies)
+        code, written = on_terminal(140, 50, liar, b, "--tasks", path)
+        liar.listener.close()
+    assert code == 0 and name in liar.told and len(liar.told) > 1, (code, liar.told)
+    written = re.sub("(?<=A)\r", "", written)
+    assert not re.search(r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f]", written), written[:300]
+    ours = re.findall(r"\x1b\[(?:\d+A|K|[0-9;]*m)", written)
+    assert len(ours) == written.count("\x1b"), written[:300]
