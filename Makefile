@@ -228,7 +228,7 @@ $(O)/tools/agx/agents/demo.o: tools/agx/agents/demo.tasks
 # ---- models --------------------------------------------------------------------------------------
 # The embedded model is trained (tools/model) and checked in. Tests and benchmarks make random ones.
 build/tools/mkmodel: $(wildcard tools/mkmodel/*.[ch]) tools/command_line.c tools/command_line.h \
-    config/model/family.def | build/.setup
+    config/model/family.def tools/mkmodel/presets.def | build/.setup
 	$(call say,LINK)
 	$(Q)$(CC) -O2 -std=gnu11 $(WARN) -I. -D_GNU_SOURCE -o $@ $(filter %.c,$^) -lm
 
@@ -372,7 +372,13 @@ GROUP := -Wl,--start-group
 GROUP_END := -Wl,--end-group
 
 # ---- longer proofs, not part of test -------------------------------------------------------------
-.PHONY: soak cov
+.PHONY: soak cov configs
+configs: all $(B)/unit/appliance/test_plan build/tools/mkmodel
+configs:  ## drawn configurations: 20,000 of the binary, 100,000 within a process
+	$(B)/unit/appliance/test_plan 100000 $(or $(SEED),1)
+	CONFIGS=20000 CONFIGS_SEED=$(or $(SEED),1) PYTHONDONTWRITEBYTECODE=1 python3 \
+	    selftest/e2e/run.py plan.test_drawn_configurations_end_in_a_known_status_and_a_sentence
+
 cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do not, and why (gcovr)
 	@mkdir -p build/obj/cov; find build/obj/cov -name "*.gcda" -delete
 	$(MAKE) MODE=cov unit >build/cov.log 2>&1 || { tail -30 build/cov.log; exit 1; }

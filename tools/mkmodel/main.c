@@ -28,12 +28,30 @@ static const char *const family_words[] = {
 #undef FAMILY
     NULL};
 static const char *const rope_words[] = {"plain", "linear", "llama3", NULL};    /* enum rope */
-static const char *const preset_words[] = {"tiny", "15m", "110m", "1.1b", NULL};
-static const struct shape presets[] = {
-    {2, 64, 4, 2, 172, 1024, 512, 0},
-    {6, 288, 6, 6, 768, 1024, 32000, 0},
-    {12, 768, 12, 12, 2048, 1024, 32000, 0},
-    {22, 2048, 32, 4, 5632, 2048, 32000, 0},
+enum { FAMILIES = sizeof families / sizeof families[0] };   /* as a choice: the preset's */
+enum family_index {
+#define FAMILY(name, pairs, qkv_bias, qk_norm) FAMILY_##name,
+#include "config/model/family.def"
+#undef FAMILY
+};
+static const char *const preset_words[] = {
+#define PRESET(name, ...) name,
+#include "tools/mkmodel/presets.def"
+#undef PRESET
+    NULL};
+static const struct preset {
+    enum family_index family;
+    struct shape shape;
+    bool tied;
+    enum rope rope;
+    uint32_t rope_base;
+} presets[] = {
+#define PRESET(name, family, layers, dim, heads, kv_heads, head_dim, ffn, context, vocab, tied, \
+               rope, base)                                                                     \
+    {FAMILY_##family, {layers, dim, heads, kv_heads, ffn, context, vocab, head_dim}, tied,     \
+     ROPE_##rope, base},
+#include "tools/mkmodel/presets.def"
+#undef PRESET
 };
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -70,7 +88,8 @@ static void put_shape(const struct settings *settings, struct writer *writer)
         put_key_u32(writer, family_key(settings, "attention.value_length"), shape->head_dim);
     }
     put_key_f32(writer, family_key(settings, "attention.layer_norm_rms_epsilon"), 1e-5f);
-    put_key_f32(writer, family_key(settings, "rope.freq_base"), 10000.0f);
+    put_key_f32(writer, family_key(settings, "rope.freq_base"),
+                (float)settings->rope_base);
     if (settings->rope == ROPE_LINEAR) {
         put_key_text(writer, family_key(settings, "rope.scaling.type"), "linear");
         put_key_f32(writer, family_key(settings, "rope.scaling.factor"), ROPE_SCALE);
@@ -102,7 +121,7 @@ static void write_model(const struct settings *settings, struct writer *writer)
     vocabulary_put(&vocabulary, writer);
     tensors_put_infos(&tensors, writer);
     put_padding(writer);
-    tensors_put_weights(&tensors, &vocabulary, settings->seed, writer);
+    tensors_put_weights(&tensors, &vocabulary, settings, writer);
     if (fseek(writer->file, 16, SEEK_SET) != 0) {
         fail("cannot seek");
     }
@@ -124,16 +143,23 @@ static void check_shape(const struct shape *shape)
     }
 }
 
-/* Numbers that were not given are the preset's; 0 means not given. */
-static void complete_shape(struct shape *shape, const struct shape *preset)
+/* What was not given is the preset's; a number 0 means not given. */
+static void complete(struct settings *settings, const struct preset *preset)
 {
+    const struct shape *other = &preset->shape;
+    struct shape *shape = &settings->shape;
+    /* Another width or number of heads has heads of another size. */
+    bool is_other = shape->dim != 0 || shape->heads != 0;
     uint32_t *const numbers[] = {&shape->layers, &shape->dim, &shape->heads, &shape->kv_heads,
-                                 &shape->ffn, &shape->context, &shape->vocab};
-    const uint32_t defaults[] = {preset->layers, preset->dim, preset->heads, preset->kv_heads,
-                                 preset->ffn, preset->context, preset->vocab};
+                                 &shape->ffn, &shape->context, &shape->vocab, &shape->head_dim};
+    const uint32_t defaults[] = {other->layers, other->dim, other->heads, other->kv_heads,
+                                 other->ffn, other->context, other->vocab,
+                                 is_other ? 0 : other->head_dim};
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
         *numbers[i] = *numbers[i] != 0 ? *numbers[i] : defaults[i];
     }
+    settings->tied = settings->tied || preset->tied;
+    settings->rope_base = preset->rope_base;
 }
 
 static void choose_type(struct settings *settings, const char *name)
@@ -148,13 +174,14 @@ static void choose_type(struct settings *settings, const char *name)
 /* ARGUMENT_GO_ON, or an exit code. */
 static int parse(struct settings *settings, int argc, char **argv)
 {
-    struct argument_choice preset = {preset_words, 0}, family = {family_words, 0};
-    struct argument_choice rope = {rope_words, ROPE_PLAIN};
+    struct argument_choice preset = {preset_words, 0}, family = {family_words, FAMILIES};
+    struct argument_choice rope = {rope_words, ROPES};
     const char *type = "f32";
     struct shape *shape = &settings->shape;
     const struct argument rows[] = {
         {"--out", "FILE", ARGUMENT_TEXT, &settings->out, 0, 0, "the model"},
-        {"--preset", "NAME", ARGUMENT_CHOICE, &preset, 0, 0, "tiny (default), 15m, 110m, 1.1b"},
+        {"--preset", "NAME", ARGUMENT_CHOICE, &preset, 0, 0,
+         "tiny (default), 15m, 110m, 1.1b, qwen3-0.6b, ...: tools/mkmodel/presets.def"},
         {"--type", "NAME", ARGUMENT_TEXT, &type, 0, 0,
          "f32 (default), f16, bf16, q8_0, q4_0, q4_k, q6_k"},
         {"--seed", "N", ARGUMENT_U64, &settings->seed, 0, 0, "of the weights (default 1)"},
@@ -167,18 +194,21 @@ static int parse(struct settings *settings, int argc, char **argv)
         {"--context", "N", ARGUMENT_U32, &shape->context, 1, UINT32_MAX, ""},
         {"--vocab", "N", ARGUMENT_U32, &shape->vocab, 512, 1000000, ""},
         {"--tied", "", ARGUMENT_FLAG, &settings->tied, 0, 0, "no output matrix of its own"},
-        {"--family", "NAME", ARGUMENT_CHOICE, &family, 0, 0, "llama (default), qwen2, qwen3"},
-        {"--rope", "NAME", ARGUMENT_CHOICE, &rope, 0, 0, "plain (default), linear, llama3"},
+        {"--family", "NAME", ARGUMENT_CHOICE, &family, 0, 0, "llama, qwen2, qwen3"},
+        {"--rope", "NAME", ARGUMENT_CHOICE, &rope, 0, 0, "plain, linear, llama3"},
+        {"--sparse", "", ARGUMENT_FLAG, &settings->sparse, 0, 0,
+         "weights of zeros, as a hole of the file: for tests of plans"},
     };
     const struct command_line line = {
         .program = "mkmodel", .usage = "--out FILE [OPTION]...",
         .purpose = "Writes a GGUF file with random weights.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     int code = command_line_parse(&line, argc, argv);
+    const struct preset *of = &presets[preset.chosen];
     settings->preset = preset_words[preset.chosen];
-    settings->family = &families[family.chosen];
-    settings->rope = (enum rope)rope.chosen;
-    complete_shape(shape, &presets[preset.chosen]);
+    settings->family = &families[family.chosen == FAMILIES ? of->family : family.chosen];
+    settings->rope = rope.chosen == ROPES ? of->rope : (enum rope)rope.chosen;
+    complete(settings, of);
     choose_type(settings, type);
     return code;
 }

@@ -12,7 +12,7 @@ struct family {
     const char *name;
     bool qkv_bias, qk_norm;
 };
-enum rope { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 };
+enum rope { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPES };
 
 struct settings {
     const char *out, *preset;
@@ -20,7 +20,8 @@ struct settings {
     enum rope rope;
     uint32_t type;                  /* a quant's */
     uint64_t seed;
-    bool tied;
+    uint32_t rope_base;
+    bool tied, sparse;
     struct shape shape;
 };
 

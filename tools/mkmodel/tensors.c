@@ -229,10 +229,14 @@ static void put_tensor(const struct tensor *tensor, const struct vocabulary *voc
 }
 
 void tensors_put_weights(const struct tensors *tensors, const struct vocabulary *vocabulary,
-                         uint64_t seed, struct writer *writer)
+                         const struct settings *settings, struct writer *writer)
 {
     for (uint32_t i = 0; i < tensors->count; i++) {
-        uint64_t state = seed * UINT64_C(0xd1342543de82ef95) + i;
+        uint64_t state = settings->seed * UINT64_C(0xd1342543de82ef95) + i;
+        if (settings->sparse) {
+            put_hole(writer, row_bytes(&tensors->list[i]) * tensors->list[i].rows);
+            continue;
+        }
         put_tensor(&tensors->list[i], vocabulary, random_next(&state), writer);
     }
 }

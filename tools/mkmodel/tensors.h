@@ -18,4 +18,4 @@ void tensors_list(struct tensors *tensors, const struct settings *settings);
 /* Names, shapes and places in the file. */
 void tensors_put_infos(const struct tensors *tensors, struct writer *writer);
 void tensors_put_weights(const struct tensors *tensors, const struct vocabulary *vocabulary,
-                         uint64_t seed, struct writer *writer);
+                         const struct settings *settings, struct writer *writer);

@@ -41,6 +41,16 @@ void put_padding(struct writer *writer)
     put(writer, zeros, (size_t)(-writer->bytes % GGUF_ALIGNMENT));
 }
 
+void put_hole(struct writer *writer, uint64_t count)
+{
+    if (fseeko(writer->file, (off_t)count - 1, SEEK_CUR) != 0) {
+        fail("cannot seek");
+    }
+    writer->bytes += count - 1;
+    put(writer, "", 1);             /* the last one gives the file its size */
+    put_padding(writer);
+}
+
 static void put_key(struct writer *writer, const char *key, enum value_type type)
 {
     put_text(writer, key);

@@ -26,6 +26,8 @@ void put_u32(struct writer *writer, uint32_t value);
 void put_u64(struct writer *writer, uint64_t value);
 void put_f32(struct writer *writer, float value);
 void put_text(struct writer *writer, const char *text);
+/* Zeros without a place on the disk, and padding. */
+void put_hole(struct writer *writer, uint64_t count);
 void put_padding(struct writer *writer);
 void put_key_u32(struct writer *writer, const char *key, uint32_t value);
 void put_key_f32(struct writer *writer, const char *key, float value);
