@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "appliance/boot/boot.h"
+#include "appliance/boot/plan.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
 #include "kernels/cuda/driver/images.h"
@@ -126,8 +127,8 @@ static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_s
     if (mode == MODE_SELFTEST) {
         post_plan_memory(boot, selftest);
     }
-    if (mode == MODE_CHECK) {
-        boot_print_plan(boot);
+    if (mode == MODE_CHECK || !plan_fits(boot)) {
+        plan_print(boot);
         fflush(stdout);
     }
     exit_status = boot_check_memory(boot);

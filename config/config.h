@@ -125,8 +125,12 @@ struct limits {
     uint32_t steps_per_plan;
     uint32_t prefill_tokens;        /* prompt tokens of a step */
     uint32_t step_tokens;           /* prefill_tokens + one per row */
-    uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
-    uint32_t kv_host_blocks;
+    uint32_t kv_block_tokens, blocks_per_call;
+    uint32_t kv_blocks_least;       /* device blocks of calls: for one whole context, */
+    uint32_t kv_blocks_busy;        /* for a full batch, */
+    uint32_t kv_blocks_most;        /* and for what ended calls leave: config_limits_choose_kv() */
+    uint32_t kv_host_ratio;         /* thousandths; 0: no host tier */
+    uint32_t kv_blocks, kv_host_blocks;
     uint32_t canary_prompt_tokens, canary_decode_steps;
     uint32_t canary_blocks;         /* device blocks beyond kv_blocks; 0: no canary */
     uint32_t prefixes;              /* declared ones: config/prefixes.h */
@@ -147,13 +151,27 @@ struct limits {
     uint32_t text_page_bytes;       /* answer page of each */
 };
 
+struct config_machine {             /* what limits depend on beside options and model */
+    uint32_t cpus;                  /* that the process may use */
+    bool has_device;                /* the engine has memory of its own, a host tier beside it */
+};
+
 struct model_shape;                 /* config/model/gguf.h */
-/* Derives the limits. Refuses settings that can never work, with the arithmetic: a context above
- * the model's, KV blocks that cannot hold one maximal call, ... `cpus` is the number of CPUs that
- * the process may use. */
+/* Derives the limits, with as much KV as calls could use. Refuses settings that can never work,
+ * with the arithmetic: a context above the model's, KV blocks that cannot hold one call, ... */
 MUST_CHECK enum status config_limits(struct limits *limits, const struct options *options,
-                                     const struct model_shape *shape, uint32_t cpus,
+                                     const struct model_shape *shape,
+                                     const struct config_machine *machine,
                                      struct config_error *error);
 struct config_prefixes;             /* config/prefixes.h */
 /* Adds the blocks of declared prefixes, once these are known. */
 void config_limits_add_prefixes(struct limits *limits, const struct config_prefixes *prefixes);
+/* Sets the blocks of both tiers: `blocks` for calls, kv_blocks_least to kv_blocks_most. */
+void config_limits_choose_kv(struct limits *limits, uint32_t blocks);
+
+struct config_budget {              /* of a memory plan whose KV is chosen */
+    uint64_t busy_bytes;            /* for up to kv_blocks_busy */
+    uint64_t spare_bytes;           /* for more of them */
+};
+/* `available_bytes` UINT64_MAX: unknown, and then enough. */
+struct config_budget config_budget(uint64_t available_bytes);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "config/error.h"
 #include "config/model/gguf.h"
 #include "config/keys.h"
@@ -25,9 +26,10 @@
 #define TEXT_SLOTS             8
 #define TEXT_LINE_BYTES        160      /* longest line of `programs` and `calls` */
 #define TEXT_FIXED_BYTES       16384    /* headings, `stats`, `config`, `help` */
-#define ENGINE_THREADS_MAX     64
 #define CANARY_PROMPT_TOKENS   16
-#define KV_BLOCKS_MAX          (1u << 29)   /* of a tier: more would not be counted in 32 bits */
+#define RESERVE_PART           8        /* of available memory, that chosen KV leaves */
+#define RESERVE_BYTES_MAX      (UINT64_C(8) << 30)
+#define SPARE_PART             4        /* of it, that a plan with KV of ended calls may take */
 
 static uint32_t smaller(uint64_t a, uint64_t b)
 {
@@ -94,24 +96,37 @@ static void derive_calls(struct limits *limits, const struct options *options)
                         + limits->standby_calls;    /* and of each that waits for a place */
 }
 
-static enum status derive_blocks(struct limits *limits, const struct options *options,
-                                 struct config_error *error)
+/* How many device blocks calls could use. Boot chooses between least and most by what memory has;
+ * where kv.device_blocks says a number, all three are this number. */
+static void derive_wishes(struct limits *limits, const struct options *options)
 {
     uint64_t asked = options->kv_device_blocks.number;
     uint32_t quarter = (limits->context_tokens + 3) / 4;
+    uint64_t busy = (uint64_t)limits->batch_calls   /* a full batch of calls that use */
+                    * blocks_from_tokens_ceil(quarter, limits->kv_block_tokens);  /* a quarter of
+                                                                     their context each */
+    busy = busy < limits->blocks_per_call ? limits->blocks_per_call : busy;
+    uint64_t most = busy                                        /* calls in a batch */
+                    + (limits->kv_host_ratio == 0 ? busy : 0);  /* as many that wait or have ended:
+                                                                   a host tier would have them */
+    limits->kv_blocks_least = smaller(asked != 0 ? asked : limits->blocks_per_call,
+                                      BOUND_KV_BLOCKS);
+    limits->kv_blocks_busy = smaller(asked != 0 ? asked : busy, BOUND_KV_BLOCKS);
+    limits->kv_blocks_most = smaller(asked != 0 ? asked : most, BOUND_KV_BLOCKS);
+}
+
+static enum status derive_blocks(struct limits *limits, const struct options *options,
+                                 const struct config_machine *machine, struct config_error *error)
+{
+    const struct option_value *ratio = &options->kv_host_ratio;
     limits->kv_block_tokens = smaller(options->kv_block_tokens.number, UINT32_MAX);
     limits->blocks_per_call =
         blocks_from_tokens_ceil(limits->context_tokens, limits->kv_block_tokens);
-    /* A full batch of calls that use a quarter of their context each; never less than one maximal
-     * call. */
-    uint64_t wanted = (uint64_t)limits->batch_calls *
-                      blocks_from_tokens_ceil(quarter, limits->kv_block_tokens);
-    if (wanted < limits->blocks_per_call) {
-        wanted = limits->blocks_per_call;
-    }
-    limits->kv_blocks = smaller(asked != 0 ? asked : wanted, KV_BLOCKS_MAX);
-    limits->kv_host_blocks =
-        smaller(limits->kv_blocks * options->kv_host_ratio.number / 1000, KV_BLOCKS_MAX);
+    /* By itself a host tier is beside a device only: else both would lie in the same memory. */
+    limits->kv_host_ratio =
+        ratio->line != 0 || machine->has_device ? smaller(ratio->number, UINT32_MAX) : 0;
+    derive_wishes(limits, options);
+    config_limits_choose_kv(limits, limits->kv_blocks_most);
     if (limits->kv_blocks >= limits->blocks_per_call) {
         return STATUS_OK;
     }
@@ -119,11 +134,36 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
     return config_error_add(error, "one call of limits.context_tokens = %u needs "
                                    "ceil(%u / kv.block_tokens = %u) = %u blocks, and %u x %u = "
                                    "%llu tokens are fewer: it could never run, "
-                                   "allowed %u .. 16777216, or a smaller limits.context_tokens",
+                                   "allowed %u .. %u, or a smaller limits.context_tokens",
                             limits->context_tokens, limits->context_tokens, limits->kv_block_tokens,
                             limits->blocks_per_call, limits->kv_blocks, limits->kv_block_tokens,
                             (unsigned long long)limits->kv_blocks * limits->kv_block_tokens,
-                            limits->blocks_per_call);
+                            limits->blocks_per_call, BOUND_KV_DEVICE_BLOCKS);
+}
+
+void config_limits_choose_kv(struct limits *limits, uint32_t blocks)
+{
+    ASSERT(blocks >= limits->kv_blocks_least && blocks <= limits->kv_blocks_most);
+    limits->kv_blocks = blocks                      /* of calls */
+                        + limits->prefix_blocks;    /* and of declared prefixes */
+    limits->kv_host_blocks =
+        smaller((uint64_t)blocks * limits->kv_host_ratio / 1000, BOUND_KV_BLOCKS);
+}
+
+static uint64_t reserve_bytes(uint64_t available)
+{
+    uint64_t part = available / RESERVE_PART;
+    return part < RESERVE_BYTES_MAX ? part : RESERVE_BYTES_MAX;
+}
+
+struct config_budget config_budget(uint64_t available_bytes)
+{
+    return (struct config_budget){
+        .busy_bytes = available_bytes
+                      - reserve_bytes(available_bytes), /* for programs that start later, page
+                                                           tables, the system's file cache */
+        .spare_bytes = available_bytes / SPARE_PART,
+    };
 }
 
 /* The canary is one step: a prompt that is fed at once, and as many tokens as a step samples. */
@@ -196,24 +236,24 @@ static void derive_access(struct limits *limits, const struct options *options)
 static void derive_threads(struct limits *limits, const struct options *options, uint32_t cpus)
 {
     uint64_t asked = options->engine_threads.number;
-    uint32_t all = cpus == 0 ? 1 : smaller(cpus, ENGINE_THREADS_MAX);
+    uint32_t all = cpus == 0 ? 1 : smaller(cpus, BOUND_THREADS);
     limits->engines = 1;            /* engine.kind names one; several are an issue of their own */
-    limits->engine_threads = asked != 0 ? smaller(asked, ENGINE_THREADS_MAX) : all;
+    limits->engine_threads = asked != 0 ? smaller(asked, BOUND_THREADS) : all;
 }
 
 enum status config_limits(struct limits *limits, const struct options *options,
-                          const struct model_shape *shape, uint32_t cpus,
-                          struct config_error *error)
+                          const struct model_shape *shape,
+                          const struct config_machine *machine, struct config_error *error)
 {
     *limits = (struct limits){0};
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
-    TRY(derive_blocks(limits, options, error));
+    TRY(derive_blocks(limits, options, machine, error));
     derive_canary(limits, options);
     derive_retention(limits, options);
     derive_access(limits, options);
     derive_buffers(limits, options);
-    derive_threads(limits, options, cpus);
+    derive_threads(limits, options, machine->cpus);
     ASSERT(limits->batch_calls <= limits->calls && limits->batch_calls > 0);
     ASSERT(limits->kv_blocks >= limits->blocks_per_call);
     ASSERT(limits->frame_bytes >= FRAME_BYTES_MIN && limits->engine_threads > 0);

@@ -168,6 +168,17 @@ enum status config_prefixes_measure(struct config_prefixes *prefixes,
     return STATUS_OK;
 }
 
+enum status config_prefixes_fit(const struct config_prefixes *prefixes,
+                                const struct options *options, struct limits *limits,
+                                struct config_error *error)
+{
+    for (uint32_t i = 0; i < prefixes->count; i++) {
+        TRY(check_length(options, limits, &prefixes->each[i], error));
+    }
+    config_limits_add_prefixes(limits, prefixes);
+    return STATUS_OK;
+}
+
 void config_prefixes_plan_memory(struct memory_plan *plan, const struct config_prefixes *prefixes)
 {
     for (uint32_t i = 0; i < prefixes->count; i++) {

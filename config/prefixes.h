@@ -28,6 +28,10 @@ struct config_prefixes {
 MUST_CHECK enum status config_prefixes_measure(struct config_prefixes *prefixes,
                                                const struct options *options,
                                                struct limits *limits, struct config_error *error);
+/* The same for limits that were derived again, with at most as much context. Reads nothing. */
+MUST_CHECK enum status config_prefixes_fit(const struct config_prefixes *prefixes,
+                                           const struct options *options, struct limits *limits,
+                                           struct config_error *error);
 void config_prefixes_plan_memory(struct memory_plan *plan, const struct config_prefixes *prefixes);
 /* BOOT_ONLY. Reads the files again and keeps their ids. */
 MUST_CHECK enum status config_prefixes_load(struct config_prefixes *prefixes,

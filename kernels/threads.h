@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 #include "config/base/arena.h"
+#include "config/base/bounds.h"
 
-#define KERNELS_THREADS_MAX   64
+#define KERNELS_THREADS_MAX   BOUND_THREADS
 #ifdef __SANITIZE_THREAD__              /* its runtime needs most of a megabyte itself */
 #define KERNELS_STACK_BYTES   (2u << 20)
 #else

@@ -13,13 +13,19 @@
  * record; a copy is cheaper than a walk.
  */
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "kvmem/block.h"
+
+#define TOTAL_BLOCKS_MAX (UINT32_MAX / 8 + 1)  /* hash_heads() is at most eight times as many */
 
 static uint32_t total_blocks(const struct kvmem_settings *settings)
 {
     ASSERT(settings->device_blocks > 0);
-    ASSERT(settings->host_blocks < UINT32_MAX / 16 && settings->device_blocks < UINT32_MAX / 16);
-    ASSERT(settings->aside_blocks < UINT32_MAX / 16);
+    /* A tier, with as many blocks again for the canary and declared prefixes. */
+    STATIC_ASSERT(BOUND_KV_BLOCKS <= TOTAL_BLOCKS_MAX / 4, "hash_heads() fits 32 bits");
+    ASSERT(settings->host_blocks <= BOUND_KV_BLOCKS);
+    ASSERT(settings->device_blocks <= 2 * BOUND_KV_BLOCKS);
+    ASSERT(settings->aside_blocks <= BOUND_KV_BLOCKS);
     return settings->device_blocks + settings->aside_blocks + settings->host_blocks;
 }
 
@@ -106,6 +112,7 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
     uint32_t blocks = total_blocks(settings);
     uint32_t heads = hash_heads(blocks);
     uint32_t moves_max = kvmem_moves_max(settings->device_blocks);
+    STATIC_ASSERT(BOUND_KV_BLOCK_TOKENS <= KVMEM_BLOCK_TOKENS_MAX, "a block counts its tokens");
     ASSERT(settings->block_tokens > 0 && settings->block_tokens <= KVMEM_BLOCK_TOKENS_MAX);
     ASSERT(settings->calls > 0 && settings->blocks_per_call > 0);
     ASSERT(settings->prefixes <= KVMEM_PREFIXES_MAX);

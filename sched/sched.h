@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "config/base/arena.h"
+#include "config/base/bounds.h"
 #include "config/base/call.h"
 #include "config/base/event_log.h"
 #include "config/base/exchange.h"
@@ -33,7 +34,7 @@
 #include "config/config.h"
 #include "kvmem/kvmem.h"
 
-#define SCHED_QUEUES_MAX  16
+#define SCHED_QUEUES_MAX  BOUND_QUEUES
 #define SCHED_ENGINES_MAX 256       /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
 

@@ -14,10 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "appliance/boot/available.h"
+#include "appliance/boot/advice.h"
 #include "config/base/assert.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
+#include "appliance/boot/plan.h"
 #include "kernels/cuda/plan.h"
 
 #define LOUD_BYTES (64u << 20)      /* a model this large logs the progress of its loading */
@@ -55,61 +56,6 @@ static enum status open_source(struct boot *boot, struct config_error *error)
     return gguf_source_open(&boot->source, path, error);
 }
 
-static enum kernels_simd simd_of(const struct options *options)
-{
-    switch (option_engine_simd(options)) {
-    case OPTION_ENGINE_SIMD_AUTO:
-        break;
-    case OPTION_ENGINE_SIMD_PLAIN:
-        return KERNELS_PLAIN;
-    case OPTION_ENGINE_SIMD_AVX2:
-        return KERNELS_AVX2;
-    case OPTION_ENGINE_SIMD_AVX512:
-        return KERNELS_AVX512;
-    case OPTION_ENGINE_SIMD_AVX512BF16:
-        return KERNELS_AVX512BF16;
-    }
-    return kernels_simd_best();
-}
-
-static void engine_settings_fill(struct boot *boot)
-{
-    const struct limits *limits = &boot->limits;
-    boot->engine = (struct kernels_settings){
-        .simd = simd_of(&boot->options),
-        .weights_as_bfloats = option_model_weights(&boot->options) == OPTION_MODEL_WEIGHTS_BF16,
-        .threads = limits->engine_threads,
-        .batch_calls = limits->batch_calls,
-        .standby_calls = limits->standby_calls,
-        .steps_per_plan = limits->steps_per_plan,
-        .step_tokens = limits->step_tokens,
-        .context_tokens = limits->context_tokens,
-        .kv_block_tokens = limits->kv_block_tokens,
-        .kv_halves = option_kv_type(&boot->options) == OPTION_KV_TYPE_F16,
-        .kv_blocks = limits->kv_blocks + limits->canary_blocks,
-        .kv_host_blocks = limits->kv_host_blocks,
-        .blocks_per_call = limits->blocks_per_call,
-    };
-}
-
-static void plan_fill(struct boot *boot)
-{
-    const struct limits *limits = &boot->limits;
-    boot->step.layout = loop_step_layout(limits);
-    memory_plan_add(&boot->plan, MEMORY_SHARED, "control page", 1, control_bytes(limits->engines));
-    memory_plan_add(&boot->plan, MEMORY_SHARED, "step record", limits->engines,
-                    boot->step.layout.total_bytes);
-    loop_plan_memory(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
-    vocab_plan_memory(&boot->plan, &boot->gguf->vocab);
-    config_prefixes_plan_memory(&boot->plan, &boot->prefixes);
-    if (boot->serves_by_gpu) {
-        gpu_plan_memory(&boot->plan, &boot->engine, boot->gguf);
-    } else {
-        kernels_weights_plan_memory(&boot->plan, boot->gguf, boot->engine.weights_as_bfloats);
-        kernels_plan_memory(&boot->plan, &boot->engine, &boot->gguf->shape);
-    }
-}
-
 /* Access rules. Keys are read only where clients must have one. */
 static enum status read_access(struct boot *boot, struct config_error *error)
 {
@@ -123,17 +69,14 @@ static enum status read_access(struct boot *boot, struct config_error *error)
 
 /* ---- the kind of engine ---- */
 
-static enum status check_device_memory(const struct boot *boot, struct config_error *error)
+static enum status check_device_memory(struct boot *boot, struct config_error *error)
 {
-    struct memory_plan plan = {0};
-    gpu_plan_memory(&plan, &boot->engine, boot->gguf);
-    uint64_t needed = memory_plan_bytes(&plan, MEMORY_DEVICE);
+    uint64_t needed = memory_plan_bytes(&boot->plan, MEMORY_DEVICE);
     if (needed <= boot->gpu.free_bytes) {
         return STATUS_OK;
     }
     snprintf(error->text, sizeof error->text,
-             "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free: lower "
-             "kv.device_blocks, sched.batch or limits.context_tokens",
+             "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free",
              mib(needed), mib(boot->gpu.free_bytes), mib(boot->gpu.memory_bytes));
     return STATUS_CONFIG_MEMORY;
 }
@@ -151,8 +94,11 @@ static enum status choose_gpu(struct boot *boot, struct config_error *error)
     log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
               gpu->name, gpu->arch, gpu->driver_version / 1000, gpu->driver_version % 1000 / 10,
               gpu->processors, mib(gpu->free_bytes));
+    boot->serves_by_gpu = true;
+    TRY(plan_limits(boot, error));
     TRY(gpu_plan_check(boot->gguf, &boot->engine, gpu->shared_bytes_max, boot->source.name,
                        error));
+    TRY(plan_make(boot, error));
     return check_device_memory(boot, error);
 }
 
@@ -164,15 +110,19 @@ static enum boot_exit choose_engine(struct boot *boot)
     if (kind == OPTION_ENGINE_KIND_CPU) {
         return BOOT_EXIT_OK;
     }
-    boot->serves_by_gpu = choose_gpu(boot, &error) == STATUS_OK;
-    if (boot->serves_by_gpu) {
+    enum status status = choose_gpu(boot, &error);
+    if (status == STATUS_OK) {
         return BOOT_EXIT_OK;
     }
     gpu_binary_close(&boot->gpu_binary);
     if (kind == OPTION_ENGINE_KIND_CUDA) {
         log_event(LOG_ERROR, "boot failed: engine.kind = cuda: %s", error.text);
+        if (status == STATUS_CONFIG_MEMORY) {
+            advice_print(boot);
+        }
         return BOOT_EXIT_ENGINE;
     }
+    boot->serves_by_gpu = false;
     log_event(LOG_WARN, "engine.kind = auto: the CPU serves: %s", error.text);
     return BOOT_EXIT_OK;
 }
@@ -186,6 +136,30 @@ static void refuse_simd(const struct boot *boot, struct config_error *error)
         used += snprintf(error->text + used, sizeof error->text - (size_t)used, ", %s",
                          kernels_simd_name(simd));
     }
+}
+
+/* The plan, once the model is known. */
+static enum boot_exit plan(struct boot *boot)
+{
+    struct config_error error = {.text = "unknown"};
+    boot->machine.cpus = cpus_count();
+    boot->simd_best = kernels_simd_best();
+    memory_bounds_read(&boot->bounds, option_memory_lock(&boot->options) == OPTION_MEMORY_LOCK_YES);
+    if (plan_limits(boot, &error) != STATUS_OK ||
+        config_prefixes_measure(&boot->prefixes, &boot->options, &boot->limits, &error) !=
+            STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    if (boot->engine.simd > boot->simd_best) {
+        refuse_simd(boot, &error);
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    enum boot_exit exit_status = choose_engine(boot);
+    if (exit_status == BOOT_EXIT_OK && !boot->serves_by_gpu &&
+        plan_make(boot, &error) != STATUS_OK) {
+        return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    return exit_status;
 }
 
 enum boot_exit boot_measure(struct boot *boot)
@@ -207,84 +181,28 @@ enum boot_exit boot_measure(struct boot *boot)
                  boot->source.name);
         return fail(BOOT_EXIT_MODEL, &error);
     }
-    if (config_limits(&boot->limits, &boot->options, &boot->gguf->shape, cpus_count(), &error) !=
-            STATUS_OK ||
-        config_prefixes_measure(&boot->prefixes, &boot->options, &boot->limits, &error) !=
-            STATUS_OK) {
-        return fail(BOOT_EXIT_CONFIG, &error);
-    }
-    engine_settings_fill(boot);
-    if (boot->engine.simd > kernels_simd_best()) {
-        refuse_simd(boot, &error);
-        return fail(BOOT_EXIT_CONFIG, &error);
-    }
-    enum boot_exit exit_status = choose_engine(boot);
-    if (exit_status == BOOT_EXIT_OK) {
-        plan_fill(boot);
-    }
-    return exit_status;
+    return plan(boot);
 }
 
-/* Of the machine's own memory. The plan has the rows of one engine, and each engine takes them. */
-static uint64_t plan_total_bytes(const struct boot *boot)
+enum boot_exit boot_check_memory(struct boot *boot)
 {
-    uint64_t total = 0;
-    for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
-        uint64_t bytes = kind == MEMORY_DEVICE ? 0 : memory_plan_bytes(&boot->plan, kind);
-        uint64_t times = kind == MEMORY_ENGINE ? boot->limits.engines : 1;
-        if (__builtin_mul_overflow(bytes, times, &bytes) ||
-            __builtin_add_overflow(total, bytes, &total)) {
-            return UINT64_MAX;
-        }
-    }
-    return total;
-}
-
-void boot_print_plan(const struct boot *boot)
-{
-    const struct memory_plan *plan = &boot->plan;
-    printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
-    for (uint32_t i = 0; i < plan->rows_count; i++) {
-        const struct memory_plan_row *row = &plan->rows[i];
-        printf("%-32s %12llu x %14llu %14.3f  %s\n", row->owner, (unsigned long long)row->count,
-               (unsigned long long)row->size_bytes,
-               (double)row->count * (double)row->size_bytes / (1 << 20),
-               memory_kind_name(row->kind));
-    }
-    for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
-        bool is_rare = kind == MEMORY_DEVICE || kind == MEMORY_SELFTEST;
-        if (is_rare && memory_plan_bytes(plan, kind) == 0) {
-            continue;
-        }
-        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, kind)),
-               memory_kind_name(kind));
-    }
-    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(boot)));
-    for (uint32_t i = 0; i < boot->prefixes.count; i++) {
-        const struct config_prefix *prefix = &boot->prefixes.each[i];
-        printf("%sprefix.%u: %u of %u token ids in %u kv blocks\n", i == 0 ? "\n" : "",
-               prefix->option + 1, prefix->tokens_count, prefix->file_tokens,
-               prefix->tokens_count / boot->limits.kv_block_tokens);
-    }
-    if (boot->access.tcp_needs_key) {
-        printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
-    }
-}
-
-enum boot_exit boot_check_memory(const struct boot *boot)
-{
-    uint64_t needed = plan_total_bytes(boot);
-    uint64_t bound = available_bytes();
-    if (!boot->plan.overflow && needed <= bound) {
+    const struct memory_bounds *bounds = &boot->bounds;
+    uint64_t needed = plan_total_bytes(boot), process = plan_process_bytes(boot);
+    if (plan_fits(boot)) {
         return BOOT_EXIT_OK;
     }
-    boot_print_plan(boot);
-    fflush(stdout);
-    log_event(LOG_ERROR,
-              "boot failed: the memory plan needs %.1f MiB and %.1f MiB are available: lower "
-              "limits.calls, limits.connections, limits.context_tokens, kv.device_blocks or "
-              "kv.host_ratio",
-              mib(needed), mib(bound));
+    if (needed > plan_available_bytes(boot)) {
+        log_event(LOG_ERROR, "boot failed: the memory plan needs %.1f MiB and %.1f MiB are %s",
+                  mib(needed), mib(plan_available_bytes(boot)),
+                  bounds->group < bounds->machine ? "left in the control group" : "available");
+    } else {
+        log_event(LOG_ERROR, "boot failed: one process has %.1f MiB of the memory plan, and "
+                  "memory.lock = yes may lock %.1f MiB (ulimit -l)", mib(process),
+                  mib(bounds->locked));
+    }
+    if (memory_plan_bytes(&boot->plan, MEMORY_SELFTEST) == 0) {
+        advice_print(boot);
+    }
     return BOOT_EXIT_MEMORY;
 }
 

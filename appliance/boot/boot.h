@@ -11,6 +11,7 @@
 #include "config/base/arena.h"
 #include "config/base/step.h"
 #include "appliance/boot/exit.h"
+#include "appliance/boot/available.h"
 #include "appliance/control.h"
 #include "appliance/boot/gpu.h"
 #include "config/access.h"
@@ -25,6 +26,9 @@ enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, 
 
 struct boot {
     struct options options;
+    struct config_machine machine;
+    struct memory_bounds bounds;
+    enum kernels_simd simd_best;
     struct limits limits;
     struct config_access access;
     struct config_keys *keys;       /* after the fork the core has the only copy (core.c) */
@@ -33,6 +37,9 @@ struct boot {
     struct gguf *gguf;
     struct vocab vocab;
     struct memory_plan plan;
+    struct memory_plan weights_plans[2];    /* the rows of weights as in the file, and as bfloats;
+                                               without rows: not added up yet */
+    struct memory_plan gpu_weights_plan;    /* the same of the GPU's */
     struct arena model_arena, weights_arena, shared_arena;
     struct kernels_settings engine; /* of each engine */
     struct kernels_weights *weights;
@@ -45,12 +52,11 @@ struct boot {
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };
 
-/* Once options are complete: opens and scans the model, derives limits and the plan. */
+/* Once options are complete: opens and scans the model, reads what the machine has, makes the
+ * plan. */
 enum boot_exit boot_measure(struct boot *boot);
-/* The plan as a table: owner, count, size, tier, and sums. */
-void boot_print_plan(const struct boot *boot);
-/* Refuses a plan that the machine cannot hold, with the figures. */
-enum boot_exit boot_check_memory(const struct boot *boot);
+/* Refuses a plan that the machine cannot hold, with the figures and a command that it can. */
+enum boot_exit boot_check_memory(struct boot *boot);
 /* Maps model and shared memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
 /* In the core: closes what only the keeper needs, for workers. */

@@ -89,7 +89,8 @@ static enum status start_engine(struct worker *worker, struct config_error *erro
 {
     const struct kernels_settings *settings = &worker->orders.serve.settings;
     struct memory_plan plan = {0};
-    gpu_plan_memory(&plan, settings, &worker->gguf);
+    gpu_weights_plan_memory(&plan, &worker->gguf);
+    gpu_plan_memory(&plan, settings, &worker->gguf.shape);
     uint64_t bytes = memory_plan_bytes(&plan, MEMORY_DEVICE);
     if (bytes != worker->orders.serve.device_bytes) {
         snprintf(error->text, sizeof error->text, "%s: it is another model than at boot",

@@ -201,19 +201,23 @@ uint64_t gpu_engine_bytes(const struct kernels_settings *settings, const struct 
 }
 
 static void plan_device(struct memory_plan *plan, const struct kernels_settings *settings,
-                        const struct gguf *gguf)
+                        const struct model_shape *shape)
 {
-    uint64_t block_bytes = gpu_kv_block_bytes(settings, &gguf->shape);
-    memory_plan_add(plan, MEMORY_DEVICE, "gpu weights", 1, gpu_weights_bytes(gguf));
+    uint64_t block_bytes = gpu_kv_block_bytes(settings, shape);
     memory_plan_add(plan, MEMORY_DEVICE, "gpu kv blocks", settings->kv_blocks, block_bytes);
     memory_plan_add(plan, MEMORY_DEVICE, "gpu workspace", 1,
-             gpu_engine_bytes(settings, &gguf->shape) - settings->kv_blocks * block_bytes);
+             gpu_engine_bytes(settings, shape) - settings->kv_blocks * block_bytes);
+}
+
+void gpu_weights_plan_memory(struct memory_plan *plan, const struct gguf *gguf)
+{
+    memory_plan_add(plan, MEMORY_DEVICE, "gpu weights", 1, gpu_weights_bytes(gguf));
 }
 
 void gpu_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
-                     const struct gguf *gguf)
+                     const struct model_shape *shape)
 {
-    plan_device(plan, settings, gguf);
+    plan_device(plan, settings, shape);
     memory_plan_add(plan, MEMORY_ENGINE, "gpu engine", 1, sizeof(struct gpu_engine));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu events", settings->steps_per_plan, sizeof(void *));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu step", 1, gpu_record_of(settings).end);
@@ -225,7 +229,7 @@ void gpu_plan_memory(struct memory_plan *plan, const struct kernels_settings *se
              sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu blocks left", settings->kv_blocks, sizeof(uint8_t));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu rope table", settings->context_tokens,
-             (uint64_t)gguf->shape.rope_dim * sizeof(float));
+             (uint64_t)shape->rope_dim * sizeof(float));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu host kv blocks", settings->kv_host_blocks,
-             gpu_kv_block_bytes(settings, &gguf->shape));
+             gpu_kv_block_bytes(settings, shape));
 }

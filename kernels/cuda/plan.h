@@ -15,7 +15,8 @@ MUST_CHECK enum status gpu_plan_check(const struct gguf *gguf,
                                       const struct kernels_settings *settings,
                                       uint32_t shared_bytes_max, const char *source,
                                       struct config_error *error);
-/* MEMORY_DEVICE: weights, KV, workspace. MEMORY_ENGINE: the host's part, pinned, with the host tier
- * of KV. */
+/* MEMORY_DEVICE: the weights. */
+void gpu_weights_plan_memory(struct memory_plan *plan, const struct gguf *gguf);
+/* MEMORY_DEVICE: KV, workspace. MEMORY_ENGINE: the host's part, pinned, with the host tier. */
 void gpu_plan_memory(struct memory_plan *plan, const struct kernels_settings *settings,
-                     const struct gguf *gguf);
+                     const struct model_shape *shape);

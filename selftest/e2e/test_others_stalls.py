@@ -122,8 +122,8 @@ def test_a_pool_that_is_full():
 
 def test_preempted_calls_that_thrash():
     """vllm#5051, #24256, inference-sim#963: calls took memory from each other without progress."""
-    with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "sched.quantum=1us",
-              "sched.steps_per_plan=1") as a:
+    with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "kv.host_ratio=1",
+              "sched.quantum=1us", "sched.steps_per_plan=1") as a:
         many_calls_through(a, 16, 120)
 
 

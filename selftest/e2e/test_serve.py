@@ -64,8 +64,8 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
         assert serve_all(a, asked, 32, max_tokens=24) == alone
     # Thirteen blocks of eight hold one maximal call: the others are preempted again and again.
     with Appliance(NOISE, "engine.threads=2", "limits.context_tokens=96", "kv.block_tokens=8",
-                   "kv.device_blocks=13", "sched.quantum=1us", "sched.steps_per_plan=2",
-                   "sched.beta=8") as a:
+                   "kv.device_blocks=13", "kv.host_ratio=1", "sched.quantum=1us",
+                   "sched.steps_per_plan=2", "sched.beta=8") as a:
         assert serve_all(a, asked, 32, a.standing_still, max_tokens=24) == alone
         assert a.stats()["preemptions"] > 5 * len(asked), a.stats()
         assert a.stats()["kv_blocks_used"] == 0
@@ -77,7 +77,7 @@ def test_tokens_do_not_depend_on_tiers_sharing_or_standbys():
     begins = prompts(12, 500, seed=9, longest=40)
     asked = [begins[i % 12] + end for i, end in enumerate(ends)]
     small = ("limits.context_tokens=96", "kv.block_tokens=8", "kv.device_blocks=24",
-             "sched.quantum=1us", "sched.batch=6")
+             "kv.host_ratio=1", "sched.quantum=1us", "sched.batch=6")
     with Appliance(NOISE, "kv.sharing=off", "kv.host_ratio=0", "sched.standby=0") as a:
         alone = serve_all(a, asked, 1, max_tokens=24)
         assert a.stats()["swap_out_blocks"] == a.stats()["prefix_hit_tokens"] == 0
@@ -139,7 +139,7 @@ def test_sampled_tokens_are_reproducible_too():
     with Appliance(NOISE, "engine.threads=1") as a:
         alone = serve_all(a, asked, 1, **options)
     with Appliance(NOISE, "engine.threads=2", "kv.block_tokens=8", "limits.context_tokens=64",
-                   "kv.device_blocks=9") as a:
+                   "kv.device_blocks=9", "kv.host_ratio=1") as a:
         assert serve_all(a, asked, 24, **options) == alone
 
 
@@ -184,7 +184,7 @@ def test_kv_in_halves_gives_the_same_tokens_through_swaps_and_copies():
     # Eight tokens in a KV block, thirteen blocks: calls are swapped, recomputed, begun with copies.
     asked = prompts(40, 500, seed=4)
     small = ("limits.context_tokens=96", "kv.block_tokens=8", "kv.device_blocks=13",
-             "sched.quantum=1us", "sched.steps_per_plan=2")
+             "kv.host_ratio=1", "sched.quantum=1us", "sched.steps_per_plan=2")
     with Appliance(NOISE, "kv.type=f16", "engine.threads=1", "kv.sharing=off") as a:
         alone = serve_all(a, asked, 1, max_tokens=24)
     for more in (("engine.simd=plain",), small, (*small, "kv.sharing=domain", "kv.host_ratio=3")):

@@ -138,10 +138,11 @@ static void check_round_trip(const struct options *options)
 static void check_relations(const struct options *options)
 {
     static const struct model_shape shape = {.vocab_tokens = 512, .context_tokens = 4096};
+    static const struct config_machine machine = {.cpus = 4};
     struct config_error error = {{0}};
     struct limits limits;
     if (config_check(options, &error) != STATUS_OK ||
-        config_limits(&limits, options, &shape, 4, &error) != STATUS_OK) {
+        config_limits(&limits, options, &shape, &machine, &error) != STATUS_OK) {
         message_check(&error);
     }
 }

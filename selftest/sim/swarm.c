@@ -222,8 +222,9 @@ void swarm_derive(struct sim *sim)
     struct config_error error;
     const struct model_shape shape = {.context_tokens = SIM_CONTEXT_MAX,
                                       .vocab_tokens = sim->swarm.vocab_tokens};
+    const struct config_machine machine = {.cpus = 1, .has_device = true};
     if (config_check(&sim->options, &error) != STATUS_OK ||
-        config_limits(&sim->limits, &sim->options, &shape, 1, &error) != STATUS_OK) {
+        config_limits(&sim->limits, &sim->options, &shape, &machine, &error) != STATUS_OK) {
         sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
     }
 }

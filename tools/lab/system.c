@@ -129,8 +129,9 @@ static int derive(struct lab *lab)
     struct config_error error = {.text = "unknown"};
     const struct model_shape shape = {.context_tokens = lab->settings->cost->context_tokens,
                                       .vocab_tokens = lab->settings->cost->vocab_tokens};
+    const struct config_machine machine = {.cpus = 1, .has_device = true};
     if (config_check(&lab->options, &error) != STATUS_OK ||
-        config_limits(&lab->limits, &lab->options, &shape, 1, &error) != STATUS_OK) {
+        config_limits(&lab->limits, &lab->options, &shape, &machine, &error) != STATUS_OK) {
         fprintf(stderr, "agentix-lab: %s\n", error.text);
         return LAB_EXIT_USAGE;
     }

@@ -197,7 +197,7 @@ static int parse(struct settings *settings, int argc, char **argv)
         {"--family", "NAME", ARGUMENT_CHOICE, &family, 0, 0, "llama, qwen2, qwen3"},
         {"--rope", "NAME", ARGUMENT_CHOICE, &rope, 0, 0, "plain, linear, llama3"},
         {"--sparse", "", ARGUMENT_FLAG, &settings->sparse, 0, 0,
-         "weights of zeros, as a hole of the file: for tests of plans"},
+         "matrices of zeros, as holes of the file: for tests of plans"},
     };
     const struct command_line line = {
         .program = "mkmodel", .usage = "--out FILE [OPTION]...",

@@ -233,7 +233,7 @@ void tensors_put_weights(const struct tensors *tensors, const struct vocabulary 
 {
     for (uint32_t i = 0; i < tensors->count; i++) {
         uint64_t state = settings->seed * UINT64_C(0xd1342543de82ef95) + i;
-        if (settings->sparse) {
+        if (settings->sparse && tensors->list[i].dims_count == 2) {
             put_hole(writer, row_bytes(&tensors->list[i]) * tensors->list[i].rows);
             continue;
         }

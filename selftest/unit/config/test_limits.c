@@ -6,6 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
+#include "config/base/bounds.h"
 #include "config/config.h"
 #include "config/model/gguf.h"
 
@@ -13,6 +14,7 @@ static struct options options;
 static struct limits limits;
 static struct config_error error;
 static struct model_shape shape;
+static struct config_machine machine;
 
 static enum status derive(const char *const *sets)
 {
@@ -20,7 +22,7 @@ static enum status derive(const char *const *sets)
     for (; *sets != NULL; sets++) {
         assert_status(STATUS_OK, config_set(&options, *sets, &error));
     }
-    return config_limits(&limits, &options, &shape, 4, &error);
+    return config_limits(&limits, &options, &shape, &machine, &error);
 }
 
 #define DERIVE(...) derive((const char *const[]){__VA_ARGS__, NULL})
@@ -29,6 +31,7 @@ static int set_up(void **state)
 {
     (void)state;
     shape = (struct model_shape){.vocab_tokens = 32000, .context_tokens = 4096};
+    machine = (struct config_machine){.cpus = 4};
     return 0;
 }
 
@@ -69,8 +72,11 @@ static void test_limits_defaults(void **state)
     assert_int_equal(limits.standby_calls, 8);
     assert_int_equal(limits.step_tokens, 256 + 32 + 8);
     assert_int_equal(limits.blocks_per_call, 256);
-    assert_int_equal(limits.kv_blocks, 32 * 64);
-    assert_int_equal(limits.kv_host_blocks, 32 * 64);
+    assert_int_equal(limits.kv_blocks_least, 256);
+    assert_int_equal(limits.kv_blocks_busy, 32 * 64);
+    assert_int_equal(limits.kv_blocks_most, 2 * 32 * 64);
+    assert_int_equal(limits.kv_blocks, 2 * 32 * 64);
+    assert_int_equal(limits.kv_host_blocks, 0);
     assert_int_equal(limits.retain_device_us, 10000000);
     assert_int_equal(limits.retain_host_us, 120000000);
     assert_int_equal(limits.retain_drop_us, 600000000);
@@ -139,10 +145,11 @@ static void test_limits_default_blocks_hold_at_least_one_call(void **state)
 {
     (void)state;
     assert_status(STATUS_OK, DERIVE("sched.batch=1"));
-    assert_int_equal(limits.kv_blocks, limits.blocks_per_call);
+    assert_int_equal(limits.kv_blocks_busy, limits.blocks_per_call);
+    assert_int_equal(limits.kv_blocks, 2 * limits.blocks_per_call);
     assert_status(STATUS_OK, DERIVE("limits.context_tokens=18", "sched.batch=8"));
     assert_int_equal(limits.blocks_per_call, 2);
-    assert_int_equal(limits.kv_blocks, 8);
+    assert_int_equal(limits.kv_blocks_busy, 8);
 }
 
 static void assert_canary(uint32_t prompt_tokens, uint32_t decode_steps, uint32_t blocks)
@@ -163,7 +170,7 @@ static void test_limits_canary_is_one_step_whatever_a_step_is(void **state)
     assert_canary(16, 2, 2);
     assert_status(STATUS_OK, DERIVE("limits.context_tokens=2"));
     assert_canary(1, 1, 1);
-    assert_int_equal(limits.kv_blocks, 32);     /* its blocks are beyond these */
+    assert_int_equal(limits.kv_blocks_busy, 32);    /* its blocks are beyond these */
     assert_status(STATUS_OK, DERIVE("engine.canary=0"));
     assert_canary(0, 0, 0);
 }
@@ -192,7 +199,46 @@ static void test_limits_host_blocks_follow_device_blocks(void **state)
     assert_status(STATUS_OK, DERIVE("kv.host_ratio=2.5", "kv.device_blocks=1001"));
     assert_int_equal(limits.kv_host_blocks, 2502);
     assert_status(STATUS_OK, DERIVE("kv.host_ratio=1000", "kv.device_blocks=16777216"));
-    assert_int_equal(limits.kv_host_blocks, 1u << 29);      /* no memory for that, but a number */
+    assert_int_equal(limits.kv_host_blocks, BOUND_KV_BLOCKS);   /* no memory for that, but a
+                                                                   number */
+}
+
+/* Where a host tier keeps the KV of ended calls, the device need not. */
+static void test_limits_device_has_a_host_tier_by_itself_and_the_cpu_has_not(void **state)
+{
+    (void)state;
+    machine.has_device = true;
+    assert_status(STATUS_OK, derive((const char *const[]){NULL}));
+    assert_int_equal(limits.kv_blocks_most, 32 * 64);
+    assert_int_equal(limits.kv_host_blocks, 32 * 64);
+    machine.has_device = false;
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=1"));
+    assert_int_equal(limits.kv_blocks_most, 32 * 64);
+    assert_int_equal(limits.kv_host_blocks, 32 * 64);
+}
+
+static void test_limits_chosen_blocks_are_those_of_calls_and_prefixes(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=0.5"));
+    limits.prefix_blocks = 7;
+    config_limits_choose_kv(&limits, 300);
+    assert_int_equal(limits.kv_blocks, 307);
+    assert_int_equal(limits.kv_host_blocks, 150);
+    assert_status(STATUS_OK, DERIVE("kv.device_blocks=300"));
+    assert_int_equal(limits.kv_blocks_least, 300);
+    assert_int_equal(limits.kv_blocks_most, 300);
+}
+
+static void test_budget_leaves_an_eighth_and_of_large_machines_8_gib(void **state)
+{
+    (void)state;
+    const uint64_t gib = UINT64_C(1) << 30;
+    assert_int_equal(config_budget(16 * gib).busy_bytes, 14 * gib);
+    assert_int_equal(config_budget(16 * gib).spare_bytes, 4 * gib);
+    assert_int_equal(config_budget(1024 * gib).busy_bytes, 1016 * gib);
+    assert_int_equal(config_budget(0).busy_bytes, 0);
+    assert_true(config_budget(UINT64_MAX).spare_bytes > UINT64_MAX / 5);
 }
 
 static void assert_retention(uint64_t device_s, uint64_t host_s, uint64_t drop_s)
@@ -247,7 +293,7 @@ static void test_limits_largest_of_everything_fits_32_bits(void **state)
                          "limits.programs=1048576", "limits.connections=65536", "sched.batch=1024",
                          "sched.prefill_tokens=65536", "kv.block_tokens=8", "engine.threads=64"));
     assert_int_equal(limits.blocks_per_call, 131072);
-    assert_int_equal(limits.kv_blocks, 1024u * 32768u);
+    assert_int_equal(limits.kv_blocks, 2 * 1024u * 32768u);
     assert_int_equal(limits.frame_bytes, 4u * 1048576u + 4096u);
     assert_int_equal(limits.commands, 65536u * 8u + 1048576u);
     assert_int_equal(limits.text_page_bytes, 1048576u * 160u + 16384u);
@@ -257,9 +303,11 @@ static void test_limits_threads_follow_cpus(void **state)
 {
     (void)state;
     config_defaults(&options);
-    assert_status(STATUS_OK, config_limits(&limits, &options, &shape, 0, &error));
+    machine.cpus = 0;
+    assert_status(STATUS_OK, config_limits(&limits, &options, &shape, &machine, &error));
     assert_int_equal(limits.engine_threads, 1);
-    assert_status(STATUS_OK, config_limits(&limits, &options, &shape, 500, &error));
+    machine.cpus = 500;
+    assert_status(STATUS_OK, config_limits(&limits, &options, &shape, &machine, &error));
     assert_int_equal(limits.engine_threads, 64);
     assert_status(STATUS_OK, DERIVE("engine.threads=2"));
     assert_int_equal(limits.engine_threads, 2);
@@ -279,6 +327,10 @@ int main(void)
         cmocka_unit_test_setup(test_limits_canary_is_one_step_whatever_a_step_is, set_up),
         cmocka_unit_test_setup(test_limits_defaults_yield_to_fewer_calls, set_up),
         cmocka_unit_test_setup(test_limits_host_blocks_follow_device_blocks, set_up),
+        cmocka_unit_test_setup(
+            test_limits_device_has_a_host_tier_by_itself_and_the_cpu_has_not, set_up),
+        cmocka_unit_test_setup(test_limits_chosen_blocks_are_those_of_calls_and_prefixes, set_up),
+        cmocka_unit_test_setup(test_budget_leaves_an_eighth_and_of_large_machines_8_gib, set_up),
         cmocka_unit_test_setup(test_limits_default_deadlines_yield_to_written_ones, set_up),
         cmocka_unit_test_setup(test_check_written_deadlines_in_disorder_are_refused, set_up),
         cmocka_unit_test_setup(test_limits_largest_of_everything_fits_32_bits, set_up),

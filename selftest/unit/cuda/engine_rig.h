@@ -50,7 +50,8 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
 {
     static struct arena arena;
     struct memory_plan plan = {0};
-    gpu_plan_memory(&plan, settings, &tiny.gguf);
+    gpu_weights_plan_memory(&plan, &tiny.gguf);
+    gpu_plan_memory(&plan, settings, &tiny.gguf.shape);
     uint64_t bytes = memory_plan_bytes(&plan, MEMORY_DEVICE);
     assert_status(STATUS_OK, arena_map(&arena, memory_plan_bytes(&plan, MEMORY_ENGINE), false));
     assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU),

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the memory plan as text: a row for each owner, the sums, and where the memory goes.
+ * BOOT_ONLY: stdio.
+ */
+#include <stdio.h>
+
+#include "appliance/boot/boot.h"
+#include "appliance/boot/plan.h"
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static void print_rows(const struct memory_plan *plan)
+{
+    printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
+    for (uint32_t i = 0; i < plan->rows_count; i++) {
+        const struct memory_plan_row *row = &plan->rows[i];
+        printf("%-32s %12llu x %14llu %14.3f  %s\n", row->owner, (unsigned long long)row->count,
+               (unsigned long long)row->size_bytes,
+               (double)row->count * (double)row->size_bytes / (1 << 20),
+               memory_kind_name(row->kind));
+    }
+}
+
+static void print_sums(const struct boot *boot)
+{
+    const struct memory_plan *plan = &boot->plan;
+    for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
+        bool is_rare = kind == MEMORY_DEVICE || kind == MEMORY_SELFTEST;
+        if (is_rare && memory_plan_bytes(plan, kind) == 0) {
+            continue;
+        }
+        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, kind)),
+               memory_kind_name(kind));
+    }
+    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(boot)));
+}
+
+/* ---- where the memory goes ---- */
+
+static void print_line(const char *what, uint64_t bytes, const char *why)
+{
+    if (bytes == MEMORY_UNBOUNDED) {
+        printf("  %-12s %14s  %s\n", what, "no limit", why);
+    } else {
+        printf("  %-12s %14.1f  %s\n", what, mib(bytes), why);
+    }
+}
+
+static void print_bounds(const struct boot *boot)
+{
+    const struct memory_bounds *bounds = &boot->bounds;
+    bool is_group = bounds->group < bounds->machine;
+    print_line("machine", bounds->machine, is_group ? "MemAvailable" : "MemAvailable: the bound");
+    print_line("group", bounds->group, is_group ? "left in the control groups: the bound"
+                                                : "left in the control groups");
+    print_line("locked", bounds->locked,
+               option_memory_lock(&boot->options) == OPTION_MEMORY_LOCK_YES
+                   ? "that each process may lock (ulimit -l)"
+                   : "not counted: memory.lock is not yes");
+    if (boot->serves_by_gpu) {
+        print_line("gpu", boot->gpu.free_bytes, "free on the GPU");
+    }
+}
+
+/* How the number of KV blocks came about. */
+static const char *choice_name(const struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    uint32_t blocks = limits->kv_blocks - limits->prefix_blocks;
+    if (boot->options.kv_device_blocks.number != 0) {
+        return "kv.device_blocks says so";
+    }
+    if (blocks == limits->kv_blocks_most) {
+        return "all that calls can use";
+    }
+    if (blocks > limits->kv_blocks_busy) {
+        return "for a full batch, and for ended calls what a quarter of the memory leaves";
+    }
+    if (blocks == limits->kv_blocks_busy) {
+        return "for a full batch";
+    }
+    return blocks == limits->kv_blocks_least ? "the least: one call of the whole context"
+                                             : "what the reserve leaves";
+}
+
+static void print_kv(const struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    char why[256];
+    snprintf(why, sizeof why, "%u blocks of %u tokens (%llu tokens), %u on the host: %s",
+             limits->kv_blocks, limits->kv_block_tokens,
+             (unsigned long long)limits->kv_blocks * limits->kv_block_tokens,
+             limits->kv_host_blocks, choice_name(boot));
+    print_line(boot->serves_by_gpu ? "kv, host" : "kv", plan_kv_bytes(boot), why);
+}
+
+static void print_account(const struct boot *boot)
+{
+    uint64_t available = plan_available_bytes(boot), total = plan_total_bytes(boot);
+    uint64_t weights = memory_plan_bytes(&boot->plan, MEMORY_WEIGHTS);
+    printf("\nwhere the memory goes, in MiB\n");
+    print_bounds(boot);
+    if (total == UINT64_MAX) {
+        printf("  the plan is larger than 64 bits count\n");
+        return;
+    }
+    print_line("weights", weights, boot->serves_by_gpu ? "on the GPU" : "");
+    print_kv(boot);
+    print_line("rest", total - weights - plan_kv_bytes(boot), "all other rows");
+    if (total > available) {
+        print_line("missing", total - available, "");
+    } else if (available != MEMORY_UNBOUNDED) {
+        char why[64];
+        snprintf(why, sizeof why, "of them %.1f are the reserve, which chosen KV leaves",
+                 mib(available - config_budget(available).busy_bytes));
+        print_line("left", available - total, why);
+    }
+}
+
+static void print_notes(const struct boot *boot)
+{
+    for (uint32_t i = 0; i < boot->prefixes.count; i++) {
+        const struct config_prefix *prefix = &boot->prefixes.each[i];
+        printf("%sprefix.%u: %u of %u token ids in %u kv blocks\n", i == 0 ? "\n" : "",
+               prefix->option + 1, prefix->tokens_count, prefix->file_tokens,
+               prefix->tokens_count / boot->limits.kv_block_tokens);
+    }
+    if (boot->access.tcp_needs_key) {
+        printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
+    }
+}
+
+void plan_print(const struct boot *boot)
+{
+    print_rows(&boot->plan);
+    print_sums(boot);
+    print_account(boot);
+    print_notes(boot);
+}

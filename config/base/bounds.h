@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the largest counts that an option may ask for and that a module can hold. options.def takes
+ * its ranges from here, limits.c what it derives, and each module asserts at compile time that it
+ * counts so far. A range that is written in one place only cannot contradict another.
+ */
+#define BOUND_KV_DEVICE_BLOCKS (1u << 24)   /* kv.device_blocks */
+#define BOUND_KV_BLOCKS        (1u << 27)   /* of a tier, whatever it is derived from */
+#define BOUND_KV_BLOCK_TOKENS  256u
+#define BOUND_QUEUES           16u
+#define BOUND_THREADS          64u

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""The memory plan of the real binary: models of usual shapes, commands that fit where one does not,
+and drawn configurations, of which each ends in a known exit status and a sentence (CONFIGS of them,
+from the seed CONFIGS_SEED)."""
+import contextlib
+import os
+import random
+import re
+import shlex
+import subprocess
+import tempfile
+
+from appliance import BUILD, HANG_S, run
+from skip import Skip
+
+CONFIGS = int(os.environ.get("CONFIGS", "300"))
+SEED = int(os.environ.get("CONFIGS_SEED", "1"))
+USUAL = ("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b")
+
+
+def make(directory, preset, *more):
+    """A model whose weights are a hole in the file: a plan reads its header."""
+    path = os.path.join(directory, preset + ".gguf")
+    subprocess.run([os.path.join(BUILD, "tools", "mkmodel"), "--out", path, "--preset", preset,
+                    "--sparse", *more], check=True)
+    return path
+
+
+def check(*sets):
+    words = [word for one in sets for word in ("--set", one)]
+    return run("agentix", "--check", *words)
+
+
+def advice(done):
+    """The words of the command that it prints; None: it says that there is none."""
+    if "this command fits:\n" not in done.stderr:
+        assert "no command fits: weights alone take" in done.stderr, done.stderr
+        return None
+    words = shlex.split(done.stderr.partition("this command fits:\n")[2].splitlines()[0])
+    assert words[0] == "agentix", words
+    return words[1:]
+
+
+def assert_fits(words):
+    done = run("agentix", "--check", *words)
+    assert done.returncode == 0, (words, done.stderr)
+
+
+def account(text):
+    """The numbers of `where the memory goes`."""
+    part = text.partition("where the memory goes, in MiB\n")[2]
+    return {line.split()[0]: float(line.split()[1]) for line in part.splitlines()
+            if re.match(r"  \S+ +[\d.]+", line)}
+
+
+def test_check_shows_where_the_memory_goes():
+    done = check()
+    assert done.returncode == 0, done.stderr
+    where = account(done.stdout)
+    total = float(re.search(r"^total +([\d.]+)", done.stdout, re.M)[1])
+    assert abs(where["weights"] + where["kv"] + where["rest"] - total) < 0.2, done.stdout
+    assert total < 128, "the embedded model's plan stays small"
+    assert "all that calls can use" in done.stdout, done.stdout
+
+
+def test_usual_models_fit_with_their_path_alone_or_say_what_does():
+    """On this machine, whatever it has."""
+    with tempfile.TemporaryDirectory() as directory:
+        for preset in USUAL:
+            path = make(directory, preset, "--type", "q4_0")
+            done = check("model.path=" + path)
+            if done.returncode == 0:
+                where = account(done.stdout)
+                print("  %s: weights %.0f MiB, kv %.0f, rest %.0f" % (
+                    preset, where["weights"], where["kv"], where["rest"]))
+                continue
+            assert done.returncode == 4, done.stderr
+            words = advice(done)
+            print("  %s: %s" % (preset, words))
+            if words is not None:
+                assert_fits(words)
+
+
+def test_the_command_for_a_plan_that_does_not_fit_fits():
+    for sets in (["kv.device_blocks=16777216"], ["kv.device_blocks=16777216", "kv.host_ratio=16"],
+                 ["limits.connections=65536", "net.send_bytes=16MiB", "limits.calls=1048576"],
+                 ["limits.calls=1048576", "sched.batch=1024", "kv.device_blocks=16000000"]):
+        done = check(*sets)
+        assert done.returncode == 4 and "MiB are" in done.stderr, (sets, done.stderr)
+        words = advice(done)
+        print("  " + shlex.join(["agentix"] + words))
+        assert_fits(words)
+
+
+def test_weights_that_exceed_memory_have_no_command():
+    with tempfile.TemporaryDirectory() as directory:
+        path = make(directory, "llama-3.1-8b", "--layers", "256", "--dim", "32768", "--heads",
+                    "256", "--ffn", "131072")
+        done = check("model.path=" + path)
+        assert done.returncode == 4 and advice(done) is None, done.stderr
+
+
+@contextlib.contextmanager
+def control_group(limit_bytes):
+    """A preexec_fn that puts a process into a group of its own with this limit of memory."""
+    one = os.path.isdir("/sys/fs/cgroup/memory")
+    group = "/sys/fs/cgroup/%sagentix-e2e-%d" % ("memory/" if one else "", os.getpid())
+    limit = os.path.join(group, "memory.limit_in_bytes" if one else "memory.max")
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        raise Skip("no control group can be made: %s" % error)
+    try:
+        if not os.path.exists(limit):
+            raise Skip("control groups do not limit memory here")
+        open(limit, "w").write(str(limit_bytes))
+        yield lambda: open(os.path.join(group, "cgroup.procs"), "w").write("0")
+    finally:
+        os.rmdir(group)
+
+
+def inside(enter, *words):
+    return subprocess.run([os.path.join(BUILD, "agentix"), *words], text=True, timeout=HANG_S,
+                          capture_output=True, preexec_fn=enter)
+
+
+def test_a_plan_beyond_the_limit_of_the_control_group_is_refused_with_a_command_that_fits():
+    off = ("--set", "net.tcp=", "--set", "text.listen=")
+    with control_group(32 << 20) as enter:
+        done = inside(enter, "--set", "net.send_bytes=1MiB", *off)
+        found = re.search(r"([\d.]+) MiB are left in the control group", done.stderr)
+        assert done.returncode == 4 and found and 24 < float(found[1]) <= 32, done
+        words = advice(done)
+        print("  " + shlex.join(["agentix"] + words))
+        done = inside(enter, "--check", *words)
+        assert done.returncode == 0, (words, done.stderr)
+
+
+def test_kv_takes_what_the_control_group_has_left():
+    with tempfile.TemporaryDirectory() as directory, control_group(3 << 30) as enter:
+        path = make(directory, "qwen3-0.6b", "--type", "q4_0")
+        done = inside(enter, "--check", "--set", "model.path=" + path)
+        assert done.returncode == 0, done.stderr
+        assert "what the reserve leaves" in done.stdout, done.stdout
+        assert "left in the control groups: the bound" in done.stdout, done.stdout
+
+
+# ---- drawn configurations ----
+
+def options():
+    """(name, default, what is allowed) of every option, from --help."""
+    lines = run("agentix", "--help").stdout.splitlines()
+    for line in lines:
+        found = re.match(r"  (\w+\.\w+) = (.*?)  \((.*)\)$", line)
+        if found:
+            yield found[1], found[2], found[3]
+
+
+def number(text):
+    return float(re.match(r"[\d.]+", text)[0]) if text[:1].isdigit() else None
+
+
+def draw_value(chance, default, allowed):
+    """Of an option, in its range, at an edge, beyond, or no value of it at all."""
+    low, _, high = allowed.partition(" .. ")
+    if not high:
+        return chance.choice(allowed.split("|") * 8 + ["other"])
+    if high.endswith("bytes"):
+        return chance.choice(["", "127.0.0.1:0", "[::1]:7411", "/dev/null", "none", "'", "x" * 300]
+                             if chance.randrange(4) == 0 else [default])
+    unit = high.lstrip("0123456789.")
+    kind = chance.randrange(24)
+    if kind < 9:
+        return (low, high, default)[kind % 3]
+    if kind == 9:
+        return "%d%s" % (number(high) + 1, unit)
+    if kind == 10:
+        return chance.choice(["", "-1", "1e9", "18446744073709551616", "0x10", " 5"])
+    top = number(high) / 2 ** chance.randrange(40)
+    return "%d%s" % (chance.uniform(number(low), max(top, number(low))), unit)
+
+
+def test_drawn_configurations_end_in_a_known_status_and_a_sentence():
+    chance = random.Random(SEED)
+    rows = [row for row in options() if not row[0].startswith("prefix.")]
+    assert len(rows) > 50, rows
+    ended = {0: 0, 2: 0, 3: 0, 4: 0, 6: 0}
+    with tempfile.TemporaryDirectory() as directory:
+        models = ["", "/dev/null", __file__]
+        models += [make(directory, preset, "--type", "q4_0") for preset in USUAL]
+        for _ in range(CONFIGS):
+            sets = ["%s=%s" % (name, draw_value(chance, default, allowed))
+                    for name, default, allowed in
+                    chance.sample(rows, chance.choice((1, 2, 3, 5, 10, 30)))]
+            sets.append("model.path=" + chance.choice(models))
+            done = check(*sets)
+            assert done.returncode in ended, (sets, done.returncode, done.stderr)
+            assert done.returncode == 0 or re.search(r"\w{3,} \w+", done.stderr), (sets, done)
+            ended[done.returncode] += 1
+            words = advice(done) if done.returncode == 4 else None
+            if words is not None:
+                assert_fits(words)
+    print("  %d configurations of seed %d: %s" % (
+        CONFIGS, SEED, ", ".join("%d end with %d" % (n, status) for status, n in ended.items())))
+    assert CONFIGS < 100 or min(ended[0], ended[2], ended[4]) > 0, ended

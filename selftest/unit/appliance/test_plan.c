@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a plan takes of the memory what it should, whichever bound is the least; a plan that does
+ * not fit names a command that does; no configuration breaks either.
+ * Method: models by their shapes, machines by their bounds. Configurations are drawn: each option
+ * from inside its range, from its edges, from beyond, and in words that it does not know.
+ *
+ *     test_plan [CONFIGURATIONS [SEED]]
+ */
+#define TEST_ARENA_BYTES 64u
+#include "selftest/unit/test.h"
+
+#include <stdio.h>
+
+#include "appliance/boot/advice.h"
+#include "appliance/boot/boot.h"
+#include "appliance/boot/plan.h"
+#include "config/model/tensors.h"
+#include "config/options.h"
+#include "selftest/fuzz/message.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+
+static struct boot boot;
+static struct gguf gguf;
+static struct config_error error;
+static uint64_t random_state = 1;
+static uint32_t configurations = 4000;
+
+/* ---- models ---- */
+
+struct model {
+    const char *name;
+    uint32_t family, layers, dim, heads, kv_heads, head_dim, ffn, context, vocab;
+    bool tied;
+    enum gguf_type type;
+};
+static const struct model usual[] = {
+    {"Qwen3-0.6B", 2, 28, 1024, 16, 8, 128, 3072, 40960, 151936, true, GGUF_Q4_0},
+    {"Qwen3-1.7B", 2, 28, 2048, 16, 8, 128, 6144, 40960, 151936, true, GGUF_Q4_0},
+    {"Qwen3-4B", 2, 36, 2560, 32, 8, 128, 9728, 40960, 151936, true, GGUF_Q4_0},
+    {"Llama-3.2-1B", 0, 16, 2048, 32, 8, 64, 8192, 131072, 128256, true, GGUF_Q4_0},
+    {"Llama-3.2-3B", 0, 28, 3072, 24, 8, 128, 8192, 131072, 128256, true, GGUF_Q4_0},
+    {"Llama-3.1-8B", 0, 32, 4096, 32, 8, 128, 14336, 131072, 128256, false, GGUF_Q4_0},
+};
+static const struct model tiny = {"tiny", 0, 2, 64, 4, 2, 16, 172, 1024, 512, false, GGUF_F32};
+static const struct model huge = {"huge", 1, 126, 16384, 128, 8, 128, 53248, 131072, 152064, false,
+                                  GGUF_F32};
+#define USUAL (sizeof usual / sizeof usual[0])
+
+static void add_tensor(uint32_t index, enum gguf_type type)
+{
+    struct model_tensor entry;
+    if (!model_tensor_find(&entry, &gguf, index)) {
+        return;
+    }
+    struct gguf_tensor *tensor = &gguf.tensors[gguf.tensors_count++];
+    uint64_t rows = entry.outputs != 0 ? entry.outputs : 1;
+    *tensor = (struct gguf_tensor){.type = entry.outputs != 0 ? type : GGUF_F32,
+                                   .dims_count = entry.outputs != 0 ? 2 : 1,
+                                   .dims = {entry.columns, rows, 1, 1}};
+    memcpy(tensor->name, entry.name, sizeof tensor->name);
+    tensor->bytes = gguf_row_bytes((enum gguf_type)tensor->type, entry.columns) * rows;
+}
+
+static void load(const struct model *model)
+{
+    gguf = (struct gguf){.has_model = true};
+    gguf.shape = (struct model_shape){
+        .family = &model_families[model->family], .layers = model->layers, .dim = model->dim,
+        .heads = model->heads, .kv_heads = model->kv_heads, .head_dim = model->head_dim,
+        .ffn_dim = model->ffn, .vocab_tokens = model->vocab, .context_tokens = model->context,
+        .rope_dim = model->head_dim, .rope_base = 10000, .rope_scale = 1, .norm_epsilon = 1e-5f,
+        .tied_output = model->tied};
+    gguf.vocab = (struct gguf_vocab_info){
+        .kind = VOCAB_BPE, .tokens = model->vocab, .merges = model->vocab,
+        .text_bytes = 8 * (uint64_t)model->vocab, .bos_id = 1, .eos_id = 2,
+        .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN, .token_bytes_max = 128};
+    for (uint32_t i = 0; i < model_tensors_count(&gguf.shape); i++) {
+        add_tensor(i, model->type);
+    }
+}
+
+static void start(const struct model *model, uint64_t available)
+{
+    load(model);
+    boot = (struct boot){.gguf = &gguf, .machine = {.cpus = 4},
+                         .bounds = {available, MEMORY_UNBOUNDED, MEMORY_UNBOUNDED}};
+    config_defaults(&boot.options);
+}
+
+static enum status make(void)
+{
+    TRY(config_check(&boot.options, &error));
+    return plan_make(&boot, &error);
+}
+
+static void set(const char *assignment)
+{
+    assert_status(STATUS_OK, config_set(&boot.options, assignment, &error));
+}
+
+/* ---- what a plan takes ---- */
+
+static void test_plan_of_usual_models_fits_23_gib_and_leaves_the_reserve(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < USUAL; i++) {
+        start(&usual[i], 23 * GIB);
+        assert_status(STATUS_OK, make());
+        assert_true(plan_fits(&boot));
+        assert_true(plan_total_bytes(&boot) <= config_budget(23 * GIB).busy_bytes);
+        assert_true(boot.limits.kv_blocks >= boot.limits.kv_blocks_busy);
+        assert_int_equal(boot.limits.kv_host_blocks, 0);
+    }
+}
+
+static void test_plan_on_8_gib_takes_what_is_left(void **state)
+{
+    (void)state;
+    start(&usual[2], 8 * GIB);
+    assert_status(STATUS_OK, make());
+    assert_true(plan_fits(&boot));
+    uint32_t blocks = boot.limits.kv_blocks;
+    assert_true(blocks > boot.limits.kv_blocks_least && blocks < boot.limits.kv_blocks_busy);
+    uint64_t budget = config_budget(8 * GIB).busy_bytes, block = plan_kv_bytes(&boot) / blocks;
+    assert_true(plan_total_bytes(&boot) <= budget);
+    assert_true(plan_total_bytes(&boot) + 2 * block > budget);      /* not one block less */
+}
+
+static void test_plan_of_a_tiny_model_stays_small(void **state)
+{
+    (void)state;
+    start(&tiny, 23 * GIB);
+    assert_status(STATUS_OK, make());
+    assert_int_equal(boot.limits.kv_blocks, boot.limits.kv_blocks_most);
+    assert_true(plan_total_bytes(&boot) < 128 * MIB);
+}
+
+static void test_plan_obeys_the_least_bound(void **state)
+{
+    (void)state;
+    start(&usual[0], 23 * GIB);
+    boot.bounds.group = 3 * GIB;
+    assert_status(STATUS_OK, make());
+    assert_true(plan_fits(&boot) && plan_available_bytes(&boot) == 3 * GIB);
+    assert_true(plan_total_bytes(&boot) <= config_budget(3 * GIB).busy_bytes);
+    boot.bounds.locked = 2 * GIB;
+    assert_status(STATUS_OK, make());
+    assert_true(plan_fits(&boot));
+    assert_true(plan_process_bytes(&boot) <= config_budget(2 * GIB).busy_bytes);
+    boot.bounds.locked = 512 * MIB;
+    assert_status(STATUS_OK, make());
+    assert_false(plan_fits(&boot));
+}
+
+static void test_plan_of_unknown_memory_takes_all_that_calls_can_use(void **state)
+{
+    (void)state;
+    start(&usual[5], MEMORY_UNBOUNDED);
+    assert_status(STATUS_OK, make());
+    assert_true(plan_fits(&boot));
+    assert_int_equal(boot.limits.kv_blocks, boot.limits.kv_blocks_most);
+}
+
+static void test_plan_written_blocks_stand_whatever_memory_is(void **state)
+{
+    (void)state;
+    start(&usual[0], GIB);
+    set("kv.device_blocks=1000000");
+    assert_status(STATUS_OK, make());
+    assert_int_equal(boot.limits.kv_blocks, 1000000);
+    assert_false(plan_fits(&boot));
+}
+
+/* The KV of a device is in its own memory, with a host tier beside it. */
+static void test_plan_of_a_gpu_obeys_its_memory(void **state)
+{
+    (void)state;
+    start(&usual[5], 64 * GIB);
+    boot.serves_by_gpu = true;
+    boot.gpu.free_bytes = 8 * GIB;
+    assert_status(STATUS_OK, make());
+    assert_true(plan_fits(&boot));
+    assert_true(boot.limits.kv_blocks < boot.limits.kv_blocks_most);
+    assert_int_equal(boot.limits.kv_host_blocks, boot.limits.kv_blocks);
+    boot.gpu.free_bytes = GIB;
+    assert_status(STATUS_OK, make());
+    assert_false(plan_fits(&boot));
+}
+
+/* ---- advice ---- */
+
+/* The options of a command, as the shell and main.c would read them. Returns how many --set. */
+static uint32_t take_command(const char *command, struct options *options)
+{
+    char words[ADVICE_BYTES];
+    uint32_t sets = 0;
+    config_defaults(options);
+    snprintf(words, sizeof words, "%s", command);
+    for (char *at = strstr(words, " --set "); at != NULL; sets++) {
+        char *value = at + strlen(" --set ");
+        at = strstr(value, " --set ");
+        if (at != NULL) {
+            *at = '\0';
+        }
+        size_t length = strlen(value);
+        if (value[0] == '\'') {
+            value[length - 1] = '\0';
+            value++;
+        }
+        assert_status(STATUS_OK, config_set(options, value, &error));
+        if (at != NULL) {
+            *at = ' ';
+        }
+    }
+    return sets;
+}
+
+/* True when there is a command; then its plan fits. */
+static bool check_advice(const char **command)
+{
+    static char text[ADVICE_BYTES];
+    static struct boot before;
+    before = boot;
+    bool found = advice_find(&boot, text);
+    assert_memory_equal(&before, &boot, sizeof boot);
+    *command = text;
+    if (!found) {
+        return false;
+    }
+    assert_memory_equal(text, "agentix", 7);
+    (void)take_command(text, &boot.options);
+    assert_status(STATUS_OK, make());
+    assert_true(plan_fits(&boot));
+    boot = before;
+    return true;
+}
+
+static void assert_advice(const char *expected)
+{
+    const char *command;
+    assert_status(STATUS_OK, make());
+    assert_false(plan_fits(&boot));
+    assert_true(check_advice(&command));
+    assert_string_equal(command, expected);
+}
+
+static void test_advice_lowers_what_is_missed_least(void **state)
+{
+    (void)state;
+    start(&usual[0], 23 * GIB);
+    set("kv.type=f32");
+    set("kv.host_ratio=1");
+    set("kv.device_blocks=4096");
+    assert_advice("agentix --set kv.type=f32 --set kv.device_blocks=4096 "
+                  "--set kv.host_ratio=0.000");
+    start(&usual[0], 8 * GIB);
+    set("kv.device_blocks=4096");
+    set("kv.type=f32");
+    assert_advice("agentix --set kv.type=f32");         /* blocks as memory has room for */
+}
+
+static void test_advice_names_the_longest_context_that_fits(void **state)
+{
+    (void)state;
+    start(&usual[0], 23 * GIB);
+    set("model.path=/models/a b.gguf");
+    set("limits.context_tokens=40960");
+    set("sched.batch=8");
+    boot.bounds.machine = 3 * GIB;
+    assert_advice("agentix --set 'model.path=/models/a b.gguf' --set sched.batch=8 "
+                  "--set limits.context_tokens=16384");
+}
+
+static void test_advice_takes_two_changes_where_one_is_too_few(void **state)
+{
+    (void)state;
+    const char *command;
+    start(&tiny, 64 * MIB);
+    set("limits.connections=65536");
+    set("limits.events=16777216");
+    assert_status(STATUS_OK, make());
+    assert_true(check_advice(&command));
+    assert_non_null(strstr(command, "limits.events="));
+    assert_non_null(strstr(command, "limits.connections="));
+    assert_int_equal(take_command(command, &boot.options), 2);
+}
+
+static void test_advice_for_weights_that_are_too_large_is_none(void **state)
+{
+    (void)state;
+    const char *command;
+    start(&usual[5], 4 * GIB);
+    assert_status(STATUS_OK, make());
+    assert_false(check_advice(&command));
+}
+
+static void test_advice_for_a_gpu_fits_it(void **state)
+{
+    (void)state;
+    const char *command;
+    start(&usual[5], 64 * GIB);
+    boot.serves_by_gpu = true;
+    boot.gpu.free_bytes = 6 * GIB;
+    set("kv.device_blocks=4096");
+    assert_status(STATUS_OK, make());
+    assert_false(plan_fits(&boot));
+    assert_true(check_advice(&command));
+}
+
+/* ---- drawn configurations ---- */
+
+static uint64_t draw(uint64_t below)
+{
+    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % below;
+}
+
+/* An edge of the range, something inside, mostly small, or something beyond. */
+static uint64_t draw_number(const struct option_row *row)
+{
+    uint64_t width = row->max - row->min;
+    switch (draw(8)) {
+    case 0:
+        return row->min;
+    case 1:
+        return row->max;
+    case 2:
+        return row->max + 1 + draw(3);
+    case 3:
+        return row->min + (width > 0 ? draw(width) : 0);
+    case 4:
+        return row->default_number;
+    default:
+        return row->min + (width > 0 ? draw(width) >> draw(40) : 0);
+    }
+}
+
+static void draw_text(const struct option_row *row, char *text, uint32_t max)
+{
+    static const char *const texts[] = {"", "127.0.0.1:0", "[::1]:7411", "/dev/null", "none", "'",
+                                        "0.0.0.0:1", "1000, 1001", "/nonexistent/file"};
+    struct option_value value = {.number = 0};
+    if (row->type == OPTION_TEXT) {
+        snprintf(text, max, "%s", texts[draw(sizeof texts / sizeof texts[0])]);
+    } else if (row->type == OPTION_CHOICE) {
+        uint32_t word = (uint32_t)draw(row->words_count + 1);
+        snprintf(text, max, "%s", word < row->words_count ? row->words[word].word : "other");
+    } else {
+        value.number = draw_number(row);
+        text[config_format(row, &value, text, max - 1)] = '\0';
+    }
+}
+
+static void draw_option(void)
+{
+    const struct option_row *row = &config_option_rows[draw(config_option_rows_count)];
+    char text[CONFIG_TEXT_BYTES], assignment[2 * CONFIG_TEXT_BYTES];
+    if (strcmp(row->section, "prefix") == 0) {
+        return;                     /* they are read when the plan is made */
+    }
+    draw_text(row, text, sizeof text);
+    snprintf(assignment, sizeof assignment, "%s.%s=%s", row->section, row->key, text);
+    if (config_set(&boot.options, assignment, &error) != STATUS_OK) {
+        message_check(&error);
+    }
+}
+
+static void draw_machine(void)
+{
+    const struct model *models[USUAL + 2] = {&tiny, &huge};
+    for (uint32_t i = 0; i < USUAL; i++) {
+        models[2 + i] = &usual[i];
+    }
+    start(models[draw(USUAL + 2)], draw(3) == 0 ? MEMORY_UNBOUNDED : draw(GIB) << draw(12));
+    boot.bounds.group = draw(4) == 0 ? draw(64 * GIB) : MEMORY_UNBOUNDED;
+    boot.bounds.locked = draw(8) == 0 ? draw(64 * GIB) : MEMORY_UNBOUNDED;
+    boot.machine.cpus = (uint32_t)draw(200);
+    boot.serves_by_gpu = draw(8) == 0;
+    boot.gpu.free_bytes = draw(GIB) << draw(9);
+}
+
+static void test_random_configurations_are_planned_refused_or_advised(void **state)
+{
+    uint32_t refused = 0, fit = 0, advised = 0, hopeless = 0;
+    const char *command;
+    (void)state;
+    for (uint32_t i = 0; i < configurations; i++) {
+        draw_machine();
+        for (uint64_t options = draw(draw(2) == 0 ? 4 : 40); options > 0; options--) {
+            draw_option();
+        }
+        if (make() != STATUS_OK) {
+            message_check(&error);
+            refused++;
+        } else if (plan_fits(&boot)) {
+            fit++;
+        } else if (check_advice(&command)) {
+            advised++;
+        } else {
+            hopeless++;
+        }
+    }
+    print_message("%u refused, %u fit, %u advised, %u hopeless\n", refused, fit, advised, hopeless);
+    assert_true(refused > 0 && fit > 0 && advised > 0 && hopeless > 0);
+}
+
+int main(int argc, char **argv)
+{
+    configurations = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : configurations;
+    random_state = argc > 2 ? strtoull(argv[2], NULL, 10) : random_state;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan_of_usual_models_fits_23_gib_and_leaves_the_reserve),
+        cmocka_unit_test(test_plan_on_8_gib_takes_what_is_left),
+        cmocka_unit_test(test_plan_of_a_tiny_model_stays_small),
+        cmocka_unit_test(test_plan_obeys_the_least_bound),
+        cmocka_unit_test(test_plan_of_unknown_memory_takes_all_that_calls_can_use),
+        cmocka_unit_test(test_plan_written_blocks_stand_whatever_memory_is),
+        cmocka_unit_test(test_plan_of_a_gpu_obeys_its_memory),
+        cmocka_unit_test(test_advice_lowers_what_is_missed_least),
+        cmocka_unit_test(test_advice_names_the_longest_context_that_fits),
+        cmocka_unit_test(test_advice_takes_two_changes_where_one_is_too_few),
+        cmocka_unit_test(test_advice_for_weights_that_are_too_large_is_none),
+        cmocka_unit_test(test_advice_for_a_gpu_fits_it),
+        cmocka_unit_test(test_random_configurations_are_planned_refused_or_advised),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
