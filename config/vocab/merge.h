@@ -113,12 +113,12 @@ static inline void vocab_bit_set(uint8_t *bitmap, uint32_t bit)
 }
 #define VOCAB_PAIR_BITMAP_BYTES 8192    /* 2^16 bits */
 
-/* vocab_special.c: marks special tokens in `spans` (one entry for each byte of the text): token + 1
- * where one begins, VOCAB_SPAN_INSIDE in the rest of it, 0 elsewhere. False: there are none, and
- * `spans` was not written. */
+/* vocab_special.c: marks the special tokens of a text, or of its parts, in `spans` (one entry for
+ * each byte of the text): token + 1 where one begins, VOCAB_SPAN_INSIDE in the rest of it, 0
+ * elsewhere. False: there are none, and what `spans` holds means nothing. */
 #define VOCAB_SPAN_INSIDE UINT32_MAX
-bool vocab_special_mark(const struct vocab *vocab, const struct vocab_specials *specials,
-                        const uint8_t *text, uint32_t bytes, uint32_t *spans);
+bool vocab_special_mark(const struct vocab *vocab, const struct vocab_input *input,
+                        uint32_t *spans);
 void vocab_special_add(struct vocab_specials *specials, const uint8_t *text, uint32_t bytes);
 
 /* A text without special tokens in it. */

@@ -85,8 +85,7 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
         return STATUS_OK;
     }
     vocab_work_init(&work, scratch);
-    if (vocab_special_mark(vocab, input->parse_special ? &vocab->special : &vocab->user, bytes,
-                           input->bytes, work.spans)) {
+    if (vocab_special_mark(vocab, input, work.spans)) {
         encode_spans(vocab, &work, bytes, input->bytes, output);
     } else {
         encode_plain(vocab, &work, bytes, input->bytes, output);

@@ -72,6 +72,10 @@ struct vocab_input {
     const char *text;
     uint32_t bytes;
     bool parse_special;             /* control tokens written in the text are found */
+    /* The text's parts, if there are any: their lengths (u32, little-endian, not aligned), which
+     * add up to `bytes`. The second, fourth, ... are quoted: see below. */
+    const uint8_t *parts;
+    uint32_t parts_count;
 };
 struct vocab_output {
     uint32_t *tokens;               /* [max] */
@@ -83,7 +87,9 @@ struct vocab_output {
 /*
  * Text to tokens. Control tokens are plain text unless `parse_special`: plain text never gives one.
  * User-defined tokens are words of the vocabulary, not commands, and are always found, as the
- * models' own tokenizers do. No BOS is added. SPM adds its space prefix (when the file says so) to
+ * models' own tokenizers do. In a quoted part neither control tokens are found nor user-defined
+ * ones that look like markup, <...> or [...]: a format may give them a meaning. Text is not
+ * divided where a quoted part begins or ends, only at tokens that were found. No BOS is added. SPM adds its space prefix (when the file says so) to
  * a text that is not empty.
  * BUSY_SPACE: more than `output->max` tokens, or the text is longer than the scratch.
  * Invalid UTF-8 is data: its bytes become byte tokens. A byte that has no token becomes the unknown
@@ -91,6 +97,14 @@ struct vocab_output {
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
                                     const struct vocab_input *input, struct vocab_output *output);
+/* The text that stands for a token in the vocabulary, not terminated; NULL: there is no such token. */
+static inline const char *vocab_token_text(const struct vocab *vocab, uint32_t token,
+                                           uint32_t *bytes)
+{
+    bool is_one = token < vocab->info.tokens;
+    *bytes = is_one ? vocab->text_first[token + 1] - vocab->text_first[token] : 0;
+    return is_one ? (const char *)vocab->text + vocab->text_first[token] : NULL;
+}
 /*
  * The bytes that one generated token adds to the text (control tokens add none); `first` says that
  * it is the first of the output, where SPM drops the leading space after BOS alone. Returns how

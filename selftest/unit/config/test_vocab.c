@@ -82,6 +82,46 @@ static void test_encode_finds_longest_special_first(void **state)
     assert_encodes("<|x|", true, PIECE(9), BYTE('|'), BYTE('x'), BYTE('|'));
 }
 
+/* A text in parts of these lengths, special tokens asked for. */
+static void assert_parts(const char *text, const uint32_t *parts, uint32_t count,
+                         const uint32_t *ids, uint32_t ids_count)
+{
+    const struct vocab_input input = {.text = text, .bytes = (uint32_t)strlen(text),
+                                      .parse_special = true, .parts = (const uint8_t *)parts,
+                                      .parts_count = count};
+    struct vocab_output output = {.tokens = tokens, .max = TOKENS_MAX};
+    assert_status(STATUS_OK, vocab_encode(&vocab, &scratch, &input, &output));
+    tokens_count = output.count;
+    assert_tokens(ids, ids_count);
+}
+#define PARTS(text, lengths, ...)                                                       \
+    do {                                                                                \
+        const uint32_t parts_[] = {TEST_LIST lengths}, ids_[] = {__VA_ARGS__};          \
+        assert_parts(text, parts_, sizeof parts_ / 4, ids_, sizeof ids_ / 4);           \
+    } while (0)
+#define TEST_LIST(...) __VA_ARGS__
+
+static void test_encode_quoted_parts_have_no_special_tokens(void **state)
+{
+    load_spm(true, false, letters, LETTERS_COUNT);
+    PARTS("<s><s>", (3, 3), 1, PIECE(12), PIECE(11));
+    PARTS("<s><s>", (0, 3, 3), PIECE(12), PIECE(11), 1);
+    PARTS("<s>", (1, 2), PIECE(12), PIECE(11));             /* none across the end of a part */
+    PARTS("<s>", (2, 0, 1), PIECE(12), PIECE(11));
+    PARTS("<|x|>", (5), PIECE(14));
+    PARTS("<|x|>", (0, 5), PIECE(9), BYTE('|'), BYTE('x'), BYTE('|'), PIECE(11));   /* markup */
+    load_words("gpt-2");
+    PARTS("a   b", (0, 5), 'a', WORD_SPACES, ' ', 'b');     /* no markup: a word as any other */
+}
+
+/* Where a part ends, a word may go on. */
+static void test_encode_parts_do_not_divide_words(void **state)
+{
+    load_words("gpt-2");
+    PARTS("abc", (1, 1, 1), WORD_ABC);
+    PARTS("abc", (0, 2, 0, 1), WORD_ABC);
+}
+
 /* ---- byte-level BPE ------------------------------------------------------------------------- */
 
 static void test_encode_bpe_takes_lowest_rank_first(void **state)
@@ -267,6 +307,8 @@ int main(void)
         cmocka_unit_test(test_orders_of_a_word_have_room_for_each_level),
         cmocka_unit_test(test_decode_gives_the_bytes_of_each_kind),
         cmocka_unit_test(test_named_user_token_is_a_command),
+        cmocka_unit_test(test_encode_quoted_parts_have_no_special_tokens),
+        cmocka_unit_test(test_encode_parts_do_not_divide_words),
         cmocka_unit_test(test_encode_bytes_never_gives_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,7 +136,8 @@ static uint32_t naive_encode_bpe(const char *text, uint32_t bytes, uint32_t *out
 static bool has_user_token(const char *text, uint32_t bytes)
 {
     static uint32_t spans[4096];
-    return vocab_special_mark(&vocab, &vocab.user, (const uint8_t *)text, bytes, spans);
+    const struct vocab_input input = {.text = text, .bytes = bytes};
+    return vocab_special_mark(&vocab, &input, spans);
 }
 
 static void check_against_naive(const char *text, uint32_t bytes)
