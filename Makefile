@@ -68,7 +68,7 @@ MAIN_OBJ := $(call objects,$(filter-out appliance/gpu/%,$(wildcard appliance/*.c
 APPLIANCE_LIB := $(O)/libappliance.a
 APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/seal/heap.o,$(MAIN_OBJ))
 MISBEHAVE_OBJ := $(call objects,selftest/misbehave/misbehave.c selftest/misbehave/forbidden.c)
-SDK_OBJ := $(call objects,$(wildcard tools/sdk/*.c net/wire*.c) config/address.c \
+SDK_OBJ := $(call objects,$(wildcard tools/sdk/*.c net/wire*.c config/chat/*.c) config/address.c \
     config/base/status.c config/base/assert.c config/base/say.c)
 TRACE_OBJ := $(call objects,$(wildcard tools/trace/*.c))
 COMMAND_LINE_OBJ := $(O)/tools/command_line.o

@@ -321,6 +321,16 @@ static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load
     return exit_status;
 }
 
+static void log_chat(const struct gguf_chat *chat)
+{
+    if (chat->verdict == CHAT_UNKNOWN) {
+        log_event(LOG_WARN, "chat template of %u bytes is not one that is known: clients choose a "
+                  "format (docs/chat.md)", chat->template_bytes);
+    } else {
+        log_event(LOG_INFO, "chat format=%s", chat_format_name(chat->format.id));
+    }
+}
+
 /* True when the weights are there. A GPU worker reads them itself. */
 static bool load(struct keeper *keeper, enum boot_exit *exit_status)
 {
@@ -328,6 +338,7 @@ static bool load(struct keeper *keeper, enum boot_exit *exit_status)
     struct boot *boot = keeper->boot;
     log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
               boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
+    log_chat(&boot->gguf->chat);
     if (boot->serves_by_gpu) {
         boot->shared.control->load_permille = 1000;
         return true;

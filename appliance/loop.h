@@ -19,6 +19,7 @@ struct loop_settings {
     const struct limits *limits;
     const struct vocab *vocab;
     const char *model_name;
+    struct net_chat chat;
     struct config_access access;    /* rules for clients */
     const struct config_keys *keys; /* their keys; NULL: none. Copied */
     const struct config_prefixes *prefixes;     /* declared; NULL: none */

@@ -220,7 +220,8 @@ static enum status fill_text(struct net_frame *frame, struct call *call,
     }
     const struct vocab_input input = {
         .text = (const char *)wire->prompt, .bytes = wire->prompt_count,
-        .parse_special = (wire->flags & WIRE_CALL_PARSE_SPECIAL) != 0};
+        .parse_special = (wire->flags & WIRE_CALL_PARSE_SPECIAL) != 0,
+        .parts = wire->parts, .parts_count = wire->parts_count};
     struct vocab_output output = {.tokens = call->tokens + first, .max = context_tokens - first};
     if (wire->prompt_count > 0 &&
         vocab_encode(net->vocab, &net->scratch, &input, &output) != STATUS_OK) {

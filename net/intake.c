@@ -23,6 +23,8 @@
 #include "net/cancel.h"
 #include "net/open_calls.h"
 
+STATIC_ASSERT(WIRE_SYSTEM_BYTES_MAX == CHAT_SYSTEM_BYTES - 1, "a format's own message is sent whole");
+
 /* ---- handlers: one for each frame of a client ------------------------------------------------ */
 
 static void fill_welcome(const struct net *net, struct wire_welcome *welcome)
@@ -123,6 +125,49 @@ static enum status handle_ping(struct net_frame *frame)
     return STATUS_OK;
 }
 
+/* The text of a token; empty where it does not fit. */
+static void fill_token(const struct net *net, uint32_t token, char *text, uint32_t text_bytes)
+{
+    uint32_t bytes = 0;
+    const char *own = vocab_token_text(net->vocab, token, &bytes);
+    if (own != NULL && bytes < text_bytes && memchr(own, '\0', bytes) == NULL) {
+        memcpy(text, own, bytes);
+    }
+}
+
+static void fill_chat(const struct net *net, const struct wire_chat_ask *ask,
+                      struct wire_chat *chat)
+{
+    const struct net_chat *own = &net->settings.chat;
+    const char *name = chat_format_name(own->format.id);
+    *chat = (struct wire_chat){.nonce = ask->nonce, .verdict = own->verdict,
+                               .template_bytes = own->template_bytes,
+                               .system_bytes = (uint32_t)strlen(own->format.system)};
+    ASSERT(strlen(name) < sizeof chat->format && chat->system_bytes <= WIRE_SYSTEM_BYTES_MAX);
+    memcpy(chat->format, name, strlen(name));
+    chat->first = ask->first < chat->system_bytes ? ask->first : chat->system_bytes;
+    uint32_t left = chat->system_bytes - chat->first;
+    memcpy(chat->system, own->format.system + chat->first,
+           left < sizeof chat->system ? left : sizeof chat->system);
+    if (net->vocab->info.kind != VOCAB_NONE) {
+        fill_token(net, net->vocab->info.bos_id, chat->bos, sizeof chat->bos);
+        fill_token(net, net->vocab->info.eos_id, chat->eos, sizeof chat->eos);
+    }
+}
+
+/* The model's chat format. */
+static enum status handle_chat_ask(struct net_frame *frame)
+{
+    struct net_connection *connection = net_frame_sender(frame);
+    struct wire_chat_ask ask;
+    struct wire_chat chat;
+    TRY(wire_chat_ask_decode(frame->payload, frame->payload_bytes, &ask, &frame->fault));
+    fill_chat(frame->net, &ask, &chat);
+    net_frame_reply(frame, wire_chat_encode(&chat, net_connection_tail(frame->net, connection),
+                                            net_connection_room(frame->net, connection)));
+    return STATUS_OK;
+}
+
 /* The frames that a client may send, and in which state; any other type is a fault of framing. */
 static const struct handler_row {
     uint8_t type;
@@ -136,6 +181,7 @@ static const struct handler_row {
     {WIRE_CALL, NET_OPEN, net_call_intake},
     {WIRE_CANCEL, NET_OPEN, handle_cancel},
     {WIRE_PING, NET_OPEN, handle_ping},
+    {WIRE_CHAT_ASK, NET_OPEN, handle_chat_ask},
 };
 
 static const struct handler_row *handler_find(uint8_t type)

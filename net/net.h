@@ -24,6 +24,7 @@
 #include "config/base/stats.h"
 #include "config/base/world.h"
 #include "config/access.h"
+#include "config/chat/chat.h"
 #include "config/config.h"
 #include "config/keys.h"
 #include "config/vocab/vocab.h"
@@ -40,6 +41,12 @@
 
 enum net_listener_index { NET_LISTENER_LOCAL, NET_LISTENER_TCP, NET_LISTENERS_MAX };
 
+struct net_chat {                   /* the model's chat format, without the texts of tokens */
+    enum chat_verdict verdict;
+    uint32_t template_bytes;
+    struct chat_format format;
+};
+
 struct net_settings {
     const struct limits *limits;
     uint64_t handshake_us, frame_deadline_us, write_deadline_us, idle_us;
@@ -48,6 +55,7 @@ struct net_settings {
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     char model[WIRE_NAME_BYTES];
+    struct net_chat chat;
     struct event_log *event_log;    /* where events are noted; NULL: nowhere */
     struct config_access access;    /* which users, and whether TCP needs a key */
 };
@@ -146,7 +154,7 @@ struct net {
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
-/* BOOT_ONLY. All that options say; boot_id and event_log are the caller's to add. */
+/* BOOT_ONLY. All that options say; boot_id, chat and event_log are the caller's to add. */
 void net_settings_fill(struct net_settings *settings, const struct options *options,
                        const struct limits *limits, const struct config_access *access,
                        const char *model_name);

@@ -30,12 +30,15 @@
 #define WIRE_HEADER_BYTES   16
 #define WIRE_BOOT_ID_BYTES  16
 #define WIRE_NAME_BYTES     64
+#define WIRE_SYSTEM_BYTES_MAX  511      /* of a model's own system message */
+#define WIRE_SYSTEM_PART_BYTES 112      /* of it in one frame */
 #define WIRE_KEY_ID_BYTES   32          /* a name */
 #define WIRE_SECRET_BYTES   32          /* of a key that client and appliance share */
 #define WIRE_NONCE_BYTES    32
 #define WIRE_MAC_BYTES      32          /* HMAC-SHA256 */
 #define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server but TOKENS, whole */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
+#define WIRE_PARTS_MAX      UINT16_MAX
 #define WIRE_QUEUES_MAX     64          /* queues that an appliance may have */
 
 enum wire_type {
@@ -109,12 +112,23 @@ struct wire_call {
     uint64_t deadline_us;           /* relative to arrival; 0: none; at most one hour */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+    uint32_t parts_count;           /* of a text */
+    const uint8_t *parts;           /* into the frame: their lengths, little-endian, unaligned */
     uint32_t prompt_count;          /* token ids, or bytes of text */
     const uint8_t *prompt;          /* into the frame; token ids are little-endian, unaligned */
 };
 
 struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */
+struct wire_chat_ask { uint64_t nonce; uint32_t first; };
+struct wire_chat {
+    uint64_t nonce;
+    uint32_t verdict;               /* enum chat_verdict */
+    uint32_t template_bytes;
+    char format[24], bos[40], eos[40];
+    uint32_t system_bytes, first;
+    uint8_t system[WIRE_SYSTEM_PART_BYTES];     /* bytes first .. of system_bytes, then zeros */
+};
 struct wire_accept { uint64_t call_id; uint32_t prompt_tokens, flags; };
 struct wire_tokens {
     uint64_t call_id;

@@ -3,7 +3,7 @@
  * What: the payload of CALL, in both directions.
  *
  * How: net/frames.def has the fixed part and its ranges. What follows is decoded here: stop ids,
- * stop texts, prompt, in this order, each after the count that governs it was checked.
+ * stop texts, lengths of parts, prompt, in this order, each after the count that governs it was checked.
  *
  * Invariants and bounds as in net/wire.c: nothing is read beyond `count`; a refusal changes only
  * `fault`; no state, no assertion; time is linear in the frame.
@@ -55,6 +55,27 @@ static enum status decode_stop_texts(struct bytes *in, struct wire_call *frame,
     return STATUS_OK;
 }
 
+/* A text is divided only to say where special tokens are looked for. */
+static enum status decode_parts(struct bytes *in, struct wire_call *frame, struct wire_fault *fault)
+{
+    const uint32_t needed = WIRE_CALL_TEXT_PROMPT | WIRE_CALL_PARSE_SPECIAL;
+    uint64_t sum = 0;
+    if (frame->parts_count > 0 && (frame->flags & needed) != needed) {
+        return wire_refuse_range(fault, WIRE_FIELD_PARTS, frame->parts_count, 0, 0);
+    }
+    frame->parts = in->source + in->at;
+    for (uint32_t i = 0; i < frame->parts_count && !in->failed; i++) {
+        uint32_t bytes = 0;
+        bytes_u32(in, &bytes);
+        sum += bytes;
+    }
+    if (frame->parts_count > 0 && !in->failed && sum != frame->prompt_count) {
+        return wire_refuse_range(fault, WIRE_FIELD_PARTS, sum, frame->prompt_count,
+                                 frame->prompt_count);
+    }
+    return STATUS_OK;
+}
+
 static enum status decode_prompt(struct bytes *in, struct wire_call *frame,
                                  struct wire_fault *fault)
 {
@@ -86,9 +107,21 @@ enum status wire_call_decode(const uint8_t *bytes, uint32_t count, struct wire_c
     TRY(check_call_fixed(&in, &got, fault));
     move_stop_ids(&in, &got.sampling);
     TRY(decode_stop_texts(&in, &got, fault));
+    TRY(decode_parts(&in, &got, fault));
     TRY(decode_prompt(&in, &got, fault));
     *frame = got;
     return STATUS_OK;
+}
+
+/* Appends bytes as they are. */
+static void put_block(struct bytes *out, const uint8_t *bytes, uint64_t count)
+{
+    if (out->failed || count > bytes_left(out)) {
+        out->failed = true;
+    } else if (count > 0) {
+        memcpy(out->target + out->at, bytes, count);
+        out->at += (uint32_t)count;
+    }
 }
 
 uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max)
@@ -96,7 +129,7 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
     struct bytes out = wire_frame_open(bytes, max);
     struct wire_call copy = *frame;
     if (copy.sampling.stop_ids_count > WIRE_STOP_IDS_MAX ||
-        copy.stop_texts_count > CALL_STOP_TEXTS_MAX) {
+        copy.stop_texts_count > CALL_STOP_TEXTS_MAX || copy.parts_count > WIRE_PARTS_MAX) {
         return 0;
     }
     wire_layout_move(&wire_call_layout, &out, &copy);
@@ -108,14 +141,8 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
         }
         bytes_block(&out, copy.stop_texts[i].bytes, copy.stop_texts[i].length_bytes);
     }
-    uint64_t prompt_bytes = (uint64_t)copy.prompt_count *
-                            ((copy.flags & WIRE_CALL_TEXT_PROMPT) != 0 ? 1 : sizeof(uint32_t));
-    if (out.failed || prompt_bytes > bytes_left(&out)) {
-        return 0;
-    }
-    if (prompt_bytes > 0) {
-        memcpy(out.target + out.at, copy.prompt, prompt_bytes);
-        out.at += (uint32_t)prompt_bytes;
-    }
-    return wire_frame_close(&out, WIRE_CALL);
+    bool is_text = (copy.flags & WIRE_CALL_TEXT_PROMPT) != 0;
+    put_block(&out, copy.parts, (uint64_t)copy.parts_count * sizeof(uint32_t));
+    put_block(&out, copy.prompt, (uint64_t)copy.prompt_count * (is_text ? 1 : sizeof(uint32_t)));
+    return out.failed ? 0 : wire_frame_close(&out, WIRE_CALL);
 }

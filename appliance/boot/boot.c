@@ -347,6 +347,8 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .limits = &boot->limits,
         .vocab = &boot->vocab,
         .model_name = boot->gguf->model_name,
+        .chat = {.verdict = boot->gguf->chat.verdict, .format = boot->gguf->chat.format,
+                 .template_bytes = boot->gguf->chat.template_bytes},
         .access = boot->access,
         .keys = boot->keys,
         .prefixes = &boot->prefixes,

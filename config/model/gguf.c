@@ -6,6 +6,7 @@
  *     key-value pairs          gguf_keys.c      bytes  -> struct gguf_keys, types checked
  *     tensor descriptions      gguf_tensors.c   bytes  -> extents in the file, none shared
  *     vocabulary               gguf_vocab.c     keys   -> kind and sizes
+ *     chat template            gguf_chat.c      text   -> which of our formats it is
  *     model                    gguf_shape.c     keys and tensors -> a shape that the engine can run
  *
  * Invariant: when gguf_scan() says OK, every number in struct gguf is in its range and every extent
@@ -149,6 +150,7 @@ enum status gguf_scan(struct gguf *gguf, const struct gguf_source *source,
     TRY(gguf_tensors_read(gguf, &cursor, preamble.tensors, alignment));
     copy_name(gguf, &keys);
     TRY(gguf_vocab_derive(&gguf->vocab, &keys, source, error));
+    TRY(gguf_chat_derive(&gguf->chat, &keys, source, error));
     gguf->has_model = gguf->tensors_count > 0;
     return gguf->has_model ? gguf_shape_derive(gguf, &keys, source, error) : STATUS_OK;
 }

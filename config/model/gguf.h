@@ -13,6 +13,7 @@
 
 #include "config/base/arena.h"
 #include "config/base/status.h"
+#include "config/chat/chat.h"
 #include "config/config.h"
 #include "config/model/family.h"
 
@@ -99,10 +100,18 @@ struct gguf_vocab_info {            /* sizes, from the scan */
     uint64_t tokens_offset, scores_offset, types_offset, merges_offset;
 };
 
-struct gguf {                       /* what the scan found; about 400 KiB, place it statically */
+struct gguf_chat {                  /* how the model wants a conversation to be written */
+    enum chat_verdict verdict;
+    uint32_t template_bytes;
+    struct chat_format format;      /* its bos and eos are empty: the vocabulary has them */
+    struct chat_scratch scratch;    /* of the scan */
+};
+
+struct gguf {                       /* what the scan found; about 560 KiB, place it statically */
     bool has_model;                 /* false: a vocabulary-only file */
     struct model_shape shape;
     struct gguf_vocab_info vocab;
+    struct gguf_chat chat;
     char model_name[64];            /* general.name, cut, control characters replaced */
     uint32_t tensors_count;
     struct gguf_tensor tensors[GGUF_TENSORS_MAX];

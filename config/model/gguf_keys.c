@@ -35,10 +35,12 @@ static const struct {
 };
 
 /* What a key must be. */
-enum want { WANT_COUNT, WANT_REAL, WANT_FLAG, WANT_TEXT, WANT_TEXTS, WANT_F32S, WANT_I32S };
+enum want {
+    WANT_COUNT, WANT_REAL, WANT_FLAG, WANT_TEXT, WANT_TEXTS, WANT_F32S, WANT_I32S, WANT_SPAN
+};
 static const char *const want_names[] = {"an integer of 0 to 4294967295", "a finite f32", "a bool",
                                          "a text", "an array of texts", "an array of f32",
-                                         "an array of i32"};
+                                         "an array of i32", "a text"};
 
 struct row {
     const char *key;
@@ -86,6 +88,7 @@ static const struct row rows[] = {
     KEY("tokenizer.ggml.eot_token_id", WANT_COUNT, eot),
     KEY("tokenizer.ggml.add_bos_token", WANT_FLAG, add_bos),
     KEY("tokenizer.ggml.add_space_prefix", WANT_FLAG, add_space_prefix),
+    KEY("tokenizer.chat_template", WANT_SPAN, chat_template),
 };
 #undef OF_FAMILY
 #undef KEY
@@ -224,6 +227,18 @@ static enum status read_text(struct gguf_text *text, struct gguf_cursor *cursor,
     return gguf_cursor_skip(cursor, bytes - kept, pair->key);
 }
 
+/* Any other type is left as it is, with no bytes: a model serves without a template. */
+static enum status read_span(struct gguf_span *span, struct gguf_cursor *cursor,
+                             const struct pair *pair)
+{
+    if (pair->type != VALUE_TEXT) {
+        return skip_value(cursor, pair);
+    }
+    TRY(gguf_cursor_u64(cursor, &span->bytes, pair->key));
+    span->key.offset = cursor->offset;
+    return gguf_cursor_skip(cursor, span->bytes, pair->key);
+}
+
 static enum status read_texts(struct gguf_array *array, struct gguf_cursor *cursor,
                               const struct pair *pair, uint32_t bytes_max)
 {
@@ -281,6 +296,8 @@ static enum status read_wanted(struct gguf_keys *keys, struct gguf_cursor *curso
         return read_flag(place, cursor, pair);
     case WANT_TEXT:
         return read_text(place, cursor, pair);
+    case WANT_SPAN:
+        return read_span(place, cursor, pair);
     case WANT_TEXTS:
     case WANT_F32S:
     case WANT_I32S:

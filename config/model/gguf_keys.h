@@ -21,6 +21,7 @@ struct gguf_count { struct gguf_key key; uint32_t value; };
 struct gguf_real  { struct gguf_key key; float value; };
 struct gguf_flag  { struct gguf_key key; bool value; };
 struct gguf_text  { struct gguf_key key; char value[GGUF_TEXT_BYTES]; };  /* cut, NUL-terminated */
+struct gguf_span { struct gguf_key key; uint64_t bytes; };     /* a text, left where it is */
 struct gguf_array {
     struct gguf_key key;            /* offset of the first element */
     uint32_t count;
@@ -41,6 +42,7 @@ struct gguf_keys {
     struct gguf_array tokens, scores, types, merges;
     struct gguf_count bos, eos, unknown, eot;
     struct gguf_flag add_bos, add_space_prefix;
+    struct gguf_span chat_template;
 };
 
 /* Reads `count` key-value pairs at the cursor. */
@@ -54,6 +56,10 @@ MUST_CHECK enum status gguf_tensors_read(struct gguf *gguf, struct gguf_cursor *
 MUST_CHECK enum status gguf_shape_derive(struct gguf *gguf, const struct gguf_keys *keys,
                                          const struct gguf_source *source,
                                          struct config_error *error);
+/* gguf_chat.c: which chat format the template is. No template is refused. */
+MUST_CHECK enum status gguf_chat_derive(struct gguf_chat *chat, const struct gguf_keys *keys,
+                                        const struct gguf_source *source,
+                                        struct config_error *error);
 /* gguf_vocab.c: the vocabulary's kind and sizes. */
 MUST_CHECK enum status gguf_vocab_derive(struct gguf_vocab_info *info,
                                          const struct gguf_keys *keys,

@@ -10,6 +10,7 @@ PROGRAM_END = 0x04
 CALL = 0x05
 CANCEL = 0x06
 PING = 0x07
+CHAT_ASK = 0x08
 WELCOME = 0x81
 AUTH_REPLY = 0x82
 PROGRAM_OK = 0x83
@@ -17,6 +18,7 @@ ACCEPT = 0x85
 TOKENS = 0x86
 DONE = 0x87
 PONG = 0x88
+CHAT = 0x89
 ERROR = 0x8f
 
 # Flags.
@@ -70,7 +72,7 @@ LAYOUTS = {
         "prompt_count": "I",
         "stop_ids": "B",
         "stop_texts": "B",
-        "reserved": "2s",
+        "parts": "H",
     },
     CANCEL: {
         "call_id": "Q",
@@ -78,6 +80,10 @@ LAYOUTS = {
     },
     PING: {
         "nonce": "Q",
+    },
+    CHAT_ASK: {
+        "nonce": "Q",
+        "first": "I",
     },
     WELCOME: {
         "version": "H",
@@ -131,6 +137,17 @@ LAYOUTS = {
     },
     PONG: {
         "nonce": "Q",
+    },
+    CHAT: {
+        "nonce": "Q",
+        "verdict": "I",
+        "template_bytes": "I",
+        "format": "24s",
+        "bos": "40s",
+        "eos": "40s",
+        "system_bytes": "I",
+        "first": "I",
+        "system": "112s",
     },
     ERROR: {
         "status": "H",

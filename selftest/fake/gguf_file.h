@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GGUF_FILE_BYTES_MAX 16384
+#define GGUF_FILE_BYTES_MAX 49152
 
 struct gguf_file {
     uint8_t bytes[GGUF_FILE_BYTES_MAX];

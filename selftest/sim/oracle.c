@@ -390,6 +390,9 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
                     "a PONG out of order");
         own->pongs_due--;
         break;
+    case AGX_CHAT:
+        SIM_REQUIRE(sim, false, INVARIANT_ANSWER, "a chat format that was not asked for");
+        break;
     case AGX_PROGRAM:
         SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer to no question");
         own->answers_due--;

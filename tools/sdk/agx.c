@@ -112,6 +112,7 @@ static enum agx_result flush(struct agx *agx)
     for (;;) {
         uint32_t count, moved;
         enum agx_result result = resend(agx);
+        result = result == AGX_OK ? agx_session_chat_more(agx) : result;
         const uint8_t *bytes = agx_session_unsent(agx, &count);
         if (result != AGX_OK || count == 0) {
             return result;
@@ -406,7 +407,18 @@ enum agx_result agx_ping(struct agx *agx, uint64_t nonce)
     return result == AGX_OK ? ask(agx, agx_session_ping(agx, nonce)) : result;
 }
 
+enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce)
+{
+    enum agx_result result = may_ask(agx, agx);
+    return result == AGX_OK ? ask(agx, agx_session_chat_ask(agx, nonce, 0)) : result;
+}
+
 /* ---- reporting ------------------------------------------------------------------------------- */
+
+enum agx_result agx_unique_id(uint8_t id[AGX_ID_BYTES])
+{
+    return agx_socket_entropy(id, AGX_ID_BYTES);
+}
 
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES])
 {

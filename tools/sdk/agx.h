@@ -29,6 +29,7 @@ extern "C" {
 #define AGX_CALLS_MAX       64      /* open calls of one agx that it can verify */
 #define AGX_STOP_IDS_MAX    15
 #define AGX_STOP_TEXTS_MAX  4
+#define AGX_PARTS_MAX       65535
 
 enum agx_result {
     AGX_OK = 0,
@@ -71,6 +72,15 @@ struct agx_welcome {        /* what the appliance says about itself; valid after
     uint32_t bos_id, eos_id;                /* UINT32_MAX: none */
     char model[65];                         /* its name; zero-terminated */
     int needs_key;          /* agx_authenticate() must come next */
+};
+
+enum agx_template { AGX_TEMPLATE_ABSENT, AGX_TEMPLATE_KNOWN, AGX_TEMPLATE_UNKNOWN };
+struct agx_chat {           /* how the model wants a conversation to be written; after AGX_CHAT */
+    enum agx_template template_is;          /* the model's own */
+    uint32_t template_bytes;
+    char format[24];        /* docs/chat.md; `plain` where there is none, or none that is known */
+    char bos[40], eos[40];  /* texts of these tokens; empty: there are none */
+    char system[512];       /* said where the conversation has no system message */
 };
 
 #define AGX_KEY_ID_BYTES 32
@@ -118,9 +128,14 @@ struct agx_call {           /* zero is a good default, except for `max_tokens` a
     uint32_t prompt_ids_count;
     const char *prompt_text;        /* [prompt_text_bytes] UTF-8 */
     size_t prompt_text_bytes;
+    /* With parse_special: bytes of each part of prompt_text. Special tokens are found in the first,
+     * third, ...; the others are quoted, as what a user says should be. */
+    const uint32_t *prompt_parts;
+    uint32_t prompt_parts_count;    /* at most AGX_PARTS_MAX */
 };
 
-enum agx_event_kind { AGX_ACCEPTED, AGX_TOKENS, AGX_DONE, AGX_REFUSED, AGX_PONG, AGX_PROGRAM };
+enum agx_event_kind { AGX_ACCEPTED, AGX_TOKENS, AGX_DONE, AGX_REFUSED, AGX_PONG, AGX_PROGRAM,
+                      AGX_CHAT };
 struct agx_event {
     enum agx_event_kind kind;
     uint64_t call_id;
@@ -144,13 +159,13 @@ struct agx_event {
     uint64_t total_us;              /* microseconds from arrival to the end */
     uint64_t digest;                /* of the generated tokens; it was checked */
     int is_replayed;                /* the call had ended before: this is what happened then */
-    /* AGX_REFUSED: agx_fault() says why. If a CALL was refused, `call_id` is no longer open. */
-    /* AGX_PROGRAM: the answer to agx_program_start(), or to agx_program_end() with totals. */
+    /* AGX_REFUSED: agx_fault() says why. If a CALL was refused, `call_id` is no longer open.
+     * AGX_PROGRAM: the answer to agx_program_start(), or to agx_program_end() with totals. */
     uint8_t program_id[AGX_ID_BYTES];
     int program_has_ended;
     uint32_t program_calls;         /* that have ended */
     uint64_t program_service_us, program_wait_us;
-    /* AGX_PONG. */
+    /* AGX_PONG; AGX_CHAT: agx->chat is the answer. */
     uint64_t nonce;
 };
 
@@ -165,6 +180,7 @@ struct agx_open_call {
 };
 struct agx {
     struct agx_welcome welcome;
+    struct agx_chat chat;
     /* private: only tools/sdk */
     int descriptor;
     uint8_t *in, *out;
@@ -180,6 +196,7 @@ struct agx {
     uint64_t resend_ms, connect_ms;         /* not before these times; 0: at once */
     uint64_t lot;                           /* of agx_retry_ms() */
     int is_admitted;                        /* the handshake is complete */
+    int chat_due; uint32_t chat_first; uint64_t chat_nonce; /* more of `chat` is to be asked for */
     uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
 };
@@ -223,10 +240,11 @@ void agx_close(struct agx *agx);
  * and agx_resume() goes on with that call, too. */
 enum agx_result agx_resume(struct agx *agx, const char *address, const struct agx_key *key,
                            int timeout_ms);
+enum agx_result agx_unique_id(uint8_t id[AGX_ID_BYTES]);    /* 16 random bytes */
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
 /* Requests. A request is queued and sent as far as possible without blocking; its answer is an
- * event. A request that the appliance would refuse for its form is not sent: AGX_ERROR_ARGUMENT.
+ * event. One that the appliance would refuse for its form is not sent: AGX_ERROR_ARGUMENT.
  * AGX_AGAIN: there is no room while earlier requests are unsent. AGX_ERROR_SPACE: it never fits, or
  * AGX_CALLS_MAX calls are open. */
 enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
@@ -235,6 +253,9 @@ enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
 enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
                            uint64_t call_id);
 enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
+/* Asks for the model's chat format, in which chat_render() (config/chat/chat.h, in this library)
+ * fills prompt_text and prompt_parts; parse_special and no_bos go with them. */
+enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce);
 /* The next event: AGX_OK fills `event`; AGX_AGAIN after `timeout_ms` (0: at once, -1: no limit).
  * A refusal that leaves the connection open is an AGX_REFUSED event; a refusal that ends it is
  * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */
@@ -247,11 +268,9 @@ const struct agx_fault *agx_fault(const struct agx *agx);
  * random numbers; any first value will do, and equal values give equal pauses. The caller decides
  * how often to try. The function neither waits nor reads a clock. */
 uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot);
-/* True when no error has ended the connection. */
-int agx_is_open(const struct agx *agx);
-/* For an event loop: the descriptor, and whether to watch it for writing too. */
-int agx_descriptor(const struct agx *agx);
-int agx_wants_write(const struct agx *agx);
+int agx_is_open(const struct agx *agx);         /* no error has ended the connection */
+int agx_descriptor(const struct agx *agx);      /* for an event loop: what to watch, and */
+int agx_wants_write(const struct agx *agx);     /* whether for writing, too */
 /* Milliseconds after which to call agx_next() even if the descriptor is not ready; -1: no need. */
 int agx_wait_ms(const struct agx *agx);
 

@@ -14,13 +14,14 @@
  * Bounds: linear in the frame; no allocation.
  */
 
-/* The prompt's ids are copied from the caller's array as they are in memory. */
+/* A prompt's ids and parts are copied from the caller's arrays as they are in memory. */
 STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 STATIC_ASSERT(AGX_ID_BYTES == CALL_PROGRAM_ID_BYTES, "one size of program ids");
 STATIC_ASSERT(AGX_KEY_ID_BYTES == WIRE_KEY_ID_BYTES, "one size of key ids");
 STATIC_ASSERT(AGX_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
+STATIC_ASSERT(AGX_PARTS_MAX == WIRE_PARTS_MAX, "one limit of parts");
 STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
 STATIC_ASSERT((int)AGX_FINISH_FAILED == (int)CALL_FINISH_FAILED, "finishes are wire values");
 
@@ -124,6 +125,14 @@ enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce)
     return queue(agx, wire_ping_encode(&ping, WIRE_PING, out, room));
 }
 
+enum agx_result agx_session_chat_ask(struct agx *agx, uint64_t nonce, uint32_t first)
+{
+    struct wire_chat_ask ask = {.nonce = nonce, .first = first};
+    uint32_t room;
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_chat_ask_encode(&ask, out, room));
+}
+
 /* ---- CALL ------------------------------------------------------------------------------------ */
 
 /* For an argument that cannot be put into a frame. */
@@ -186,6 +195,12 @@ static enum agx_result fill_prompt(struct agx *agx, const struct agx_call *call,
         (call->prompt_text == NULL && call->prompt_text_bytes > 0)) {
         return refuse_argument(agx, WIRE_FIELD_PROMPT, call->prompt_text_bytes, UINT32_MAX);
     }
+    if (call->prompt_parts_count > AGX_PARTS_MAX ||
+        (call->prompt_parts == NULL && call->prompt_parts_count > 0)) {
+        return refuse_argument(agx, WIRE_FIELD_PARTS, call->prompt_parts_count, AGX_PARTS_MAX);
+    }
+    frame->parts = (const uint8_t *)call->prompt_parts;
+    frame->parts_count = call->prompt_parts_count;
     frame->prompt = (const uint8_t *)(call->prompt_text != NULL ? call->prompt_text : "");
     frame->prompt_count = (uint32_t)call->prompt_text_bytes;
     return AGX_OK;

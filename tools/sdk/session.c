@@ -83,7 +83,8 @@ void agx_session_reset(struct agx *agx)
         }
     }
     agx->calls_due = agx->busy_tries = agx->busy_ms = 0;
-    agx->is_busy = 0;
+    agx->is_busy = agx->chat_due = 0;
+    agx->chat_first = 0;
 }
 
 void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
@@ -372,6 +373,8 @@ static enum agx_result take_event(struct agx *agx, struct agx_event *event)
         return take_done(agx, &frame, event);
     case WIRE_PONG:
         return take_pong(&frame, event);
+    case WIRE_CHAT:
+        return agx_session_chat(agx, frame.payload, event);
     case WIRE_ERROR:
         return take_error(agx, &frame, event);
     default:

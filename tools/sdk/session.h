@@ -48,6 +48,9 @@ enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call);
 enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
                                    uint64_t call_id);
 enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce);
+enum agx_result agx_session_chat_ask(struct agx *agx, uint64_t nonce, uint32_t first);
+/* Asks for the rest of an answer, if there is one and room for the frame. */
+enum agx_result agx_session_chat_more(struct agx *agx);
 
 /* private: shared by session.c, request.c and calls.c */
 enum agx_call_state {
@@ -63,6 +66,8 @@ enum agx_call_state {
 void agx_session_fault(struct agx *agx, const struct wire_fault *fault);
 /* Checks a call and queues its frame. */
 enum agx_result agx_session_put_call(struct agx *agx, const struct agx_call *call);
+/* A CHAT frame, whose length was checked. AGX_AGAIN: there is more to come. */
+enum agx_result agx_session_chat(struct agx *agx, const uint8_t *payload, struct agx_event *event);
 /* The open call with this id, or NULL. */
 struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id);
 /* A free slot, or NULL. */

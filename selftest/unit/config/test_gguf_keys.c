@@ -304,6 +304,58 @@ static void test_scan_other_tokenizers_are_refused_by_name(void **state)
     assert_refused("tokenizer.ggml.model is 'missing'");
 }
 
+/* ---- the chat template ----------------------------------------------------------------------- */
+
+#define CHATML(system)                                                                       \
+    "{% for message in messages %}" system                                                   \
+    "{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}"   \
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+#define OWN(words) \
+    "{% if loop.first and messages[0].role != 'system' %}" \
+    "{{ '<|im_start|>system\\n" words "<|im_end|>\\n' }}{% endif %}"
+
+static enum chat_verdict template_of(const char *template)
+{
+    gguf_file_begin(&file);
+    gguf_file_spm_keys(&file);
+    gguf_file_text(&file, "tokenizer.chat_template", template);
+    gguf_file_end(&file, 0);
+    assert_status(STATUS_OK, scan_and_load());
+    return gguf.chat.verdict;
+}
+
+static void test_scan_recognises_the_chat_template(void **state)
+{
+    assert_int_equal(template_of(CHATML("")), CHAT_KNOWN);
+    assert_int_equal(gguf.chat.format.id, CHAT_CHATML);
+    assert_int_equal(gguf.chat.template_bytes, sizeof CHATML("") - 1);
+    assert_int_equal(template_of(CHATML(OWN("Hi."))), CHAT_KNOWN);
+    assert_string_equal(gguf.chat.format.system, "Hi.");
+    assert_int_equal(template_of(CHATML(OWN("\xff"))), CHAT_UNKNOWN);       /* not UTF-8 */
+    assert_string_equal(gguf.chat.format.system, "");
+    assert_int_equal(template_of("{{ \"\x1b[2J\" }}"), CHAT_UNKNOWN);
+    assert_int_equal(template_of(""), CHAT_UNKNOWN);
+}
+
+static void test_scan_serves_without_a_chat_template_that_it_can_read(void **state)
+{
+    static char huge[CHAT_TEMPLATE_BYTES_MAX + 2];
+    memset(huge, ' ', CHAT_TEMPLATE_BYTES_MAX + 1);
+    assert_int_equal(template_of(huge), CHAT_UNKNOWN);
+    gguf_file_begin(&file);
+    gguf_file_spm_keys(&file);
+    gguf_file_u32(&file, "tokenizer.chat_template", 7);
+    gguf_file_end(&file, 0);
+    assert_status(STATUS_OK, scan_and_load());
+    assert_int_equal(gguf.chat.verdict, CHAT_UNKNOWN);
+    gguf_file_begin(&file);
+    gguf_file_spm_keys(&file);
+    gguf_file_end(&file, 0);
+    assert_status(STATUS_OK, scan_and_load());
+    assert_int_equal(gguf.chat.verdict, CHAT_ABSENT);
+    assert_int_equal(gguf.chat.format.id, CHAT_PLAIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +372,8 @@ int main(void)
         cmocka_unit_test(test_load_bad_merges_are_refused),
         cmocka_unit_test(test_load_file_that_changed_is_refused),
         cmocka_unit_test(test_scan_other_tokenizers_are_refused_by_name),
+        cmocka_unit_test(test_scan_recognises_the_chat_template),
+        cmocka_unit_test(test_scan_serves_without_a_chat_template_that_it_can_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,7 @@ struct received {
     struct wire_tokens tokens;
     struct wire_done done;
     struct wire_ping pong;
+    struct wire_chat chat;
     struct wire_error error;
     uint8_t bytes[FAKE_QUEUE_BYTES];
 };
@@ -118,6 +119,8 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     memset(&f->limits, 0, sizeof *f - offsetof(struct fixture, limits));
     memset(fixture_token_texts, 0, sizeof fixture_token_texts);
     f->limits = *limits;
+    static uint32_t first[FIXTURE_TOKENS + 1];      /* every token is written as "" */
+    f->vocab.text_first = first;
     f->vocab.info = (struct gguf_vocab_info){.kind = VOCAB_SPM, .tokens = FIXTURE_TOKENS,
                                              .bos_id = 1, .eos_id = 2, .eot_id = 3,
                                              .unk_id = GGUF_NO_TOKEN, .token_bytes_max = 32};
@@ -385,6 +388,7 @@ static inline enum status fixture_decode(struct received *got, uint32_t count)
     case WIRE_TOKENS: return wire_tokens_decode(payload, count, &got->tokens, &fault);
     case WIRE_DONE: return wire_done_decode(payload, count, &got->done, &fault);
     case WIRE_PONG: return wire_ping_decode(payload, count, &got->pong, &fault);
+    case WIRE_CHAT: return wire_chat_decode(payload, count, &got->chat, &fault);
     case WIRE_ERROR: return wire_error_decode(payload, count, &got->error, &fault);
     default: return STATUS_BAD_FRAME_TYPE;
     }

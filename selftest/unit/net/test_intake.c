@@ -266,6 +266,41 @@ static void test_time_of_a_frame_stands_still_while_nothing_is_read(void **state
     }
 }
 
+static void ask_chat(struct fixture *f, uint32_t peer, uint32_t first)
+{
+    uint8_t bytes[64];
+    struct wire_chat_ask ask = {.nonce = 8, .first = first};
+    fixture_send(f, peer, bytes, wire_chat_ask_encode(&ask, bytes, sizeof bytes));
+    fixture_passes(f, 2);
+    assert_true(fixture_receive(f, peer, &got));
+    assert_int_equal(got.type, WIRE_CHAT);
+    assert_int_equal(got.chat.nonce, 8);
+}
+
+static void test_chat_is_told_in_parts(void **state)
+{
+    struct fixture *f = *state;
+    const struct wire_chat *chat = &got.chat;
+    struct net_chat *own = &f->net.settings.chat;
+    uint32_t peer = open_client(f);
+    ask_chat(f, peer, 0);
+    assert_int_equal(chat->verdict, CHAT_ABSENT);
+    assert_string_equal(chat->format, "plain");
+    own->verdict = CHAT_KNOWN;
+    own->format.id = CHAT_CHATML;
+    memset(own->format.system, 'a', WIRE_SYSTEM_PART_BYTES);
+    memcpy(own->format.system + WIRE_SYSTEM_PART_BYTES, "bc", 3);
+    ask_chat(f, peer, 0);
+    assert_string_equal(chat->format, "chatml");
+    assert_int_equal(chat->system_bytes, WIRE_SYSTEM_PART_BYTES + 2);
+    assert_true(chat->system[0] == 'a' && chat->system[WIRE_SYSTEM_PART_BYTES - 1] == 'a');
+    ask_chat(f, peer, WIRE_SYSTEM_PART_BYTES);
+    assert_memory_equal(chat->system, "bc\0", 4);
+    ask_chat(f, peer, UINT32_MAX);               /* beyond the end there is nothing */
+    assert_int_equal(chat->first, WIRE_SYSTEM_PART_BYTES + 2);
+    assert_int_equal(chat->system[0], 0);
+}
+
 static void test_burst_is_worked_off_in_shares(void **state)
 {
     struct fixture *f = *state;
@@ -426,6 +461,7 @@ int main(void)
         T(test_idle_connection_is_closed_but_not_while_a_call_is_open),
         T(test_time_of_a_frame_begins_with_its_own_first_byte),
         T(test_time_of_a_frame_stands_still_while_nothing_is_read),
+        T(test_chat_is_told_in_parts),
         T(test_burst_is_worked_off_in_shares),
         T(test_bytes_of_a_pass_are_limited),
         T(test_long_frame_at_the_least_rate_arrives),

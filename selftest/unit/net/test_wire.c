@@ -94,7 +94,7 @@ static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *
 
 /* ---- fields by name -------------------------------------------------------------------------- */
 
-/* The vectors name the members of the structs; the last three are what follows a fixed part. */
+/* The vectors name the members of the structs; the last four are what follows a fixed part. */
 enum kind { U8, U16, U32, U64, F32, BOOL, STATUS, BYTES, NAME, POINTER };
 #define BYTES(n) BYTES
 #define NAME(n)  NAME
@@ -108,7 +108,8 @@ static const struct field_row {
 } field_rows[] = {
 #define FIELD(layout, name, type, member, error, range, help) ROW(layout, member, type),
 #include "net/frames.def"
-    ROW(call, prompt, POINTER), ROW(tokens, tokens, POINTER), ROW(tokens, text, POINTER),
+    ROW(call, parts, POINTER), ROW(call, prompt, POINTER),
+    ROW(tokens, tokens, POINTER), ROW(tokens, text, POINTER),
 };
 
 static const char *layout_of(const char *type)

@@ -103,6 +103,53 @@ static void test_next_passes_program_and_pong(void **state)
     assert_int_equal(event.nonce, 42);
 }
 
+static void feed_chat(struct agx *agx, const char *system, uint32_t first)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_chat chat = {.nonce = 5, .verdict = 1, .template_bytes = 9, .format = "qwen3",
+                             .bos = "<s>", .system_bytes = (uint32_t)strlen(system),
+                             .first = first};
+    size_t left = strlen(system) - first;
+    memcpy(chat.system, system + first, left < sizeof chat.system ? left : sizeof chat.system);
+    feed(agx, bytes, wire_chat_encode(&chat, bytes, sizeof bytes));
+}
+
+static void test_chat_is_one_event_however_long_its_message_is(void **state)
+{
+    struct agx agx;
+    struct agx_event event;
+    char system[WIRE_SYSTEM_BYTES_MAX + 1];
+    uint32_t count;
+    open_session(&agx);
+    memset(system, 'x', sizeof system - 1);
+    system[sizeof system - 1] = '\0';
+    for (uint32_t first = 0; first < sizeof system - 1; first += WIRE_SYSTEM_PART_BYTES) {
+        bool is_last = first + WIRE_SYSTEM_PART_BYTES >= sizeof system - 1;
+        feed_chat(&agx, system, first);
+        assert_int_equal(agx_session_next(&agx, &event), is_last ? AGX_OK : AGX_AGAIN);
+        assert_int_equal(agx_session_chat_more(&agx), AGX_OK);
+        agx_session_unsent(&agx, &count);
+        assert_int_equal(count > 0, !is_last);
+        agx_session_sent(&agx, count);
+    }
+    assert_int_equal(event.kind, AGX_CHAT);
+    assert_int_equal(event.nonce, 5);
+    assert_string_equal(agx.chat.format, "qwen3");
+    assert_string_equal(agx.chat.system, system);
+    feed_chat(&agx, "again", 0);                /* another answer begins anew */
+    assert_int_equal(agx_session_next(&agx, &event), AGX_OK);
+    assert_string_equal(agx.chat.system, "again");
+}
+
+static void test_chat_out_of_order_is_a_protocol_error(void **state)
+{
+    struct agx agx;
+    struct agx_event event;
+    open_session(&agx);
+    feed_chat(&agx, "hello", 3);
+    assert_int_equal(agx_session_next(&agx, &event), AGX_ERROR_PROTOCOL);
+}
+
 static void test_program_id_depends_on_name_alone(void **state)
 {
     uint8_t a[AGX_ID_BYTES], again[AGX_ID_BYTES], b[AGX_ID_BYTES];
@@ -317,6 +364,8 @@ int main(void)
         cmocka_unit_test(test_welcome_fills_limits),
         cmocka_unit_test(test_call_writes_what_the_appliance_reads),
         cmocka_unit_test(test_next_passes_program_and_pong),
+        cmocka_unit_test(test_chat_is_one_event_however_long_its_message_is),
+        cmocka_unit_test(test_chat_out_of_order_is_a_protocol_error),
         cmocka_unit_test(test_program_id_depends_on_name_alone),
         cmocka_unit_test(test_next_every_prefix_waits),
         cmocka_unit_test(test_next_every_flipped_bit_is_a_protocol_error),
