@@ -17,6 +17,7 @@ enum agx_exit_code {        /* after those of exit_code.h */
     EXIT_WRONG = 7,         /* served, but with fewer right answers than --least asks */
 };
 
+int chat_main(const char *to, int argc, char **argv);
 int generate_main(const char *to, int argc, char **argv);
 int ping_main(const char *to, int argc, char **argv);
 int load_main(const char *to, int argc, char **argv);
@@ -25,3 +26,4 @@ int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);
 int trace_main(const char *to, int argc, char **argv);
 int tokenize_main(const char *to, int argc, char **argv);
+int render_main(const char *to, int argc, char **argv);

@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/agx/chat/format.h"
+#include "tools/agx/chat/history.h"
 #include "tools/agx/dial.h"
+#include "tools/agx/pace.h"
 
 #define MAX_TOKENS_DEFAULT 128
 #define CODE_PROMPT_LENGTH 28       /* docs/protocol.md: prompt and max_tokens do not fit */
@@ -22,11 +25,13 @@ struct generate {
     struct retry retry;
     uint32_t tries;         /* of the call */
     struct agx_call call;
-    const char *prompt, *program;
+    const char *prompt, *program, *format_name;
+    struct history history;     /* with --chat: the prompt, as a turn of the user */
+    struct pace pace;
     struct argument_ids ids, stop_ids;
     struct argument_texts stops;
     uint64_t deadline_ms;
-    bool print_ids, stats, ignore_eos, no_bos;
+    bool print_ids, stats, ignore_eos, no_bos, special, chat;
     bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
     bool to_terminal;
     uint32_t printed_ids;
@@ -52,6 +57,11 @@ static int parse(struct generate *g, int argc, char **argv)
         {"--stop-id", "ID", ARGUMENT_IDS, &g->stop_ids, 0, 0,
          "ends after a token; a list, or again"},
         {"--ignore-eos", "", ARGUMENT_FLAG, &g->ignore_eos, 0, 0, "goes on after end of text"},
+        {"--special", "", ARGUMENT_FLAG, &g->special, 0, 0,
+         "special tokens in the prompt are tokens, not text"},
+        {"--chat", "", ARGUMENT_FLAG, &g->chat, 0, 0,
+         "the prompt is what a user says, in the model's chat format"},
+        FORMAT_ROW(g->format_name),
         {"--no-bos", "", ARGUMENT_FLAG, &g->no_bos, 0, 0, "does not put BOS before the text"},
         {"--deadline-ms", "MS", ARGUMENT_U64, &g->deadline_ms, 0, 0,
          "ends the call after this time"},
@@ -59,7 +69,8 @@ static int parse(struct generate *g, int argc, char **argv)
          "the program that the call belongs to; it goes on (default: one of its own)"},
         RETRY_ROW(g->retry, RETRY_OF_ONE),
         {"--print-ids", "", ARGUMENT_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
-        {"--stats", "", ARGUMENT_FLAG, &g->stats, 0, 0, "the terminal frame, on stderr"},
+        {"--stats", "", ARGUMENT_FLAG, &g->stats, 0, 0,
+         "the terminal frame, and how the tokens came, on stderr"},
     };
     const struct command_line line = {
         AGX_COMMAND("generate"), .usage = "(--prompt TEXT | --ids 1,2,3) [OPTION]...",
@@ -68,6 +79,11 @@ static int parse(struct generate *g, int argc, char **argv)
     int code = command_line_parse(&line, argc, argv);
     if (code == ARGUMENT_GO_ON && (g->prompt == NULL) == (g->ids.ids == NULL)) {
         fprintf(stderr, "agx: give either --prompt or --ids\n");
+        return EXIT_USAGE;
+    }
+    g->chat = g->chat || g->format_name != NULL;
+    if (code == ARGUMENT_GO_ON && g->chat && g->prompt == NULL) {
+        fprintf(stderr, "agx: --chat needs --prompt\n");
         return EXIT_USAGE;
     }
     return code;
@@ -81,6 +97,7 @@ static int fill_call(struct generate *g)
     call->want_text = !g->print_ids;
     call->ignore_eos = g->ignore_eos;
     call->no_bos = g->no_bos;
+    call->parse_special = g->special;
     call->prompt_ids = g->ids.ids;
     call->prompt_ids_count = g->ids.count;
     call->prompt_text = g->prompt;
@@ -130,6 +147,7 @@ static void print_text(const struct generate *g, const char *text, uint32_t coun
 
 static void print_tokens(struct generate *g, const struct agx_event *event)
 {
+    pace_add(&g->pace, event->tokens_count, dial_now_us());
     if (!g->print_ids) {
         print_text(g, event->text, event->text_bytes);
     }
@@ -148,10 +166,49 @@ static void print_end(const struct generate *g, const struct agx_event *done)
     if (g->stats) {
         fprintf(stderr, "finish=%s prompt=%" PRIu32 " cached=%" PRIu32 " generated=%" PRIu32
                 " preemptions=%" PRIu32 " wait_us=%" PRIu64 " service_us=%" PRIu64
-                " total_us=%" PRIu64 "\n", agx_finish_text(done->finish), done->prompt_tokens,
+                " total_us=%" PRIu64, agx_finish_text(done->finish), done->prompt_tokens,
                 done->cached_tokens, done->generated_tokens, done->preemptions, done->wait_us,
                 done->service_us, done->total_us);
+        pace_print(&g->pace, stderr);
+        fprintf(stderr, "\n");
     }
+}
+
+/* ---- chat ------------------------------------------------------------------------------------ */
+
+/* With --chat: puts the prompt into the model's chat format. EXIT_COMPLETE, or an exit code after a
+ * message. */
+static int put_into_format(struct generate *g)
+{
+    struct agx_call *call = &g->call;
+    struct chat_format format;
+    struct chat_output output;
+    char date[16];
+    if (!g->chat) {
+        return EXIT_COMPLETE;
+    }
+    int code = format_choose(&g->dial, g->format_name, &format);
+    if (code != EXIT_COMPLETE) {
+        return code;
+    }
+    format_today(date);
+    uint32_t date_bytes = chat_format_has_date(format.id) ? (uint32_t)strlen(date) : 0;
+    const struct chat chat = {.date = {date, date_bytes}};
+    if (!history_add(&g->history, CHAT_USER, g->prompt, (uint32_t)strlen(g->prompt)) ||
+        history_render(&g->history, &format, chat, &output) != CHAT_OK) {
+        fprintf(stderr, "agx: the prompt is too long\n");
+        return EXIT_SYSTEM;
+    }
+    call->prompt_text = output.text;
+    call->prompt_text_bytes = output.text_bytes;
+    call->prompt_parts = output.parts;
+    call->prompt_parts_count = output.parts_count;
+    call->parse_special = call->no_bos = 1;
+    const char *stop = chat_format_stop(format.id);
+    if (stop != NULL && call->stop_texts_count < AGX_STOP_TEXTS_MAX) {
+        call->stop_texts[call->stop_texts_count++] = stop;
+    }
+    return EXIT_COMPLETE;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -172,6 +229,7 @@ static int refused(struct generate *g)
 static int stream(struct generate *g)
 {
     struct agx_event event;
+    pace_start(&g->pace, dial_now_us());
     enum agx_result result = agx_call_start(&g->dial.agx, &g->call);
     if (result != AGX_OK) {
         return dial_fail(&g->dial.agx, result, "call");
@@ -191,7 +249,8 @@ static int stream(struct generate *g)
 
 static int run(struct generate *g)
 {
-    int code = dial_program_start(&g->dial, g->call.program_id);
+    int code = put_into_format(g);
+    code = code == EXIT_COMPLETE ? dial_program_start(&g->dial, g->call.program_id) : code;
     if (code != EXIT_COMPLETE) {
         return code;
     }
@@ -232,6 +291,7 @@ int generate_main(const char *to, int argc, char **argv)
     int code = parse(&g, argc, argv);
     code = code == ARGUMENT_GO_ON ? fill_call(&g) : code;
     code = code == ARGUMENT_GO_ON ? connect_and_run(&g, to) : code;
+    history_free(&g.history);
     free(g.dial.buffer);
     free(g.ids.ids);
     free(g.stop_ids.ids);

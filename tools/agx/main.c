@@ -21,8 +21,10 @@ static const struct {
     int (*run)(const char *to, int argc, char **argv);
     const char *help;
 } commands[] = {
+    {"chat", chat_main, "talk with the model"},
     {"generate", generate_main, "send a prompt, print the text as it comes"},
     {"tokenize", tokenize_main, "text to token ids, without an appliance"},
+    {"render", render_main, "a conversation to a prompt, without an appliance"},
     {"replay", replay_main, "replay a trace of programs and measure"},
     {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
     {"demo", demo_main, "the same agents on two appliances, side by side"},

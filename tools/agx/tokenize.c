@@ -6,18 +6,14 @@
  * flags ADD_BOS (--bos) and PARSE_SPECIAL (--special).
  *
  * The bytes of a file count as they are, including a newline at the end.
- *
- * Bounds: memory of about 50 bytes for each byte of text, most of it never touched.
  */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/vocab/vocab.h"
 #include "tools/agx/command.h"
-
-#define HEADER_BYTES_MAX (UINT64_C(1) << 30)
+#include "tools/agx/vocabulary.h"
 
 struct arguments {
     const char *vocab, *file, *text;
@@ -91,32 +87,6 @@ static bool read_file(struct text *text, const char *path)
     return complete;
 }
 
-static bool load_vocabulary(struct vocab *vocab, const char *path)
-{
-    static struct gguf gguf;
-    struct gguf_source source;
-    struct config_error error = {{0}};
-    struct memory_plan plan = {0};
-    struct arena arena;
-    enum status status = gguf_source_open(&source, path, &error);
-    if (status == STATUS_OK) {
-        status = gguf_scan(&gguf, &source, HEADER_BYTES_MAX, &error);
-    }
-    if (status == STATUS_OK) {
-        vocab_plan_memory(&plan, &gguf.vocab);
-        status = arena_map(&arena, memory_plan_bytes(&plan, MEMORY_MODEL), false);
-    }
-    if (status == STATUS_OK) {
-        status = vocab_load(vocab, &gguf, &source, &arena, &error);
-    }
-    gguf_source_close(&source);
-    if (status != STATUS_OK) {
-        fprintf(stderr, "agx tokenize: %s\n",
-                error.text[0] != '\0' ? error.text : status_text(status));
-    }
-    return status == STATUS_OK;
-}
-
 /* printf() would take longer than the tokenizer. */
 static void print_ids(const uint32_t *ids, uint32_t count)
 {
@@ -132,42 +102,32 @@ static void print_ids(const uint32_t *ids, uint32_t count)
         }
         fwrite(digits + at, 1, sizeof digits - at, stdout);
     }
-    putchar('\n');
 }
 
-/* At worst each byte, and a space mark of three bytes before it, is a token. */
-static bool print_tokens(const struct vocab *vocab, const struct text *text,
+static bool print_tokens(const struct vocabulary *vocabulary, const struct text *text,
                          const struct arguments *arguments)
 {
-    uint64_t ids_max = 4 * ((uint64_t)text->count + 1);
-    uint32_t first = arguments->bos && vocab->info.bos_id != GGUF_NO_TOKEN;
-    void *memory = malloc(vocab_scratch_bytes(text->count));
-    uint32_t *ids = ids_max < UINT32_MAX ? malloc((ids_max + 1) * sizeof *ids) : NULL;
-    struct vocab_output output = {.tokens = ids != NULL ? ids + first : NULL,
-                                  .max = (uint32_t)ids_max};
-    bool fits = memory != NULL && ids != NULL && text->count <= VOCAB_TEXT_BYTES_MAX;
-    if (fits) {
-        struct vocab_scratch scratch;
-        vocab_scratch_init(&scratch, memory, text->count);
-        ids[0] = vocab->info.bos_id;
-        const struct vocab_input input = {.text = text->bytes, .bytes = text->count,
-                                          .parse_special = arguments->special};
-        fits = vocab_encode(vocab, &scratch, &input, &output) == STATUS_OK;
+    const struct vocab_input input = {.text = text->bytes, .bytes = text->count,
+                                      .parse_special = arguments->special};
+    struct vocabulary_tokens tokens;
+    uint32_t bos_id = vocabulary->vocab.info.bos_id;
+    bool encoded = vocabulary_encode(vocabulary, &input, &tokens, "agx tokenize");
+    if (encoded) {
+        if (arguments->bos && bos_id != GGUF_NO_TOKEN) {
+            print_ids(&bos_id, 1);
+            fputs(tokens.count > 0 ? " " : "", stdout);
+        }
+        print_ids(tokens.ids, tokens.count);
+        putchar('\n');
     }
-    if (fits) {
-        print_ids(ids, first + output.count);
-    } else {
-        fprintf(stderr, "agx tokenize: not enough memory for %u bytes of text\n", text->count);
-    }
-    free(ids);
-    free(memory);
-    return fits;
+    free(tokens.ids);
+    return encoded;
 }
 
 int tokenize_main(const char *to, int argc, char **argv)
 {
     (void)to;                           /* needs no appliance */
-    static struct vocab vocab;
+    static struct vocabulary vocabulary;
     struct arguments arguments = {0};
     struct text text = {0};
     int code = parse(&arguments, argc, argv);
@@ -181,8 +141,8 @@ int tokenize_main(const char *to, int argc, char **argv)
     if (text.bytes == NULL && (arguments.file == NULL || !read_file(&text, arguments.file))) {
         return EXIT_SYSTEM;
     }
-    bool done = load_vocabulary(&vocab, arguments.vocab) &&
-                print_tokens(&vocab, &text, &arguments) && fflush(stdout) == 0;
+    bool done = vocabulary_load(&vocabulary, arguments.vocab, "agx tokenize") &&
+                print_tokens(&vocabulary, &text, &arguments) && fflush(stdout) == 0;
     free(text.bytes);
     return done ? EXIT_COMPLETE : EXIT_SYSTEM;
 }
