@@ -344,7 +344,7 @@ lab-check:  ## are the claims of docs/results.md those of its tables and figures
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame text sdk vocab keys core
+FUZZ := ini gguf wire frame text sdk vocab keys chat core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'
 	$(MAKE) MODE=fuzz CC=clang fuzzers

@@ -23,7 +23,7 @@
 #include "net/cancel.h"
 #include "net/open_calls.h"
 
-STATIC_ASSERT(WIRE_SYSTEM_BYTES_MAX == CHAT_SYSTEM_BYTES - 1, "a format's own message is sent whole");
+STATIC_ASSERT(WIRE_SYSTEM_BYTES_MAX == CHAT_SYSTEM_BYTES - 1, "a format's message is sent whole");
 
 /* ---- handlers: one for each frame of a client ------------------------------------------------ */
 

@@ -3,7 +3,8 @@
  * What: the payload of CALL, in both directions.
  *
  * How: net/frames.def has the fixed part and its ranges. What follows is decoded here: stop ids,
- * stop texts, lengths of parts, prompt, in this order, each after the count that governs it was checked.
+ * stop texts, lengths of parts, prompt, in this order, each after the count that governs it was
+ * checked.
  *
  * Invariants and bounds as in net/wire.c: nothing is read beyond `count`; a refusal changes only
  * `fault`; no state, no assertion; time is linear in the frame.

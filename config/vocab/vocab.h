@@ -89,15 +89,15 @@ struct vocab_output {
  * User-defined tokens are words of the vocabulary, not commands, and are always found, as the
  * models' own tokenizers do. In a quoted part neither control tokens are found nor user-defined
  * ones that look like markup, <...> or [...]: a format may give them a meaning. Text is not
- * divided where a quoted part begins or ends, only at tokens that were found. No BOS is added. SPM adds its space prefix (when the file says so) to
- * a text that is not empty.
+ * divided where a quoted part begins or ends, only at tokens that were found. No BOS is added. SPM
+ * adds its space prefix (when the file says so) to a text that is not empty.
  * BUSY_SPACE: more than `output->max` tokens, or the text is longer than the scratch.
  * Invalid UTF-8 is data: its bytes become byte tokens. A byte that has no token becomes the unknown
  * token, or nothing where the vocabulary has none. Cost: O(n log n).
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
                                     const struct vocab_input *input, struct vocab_output *output);
-/* The text that stands for a token in the vocabulary, not terminated; NULL: there is no such token. */
+/* The text that stands for a token in the vocabulary, not terminated; NULL: there is none. */
 static inline const char *vocab_token_text(const struct vocab *vocab, uint32_t token,
                                            uint32_t *bytes)
 {

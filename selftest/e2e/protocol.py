@@ -86,11 +86,13 @@ def digest(tokens):
 
 
 def call(call_id, prompt, program=PROGRAM, stop_ids=(), stop_texts=(), **fields):
-    """`prompt` is a list of ids, or bytes of text (the flag is set here); `fields` are those of
-    CALL."""
+    """`prompt` is a list of ids, or bytes of text (the flag is set here); `part_lengths` divides a
+    text; other `fields` are those of CALL."""
+    lengths = fields.pop("part_lengths", ())
     values = {"call_id": call_id, "program_id": program, "flags": IGNORE_EOS, "max_tokens": 8,
               "top_p": 1.0, "repeat_penalty": 1.0, "prompt_count": len(prompt),
-              "stop_ids": len(stop_ids), "stop_texts": len(stop_texts), **fields}
+              "stop_ids": len(stop_ids), "stop_texts": len(stop_texts), "parts": len(lengths),
+              **fields}
     if isinstance(prompt, bytes):
         values["flags"] |= TEXT_PROMPT
         body = prompt
@@ -99,7 +101,7 @@ def call(call_id, prompt, program=PROGRAM, stop_ids=(), stop_texts=(), **fields)
     payload = pack(CALL, **values) + struct.pack("<%dI" % len(stop_ids), *stop_ids)
     for text in stop_texts:
         payload += struct.pack("<H", len(text)) + text
-    return frame(CALL, payload + body)
+    return frame(CALL, payload + struct.pack("<%dI" % len(lengths), *lengths) + body)
 
 
 def cancel(call_id, program=PROGRAM):

@@ -37,6 +37,21 @@ struct generate {
     uint32_t printed_ids;
 };
 
+/* ARGUMENT_GO_ON or an exit code. */
+static int check(struct generate *g)
+{
+    g->chat = g->chat || g->format_name != NULL;
+    if ((g->prompt == NULL) == (g->ids.ids == NULL)) {
+        fprintf(stderr, "agx: give either --prompt or --ids\n");
+        return EXIT_USAGE;
+    }
+    if (g->chat && g->prompt == NULL) {
+        fprintf(stderr, "agx: --chat needs --prompt\n");
+        return EXIT_USAGE;
+    }
+    return ARGUMENT_GO_ON;
+}
+
 static int parse(struct generate *g, int argc, char **argv)
 {
     struct agx_call *call = &g->call;
@@ -77,16 +92,7 @@ static int parse(struct generate *g, int argc, char **argv)
         .purpose = "Sends one call and prints what the model says as it comes.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     int code = command_line_parse(&line, argc, argv);
-    if (code == ARGUMENT_GO_ON && (g->prompt == NULL) == (g->ids.ids == NULL)) {
-        fprintf(stderr, "agx: give either --prompt or --ids\n");
-        return EXIT_USAGE;
-    }
-    g->chat = g->chat || g->format_name != NULL;
-    if (code == ARGUMENT_GO_ON && g->chat && g->prompt == NULL) {
-        fprintf(stderr, "agx: --chat needs --prompt\n");
-        return EXIT_USAGE;
-    }
-    return code;
+    return code == ARGUMENT_GO_ON ? check(g) : code;
 }
 
 /* ARGUMENT_GO_ON or an exit code. */

@@ -37,6 +37,7 @@ void pace_add(struct pace *pace, uint32_t tokens, uint64_t now_us)
     }
     if (pace->tokens == 0) {
         pace->first_us = now_us;
+        pace->first_tokens = tokens;
     } else {
         pace->buckets[bucket_of(now_us - pace->last_us)]++;
     }
@@ -47,7 +48,8 @@ void pace_add(struct pace *pace, uint32_t tokens, uint64_t now_us)
 
 uint64_t pace_between_us_mean(const struct pace *pace)
 {
-    return pace->tokens > 1 ? (pace->last_us - pace->first_us) / (pace->tokens - 1) : 0;
+    uint64_t later = pace->tokens - pace->first_tokens;
+    return later > 0 ? (pace->last_us - pace->first_us) / later : 0;
 }
 
 uint64_t pace_between_us_p99(const struct pace *pace)
@@ -66,7 +68,8 @@ uint64_t pace_between_us_p99(const struct pace *pace)
 double pace_tokens_per_s(const struct pace *pace)
 {
     uint64_t span_us = pace->last_us - pace->first_us;
-    return pace->tokens > 1 && span_us > 0 ? (double)(pace->tokens - 1) * 1e6 / (double)span_us : 0;
+    uint64_t later = pace->tokens - pace->first_tokens;
+    return span_us > 0 ? (double)later * 1e6 / (double)span_us : 0;
 }
 
 void pace_print(const struct pace *pace, FILE *out)

@@ -11,7 +11,7 @@
 
 struct pace {
     uint64_t start_us, first_us, last_us;   /* the call, its first and its last token */
-    uint64_t tokens;
+    uint64_t tokens, first_tokens;          /* first_tokens: in the first frame */
     /* Times between tokens, by length: eight buckets for each doubling. */
     uint64_t buckets[PACE_BUCKETS];
 };
@@ -20,7 +20,7 @@ void pace_start(struct pace *pace, uint64_t now_us);
 /* A frame with `tokens` tokens has come. */
 void pace_add(struct pace *pace, uint32_t tokens, uint64_t now_us);
 /* " ttft_us=N between_us_mean=N between_us_p99=N tokens_per_s=X": a p99 is the upper end of its
- * bucket, at most an eighth too long; tokens_per_s counts from the first token on. */
+ * bucket, at most an eighth too long; mean and tokens_per_s leave out the first frame. */
 void pace_print(const struct pace *pace, FILE *out);
 uint64_t pace_between_us_mean(const struct pace *pace);
 uint64_t pace_between_us_p99(const struct pace *pace);

@@ -64,7 +64,8 @@ static void test_canonical_form_of_what_is_no_template_is_refused(void **state)
 #define TURNS   "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + " \
                 "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
 #define ANSWER  "{% if add_generation_prompt %}{{ \"<|im_start|>assistant\\n\" }}{% endif %}"
-#define WITH(s) "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}" \
+#define WITH(s) "{% for message in messages %}" \
+                "{% if loop.first and messages[0]['role'] != 'system' %}" \
                 "{{ '<|im_start|>system\n" s "<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + " \
                 "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
 

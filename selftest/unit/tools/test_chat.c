@@ -97,7 +97,7 @@ static void test_pace_of_a_burst_has_no_time_between(void **state)
     assert_int_equal(pace_between_us_mean(&pace), 0);
     assert_int_equal(pace_between_us_p99(&pace), 0);
     pace_add(&pace, 8, 9000);
-    assert_int_equal(pace_between_us_mean(&pace), 8000 / 15);
+    assert_int_equal(pace_between_us_mean(&pace), 8000 / 8);
     assert_true(pace_between_us_p99(&pace) >= 8000);
 }
 

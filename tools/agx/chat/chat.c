@@ -307,7 +307,8 @@ static void greet(const struct chat_command *c)
         return;
     }
     printable_line(c->dial.agx.welcome.model, model, sizeof model);
-    printf("%s, format %s, %" PRIu32 " tokens of context. /help lists commands, Ctrl-D ends.\n",
+    printf("%s, chat format %s, %" PRIu32 " tokens of context.\n"
+           "/help lists commands, Ctrl-C stops an answer, Ctrl-D ends.\n",
            *model != '\0' ? model : "a model without a name", chat_format_name(c->format.id),
            c->dial.agx.welcome.context_tokens_max);
 }
