@@ -9,11 +9,6 @@
 
 #include "config/base/assert.h"
 
-static enum chat_result (*const renderers[])(struct chat_work *work) = {
-#define FORMAT(id, name, render, traits, help) [CHAT_##id] = chat_render_##render,
-#include "config/chat/formats.def"
-};
-
 const char *chat_result_text(enum chat_result result)
 {
     static const char *const texts[] = {
@@ -93,6 +88,20 @@ static enum chat_result admit(const struct chat_format *format, const struct cha
     return !has_tools && chat->tools_count > 0 ? CHAT_ERROR_TOOLS : CHAT_OK;
 }
 
+static enum chat_result render(struct chat_work *work)
+{
+    switch (work->format->id) {
+#define FORMAT(id, name, render, traits, help) \
+    case CHAT_##id:                            \
+        return chat_render_##render(work);
+#include "config/chat/formats.def"
+    case CHAT_FORMATS:
+        break;
+    }
+    ASSERT(false);
+    return CHAT_ERROR_EMPTY;
+}
+
 enum chat_result chat_render(const struct chat_format *format, const struct chat *chat,
                              struct chat_output *output)
 {
@@ -101,7 +110,7 @@ enum chat_result chat_render(const struct chat_format *format, const struct chat
     output->text_bytes = output->parts_count = 0;
     enum chat_result result = admit(format, chat);
     if (result == CHAT_OK) {
-        result = renderers[format->id](&work);
+        result = render(&work);
     }
     return result == CHAT_OK && !work.fits ? CHAT_ERROR_SPACE : result;
 }
