@@ -118,6 +118,10 @@ static void check_event(const struct agx *agx, const struct agx_event *event, st
     case AGX_REFUSED:
         ASSERT(agx->fault.field != NULL && agx->fault.frame != NULL && agx->fault.text != NULL);
         break;
+    case AGX_CHAT:
+        ASSERT(strlen(agx->chat.format) < sizeof agx->chat.format);
+        ASSERT(strlen(agx->chat.system) < sizeof agx->chat.system);
+        break;
     case AGX_PONG:
     case AGX_PROGRAM:
         break;
@@ -229,7 +233,10 @@ static void ask(struct agx *agx, const struct record *record, struct model *mode
         break;
     case REQUEST_RESUME: resume(agx); break;
     case REQUEST_RESEND: (void)agx_session_resend(agx); break;
-    default: send_some(agx, value); break;
+    default:
+        (void)agx_session_chat_more(agx);
+        send_some(agx, value);
+        break;
     }
 }
 

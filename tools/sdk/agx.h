@@ -253,8 +253,8 @@ enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
 enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
                            uint64_t call_id);
 enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
-/* Asks for the model's chat format, in which chat_render() (config/chat/chat.h, in this library)
- * fills prompt_text and prompt_parts; parse_special and no_bos go with them. */
+/* Asks, once at a time, for the model's chat format, in which chat_render() (config/chat/chat.h, in
+ * this library) fills prompt_text and prompt_parts; parse_special and no_bos go with them. */
 enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce);
 /* The next event: AGX_OK fills `event`; AGX_AGAIN after `timeout_ms` (0: at once, -1: no limit).
  * A refusal that leaves the connection open is an AGX_REFUSED event; a refusal that ends it is
