@@ -10,6 +10,12 @@ from pathlib import Path
 BUILD = Path(__file__).resolve().parents[1] / "build"
 
 
+def listens(path: Path) -> bool:
+    """True when a process listens: the socket has its name earlier than that."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 @contextlib.contextmanager
 def appliance(directory: Path, *assignments: str):
     """Runs build/agentix with these section.key=value; yields the address for agx."""
@@ -19,7 +25,7 @@ def appliance(directory: Path, *assignments: str):
     with (directory / "log").open("w", encoding="utf-8") as log:
         process = subprocess.Popen([BUILD / "agentix", *words], stderr=log)
     try:
-        while not path.exists():
+        while not listens(path):
             if process.poll() is not None:
                 sys.exit((directory / "log").read_text(encoding="utf-8"))
             time.sleep(0.02)

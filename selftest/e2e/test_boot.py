@@ -108,8 +108,9 @@ def test_loading_shows_its_progress_in_the_log():
         path = os.path.join(directory, "model.gguf")
         make_model(path, "15m")
         with Appliance("model.path=" + path) as a:
+            wait_for(lambda: any("loading percent=100" in line for line in a.lines), "all is read")
             said = [line.rsplit("=")[-1] for line in a.lines if "loading percent=" in line]
-            assert said and said == sorted(said, key=int) and said[-1] == "100", a.lines
+            assert said == sorted(said, key=int) and said[-1] == "100", a.lines
             assert len(said) == len(set(said)) <= 10, said
 
 
@@ -131,7 +132,7 @@ def test_a_model_that_is_cut_and_removed_while_it_serves_costs_nothing():
 
 def test_memory_lock_with_a_low_limit_yes_is_refused_and_auto_warns():
     if os.geteuid() != 0:
-        raise Skip("giving up the right to lock memory needs root")
+        raise Skip("needs root, to give up the right to lock memory")
 
     def confine():
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
@@ -187,7 +188,7 @@ def test_the_embedded_model_serves_when_none_is_named():
 
 def test_it_serves_in_an_empty_chroot():
     if os.geteuid() != 0:
-        raise Skip("chroot needs root")
+        raise Skip("needs root, for chroot")
     with tempfile.TemporaryDirectory() as directory:
         binary = os.path.join(directory, "agentix")
         with open(os.path.join(BUILD, "agentix"), "rb") as source, open(binary, "wb") as target:

@@ -16,7 +16,7 @@ from witness import (BAD_CALL_UNKNOWN, BAD_PROMPT_LENGTH, BUSY_CALLS, LONG, PROM
 def gone_when(a, reached, prompt=PROMPT, max_tokens=100):
     """A client that leaves as soon as its call has reached this point."""
     with Client(a.tcp) as c:
-        outcome = c.start(1, prompt, max_tokens=max_tokens, program=b"leaving client..")
+        outcome = c.start(1, prompt, max_tokens=max_tokens)
         while not reached(outcome):
             c.step()
 
