@@ -10,6 +10,11 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 
+# As many jobs as there are CPUs; -j1 or any other -j on the command line wins.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 B := build$(if $(filter release,$(MODE)),,/$(MODE))
 O := build/obj/$(MODE)
 
@@ -149,10 +154,10 @@ $(O)/kernels/cuda/device/%.cu.o: kernels/cuda/device/%.cu | build/.setup
 $(HOST_CU_OBJ): CFLAGS += -fPIC
 $(O)/pic/%.o: %.c | build/.setup
 	$(call compile,-fPIC -fvisibility=hidden, (shared))
-$(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup
+$(O)/emulated/%.o: %.c selftest/fake/avx512.h | build/.setup-tests
 	$(call compile,$(AVX2) -O1 -Wno-psabi -include selftest/fake/avx512.h, (emulated))
 # A file as an object; EMBED names it where its path is not fixed.
-$(O)/%/embedded.o: %/embedded.S
+$(O)/%/embedded.o: %/embedded.S | build/.setup
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(EMBED) -c $< -o $@
 
@@ -250,21 +255,37 @@ build/model-kv8b.gguf: build/tools/mkmodel
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(LAB_LIB) $(CLIENT_LIB) \
-    $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB)
+    $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) | build/.setup-tests
 	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),$(LDLIBS_json) -lcmocka $(LDLIBS_inih))
 
-.PHONY: test unit e2e check demo sim sim-short
-test: all check unit sim-short e2e fuzz-short  ## rules, unit tests, simulated and real runs, fuzz
+.PHONY: test test-long unit e2e e2e-long e2e-parts check demo sim sim-short
+# Two steps: nothing else runs beside the end-to-end tests.
+test:  ## rules, unit tests, simulated and real runs
+	@$(MAKE) --no-print-directory all check unit sim-short e2e-parts
+	@$(MAKE) --no-print-directory e2e
+test-long:  ## what takes longer: the longest end-to-end tests, fuzzing
+	@$(MAKE) --no-print-directory fuzz-short
+	@$(MAKE) --no-print-directory e2e-long
 
-unit: $(UNIT_BIN)  ## unit tests; T=folder/noun runs one
-	@set -e; for t in $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)),$(UNIT_BIN)); do \
-	    echo "== $$t"; $$t; done
+# One test is run here, the others each by a job; what they say is then in build/unit/*/*.log.
+UNIT_RAN := $(UNIT_BIN:%=%.ran)
+UNIT_ONE := $(if $(T),$(B)/unit/$(dir $(T))test_$(notdir $(T)))
+unit: $(or $(UNIT_ONE),$(UNIT_RAN))  ## unit tests; T=folder/noun runs one
+	$(UNIT_ONE)
+.PHONY: $(UNIT_RAN)
+$(UNIT_RAN): $(B)/unit/%.ran: $(B)/unit/%
+	@if $< >$<.log 2>&1; then echo "  UNIT  $*"; grep '^skipped: ' $<.log || :; \
+	    else cat $<.log; echo "  UNIT  $*: FAILED"; exit 1; fi
 
-e2e soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
-e2e: $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
-e2e: all  ## end-to-end tests against the real binary; T=module or module.test runs some
-	PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py $(T)
+e2e-parts soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
+e2e-parts: all $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product | build/.setup-tests
+E2E_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py
+e2e: e2e-parts  ## end-to-end tests against the real binary; T=module or module.test runs some
+	$(E2E_RUN) $(T)
+e2e-long: e2e-parts
+	$(E2E_RUN) --long
 
+check: | build/.setup-tests
 check: all build/docgen lab-check  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
 	@python3 tools/stack $(filter-out $(O)/selftest/% %/embedded.o,$(CORE_OBJ) $(MAIN_OBJ))
@@ -346,12 +367,17 @@ lab-check:  ## are the claims of docs/results.md those of its tables and figures
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
 FUZZ := ini gguf wire frame text sdk vocab keys chat core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
+fuzz fuzz-short fuzz-corpus: build/.setup-fuzz
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'
 	$(MAKE) MODE=fuzz CC=clang fuzzers
 	$(FUZZ_RUN) long $(F)
-fuzz-short:  ## a minute of fuzzing from the checked-in corpus (part of test)
-	@if $(FUZZ_RUN) can; then $(MAKE) MODE=fuzz CC=clang fuzzers && $(FUZZ_RUN) short $(F); \
+fuzz-short:  ## fuzz from the checked-in corpus, seconds each; in test-long
+	@if $(FUZZ_RUN) can; then $(MAKE) MODE=fuzz CC=clang $(FUZZ_SHORT:%=fuzzed-%); \
 	    else echo "fuzz-short: SKIPPED: no clang with libFuzzer here (clang, libclang-rt-dev)"; fi
+FUZZ_SHORT := $(or $(F),$(FUZZ))
+.PHONY: $(FUZZ:%=fuzzed-%)
+$(FUZZ:%=fuzzed-%): fuzzed-%: $(B)/fuzz_%.dict
+	@$(FUZZ_RUN) short $*
 fuzz-corpus:  ## add to selftest/fuzz/corpus what reaches code that it does not soon lead to
 	$(MAKE) MODE=fuzz CC=clang fuzzers
 	$(FUZZ_RUN) corpus $(F)
@@ -387,11 +413,18 @@ cov:  ## what the unit tests reach of sched, kvmem, net, config; what they do no
 soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, tokens must not either
 	KILLS=1000 SOAK_CALLS=10000000 SOAK_VISITS=1000000 SOAK_LEAVERS=100000 \
 	    AGENTIX_HANG_S=1800 PYTHONDONTWRITEBYTECODE=1 \
-	    python3 selftest/e2e/run.py memory serve.test_a_worker_that_is_killed_costs_nothing_but_time
+	    python3 selftest/e2e/run.py --jobs 1 memory \
+	    serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
-build/.setup: tools/setup
+# Debian packages, each when it is first needed, and one after the other.
+build/.setup: SETUP = build
+build/.setup-tests: SETUP = tests
+build/.setup-fuzz: SETUP = fuzz
+build/.setup-tests: | build/.setup
+build/.setup-fuzz: | build/.setup-tests
+build/.setup build/.setup-tests build/.setup-fuzz: tools/setup
 	@mkdir -p build
-	sh tools/setup
+	@sh tools/setup $(SETUP)
 	@touch $@
 
 .PHONY: help clean

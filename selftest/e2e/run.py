@@ -1,50 +1,118 @@
 # SPDX-License-Identifier: MIT
-"""Runs the end-to-end tests: every function test_* of the modules test_*.py, one after the other.
+"""Runs the end-to-end tests: every function test_* of the modules test_*.py, each in a process of
+its own, as many at a time as there are CPUs.
 
-usage: run.py [NAME...]     a NAME is a module (`serve`) or a test (`serve.test_x`)
+usage: run.py [--jobs N] [--long] [NAME...]
+    a NAME is a module (`serve`) or a test (`serve.test_x`); without one, all tests run that are
+    not marked as long, or, with --long, those that are
 
-A test that raises Skip is counted as skipped and says why. The last line is the summary.
+A test's output appears when it has ended, above its line. A test that raises Skip is counted as
+skipped and says why. The last line is the summary.
 """
+import argparse
 import importlib
 import os
 import sys
+import tempfile
 import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from skip import Skip  # noqa: E402
+from skip import Skip, is_long  # noqa: E402
+
+PASSED, FAILED, SKIPPED = 0, 1, 2       # exit status of a test's process
 
 
-def tests(wanted):
+def all_tests():
+    """(label, function) of each."""
     for name in sorted(os.listdir(HERE)):
         if not (name.startswith("test_") and name.endswith(".py")):
             continue
         module = importlib.import_module(name[:-3])
         for attribute in sorted(vars(module)):
-            label = name[5:-3] + "." + attribute
-            if attribute.startswith("test_") and (
-                    not wanted or label in wanted or name[5:-3] in wanted):
-                yield label, getattr(module, attribute)
+            if attribute.startswith("test_"):
+                yield name[5:-3] + "." + attribute, getattr(module, attribute)
+
+
+def tests(names, long):
+    if not names:
+        return [(label, test) for label, test in all_tests() if is_long(test) == long]
+    return [(label, test) for label, test in all_tests()
+            if label in names or label.split(".")[0] in names]
+
+
+def outcome_of(test):
+    """Runs the test. Its reason for not running is the last line of its output."""
+    try:
+        test()
+        return PASSED
+    except Skip as skip:
+        print(skip)
+        return SKIPPED
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+        return FAILED
+
+
+class Running:
+    """A test in its process. What it and its children print goes to a file."""
+
+    def __init__(self, label, test):
+        self.label, self.start = label, time.monotonic()
+        self.said = tempfile.TemporaryFile("w+", errors="replace")
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(test)
+
+    def _become(self, test):
+        status = FAILED
+        try:
+            os.dup2(self.said.fileno(), 1)
+            os.dup2(self.said.fileno(), 2)
+            status = outcome_of(test)
+            sys.stdout.flush()
+        finally:
+            os._exit(status)
+
+    def report(self, wait_status, cpu_seconds):
+        """Prints what it said and its line; returns its outcome."""
+        seconds, status = time.monotonic() - self.start, os.waitstatus_to_exitcode(wait_status)
+        self.said.seek(0)
+        lines = self.said.read().splitlines()
+        self.said.close()
+        outcome = "ok"
+        if status == SKIPPED:
+            outcome = "skipped: " + lines.pop()
+        elif status != PASSED:
+            outcome = "FAILED" if status == FAILED else "FAILED: ended with status %d" % status
+        lines.append("%-64s %s (%.1f s, %.1f s of CPU)" % (self.label, outcome, seconds,
+                                                           cpu_seconds))
+        print("\n".join(lines), flush=True)
+        return status if status in (PASSED, SKIPPED) else FAILED
+
+
+def run_all(wanted, jobs):
+    """How many have passed, failed and been skipped."""
+    counts, running, waiting = [0, 0, 0], {}, list(wanted)
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            test = Running(*waiting.pop(0))
+            running[test.pid] = test
+        pid, wait_status, used = os.wait4(-1, 0)
+        counts[running.pop(pid).report(wait_status, used.ru_utime + used.ru_stime)] += 1
+    return counts
 
 
 def main():
-    passed, failed, skipped = 0, 0, 0
-    for label, test in tests(set(sys.argv[1:])):
-        start = time.monotonic()
-        try:
-            test()
-            passed += 1
-            outcome = "ok"
-        except Skip as skip:
-            skipped += 1
-            outcome = "skipped: %s" % skip
-        except Exception:
-            failed += 1
-            outcome = "FAILED"
-            traceback.print_exc(file=sys.stdout)
-        print("%-64s %s (%.1f s)" % (label, outcome, time.monotonic() - start), flush=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("names", nargs="*")
+    words = parser.parse_args()
+    passed, failed, skipped = run_all(tests(set(words.names), words.long), words.jobs)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed or passed == 0 else 0
 

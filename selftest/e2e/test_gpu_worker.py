@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The GPU's worker on the soft GPU gives the CPU's tokens, through swaps, death and every fault
 that the soft GPU injects (selftest/fake/softgpu/softgpu.h)."""
+import contextlib
 import os
 import re
 import resource
@@ -11,7 +12,7 @@ import threading
 from appliance import (EMBEDDED_MODEL, HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, is_alive,
                        wait_for)
 from protocol import Client
-from skip import inside, open_files
+from skip import inside, long, open_files
 from test_gpu import ON_SOFT, SOFT, check, refusal
 from test_worker import open_of, poke, said, shared_parts
 
@@ -119,6 +120,7 @@ def test_auto_serves_by_the_gpu_if_there_is_one():
 
 # ---- death --------------------------------------------------------------------------------------
 
+@long
 def test_a_worker_that_is_killed_costs_nothing_but_time():
     cpu = of_the_cpu(*TIGHT)
     with on_gpu(*TIGHT, "engine.failures=0") as a:
@@ -174,9 +176,10 @@ def after(fault, word, *settings):
                 assert serve_by_two(a, range(30), 16) == cpu
                 if said(a, word):
                     break
-            assert said(a, word) == 1, (word, a.lines[-10:])
+            # One that waits for the processor counts as hung, too, where engine.hang is short.
+            wait_for(lambda: a.stats()["engine_restarts"] == 1 + said(a, word) >= 2, word)
+            assert said(a, word) == 1 or settings, a.lines[-10:]
             a.wait_ready()
-            assert a.stats()["engine_restarts"] == 2, a.lines[-5:]
 
 
 def test_memory_that_is_refused_once_costs_a_start():
@@ -216,8 +219,8 @@ def test_a_worker_allocates_once_on_the_device():
 def test_a_fault_of_every_worker_ends_the_engine_and_health_says_so():
     with Appliance(NOISE, *ON_GPU, wait=False, environment={"SOFTGPU_FAULTS": "alloc:1"}) as a:
         wait_for(lambda: a.health().startswith("failed(engine died)"), "the engine is given up")
+        wait_for(lambda: said(a, "given up") == 1, "it is told")
         assert said(a, "CUDA_ERROR_OUT_OF_MEMORY") == 3, a.lines
-        assert said(a, "given up") == 1
         with Client(a.tcp) as c:
             assert c.generate(1, prompt(1)).error["status"] == DEVICE_FAILED
 
@@ -288,9 +291,11 @@ def flip_weight(pid):
             at = memory.read(end - first).find(wanted)
         if at >= 0:
             places.append(first + at + 2)
-    for place in places:            # all at once: the canary may find the first of them
-        poke(pid, place, bytes([wanted[2] ^ 0x40]))
     assert places
+    poke(pid, places[0], bytes([wanted[2] ^ 0x40]))
+    with contextlib.suppress(OSError):      # the canary has found the first, and the worker is gone
+        for place in places[1:]:
+            poke(pid, place, bytes([wanted[2] ^ 0x40]))
 
 
 def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():

@@ -8,7 +8,7 @@ import time
 
 import protocol
 from appliance import HANG_S, NOISE, Appliance, run, wait_for
-from skip import inside
+from skip import inside, long
 
 CALLS = int(os.environ.get("SOAK_CALLS", "200000"))
 VISITS = int(os.environ.get("SOAK_VISITS", "10000"))
@@ -141,6 +141,7 @@ def test_half_frames_that_drip_are_closed_and_leave_memory_as_it_was():
         assert stats["connections_open"] == 1 and stats["calls_accepted"] == 1 + rounds, stats
 
 
+@long
 def test_many_calls_leave_memory_as_it_was():
     """After a fork, the keeper's first write to each page faults once more. It has written to all
     of them when it has waited ten times."""

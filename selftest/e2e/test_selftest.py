@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 from appliance import BUILD, NOISE, RANDOM_MODEL, run, wait_for
+from skip import long
 
 
 def selftest(*arguments, status=0):
@@ -42,6 +43,7 @@ def test_quick_passes_with_weights_rounded():
     assert bfloats["kernels against plain"] != floats["kernels against plain"], "nothing is rounded"
 
 
+@long
 def test_full_passes_with_little_memory():
     checks, verdict, _ = selftest("--selftest=full", "--selftest-memory", "1MiB", "--seed", "5")
     assert verdict == "PASS: 15 of 15 checks", verdict
@@ -88,6 +90,7 @@ def test_keys_that_others_may_read_are_a_fault_even_when_unused():
         assert "  file modes: %s: mode 0640, need 0700 or less" % path in lines, lines
 
 
+@long
 def test_a_check_that_dies_fails_and_the_others_run():
     process = subprocess.Popen([os.path.join(BUILD, "agentix"), "--selftest=full",
                                 "--selftest-memory", "64KiB"], stdout=subprocess.PIPE, text=True)

@@ -3,7 +3,7 @@
 import tempfile
 
 from appliance import EMBEDDED_MODEL, RANDOM_MODEL, run
-from skip import shared
+from skip import long, shared
 
 FIRST_BYTE = 3                      # of the byte tokens, in both models
 DIGITS = [b"%d" % digit for digit in range(10)]
@@ -55,6 +55,7 @@ def test_bos_and_special_tokens_are_there_when_asked_for():
     assert ids_of(RANDOM_MODEL, b"<s>", "--special", "--bos")[:1] == [1]
 
 
+@long
 def test_published_vocabularies_give_the_expected_ids():
     for name in ("ggml-vocab-llama-spm", "vocab-llama-bpe", "vocab-qwen2", "ggml-vocab-gpt-2",
                  "ggml-vocab-deepseek-coder", "ggml-vocab-falcon"):
