@@ -217,7 +217,7 @@ def visit(path, uid, gid, *groups):
 
 def test_users_on_the_unix_socket_are_admitted_by_uid():
     if os.getuid() != 0:
-        raise Skip("only root can become another user")
+        raise Skip("needs root, to become another user")
     welcome, refusal = 0x81, 0x8f
     with Appliance("auth.uids=4001", "auth.gids=4100", unix=True) as a:
         # The file's mode refuses first; this is about the check after it.

@@ -6,9 +6,9 @@ import re
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, NOISE, Appliance, run, wait_for
+from appliance import BUILD, HANG_S, NOISE, SHARED, Appliance, run, wait_for
 from protocol import IGNORE_EOS, Client
-from skip import shared
+from test_lab import make_trace
 
 USAGE, CONNECT, REFUSED, INCOMPLETE = 2, 3, 4, 5
 TRACE = b"""agentix-trace 1
@@ -332,10 +332,17 @@ def test_replay_refuses_bad_traces_by_line():
         assert re.search(r"\.trace:%d: " % line, done.stderr), (content, done.stderr)
 
 
-def test_recorded_traces_replay():
-    for name in ("sharegpt", "bfcl", "lats"):
-        path = shared("traces/%s.trace" % name)
-        with Appliance() as a:
-            done = agx(a, "replay", path, "--programs", "3", "--rate", "50", "--token-scale",
-                       "0.03", "--gap-scale", "0")
-            assert done.returncode == 0 and "3 of 3 completed" in done.stdout, (name, done)
+def test_traces_of_chats_trees_and_tools_replay():
+    """Made-up traces, and those recorded by others where they are."""
+    with tempfile.TemporaryDirectory() as directory:
+        paths = [os.path.join(SHARED, "traces", name) for name in
+                 ("sharegpt.trace", "bfcl.trace", "lats.trace")]
+        for seed in (1, 2):
+            paths.append(os.path.join(directory, "made-up-%d.trace" % seed))
+            with open(paths[-1], "w", encoding="ascii") as file:
+                file.write(make_trace(seed=seed))
+        for path in filter(os.path.exists, paths):
+            with Appliance() as a:
+                done = agx(a, "replay", path, "--programs", "3", "--rate", "50", "--token-scale",
+                           "0.03", "--gap-scale", "0")
+                assert done.returncode == 0 and "3 of 3 completed" in done.stdout, (path, done)

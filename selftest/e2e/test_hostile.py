@@ -148,7 +148,7 @@ def test_an_engine_that_is_given_up_fails_its_calls_and_takes_no_others():
 def slow_load(log):
     """Under strace, each later read of the model takes a second."""
     if shutil.which("strace") is None:
-        raise Skip("needs strace")
+        raise Skip("needs strace (Debian package strace)")
     probe = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True)
     if probe.returncode != 0:
         raise Skip("strace may not trace here: " + probe.stderr.strip())

@@ -19,7 +19,7 @@ PROMPTS, TOKENS = 50, 64
 def the_program():
     program = os.environ.get("LLAMA_CPP")
     if not program:
-        raise Skip("LLAMA_CPP names no program; see tools/bench/llamacpp.cpp")
+        raise Skip("needs llama.cpp: LLAMA_CPP names a program of tools/bench/llamacpp.cpp")
     return program
 
 

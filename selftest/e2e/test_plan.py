@@ -109,7 +109,7 @@ def control_group(limit_bytes):
     try:
         os.mkdir(group)
     except OSError as error:
-        raise Skip("no control group can be made: %s" % error)
+        raise Skip("needs root and a writable /sys/fs/cgroup: %s" % error)
     try:
         if not os.path.exists(limit):
             raise Skip("control groups do not limit memory here")

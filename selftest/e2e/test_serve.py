@@ -236,7 +236,13 @@ def test_weights_as_bfloats_are_those_of_a_file_of_bfloats():
                 assert serve_all(a, asked, 10) == expected, simd
 
 
-def test_trained_model_tells_its_story():
+def test_trained_model_answers_a_question_of_its_training():
+    with Appliance() as a:
+        done = run("agx", "--to", a.to, "generate", "--prompt", "What do bees make?")
+        assert done.returncode == 0 and "honey" in done.stdout, done
+
+
+def test_trained_model_of_others_tells_its_story():
     path = shared("models/stories260K.gguf")
     expected = open(shared("models/stories260K.expected.txt")).read()
     with Appliance("model.path=" + path) as a:

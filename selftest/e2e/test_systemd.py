@@ -120,7 +120,7 @@ def test_only_the_keeper_has_the_socket():
 def systemd(tool, *arguments, stdin=""):
     """Runs one of systemd's tools to its end; returns its output."""
     if shutil.which(tool) is None:
-        raise Skip("no %s here" % tool)
+        raise Skip("needs %s (Debian package systemd)" % tool)
     done = subprocess.run([tool, *arguments], input=stdin, text=True, capture_output=True,
                           timeout=HANG_S)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -148,7 +148,7 @@ def test_unit_is_valid_for_systemd():
 
 def test_user_and_folders_are_made():
     if os.geteuid() != 0:
-        raise Skip("making users and folders needs root")
+        raise Skip("needs root, to make users and folders")
     with tempfile.TemporaryDirectory() as root:
         os.mkdir(os.path.join(root, "etc"))
         for tool, options, file in (("systemd-sysusers", (), "agentix.sysusers"),

@@ -113,8 +113,8 @@ static void test_scan_shared_models_are_good(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         struct gguf_source source;
         if (access(paths[i], R_OK) != 0) {
-            print_message("skipped: %s is not here\n", paths[i]);
-            continue;
+            print_message("skipped: no %s: only files of others can prove this\n", paths[i]);
+            skip();
         }
         assert_status(STATUS_OK, gguf_source_open(&source, paths[i], &error));
         assert_status(STATUS_OK, gguf_scan(&gguf, &source, 64 << 20, &error));

@@ -27,7 +27,7 @@ struct fat_part {
 static void skip_without_nvcc(void)
 {
     if (images_archs[0] == NULL) {
-        print_message("skipped: no nvcc when this was built: no image\n");
+        print_message("skipped: no nvcc when this was built (CUDA 12.8 or later): no image\n");
         skip();
     }
 }
