@@ -160,7 +160,8 @@ static char path[96];
 static void place(const char *text, mode_t mode)
 {
     snprintf(path, sizeof path, "%s/keys", test_folder());
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    unlink(path);                   /* its mode may forbid to write */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     assert_int_equal(fchmod(fd, mode), 0);
