@@ -33,7 +33,7 @@ def open_of(pid, name, mode):
     try:
         return open("/proc/%d/%s" % (pid, name), mode, buffering=0 if "b" in mode else -1)
     except PermissionError as error:
-        raise Skip("the memory of another process is closed here: %s" % error)
+        raise Skip("needs root, or a kernel that lets a user trace: %s" % error)
 
 
 def said(a, text):
