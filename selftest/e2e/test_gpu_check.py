@@ -3,10 +3,11 @@
 it runs are stand-ins here; `tools/gpu-check --soft` runs the real ones on the soft GPU."""
 import os
 import re
+import signal
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, ROOT
+from appliance import BUILD, HANG_S, ROOT, is_alive
 
 TESTS = "advance attention kv_copy number pattern product rms_norm rope sample engine move".split()
 # Kernels and self-test; each test by itself and under three tools, one under a fourth; tokens.
@@ -18,7 +19,8 @@ case "$*" in
 *--check*cublas_library=none*) echo "1.0 boot info gpu name=\\"N\\"" >&2 ;;
 *--check*) echo "1.0 boot error boot failed: engine.kind = cuda: libcublas" >&2; exit $CUBLAS ;;
 *--selftest*) echo "gpu products  64  ok  1.00" ;;
-*) exec python3 -c '
+*) echo $$ >>"$SERVERS"
+   exec python3 -c '
 import re, signal, socket, sys
 path = re.search("net.unix=(\\S+)", " ".join(sys.argv)).group(1)
 listener = socket.socket(socket.AF_UNIX)
@@ -39,7 +41,8 @@ def write(path, text):
 
 
 def check(files, *words, **environment):
-    """tools/gpu-check in a folder with these files: (status, output, lines of the table)."""
+    """tools/gpu-check in a folder with these files: (status, output, lines of the table). What it
+    has started has ended."""
     with tempfile.TemporaryDirectory() as directory:
         for name, text in files.items():
             write(os.path.join(directory, name), text)
@@ -51,9 +54,17 @@ def check(files, *words, **environment):
             ["sh", os.path.join(directory, "tools", "gpu-check"), *words], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG_S,
             env=dict(os.environ, **{
+                "SERVERS": os.path.join(directory, "servers"),
                 "NVCC": "", "CUBLAS": "0", "KERNELS": "sm_90a", "GPU_TOKENS": "1 2 3",
                 "PATH": os.path.join(directory, "bin") + ":" + os.environ["PATH"],
                 **environment}))
+        if os.path.exists(os.path.join(directory, "servers")):
+            with open(os.path.join(directory, "servers")) as file:
+                pids = [int(line) for line in file]
+            left = [pid for pid in pids if is_alive(pid)]
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            assert pids and not left, left
     rows = re.findall(r"^(\S.{35}) (ok|FAILED|none) ", done.stdout, re.M)
     return done.returncode, done.stdout, {name.strip(): result for name, result in rows}
 
