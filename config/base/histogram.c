@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a histogram of times (config/base/histogram.h). The first two bits after the leading one
- * choose the quarter of an octave: buckets of equal width within an octave, which needs no root.
- * Times below 4 us have a bucket each.
+ * What: a histogram of times (config/base/histogram.h). The first three bits after the leading one
+ * choose the eighth of an octave: buckets of equal width within an octave, which needs no root.
+ * Times below 8 us have a bucket each.
  */
 #include "config/base/histogram.h"
 
@@ -10,28 +10,28 @@
 
 static uint32_t bucket_of(uint64_t us)
 {
-    if (us < 4) {
+    if (us < 8) {
         return (uint32_t)us;
     }
     uint32_t octave = 63 - (uint32_t)__builtin_clzll(us);
-    uint32_t bucket = (octave - 1) * 4 + (uint32_t)(us >> (octave - 2) & 3);
+    uint32_t bucket = (octave - 2) * 8 + (uint32_t)(us >> (octave - 3) & 7);
     return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }
 
 /* The largest time that the bucket takes. */
 static uint64_t bucket_end_us(uint32_t bucket)
 {
-    if (bucket < 4) {
+    if (bucket < 8) {
         return bucket;
     }
-    uint32_t octave = bucket / 4 + 1;
-    return ((UINT64_C(4) + bucket % 4 + 1) << (octave - 2)) - 1;
+    uint32_t octave = bucket / 8 + 2;
+    return ((UINT64_C(8) + bucket % 8 + 1) << (octave - 3)) - 1;
 }
 
-void histogram_note(struct histogram *histogram, uint64_t us)
+void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times)
 {
-    histogram->count++;
-    histogram->buckets[bucket_of(us)]++;
+    histogram->count += times;
+    histogram->buckets[bucket_of(us)] += times;
 }
 
 uint64_t histogram_percentile_us(const struct histogram *histogram, uint32_t permille)

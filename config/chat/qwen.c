@@ -33,7 +33,7 @@ void chat_qwen_call(struct chat_work *work, const struct chat_call *call)
 }
 
 /* Results that follow each other are one message. */
-void chat_qwen_result(struct chat_work *work, uint32_t index)
+static void tool_result(struct chat_work *work, uint32_t index)
 {
     const struct chat *chat = work->chat;
     if (index == 0 || chat->messages[index - 1].role != CHAT_TOOL) {
@@ -43,6 +43,19 @@ void chat_qwen_result(struct chat_work *work, uint32_t index)
     chat_put(work, chat->messages[index].content);
     chat_say(work, "\n</tool_response>");
     if (index + 1 == chat->messages_count || chat->messages[index + 1].role != CHAT_TOOL) {
+        chat_say(work, "<|im_end|>\n");
+    }
+}
+
+void chat_qwen_turn(struct chat_work *work, uint32_t index)
+{
+    const struct chat_message *message = &work->chat->messages[index];
+    if (message->role == CHAT_TOOL) {
+        tool_result(work, index);
+    } else if (message->role == CHAT_USER || index > 0) {
+        chat_say(work, message->role == CHAT_USER ? "<|im_start|>user\n"
+                                                  : "<|im_start|>system\n");
+        chat_put(work, message->content);
         chat_say(work, "<|im_end|>\n");
     }
 }
@@ -97,13 +110,8 @@ enum chat_result chat_render_qwen(struct chat_work *work)
         const struct chat_message *message = &chat->messages[i];
         if (message->role == CHAT_ASSISTANT) {
             assistant_message(work, message, thinks);
-        } else if (message->role == CHAT_TOOL) {
-            chat_qwen_result(work, i);
-        } else if (message->role == CHAT_USER || i > 0) {
-            chat_say(work, message->role == CHAT_USER ? "<|im_start|>user\n"
-                                                      : "<|im_start|>system\n");
-            chat_put(work, message->content);
-            chat_say(work, "<|im_end|>\n");
+        } else {
+            chat_qwen_turn(work, i);
         }
     }
     chat_say(work, thinks ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n");

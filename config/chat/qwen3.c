@@ -75,13 +75,8 @@ enum chat_result chat_render_qwen3(struct chat_work *work)
         const struct chat_message *message = &chat->messages[i];
         if (message->role == CHAT_ASSISTANT) {
             assistant_message(work, message, i > question);
-        } else if (message->role == CHAT_TOOL) {
-            chat_qwen_result(work, i);
-        } else if (message->role == CHAT_USER || i > 0) {
-            chat_say(work, message->role == CHAT_USER ? "<|im_start|>user\n"
-                                                      : "<|im_start|>system\n");
-            chat_put(work, message->content);
-            chat_say(work, "<|im_end|>\n");
+        } else {
+            chat_qwen_turn(work, i);
         }
     }
     chat_say(work, "<|im_start|>assistant\n");

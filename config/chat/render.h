@@ -73,4 +73,5 @@ enum chat_result chat_render_deepseek(struct chat_work *work);
 /* The parts that the Qwen formats have in common. */
 void chat_qwen_tools(struct chat_work *work);
 void chat_qwen_call(struct chat_work *work, const struct chat_call *call);
-void chat_qwen_result(struct chat_work *work, uint32_t index);
+/* Any message but an assistant's; a system message that comes first is written elsewhere. */
+void chat_qwen_turn(struct chat_work *work, uint32_t index);

@@ -7,13 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define PACE_BUCKETS 256
+#include "config/base/histogram.h"
 
 struct pace {
     uint64_t start_us, first_us, last_us;   /* the call, its first and its last token */
     uint64_t tokens, first_tokens;          /* first_tokens: in the first frame */
-    /* Times between tokens, by length: eight buckets for each doubling. */
-    uint64_t buckets[PACE_BUCKETS];
+    struct histogram between;               /* times between tokens */
 };
 
 void pace_start(struct pace *pace, uint64_t now_us);
