@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What: the log (appliance/log.h). */
+/*
+ * What: the log (appliance/log.h).
+ * Invariant: an event is one line of printable ASCII, whatever a path, a model file or a driver has
+ * brought into it: a terminal shows it, and one event cannot look like two.
+ */
 #include "appliance/log.h"
 
 #include <stdarg.h>
@@ -32,6 +36,9 @@ void log_event(enum log_level level, const char *format, ...)
     int length = head + (body < 0 ? 0 : body);
     if (length > LINE_BYTES - 2) {
         length = LINE_BYTES - 2;
+    }
+    for (int i = head; i < length; i++) {
+        line[i] = line[i] >= ' ' && line[i] <= '~' ? line[i] : '?';
     }
     line[length++] = '\n';
     say_bytes(line, (uint32_t)length);

@@ -3,19 +3,18 @@
  * What: `agx generate`: one call, its text or its token ids as they come.
  *
  * Invariant: exit code 0 means that every token of a complete answer was received, verified and
- * written. Text goes to a pipe as it is; on a terminal, control characters are shown as '.',
- * because a model may say anything.
+ * written. Text goes to a pipe as it is; on a terminal it passes the filter of printable.h.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/agx/chat/format.h"
 #include "tools/agx/chat/history.h"
 #include "tools/agx/dial.h"
 #include "tools/agx/pace.h"
+#include "tools/agx/printable.h"
 
 #define MAX_TOKENS_DEFAULT 128
 #define CODE_PROMPT_LENGTH 28       /* docs/protocol.md: prompt and max_tokens do not fit */
@@ -33,7 +32,7 @@ struct generate {
     uint64_t deadline_ms;
     bool print_ids, stats, ignore_eos, no_bos, special, chat;
     bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
-    bool to_terminal;
+    struct printable out;
     uint32_t printed_ids;
 };
 
@@ -89,7 +88,10 @@ static int parse(struct generate *g, int argc, char **argv)
     };
     const struct command_line line = {
         AGX_COMMAND("generate"), .usage = "(--prompt TEXT | --ids 1,2,3) [OPTION]...",
-        .purpose = "Sends one call and prints what the model says as it comes.",
+        .purpose =
+        "Sends one call and prints what the model says as it comes: to a file or a pipe as it is,\n"
+        "on a terminal with '.' for what could deceive it or its reader (controls, directions of\n"
+        "text, invisible characters). `agx generate ... | cat` shows it unfiltered.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     int code = command_line_parse(&line, argc, argv);
     return code == ARGUMENT_GO_ON ? check(g) : code;
@@ -119,7 +121,7 @@ static int fill_call(struct generate *g)
     call->deadline_us = g->deadline_ms * 1000;
     g->retry.lot = call->seed ^ call->call_id;  /* differs from other clients with the same seed */
     g->dial.retry = &g->retry;
-    g->to_terminal = isatty(STDOUT_FILENO);
+    printable_begin(&g->out, stdout);
     return ARGUMENT_GO_ON;
 }
 
@@ -138,24 +140,11 @@ static void choose_max_tokens(struct generate *g)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void print_text(const struct generate *g, const char *text, uint32_t count)
-{
-    if (!g->to_terminal) {
-        fwrite(text, 1, count, stdout);
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        bool plain = (byte >= 0x20 && byte != 0x7f) || byte == '\n' || byte == '\t';
-        putchar(plain ? byte : '.');
-    }
-}
-
 static void print_tokens(struct generate *g, const struct agx_event *event)
 {
     pace_add(&g->pace, event->tokens_count, dial_now_us());
     if (!g->print_ids) {
-        print_text(g, event->text, event->text_bytes);
+        printable_add(&g->out, event->text, event->text_bytes);
     }
     for (uint32_t i = 0; g->print_ids && i < event->tokens_count; i++) {
         printf("%s%" PRIu32, g->printed_ids++ > 0 ? " " : "", event->tokens[i]);
@@ -163,9 +152,10 @@ static void print_tokens(struct generate *g, const struct agx_event *event)
     fflush(stdout);
 }
 
-static void print_end(const struct generate *g, const struct agx_event *done)
+static void print_end(struct generate *g, const struct agx_event *done)
 {
-    if (g->print_ids || g->to_terminal) {
+    printable_end(&g->out);
+    if (g->print_ids || !g->out.is_raw) {
         printf("\n");
         fflush(stdout);
     }

@@ -23,6 +23,7 @@
 #define READER_US   300000
 #define WAIT_US     2000            /* for one side, while the other may have events */
 #define FRAME_US    40000
+#define MODEL_BYTES 21              /* of its name, with the terminator */
 #define ABOVE_LINES 3               /* what tools/demo and the head print */
 
 /* tools/agx/agents/demo.tasks, as it is. */
@@ -171,13 +172,13 @@ static void prepare_rows(struct demo *demo)
 static void print_head(const struct demo *demo)
 {
     const struct agx_welcome *welcome = &demo->sides[0].team.welcome;
-    char model[sizeof welcome->model];
+    char model[MODEL_BYTES];
     uint32_t longs = 0;
     for (uint32_t i = 0; i < demo->verdict.count; i++) {
         longs += demo->verdict.programs[i].is_long;
     }
     printable_line(welcome->model, model, sizeof model);
-    printf("%.20s: %" PRIu32 " long agents and %" PRIu32 " short ones", model, longs,
+    printf("%s: %" PRIu32 " long agents and %" PRIu32 " short ones", model, longs,
            demo->verdict.count - longs);
     if (demo->is_drawn) {
         printf(demo->chart.is_utf8 ? "   \xe2\x96\x88 tokens come   \xe2\x96\x91 waits"
@@ -317,6 +318,7 @@ static bool read_tasks(struct task_book *book, const char *path)
         task = task_book_next(book, task);
     }
     if (!is_good || programs == 0 || programs > CHART_ROWS_MAX) {
+        printable_line(fault, fault, sizeof fault);
         fprintf(stderr, "agx: %s\n", !is_good ? fault : programs == 0
                                      ? "no task in this file" : "more than 40 programs");
         return false;

@@ -32,10 +32,11 @@ static void print_over(void *context, const struct team_seat *seat)
 {
     struct score *score = context;
     const struct agent *agent = &seat->agent;
-    char expected[2 * AGENT_GOT_BYTES], got[2 * AGENT_GOT_BYTES];
+    char name[AGENT_GOT_BYTES], expected[2 * AGENT_GOT_BYTES], got[2 * AGENT_GOT_BYTES];
     clear_progress(score);
+    printable_line(agent->task->name, name, sizeof name);
     if (score->is_verbose) {
-        printf("---- %s %s\n", task_kind_name(agent->task->kind), agent->task->name);
+        printf("---- %s %s\n", task_kind_name(agent->task->kind), name);
         printable_write(agent->record.bytes, stdout);
         printf("%s---- %s\n\n", agent->record.is_full ? "\n(cut here)\n" : "\n",
                agent->is_right ? "right" : "wrong");
@@ -43,7 +44,7 @@ static void print_over(void *context, const struct team_seat *seat)
     if (!agent->is_right) {
         printable_line(agent->expected, expected, sizeof expected);
         printable_line(agent->got, got, sizeof got);
-        printf("%s: expected '%s', got '%s'\n", agent->task->name, expected, got);
+        printf("%s: expected '%s', got '%s'\n", name, expected, got);
     }
     fflush(stdout);
 }
@@ -112,6 +113,7 @@ static int read_files(struct task_book *book, char **paths, uint32_t count)
     char fault[TASK_FAULT_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         if (!task_book_read(book, paths[i], fault)) {
+            printable_line(fault, fault, sizeof fault);
             fprintf(stderr, "agx: %s\n", fault);
             return EXIT_USAGE;
         }

@@ -10,25 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/agx/printable.h"
-
-/* A NUL would end the filter's text: it is shown as the others are. */
-static void print_text(const struct answer *answer, const char *text, uint32_t count)
-{
-    if (!answer->to_terminal) {
-        fwrite(text, 1, count, stdout);
-        return;
-    }
-    const char *end = text + count;
-    while (text < end) {
-        printable_write(text, stdout);          /* the answer is terminated */
-        text += strlen(text) + 1;
-        if (text <= end) {
-            putchar('.');
-        }
-    }
-}
-
 /* The spaces that the answer begins with are kept, but not shown. */
 static uint32_t shown_from(const struct answer *answer, uint32_t first)
 {
@@ -61,7 +42,7 @@ static bool take_tokens(struct answer *answer, const struct agx_event *event)
         return false;
     }
     uint32_t first = shown_from(answer, answer->bytes - event->text_bytes);
-    print_text(answer, answer->text + first, answer->bytes - first);
+    printable_add(&answer->out, answer->text + first, answer->bytes - first);
     fflush(stdout);
     return true;
 }
@@ -103,9 +84,11 @@ enum answer_kind answer_take(struct answer *answer, struct dial *dial, const str
             result = AGX_ERROR_SPACE;
         } else if (result == AGX_OK && is_end(&event, &dial->agx)) {
             answer->done = event;
+            printable_end(&answer->out);
             return event.kind == AGX_DONE ? ANSWER_DONE : ANSWER_REFUSED;
         }
     }
+    printable_end(&answer->out);
     *code = dial_fail(&dial->agx, result, "call");
     return ANSWER_BROKEN;
 }

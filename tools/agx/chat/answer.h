@@ -4,13 +4,14 @@
 #include "tools/agx/chat/line.h"
 #include "tools/agx/dial.h"
 #include "tools/agx/pace.h"
+#include "tools/agx/printable.h"
 
 struct answer {
     char *text;                     /* [bytes]; from the heap, and used again */
     uint32_t bytes, room;
     struct pace pace;
     struct agx_event done;          /* ANSWER_DONE */
-    bool to_terminal;
+    struct printable out;           /* begun by the caller */
 };
 enum answer_kind {
     ANSWER_DONE,                    /* with `done`, also when it was cancelled */

@@ -361,8 +361,8 @@ int chat_main(const char *to, int argc, char **argv)
         return code;
     }
     c.dial.retry = &c.retry;
-    c.answer.to_terminal = isatty(STDOUT_FILENO);
-    c.to_terminal = c.answer.to_terminal && isatty(STDIN_FILENO);
+    printable_begin(&c.answer.out, stdout);
+    c.to_terminal = !c.answer.out.is_raw && isatty(STDIN_FILENO);
     if (agx_unique_id(c.call.program_id) != AGX_OK || !line_init(&c.line)) {
         fprintf(stderr, "agx: the system gives no random numbers, or no signals\n");
         return EXIT_SYSTEM;

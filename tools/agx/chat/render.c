@@ -12,6 +12,7 @@
 
 #include "tools/agx/chat/conversation.h"
 #include "tools/agx/command.h"
+#include "tools/agx/printable.h"
 #include "tools/agx/vocabulary.h"
 
 #define TEXT_BYTES_MAX (4u << 20)
@@ -42,7 +43,8 @@ static int parse(struct render *r, int argc, char **argv)
         {"--bos", "TEXT", ARGUMENT_TEXT, &r->bos, 0, 0,
          "the token BOS (default: the vocabulary's)"},
         {"--eos", "TEXT", ARGUMENT_TEXT, &r->eos, 0, 0, "the token EOS"},
-        {"--text", "", ARGUMENT_FLAG, &r->as_text, 0, 0, "the text alone, as it is"},
+        {"--text", "", ARGUMENT_FLAG, &r->as_text, 0, 0,
+         "the text alone; to a pipe or a file as it is"},
     };
     const struct command_line line = {
         .program = "agx", .command = "render", .usage = "[OPTION]... FILE",
@@ -168,7 +170,10 @@ static bool render(struct render *r, json_t *json)
         fprintf(stderr, NAME ": %s\n", problem);
     }
     if (problem == NULL && r->as_text && result == CHAT_OK) {
-        fwrite(r->text, 1, output.text_bytes, stdout);
+        struct printable out;
+        printable_begin(&out, stdout);
+        printable_add(&out, r->text, output.text_bytes);
+        printable_end(&out);
     } else if (problem == NULL) {
         print_json(result == CHAT_OK ? answer_of(r, &output)
                                      : json_pack("{ss}", "refused", chat_result_text(result)));
