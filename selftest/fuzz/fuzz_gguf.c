@@ -120,8 +120,10 @@ void dictionary_write(void)
     static const uint32_t types[] = {
         [WANT_COUNT] = VALUE_U32,   [WANT_REAL] = VALUE_F32,    [WANT_FLAG] = VALUE_BOOL,
         [WANT_TEXT] = VALUE_TEXT,   [WANT_TEXTS] = VALUE_ARRAY, [WANT_F32S] = VALUE_ARRAY,
-        [WANT_I32S] = VALUE_ARRAY,
+        [WANT_I32S] = VALUE_ARRAY,  [WANT_SPAN] = VALUE_TEXT,
     };
+    STATIC_ASSERT(sizeof types / sizeof types[0] == sizeof want_names / sizeof want_names[0],
+                  "a type for each kind of value");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!rows[i].of_family) {
             write_key("", rows[i].key, types[rows[i].want]);
