@@ -97,13 +97,13 @@ struct vocab_output {
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
                                     const struct vocab_input *input, struct vocab_output *output);
-/* The text that stands for a token in the vocabulary, not terminated; NULL: there is none. */
+/* The text that stands for a token in the vocabulary, not terminated; NULL: none, or empty. */
 static inline const char *vocab_token_text(const struct vocab *vocab, uint32_t token,
                                            uint32_t *bytes)
 {
     bool is_one = token < vocab->info.tokens;
     *bytes = is_one ? vocab->text_first[token + 1] - vocab->text_first[token] : 0;
-    return is_one ? (const char *)vocab->text + vocab->text_first[token] : NULL;
+    return *bytes > 0 ? (const char *)vocab->text + vocab->text_first[token] : NULL;
 }
 /*
  * The bytes that one generated token adds to the text (control tokens add none); `first` says that
