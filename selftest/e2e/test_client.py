@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, NOISE, SHARED, Appliance, run, wait_for
+from appliance import BUILD, HANG_S, NOISE, SHARED, Appliance, run, stop, wait_for
 from protocol import IGNORE_EOS, Client
 from test_lab import make_trace
 
@@ -109,6 +110,24 @@ def test_generate_own_program_ends_and_a_named_one_stays():
         for _ in range(2):
             agx(a, "generate", "--prompt", "a", "--max-tokens", "2", "--program", "mine")
         assert a.stats()["programs_started"] == 2 and a.stats()["programs_open"] == 1
+
+
+# ---- an appliance that starts --------------------------------------------------------------------
+
+def test_generate_waits_for_an_appliance_that_does_not_answer_yet():
+    """The listener is there before the model: here the core is stopped instead."""
+    with Appliance() as a:
+        core = a.core
+        stop(core)
+        try:
+            started = begin(a, "generate", "--prompt", "a", "--max-tokens", "2")
+            said = started.stderr.readline()
+            probe = agx(a, "ping")
+        finally:
+            os.kill(core, signal.SIGCONT)
+        out, _ = end(started)
+        assert "does not answer yet" in said and out, (said, out)
+        assert probe.returncode == CONNECT and "no answer in time" in probe.stderr, probe
 
 
 # ---- a busy appliance ----------------------------------------------------------------------------

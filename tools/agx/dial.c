@@ -12,8 +12,9 @@
 
 /*
  * What: connections of the command line client, and a message for every fault.
- * Bounds: we wait DIAL_TIMEOUT_MS for the answer to a program request, and DIAL_PATIENCE_MS for an
- * appliance that went away. Commands bound the wait for their own calls.
+ * Bounds: we wait DIAL_TIMEOUT_MS for the answer to a program request, DIAL_PATIENCE_MS for an
+ * appliance that went away, and ten minutes for one that starts. Commands bound the wait for their
+ * own calls.
  */
 
 uint64_t dial_now_us(void)
@@ -177,13 +178,26 @@ enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
     return result;
 }
 
+/* An appliance that starts has its listeners before its model: the kernel connects us, and the
+ * greeting is answered once the engine is ready. */
+static bool wait_for_start(const char *to, uint32_t *waits)
+{
+    if (*waits == 0) {
+        fprintf(stderr, "agx: %s is there and does not answer yet: it may be loading its model; "
+                "waiting\n", to);
+    }
+    return (*waits)++ < DIAL_STARTS_MAX;
+}
+
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
 {
     enum agx_result result;
-    uint32_t tries = 0;
+    uint32_t tries = 0, waits = 0;
     do {
         result = dial_try(dial, to, frame_bytes);
-    } while (result == AGX_ERROR_BUSY && retry_wait(dial->retry, agx_fault(&dial->agx), &tries));
+    } while ((result == AGX_ERROR_BUSY &&
+              retry_wait(dial->retry, agx_fault(&dial->agx), &tries)) ||
+             (result == AGX_ERROR_TIMEOUT && wait_for_start(to, &waits)));
     return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial->agx, result, to);
 }
 

@@ -12,6 +12,7 @@
 #include "tools/sdk/agx.h"
 
 #define DIAL_TIMEOUT_MS  5000
+#define DIAL_STARTS_MAX  120        /* times DIAL_TIMEOUT_MS, for an appliance that starts */
 #define DIAL_PATIENCE_MS 60000      /* with an appliance that does not answer */
 #define DIAL_BREAKS_MAX  5          /* in a row, without an event in between */
 
@@ -27,8 +28,8 @@ struct dial {
 /* Later connections over TCP prove that they have this key, which the caller keeps. NULL: none. */
 void dial_use_key(const struct agx_key *key);
 /* Opens a connection with room for frames of `frame_bytes` in both directions. The first call takes
- * the buffer, later ones use it again. A busy appliance is asked again. EXIT_COMPLETE, or an exit
- * code after a message. */
+ * the buffer, later ones use it again. A busy appliance is asked again, one that starts is waited
+ * for. EXIT_COMPLETE, or an exit code after a message. */
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes);
 /* The same, once, with the library's own result; its one message is that memory is short. */
 enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes);

@@ -60,7 +60,8 @@ int ping_main(const char *to, int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    code = dial_open(&dial, to, 0);
+    enum agx_result result = dial_try(&dial, to, 0);    /* a probe does not wait for a start */
+    code = result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial.agx, result, to);
     if (code == EXIT_COMPLETE) {
         code = ping_all(&dial, count);
         agx_close(&dial.agx);
