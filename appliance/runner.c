@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the worker's loop over steps (appliance/runner.h).
- * A round is told to the core when RUNNER_GAP_US have passed since the last one that was: each pass
- * of the core takes time from the engine.
+ * A round is told to the core when RUNNER_GAP_US have passed since the bell last rang, for a round
+ * or for a step: each pass of the core takes time from an engine on the same CPUs. Rounds of models
+ * that are worth reading along are longer.
  * Invariants: it runs only steps that were submitted to its own epoch. Between steps the heartbeat
  * grows every IDLE_MS, so that a stopped worker and an idle one differ.
  */
@@ -42,6 +43,7 @@ void runner_serve(struct runner *runner)
                 return;
             }
             control_done(control, seen, runner->bell);
+            runner->rung_us = now_us();
         }
         /* A worker that owes a step and does not run it must look dead. */
         if (!control_is_owed(control, runner->epoch)) {

@@ -6,7 +6,7 @@
  */
 #include "appliance/control.h"
 
-#define RUNNER_GAP_US 1000          /* the bell rings no more often than this within a step */
+#define RUNNER_GAP_US 4000          /* the bell of a round rings this long after the last one */
 
 struct runner {
     struct control_engine *control;
