@@ -67,9 +67,8 @@ def check_phrase(phrase, first, second):
     if number is None:
         assert "took just as long" in phrase and phrase.strip() in allowed, (phrase, allowed)
         return
-    low = min((float(x) for x in allowed if x[0].isdigit()), default=1)
-    high = max((float(x) for x in allowed if x[0].isdigit()), default=1)
-    assert low <= float(number.group(0)) <= high, (phrase, allowed)
+    ratios = [float(x) if x[0].isdigit() else 1.0 for x in allowed]
+    assert min(ratios) <= float(number.group(0)) <= max(ratios), (phrase, allowed)
     faster = "as soon" in phrase
     assert faster != ("as long" in phrase)
     assert first >= second if faster else first <= second, (phrase, first, second)

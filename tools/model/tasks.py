@@ -14,10 +14,14 @@ model compute by itself, which is why it is a vote.
     map     one call for each part, then a merge with a tool   fan-out, fan-in
     vote    the same question in several wordings; most wins   parallel threads
     chat    one call for each line of the user                 a chain with a person between
+
+A greeting is a chat without a program around it: what a person types first, with no form at all.
 """
+import re
 from dataclasses import dataclass, field
 from random import Random
 
+import greetings
 from topics import ABOUT_ME, COLOURS, FACTS, GREETINGS, LEADS
 from words import TEST, THINGS, TRAIN, UNITS, Words, held_out
 
@@ -354,7 +358,61 @@ def bare_task(words: Words, is_long: bool) -> Task:
     """A question without any form, as a new user types it."""
     del is_long
     line, answer, key = fact_line(words) if words.random.random() < 0.7 else greeting(words)
+    answer = greetings.BARE.get(answer, answer)
     return Task("chat", "bare", [line], [key], [[(line, f" {answer}")]])
+
+
+# ---- greetings -----------------------------------------------------------------------------------
+
+def greeting_line(words: Words) -> tuple:
+    """A line of this split; one in five is a question about a topic, typed carelessly. Training has
+    the everyday lines more often, and with any mark."""
+    random = words.random
+    is_everyday = words.split == TRAIN and random.random() < 0.3
+    while True:
+        if is_fact := random.random() < 0.2:
+            questions, answer, key = random.choice(random.choice(list(FACTS.values())))
+            wording, mark = random.choice(questions)[:-1], "?"
+        else:
+            wordings, mark, answer, key = greetings.TOPICS[random.choice(list(greetings.TOPICS))]
+            name = words.name()
+            wording = fill(words, random.choice(wordings).replace("{Name}", name))
+        line = greetings.line(random, wording, ".?!" if is_everyday else mark, is_whole=is_fact)
+        if "{Name}" in answer:      # as it was typed
+            key = re.search(name, line, re.I)[0]
+            answer = answer.replace("{Name}", key)
+        bare = greetings.letters(line)
+        is_test = held_out(bare) and bare not in greetings.EVERYDAY
+        if is_test == (words.split == TEST) and (bare in greetings.EVERYDAY or not is_everyday):
+            return line, answer, key
+
+
+def fill(words: Words, wording: str) -> str:
+    """Each {place} with a word of its own."""
+    for place, draw_one in (("{good}", words.good), ("{word}", words.any_word),
+                            ("{n}", lambda: words.number(1, 999))):
+        while place in wording:
+            wording = wording.replace(place, str(draw_one()), 1)
+    return wording
+
+
+def greeting_task(words: Words, is_long: bool) -> Task:
+    """Most are one line in no frame; in the frame of a chat, a few lines, perhaps after a system
+    message."""
+    del is_long
+    random = words.random
+    if random.random() < 0.65:
+        line, answer, key = greeting_line(words)
+        lines, frame, system = [(line, greetings.BARE.get(answer, answer), key)], "{}", ""
+    else:
+        lines = [greeting_line(words) for _ in range(random.randint(1, 4))]
+        frame = "User: {}\nBot:"
+        system = random.choice(greetings.SYSTEMS) + "\n" if random.random() < 0.15 else ""
+        lines = [(line.strip(), answer, key) for line, answer, key in lines]
+    calls = [(("\n" if i else system) + frame.format(line), f" {answer}")
+             for i, (line, answer, _) in enumerate(lines)]
+    return Task("chat", "greeting", [line for line, *_ in lines], [key for *_, key in lines],
+                [calls])
 
 
 # ---- drills: what every task needs, without the task ---------------------------------------------
@@ -396,8 +454,8 @@ def sum_drill(words: Words, is_long: bool) -> Task:
 # What is measured, and what is trained: more of what is hard, and what no score counts.
 MEASURED = [(table_task, 10), (plan_task, 4), (map_task, 2), (vote_task, 2), (chat_task, 3)]
 DRILLS = [(say_drill, 2), (find_drill, 5), (sum_drill, 1)]
-TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 8), (vote_task, 4), (chat_task, 3),
-           (bare_task, 1)] + DRILLS
+TRAINED = [(table_task, 10), (plan_task, 6), (map_task, 12), (vote_task, 4), (chat_task, 6),
+           (bare_task, 1)] + DRILLS + [(greeting_task, 16)]
 
 
 def draw(split: str, seed, mix: list = None) -> Task:

@@ -4,6 +4,7 @@
 A fact is (questions, answer, key): the answer is right when it contains the key, in capitals or
 not.
 """
+from greetings import CAN, HELLO, WHO
 
 FACTS = {
     "bees": [
@@ -98,14 +99,13 @@ FACTS = {
 LEADS = ["", "", "Please tell me. ", "I have a question. ", "One more thing. ", "So. ", "Well. ",
          "Here is one more. ", "I want to know. ", "Say, please. "]
 
+# In the midst of a chat; greetings.py has what a person types first.
 GREETINGS = [
-    (["Hello.", "Hi.", "Good morning.", "Hello there."], "Hello! What can I do for you?", "Hello"),
+    (["Hello.", "Hi.", "Good morning.", "Hello there."], HELLO, "Hello"),
     (["Thank you.", "Thanks.", "Thanks a lot."], "You are welcome.", "welcome"),
     (["Goodbye.", "Bye.", "See you."], "Goodbye!", "Goodbye"),
-    (["Who are you?", "What are you?", "What is your name?"],
-     "I am a very small model inside Agentix.", "small model"),
-    (["What can you do?", "What do you know?", "Can you help me?"],
-     "I use tools for sums and tables, and I chat about bees, bread and the sea.", "tools"),
+    (["Who are you?", "What are you?", "What is your name?"], WHO, "small model"),
+    (["What can you do?", "What do you know?", "Can you help me?"], CAN, "tools"),
     (["How are you?", "Are you well?"], "I am well, thank you.", "well"),
 ]
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Trains the embedded model from nothing: vocabulary, then network. Goes on from its checkpoint.
+"""Trains the embedded model: vocabulary, then network. Goes on from its checkpoint.
 
-    train.py build/model                    the model that is checked in
+    train.py build/model                    from nothing
     train.py build/model --steps 200        a first look
+    train.py build/more --from appliance/embedded.gguf --steps 1500 --rate 0.3
+                                            more tasks for a model that there is, in its vocabulary
 """
 import argparse
 import time
@@ -11,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+import gguf
 import torch
 
 import vocabulary
@@ -97,6 +100,12 @@ class Training:
             torch.optim.AdamW(others, lr=OTHER_RATE, betas=(0.9, 0.95), weight_decay=0.0)]
         self.step, self.pool, self.seconds = 0, 0, 0.0
 
+    def load_model(self, path: Path) -> None:
+        """The weights of a GGUF that export.py wrote. The optimizers begin anew."""
+        tensors = {tensor.name: torch.tensor(tensor.data).float()
+                   for tensor in gguf.GGUFReader(path).tensors}
+        self.network.load_state_dict(tensors)
+
     def resume(self) -> None:
         if self.path.exists():
             saved = torch.load(self.path, weights_only=True)
@@ -127,40 +136,50 @@ class Training:
         return float(loss.detach())
 
 
-def run(training: Training, words, steps: int) -> None:
+def run(training: Training, words, options) -> None:
     """Whole pools; a checkpoint after each, so that going on repeats nothing and skips nothing."""
+    steps = options.steps
     losses, tokens, begin, before = [], 0, time.monotonic(), training.seconds
     while training.step < steps:
-        drills = drills_at(training.step)
+        drills = 0.0 if options.model else drills_at(training.step)
         for ids, targets in draw_pool(words, training.seed + training.pool, Shape.context, drills):
-            losses.append(training.take_step(ids, targets, rate_at(training.step, steps)))
+            rate = options.rate * rate_at(training.step, steps)
+            losses.append(training.take_step(ids, targets, rate))
             tokens += ids.numel()
             training.seconds = before + time.monotonic() - begin
             if len(losses) == SAY_EVERY:
-                rate = tokens / (time.monotonic() - begin)
+                speed = tokens / (time.monotonic() - begin)
                 print(f"step {training.step}/{steps}  loss {sum(losses) / len(losses):.4f}  "
-                      f"{rate:.0f} tokens/s  {training.seconds / 60:.1f} min", flush=True)
+                      f"{speed:.0f} tokens/s  {training.seconds / 60:.1f} min", flush=True)
                 losses = []
         training.pool += 1
         training.save()
 
 
-def main() -> None:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="vocabulary and checkpoint")
     parser.add_argument("--steps", type=int, default=9900)
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    parser.add_argument("--from", dest="model", type=Path, help="a GGUF to go on from")
+    parser.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
     options.directory.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)        # steps this small are no faster with more
     training = Training(options.directory, options.seed, Shape())
+    if options.model:
+        training.load_model(options.model)
     training.resume()
-    words = vocabulary.load(options.directory)
+    words = vocabulary.load(options.directory, options.model)
     parameters = sum(p.numel() for p in training.network.parameters())
     print(f"{parameters} parameters, {words.vocab_size()} pieces, at step {training.step}",
           flush=True)
-    run(training, words, options.steps)
+    run(training, words, options)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The vocabulary: byte pair encoding by SentencePiece, learnt from the training split.
+"""The vocabulary: byte pair encoding by SentencePiece, learnt from the training split, or that of
+a model that there is.
 
 Every digit is a token, so that numbers are copied and never recalled; a line end is the byte token
 <0x0A>, so that no token spans two lines, and a text reads the same when it is sent in pieces.
@@ -7,7 +8,9 @@ Every digit is a token, so that numbers are copied and never recalled; a line en
 import io
 from pathlib import Path
 
+import gguf
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from tasks import TRAIN, draw
 
@@ -33,9 +36,25 @@ def train() -> bytes:
     return model.getvalue()
 
 
-def load(directory: Path) -> sentencepiece.SentencePieceProcessor:
-    """The vocabulary in this directory, made at its first use."""
+def of_model(path: Path) -> bytes:
+    """The vocabulary of a GGUF that export.py wrote, for SentencePiece."""
+    fields = gguf.GGUFReader(path).fields
+    rows = (fields[f"tokenizer.ggml.{name}"].contents()
+            for name in ("tokens", "scores", "token_type"))
+    model = sentencepiece_model_pb2.ModelProto()
+    for piece, score, kind in zip(*rows):
+        model.pieces.add(piece=piece, score=score, type=kind)
+    model.trainer_spec.model_type = model.trainer_spec.BPE
+    model.trainer_spec.vocab_size = len(model.pieces)
+    model.trainer_spec.byte_fallback = True
+    model.normalizer_spec.name = "identity"
+    model.normalizer_spec.remove_extra_whitespaces = False
+    return model.SerializeToString()
+
+
+def load(directory: Path, model: Path = None) -> sentencepiece.SentencePieceProcessor:
+    """The vocabulary in this directory; at its first use it is learnt, or taken from `model`."""
     path = directory / FILE
     if not path.exists():
-        path.write_bytes(train())
+        path.write_bytes(of_model(model) if model else train())
     return sentencepiece.SentencePieceProcessor(model_file=str(path))
