@@ -133,13 +133,10 @@ static void mark_waits(struct side *side, uint64_t now_us)
     }
 }
 
-static void look(struct demo *demo)
+static void draw(struct demo *demo)
 {
     static struct screen_text text;         /* too large for a stack */
     uint64_t now_us = dial_now_us() - demo->begun_us;
-    if (now_us - demo->drawn_us < FRAME_US) {
-        return;
-    }
     for (uint32_t i = 0; i < CHART_SIDES; i++) {
         mark_waits(&demo->sides[i], now_us);
     }
@@ -147,6 +144,13 @@ static void look(struct demo *demo)
     if (demo->is_drawn) {
         chart_write(&demo->chart, &text);
         screen_draw(&demo->screen, &text, chart_lines(&demo->chart));
+    }
+}
+
+static void draw_if_due(struct demo *demo)
+{
+    if (dial_now_us() - demo->begun_us - demo->drawn_us >= FRAME_US) {
+        draw(demo);
     }
 }
 
@@ -222,7 +226,7 @@ static int serve(struct demo *demo)
                 return team_code(team);
             }
         }
-        look(demo);
+        draw_if_due(demo);
     }
     return EXIT_COMPLETE;
 }
@@ -262,8 +266,7 @@ static int race(struct demo *demo)
     demo->is_drawn = chart_fit(&demo->chart, &demo->screen, ABOVE_LINES, VERDICT_LINES + 1);
     print_head(demo);
     code = serve(demo);
-    demo->drawn_us = 0;             /* the last picture shows the end */
-    look(demo);
+    draw(demo);                     /* the last picture shows the end */
     return code;
 }
 
