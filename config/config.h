@@ -79,6 +79,14 @@ static inline const struct option_value *config_value(const struct options *opti
     return (const struct option_value *)(const void *)((const char *)options + row->offset);
 }
 
+static inline struct option_value *config_value_of(struct options *options,
+                                                   const struct option_row *row)
+{
+    return (struct option_value *)(void *)((char *)options + row->offset);
+}
+/* NULL: there is no such option. */
+const struct option_row *config_options_find(const char *section, const char *key);
+
 struct config_error {
     char text[CONFIG_ERROR_BYTES];
 };

@@ -50,7 +50,7 @@ void config_defaults(struct options *options)
     memset(options, 0, sizeof *options);
     for (uint32_t i = 0; i < config_option_rows_count; i++) {
         const struct option_row *row = &config_option_rows[i];
-        struct option_value *value = (struct option_value *)(void *)((char *)options + row->offset);
+        struct option_value *value = config_value_of(options, row);
         value->number = row->default_number;
         if (row->default_text != NULL) {
             const char *problem = "";

@@ -122,8 +122,7 @@ static enum status assign(struct parser *parser, const char *section, const char
     if (row == NULL) {
         return refuse_unknown(error, section, key);
     }
-    struct option_value *value =
-        (struct option_value *)(void *)((char *)parser->options + row->offset);
+    struct option_value *value = config_value_of(parser->options, row);
     if (line != CONFIG_LINE_SET && value->line != 0) {
         return config_error_add(error, "duplicate key, first set in line %u", value->line);
     }

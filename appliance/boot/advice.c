@@ -123,7 +123,7 @@ static void set(struct search *search, uint32_t knob, const char *text)
 {
     struct options *options = &search->trial.options;
     const struct option_row *row = search->rows[knob];
-    struct option_value *value = (void *)((char *)options + row->offset);
+    struct option_value *value = config_value_of(options, row);
     struct config_error error;
     char assignment[2 * CONFIG_TEXT_BYTES];
     snprintf(assignment, sizeof assignment, "%s.%s=%s", knobs[knob].section, knobs[knob].key,
@@ -269,24 +269,13 @@ static bool write_command(const struct options *options, char command[ADVICE_BYT
     return !out.cut;
 }
 
-static const struct option_row *row_of(const struct knob *knob)
-{
-    for (uint32_t i = 0; i < config_option_rows_count; i++) {
-        const struct option_row *row = &config_option_rows[i];
-        if (strcmp(row->section, knob->section) == 0 && strcmp(row->key, knob->key) == 0) {
-            return row;
-        }
-    }
-    ASSERT(!"a knob is an option");
-    return NULL;
-}
-
 static struct search *begin(const struct boot *boot)
 {
     static struct search search;
     search = (struct search){.boot = boot, .trial = *boot};
     for (uint32_t knob = 0; knob < KNOBS; knob++) {
-        search.rows[knob] = row_of(&knobs[knob]);
+        search.rows[knob] = config_options_find(knobs[knob].section, knobs[knob].key);
+        ASSERT(search.rows[knob] != NULL);
         search.now[knob] = number_in_force(&search, knob);
         search.lowest[knob] = count_steps(&search, knob);
     }
@@ -302,11 +291,6 @@ bool advice_find(const struct boot *boot, char command[ADVICE_BYTES])
            write_command(&search->trial.options, command);
 }
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
-
 void advice_print(const struct boot *boot)
 {
     static char command[ADVICE_BYTES];
@@ -316,8 +300,9 @@ void advice_print(const struct boot *boot)
     }
     struct search *search = begin(boot);
     const struct memory_plan *least = is_hopeless(search) ? &search->trial.plan : &boot->plan;
+    const enum memory_kind weights = boot->serves_by_gpu ? MEMORY_DEVICE : MEMORY_WEIGHTS;
     fprintf(stderr, "no command fits: weights alone take %.1f MiB; with every option that could "
             "help at its lowest value the plan still needs %.1f MiB\n",
-            mib(memory_plan_bytes(least, boot->serves_by_gpu ? MEMORY_DEVICE : MEMORY_WEIGHTS)),
-            mib(least == &boot->plan ? plan_total_bytes(boot) : plan_total_bytes(&search->trial)));
+            plan_mib(memory_plan_bytes(least, weights)),
+            plan_mib(plan_total_bytes(least == &boot->plan ? boot : &search->trial)));
 }

@@ -25,11 +25,6 @@
 
 extern const uint8_t embedded_model[], embedded_model_end[];
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
-
 static enum boot_exit fail(enum boot_exit exit_status, const struct config_error *error)
 {
     log_event(LOG_ERROR, "boot failed: %s", error->text);
@@ -77,7 +72,7 @@ static enum status check_device_memory(struct boot *boot, struct config_error *e
     }
     snprintf(error->text, sizeof error->text,
              "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free",
-             mib(needed), mib(boot->gpu.free_bytes), mib(boot->gpu.memory_bytes));
+             plan_mib(needed), plan_mib(boot->gpu.free_bytes), plan_mib(boot->gpu.memory_bytes));
     return STATUS_CONFIG_MEMORY;
 }
 
@@ -93,7 +88,7 @@ static enum status choose_gpu(struct boot *boot, struct config_error *error)
     TRY(gpu_probe(&boot->gpu, &boot->gpu_binary, &boot->options, error));
     log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
               gpu->name, gpu->arch, gpu->driver_version / 1000, gpu->driver_version % 1000 / 10,
-              gpu->processors, mib(gpu->free_bytes));
+              gpu->processors, plan_mib(gpu->free_bytes));
     boot->serves_by_gpu = true;
     TRY(plan_limits(boot, error));
     TRY(gpu_plan_check(boot->gguf, &boot->engine, gpu->shared_bytes_max, boot->source.name,
@@ -193,12 +188,12 @@ enum boot_exit boot_check_memory(struct boot *boot)
     }
     if (needed > plan_available_bytes(boot)) {
         log_event(LOG_ERROR, "boot failed: the memory plan needs %.1f MiB and %.1f MiB are %s",
-                  mib(needed), mib(plan_available_bytes(boot)),
+                  plan_mib(needed), plan_mib(plan_available_bytes(boot)),
                   bounds->group < bounds->machine ? "left in the control group" : "available");
     } else {
         log_event(LOG_ERROR, "boot failed: one process has %.1f MiB of the memory plan, and "
-                  "memory.lock = yes may lock %.1f MiB (ulimit -l)", mib(process),
-                  mib(bounds->locked));
+                  "memory.lock = yes may lock %.1f MiB (ulimit -l)", plan_mib(process),
+                  plan_mib(bounds->locked));
     }
     if (memory_plan_bytes(&boot->plan, MEMORY_SELFTEST) == 0) {
         advice_print(boot);
@@ -209,7 +204,8 @@ enum boot_exit boot_check_memory(struct boot *boot)
 static enum boot_exit fail_kind(const struct boot *boot, enum memory_kind kind)
 {
     log_event(LOG_ERROR, "boot failed: cannot reserve %.1f MiB for tier %s: %s",
-              mib(memory_plan_bytes(&boot->plan, kind)), memory_kind_name(kind), strerror(errno));
+              plan_mib(memory_plan_bytes(&boot->plan, kind)), memory_kind_name(kind),
+              strerror(errno));
     return BOOT_EXIT_MEMORY;
 }
 

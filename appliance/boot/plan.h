@@ -22,6 +22,10 @@ MUST_CHECK enum status plan_limits(struct boot *boot, struct config_error *error
 /* True when machine and GPU have what the plan needs. */
 bool plan_fits(const struct boot *boot);
 
+static inline double plan_mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
 /* That the machine and its control groups have left. */
 uint64_t plan_available_bytes(const struct boot *boot);
 /* Of the machine's own memory; UINT64_MAX: more than 64 bits count. */

@@ -8,11 +8,6 @@
 #include "appliance/boot/boot.h"
 #include "appliance/boot/plan.h"
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
-
 static void print_rows(const struct memory_plan *plan)
 {
     printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
@@ -33,10 +28,10 @@ static void print_sums(const struct boot *boot)
         if (is_rare && memory_plan_bytes(plan, kind) == 0) {
             continue;
         }
-        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "", mib(memory_plan_bytes(plan, kind)),
-               memory_kind_name(kind));
+        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "",
+               plan_mib(memory_plan_bytes(plan, kind)), memory_kind_name(kind));
     }
-    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", mib(plan_total_bytes(boot)));
+    printf("%-32s %12s   %14s %14.3f\n", "total", "", "", plan_mib(plan_total_bytes(boot)));
 }
 
 /* ---- where the memory goes ---- */
@@ -46,7 +41,7 @@ static void print_line(const char *what, uint64_t bytes, const char *why)
     if (bytes == MEMORY_UNBOUNDED) {
         printf("  %-12s %14s  %s\n", what, "no limit", why);
     } else {
-        printf("  %-12s %14.1f  %s\n", what, mib(bytes), why);
+        printf("  %-12s %14.1f  %s\n", what, plan_mib(bytes), why);
     }
 }
 
@@ -116,7 +111,7 @@ static void print_account(const struct boot *boot)
     } else if (available != MEMORY_UNBOUNDED) {
         char why[64];
         snprintf(why, sizeof why, "of them %.1f are the reserve, which chosen KV leaves",
-                 mib(available - config_budget(available).busy_bytes));
+                 plan_mib(available - config_budget(available).busy_bytes));
         print_line("left", available - total, why);
     }
 }

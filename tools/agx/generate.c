@@ -179,7 +179,7 @@ static int put_into_format(struct generate *g)
     struct agx_call *call = &g->call;
     struct chat_format format;
     struct chat_output output;
-    char date[16];
+    char date[16] = "";
     if (!g->chat) {
         return EXIT_COMPLETE;
     }
@@ -187,9 +187,10 @@ static int put_into_format(struct generate *g)
     if (code != EXIT_COMPLETE) {
         return code;
     }
-    format_today(date);
-    uint32_t date_bytes = chat_format_has_date(format.id) ? (uint32_t)strlen(date) : 0;
-    const struct chat chat = {.date = {date, date_bytes}};
+    if (chat_format_has_date(format.id)) {
+        format_today(date);
+    }
+    const struct chat chat = {.date = {date, (uint32_t)strlen(date)}};
     if (!history_add(&g->history, CHAT_USER, g->prompt, (uint32_t)strlen(g->prompt)) ||
         history_render(&g->history, &format, chat, &output) != CHAT_OK) {
         fprintf(stderr, "agx: the prompt is too long\n");

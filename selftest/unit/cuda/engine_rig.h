@@ -15,8 +15,7 @@
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;
-static const uint32_t prompt[] = {1,  17, 42, 9, 63, 74, 0,  5,  5, 31,
-                                  28, 50, 11, 2, 70, 36, 12, 8, 66};
+static const uint32_t prompt[] = TINY_PROMPT;
 #define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
 #define DECODED 8
 #define STEP_TOKENS 300         /* more than the library gets in one product */

@@ -11,6 +11,9 @@
 #include "kernels/engine_state.h"
 
 #define TINY_FILE_BYTES (1u << 20)
+/* Tokens of a prompt, as an initializer. */
+#define TINY_PROMPT {1,  17, 42, 9, 63, 74, 0,  5,  5, 31, \
+                     28, 50, 11, 2, 70, 36, 12, 8, 66}
 
 struct tiny {
     struct gguf gguf;
