@@ -268,8 +268,8 @@ static void replay(struct net *net, struct call *call, const struct net_reply *r
     call->queue = done->queue;
     call->cached_tokens = done->cached_tokens;
     call->preemptions = done->preemptions;
-    call->lifetime_wait_us = done->wait_us;
-    call->lifetime_service_us = done->service_us;
+    call->wait_us = done->wait_us;
+    call->service_us = done->service_us;
     call->finished_us = call->arrived_us + done->total_us;
     call->emit.is_replayed = true;
     call->state = CALL_FINISHED;

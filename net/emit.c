@@ -197,8 +197,8 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         .cached_tokens = call->cached_tokens,
         .generated_tokens = call->emit.sent_tokens,
         .preemptions = call->preemptions,
-        .wait_us = call->lifetime_wait_us,
-        .service_us = call->lifetime_service_us,
+        .wait_us = call->wait_us,
+        .service_us = call->service_us,
         .total_us = call->finished_us - call->arrived_us,
         .digest = call->emit.digest,
     };

@@ -4,24 +4,24 @@
  * operation, test builds after each pass. It changes nothing and needs no memory.
  * Bounds: O(calls + programs + blocks), plus one lookup for each program.
  */
+#include <string.h>
+
 #include "sched/deadline.h"
 #include "sched/engine/order.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 
-static void check_times(const struct sched *sched, const struct call *call)
+static void check_job(const struct sched *sched, uint32_t index, uint32_t queue)
 {
-    ASSERT(call->wait_us <= call->lifetime_wait_us);
-    ASSERT(call->service_us <= call->lifetime_service_us);
-    ASSERT(call->promotions > 0 || call->service_us == call->lifetime_service_us);
-    uint32_t level = call->promoted_from > 0 ? call->promoted_from : call->queue;
-    ASSERT(call->promoted_from == 0 || call->queue == 0);
-    /* Recompute lengthens it, by no more than the service that the call has received. */
-    ASSERT(call->quantum_left_us <= call->lifetime_service_us ||
-           call->quantum_left_us - call->lifetime_service_us <=
-               sched->levels[level].quantum_us);
-    ASSERT(!sched_policy_demotes(sched, call));
+    const struct sched_job *job = &sched->jobs[index];
+    const struct program *program = &sched->programs[job->program];
+    bool orders_programs = sched_policy_orders_programs(sched);
+    ASSERT(job->queue == queue && job->calls_count > 0);
+    ASSERT(job->promoted_from == 0 || job->queue == 0);
+    ASSERT(orders_programs ? program->job == index : job->calls_count == 1);
+    ASSERT(!orders_programs || job->calls_count == program->active_calls);
+    ASSERT(!sched_policy_demotes(sched, job));
 }
 
 static void check_kv(const struct sched_engine *engine, const struct call *call)
@@ -49,8 +49,7 @@ static void check_queued(const struct sched_engine *engine, const struct call *c
 static void check_membership(const struct sched_engine *engine, const struct call *call)
 {
     bool is_resident = sched_call_is_resident(engine, call);
-    bool must_be_started =
-        is_resident || call->computed_tokens > 0 || call->prompt_tokens == 1;
+    bool must_be_started = is_resident || call->computed_tokens > 0;
     ASSERT(sched_queue_lists(call, CALL_LIST_ALL));
     ASSERT(sched_queue_lists(call, CALL_LIST_RESIDENT) == is_resident);
     ASSERT(sched_queue_lists(call, CALL_LIST_STARTED) || !must_be_started);
@@ -61,52 +60,76 @@ static void check_links(const struct sched_engine *engine, const struct call *ca
                         uint32_t *before)
 {
     const struct sched *sched = engine->sched;
+    const struct sched_job *job = sched_job_of(sched, call);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
-            const struct sched_list *ends = &engine->queues[call->queue].lists[list];
+            const struct sched_list *ends = &engine->queues[job->queue].lists[list];
             uint32_t next = before[list] != CALL_NONE
                             ? sched_call(sched, before[list])->links[list].next : ends->head;
             ASSERT(next == call->slot);
             ASSERT(call->links[list].prev == before[list]);
-            if (sched->nodes != NULL && list < SCHED_ORDERED_LISTS) {
-                sched_order_check(engine, list, call);
-            }
             before[list] = call->slot;
         }
     }
 }
 
-static void check_queued_call(const struct sched_engine *engine, const struct call *call)
+/* The calls of the job are the next ones of each list that they are in, and its ends are theirs.
+ * Returns the call after the job. */
+static const struct call *check_calls_of(const struct sched_engine *engine,
+                                         const struct sched_job *job, const struct call *call,
+                                         uint32_t *before)
 {
-    check_queued(engine, call);
-    check_membership(engine, call);
-    check_times(engine->sched, call);
-    check_kv(engine, call);
+    struct sched_list ends[CALL_LISTS];
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        ends[list] = (struct sched_list){CALL_NONE, CALL_NONE};
+    }
+    for (uint32_t i = 0; i < job->calls_count; i++, call = sched_queue_next(engine, call)) {
+        ASSERT(call != NULL && sched_job_of(engine->sched, call) == job);
+        check_links(engine, call, before);
+        check_queued(engine, call);
+        check_membership(engine, call);
+        check_kv(engine, call);
+        for (uint32_t list = 0; list < CALL_LISTS; list++) {
+            if (sched_queue_lists(call, list)) {
+                ends[list].head = ends[list].head == CALL_NONE ? call->slot : ends[list].head;
+                ends[list].tail = call->slot;
+            }
+        }
+        if (engine->sched->nodes != NULL) {
+            sched_order_check(engine, call);
+        }
+    }
+    ASSERT(memcmp(ends, job->ends, sizeof ends) == 0);
+    return call;
 }
 
-/* Links both ways, counts, and each call in its queue. Returns the number of calls. */
+/* Links both ways, counts, and each job in its queue. Returns the number of calls. */
 static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_index)
 {
+    const struct sched *sched = engine->sched;
     const struct sched_queue *queue = &engine->queues[queue_index];
-    uint32_t count = 0;
+    uint32_t jobs = 0, calls = 0, promoted = 0;
     uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
-    bool has_cursor = queue->cursor == CALL_NONE;
-    for (const struct call *call = sched_queue_first(engine, queue_index, CALL_LIST_ALL);
-         call != NULL; call = sched_queue_next(engine, call)) {
-        ASSERT(++count <= queue->count);
-        ASSERT(call->queue == queue_index);
-        check_links(engine, call, before);
-        check_queued_call(engine, call);
-        has_cursor = has_cursor || queue->cursor == call->slot;
+    bool has_cursor = queue->cursor == SCHED_JOB_NONE;
+    const struct call *call = sched_queue_first(engine, queue_index, CALL_LIST_ALL);
+    while (call != NULL) {
+        const struct sched_job *job = sched_job_of(sched, call);
+        ASSERT(++jobs <= queue->count);
+        check_job(sched, call->job, queue_index);
+        has_cursor = has_cursor || queue->cursor == call->job;
+        calls += job->calls_count;
+        promoted += job->promoted_from > 0;
+        call = check_calls_of(engine, job, call, before);
     }
-    ASSERT(count == queue->count);
+    ASSERT(jobs == queue->count);
+    ASSERT(promoted == (queue_index == 0 ? engine->promoted_jobs : 0));
     ASSERT(has_cursor);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         ASSERT(queue->lists[list].tail == before[list]);
         ASSERT(before[list] == CALL_NONE ? queue->lists[list].head == CALL_NONE
-                   : sched_call(engine->sched, before[list])->links[list].next == CALL_NONE);
+                   : sched_call(sched, before[list])->links[list].next == CALL_NONE);
     }
-    return count;
+    return calls;
 }
 
 static void check_ranges(const struct sched *sched)

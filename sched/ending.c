@@ -15,7 +15,7 @@
 #include "sched/ending.h"
 
 #include "sched/deadline.h"
-#include "sched/engine/queue.h"
+#include "sched/engine/job.h"
 #include "sched/engine/residency.h"
 #include "sched/policy.h"
 #include "sched/program.h"
@@ -25,21 +25,25 @@ void sched_call_accrue_wait(struct call *call, uint64_t now_us)
     uint64_t waited_us = sched_elapsed_us(call->waiting_since_us, now_us);
     ASSERT(call->state == CALL_QUEUED);
     call->wait_us += waited_us;
-    call->lifetime_wait_us += waited_us;
     call->waiting_since_us = now_us;
 }
 
-void sched_call_charge(struct call *call, uint64_t duration_us)
+void sched_call_charge(struct sched *sched, struct call *call, uint64_t duration_us,
+                       uint64_t now_us)
 {
     ASSERT(call->state == CALL_RUNNING);
     call->service_us += duration_us;
-    call->lifetime_service_us += duration_us;
-    ASSERT(call->service_us <= call->lifetime_service_us);
+    if (sched_policy_orders_programs(sched)) {
+        sched_program_decay(sched, call->program, now_us);
+        sched_policy_credit(sched, &sched->programs[call->program], call, duration_us);
+    }
 }
 
-void sched_call_enter(struct call *call, uint32_t first_position, uint64_t now_us)
+void sched_call_enter(const struct sched *sched, struct call *call, uint32_t first_position,
+                      uint64_t now_us)
 {
     sched_call_accrue_wait(call, now_us);
+    sched_job_enter(sched_job_of(sched, call), now_us);
     bool is_first = call->first_run_us == 0;
     call->first_run_us = is_first ? now_us : call->first_run_us;
     if (is_first || first_position < call->cached_tokens) {
@@ -107,11 +111,13 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
         sched_call_accrue_wait(call, now_us);
     }
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
-    sched_queue_remove(engine, call);
+    sched_job_close(engine, call);
     sched_deadline_remove(sched, call);
     sched_program_decay(sched, call->program, now_us);
-    sched_policy_credit(sched, program, call);
-    program->wait_us += call->lifetime_wait_us;
+    if (!sched_policy_orders_programs(sched)) {
+        sched_policy_credit(sched, program, call, call->service_us);
+    }
+    program->wait_us += call->wait_us;
     program->calls_ended++;
     sched_program_detach(sched, call, now_us);
     call->standby = false;

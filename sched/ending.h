@@ -6,9 +6,11 @@
 /* QUEUED: adds the time since `waiting_since_us` to its waiting. */
 void sched_call_accrue_wait(struct call *call, uint64_t now_us);
 /* QUEUED: a step begins for it now, with its KV from `first_position` on. */
-void sched_call_enter(struct call *call, uint32_t first_position, uint64_t now_us);
+void sched_call_enter(const struct sched *sched, struct call *call, uint32_t first_position,
+                      uint64_t now_us);
 /* The step in flight ran for `duration_us` with this call in it. */
-void sched_call_charge(struct call *call, uint64_t duration_us);
+void sched_call_charge(struct sched *sched, struct call *call, uint64_t duration_us,
+                       uint64_t now_us);
 /* The reason for which the call ends with this token; NONE: it does not. */
 enum call_finish sched_call_stop_reason(const struct call *call, uint32_t token);
 /* QUEUED or RUNNING to FINISHED: out of every list, blocks given up, program credited, net told. */

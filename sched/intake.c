@@ -53,8 +53,7 @@ static void refuse(struct sched *sched, struct call *call, enum status status, u
     exchange_emit(sched->exchange, call);
 }
 
-/* Algorithm 1, lines 9 to 14. The priority is a snapshot: it does not follow the program's
- * service. */
+/* Algorithm 1, lines 9 to 14. */
 static void commit(struct sched *sched, struct call *call, uint32_t program, uint64_t now_us)
 {
     sched_program_attach(sched, program, call, now_us);
@@ -67,7 +66,7 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     sched_deadline_push(sched, call);
     struct sched_engine *engine = sched_engine_of(sched, call);
     call->order_key = sched_policy_key(sched, call);
-    sched_queue_enter(engine, sched_policy_entry_queue(sched, call->priority_us), call);
+    sched_job_open(engine, call, now_us);
     sched_plan_arrival(engine);
     sched->open_calls++;
     sched->stats->calls_accepted++;

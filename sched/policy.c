@@ -105,9 +105,16 @@ void sched_policy_init(struct sched *sched)
     sched->levels[settings->queues - 1].service_high_us = UINT64_MAX;
 }
 
-uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us)
+bool sched_policy_orders_programs(const struct sched *sched)
+{
+    return policy_of(sched)->entry == ENTRY_PROGRAM &&
+           sched->settings.service == SCHED_SERVICE_LIVE;
+}
+
+uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
 {
     bool by_program = policy_of(sched)->entry == ENTRY_PROGRAM;
+    uint64_t service_us = sched->programs[program].service_us;
     uint32_t last = sched->settings.queues - 1;
     uint32_t queue = 0;
     while (by_program && queue < last && service_us >= sched->levels[queue].service_high_us) {
@@ -116,24 +123,27 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us
     return queue;
 }
 
-bool sched_policy_demotes(const struct sched *sched, const struct call *call)
+bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job)
 {
-    ASSERT(call->queue < sched->settings.queues);
-    if (call->quantum_left_us > 0) {
+    const struct policy *policy = policy_of(sched);
+    uint32_t lowest = sched_policy_orders_programs(sched)
+                          ? sched_policy_entry_queue(sched, job->program)
+                          : sched->settings.queues - 1;
+    ASSERT(job->queue < sched->settings.queues);
+    if (job->quantum_left_us > 0) {
         return false;
     }
-    const struct policy *policy = policy_of(sched);
-    return policy->used_up == USED_UP_TURNS ||
-           (policy->used_up == USED_UP_SINKS && call->queue + 1 < sched->settings.queues);
+    return policy->used_up == USED_UP_TURNS || job->promoted_from > 0 ||
+           (policy->used_up == USED_UP_SINKS && job->queue < lowest);
 }
 
-uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call)
+uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct sched_job *job)
 {
-    ASSERT(sched_policy_demotes(sched, call));
+    ASSERT(sched_policy_demotes(sched, job));
     if (policy_of(sched)->used_up == USED_UP_TURNS) {
-        return call->queue;
+        return job->queue;
     }
-    return call->promoted_from > 0 ? call->promoted_from : call->queue + 1;
+    return job->promoted_from > 0 ? job->promoted_from : job->queue + 1;
 }
 
 bool sched_policy_demotes_to_head(const struct sched *sched)
@@ -151,33 +161,33 @@ static bool ratio_reached(const struct sched *sched, uint64_t wait_us, uint64_t 
            (unsigned __int128)service_us * sched->settings.beta_milli;
 }
 
-bool sched_policy_promotes(const struct sched *sched, const struct call *call, uint64_t now_us)
+bool sched_policy_promotes(const struct sched *sched, const struct sched_job *job, uint64_t now_us)
 {
-    ASSERT(call->queue > 0);
-    /* It was demoted since: every demotion is preceded by a quantum of service. */
-    ASSERT(call->promotions == 0 || call->service_us >= sched->levels[0].quantum_us);
-    uint64_t wait_us = call->wait_us + sched_elapsed_us(call->waiting_since_us, now_us);
-    uint64_t service_us = call->service_us;
+    const struct program *program = &sched->programs[job->program];
+    ASSERT(job->queue > 0);
+    uint64_t wait_us = job->wait_us + sched_elapsed_us(job->waiting_since_us, now_us);
+    uint64_t service_us = job->service_us;
     if (sched->settings.wait_max_us > 0 && wait_us >= sched->settings.wait_max_us) {
         return true;
     }
-    if (policy_of(sched)->history == HISTORY_PROGRAM && call->promotions == 0) {
-        const struct program *program = &sched->programs[call->program];
+    if (policy_of(sched)->history == HISTORY_PROGRAM && job->promotions == 0) {
         wait_us = add_saturated(wait_us, program->wait_us);
-        service_us = add_saturated(service_us, program->service_us);
+        service_us = sched_policy_orders_programs(sched)
+                         ? program->service_us      /* it counts in each step */
+                         : add_saturated(service_us, program->service_us);
     }
     return ratio_reached(sched, wait_us, service_us);
 }
 
 void sched_policy_credit(const struct sched *sched, struct program *program,
-                         const struct call *call)
+                         const struct call *call, uint64_t duration_us)
 {
-    uint64_t path_us = add_saturated(call->priority_us, call->lifetime_service_us);
+    uint64_t path_us = add_saturated(call->priority_us, call->service_us);
     uint64_t before_us = program->service_us;
     if (policy_of(sched)->credit == CREDIT_PATH) {
         program->service_us = path_us > before_us ? path_us : before_us;
     } else {
-        program->service_us = add_saturated(before_us, call->lifetime_service_us);
+        program->service_us = add_saturated(before_us, duration_us);
     }
     ASSERT(program->service_us >= before_us);
 }

@@ -5,21 +5,24 @@
 
 /* BOOT_ONLY. Number of queues, their service ranges and quanta. */
 void sched_policy_init(struct sched *sched);
-/* Where an arriving call of a program with this service starts (Algorithm 1, line 12). */
-uint32_t sched_policy_entry_queue(const struct sched *sched, uint64_t service_us);
+/* True when all open calls of a program are one job; else each call is one. */
+bool sched_policy_orders_programs(const struct sched *sched);
+/* Where a new job of this program starts (Algorithm 1, line 12). */
+uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program);
 /* True when calls may arrive with different keys. */
 bool sched_policy_has_key(enum sched_policy policy);
 /* Key of an arriving call; equal ones are served in the order of arrival. */
 uint64_t sched_policy_key(const struct sched *sched, const struct call *call);
-/* True when the call has used up its level and has to leave its place (line 20). */
-bool sched_policy_demotes(const struct sched *sched, const struct call *call);
-/* The queue that it then goes to (line 21): the next one, its own where calls take turns, or the
- * one that it was promoted from. */
-uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct call *call);
+/* True when the job has used up its level and has to leave its place (line 20). */
+bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job);
+/* The queue that it then goes to (line 21): that of its program's service; the next one; its own
+ * where calls take turns; or the one that it was promoted from. */
+uint32_t sched_policy_demotion_queue(const struct sched *sched, const struct sched_job *job);
 /* True when it goes before the calls that wait there. */
 bool sched_policy_demotes_to_head(const struct sched *sched);
-/* True when the call, outside the first queue, has waited too long (lines 24-26). */
-bool sched_policy_promotes(const struct sched *sched, const struct call *call, uint64_t now_us);
-/* The call has ended: what it adds to its program's service (line 4). */
+/* True when the job, outside the first queue, has waited too long (lines 24-26). */
+bool sched_policy_promotes(const struct sched *sched, const struct sched_job *job,
+                           uint64_t now_us);
+/* What the last `duration_us` of the call's service make of its program's (line 4). */
 void sched_policy_credit(const struct sched *sched, struct program *program,
-                         const struct call *call);
+                         const struct call *call, uint64_t duration_us);

@@ -129,7 +129,8 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     struct program *program = &sched->programs[index];
     ASSERT(index != SCHED_PROGRAM_NONE);
     sched->program_free = program->hash_next;
-    *program = (struct program){.in_use = true, .domain = domain, .first_call = CALL_NONE,
+    *program = (struct program){.in_use = true, .domain = domain,
+                                .first_call = CALL_NONE, .job = SCHED_JOB_NONE,
                                 .started_us = now_us, .halved_us = now_us,
                                 .salt = ++sched->program_salt, .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);

@@ -19,6 +19,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
     *settings = (struct sched_settings){
         .engines = limits->engines,
         .policy = option_sched_policy(options),
+        .service = option_sched_service(options),
         .queues = (uint32_t)options->sched_queues.number,
         .quantum_us = options->sched_quantum.number,
         .quantum_growth = (uint32_t)options->sched_quantum_growth.number,
@@ -48,9 +49,10 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     sched_program_plan_memory(plan, settings->programs);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
+    sched_job_plan_memory(plan, settings->calls);
     if (sched_policy_has_key(settings->policy)) {
         memory_plan_add(plan, MEMORY_CORE, "sched order", settings->calls,
-                        SCHED_ORDERED_LISTS * sizeof(struct sched_node));
+                        sizeof(struct sched_node));
     }
     memory_plan_add(plan, MEMORY_CORE, "sched planned rows", all_rows,
                     sizeof(struct step_planned));
@@ -81,10 +83,10 @@ static void init_queues(struct sched_engine *engine)
     const struct sched_list empty = {.head = CALL_NONE, .tail = CALL_NONE};
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         engine->queues[i] =
-            (struct sched_queue){.cursor = CALL_NONE, .lists = {empty, empty, empty},
-                                 .roots = {CALL_NONE, CALL_NONE}};
+            (struct sched_queue){.cursor = SCHED_JOB_NONE, .lists = {empty, empty, empty},
+                                 .root = CALL_NONE};
     }
-    STATIC_ASSERT(CALL_LISTS == 3 && SCHED_ORDERED_LISTS == 2, "each is empty");
+    STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
 }
 
 static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
@@ -95,8 +97,7 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
     uint64_t all_rows = settings->engines * rows;
     sched->engines = arena_take(arena, settings->engines, sizeof(struct sched_engine));
     if (sched_policy_has_key(settings->policy)) {
-        sched->nodes = arena_take(arena, settings->calls,
-                                  SCHED_ORDERED_LISTS * sizeof(struct sched_node));
+        sched->nodes = arena_take(arena, settings->calls, sizeof(struct sched_node));
     }
     struct step_planned *planned = arena_take(arena, all_rows, sizeof *planned);
     struct step_out *outs = arena_take(arena, all_rows, sizeof *outs);
@@ -119,6 +120,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     *sched = (struct sched){.settings = *settings, .calls = wiring->calls,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_program_init(sched, arena);
+    sched_job_init(sched, arena);
     sched_policy_init(sched);
     init_engines(sched, wiring, arena);
 }
@@ -151,7 +153,7 @@ static void fail_calls(struct sched_engine *engine, enum status status, uint64_t
         struct call *call;
         while ((call = sched_queue_first(engine, i, CALL_LIST_ALL)) != NULL) {
             if (call->state == CALL_RUNNING && !call->standby) {
-                sched_call_charge(call, duration_us);
+                sched_call_charge(sched, call, duration_us, now_us);
             }
             sched_call_fail(sched, call, status, now_us);
         }

@@ -37,6 +37,7 @@
 #define SCHED_QUEUES_MAX  BOUND_QUEUES
 #define SCHED_ENGINES_MAX 256       /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
+#define SCHED_JOB_NONE UINT32_MAX
 
 /* config/config.h has enum sched_policy, a row of config/policies.def each, and enum sched_sharing,
  * the words of kv.sharing: which calls may share the KV of an equal beginning. */
@@ -47,6 +48,8 @@ enum { SCHED_POLICIES = 0
 
 struct sched_settings {
     enum sched_policy policy;
+    enum sched_service service;     /* when a program's service counts: in each step, or when a call
+                                       arrives and ends */
     uint32_t engines;               /* how many serve the queues: 1 .. SCHED_ENGINES_MAX */
     uint32_t queues;                /* K */
     uint64_t quantum_us;            /* of the first queue; also the width of its service range */
@@ -80,10 +83,13 @@ struct program {
     uint64_t domain;                /* the same id in another trust domain is another program */
     uint8_t id[CALL_PROGRAM_ID_BYTES];
     uint32_t engine;                /* index of the engine that serves its calls */
-    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */
+    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path; open calls count where
+                                       sched.service = live. Sinks by half_life only */
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls: threads of the paper */
     uint32_t first_call;            /* list of them, through call.program_next */
+    uint32_t job;                   /* of all of them, where the policy orders programs, or
+                                       SCHED_JOB_NONE */
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
     uint64_t halved_us;             /* private: service_us is up to date with this time */
@@ -103,16 +109,30 @@ struct sched_list {                 /* through call.links */
     uint32_t head, tail;
 };
 
-#define SCHED_ORDERED_LISTS 2           /* all and started: an arriving call may join these */
-struct sched_node {                 /* of a call in the tree of a list (engine/order.c) */
+/* What a queue holds in order (engine/job.c): all open calls of a program, or one call. */
+struct sched_job {
+    uint32_t calls_count;
+    uint32_t queue;
+    uint32_t program;
+    struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
+    uint64_t quantum_left_us;       /* of its queue */
+    uint64_t waiting_since_us;      /* its waiting is added up to this time */
+    uint64_t wait_us;               /* W_c: reset by promotion */
+    uint64_t service_us;            /* T_c: reset by promotion */
+    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
+    uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
+    uint32_t free_next;             /* private: list of free ones */
+};
+
+struct sched_node {                 /* of a call in the tree of its queue (engine/order.c) */
     uint32_t parent, child[2];      /* child[0] is before the call, child[1] after it */
 };
 
 struct sched_queue {                /* smallest call.order_key first, equal ones as they came */
     struct sched_list lists[CALL_LISTS];
-    uint32_t roots[SCHED_ORDERED_LISTS];    /* private: of their trees */
-    uint32_t count;                 /* of all calls */
-    uint32_t cursor;                /* next call to be checked for starvation, or CALL_NONE */
+    uint32_t root;                  /* private: of the tree over all calls */
+    uint32_t count;                 /* of jobs */
+    uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */
 };
 
 /* The lower floor: sched's side of one engine. */
@@ -123,6 +143,7 @@ struct sched_engine {
     struct step step;
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
     uint32_t resident_calls;        /* calls that own blocks */
+    uint32_t promoted_jobs;         /* in the first queue for a turn */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;
@@ -146,7 +167,8 @@ struct sched {
     struct sched_engine *engines;   /* [settings.engines] */
     struct program *programs;       /* [settings.programs] */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
-    struct sched_node *nodes;       /* (calls, SCHED_ORDERED_LISTS); NULL: the policy has no key */
+    struct sched_job *jobs;         /* [calls] */
+    struct sched_node *nodes;       /* [calls]; NULL: the policy has no key */
     bool draining;
     bool engine_failed;             /* there will be no engine any more */
     uint32_t open_calls;            /* calls in the queues */
@@ -154,6 +176,7 @@ struct sched {
     struct histogram token_gaps;    /* between two tokens of a call; 0: they came together */
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
+    uint32_t job_free;
     uint64_t program_salt;          /* of the program that started last */
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;

@@ -187,8 +187,8 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         add_column(page, call->queue, 5);
         add_column(page, call->prompt_tokens, 7);
         add_column(page, call->generated_tokens, 7);
-        add_column(page, call->lifetime_wait_us / 1000, 10);
-        add_column(page, call->lifetime_service_us / 1000, 10);
+        add_column(page, call->wait_us / 1000, 10);
+        add_column(page, call->service_us / 1000, 10);
         add_column(page, kvmem_call_blocks(view->sched->engines[call->engine].kv, i), 6);
         add_column(page, call->preemptions, 9);
         add_column(page, call->cached_tokens, 6);

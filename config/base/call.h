@@ -37,8 +37,7 @@ enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISH
 /* The lists of a queue; all in the order of the queue (sched/engine/queue.c). */
 enum call_list {
     CALL_LIST_ALL,
-    CALL_LIST_STARTED,              /* may need no prefill budget: has had blocks once, or has a
-                                       prompt of one token */
+    CALL_LIST_STARTED,              /* has had blocks once: may need no prefill budget */
     CALL_LIST_RESIDENT,             /* owns blocks now */
     CALL_LISTS,
 };
@@ -115,8 +114,12 @@ struct call {
 
     enum call_state state;
     uint32_t generation;
-    uint32_t queue;                 /* 0 is the highest */
-    uint64_t quantum_left_us;
+    uint32_t queue;                 /* of its job, when sched last looked at the call; 0 is the
+                                       highest */
+    uint32_t job;                   /* what its queue holds in order; with it may be others of its
+                                       program */
+    uint32_t published_tokens;      /* generated tokens that net may send: those settled, and those
+                                       that the running step has published (sched) */
     uint64_t walk_sequence;         /* of the last plan whose walk came past it */
     uint8_t lists;                  /* bit l: it is in list l of its queue */
     bool cancel;                    /* net asks; sched ends the call within one step */
@@ -129,18 +132,18 @@ struct call {
 
     struct call_link links[CALL_LISTS];
     uint64_t waiting_since_us;      /* QUEUED: its waiting is added up to this time */
-    uint64_t wait_us;               /* W_c: reset by promotion */
-    uint64_t service_us;            /* T_c: reset by promotion */
-    uint64_t lifetime_wait_us;      /* never reset */
-    uint64_t lifetime_service_us;   /* c.model_time of Algorithm 1, line 4: never reset */
+    uint64_t wait_us;
+    uint64_t service_us;            /* c.model_time of Algorithm 1, line 4 */
+    uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
+    uint64_t order_key;             /* its place in its queue: smallest first. What it is at
+                                       admission, by the lab only, is the remaining work for SRPT */
 
     uint64_t client_call_id;        /* the client's names for it: net's, at intake */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     uint32_t slot;                  /* of this call in its table: constant */
     uint32_t program;               /* slot in the process table */
     uint64_t first_run_us;
-    uint32_t promoted_from;         /* the queue that a promoted call goes back to; 0: none */
-    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
+    uint32_t program_next, program_prev;    /* list of its program's open calls */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
     uint32_t faults;                /* results of the engine that could not be right; from the
@@ -159,21 +162,12 @@ struct call {
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
 
-    /* Its program (sched). */
-    uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
-    uint64_t order_key;             /* its place in its queue: smallest first. What it is at
-                                       admission, by the lab only, is the remaining work for SRPT */
-    uint32_t program_next, program_prev;
-
     /* How it ended (sched). */
     enum call_finish finish;
     enum status status;
 
     /* One time stamp per hand-off. */
     uint64_t arrived_us, first_token_us, last_token_us, finished_us;
-
-    uint32_t published_tokens;      /* generated tokens that net may send: those settled, and those
-                                       that the running step has published (sched) */
 
     struct call_emit emit;
 };

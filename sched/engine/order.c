@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a binary tree over the calls of a list, in the order of the list, that finds the place of a
- * key. Plans walk the list itself; the tree serves calls that enter in its middle.
+ * What: a binary tree over the calls of a queue, in their order, that finds the place of a key.
+ * Plans walk the list itself; the tree serves calls that enter in its middle.
  *
  *            list   a <-> b <-> c <-> d <-> e
  *            tree         b ----------- d              weight: b >= d >= c, e; b >= a
@@ -26,21 +26,20 @@
 struct tree {
     const struct sched *sched;
     uint32_t *root;
-    enum call_list list;
 };
 
-static struct tree tree_of(const struct sched_engine *engine, uint32_t queue, enum call_list list)
+static struct tree tree_of(const struct sched_engine *engine, uint32_t queue)
 {
-    ASSERT(list < SCHED_ORDERED_LISTS && engine->sched->nodes != NULL);
+    ASSERT(engine->sched->nodes != NULL);
     struct sched *sched = engine->sched;
-    return (struct tree){.sched = sched, .list = list,
-                         .root = &sched->engines[engine->index].queues[queue].roots[list]};
+    return (struct tree){.sched = sched,
+                         .root = &sched->engines[engine->index].queues[queue].root};
 }
 
 static struct sched_node *node_of(const struct tree *tree, uint32_t slot)
 {
     ASSERT(slot < tree->sched->calls->count);
-    return &tree->sched->nodes[(uint64_t)slot * SCHED_ORDERED_LISTS + tree->list];
+    return &tree->sched->nodes[slot];
 }
 
 static uint64_t weight_of(uint32_t slot)
@@ -77,10 +76,9 @@ static void lift(const struct tree *tree, uint32_t slot)
     }
 }
 
-uint32_t sched_order_find(const struct sched_engine *engine, uint32_t queue, enum call_list list,
-                          uint64_t key)
+uint32_t sched_order_find(const struct sched_engine *engine, uint32_t queue, uint64_t key)
 {
-    const struct tree tree = tree_of(engine, queue, list);
+    const struct tree tree = tree_of(engine, queue);
     uint32_t before = CALL_NONE;
     for (uint32_t at = *tree.root; at != CALL_NONE;) {
         bool goes_after = key >= sched_call(tree.sched, at)->order_key;
@@ -91,10 +89,10 @@ uint32_t sched_order_find(const struct sched_engine *engine, uint32_t queue, enu
 }
 
 /* Of two neighbours in the list, one has no child on the side of the other. */
-void sched_order_add(struct sched_engine *engine, enum call_list list, const struct call *call)
+void sched_order_add(struct sched_engine *engine, const struct call *call)
 {
-    const struct tree tree = tree_of(engine, call->queue, list);
-    struct call_link link = call->links[list];
+    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call)->queue);
+    struct call_link link = call->links[CALL_LIST_ALL];
     struct sched_node *node = node_of(&tree, call->slot);
     bool is_after = link.prev != CALL_NONE && node_of(&tree, link.prev)->child[1] == CALL_NONE;
     *node = (struct sched_node){.parent = is_after ? link.prev : link.next,
@@ -108,9 +106,9 @@ void sched_order_add(struct sched_engine *engine, enum call_list list, const str
     }
 }
 
-void sched_order_remove(struct sched_engine *engine, enum call_list list, const struct call *call)
+void sched_order_remove(struct sched_engine *engine, const struct call *call)
 {
-    const struct tree tree = tree_of(engine, call->queue, list);
+    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call)->queue);
     const uint32_t *child = node_of(&tree, call->slot)->child;
     while (child[0] != CALL_NONE || child[1] != CALL_NONE) {
         bool side = child[0] == CALL_NONE ||
@@ -120,12 +118,11 @@ void sched_order_remove(struct sched_engine *engine, enum call_list list, const 
     *name_of(&tree, call->slot) = CALL_NONE;
 }
 
-void sched_order_check(const struct sched_engine *engine, enum call_list list,
-                       const struct call *call)
+void sched_order_check(const struct sched_engine *engine, const struct call *call)
 {
-    const struct tree tree = tree_of(engine, call->queue, list);
+    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call)->queue);
     const struct sched_node *node = node_of(&tree, call->slot);
-    uint32_t next = call->links[list].next;
+    uint32_t next = call->links[CALL_LIST_ALL].next;
     ASSERT(*name_of(&tree, call->slot) == call->slot);
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t child = node->child[side];

@@ -119,7 +119,7 @@ static bool visit(struct sched_walk *walk, struct call *call)
     expect_next(engine, call);
     call->walk_sequence = engine->sequence;
     if (sched_walk_skips(call)) {
-        call->waiting_since_us = walk->now_us;  /* not our delay: counts as no waiting */
+        sched_job_excuse(sched_job_of(engine->sched, call), call, walk->now_us);
         return true;
     }
     /* Without budget, and without blocks, it can run only if it finds those that it has lost. */
@@ -213,7 +213,7 @@ static void launch_row(struct sched_engine *engine, uint32_t index, uint64_t now
     ASSERT(call->generation == planned->call_generation);
     call->standby = index >= engine->planned_active;
     if (!call->standby) {
-        sched_call_enter(call, planned->first_position, now_us);
+        sched_call_enter(engine->sched, call, planned->first_position, now_us);
     }
     call->state = CALL_RUNNING;
 }

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the K queues. A queue holds waiting and running calls alike: a call keeps its place while
- * it runs, and leaves only when it ends, is demoted or is promoted. A call has a key when it
- * arrives (call.order_key) and stands after the calls whose key is not larger: calls with equal
- * keys are served first come, first served.
+ * What: the K queues of an engine. A queue holds jobs in order, and the calls of a job stand
+ * together in it, in the order of arrival. It holds waiting and running calls alike: a job keeps
+ * its place while calls of it run, and leaves only when it ends, is demoted or is promoted.
  *
- *   all        o  o  o  o  o  o  o  o  o  o     every call of the queue
- *   started    o     o     o     o              those that a plan may find worth a look when its
- *   resident   o           o                    prefill budget is spent; those that own blocks
+ *   jobs       [ a       ]  [ b ]  [ c             ]
+ *   all          o  o  o      o      o  o  o  o  o      every call of the queue
+ *   started      o     o             o     o            those that have had blocks once: a plan may
+ *   resident     o                   o                  find them worth a look when its prefill
+ *                                                       budget is spent; those that own blocks now
  *
- * The two shorter lists are there so that no plan has to walk past the calls that only wait, of
- * which there may be any number. A call joins them when a plan's cursor comes past it: the cursor
- * remembers the last call of each list before its place, so nothing is searched.
+ * A job knows its first and last call in each list, so it moves with all its calls in O(1),
+ * however many they are. The two shorter lists are there so that no plan has to walk past the
+ * calls that only wait, of which there may be any number. A call joins them when a plan's cursor
+ * comes past it: the cursor remembers the last call of each list before its place, so nothing is
+ * searched. With keys, a job is one call and stands after the jobs whose key is not larger.
  *
  * Invariants: links agree both ways; the three lists are in the same order, and each holds the one
- * below it; count is the length of the first; queue.cursor names a call of this queue.
+ * below it; calls of a job are neighbours in each; count is the number of jobs; queue.cursor names
+ * a job of this queue.
  * Bounds: every verb is O(1), expected where there are keys; an arriving call whose key is not the
  * largest finds its place in O(log calls) (order.c). A cursor that finds a queue empty goes on to
  * the next: O(queues).
@@ -23,9 +27,36 @@
 
 #include "sched/engine/order.h"
 
-static bool is_indexed(const struct sched *sched, enum call_list list)
+/* Where the list says which call comes after this one; its head for CALL_NONE. */
+static uint32_t *after_of(const struct sched *sched, struct sched_list *ends, enum call_list list,
+                          uint32_t call)
 {
-    return sched->nodes != NULL && list < SCHED_ORDERED_LISTS;
+    return call == CALL_NONE ? &ends->head : &sched_call(sched, call)->links[list].next;
+}
+
+/* Where the list says which call comes before this one; its tail for CALL_NONE. */
+static uint32_t *before_of(const struct sched *sched, struct sched_list *ends, enum call_list list,
+                           uint32_t call)
+{
+    return call == CALL_NONE ? &ends->tail : &sched_call(sched, call)->links[list].prev;
+}
+
+/* The job's stretch of the list grows by the call, at an end or in its middle. */
+static void stretch(struct sched_list *ends, struct call_link link, uint32_t slot)
+{
+    bool is_empty = ends->head == CALL_NONE;
+    ends->head = is_empty || link.next == ends->head ? slot : ends->head;
+    ends->tail = is_empty || link.prev == ends->tail ? slot : ends->tail;
+}
+
+static void shrink(struct sched_list *ends, struct call_link link, uint32_t slot)
+{
+    if (ends->head == slot && ends->tail == slot) {
+        *ends = (struct sched_list){CALL_NONE, CALL_NONE};
+        return;
+    }
+    ends->head = ends->head == slot ? link.next : ends->head;
+    ends->tail = ends->tail == slot ? link.prev : ends->tail;
 }
 
 /* After `after`, or at the head. */
@@ -33,111 +64,140 @@ static void insert(struct sched_engine *engine, enum call_list list, struct call
                    uint32_t after)
 {
     const struct sched *sched = engine->sched;
-    struct sched_list *ends = &engine->queues[call->queue].lists[list];
-    uint32_t *from = after == CALL_NONE ? &ends->head : &sched_call(sched, after)->links[list].next;
-    uint32_t next = *from;
-    uint32_t *back = next == CALL_NONE ? &ends->tail : &sched_call(sched, next)->links[list].prev;
+    struct sched_job *job = sched_job_of(sched, call);
+    struct sched_list *ends = &engine->queues[job->queue].lists[list];
+    uint32_t *from = after_of(sched, ends, list, after);
+    struct call_link link = {.next = *from, .prev = after};
+    uint32_t *back = before_of(sched, ends, list, link.next);
     ASSERT(*back == after);
     ASSERT(!sched_queue_lists(call, list));
-    call->links[list] = (struct call_link){.next = next, .prev = after};
+    call->links[list] = link;
     call->lists |= (uint8_t)(1u << list);
     *from = *back = call->slot;
-    if (is_indexed(sched, list)) {
-        sched_order_add(engine, list, call);
+    stretch(&job->ends[list], link, call->slot);
+    if (list == CALL_LIST_ALL && sched->nodes != NULL) {
+        sched_order_add(engine, call);
     }
 }
 
 static void take_out(struct sched_engine *engine, enum call_list list, struct call *call)
 {
     const struct sched *sched = engine->sched;
-    struct sched_list *ends = &engine->queues[call->queue].lists[list];
+    struct sched_job *job = sched_job_of(sched, call);
+    struct sched_list *ends = &engine->queues[job->queue].lists[list];
     struct call_link link = call->links[list];
-    uint32_t *from =
-        link.prev == CALL_NONE ? &ends->head : &sched_call(sched, link.prev)->links[list].next;
-    uint32_t *back =
-        link.next == CALL_NONE ? &ends->tail : &sched_call(sched, link.next)->links[list].prev;
+    uint32_t *from = after_of(sched, ends, list, link.prev);
+    uint32_t *back = before_of(sched, ends, list, link.next);
     ASSERT(sched_queue_lists(call, list));
     ASSERT(*from == call->slot && *back == call->slot);
-    if (is_indexed(sched, list)) {
-        sched_order_remove(engine, list, call);
+    if (list == CALL_LIST_ALL && sched->nodes != NULL) {
+        sched_order_remove(engine, call);
     }
+    shrink(&job->ends[list], link, call->slot);
     *from = link.next;
     *back = link.prev;
     call->lists &= (uint8_t)~(1u << list);
 }
 
-/* What all ways of entering have in common (Algorithm 1, lines 13 and 22). */
-static void take_level(struct sched_engine *engine, uint32_t queue_index, struct call *call)
-{
-    const struct sched *sched = engine->sched;
-    ASSERT(queue_index < sched->settings.queues);
-    ASSERT(call->lists == 0);
-    call->queue = queue_index;
-    call->promoted_from = 0;
-    call->quantum_left_us = sched->levels[queue_index].quantum_us;
-    engine->queues[queue_index].count++;
-}
-
-/* The call after which an arriving one belongs: the last, unless it has a smaller key. */
-static uint32_t place_of(const struct sched_engine *engine, enum call_list list,
+/* The call after which an arriving one belongs. */
+static uint32_t place_of(const struct sched_engine *engine, const struct sched_job *job,
                          const struct call *call)
 {
     const struct sched *sched = engine->sched;
-    uint32_t last = engine->queues[call->queue].lists[list].tail;
-    if (!is_indexed(sched, list) || last == CALL_NONE ||
+    uint32_t sibling = job->ends[CALL_LIST_ALL].tail;
+    uint32_t last = engine->queues[job->queue].lists[CALL_LIST_ALL].tail;
+    if (sibling != CALL_NONE) {
+        return sibling;
+    }
+    if (sched->nodes == NULL || last == CALL_NONE ||
         sched_call(sched, last)->order_key <= call->order_key) {
         return last;
     }
-    return sched_order_find(engine, call->queue, list, call->order_key);
+    return sched_order_find(engine, job->queue, call->order_key);
 }
 
-/* A call that is moved has the key of the call that it comes to stand next to. */
-static void take_key(const struct sched *sched, const struct sched_list *all, struct call *call,
-                     bool to_head)
+void sched_queue_enter(struct sched_engine *engine, struct call *call)
 {
-    uint32_t neighbour = to_head ? all->head : all->tail;
-    if (sched->nodes != NULL && neighbour != CALL_NONE) {
-        call->order_key = sched_call(sched, neighbour)->order_key;
-    }
+    struct sched_job *job = sched_job_of(engine->sched, call);
+    ASSERT(call->lists == 0);
+    ASSERT(job->queue < engine->sched->settings.queues);
+    engine->queues[job->queue].count += job->calls_count == 0;
+    job->calls_count++;
+    call->queue = job->queue;
+    insert(engine, CALL_LIST_ALL, call, place_of(engine, job, call));
 }
 
-void sched_queue_enter(struct sched_engine *engine, uint32_t queue_index, struct call *call)
+/* The next job of the queue, or SCHED_JOB_NONE. */
+static uint32_t job_after(const struct sched *sched, const struct sched_job *job)
 {
-    take_level(engine, queue_index, call);
-    insert(engine, CALL_LIST_ALL, call, place_of(engine, CALL_LIST_ALL, call));
-    if (call->prompt_tokens == 1) {
-        insert(engine, CALL_LIST_STARTED, call, place_of(engine, CALL_LIST_STARTED, call));
-    }
+    uint32_t last = job->ends[CALL_LIST_ALL].tail;
+    uint32_t next = sched_call(sched, last)->links[CALL_LIST_ALL].next;
+    return next == CALL_NONE ? SCHED_JOB_NONE : sched_call(sched, next)->job;
 }
 
-void sched_queue_move(struct sched_engine *engine, struct call *call, uint32_t queue_index,
+uint32_t sched_queue_next_job(const struct sched_engine *engine, const struct sched_job *job)
+{
+    return job_after(engine->sched, job);
+}
+
+/* The job leaves its queue: what looks at its place goes on to the next one. */
+static void leave_queue(struct sched_engine *engine, const struct sched_job *job)
+{
+    struct sched_queue *queue = &engine->queues[job->queue];
+    ASSERT(queue->count > 0);
+    if (queue->cursor != SCHED_JOB_NONE && &engine->sched->jobs[queue->cursor] == job) {
+        queue->cursor = job_after(engine->sched, job);
+    }
+    queue->count--;
+}
+
+/* The job's stretch of a list goes to the head or the tail of that list in another queue. */
+static void move_stretch(struct sched_engine *engine, const struct sched_job *job,
+                         enum call_list list, uint32_t queue_index, bool to_head)
+{
+    const struct sched *sched = engine->sched;
+    struct sched_list *from = &engine->queues[job->queue].lists[list];
+    struct sched_list *to = &engine->queues[queue_index].lists[list];
+    struct sched_list ends = job->ends[list];
+    if (ends.head == CALL_NONE) {
+        return;
+    }
+    struct call *first = sched_call(sched, ends.head), *last = sched_call(sched, ends.tail);
+    *after_of(sched, from, list, first->links[list].prev) = last->links[list].next;
+    *before_of(sched, from, list, last->links[list].next) = first->links[list].prev;
+    first->links[list].prev = to_head ? CALL_NONE : to->tail;
+    last->links[list].next = to_head ? to->head : CALL_NONE;
+    *before_of(sched, to, list, last->links[list].next) = ends.tail;
+    *after_of(sched, to, list, first->links[list].prev) = ends.head;
+}
+
+void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue_index,
                       bool to_head)
 {
-    const struct sched_queue *queue = &engine->queues[queue_index];
-    uint8_t lists = call->lists;
-    sched_queue_remove(engine, call);
-    take_level(engine, queue_index, call);
-    take_key(engine->sched, &queue->lists[CALL_LIST_ALL], call, to_head);
+    ASSERT(engine->sched->nodes == NULL);       /* where there are keys, nothing moves */
+    ASSERT(queue_index < engine->sched->settings.queues);
+    leave_queue(engine, job);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
-        if ((lists >> list & 1) != 0) {
-            insert(engine, list, call, to_head ? CALL_NONE : queue->lists[list].tail);
-        }
+        move_stretch(engine, job, list, queue_index, to_head);
     }
+    job->queue = queue_index;
+    engine->queues[queue_index].count++;
 }
 
 void sched_queue_remove(struct sched_engine *engine, struct call *call)
 {
-    struct sched_queue *queue = &engine->queues[call->queue];
-    ASSERT(queue->count > 0);
-    if (queue->cursor == call->slot) {
-        queue->cursor = call->links[CALL_LIST_ALL].next;
+    struct sched_job *job = sched_job_of(engine->sched, call);
+    ASSERT(job->calls_count > 0);
+    if (job->calls_count == 1) {
+        leave_queue(engine, job);
     }
+    call->queue = job->queue;
+    job->calls_count--;
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
             take_out(engine, list, call);
         }
     }
-    queue->count--;
 }
 
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call)
@@ -176,7 +236,7 @@ struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_c
 
 void sched_cursor_pass(struct sched_engine *engine, struct sched_cursor *cursor, struct call *call)
 {
-    ASSERT(call->queue == cursor->queue);
+    call->queue = cursor->queue;
     if (sched_call_is_resident(engine, call)) {
         for (uint32_t list = CALL_LIST_STARTED; list < CALL_LISTS; list++) {
             if (!sched_queue_lists(call, list)) {
@@ -191,7 +251,6 @@ void sched_cursor_pass(struct sched_engine *engine, struct sched_cursor *cursor,
 
 void sched_cursor_stop(struct sched_cursor *cursor, const struct call *call)
 {
-    ASSERT(call->queue == cursor->queue);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
             cursor->passed[list] = call->links[list].prev;

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: an engine's queues of calls, in order, and a cursor that walks through them. Private to
- * sched/. */
-#include "sched/call.h"
+/* What: an engine's queues of jobs, in order, and a cursor that walks through their calls. Private
+ * to sched/. */
+#include "sched/engine/job.h"
 
-/* All are O(1), but that an arriving call whose key is not the largest costs O(log calls). The call
- * takes the queue's number and quantum when it enters. */
-void sched_queue_enter(struct sched_engine *engine, uint32_t queue, struct call *call);
-/* To the tail or the head of this queue, with everything that it has. */
-void sched_queue_move(struct sched_engine *engine, struct call *call, uint32_t queue, bool to_head);
+/* All are O(1), but that an arriving call whose key is not the largest costs O(log calls). */
+
+/* The call joins its job, after its siblings; with a job that has no calls yet, at the tail of the
+ * job's queue or where its key belongs. */
+void sched_queue_enter(struct sched_engine *engine, struct call *call);
+/* To the tail or the head of this queue, with all calls of the job. */
+void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue,
+                      bool to_head);
 void sched_queue_remove(struct sched_engine *engine, struct call *call);
 /* The call has lost its blocks. Free when it was not in the list of residents. */
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
+/* The job after this one in its queue, or SCHED_JOB_NONE. */
+uint32_t sched_queue_next_job(const struct sched_engine *engine, const struct sched_job *job);
 
 /* A place between two calls, on the way through the queues from the top. */
 struct sched_cursor {

@@ -18,11 +18,6 @@
  * then it was computed twice (docs/decisions/0025).
  * Bounds: O(rows * N); a lost worker costs O(resident calls + rows).
  *
- * Recompute is service, for the engine did the work. It lengthens the quantum instead of using it
- * up: a call is not demoted before it has made as much progress as its recompute has cost. Calls
- * whose quanta are shorter than their recompute would otherwise take the pool from each other
- * without any progress.
- *
  * A standby that did not enter the step was not served and goes on waiting. One that entered pays
  * for its rounds; until then it waited (docs/decisions/0006).
  */
@@ -59,10 +54,10 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
     return finish == CALL_FINISH_NONE && is_whole ? CALL_FINISH_LENGTH : finish;
 }
 
-/* Quantum, high-water mark and statistics of the positions that the row has computed. */
-static void count_positions(struct sched *sched, struct call *call,
-                            const struct step_planned *planned, uint32_t produced,
-                            uint64_t duration_us)
+/* High-water mark and statistics of the positions that the row has computed. True when some of
+ * them were never computed before. */
+static bool count_positions(struct sched *sched, struct call *call,
+                            const struct step_planned *planned, uint32_t produced)
 {
     uint32_t fed = planned->tokens_count + (produced > 0 ? produced - 1 : 0);
     uint32_t known = sched_call_known(call);
@@ -76,13 +71,11 @@ static void count_positions(struct sched *sched, struct call *call,
     call->kv_tokens = call->kv_tokens < known ? call->kv_tokens : known;
     sched->stats->tokens_computed += fed;
     sched->stats->recomputed_tokens += recomputed;
-    if (call->kv_tokens > call->computed_tokens) {
-        call->computed_tokens = call->kv_tokens;
-        call->quantum_left_us -=
-            duration_us < call->quantum_left_us ? duration_us : call->quantum_left_us;
-    } else if (call->quantum_left_us <= UINT64_MAX - duration_us) {
-        call->quantum_left_us += duration_us;
+    if (call->kv_tokens <= call->computed_tokens) {
+        return false;
     }
+    call->computed_tokens = call->kv_tokens;
+    return true;
 }
 
 /* After its first fault a call is computed again. True when this fault ends the call. */
@@ -105,15 +98,14 @@ static enum call_finish settle_not_finite(struct sched_engine *engine, struct ca
 }
 
 /* Takes what the row brought. Returns why the call ends; NONE: it goes on. */
-static enum call_finish settle_out(struct sched_engine *engine, uint32_t index,
-                                   uint64_t duration_us)
+static enum call_finish settle_out(struct sched_engine *engine, uint32_t index, bool *is_progress)
 {
     struct sched *sched = engine->sched;
     const struct step_planned *planned = &engine->planned[index];
     struct call *call = sched_call(sched, planned->call);
     uint32_t produced = engine->outs[index].produced;
     enum call_finish finish = take_tokens(sched, call, out_tokens(engine, index), produced);
-    count_positions(sched, call, planned, produced, duration_us);
+    *is_progress = count_positions(sched, call, planned, produced);
     kvmem_settle(engine->kv, call->slot, call->tokens, call->kv_tokens);
     return finish;
 }
@@ -154,10 +146,12 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     struct sched *sched = engine->sched;
     struct call *call = sched_call(sched, engine->planned[index].call);
     uint32_t generated_before = call->generated_tokens;
-    sched_call_charge(call, duration_us);
+    bool is_progress = false;
+    sched_call_charge(sched, call, duration_us, now_us);
     enum call_finish finish = engine->outs[index].result == STEP_ROW_NOT_FINITE
                                   ? settle_not_finite(engine, call, now_us)
-                                  : settle_out(engine, index, duration_us);
+                                  : settle_out(engine, index, &is_progress);
+    sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
     uint32_t produced = call->generated_tokens - generated_before;
     note_row(engine, index, duration_us, produced, now_us);
     sched_progress_note(sched, call, call->generated_tokens, now_us);
@@ -191,7 +185,7 @@ static void settle_standby(struct sched_engine *engine, uint32_t index, uint32_t
         return;
     }
     sched->stats->standbys_entered++;
-    sched_call_enter(call, planned->first_position, now_us - share_us);
+    sched_call_enter(sched, call, planned->first_position, now_us - share_us);
     call->state = CALL_RUNNING;
     settle_row(engine, index, share_us, now_us);
 }
@@ -210,26 +204,16 @@ static bool is_live(const struct sched_engine *engine, uint32_t index)
     return call != NULL && call->state == CALL_RUNNING;
 }
 
-static void demote(struct sched_engine *engine, struct call *call, bool to_head, uint64_t now_us)
-{
-    const struct sched *sched = engine->sched;
-    uint32_t queue = sched_policy_demotion_queue(sched, call);
-    sched_queue_move(engine, call, queue, to_head);
-    if (sched->settings.queues > 1) {
-        sched->stats->demotions++;
-        sched_note(sched, call, now_us, (struct event_what){EVENT_DEMOTED, {queue}});
-    }
-}
-
 /* Lines 20 to 23. At the head the rows come in reverse, so that they keep their order. */
-static void demote_rows(struct sched_engine *engine, uint64_t now_us)
+static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     bool to_head = sched_policy_demotes_to_head(sched);
     for (uint32_t i = 0; i < engine->planned_count; i++) {
-        struct call *call = call_of(engine, to_head ? engine->planned_count - 1 - i : i);
-        if (call != NULL && call->state == CALL_QUEUED && sched_policy_demotes(sched, call)) {
-            demote(engine, call, to_head, now_us);
+        const struct call *call = call_of(engine, to_head ? engine->planned_count - 1 - i : i);
+        struct sched_job *job = call != NULL ? sched_job_after(sched, call) : NULL;
+        if (job != NULL) {
+            sched_job_settle(engine, job, now_us);
         }
     }
 }
@@ -350,7 +334,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     engine->step_in_flight = false;
     settle_moves(engine, now_us);
     settle_rows(engine, duration_us, now_us);
-    demote_rows(engine, now_us);
+    settle_jobs(engine, now_us);
     engine->planned_count = engine->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;

@@ -1,63 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the anti-starvation pass, once before each plan. Whether a call has starved is policy
- * (sched_policy_promotes); here is who is looked at, and what promotion does.
- * Invariants: a promoted call stands at the tail of the first queue with the quantum of the queue
- * that it came from, and goes back there when that is used up; W_c and T_c are zero, its lifetime
- * figures are not touched.
- * Bounds: per queue its head and SCHED_STARVATION_CHECKS_MAX calls; a cursor goes round, so a
- * queue of n calls is seen whole within n / SCHED_STARVATION_CHECKS_MAX + 1 plans. The
- * ratio differs from program to program, so the longest waiting call need not be the first to
- * starve. Paused calls are passed over: they cannot run.
+ * What: the anti-starvation pass, once before each plan. Whether a job has starved is policy
+ * (sched_policy_promotes); what promotion does is the job's (job.c); here is who is looked at.
+ * Bounds: per queue its first job and SCHED_STARVATION_CHECKS_MAX jobs; a cursor goes round, so a
+ * queue of n jobs is seen whole within n / SCHED_STARVATION_CHECKS_MAX + 1 plans. The ratio differs
+ * from program to program, so the longest waiting job need not be the first to starve. A job is
+ * passed over when none of its first SCHED_STARVATION_CALLS_MAX calls can run. At most one job for
+ * each SCHED_STARVATION_SHARE rows of the batch has a turn at once; the others starve on until one
+ * of these turns is over.
  */
 #include "sched/engine/starvation.h"
 
-#include "sched/ending.h"
-#include "sched/engine/queue.h"
+#include "sched/engine/plan.h"
 #include "sched/policy.h"
 
-static void promote(struct sched_engine *engine, struct call *call, uint64_t now_us)
+static bool can_run(const struct sched *sched, const struct sched_job *job)
 {
-    struct sched *sched = engine->sched;
-    uint32_t from = call->queue;
-    ASSERT(from > 0);
-    sched_note(sched, call, now_us, (struct event_what){EVENT_PROMOTED, {from}});
-    sched_call_accrue_wait(call, now_us);
-    sched_queue_move(engine, call, 0, false);
-    call->quantum_left_us = sched->levels[from].quantum_us;
-    call->promoted_from = from;
-    call->wait_us = 0;
-    call->service_us = 0;
-    call->promotions++;
-    sched->stats->promotions++;
+    uint32_t last = job->ends[CALL_LIST_ALL].tail;
+    const struct call *call = sched_job_first(sched, job);
+    for (uint32_t looks = SCHED_STARVATION_CALLS_MAX; looks > 1; looks--) {
+        if (!sched_walk_skips(call) || call->slot == last) {
+            break;
+        }
+        call = sched_call(sched, call->links[CALL_LIST_ALL].next);
+    }
+    return !sched_walk_skips(call);
 }
 
-static void consider(struct sched_engine *engine, struct call *call, uint64_t now_us)
+/* Jobs that may have their turn at once. */
+static uint32_t promoted_max(const struct sched *sched)
 {
-    ASSERT(call->state == CALL_QUEUED);
-    if (!call->paused && !call->cancel && sched_policy_promotes(engine->sched, call, now_us)) {
-        promote(engine, call, now_us);
+    uint32_t jobs = sched->settings.batch_calls / SCHED_STARVATION_SHARE;
+    return jobs > 0 ? jobs : 1;
+}
+
+static void consider(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    if (engine->promoted_jobs < promoted_max(sched) &&
+        sched_policy_promotes(sched, job, now_us) && can_run(sched, job)) {
+        sched_job_promote(engine, job, now_us);
     }
+}
+
+static uint32_t first_job(const struct sched *sched, const struct sched_queue *queue)
+{
+    uint32_t first = queue->lists[CALL_LIST_ALL].head;
+    return first != CALL_NONE ? sched_call(sched, first)->job : SCHED_JOB_NONE;
 }
 
 static void look_through(struct sched_engine *engine, struct sched_queue *queue, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
-    const uint32_t *head = &queue->lists[CALL_LIST_ALL].head;
-    uint32_t checks = queue->count;
+    uint32_t checks = queue->count, first = first_job(sched, queue);
     if (checks > SCHED_STARVATION_CHECKS_MAX) {
         checks = SCHED_STARVATION_CHECKS_MAX;
     } else {
-        queue->cursor = *head;          /* all of them, in order */
+        queue->cursor = first;          /* all of them, in order */
     }
-    if (*head != CALL_NONE) {
-        consider(engine, sched_call(sched, *head), now_us);
+    if (first != SCHED_JOB_NONE) {
+        consider(engine, &sched->jobs[first], now_us);
     }
-    for (uint32_t i = 0; i < checks && *head != CALL_NONE; i++) {
-        uint32_t at = queue->cursor != CALL_NONE ? queue->cursor : *head;
-        struct call *call = sched_call(sched, at);
-        queue->cursor = call->links[CALL_LIST_ALL].next;
-        consider(engine, call, now_us);
+    for (uint32_t i = 0; i < checks && queue->count > 0; i++) {
+        uint32_t at = queue->cursor != SCHED_JOB_NONE ? queue->cursor : first_job(sched, queue);
+        queue->cursor = sched_queue_next_job(engine, &sched->jobs[at]);
+        consider(engine, &sched->jobs[at], now_us);
     }
 }
 

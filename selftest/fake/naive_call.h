@@ -4,13 +4,23 @@
 #include "selftest/fake/naive_sched.h"
 
 uint64_t naive_quantum(const struct naive *m, uint32_t queue);
-/* The call goes to the tail or the head of the queue, with the quantum of that queue. */
-void naive_enter(struct naive *m, struct naive_call *call, uint32_t queue, bool head);
-/* Adds up the call's waiting until now. */
-void naive_accrue(struct naive *m, struct naive_call *call);
+/* True when all open calls of a program are one job. */
+bool naive_orders_programs(const struct naive *m);
+/* The job of the call. */
+struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call);
+/* The queue of the program's service. */
+uint32_t naive_level(const struct naive *m, uint32_t program);
+/* The job goes to the tail or the head of the queue, with the quantum of that queue. */
+void naive_enter(struct naive *m, struct naive_job *job, uint32_t queue, bool head);
+/* Adds up the waiting of the call until `until`. */
+void naive_accrue(struct naive_call *call, uint64_t until);
+/* The same of a job that a step has, from then on. */
+void naive_begin_job(struct naive_job *job, uint64_t from);
+/* The call has had service: what that makes of its program's. */
+void naive_credit(struct naive *m, const struct naive_call *call, uint64_t service);
 /* The call loses its blocks. */
 void naive_drop(struct naive_call *call);
 /* Writes the open calls in their order; returns their number. */
-uint32_t naive_sort(const struct naive *m, uint32_t *sorted);
+uint32_t naive_sort(struct naive *m, uint32_t *sorted);
 /* The call begins to run, with what it found cached. */
 void naive_begin_row(struct naive_call *call);

@@ -14,6 +14,17 @@ static bool naive_skips(const struct naive_call *call)
     return call->paused || call->cancel;
 }
 
+/* Of a job that has no other call, this is not waiting. */
+static void naive_excuse(struct naive *m, const struct naive_call *call)
+{
+    struct naive_job *job = naive_job_of(m, call);
+    uint32_t calls = 0;
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        calls += m->calls[i].open && naive_job_of(m, &m->calls[i]) == job;
+    }
+    job->since = calls == 1 ? m->now : job->since;
+}
+
 static bool naive_was_preempted(struct naive *m, uint32_t index)
 {
     uint32_t preemptions = sched_view_call(m->sched, index)->preemptions;
@@ -144,6 +155,7 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
         ASSERT(naive_was_seen(m, sorted[i]));
         if (naive_skips(call)) {
             call->since = m->now;
+            naive_excuse(m, call);
         } else if (m->rows_count < header->rows_active &&
                    step_row(sched_view_step(m->sched), m->rows_count)->call == sorted[i]) {
             naive_row(m, sorted[i], &budget);
@@ -257,7 +269,8 @@ void naive_launch(struct naive *m)
     for (uint32_t i = 0; i < m->rows_count; i++) {
         struct naive_call *call = &m->calls[m->rows[i]];
         if (!call->standby) {
-            naive_accrue(m, call);
+            naive_accrue(call, m->now);
+            naive_begin_job(naive_job_of(m, call), m->now);
             naive_begin_row(call);
         }
         call->running = true;

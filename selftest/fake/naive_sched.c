@@ -8,6 +8,9 @@
 #include "selftest/fake/naive_call.h"
 #include "selftest/fake/sched_view.h"
 
+#define CALLS_LOOKED_AT 8           /* of each job that has waited too long */
+#define ROWS_FOR_A_TURN 16          /* rows of the batch for each job that may be promoted */
+
 uint64_t naive_quantum(const struct naive *m, uint32_t queue)
 {
     uint64_t quantum = m->set.quantum_us;
@@ -17,19 +20,35 @@ uint64_t naive_quantum(const struct naive *m, uint32_t queue)
     return quantum;
 }
 
-void naive_enter(struct naive *m, struct naive_call *call, uint32_t queue, bool head)
+bool naive_orders_programs(const struct naive *m)
 {
-    call->queue = queue;
-    call->from = 0;
-    call->quantum = naive_quantum(m, queue);
-    call->order = head ? --m->first_order : ++m->last_order;
+    return m->set.service == SCHED_SERVICE_LIVE &&
+           (m->set.policy == SCHED_PLAS || m->set.policy == SCHED_ATLAS);
 }
 
-void naive_accrue(struct naive *m, struct naive_call *call)
+struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call)
 {
-    call->wait += m->now - call->since;
-    call->all_wait += m->now - call->since;
-    call->since = m->now;
+    return &m->jobs[naive_orders_programs(m) ? NAIVE_CALLS_MAX + call->program : call - m->calls];
+}
+
+void naive_enter(struct naive *m, struct naive_job *job, uint32_t queue, bool head)
+{
+    job->queue = queue;
+    job->from = 0;
+    job->quantum = naive_quantum(m, queue);
+    job->order = head ? --m->first_order : ++m->last_order;
+}
+
+void naive_accrue(struct naive_call *call, uint64_t until)
+{
+    call->wait += until - call->since;
+    call->since = until;
+}
+
+void naive_begin_job(struct naive_job *job, uint64_t from)
+{
+    job->wait += from > job->since ? from - job->since : 0;
+    job->since = from > job->since ? from : job->since;
 }
 
 void naive_decay(struct naive *m, uint32_t program)
@@ -46,24 +65,45 @@ void naive_decay(struct naive *m, uint32_t program)
     }
 }
 
+uint32_t naive_level(const struct naive *m, uint32_t program)
+{
+    uint32_t queue = 0;
+    uint64_t high = 0;
+    if (m->set.policy == SCHED_PLAS || m->set.policy == SCHED_ATLAS) {
+        while (queue + 1 < m->set.queues &&
+               m->service[program] >= (high += naive_quantum(m, queue))) {
+            queue++;
+        }
+    }
+    return queue;
+}
+
+static bool naive_has_open(const struct naive *m, uint32_t program)
+{
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        if (m->calls[i].open && m->calls[i].program == program) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked)
 {
     struct naive_call *call = &m->calls[index];
+    bool joins = naive_orders_programs(m) && naive_has_open(m, asked->program);
     naive_decay(m, asked->program);
     *call = *asked;
     call->open = true;
     call->since = m->now;
-    call->started = asked->prompt == 1;
     call->priority = m->service[asked->program];
-    uint32_t queue = 0;
-    uint64_t high = 0;
-    if (m->set.policy == SCHED_PLAS || m->set.policy == SCHED_ATLAS) {
-        while (queue + 1 < m->set.queues && call->priority >= (high += naive_quantum(m, queue))) {
-            queue++;
-        }
-    }
-    naive_enter(m, call, queue, false);
+    call->order = ++m->last_order;
     call->key = m->set.policy == SCHED_SRPT ? call->key : 0;
+    if (!joins) {
+        struct naive_job *job = naive_job_of(m, call);
+        *job = (struct naive_job){.since = m->now};
+        naive_enter(m, job, naive_level(m, asked->program), false);
+    }
 }
 
 void naive_drop(struct naive_call *call)
@@ -72,19 +112,27 @@ void naive_drop(struct naive_call *call)
     call->kv = 0;
 }
 
-void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish)
+void naive_credit(struct naive *m, const struct naive_call *call, uint64_t service)
 {
-    uint64_t path = call->priority + call->all_service;
-    if (!call->running) {
-        naive_accrue(m, call);
-    }
+    uint64_t path = call->priority + call->service;
     naive_decay(m, call->program);
     if (m->set.policy != SCHED_ATLAS) {
-        m->service[call->program] += call->all_service;
+        m->service[call->program] += service;
     } else if (path > m->service[call->program]) {
         m->service[call->program] = path;
     }
-    m->wait[call->program] += call->all_wait;
+}
+
+void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish)
+{
+    if (!call->running) {
+        naive_accrue(call, m->now);
+    }
+    if (!naive_orders_programs(m)) {
+        naive_credit(m, call, call->service);
+    }
+    naive_decay(m, call->program);
+    m->wait[call->program] += call->wait;
     naive_drop(call);
     if (call->cancel) {
         finish = call->stop_text ? CALL_FINISH_STOP_TEXT : CALL_FINISH_CANCELLED;
@@ -96,16 +144,21 @@ void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish
     call->open = call->running = call->standby = false;
 }
 
-static bool naive_goes_first(const struct naive_call *a, const struct naive_call *b)
+static bool naive_goes_first(struct naive *m, const struct naive_call *a,
+                             const struct naive_call *b)
 {
-    if (a->queue != b->queue) {
-        return a->queue < b->queue;
+    const struct naive_job *job_a = naive_job_of(m, a), *job_b = naive_job_of(m, b);
+    if (job_a == job_b) {
+        return a->order < b->order;
     }
-    return a->key != b->key ? a->key < b->key : a->order < b->order;
+    if (job_a->queue != job_b->queue) {
+        return job_a->queue < job_b->queue;
+    }
+    return a->key != b->key ? a->key < b->key : job_a->order < job_b->order;
 }
 
 /* By insertion. */
-uint32_t naive_sort(const struct naive *m, uint32_t *sorted)
+uint32_t naive_sort(struct naive *m, uint32_t *sorted)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
@@ -116,7 +169,7 @@ uint32_t naive_sort(const struct naive *m, uint32_t *sorted)
         uint32_t at = count++;
         for (; at > 0; at--) {
             const struct naive_call *other = &m->calls[sorted[at - 1]];
-            if (naive_goes_first(other, call)) {
+            if (naive_goes_first(m, other, call)) {
                 break;
             }
             sorted[at] = sorted[at - 1];
@@ -128,35 +181,60 @@ uint32_t naive_sort(const struct naive *m, uint32_t *sorted)
 
 static bool naive_starved(struct naive *m, const struct naive_call *call)
 {
-    uint64_t wait = call->wait + m->now - call->since;
-    uint64_t service = call->service;
-    if (call->queue == 0 || call->paused || call->cancel) {
+    const struct naive_job *job = naive_job_of(m, call);
+    uint64_t wait = job->wait + m->now - job->since;
+    uint64_t service = job->service;
+    if (job->queue == 0 || call->paused || call->cancel) {
         return false;
     }
     if (m->set.wait_max_us > 0 && wait >= m->set.wait_max_us) {
         return true;
     }
-    if (m->set.policy != SCHED_MLFQ && call->promotions == 0) {
+    if (m->set.policy != SCHED_MLFQ && job->promotions == 0) {
         wait += m->wait[call->program];
-        service += m->service[call->program];
+        service = m->service[call->program] + (naive_orders_programs(m) ? 0 : service);
     }
     return m->set.beta_milli > 0 && service > 0 && wait * 1000 >= service * m->set.beta_milli;
 }
 
+static bool naive_is_first(struct naive *m, const uint32_t *sorted, uint32_t at)
+{
+    return at == 0 || naive_job_of(m, &m->calls[sorted[at - 1]]) !=
+                          naive_job_of(m, &m->calls[sorted[at]]);
+}
+
+/* Jobs that are promoted now. */
+static uint32_t naive_turns(struct naive *m, const uint32_t *sorted, uint32_t count)
+{
+    uint32_t turns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        turns += naive_is_first(m, sorted, i) && naive_job_of(m, &m->calls[sorted[i]])->from > 0;
+    }
+    return turns;
+}
+
+/* A job starves when one of its first calls does. */
 void naive_promote_all(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
     uint32_t count = naive_sort(m, sorted);
+    uint32_t looks = 0;
+    uint32_t turns = naive_turns(m, sorted, count);
+    uint32_t turns_max = m->set.batch_calls < ROWS_FOR_A_TURN
+                             ? 1 : m->set.batch_calls / ROWS_FOR_A_TURN;
     for (uint32_t i = 0; i < count; i++) {
-        struct naive_call *call = &m->calls[sorted[i]];
-        if (naive_starved(m, call)) {
-            naive_accrue(m, call);
-            call->wait = call->service = 0;
-            call->promotions++;
-            uint32_t from = call->queue;
-            naive_enter(m, call, 0, false);
-            call->from = from;
-            call->quantum = naive_quantum(m, from);
+        const struct naive_call *call = &m->calls[sorted[i]];
+        struct naive_job *job = naive_job_of(m, call);
+        looks = naive_is_first(m, sorted, i) ? 1 : looks + 1;
+        if (turns < turns_max && looks <= CALLS_LOOKED_AT && naive_starved(m, call)) {
+            job->wait = job->service = 0;
+            job->since = m->now;
+            job->promotions++;
+            uint32_t from = job->queue;
+            naive_enter(m, job, 0, false);
+            job->from = from;
+            job->quantum = naive_quantum(m, from);
+            turns++;
         }
     }
 }
@@ -186,17 +264,26 @@ static void compare_call(const struct naive *m, uint32_t index)
     ASSERT(got->standby == want->standby);
     ASSERT(got->cached_tokens == want->cached);
     ASSERT((kvmem_call_blocks(sched_view_kv(m->sched), index) > 0) == want->resident);
-    ASSERT(got->quantum_left_us == want->quantum);
     ASSERT(got->wait_us == want->wait);
     ASSERT(got->service_us == want->service);
-    ASSERT(got->lifetime_wait_us == want->all_wait);
-    ASSERT(got->lifetime_service_us == want->all_service);
     ASSERT(got->priority_us == want->priority);
     ASSERT(got->preemptions == want->preemptions);
-    ASSERT(got->promotions == want->promotions);
 }
 
-void naive_compare(const struct naive *m)
+static void compare_job(struct naive *m, uint32_t index, uint32_t queue)
+{
+    const struct naive_job *want = naive_job_of(m, &m->calls[index]);
+    const struct sched_job *got = sched_view_job(m->sched, index);
+    ASSERT(want->queue == queue);
+    ASSERT(got->quantum_left_us == want->quantum);
+    ASSERT(got->wait_us == want->wait);
+    ASSERT(got->waiting_since_us == want->since);
+    ASSERT(got->service_us == want->service);
+    ASSERT(got->promotions == want->promotions);
+    ASSERT(got->promoted_from == want->from);
+}
+
+void naive_compare(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
     uint32_t real[NAIVE_CALLS_MAX];
@@ -207,8 +294,8 @@ void naive_compare(const struct naive *m)
         for (uint32_t i = 0; i < real_count; i++, at++) {
             ASSERT(at < count);
             ASSERT(sorted[at] == real[i]);
-            ASSERT(m->calls[real[i]].queue == queue);
             compare_call(m, real[i]);
+            compare_job(m, real[i], queue);
         }
     }
     ASSERT(at == count);

@@ -38,11 +38,17 @@ struct naive_call {
     uint32_t stop_text_tokens;
     /* Its state. */
     bool open, running, standby, expired, resident, started, lost, has_run;
-    uint32_t generated, kv, computed, cached, queue, from, preemptions, promotions;
-    uint32_t faults;
-    int64_t order;
+    uint32_t generated, kv, computed, cached, preemptions, faults;
+    int64_t order;                  /* of arrival */
     enum call_finish finish;
-    uint64_t quantum, wait, service, all_wait, all_service, since, priority;
+    uint64_t wait, service, since, priority;
+};
+
+/* What the queues hold in order: all open calls of a program, or one call. */
+struct naive_job {
+    uint32_t queue, from, promotions;    /* from: where a promoted job came from; 0: it is not */
+    int64_t order;
+    uint64_t quantum, wait, service, since;
 };
 
 struct naive {
@@ -56,6 +62,7 @@ struct naive {
     uint64_t now, submitted;
     int64_t first_order, last_order;
     struct naive_call calls[NAIVE_CALLS_MAX];
+    struct naive_job jobs[NAIVE_CALLS_MAX + NAIVE_PROGRAMS_MAX];    /* of calls, then of programs */
     uint64_t service[NAIVE_PROGRAMS_MAX], wait[NAIVE_PROGRAMS_MAX], halved[NAIVE_PROGRAMS_MAX];
     bool known[NAIVE_PROGRAMS_MAX];
     /* The step in flight, or the one that has just come back. */
@@ -87,4 +94,4 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration);
 void naive_lost(struct naive *m);
 void naive_expire(struct naive *m);
 /* Asserts that every call, queue and account agrees with the real scheduler's. */
-void naive_compare(const struct naive *m);
+void naive_compare(struct naive *m);

@@ -37,8 +37,8 @@ static bool naive_standby_entered(struct naive *m, uint32_t row, uint64_t *durat
     }
     *duration = *duration * rounds / (m->rounds > rounds ? m->rounds : rounds + 1);
     uint64_t entered = m->now - *duration;
-    call->wait += entered - call->since;
-    call->all_wait += entered - call->since;
+    naive_accrue(call, entered);
+    naive_begin_job(naive_job_of(m, call), entered);
     m->decode[row] = rounds;
     naive_begin_row(call);
     return true;
@@ -52,8 +52,7 @@ static uint32_t naive_decoded(struct naive *m, uint32_t row)
     return m->stops_early && m->produced[row] < decode ? m->produced[row] : decode;
 }
 
-/* True when the row's call goes on. */
-static bool naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
+static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
                              const struct call *real)
 {
     struct naive_call *call = &m->calls[m->rows[row]];
@@ -62,11 +61,15 @@ static bool naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         if (call->cancel || call->expired) {
             naive_end(m, call, CALL_FINISH_DEADLINE);
         }
-        return call->open;
+        return;
     }
     enum call_finish finish = CALL_FINISH_NONE;
+    struct naive_job *job = naive_job_of(m, call);
+    bool is_progress = false;
     call->service += duration;
-    call->all_service += duration;
+    if (naive_orders_programs(m)) {
+        naive_credit(m, call, duration);
+    }
     if (m->fault[row] == NAIVE_FAULT_NAN) {
         naive_drop(call);
         call->preemptions++;
@@ -74,41 +77,56 @@ static bool naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
     } else {
         call->kv += m->chunk[row];
         finish = naive_take(m, call, real, naive_decoded(m, row));
-        if (call->kv > call->computed) {
-            call->computed = call->kv;
-            call->quantum -= duration < call->quantum ? duration : call->quantum;
-        } else {
-            call->quantum += duration;
-        }
+        is_progress = call->kv > call->computed;
+        call->computed = is_progress ? call->kv : call->computed;
+    }
+    job->service += duration;
+    job->since = m->now;
+    if (is_progress) {
+        job->quantum -= duration < job->quantum ? duration : job->quantum;
+    } else {
+        job->quantum += duration;
     }
     if (finish == CALL_FINISH_NONE && call->expired) {
         finish = CALL_FINISH_DEADLINE;
     }
     if (finish != CALL_FINISH_NONE || call->cancel) {
         naive_end(m, call, finish);
-        return false;
+        return;
     }
     call->running = false;
     call->since = m->now;
-    return true;
+}
+
+/* True when the job has open calls. */
+static bool naive_is_open(struct naive *m, const struct naive_job *job)
+{
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        if (m->calls[i].open && naive_job_of(m, &m->calls[i]) == job) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
 {
-    bool goes_on[NAIVE_ROWS_MAX];
     m->busy = false;
     for (uint32_t i = 0; i < m->rows_count; i++) {
-        goes_on[i] = naive_settle_row(m, i, duration, &real[m->rows[i]]);
+        naive_settle_row(m, i, duration, &real[m->rows[i]]);
     }
-    bool to_head = m->set.demoted_to_head && m->set.policy != SCHED_ROUND_ROBIN;
+    bool takes_turns = m->set.policy == SCHED_ROUND_ROBIN;
+    bool to_head = m->set.demoted_to_head && !takes_turns;
     for (uint32_t i = 0; i < m->rows_count; i++) {
-        uint32_t row = to_head ? m->rows_count - 1 - i : i;
-        struct naive_call *call = &m->calls[m->rows[row]];
-        bool is_last = call->queue + 1 == m->set.queues;
-        bool leaves = call->quantum == 0 && (!is_last || m->set.policy == SCHED_ROUND_ROBIN);
-        if (goes_on[row] && leaves) {
-            uint32_t below = is_last ? call->queue : call->queue + 1;
-            naive_enter(m, call, call->from > 0 ? call->from : below, to_head);
+        const struct naive_call *call =
+            &m->calls[m->rows[to_head ? m->rows_count - 1 - i : i]];
+        struct naive_job *job = naive_job_of(m, call);
+        uint32_t lowest =
+            naive_orders_programs(m) ? naive_level(m, call->program) : m->set.queues - 1;
+        bool leaves = takes_turns || job->from > 0 || job->queue < lowest;
+        if (naive_is_open(m, job) && job->quantum == 0 && leaves) {
+            uint32_t below = job->from > 0 ? job->from : job->queue + 1;
+            naive_enter(m, job, takes_turns ? job->queue : below, to_head);
         }
     }
 }

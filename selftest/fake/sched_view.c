@@ -13,6 +13,13 @@ const struct call *sched_view_call(const struct sched *sched, uint32_t call)
     return &sched->calls->calls[call];
 }
 
+const struct sched_job *sched_view_job(const struct sched *sched, uint32_t call)
+{
+    uint32_t job = sched_view_call(sched, call)->job;
+    ASSERT(job < sched->calls->count);
+    return &sched->jobs[job];
+}
+
 const struct kvmem *sched_view_kv(const struct sched *sched)
 {
     return engine_of(sched)->kv;

@@ -7,6 +7,8 @@
 #include "sched/sched.h"
 
 const struct call *sched_view_call(const struct sched *sched, uint32_t call);
+/* The job of the call. */
+const struct sched_job *sched_view_job(const struct sched *sched, uint32_t call);
 const struct kvmem *sched_view_kv(const struct sched *sched);
 /* The record of the step that was planned last. */
 const struct step *sched_view_step(const struct sched *sched);

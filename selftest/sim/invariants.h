@@ -31,6 +31,7 @@ struct sim_failure {
 struct invariants_memory {          /* from earlier checks */
     uint64_t arena_bytes;
     bool was_paused[INVARIANTS_CALLS_MAX];  /* when the step was planned, by slot */
+    bool was_turn;                  /* and whether a promoted job had its turn */
     uint64_t heartbeat, beat_us;    /* the worker's last sign of life, and when */
 };
 

@@ -67,6 +67,7 @@ static const char *any(struct sim *sim, const char *section, const char *key)
 static void draw_sched(struct sim *sim)
 {
     set(sim, "sched.policy=%s", any(sim, "sched", "policy"));
+    set(sim, "sched.service=%s", any(sim, "sched", "service"));
     set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
     set(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
     set(sim, "sched.quantum_growth=%u", sim_between(sim, 1, 4));

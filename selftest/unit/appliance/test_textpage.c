@@ -158,7 +158,7 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
         call->state = CALL_QUEUED;
         call->program = UINT32_MAX - 1;
         call->queue = call->prompt_tokens = call->generated_tokens = UINT32_MAX;
-        call->lifetime_wait_us = call->lifetime_service_us = UINT64_MAX;
+        call->wait_us = call->service_us = UINT64_MAX;
         call->preemptions = UINT32_MAX;
     }
     struct peer *peer = connect_peer();

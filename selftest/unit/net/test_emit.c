@@ -26,8 +26,8 @@ static void test_frames_of_a_call_come_in_order_and_end_once(void **state)
         }
     }
     record->queue = 4;
-    record->lifetime_wait_us = 5;
-    record->lifetime_service_us = 6;
+    record->wait_us = 5;
+    record->service_us = 6;
     record->cached_tokens = 1;
     record->preemptions = 2;
     f->fake.now_us += 1000;

@@ -76,8 +76,8 @@ static void test_ended_call_is_answered_and_not_executed(void **state)
     uint32_t slot = start_call(f, one, &call);
     struct call *record = fixture_call(f, slot);
     record->queue = 4;
-    record->lifetime_wait_us = 5;
-    record->lifetime_service_us = 6;
+    record->wait_us = 5;
+    record->service_us = 6;
     record->cached_tokens = 1;
     record->preemptions = 2;
     for (uint32_t i = 0; i < 7; i++) {

@@ -6,6 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
+#include "sched/engine/job.h"
 #include "sched/sched.h"
 #include "selftest/fake/fake_engine.h"
 
@@ -116,6 +117,11 @@ static inline uint32_t bench_first(const struct bench *bench, uint32_t queue)
 static inline uint32_t bench_next(const struct bench *bench, uint32_t call)
 {
     return bench->calls.calls[call].links[CALL_LIST_ALL].next;
+}
+
+static inline struct sched_job *bench_job(struct bench *bench, uint32_t call)
+{
+    return sched_job_of(&bench->sched, bench_at(bench, call));
 }
 
 static inline void bench_program_id(uint32_t program, uint8_t *id)

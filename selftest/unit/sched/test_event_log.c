@@ -161,7 +161,7 @@ static void test_events_agree_with_the_accounts_and_the_statistics(void **state)
     assert_int_equal(swapped_in, bench->kv.counters.in_blocks);
     assert_int_equal(swapped_out, bench->kv.counters.out_blocks);
     for (uint32_t i = 0; i < 24; i++) {
-        assert_int_equal(service_us[i], bench_at(bench, i)->lifetime_service_us);
+        assert_int_equal(service_us[i], bench_at(bench, i)->service_us);
         assert_int_equal(preempted[i], bench_at(bench, i)->preemptions);
     }
 }

@@ -37,7 +37,7 @@ static struct outcome play(const struct sched_settings *settings)
             }
             assert_true(bench_tokens_are_right(bench_at(bench, open[p])));
             outcome.program_wait_units[p] +=
-                bench_at(bench, open[p])->lifetime_wait_us / BENCH_UNIT;
+                bench_at(bench, open[p])->wait_us / BENCH_UNIT;
             bench_free(bench, open[p]);
             open[p] = CALL_NONE;
             if (++calls_done[p] < CALLS_MAX && steps_of[p][calls_done[p]] > 0) {

@@ -236,8 +236,8 @@ static void test_fail_all_ends_waiting_and_running_calls(void **state)
     sched_fail_all(&bench->sched, STATUS_GONE_SHUTDOWN, bench->now_us);
     for (uint32_t i = 0; i < 3; i++) {
         assert_ended(bench, calls[i], CALL_FINISH_FAILED, STATUS_GONE_SHUTDOWN);
-        assert_int_equal(bench_at(bench, calls[i])->lifetime_service_us, i < 2 ? 300 : 0);
-        assert_int_equal(bench_at(bench, calls[i])->lifetime_wait_us, i < 2 ? 0 : 300);
+        assert_int_equal(bench_at(bench, calls[i])->service_us, i < 2 ? 300 : 0);
+        assert_int_equal(bench_at(bench, calls[i])->wait_us, i < 2 ? 0 : 300);
     }
     for (uint32_t i = 0; i < 3; i++) {
         bench_free(bench, calls[i]);

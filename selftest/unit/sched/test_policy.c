@@ -16,17 +16,24 @@ static struct bench *fresh(enum sched_policy policy)
     return bench_start(&settings, 256);
 }
 
+/* Where a job of a program with this service begins. */
+static uint32_t entry_queue(const struct sched *sched, uint64_t service_us)
+{
+    sched->programs[0].service_us = service_us;
+    return sched_policy_entry_queue(sched, 0);
+}
+
 static void test_ranges_are_half_open_and_as_wide_as_the_quantum(void **state)
 {
     (void)state;
     const struct sched *sched = &fresh(SCHED_PLAS)->sched;
-    assert_int_equal(sched_policy_entry_queue(sched, 0), 0);
-    assert_int_equal(sched_policy_entry_queue(sched, 99), 0);
-    assert_int_equal(sched_policy_entry_queue(sched, 100), 1);
-    assert_int_equal(sched_policy_entry_queue(sched, 299), 1);
-    assert_int_equal(sched_policy_entry_queue(sched, 300), 2);
-    assert_int_equal(sched_policy_entry_queue(sched, 700), 3);
-    assert_int_equal(sched_policy_entry_queue(sched, UINT64_MAX), 3);
+    assert_int_equal(entry_queue(sched, 0), 0);
+    assert_int_equal(entry_queue(sched, 99), 0);
+    assert_int_equal(entry_queue(sched, 100), 1);
+    assert_int_equal(entry_queue(sched, 299), 1);
+    assert_int_equal(entry_queue(sched, 300), 2);
+    assert_int_equal(entry_queue(sched, 700), 3);
+    assert_int_equal(entry_queue(sched, UINT64_MAX), 3);
     assert_int_equal(sched->levels[2].quantum_us, 400);
 }
 
@@ -38,32 +45,32 @@ static void test_huge_quanta_saturate(void **state)
     settings.quantum_us = UINT64_MAX / 3;
     settings.quantum_growth = 16;
     const struct sched *sched = &bench_start(&settings, 16)->sched;
-    assert_int_equal(sched_policy_entry_queue(sched, UINT64_MAX / 3), 1);
+    assert_int_equal(entry_queue(sched, UINT64_MAX / 3), 1);
     assert_int_equal(sched->levels[5].quantum_us, UINT64_MAX);
 }
 
 static void test_baselines_enter_at_the_top(void **state)
 {
     (void)state;
-    assert_int_equal(sched_policy_entry_queue(&fresh(SCHED_MLFQ)->sched, 5000), 0);
+    assert_int_equal(entry_queue(&fresh(SCHED_MLFQ)->sched, 5000), 0);
     const struct sched *sched = &fresh(SCHED_FCFS)->sched;
-    assert_int_equal(sched_policy_entry_queue(sched, 5000), 0);
+    assert_int_equal(entry_queue(sched, 5000), 0);
     assert_int_equal(sched->settings.queues, 1);
 }
 
 static void test_credit_adds_for_plas_and_takes_the_longest_path_for_atlas(void **state)
 {
     (void)state;
-    struct call call = {.priority_us = 100, .lifetime_service_us = 30};
+    struct call call = {.priority_us = 100, .service_us = 30};
     struct program plas = {.service_us = 120};
     struct program atlas = {.service_us = 120};
-    sched_policy_credit(&fresh(SCHED_PLAS)->sched, &plas, &call);
+    sched_policy_credit(&fresh(SCHED_PLAS)->sched, &plas, &call, 30);
     assert_int_equal(plas.service_us, 150);
     const struct sched *sched = &fresh(SCHED_ATLAS)->sched;
-    sched_policy_credit(sched, &atlas, &call);
+    sched_policy_credit(sched, &atlas, &call, 30);
     assert_int_equal(atlas.service_us, 130);
-    call.lifetime_service_us = 5;
-    sched_policy_credit(sched, &atlas, &call);
+    call.service_us = 5;
+    sched_policy_credit(sched, &atlas, &call, 30);
     assert_int_equal(atlas.service_us, 130);    /* never sinks */
 }
 
@@ -163,8 +170,9 @@ static void test_round_robin_turns_and_gives_a_new_quantum(void **state)
         assert_int_equal(step_row(&bench->step, 0)->call, turns[i]);
         bench_compute(bench);
         bench_settle(bench, BENCH_UNIT);
-        assert_true(bench_at(bench, turns[i])->quantum_left_us > 0 ||
-                    bench_at(bench, turns[i])->state == CALL_FINISHED);
+        const struct call *call = bench_at(bench, turns[i]);
+        assert_true(call->state == CALL_FINISHED ||
+                    sched_job_of(&bench->sched, call)->quantum_left_us > 0);
     }
     assert_int_equal(bench->stats.calls_completed, 3);
     assert_int_equal(bench->stats.demotions, 0);
@@ -200,13 +208,12 @@ static void test_srpt_runs_the_smallest_key_and_ties_by_arrival(void **state)
     assert_int_equal(bench->stats.calls_completed, 4);
 }
 
-static struct call *waiting_call(struct bench *bench, uint64_t wait_us, uint64_t service_us)
+static struct sched_job *waiting_job(struct bench *bench, uint64_t wait_us, uint64_t service_us)
 {
-    static struct call call;
-    call = (struct call){.state = CALL_QUEUED, .queue = 2, .wait_us = wait_us,
-                         .service_us = service_us, .lifetime_service_us = service_us,
-                         .waiting_since_us = bench->now_us};
-    return &call;
+    static struct sched_job job;
+    job = (struct sched_job){.queue = 2, .wait_us = wait_us, .service_us = service_us,
+                             .waiting_since_us = bench->now_us};
+    return &job;
 }
 
 static void test_ratio_counts_the_program_and_compares_in_integers(void **state)
@@ -214,17 +221,18 @@ static void test_ratio_counts_the_program_and_compares_in_integers(void **state)
     (void)state;
     struct bench *bench = fresh(SCHED_PLAS);
     struct sched *sched = &bench->sched;
+    sched->settings.service = SCHED_SERVICE_SNAPSHOT;
     sched->settings.beta_milli = 1500;
     sched->programs[0] = (struct program){.service_us = 90, .wait_us = 100};
-    assert_false(sched_policy_promotes(sched, waiting_call(bench, 49, 10), bench->now_us));
-    assert_true(sched_policy_promotes(sched, waiting_call(bench, 50, 10), bench->now_us));
-    assert_true(sched_policy_promotes(sched, waiting_call(bench, 49, 10), bench->now_us + 1));
+    assert_false(sched_policy_promotes(sched, waiting_job(bench, 49, 10), bench->now_us));
+    assert_true(sched_policy_promotes(sched, waiting_job(bench, 50, 10), bench->now_us));
+    assert_true(sched_policy_promotes(sched, waiting_job(bench, 49, 10), bench->now_us + 1));
     sched->settings.beta_milli = UINT64_MAX;
-    assert_false(sched_policy_promotes(sched, waiting_call(bench, UINT64_MAX / 100, 10), 1));
+    assert_false(sched_policy_promotes(sched, waiting_job(bench, UINT64_MAX / 100, 10), 1));
     sched->settings.policy = SCHED_MLFQ;        /* knows no programs: 50 / 10 */
     sched->settings.beta_milli = 5000;
-    assert_true(sched_policy_promotes(sched, waiting_call(bench, 50, 10), bench->now_us));
-    assert_false(sched_policy_promotes(sched, waiting_call(bench, 49, 10), bench->now_us));
+    assert_true(sched_policy_promotes(sched, waiting_job(bench, 50, 10), bench->now_us));
+    assert_false(sched_policy_promotes(sched, waiting_job(bench, 49, 10), bench->now_us));
 }
 
 static void test_zero_service_promotes_by_the_absolute_bound_only(void **state)
@@ -233,10 +241,10 @@ static void test_zero_service_promotes_by_the_absolute_bound_only(void **state)
     struct bench *bench = fresh(SCHED_PLAS);
     struct sched *sched = &bench->sched;
     sched->settings.beta_milli = 1;
-    assert_false(sched_policy_promotes(sched, waiting_call(bench, 1000000, 0), bench->now_us));
+    assert_false(sched_policy_promotes(sched, waiting_job(bench, 1000000, 0), bench->now_us));
     sched->settings.wait_max_us = 500;
-    assert_false(sched_policy_promotes(sched, waiting_call(bench, 0, 0), bench->now_us + 499));
-    assert_true(sched_policy_promotes(sched, waiting_call(bench, 0, 0), bench->now_us + 500));
+    assert_false(sched_policy_promotes(sched, waiting_job(bench, 0, 0), bench->now_us + 499));
+    assert_true(sched_policy_promotes(sched, waiting_job(bench, 0, 0), bench->now_us + 500));
 }
 
 /* A program with a terrible past and a long call, against short calls that never end. Its past
@@ -244,63 +252,95 @@ static void test_zero_service_promotes_by_the_absolute_bound_only(void **state)
 static void test_promotions_are_bounded_by_service_received(void **state)
 {
     (void)state;
-    struct sched_settings settings = bench_settings(SCHED_PLAS);
-    settings.batch_calls = 1;
-    settings.quantum_us = BENCH_UNIT;
-    settings.beta_milli = 3000;
-    struct bench *bench = bench_start(&settings, 256);
-    uint32_t call = bench_call(bench, 1, 1, 40);
-    struct program *program = &bench->sched.programs[bench_at(bench, call)->program];
-    program->wait_us = 1000000 * BENCH_UNIT;
-    program->service_us = BENCH_UNIT;
-    uint32_t other = CALL_NONE;
-    uint32_t steps = 0;
-    while (bench_at(bench, call)->state != CALL_FINISHED) {
-        if (other == CALL_NONE) {
-            other = bench_call(bench, 100 + steps, 1, 1);
+    for (uint32_t service = 0; service < 2; service++) {
+        struct sched_settings settings = bench_settings(SCHED_PLAS);
+        settings.service = (enum sched_service)service;
+        settings.batch_calls = 1;
+        settings.quantum_us = BENCH_UNIT;
+        settings.beta_milli = 3000;
+        struct bench *bench = bench_start(&settings, 256);
+        uint32_t call = bench_call(bench, 1, 1, 40);
+        struct program *program = &bench->sched.programs[bench_at(bench, call)->program];
+        program->wait_us = 1000000 * BENCH_UNIT;
+        program->service_us = BENCH_UNIT;
+        uint32_t other = CALL_NONE, promotions = 0;
+        for (uint32_t steps = 0; bench_at(bench, call)->state != CALL_FINISHED; steps++) {
+            if (other == CALL_NONE) {
+                other = bench_call(bench, 100 + steps, 1, 1);
+            }
+            assert_true(bench_step(bench));
+            assert_true(steps < 1000);
+            if (bench_at(bench, other)->state == CALL_FINISHED) {
+                bench_free(bench, other);
+                other = CALL_NONE;
+            }
+            const struct call *long_call = bench_at(bench, call);
+            promotions = long_call->state == CALL_FINISHED ? promotions
+                                                           : bench_job(bench, call)->promotions;
+            assert_true((uint64_t)promotions * BENCH_UNIT <= long_call->service_us + BENCH_UNIT);
+            /* beta = 3: three units of waiting for each promoted unit, but for the first one. */
+            uint64_t wait_us = long_call->wait_us + bench->now_us - long_call->waiting_since_us;
+            assert_true(promotions <= 1 + wait_us / (3 * BENCH_UNIT));
         }
-        assert_true(bench_step(bench));
-        assert_true(++steps < 1000);
-        if (bench_at(bench, other)->state == CALL_FINISHED) {
-            bench_free(bench, other);
-            other = CALL_NONE;
-        }
-        const struct call *long_call = bench_at(bench, call);
-        uint64_t served_us = long_call->lifetime_service_us;
-        assert_true((uint64_t)long_call->promotions * BENCH_UNIT <= served_us + BENCH_UNIT);
-        /* beta = 3: three units of waiting for each promoted unit, but for the first promotion. */
-        assert_true(long_call->promotions <= 1 + long_call->lifetime_wait_us / (3 * BENCH_UNIT));
+        assert_true(promotions > 1);
     }
-    assert_true(bench_at(bench, call)->promotions > 1);
 }
 
 static void test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime(void **state)
 {
     (void)state;
+    for (uint32_t service = 0; service < 2; service++) {
+        struct sched_settings settings = bench_settings(SCHED_PLAS);
+        settings.service = (enum sched_service)service;
+        settings.batch_calls = 1;
+        settings.quantum_us = BENCH_UNIT;
+        settings.wait_max_us = 5 * BENCH_UNIT;
+        struct bench *bench = bench_start(&settings, 256);
+        uint32_t call = bench_call(bench, 1, 1, 9);
+        const struct sched_job *job = bench_job(bench, call);
+        assert_true(bench_step(bench));
+        assert_int_equal(job->queue, 1);
+        bench->now_us += 7 * BENCH_UNIT;
+        sched_starvation_pass(bench_engine(bench), bench->now_us);
+        sched_check(&bench->sched);
+        assert_int_equal(job->queue, 0);
+        assert_int_equal(job->quantum_left_us, 2 * BENCH_UNIT);
+        assert_int_equal(job->wait_us, 0);
+        assert_int_equal(job->service_us, 0);
+        assert_int_equal(bench_at(bench, call)->service_us, BENCH_UNIT);
+        assert_int_equal(bench->stats.promotions, 1);
+        assert_true(bench_step(bench));
+        assert_int_equal(job->queue, 0);
+        assert_true(bench_step(bench));     /* the turn is over: back to where it came from */
+        assert_int_equal(job->queue, 1);
+        assert_int_equal(job->quantum_left_us, 2 * BENCH_UNIT);
+        assert_int_equal(bench_at(bench, call)->wait_us, 7 * BENCH_UNIT);
+    }
+}
+
+/* All jobs have waited too long at once. With a batch of 2 one has its turn, then the next. */
+static void test_few_jobs_have_their_turn_at_once(void **state)
+{
+    (void)state;
     struct sched_settings settings = bench_settings(SCHED_PLAS);
-    settings.batch_calls = 1;
     settings.quantum_us = BENCH_UNIT;
-    settings.wait_max_us = 5 * BENCH_UNIT;
+    settings.wait_max_us = 20 * BENCH_UNIT;
     struct bench *bench = bench_start(&settings, 256);
-    uint32_t call = bench_call(bench, 1, 1, 9);
-    assert_true(bench_step(bench));
-    assert_int_equal(bench_at(bench, call)->queue, 1);
-    bench->now_us += 7 * BENCH_UNIT;
-    sched_starvation_pass(bench_engine(bench), bench->now_us);
-    sched_check(&bench->sched);
-    const struct call *promoted = bench_at(bench, call);
-    assert_int_equal(promoted->queue, 0);
-    assert_int_equal(promoted->quantum_left_us, 2 * BENCH_UNIT);
-    assert_int_equal(promoted->wait_us, 0);
-    assert_int_equal(promoted->service_us, 0);
-    assert_int_equal(promoted->lifetime_wait_us, 7 * BENCH_UNIT);
-    assert_int_equal(promoted->lifetime_service_us, BENCH_UNIT);
-    assert_int_equal(bench->stats.promotions, 1);
-    assert_true(bench_step(bench));
-    assert_int_equal(promoted->queue, 0);
-    assert_true(bench_step(bench));     /* the turn is over: back to where it came from */
-    assert_int_equal(promoted->queue, 1);
-    assert_int_equal(promoted->quantum_left_us, 2 * BENCH_UNIT);
+    for (uint32_t i = 0; i < 6; i++) {
+        bench_call(bench, i, 1, 9);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(bench_step(bench));
+    }
+    bench->now_us += 30 * BENCH_UNIT;
+    for (uint32_t steps = 0; steps < 4; steps++) {
+        assert_true(bench_launch(bench));
+        sched_check(&bench->sched);
+        assert_int_equal(bench_engine(bench)->promoted_jobs, 1);
+        assert_int_equal(bench->stats.promotions, 1 + steps / 2);
+        bench_compute(bench);
+        bench_settle(bench, BENCH_UNIT);
+    }
 }
 
 int main(void)
@@ -319,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_zero_service_promotes_by_the_absolute_bound_only),
         cmocka_unit_test(test_promotions_are_bounded_by_service_received),
         cmocka_unit_test(test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime),
+        cmocka_unit_test(test_few_jobs_have_their_turn_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void test_impossible_outs_refute_the_step_and_nothing_of_it_counts(void *
         bend(bench, 1, bad);
         assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_REFUTED);
         assert_int_equal(bench_at(bench, good)->generated_tokens, 0);
-        assert_int_equal(bench_at(bench, good)->lifetime_service_us, 0);
+        assert_int_equal(bench_at(bench, good)->service_us, 0);
         bench_lose(bench);
         assert_int_equal(bench_at(bench, call)->faults, 1);
         assert_int_equal(bench_at(bench, good)->faults, 0);
@@ -180,7 +180,7 @@ static void test_row_that_is_not_finite_is_computed_again(void **state)
     assert_int_equal(bench_at(bench, good)->generated_tokens, 4);
     assert_int_equal(bench_at(bench, call)->state, CALL_QUEUED);
     assert_int_equal(bench_at(bench, call)->generated_tokens, 0);
-    assert_int_equal(bench_at(bench, call)->lifetime_service_us, BENCH_UNIT);
+    assert_int_equal(bench_at(bench, call)->service_us, BENCH_UNIT);
     assert_int_equal(kvmem_call_blocks(&bench->kv, call), 0);
     run_to_the_end(bench);
     assert_int_equal(bench->stats.calls_completed, 2);
@@ -253,17 +253,17 @@ static void test_step_is_charged_to_each_of_its_calls(void **state)
     assert_true(bench_launch(bench));
     bench_compute(bench);
     bench_settle(bench, 1500);
-    assert_int_equal(bench_at(bench, first)->lifetime_service_us, 1500);
-    assert_int_equal(bench_at(bench, second)->quantum_left_us, 500);
-    assert_int_equal(bench_at(bench, third)->lifetime_service_us, 0);
+    assert_int_equal(bench_at(bench, first)->service_us, 1500);
+    assert_int_equal(bench_job(bench, second)->quantum_left_us, 500);
+    assert_int_equal(bench_at(bench, third)->service_us, 0);
     assert_true(bench_launch(bench));
-    assert_int_equal(bench_at(bench, first)->lifetime_wait_us, 0);
+    assert_int_equal(bench_at(bench, first)->wait_us, 0);
     bench_compute(bench);
     bench_settle(bench, 1500);
-    assert_int_equal(bench_at(bench, first)->queue, 1);     /* 3000 of 2000 used: demoted */
-    assert_int_equal(bench_at(bench, first)->quantum_left_us, 4000);
+    assert_int_equal(bench_job(bench, first)->queue, 1);    /* 3000 of 2000 used: demoted */
+    assert_int_equal(bench_job(bench, first)->quantum_left_us, 4000);
     assert_true(bench_launch(bench));
-    assert_int_equal(bench_at(bench, third)->lifetime_wait_us, 3000);
+    assert_int_equal(bench_at(bench, third)->wait_us, 3000);
     assert_int_equal(bench->stats.engine_busy_us, 3000);
 }
 
@@ -321,12 +321,12 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     uint32_t first = bench_call(bench, 1, 6, 9);
     uint32_t second = bench_call(bench, 2, 6, 9);
     assert_true(bench_step(bench));
-    uint64_t served_us = bench_at(bench, first)->lifetime_service_us;
+    uint64_t served_us = bench_at(bench, first)->service_us;
     assert_true(bench_launch(bench));
     bench->now_us += 700;
     bench_lose(bench);
     assert_int_equal(bench_first(bench, bench_at(bench, first)->queue), first);
-    assert_int_equal(bench_at(bench, first)->lifetime_service_us, served_us);
+    assert_int_equal(bench_at(bench, first)->service_us, served_us);
     assert_int_equal(bench_at(bench, first)->kv_tokens, 0);
     assert_int_equal(kvmem_owned(&bench->kv), 0);
     assert_int_equal(bench->stats.steps_lost, 1);
@@ -335,23 +335,25 @@ static void test_lost_worker_costs_a_recompute_and_no_place_in_the_queue(void **
     }
     assert_true(bench_tokens_are_right(bench_at(bench, first)));
     assert_true(bench_tokens_are_right(bench_at(bench, second)));
-    assert_int_equal(bench_at(bench, first)->lifetime_wait_us, 700);
+    assert_int_equal(bench_at(bench, first)->wait_us, 700);
     assert_int_equal(bench->stats.calls_completed, 2);
     assert_int_equal(bench->stats.recomputed_tokens, 2 * 7);
 }
 
 /* All that a call has received and where that has brought it. */
 struct attained {
-    uint64_t service_us, lifetime_us, quantum_left_us, priority_us;
+    uint64_t service_us, of_job_us, quantum_left_us, priority_us;
     uint32_t queue, computed;
 };
 
-static struct attained attained_by(const struct call *call)
+static struct attained attained_by(struct bench *bench, uint32_t index)
 {
+    const struct call *call = bench_at(bench, index);
+    const struct sched_job *job = bench_job(bench, index);
     return (struct attained){
-        .service_us = call->service_us, .lifetime_us = call->lifetime_service_us,
-        .quantum_left_us = call->quantum_left_us, .priority_us = call->priority_us,
-        .queue = call->queue, .computed = call->computed_tokens};
+        .service_us = call->service_us, .of_job_us = job->service_us,
+        .quantum_left_us = job->quantum_left_us, .priority_us = call->priority_us,
+        .queue = job->queue, .computed = call->computed_tokens};
 }
 
 static void test_lost_worker_takes_no_attained_service(void **state)
@@ -362,14 +364,14 @@ static void test_lost_worker_takes_no_attained_service(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(bench_step(bench));
     }
-    const struct attained before = attained_by(bench_at(bench, call));
+    const struct attained before = attained_by(bench, call);
     assert_int_equal(before.queue, 1);                  /* demoted, and into its next quantum */
-    assert_int_equal(before.lifetime_us, 3 * BENCH_UNIT);
+    assert_int_equal(before.of_job_us, 3 * BENCH_UNIT);
     for (uint32_t deaths = 0; deaths < 3; deaths++) {
         assert_true(bench_launch(bench));
         bench->now_us += 700;
         bench_lose(bench);
-        const struct attained after = attained_by(bench_at(bench, call));
+        const struct attained after = attained_by(bench, call);
         assert_memory_equal(&after, &before, sizeof after);
     }
     while (bench_step(bench)) {
@@ -377,7 +379,7 @@ static void test_lost_worker_takes_no_attained_service(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
     uint32_t program = bench_at(bench, call)->program;
     assert_int_equal(bench->sched.programs[program].service_us,
-                     bench_at(bench, call)->lifetime_service_us);
+                     bench_at(bench, call)->service_us);
 }
 
 static void test_lost_worker_ends_calls_that_were_cancelled(void **state)
@@ -408,8 +410,8 @@ static void test_lost_worker_ends_calls_whose_deadline_passed_in_the_step(void *
     assert_int_equal(bench_at(bench, call)->state, CALL_RUNNING);
     bench_lose(bench);
     assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_DEADLINE);
-    assert_int_equal(bench_at(bench, call)->lifetime_wait_us, 700);
-    assert_int_equal(bench_at(bench, call)->lifetime_service_us, 0);
+    assert_int_equal(bench_at(bench, call)->wait_us, 700);
+    assert_int_equal(bench_at(bench, call)->service_us, 0);
 }
 
 /* The prompt is read in chunks again: each chunk counts once, and new positions not at all. */

@@ -54,25 +54,25 @@ static void test_standby_pays_for_its_rounds_and_waited_before(void **state)
     struct bench *bench = fresh(2, 3, 40);
     const struct call *entered = bench_at(bench, 1);
     const struct call *stayed = bench_at(bench, 2);
-    uint64_t served_us = entered->lifetime_service_us;
+    uint64_t served_us = entered->service_us;
     bench->now_us += 5 * BENCH_UNIT;
     assert_true(bench_launch(bench));
     bench_compute(bench);
     bench_settle(bench, N * BENCH_UNIT);
     assert_int_equal(bench_at(bench, 0)->finish, CALL_FINISH_LENGTH);
     assert_int_equal(entered->generated_tokens, N + 6);
-    assert_int_equal(entered->lifetime_service_us, served_us + 6 * BENCH_UNIT);
-    assert_int_equal(entered->lifetime_wait_us, (5 + 2) * BENCH_UNIT);
+    assert_int_equal(entered->service_us, served_us + 6 * BENCH_UNIT);
+    assert_int_equal(entered->wait_us, (5 + 2) * BENCH_UNIT);
     assert_int_equal(stayed->generated_tokens, N);
-    assert_int_equal(stayed->lifetime_service_us, served_us);
+    assert_int_equal(stayed->service_us, served_us);
     assert_int_equal(stayed->kv_tokens, 4 + N - 1);
     assert_int_equal(bench->stats.standbys_planned, 2);
     assert_int_equal(bench->stats.standbys_entered, 1);
     bench->now_us += BENCH_UNIT;
     bench->sched.settings.batch_calls = 2;
-    assert_int_equal(stayed->lifetime_wait_us, 0);      /* goes on, not yet added up */
+    assert_int_equal(stayed->wait_us, 0);      /* goes on, not yet added up */
     assert_true(bench_launch(bench));
-    assert_int_equal(stayed->lifetime_wait_us, (5 + N + 1) * BENCH_UNIT);
+    assert_int_equal(stayed->wait_us, (5 + N + 1) * BENCH_UNIT);
 }
 
 static void test_no_standby_where_a_step_has_one_round(void **state)
@@ -141,8 +141,8 @@ static void test_standby_that_is_cancelled_or_late_ends_with_the_step(void **sta
     bench_settle(bench, BENCH_UNIT);
     assert_int_equal(bench_at(bench, 2)->finish, CALL_FINISH_CANCELLED);
     assert_int_equal(bench_at(bench, 3)->finish, CALL_FINISH_DEADLINE);
-    assert_int_equal(bench_at(bench, 3)->lifetime_service_us, BENCH_UNIT);
-    assert_int_equal(bench_at(bench, 3)->lifetime_wait_us, BENCH_UNIT);
+    assert_int_equal(bench_at(bench, 3)->service_us, BENCH_UNIT);
+    assert_int_equal(bench_at(bench, 3)->wait_us, BENCH_UNIT);
 }
 
 static void test_standby_with_a_bad_out_fails_alone(void **state)
@@ -163,10 +163,10 @@ static void test_standby_with_a_bad_out_fails_alone(void **state)
         assert_int_equal(bench_hear(bench, N * BENCH_UNIT),
                          fault == 0 ? SCHED_DOUBTED : SCHED_REFUTED);
         assert_int_equal(bench_at(bench, 1)->finish, CALL_FINISH_FAILED);
-        assert_true(bench_at(bench, 1)->lifetime_service_us < (1 + N) * BENCH_UNIT);
+        assert_true(bench_at(bench, 1)->service_us < (1 + N) * BENCH_UNIT);
         assert_int_equal(bench_at(bench, 2)->state, fault == 0 ? CALL_QUEUED : CALL_RUNNING);
         if (fault > 0) {            /* the outs of a refuted step do not tell who entered */
-            assert_int_equal(bench_at(bench, 1)->lifetime_wait_us,
+            assert_int_equal(bench_at(bench, 1)->wait_us,
                              bench->now_us - waiting_since_us);
             bench_lose(bench);
         }
@@ -186,9 +186,9 @@ static void test_lost_step_and_shutdown_charge_no_standby(void **state)
             assert_int_equal(bench_at(bench, 1)->waiting_since_us, waiting_since_us);
         } else {
             sched_fail_all(&bench->sched, STATUS_GONE_SHUTDOWN, bench->now_us);
-            assert_int_equal(bench_at(bench, 1)->lifetime_wait_us, 700);
+            assert_int_equal(bench_at(bench, 1)->wait_us, 700);
         }
-        assert_int_equal(bench_at(bench, 1)->lifetime_service_us, BENCH_UNIT);
+        assert_int_equal(bench_at(bench, 1)->service_us, BENCH_UNIT);
         assert_false(bench_at(bench, 1)->standby);
     }
 }

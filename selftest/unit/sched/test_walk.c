@@ -218,12 +218,18 @@ static void blank(struct snapshot *snapshot)
     engine->has_room = false;
     if (b->sched.nodes != NULL) {
         memset(in_snapshot(snapshot, b->sched.nodes), 0,
-               BENCH_CALLS * SCHED_ORDERED_LISTS * sizeof *b->sched.nodes);
+               BENCH_CALLS * sizeof *b->sched.nodes);
+    }
+    struct sched_job *jobs = in_snapshot(snapshot, b->sched.jobs);
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        memset(jobs[i].ends, 0, sizeof jobs[i].ends);
+        jobs[i].waiting_since_us = jobs[i].calls_count == 1 ? 0 : jobs[i].waiting_since_us;
     }
     struct call *calls = in_snapshot(snapshot, b->calls.calls);
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         memset(calls[i].links, 0, sizeof calls[i].links);
         calls[i].lists = 0;
+        calls[i].queue = 0;
         calls[i].walk_sequence = 0;
         calls[i].waiting_since_us = sched_walk_skips(&calls[i]) ? 0 : calls[i].waiting_since_us;
     }

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: jobs. A job is what a queue holds in order: with sched.service = live and a policy that
+ * knows programs, all open calls of a program; else one call.
+ *
+ *   none --open--> in a queue --settle: its level is used up--> in a lower one
+ *                      |  ^                                        |
+ *                      |  +---- promote: starved, for a turn ------+
+ *                      +--close, with its last call--> none
+ *
+ *   live       a job stands at the level of its program's service, which grows in each step with a
+ *              call of the program in it. So width counts when it is used, and calls that wait
+ *              stand where their program stands now: one move takes all of them along
+ *   snapshot   the paper's letter: a call stands at the level that its program's service had when
+ *              it arrived, and sinks by its own service. Calls of one program overtake each other
+ *
+ * A promoted job has a turn: in the first queue it gets the quantum of the level that it came from,
+ * and returns to that level when the quantum is used up. Only so many jobs have a turn at once
+ * (starvation.c), so new programs keep nearly all of the engine (docs/decisions/0054).
+ *
+ * Waiting of a job: time in which it has open calls and none of them is in a step.
+ * Bounds: O(1), but for the place of a key: O(log calls).
+ */
+#include "sched/engine/job.h"
+
+#include "sched/engine/queue.h"
+#include "sched/policy.h"
+
+void sched_job_plan_memory(struct memory_plan *plan, uint32_t calls)
+{
+    memory_plan_add(plan, MEMORY_CORE, "sched jobs", calls, sizeof(struct sched_job));
+}
+
+void sched_job_init(struct sched *sched, struct arena *arena)
+{
+    uint32_t count = sched->settings.calls;
+    sched->jobs = arena_take(arena, count, sizeof(struct sched_job));
+    for (uint32_t i = 0; i < count; i++) {
+        sched->jobs[i].free_next = i + 1 < count ? i + 1 : SCHED_JOB_NONE;
+    }
+    sched->job_free = 0;
+}
+
+static uint32_t begin(struct sched *sched, const struct call *call, uint64_t now_us)
+{
+    static const struct sched_list empty = {CALL_NONE, CALL_NONE};
+    uint32_t index = sched->job_free;
+    ASSERT(index != SCHED_JOB_NONE);            /* there are as many as calls */
+    struct sched_job *job = &sched->jobs[index];
+    sched->job_free = job->free_next;
+    *job = (struct sched_job){.program = call->program, .ends = {empty, empty, empty},
+                              .queue = sched_policy_entry_queue(sched, call->program),
+                              .waiting_since_us = now_us};
+    STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
+    job->quantum_left_us = sched->levels[job->queue].quantum_us;
+    return index;
+}
+
+static void end_turn(struct sched_engine *engine, struct sched_job *job)
+{
+    ASSERT(job->promoted_from == 0 || engine->promoted_jobs > 0);
+    engine->promoted_jobs -= job->promoted_from > 0;
+    job->promoted_from = 0;
+}
+
+void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    bool joins = sched_policy_orders_programs(sched);
+    uint32_t *of_program = &sched->programs[call->program].job;
+    call->job = joins && *of_program != SCHED_JOB_NONE ? *of_program : begin(sched, call, now_us);
+    if (joins) {
+        *of_program = call->job;
+    }
+    sched_queue_enter(engine, call);
+}
+
+void sched_job_close(struct sched_engine *engine, struct call *call)
+{
+    struct sched *sched = engine->sched;
+    struct sched_job *job = sched_job_of(sched, call);
+    uint32_t *of_program = &sched->programs[call->program].job;
+    sched_queue_remove(engine, call);
+    if (job->calls_count == 0) {
+        end_turn(engine, job);
+        *of_program = *of_program == call->job ? SCHED_JOB_NONE : *of_program;
+        job->free_next = sched->job_free;
+        sched->job_free = call->job;
+    }
+    call->job = SCHED_JOB_NONE;
+}
+
+struct sched_job *sched_job_after(const struct sched *sched, const struct call *call)
+{
+    uint32_t job = call->job != SCHED_JOB_NONE ? call->job : sched->programs[call->program].job;
+    return job != SCHED_JOB_NONE ? &sched->jobs[job] : NULL;
+}
+
+void sched_job_enter(struct sched_job *job, uint64_t now_us)
+{
+    if (now_us > job->waiting_since_us) {
+        job->wait_us += now_us - job->waiting_since_us;
+        job->waiting_since_us = now_us;
+    }
+}
+
+void sched_job_excuse(struct sched_job *job, struct call *call, uint64_t now_us)
+{
+    call->waiting_since_us = now_us;
+    job->waiting_since_us = job->calls_count == 1 ? now_us : job->waiting_since_us;
+}
+
+static uint64_t less(uint64_t from, uint64_t amount)
+{
+    return amount < from ? from - amount : 0;
+}
+
+static uint64_t more(uint64_t to, uint64_t amount)
+{
+    return to <= UINT64_MAX - amount ? to + amount : to;
+}
+
+/* Recompute is service, but it lengthens the quantum instead of using it up: a job is not demoted
+ * before it has made as much progress as its recompute has cost. Else jobs whose quanta are shorter
+ * than their recompute could take the pool from each other without any progress. */
+void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progress,
+                      uint64_t now_us)
+{
+    uint64_t (*change)(uint64_t, uint64_t) = is_progress ? less : more;
+    job->service_us += duration_us;
+    job->quantum_left_us = change(job->quantum_left_us, duration_us);
+    job->waiting_since_us = now_us;
+}
+
+static void demote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    uint32_t queue = sched_policy_demotion_queue(sched, job);
+    end_turn(engine, job);
+    sched_queue_move(engine, job, queue, sched_policy_demotes_to_head(sched));
+    job->quantum_left_us = sched->levels[queue].quantum_us;
+    if (sched->settings.queues > 1) {
+        sched->stats->demotions++;
+        sched_note(sched, sched_job_first(sched, job), now_us,
+                   (struct event_what){EVENT_DEMOTED, {queue}});
+    }
+}
+
+void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+{
+    if (sched_policy_demotes(engine->sched, job)) {
+        demote(engine, job, now_us);
+    }
+}
+
+void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    uint32_t from = job->queue;
+    ASSERT(from > 0 && job->promoted_from == 0);
+    sched_note(sched, sched_job_first(sched, job), now_us,
+               (struct event_what){EVENT_PROMOTED, {from}});
+    sched_queue_move(engine, job, 0, false);
+    job->quantum_left_us = sched->levels[from].quantum_us;
+    job->promoted_from = from;
+    engine->promoted_jobs++;
+    job->waiting_since_us = now_us;
+    job->wait_us = job->service_us = 0;
+    job->promotions++;
+    sched->stats->promotions++;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: jobs: what the queues of an engine hold in order, and their account of service and waiting.
+ * Private to sched/.
+ */
+#include "sched/call.h"
+
+void sched_job_plan_memory(struct memory_plan *plan, uint32_t calls);
+void sched_job_init(struct sched *sched, struct arena *arena);
+
+/* The job of an open call. */
+static inline struct sched_job *sched_job_of(const struct sched *sched, const struct call *call)
+{
+    ASSERT(call->job < sched->calls->count);
+    return &sched->jobs[call->job];
+}
+
+/* The call of the job that came first. */
+static inline struct call *sched_job_first(const struct sched *sched, const struct sched_job *job)
+{
+    return sched_call(sched, job->ends[CALL_LIST_ALL].head);
+}
+
+/* A call has been admitted: it joins its program's job where the policy orders programs and the
+ * program has open calls; else it begins one, at the tail of its level. */
+void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us);
+/* The call ends; its job ends with its last call. */
+void sched_job_close(struct sched_engine *engine, struct call *call);
+/* The job of the call, or of its program when the call has ended; NULL: there is none. */
+struct sched_job *sched_job_after(const struct sched *sched, const struct call *call);
+
+/* A step begins in which a call of the job is: the job's waiting is over. */
+void sched_job_enter(struct sched_job *job, uint64_t now_us);
+/* A plan passes over the call because its client does not read or has cancelled it: that is not our
+ * delay, and counts as no waiting; of the job, where it has no other call. */
+void sched_job_excuse(struct sched_job *job, struct call *call, uint64_t now_us);
+/* A step with a call of the job has ended. `is_progress`: it computed what was never computed
+ * before. */
+void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progress,
+                      uint64_t now_us);
+/* Moves the job to where it belongs, if it has used up its level (Algorithm 1, lines 20 to 23). */
+void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
+/* Moves the job to the first queue for a turn (lines 27 to 29). */
+void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
