@@ -110,25 +110,20 @@ void sched_job_excuse(struct sched_job *job, struct call *call, uint64_t now_us)
     job->waiting_since_us = job->calls_count == 1 ? now_us : job->waiting_since_us;
 }
 
-static uint64_t less(uint64_t from, uint64_t amount)
-{
-    return amount < from ? from - amount : 0;
-}
-
-static uint64_t more(uint64_t to, uint64_t amount)
-{
-    return to <= UINT64_MAX - amount ? to + amount : to;
-}
-
 /* Recompute is service, but it lengthens the quantum instead of using it up: a job is not demoted
  * before it has made as much progress as its recompute has cost. Else jobs whose quanta are shorter
  * than their recompute could take the pool from each other without any progress. */
 void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progress,
                       uint64_t now_us)
 {
-    uint64_t (*change)(uint64_t, uint64_t) = is_progress ? less : more;
+    uint64_t left_us = job->quantum_left_us;
+    if (is_progress) {
+        left_us -= duration_us < left_us ? duration_us : left_us;
+    } else if (left_us <= UINT64_MAX - duration_us) {
+        left_us += duration_us;
+    }
+    job->quantum_left_us = left_us;
     job->service_us += duration_us;
-    job->quantum_left_us = change(job->quantum_left_us, duration_us);
     job->waiting_since_us = now_us;
 }
 
