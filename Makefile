@@ -324,7 +324,7 @@ gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to c
 	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
 
 # ---- benchmarks ----------------------------------------------------------------------------------
-BENCH := $(B)/bench $(addprefix $(B)/bench-,sched moves vocab prefix scores)
+BENCH := $(B)/bench $(addprefix $(B)/bench-,sched moves vocab prefix scores rounds)
 $(filter $(B)/bench-%,$(BENCH)): $(B)/bench-%: tools/bench/%.c
 $(B)/bench: tools/bench/bench.c $(call objects,$(wildcard tools/bench/ceiling*.c))
 $(B)/constant-time: tools/bench/constant_time.c
