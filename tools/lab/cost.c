@@ -4,8 +4,9 @@
  *
  * Presets: figures of vendors' public data sheets, times an efficiency that is an assumption and is
  * stated here. Bandwidth 0.80 of peak, matrix products 0.60 of peak, 1 ms of launching for each
- * round, 1 ms for each bulk transfer between the tiers. Between two steps 0.1 ms, for every system:
- * a pass of the appliance takes this long with 70 calls in a step (--timing).
+ * round, 1 ms for each bulk transfer between the tiers. Reading and computing overlap without loss.
+ * Between two steps our host takes 0.1 ms: a pass of the appliance takes this long with 70 calls in
+ * a step (--timing).
  *
  *   A100 80GB SXM: HBM2e 2,039 GB/s, 312 TFLOPS BF16 dense (NVIDIA A100 data sheet); PCIe gen 4
  *   H200 SXM: HBM3e 4,800 GB/s, 141 GB, 989 TFLOPS BF16 and 1,979 TFLOPS FP8, both dense (NVIDIA
@@ -41,6 +42,11 @@
 #define GPU_SETTINGS                                                                             \
     "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=1s", "sched.queues=8",          \
     "kv.block_tokens=16", "limits.context_tokens=16384"
+/* The overlap is an assumption, like the shares above: no GPU has been measured. What rows share is
+ * read for each row by vLLM's PagedAttention as by our own kernels (attend_split); copies are made
+ * as by our own engine. */
+#define GPU_ENGINE                                                                                \
+    .overlap = 1, .prefix_reads = COST_READS_EACH, .copies = COST_COPIES_STREAMS
 /* 64 GiB of host memory, in blocks for each block of the device. */
 #define HOST(ratio) "kv.host_ratio=" ratio
 
@@ -54,20 +60,20 @@ static const struct cost_model models[] = {
                      "sched.wait_max=0", "sched.beta=0"},
     },
     {
-        .name = "a100-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3,
+        .name = "a100-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3, GPU_ENGINE,
         .bandwidth = 2039 * GB * BANDWIDTH_SHARE, .flops = 312 * TERA * FLOPS_SHARE,
         .copy_bandwidth = 25 * GB, .transfer_s = 1e-3,
         .settings = {GPU_SETTINGS, "kv.device_blocks=26000", HOST("1.260")},
     },
     {
-        .name = "h200-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3,
+        .name = "h200-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3, GPU_ENGINE,
         .bandwidth = 4800 * GB * BANDWIDTH_SHARE, .flops = 989 * TERA * FLOPS_SHARE,
         .copy_bandwidth = 50 * GB, .transfer_s = 1e-3,
         .settings = {GPU_SETTINGS, "kv.device_blocks=52800", HOST("0.621")},
     },
     {
         /* Weights of one byte, KV of two. */
-        .name = "h200-llama-3.1-70b-fp8", .host_s = 0.1e-3, .launch_s = 1e-3,
+        .name = "h200-llama-3.1-70b-fp8", .host_s = 0.1e-3, .launch_s = 1e-3, GPU_ENGINE,
         .weights_bytes = 70.6e9,
         .kv_token_bytes = 2.0 * 80 * 8 * 128 * 2, .token_flops = 2 * 70.6e9,
         .attention_flops = 4.0 * 80 * 64 * 128, .context_tokens = 131072, .vocab_tokens = 128256,
@@ -76,14 +82,15 @@ static const struct cost_model models[] = {
         .settings = {GPU_SETTINGS, "kv.device_blocks=10700", HOST("1.225")},
     },
     {
-        /* The appliance's own engine: 110M parameters in F32 on two threads, 44 GB/s and 170
-         * GFLOP/s as docs/performance.md measured them; 12 layers of 768, KV in F32. The copy of a
-         * tier is a copy in memory; its rate and the overheads are taken, not measured, and a
-         * block alone has none. */
-        .name = "cpu", .host_s = 20e-6, .launch_s = 50e-6, .weights_bytes = 440e6,
+        /* The appliance's own engine: 110M parameters in F32 on two threads, 12 layers of 768, KV
+         * in F32. Launch, overlap and the rates are fitted to its rounds
+         * (tools/bench/fit_rounds.py, docs/performance.md); the launch was too short to be seen.
+         * The copy of a tier is a copy in memory; its rate and overhead are taken, not measured,
+         * and a block alone has none. */
+        .name = "cpu", .host_s = 20e-6, .weights_bytes = 440e6,
         .kv_token_bytes = 2.0 * 12 * 768 * 4, .token_flops = 2 * 110e6,
-        .attention_flops = 4.0 * 12 * 768, .bandwidth = 44 * GB, .flops = 170 * GB,
-        .copy_bandwidth = 10 * GB, .transfer_s = 20e-6,
+        .attention_flops = 4.0 * 12 * 768, .bandwidth = 31.3 * GB, .flops = 403 * GB,
+        .overlap = 0.34, .copy_bandwidth = 10 * GB, .transfer_s = 20e-6,
         .context_tokens = 16384, .vocab_tokens = 32000,
         .settings = {"sched.batch=32"},
     },
@@ -122,26 +129,27 @@ double cost_copies_s(const struct cost_model *model, uint64_t tokens_copied)
                              : 2 * (double)tokens_copied * model->kv_token_bytes / model->bandwidth;
 }
 
-/* The work of a round. */
-struct work {
-    double tokens, positions;       /* fed; KV positions that are read */
-    double pairs;                   /* sum over fed tokens of the positions that they look at */
-};
-
-static double round_s(const struct cost_model *model, const struct work *work)
+static void time_round(const struct cost_model *model, struct cost_round *round)
 {
-    double read_s = (model->weights_bytes + work->positions * model->kv_token_bytes) /
+    round->read_s = (model->weights_bytes + round->positions * model->kv_token_bytes) /
                     model->bandwidth;
-    double compute_s = (work->tokens * model->token_flops +
-                        work->pairs * model->attention_flops) / model->flops;
-    return model->launch_s + (read_s > compute_s ? read_s : compute_s);
+    round->compute_s = (round->tokens * model->token_flops +
+                        round->pairs * model->attention_flops) / model->flops;
+}
+
+static double round_s(const struct cost_model *model, const struct cost_round *round)
+{
+    bool reads_longer = round->read_s > round->compute_s;
+    double more_s = reads_longer ? round->read_s : round->compute_s;
+    double less_s = reads_longer ? round->compute_s : round->read_s;
+    return model->launch_s + more_s + (1 - model->overlap) * less_s;
 }
 
 /* The first round feeds all tokens of the row, each later round the last token. */
-static void add_row(struct work *work, const struct cost_row *row)
+static void add_row(struct cost_round *rounds, const struct cost_row *row)
 {
     uint32_t end = row->first_position + row->tokens_count;
-    struct work *first = &work[row->start_round];
+    struct cost_round *first = &rounds[row->start_round];
     ASSERT(row->rounds >= 1 && row->start_round + row->rounds <= COST_ROUNDS_MAX);
     first->tokens += row->tokens_count;
     first->positions += end;
@@ -153,26 +161,91 @@ static void add_row(struct work *work, const struct cost_row *row)
     }
 }
 
-uint32_t cost_rounds(const struct cost_model *model, const struct cost_row *rows, uint32_t count,
-                     uint64_t ends_us[COST_ROUNDS_MAX])
+/* ---- what rows share ---- */
+
+/* In each of the rounds that are bits of `in`. */
+static void take_positions(struct cost_round *rounds, uint64_t in, double positions)
 {
-    struct work work[COST_ROUNDS_MAX] = {0};
-    uint32_t rounds = 0;
-    bool decodes = false;
+    for (; in != 0; in &= in - 1) {
+        rounds[__builtin_ctzll(in)].positions -= positions;
+    }
+}
+
+static uint32_t whole_blocks(const struct cost_batch *batch, const struct cost_row *row)
+{
+    return (row->first_position + row->tokens_count) / batch->block_tokens;
+}
+
+/* Takes out again what an earlier row of the same round has read. Blocks that become whole later in
+ * the step are the row's own. Neighbouring blocks are mostly shared alike, so they are counted
+ * together. */
+static void share_row(struct cost_round *rounds, const struct cost_batch *batch,
+                      const struct cost_row *row)
+{
+    STATIC_ASSERT(COST_ROUNDS_MAX == 64, "a bit for each round");
+    uint64_t mine = UINT64_MAX >> (COST_ROUNDS_MAX - row->rounds) << row->start_round;
+    uint64_t again_before = 0;
+    uint32_t alike = 0;
+    for (uint32_t i = 0; i < whole_blocks(batch, row); i++) {
+        uint64_t *seen = &batch->seen[row->blocks[i]], again = *seen & mine;
+        *seen |= mine;
+        if (again != again_before) {
+            take_positions(rounds, again_before, (double)alike * batch->block_tokens);
+            again_before = again;
+            alike = 0;
+        }
+        alike++;
+    }
+    take_positions(rounds, again_before, (double)alike * batch->block_tokens);
+}
+
+static void share_rows(struct cost_round *rounds, const struct cost_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->rows_count; i++) {
+        share_row(rounds, batch, &batch->rows[i]);
+    }
+    for (uint32_t i = 0; i < batch->rows_count; i++) {
+        const struct cost_row *row = &batch->rows[i];
+        for (uint32_t block = 0; block < whole_blocks(batch, row); block++) {
+            batch->seen[row->blocks[block]] = 0;
+        }
+    }
+}
+
+/* ---- rounds ---- */
+
+/* The unit counts decoding rounds only. */
+static uint32_t time_rounds(const struct cost_model *model, struct cost_round *rounds,
+                            uint32_t count, bool decodes)
+{
     double seconds = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t end = rows[i].start_round + rows[i].rounds;
-        add_row(work, &rows[i]);
-        rounds = end > rounds ? end : rounds;
-        decodes = decodes || rows[i].decodes;
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
         if (model->unit_s > 0) {
             seconds += decodes ? model->unit_s : 0;
         } else {
-            seconds += round_s(model, &work[i]);
+            time_round(model, &rounds[i]);
+            seconds += round_s(model, &rounds[i]);
         }
-        ends_us[i] = (uint64_t)(seconds * 1e6 + 0.5);
+        rounds[i].end_us = (uint64_t)(seconds * 1e6 + 0.5);
     }
-    return rounds;
+    return count;
+}
+
+uint32_t cost_rounds(const struct cost_model *model, const struct cost_batch *batch,
+                     struct cost_round rounds[COST_ROUNDS_MAX])
+{
+    uint32_t count = 0;
+    bool decodes = false;
+    memset(rounds, 0, COST_ROUNDS_MAX * sizeof *rounds);
+    for (uint32_t i = 0; i < batch->rows_count; i++) {
+        const struct cost_row *row = &batch->rows[i];
+        uint32_t end = row->start_round + row->rounds;
+        add_row(rounds, row);
+        count = end > count ? end : count;
+        decodes = decodes || row->decodes;
+    }
+    if (model->prefix_reads == COST_READS_ONCE) {
+        share_rows(rounds, batch);
+    }
+    return time_rounds(model, rounds, count, decodes);
 }

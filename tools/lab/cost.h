@@ -3,15 +3,14 @@
 /*
  * What: how long a step would take on another machine: a roofline, no more.
  *
- *     time = host + sum over rounds of ( launch + max( bytes read / bandwidth,
- *                                                       operations / rate ) )
- *            + bytes moved / copy bandwidth + transfer overhead * bulk transfers
- *
- * Without bulk transfers (--block-copies) each block has an overhead of its own instead.
+ *     step  = host + max( rounds may begin + sum of its rounds, copies are done )
+ *     round = launch + max(read, compute) + (1 - overlap) * min(read, compute)
  *
  * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
- * of every row that still decodes. Bytes read are the weights once and the KV of every row once;
- * operations are weights * 2 for each token fed, and attention over the positions before it.
+ * of every row that still decodes. It reads the weights once, and the KV of its rows: whole blocks
+ * that several rows share once, or once for each row (COST_READS_EACH). It computes weights * 2
+ * operations for each token fed, and attention over the positions before it. The host's time is the
+ * system's (system.c), and copies.h says when the copies of a step let its rounds begin.
  *
  * What it leaves out: communication between devices, the shape of kernels, sampling. Compare
  * policies with it; do not quote its seconds.
@@ -22,10 +21,15 @@
 #define COST_SETTINGS_MAX 12
 #define COST_ROUNDS_MAX   64        /* sched.steps_per_plan at most */
 
+/* What rows have in common is read so often in a round. */
+enum cost_reads { COST_READS_ONCE, COST_READS_EACH };
+/* Which copies of a step run beside which (copies.h). */
+enum cost_copies { COST_COPIES_SERIAL, COST_COPIES_STREAMS, COST_COPIES_NEEDED };
+
 struct cost_model {
     const char *name;
     double unit_s;                  /* > 0: every decoding round takes this long, prefill nothing */
-    double host_s;                  /* between two steps: settle, intake, plan */
+    double host_s;                  /* ours, between two steps: settle, intake, plan */
     double launch_s;                /* of one round */
     double weights_bytes;
     double kv_token_bytes;          /* of one position, all layers */
@@ -33,6 +37,9 @@ struct cost_model {
     double token_flops;             /* operations for one token, without attention */
     double attention_flops;         /* operations for one token and one position before it */
     double flops;                   /* operations a second that it performs */
+    double overlap;                 /* 1: reads and operations run beside each other; 0: in turns */
+    enum cost_reads prefix_reads;
+    enum cost_copies copies;
     double copy_bandwidth;          /* between the tiers, bytes a second */
     double transfer_s;              /* overhead of one bulk transfer */
     double block_transfer_s;        /* overhead of one block that travels by itself */
@@ -52,14 +59,25 @@ struct cost_row {
     uint32_t start_round;           /* above 0 for a row that takes the place of one that ended */
     uint32_t rounds;                /* >= 1: rounds with the row; one token in each but the first */
     bool decodes;                   /* false: a piece of a prompt that gives no token yet */
+    const uint32_t *blocks;         /* its KV blocks */
 };
-/* Seconds of the moves between the tiers that belong to one step: bulk transfers, and blocks that
- * move alone. */
+struct cost_batch {
+    const struct cost_row *rows;
+    uint32_t rows_count, block_tokens;
+    uint64_t *seen;                 /* [KV blocks]: zero, before and after */
+};
+struct cost_round {
+    double tokens, positions;       /* fed; KV positions that are read */
+    double pairs;                   /* sum over fed tokens of the positions that they look at */
+    double read_s, compute_s;
+    uint64_t end_us;                /* from the start of the first round */
+};
+/* Seconds of moves between the tiers in one direction: bulk transfers, and blocks that move
+ * alone. */
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
                     uint32_t blocks_alone);
 /* Seconds of the copies within the device that belong to one step: read once, written once. */
 double cost_copies_s(const struct cost_model *model, uint64_t tokens_copied);
-/* Returns how many rounds a step has; ends_us[i]: microseconds from the start of the first to the
- * end of the i-th. O(sum of rounds). */
-uint32_t cost_rounds(const struct cost_model *model, const struct cost_row *rows, uint32_t count,
-                     uint64_t ends_us[COST_ROUNDS_MAX]);
+/* Returns how many rounds a step has, and fills so many. O(sum of rounds and blocks). */
+uint32_t cost_rounds(const struct cost_model *model, const struct cost_batch *batch,
+                     struct cost_round rounds[COST_ROUNDS_MAX]);

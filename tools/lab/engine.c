@@ -4,7 +4,7 @@
  * that are a hash of (call, position). Every row decodes all its steps, unless the step ends early:
  * a trace names lengths, and no call has a stop token.
  * Invariants: the n-th token of a call is the same however its steps were cut, and later prompts
- * contain it. Nothing here looks at blocks: whether KV is right is for selftest/fake to say.
+ * contain it. Blocks are only counted: whether KV is right is for selftest/fake to say.
  */
 #include "config/base/assert.h"
 #include "tools/lab/lab.h"
@@ -24,7 +24,8 @@ static void place_row(struct lab *lab, uint32_t index, uint32_t round)
     uint32_t rounds = row->decode_steps < left ? row->decode_steps : left;
     lab->rows[index] = (struct cost_row){
         .first_position = row->first_position, .tokens_count = row->tokens_count,
-        .start_round = round, .rounds = rounds > 0 ? rounds : 1, .decodes = rounds > 0};
+        .start_round = round, .rounds = rounds > 0 ? rounds : 1, .decodes = rounds > 0,
+        .blocks = step_blocks(&lab->step, index)};
 }
 
 /* Which rounds each row is in, as step.h says: places that no decoding row has go to the next
@@ -83,17 +84,38 @@ static void answer_row(struct lab *lab, uint32_t index, const struct player_call
     *step_out(&lab->step, index) = (struct step_out){.result = STEP_ROW_OK, .produced = produced};
 }
 
+/* Times are of the step in flight. */
+static void set_rounds(struct lab *lab, uint32_t rounds)
+{
+    uint64_t end_us = lab->rounds_begin_us + lab->costs[rounds - 1].end_us;
+    lab->rounds = rounds;
+    lab->engine_due_us = end_us > lab->copies_done_us ? end_us : lab->copies_done_us;
+}
+
+static void copy_blocks(struct lab *lab, uint64_t begin_us)
+{
+    struct copies copies = {0};
+    if (step_header(&lab->step)->moves_count > 0) {
+        copies = lab_memory_copies(lab);
+    }
+    struct copies_times times = copies_times(&copies, lab->settings->cost->copies);
+    lab->rounds_begin_us = begin_us + (uint64_t)(times.rounds_s * 1e6 + 0.5);
+    lab->copies_done_us = begin_us + (uint64_t)(times.done_s * 1e6 + 0.5);
+    lab->result.copy_out_s += copies.out_s;
+    lab->result.copy_within_s += copies.within_s;
+    lab->result.copy_in_s += copies.in_s;
+}
+
 void lab_engine_run(struct lab *lab)
 {
-    const struct cost_model *cost = lab->settings->cost;
     cut_rows(lab, schedule_rows(lab));
-    lab->rounds = cost_rounds(cost, lab->rows, lab->rows_ran, lab->round_ends_us);
-    lab->copy_us = (uint64_t)(lab_memory_moves_s(lab) * 1e6 + 0.5);
+    const struct cost_batch batch = {.rows = lab->rows, .rows_count = lab->rows_ran,
+        .block_tokens = lab->loop.engines[0].kv.settings.block_tokens, .seen = lab->seen};
+    uint32_t rounds = cost_rounds(lab->settings->cost, &batch, lab->costs);
     lab->step_began_us = lab->now_us;
-    lab->rounds_begin_us = lab->now_us + lab->copy_us + (uint64_t)(cost->host_s * 1e6 + 0.5);
-    lab->engine_due_us = lab->rounds_begin_us + lab->round_ends_us[lab->rounds - 1];
+    copy_blocks(lab, lab->now_us + lab->host_us);
+    set_rounds(lab, rounds);
     lab->engine_in_flight = true;
-    lab->result.copy_s += (double)lab->copy_us / 1e6;
     lab_memory_swap_ins(lab);
 }
 
@@ -104,26 +126,45 @@ void lab_engine_hear(struct lab *lab)
         return;
     }
     while (round + 1 < lab->rounds &&
-           lab->rounds_begin_us + lab->round_ends_us[round] <= lab->now_us) {
+           lab->rounds_begin_us + lab->costs[round].end_us <= lab->now_us) {
         round++;
     }
     cut_rows(lab, round + 1);
-    lab->rounds = round + 1;
-    lab->engine_due_us = lab->rounds_begin_us + lab->round_ends_us[round];
+    set_rounds(lab, round + 1);
 }
 
 /* Reading a prompt takes the step as long as the row decodes nothing in it, then its first round.
  * A standby is charged for its rounds alone, and they come behind all that. */
-static void split_time(const struct lab *lab, struct lab_call *call, const struct cost_row *row)
+static void split_time(const struct lab *lab, struct lab_call *call, const struct cost_row *row,
+                       uint64_t copy_us)
 {
     if (row->start_round > 0) {
         return;
     }
-    call->copy_us += lab->copy_us;
+    call->copy_us += copy_us;
     if (!row->decodes) {
-        call->prefill_us += lab->round_ends_us[lab->rounds - 1];
+        call->prefill_us += lab->costs[lab->rounds - 1].end_us;
     } else if (row->tokens_count > 1) {
-        call->prefill_us += lab->round_ends_us[0];
+        call->prefill_us += lab->costs[0].end_us;
+    }
+}
+
+/* What the step took beside the host and its rounds: it waited for copies. */
+static uint64_t copy_us(const struct lab *lab)
+{
+    return lab->engine_due_us - lab->step_began_us - lab->host_us -
+           lab->costs[lab->rounds - 1].end_us;
+}
+
+static void add_up(struct lab *lab)
+{
+    struct lab_result *result = &lab->result;
+    result->rounds += lab->rounds;
+    result->copy_s += (double)copy_us(lab) / 1e6;
+    for (uint32_t i = 0; i < lab->rounds; i++) {
+        result->kv_positions_read += lab->costs[i].positions;
+        result->read_s += lab->costs[i].read_s;
+        result->compute_s += lab->costs[i].compute_s;
     }
 }
 
@@ -136,7 +177,7 @@ static void answer_rows(struct lab *lab)
         answer_row(lab, i, &lab->clients.player.calls[index],
                    ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
         if (ran) {
-            split_time(lab, &lab->clients.calls[index], &lab->rows[i]);
+            split_time(lab, &lab->clients.calls[index], &lab->rows[i], copy_us(lab));
         }
     }
 }
@@ -159,6 +200,7 @@ static void draw(struct lab *lab)
 
 void lab_engine_tell(struct lab *lab)
 {
+    add_up(lab);
     answer_rows(lab);
     draw(lab);
     uint32_t rows_count = step_header(&lab->step)->rows_count;

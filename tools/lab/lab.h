@@ -16,6 +16,7 @@
 
 #include "appliance/loop.h"
 #include "tools/lab/calls.h"
+#include "tools/lab/copies.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/prompts.h"
@@ -44,7 +45,7 @@ struct lab_settings {
     uint32_t programs;              /* 0: as many as the trace has */
     double rate;                    /* programs a second; 0: the trace's */
     uint64_t seed;
-    bool offline, no_sharing, demoted_to_head, block_copies;
+    bool offline, no_sharing, demoted_to_head, block_copies, equal_host;
 };
 
 struct lab_result {
@@ -52,13 +53,24 @@ struct lab_result {
     uint32_t programs, calls, steps_per_plan;
     double rate;                    /* programs a second; 0: all at once */
     struct figures all, steady;
-    double makespan_s, wait_s_total, busy_s, copy_s, wall_s, scheduler_ns;
-    uint64_t steps, tokens_computed, tokens_generated, preemptions, recomputed_tokens;
+    double makespan_s, wait_s_total, busy_s, wall_s, scheduler_ns;
+    double host_s;                  /* between two steps */
+    double read_s, compute_s;       /* of all rounds; more than busy_s, where they overlap */
+    double copy_out_s, copy_within_s, copy_in_s;    /* of all steps */
+    double copy_s;                  /* for which steps were longer because of copies */
+    double kv_positions_read;
+    uint64_t rounds, steps, tokens_computed, tokens_generated, preemptions, recomputed_tokens;
     uint64_t swap_out_blocks, swap_in_blocks, swap_transfers, copied_blocks;
     uint64_t swap_in_calls;         /* times that a call got blocks back from the host ... */
     uint64_t swap_back_calls;       /* ... after it had been preempted; the others had a history */
     uint64_t prompt_tokens, cached_tokens, cut_prompts, refused_calls, failed_programs;
     uint32_t device_blocks, device_blocks_peak, host_blocks_peak, context_tokens;
+};
+
+struct lab_block {                  /* of KV */
+    uint64_t moved_in;              /* the step that last filled it from the host */
+    uint64_t step;                  /* of which the marks are (memory.c) */
+    uint32_t marks;
 };
 
 struct lab_call {                   /* what a call of the player has cost */
@@ -94,20 +106,22 @@ struct lab {
     uint64_t now_us, heartbeat;
     bool engine_in_flight;
     uint64_t step_began_us, rounds_begin_us, engine_due_us;     /* of the step in flight */
-    uint64_t copy_us;               /* of it: moves between the tiers */
-    uint64_t round_ends_us[COST_ROUNDS_MAX];    /* since rounds_begin_us */
+    uint64_t copies_done_us;
+    struct cost_round costs[COST_ROUNDS_MAX];   /* end_us: since rounds_begin_us */
     uint32_t rounds, rows_ran;      /* rounds that it has; rows that run */
     bool acted;                     /* this pass settled or launched a step */
     bool timed;                     /* this pass is measured, */
     uint64_t aside_ns;              /* without the lab's own work in it */
     /* the appliance */
+    uint64_t host_us;               /* of the system, between two steps */
     struct options options;
     struct limits limits;
     struct vocab vocab;
     struct arena arena;
     struct step step;
     struct cost_row *rows;          /* [rows_max]: of the step in flight */
-    uint64_t *moved_in;             /* [KV blocks]: the step that last filled it from the host */
+    struct lab_block *blocks;       /* [KV blocks] */
+    uint64_t *seen;                 /* [KV blocks] (cost.h) */
     struct loop loop;
 };
 
@@ -152,9 +166,9 @@ uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row);
 void lab_engine_hear(struct lab *lab);
 /* The step is done: fills its outs, tells the clients whose calls are complete. */
 void lab_engine_tell(struct lab *lab);
-/* memory.c: the cost of the step's moves, the calls whose blocks they bring back, and the figures
- * of kvmem. */
-double lab_memory_moves_s(const struct lab *lab);
+/* memory.c: the copies of the step, the calls whose blocks they bring back, and the figures of
+ * kvmem. */
+struct copies lab_memory_copies(struct lab *lab);
 void lab_memory_swap_ins(struct lab *lab);
 void lab_memory_sample(struct lab *lab);
 void lab_memory_report(struct lab *lab);

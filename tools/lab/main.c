@@ -14,13 +14,22 @@
 #define RATE_MIN 1e-9       /* programs a second; for --slo, seconds */
 #define RATE_MAX 1e9
 
+#define AS_PRESET (-1.0)
+
 static struct words {
     struct lab_settings settings;
+    struct cost_model machine;      /* the preset, with what the command line changes in it */
+    struct argument_choice prefix_reads, copies;
+    double overlap;
     struct argument_texts sets;
     const char *system, *policy, *cost, *json, *compare;
     double slo;
     bool timing;
-} words = {.system = "agentix", .cost = "a100-llama-3.1-8b"};
+} words = {
+    .system = "agentix", .cost = "a100-llama-3.1-8b", .overlap = AS_PRESET,
+    .prefix_reads = {.words = (const char *const[]){"preset", "once", "each", NULL}},
+    .copies = {.words = (const char *const[]){"preset", "serial", "streams", "needed", NULL}},
+};
 
 /* Every word comes after a comma. */
 static const char policy_help[] =
@@ -47,6 +56,16 @@ static const struct argument rows[] = {
      "deals the programs anew over the arrival times (0: as traced)"},
     {"--cost", "PRESET", ARGUMENT_TEXT, &words.cost, 0, 0,
      "unit, a100-llama-3.1-8b (default), h200-llama-3.1-8b,\nh200-llama-3.1-70b-fp8, cpu"},
+    {"--overlap", "X", ARGUMENT_F64, &words.overlap, 0, 1,
+     "of reading memory and computing, instead of the preset's:\n"
+     "1 beside each other, 0 in turns"},
+    {"--prefix-reads", "HOW", ARGUMENT_CHOICE, &words.prefix_reads, 0, 0,
+     "what rows share is read once a round, or for each row:\npreset (default), once, each"},
+    {"--copies", "HOW", ARGUMENT_CHOICE, &words.copies, 0, 0,
+     "which copies between the tiers run beside what: preset\n"
+     "(default), serial, streams, needed"},
+    {"--equal-host", "", ARGUMENT_FLAG, &words.settings.equal_host, 0, 0,
+     "the host of every system takes as long as ours"},
     {"--set", "section.key=value", ARGUMENT_TEXTS, &words.sets, 0, LAB_SETS_MAX,
      "an option of the appliance; may be repeated"},
     {"--no-prefix-sharing", "", ARGUMENT_FLAG, &words.settings.no_sharing, 0, 0,
@@ -90,6 +109,27 @@ static int check_words(void)
     return problem != NULL ? LAB_EXIT_USAGE : ARGUMENT_GO_ON;
 }
 
+/* The preset as the command line changes it. */
+static int choose_machine(void)
+{
+    const struct cost_model *preset = cost_find(words.cost);
+    if (preset == NULL) {
+        return command_line_refuse(&line, "--cost", words.cost, cost_names());
+    }
+    words.machine = *preset;
+    if (words.overlap != AS_PRESET) {
+        words.machine.overlap = words.overlap;
+    }
+    if (words.prefix_reads.chosen > 0) {
+        words.machine.prefix_reads = (enum cost_reads)(words.prefix_reads.chosen - 1);
+    }
+    if (words.copies.chosen > 0) {
+        words.machine.copies = (enum cost_copies)(words.copies.chosen - 1);
+    }
+    words.settings.cost = &words.machine;
+    return ARGUMENT_GO_ON;
+}
+
 /* ARGUMENT_GO_ON, or an exit code. */
 static int parse(int argc, char **argv)
 {
@@ -103,9 +143,9 @@ static int parse(int argc, char **argv)
          compare_choose(settings, words.policy, COMPARE_POLICY) != LAB_EXIT_OK)) {
         return LAB_EXIT_USAGE;
     }
-    settings->cost = cost_find(words.cost);
-    if (settings->cost == NULL) {
-        return command_line_refuse(&line, "--cost", words.cost, cost_names());
+    code = choose_machine();
+    if (code != ARGUMENT_GO_ON) {
+        return code;
     }
     settings->sets_count = words.sets.count;
     memcpy(settings->sets, words.sets.texts, sizeof settings->sets);

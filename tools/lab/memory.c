@@ -1,38 +1,101 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: kvmem as the lab sees it: the moves of a step as a cost, the calls whose blocks they bring
- * back, and peaks and sums for the report.
+ * What: kvmem as the lab sees it: the copies of a step and what waits for them, the calls whose
+ * blocks they bring back, and peaks and sums for the report.
  * Invariants: a block that comes from the host counts for one call, that of the first row with the
  * block: it was planned first and made the move. sched counts what comes without a row
  * (sched.prefetch).
- * Bounds: O(moves) for each step; O(blocks of its rows) for a step that brings blocks in.
+ * Bounds: O(moves and blocks of its rows) for a step that moves blocks.
  */
 #include "tools/lab/lab.h"
 
 #include "config/base/assert.h"
 
-double lab_memory_moves_s(const struct lab *lab)
+/* ---- copies ---- */
+
+/* Of a block of the device, in this step. */
+enum mark { MARK_ROW = 1 << STEP_PHASES };      /* a row has it; 1 << phase: that phase reads it */
+
+static void mark(struct lab *lab, uint32_t block, uint32_t mark)
 {
-    const struct kvmem_settings *kv = &lab->loop.engines[0].kv.settings;
-    uint32_t moves_count = step_header(&lab->step)->moves_count, of_pass[STEP_PHASES] = {0};
-    for (uint32_t i = 0; i < moves_count; i++) {
-        of_pass[step_move_phase(&step_moves(&lab->step)[i], kv->device_blocks)]++;
-    }
-    uint32_t outwards = of_pass[STEP_PHASE_OUT], inwards = of_pass[STEP_PHASE_IN];
-    uint64_t tokens = (uint64_t)(outwards + inwards) * kv->block_tokens;
-    bool alone = lab->settings->block_copies;
-    return cost_copies_s(lab->settings->cost,
-                         (uint64_t)of_pass[STEP_PHASE_WITHIN] * kv->block_tokens) +
-           cost_moves_s(lab->settings->cost, tokens, alone ? 0 : (outwards > 0) + (inwards > 0),
-                        alone ? outwards + inwards : 0);
+    uint64_t step = step_header(&lab->step)->sequence;
+    struct lab_block *b = &lab->blocks[block];
+    b->marks = b->step == step ? b->marks | mark : mark;
+    b->step = step;
 }
+
+static bool is_marked(const struct lab *lab, uint32_t block, uint32_t mark)
+{
+    const struct lab_block *b = &lab->blocks[block];
+    return b->step == step_header(&lab->step)->sequence && (b->marks & mark) != 0;
+}
+
+static enum step_phase phase_of(const struct lab *lab, const struct step_move *move)
+{
+    return step_move_phase(move, lab->loop.engines[0].kv.settings.device_blocks);
+}
+
+static void mark_blocks(struct lab *lab)
+{
+    const struct step_header *header = step_header(&lab->step);
+    for (uint32_t i = 0; i < header->moves_count; i++) {
+        const struct step_move *move = &step_moves(&lab->step)[i];
+        enum step_phase phase = phase_of(lab, move);
+        if (phase != STEP_PHASE_IN) {
+            mark(lab, move->from, 1u << phase);
+        }
+    }
+    for (uint32_t r = 0; r < header->rows_count; r++) {
+        for (uint32_t i = 0; i < step_row(&lab->step, r)->blocks_count; i++) {
+            mark(lab, step_blocks(&lab->step, r)[i], MARK_ROW);
+        }
+    }
+}
+
+static double moves_s(const struct lab *lab, uint32_t blocks)
+{
+    bool alone = lab->settings->block_copies;
+    uint64_t tokens = (uint64_t)blocks * lab->loop.engines[0].kv.settings.block_tokens;
+    return cost_moves_s(lab->settings->cost, tokens, !alone, alone ? blocks : 0);
+}
+
+struct copies lab_memory_copies(struct lab *lab)
+{
+    uint32_t moves_count = step_header(&lab->step)->moves_count;
+    uint32_t moves[STEP_PHASES] = {0}, needed[STEP_PHASES] = {0};
+    uint32_t block_tokens = lab->loop.engines[0].kv.settings.block_tokens;
+    struct copies copies = {0};
+    mark_blocks(lab);
+    for (uint32_t i = 0; i < moves_count; i++) {
+        const struct step_move *move = &step_moves(&lab->step)[i];
+        enum step_phase phase = phase_of(lab, move);
+        bool of_row = is_marked(lab, phase == STEP_PHASE_OUT ? move->from : move->to, MARK_ROW);
+        bool fills_out = phase != STEP_PHASE_OUT && is_marked(lab, move->to, 1u << STEP_PHASE_OUT);
+        moves[phase]++;
+        needed[phase] += of_row;
+        copies.rows_fill_out |= phase == STEP_PHASE_OUT && of_row;
+        copies.within_fills_out |= phase == STEP_PHASE_WITHIN && fills_out;
+        copies.in_fills_out |= phase == STEP_PHASE_IN && fills_out;
+        copies.in_fills_within |= phase == STEP_PHASE_IN &&
+                                  is_marked(lab, move->to, 1u << STEP_PHASE_WITHIN);
+    }
+    copies.out_s = moves_s(lab, moves[STEP_PHASE_OUT]);
+    copies.in_s = moves_s(lab, moves[STEP_PHASE_IN]);
+    copies.out_needed_s = moves_s(lab, needed[STEP_PHASE_OUT]);
+    copies.in_needed_s = moves_s(lab, needed[STEP_PHASE_IN]);
+    copies.within_s = cost_copies_s(lab->settings->cost,
+                                    (uint64_t)moves[STEP_PHASE_WITHIN] * block_tokens);
+    return copies;
+}
+
+/* ---- who gets blocks back ---- */
 
 /* Number of the row's blocks that this step brings in. */
 static uint32_t count_moved_in(struct lab *lab, uint32_t row)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < step_row(&lab->step, row)->blocks_count; i++) {
-        uint64_t *moved_in = &lab->moved_in[step_blocks(&lab->step, row)[i]];
+        uint64_t *moved_in = &lab->blocks[step_blocks(&lab->step, row)[i]].moved_in;
         if (*moved_in == step_header(&lab->step)->sequence) {
             *moved_in = 0;
             count++;
@@ -49,7 +112,7 @@ void lab_memory_swap_ins(struct lab *lab)
     for (uint32_t i = 0; i < header->moves_count; i++) {
         const struct step_move *move = &step_moves(&lab->step)[i];
         if (move->from >= device_blocks) {
-            lab->moved_in[move->to] = header->sequence;
+            lab->blocks[move->to].moved_in = header->sequence;
             left++;
         }
     }
@@ -64,6 +127,8 @@ void lab_memory_swap_ins(struct lab *lab)
             count > 0 && lab->loop.calls.calls[row->call].preemptions > 0;
     }
 }
+
+/* ---- figures ---- */
 
 void lab_memory_sample(struct lab *lab)
 {

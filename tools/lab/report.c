@@ -46,6 +46,9 @@ void report_print(const struct lab_result *result, FILE *out)
     fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
     fprintf(out, "steps         %" PRIu64 " of %" PRIu32 " rounds at most\n", r->steps,
             r->steps_per_plan);
+    fprintf(out, "rounds        %" PRIu64 ", %.1f KV positions read in each; reading %.1f s, "
+            "computing %.1f s\n", r->rounds, r->rounds > 0 ? r->kv_positions_read /
+            (double)r->rounds : 0, r->read_s, r->compute_s);
     fprintf(out, "tokens        %" PRIu64 " fed, %" PRIu64 " generated, %" PRIu64 " fed again\n",
             r->tokens_computed, r->tokens_generated, r->recomputed_tokens);
     fprintf(out, "prefix hits   %.3f of %" PRIu64 " prompt tokens\n",
@@ -54,8 +57,10 @@ void report_print(const struct lab_result *result, FILE *out)
     fprintf(out, "preemptions   %" PRIu64 "; blocks out %" PRIu64 ", in %" PRIu64 ", in %" PRIu64
             " transfers\n", r->preemptions, r->swap_out_blocks, r->swap_in_blocks,
             r->swap_transfers);
-    fprintf(out, "swap-ins      %" PRIu64 " calls, %" PRIu64 " of them preempted before; copies "
-            "took %.1f s\n", r->swap_in_calls, r->swap_back_calls, r->copy_s);
+    fprintf(out, "swap-ins      %" PRIu64 " calls, %" PRIu64 " of them preempted before\n",
+            r->swap_in_calls, r->swap_back_calls);
+    fprintf(out, "copies        out %.1f s, in %.1f s, on the device %.1f s; steps took %.1f s "
+            "longer\n", r->copy_out_s, r->copy_in_s, r->copy_within_s, r->copy_s);
     fprintf(out, "KV blocks     peak %" PRIu32 " of %" PRIu32 ", host %" PRIu32 "\n",
             r->device_blocks_peak, r->device_blocks, r->host_blocks_peak);
     if (r->cut_prompts > 0) {
@@ -149,9 +154,24 @@ static void set_count(json_t *object, const char *key, uint64_t value)
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
+static void set_seconds(json_t *object, const struct lab_result *r)
+{
+    const struct { const char *name; double value; } parts[] = {
+        {"makespan_s", r->makespan_s}, {"engine_busy_s", r->busy_s},
+        {"engine_busy_share", r->makespan_s > 0 ? r->busy_s / r->makespan_s : 0},
+        {"host_s", r->host_s}, {"read_s", r->read_s}, {"compute_s", r->compute_s},
+        {"copy_s", r->copy_s}, {"copy_out_s", r->copy_out_s}, {"copy_in_s", r->copy_in_s},
+        {"copy_within_s", r->copy_within_s}, {"wait_s_total", r->wait_s_total}};
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        json_object_set_new(object, parts[i].name, json_real(parts[i].value));
+    }
+}
+
 static void set_counts(json_t *object, const struct lab_result *r)
 {
     set_count(object, "steps", r->steps);
+    set_count(object, "rounds", r->rounds);
+    json_object_set_new(object, "kv_positions_read", json_real(r->kv_positions_read));
     set_count(object, "tokens_computed", r->tokens_computed);
     set_count(object, "tokens_generated", r->tokens_generated);
     set_count(object, "preemptions", r->preemptions);
@@ -180,10 +200,7 @@ static json_t *build(const struct lab_result *r, bool timing)
     set_count(root, "calls", r->calls);
     json_object_set_new(root, "rate", json_real(r->rate));
     set_figures(root, &r->all);
-    json_object_set_new(root, "makespan_s", json_real(r->makespan_s));
-    json_object_set_new(root, "engine_busy_s", json_real(r->busy_s));
-    json_object_set_new(root, "copy_s", json_real(r->copy_s));
-    json_object_set_new(root, "wait_s_total", json_real(r->wait_s_total));
+    set_seconds(root, r);
     set_counts(root, r);
     set_count(steady, "programs", r->steady.programs);
     set_figures(steady, &r->steady);

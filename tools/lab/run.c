@@ -37,8 +37,9 @@ static int map_memory(struct lab *lab)
 static int take_rows(struct lab *lab)
 {
     lab->rows = calloc(lab->step.layout.rows_max, sizeof *lab->rows);
-    lab->moved_in = calloc(lab->limits.kv_blocks, sizeof *lab->moved_in);
-    if (lab->rows == NULL || lab->moved_in == NULL) {
+    lab->blocks = calloc(lab->limits.kv_blocks, sizeof *lab->blocks);
+    lab->seen = calloc(lab->limits.kv_blocks, sizeof *lab->seen);
+    if (lab->rows == NULL || lab->blocks == NULL || lab->seen == NULL) {
         fprintf(stderr, "agentix-lab: out of memory\n");
         return LAB_EXIT_SYSTEM;
     }
@@ -192,7 +193,8 @@ int lab_end(struct lab *lab)
     lab_clients_free(lab);
     prompts_free(&lab->prompts);
     free(lab->rows);
-    free(lab->moved_in);
+    free(lab->blocks);
+    free(lab->seen);
     return code;
 }
 
