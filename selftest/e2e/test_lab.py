@@ -14,7 +14,9 @@ from appliance import BUILD, HANG_S
 
 KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions
 copied_blocks swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_back_calls copy_s
-tokens_generated recomputed_tokens prefix_hit_ratio device_blocks_peak host_blocks_peak
+copy_out_s copy_in_s copy_within_s read_s compute_s host_s engine_busy_share rounds
+kv_positions_read tokens_generated recomputed_tokens prefix_hit_ratio
+device_blocks_peak host_blocks_peak
 refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p95 jct_s_p99 steady""".split() + [
     "token_latency_s_" + part + gaps
     for part in ("mean", "p50", "p95", "p99") for gaps in ("", "_with_gaps")]
@@ -81,6 +83,24 @@ def test_every_cost_preset_runs():
                    "cpu"):
         result = json.loads(trace.run_json("r.json", "--cost", preset))
         assert result["cost"] == preset and result["makespan_s"] > 0
+
+
+def test_the_machine_is_the_preset_as_the_words_change_it():
+    trace = Trace()
+
+    def run(*words):
+        return json.loads(trace.run_json("r.json", "--offline", "--system", "vllm-opt", *words))
+    once, each = (run("--prefix-reads", how) for how in ("once", "each"))
+    assert once["kv_positions_read"] < each["kv_positions_read"]
+    assert run()["kv_positions_read"] == each["kv_positions_read"]
+    assert run("--overlap", "0")["engine_busy_s"] > run("--overlap", "1")["engine_busy_s"]
+    assert run("--equal-host")["host_s"] < run()["host_s"]
+    small = ("--set", "limits.context_tokens=1024", "--set", "kv.device_blocks=80",
+             "--set", "kv.host_ratio=4")
+    serial, needed = (run("--copies", kind, *small) for kind in ("serial", "needed"))
+    assert serial["copy_out_s"] > 0 and needed["copy_s"] < serial["copy_s"]
+    assert abs(serial["copy_s"] - serial["copy_out_s"] - serial["copy_in_s"] -
+               serial["copy_within_s"]) < 1e-6 * serial["steps"]
 
 
 def test_the_same_arguments_give_the_same_bytes():

@@ -84,7 +84,7 @@ static void answer_row(struct lab *lab, uint32_t index, const struct player_call
     *step_out(&lab->step, index) = (struct step_out){.result = STEP_ROW_OK, .produced = produced};
 }
 
-/* Times are of the step in flight. */
+/* The step in flight ends after so many rounds, and not before its copies are done. */
 static void set_rounds(struct lab *lab, uint32_t rounds)
 {
     uint64_t end_us = lab->rounds_begin_us + lab->costs[rounds - 1].end_us;
@@ -92,6 +92,7 @@ static void set_rounds(struct lab *lab, uint32_t rounds)
     lab->engine_due_us = end_us > lab->copies_done_us ? end_us : lab->copies_done_us;
 }
 
+/* When rounds may begin and copies are done, if copying begins at `begin_us`. */
 static void copy_blocks(struct lab *lab, uint64_t begin_us)
 {
     struct copies copies = {0};
