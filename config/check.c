@@ -115,7 +115,7 @@ static enum status check_calls_per_connection(const struct options *options,
 /* Queue i is quantum * growth^i wide; the last one begins at the sum of the widths above it. */
 static enum status check_queue_ranges(const struct options *options, struct config_error *error)
 {
-    uint64_t width = options->sched_quantum.number, end = 0;
+    uint64_t width = options->sched_quantum.number, end = 0;      /* learnt: 0, and none */
     for (uint64_t queue = 0; queue < options->sched_queues.number; queue++) {
         if (__builtin_add_overflow(end, width, &end) ||
             __builtin_mul_overflow(width, options->sched_quantum_growth.number, &width)) {

@@ -21,7 +21,8 @@
 #define CONFIG_LINE_BYTES_MAX  190         /* inih would cut a line at 200 bytes */
 
 enum option_type {
-    OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_TIME, OPTION_RATIO, OPTION_CHOICE
+    OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_TIME, OPTION_TIME_AUTO, OPTION_RATIO,
+    OPTION_CHOICE
 };
 
 struct option_value {

@@ -34,7 +34,8 @@ static const char *type_name(const struct option_row *row)
 {
     static const char *const names[] = {
         [OPTION_TEXT] = "text", [OPTION_COUNT] = "integer", [OPTION_BYTES] = "bytes",
-        [OPTION_TIME] = "time", [OPTION_RATIO] = "ratio", [OPTION_CHOICE] = "choice"};
+        [OPTION_TIME] = "time", [OPTION_TIME_AUTO] = "time or auto",
+        [OPTION_RATIO] = "ratio", [OPTION_CHOICE] = "choice"};
     ASSERT((size_t)row->type < sizeof names / sizeof names[0]);
     return names[row->type];
 }

@@ -12,6 +12,7 @@
  *   COUNT   digits                                    16
  *   BYTES   digits [KiB|MiB|GiB]                      64KiB
  *   TIME    digits (us|ms|s|min|h), or 0              50ms
+ *   TIME_AUTO  the same, or auto                      auto
  *   RATIO   digits [. one to three digits]            8.5
  *   CHOICE  one of its words                          plas
  *   TEXT    printable ASCII, min .. max bytes         /run/agentix.sock
@@ -144,6 +145,10 @@ static bool parse_number(const struct option_row *row, const char *text, uint64_
         return parse_count(text, number, problem);
     case OPTION_BYTES:
         return parse_scaled(text, bytes_units, UNITS_COUNT(bytes_units), number, problem);
+    case OPTION_TIME_AUTO:
+        *number = 0;
+        return strcmp(text, "auto") == 0 ||
+               parse_scaled(text, time_units, UNITS_COUNT(time_units), number, problem);
     case OPTION_TIME:
         return parse_scaled(text, time_units, UNITS_COUNT(time_units), number, problem);
     case OPTION_RATIO:
@@ -218,6 +223,12 @@ static void format_number(struct text *text, const struct option_row *row, uint6
     case OPTION_BYTES:
         format_scaled(text, number, bytes_units, UNITS_COUNT(bytes_units));
         break;
+    case OPTION_TIME_AUTO:
+        if (number == 0) {
+            text_add(text, "auto");
+            break;
+        }
+        /* fallthrough */
     case OPTION_TIME:
         format_scaled(text, number, time_units, UNITS_COUNT(time_units));
         break;

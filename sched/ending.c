@@ -28,14 +28,22 @@ void sched_call_accrue_wait(struct call *call, uint64_t now_us)
     call->waiting_since_us = now_us;
 }
 
+/* The program's service counts this much more of the call's. */
+static void credit(struct sched *sched, const struct call *call, uint64_t duration_us,
+                   uint64_t now_us)
+{
+    struct program *program = &sched->programs[call->program];
+    sched_program_decay(sched, call->program, now_us);
+    sched_policy_credit(sched, program, call, duration_us);
+}
+
 void sched_call_charge(struct sched *sched, struct call *call, uint64_t duration_us,
                        uint64_t now_us)
 {
     ASSERT(call->state == CALL_RUNNING);
     call->service_us += duration_us;
     if (sched_policy_orders_programs(sched)) {
-        sched_program_decay(sched, call->program, now_us);
-        sched_policy_credit(sched, &sched->programs[call->program], call, duration_us);
+        credit(sched, call, duration_us, now_us);
     }
 }
 
@@ -113,9 +121,10 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
     sched_job_close(engine, call);
     sched_deadline_remove(sched, call);
-    sched_program_decay(sched, call->program, now_us);
     if (!sched_policy_orders_programs(sched)) {
-        sched_policy_credit(sched, program, call, call->service_us);
+        credit(sched, call, call->service_us, now_us);
+    } else {
+        sched_program_decay(sched, call->program, now_us);
     }
     program->wait_us += call->wait_us;
     program->calls_ended++;

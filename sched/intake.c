@@ -67,7 +67,7 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     struct sched_engine *engine = sched_engine_of(sched, call);
     call->order_key = sched_policy_key(sched, call);
     sched_job_open(engine, call, now_us);
-    sched_plan_arrival(engine);
+    sched_plan_arrival(engine, call);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;

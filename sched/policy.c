@@ -3,10 +3,9 @@
  * What: every decision in which the policies differ. config/policies.def has a row for each; a
  * policy whose order is not that of arrival has a function here, too, which gives a call's key.
  *
- * Queue i has the quantum quantum * growth^i and a service range as wide, [low, high): a call
- * that is demoted through a level has received what the level stands for. The last range is open
- * above. The service of a program sinks by its half-life only (program.c); W_c and T_c are since
- * arrival or the last promotion. In round-robin the quantum of the one queue is the turn of a call.
+ * What each queue stands for is in levels.c. The service of a program sinks by its half-life only
+ * (program.c); W_c and T_c are since arrival or the last promotion. In round-robin the quantum of
+ * the one queue is the turn of a call.
  *
  * Hazards of the ratio (docs/decisions/0002): T = 0 never promotes by division, wait_max serves
  * there; and a program whose history is above beta would be promoted again after each demotion, for
@@ -20,6 +19,7 @@
 #include "sched/policy.h"
 
 #include "sched/call.h"
+#include "sched/levels.h"
 
 #define MILLI 1000u
 
@@ -75,12 +75,6 @@ uint64_t sched_policy_key(const struct sched *sched, const struct call *call)
 
 /* ---- levels ---------------------------------------------------------------------------------- */
 
-static uint64_t multiply_saturated(uint64_t a, uint64_t b)
-{
-    uint64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 static uint64_t add_saturated(uint64_t a, uint64_t b)
 {
     uint64_t sum = 0;
@@ -91,36 +85,23 @@ void sched_policy_init(struct sched *sched)
 {
     struct sched_settings *settings = &sched->settings;
     settings->queues = policy_of(sched)->queues == QUEUES_ONE ? 1 : settings->queues;
-    ASSERT(settings->queues > 0 && settings->queues <= SCHED_QUEUES_MAX);
-    ASSERT(settings->quantum_us > 0 && settings->quantum_growth > 0);
-    uint64_t quantum_us = settings->quantum_us;
-    uint64_t low_us = 0;
-    for (uint32_t i = 0; i < settings->queues; i++) {
-        uint64_t high_us = add_saturated(low_us, quantum_us);
-        sched->levels[i] = (struct sched_level){
-            .service_low_us = low_us, .service_high_us = high_us, .quantum_us = quantum_us};
-        low_us = high_us;
-        quantum_us = multiply_saturated(quantum_us, settings->quantum_growth);
-    }
-    sched->levels[settings->queues - 1].service_high_us = UINT64_MAX;
+}
+
+bool sched_policy_knows_programs(const struct sched *sched)
+{
+    return policy_of(sched)->entry == ENTRY_PROGRAM;
 }
 
 bool sched_policy_orders_programs(const struct sched *sched)
 {
-    return policy_of(sched)->entry == ENTRY_PROGRAM &&
+    return sched_policy_knows_programs(sched) &&
            sched->settings.service == SCHED_SERVICE_LIVE;
 }
 
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
 {
-    bool by_program = policy_of(sched)->entry == ENTRY_PROGRAM;
-    uint64_t service_us = sched->programs[program].service_us;
-    uint32_t last = sched->settings.queues - 1;
-    uint32_t queue = 0;
-    while (by_program && queue < last && service_us >= sched->levels[queue].service_high_us) {
-        queue++;
-    }
-    return queue;
+    return sched_policy_knows_programs(sched)
+               ? sched_levels_find(sched, sched->programs[program].service_us) : 0;
 }
 
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job)

@@ -3,8 +3,10 @@
 /* What: every decision in which the policies differ. Private to sched/. */
 #include "sched/sched.h"
 
-/* BOOT_ONLY. Number of queues, their service ranges and quanta. */
+/* BOOT_ONLY. Number of queues. */
 void sched_policy_init(struct sched *sched);
+/* True when a job begins at the level of its program's service. */
+bool sched_policy_knows_programs(const struct sched *sched);
 /* True when all open calls of a program are one job; else each call is one. */
 bool sched_policy_orders_programs(const struct sched *sched);
 /* Where a new job of this program starts (Algorithm 1, line 12). */

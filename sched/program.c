@@ -23,6 +23,8 @@
 
 #include "config/base/hash.h"
 #include "sched/call.h"
+#include "sched/levels.h"
+#include "sched/policy.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
 
@@ -199,6 +201,9 @@ void sched_program_attach(struct sched *sched, uint32_t index, struct call *call
     ASSERT(program->in_use);
     if (program->active_calls == 0) {
         idle_remove(sched, index);
+        if (program->calls_ended > 0 && sched_policy_knows_programs(sched)) {
+            sched_levels_take_back(sched, program->service_note);
+        }
     }
     call->program = index;
     call->program_prev = CALL_NONE;
@@ -209,6 +214,14 @@ void sched_program_attach(struct sched *sched, uint32_t index, struct call *call
     program->first_call = call->slot;
     program->active_calls++;
     program->last_arrival_us = now_us;
+}
+
+/* Levels are learnt from it. */
+static void note_service(struct sched *sched, struct program *program, const struct call *call)
+{
+    bool knows_programs = sched_policy_knows_programs(sched);
+    program->service_note =
+        sched_levels_note(sched, knows_programs ? program->service_us : call->service_us);
 }
 
 void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_us)
@@ -228,6 +241,7 @@ void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_u
     program->active_calls--;
     program->last_completion_us = now_us;
     if (program->active_calls == 0) {
+        note_service(sched, program, call);
         idle_append(sched, call->program, now_us);
     }
 }

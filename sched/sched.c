@@ -10,6 +10,7 @@
 #include "sched/deadline.h"
 #include "sched/ending.h"
 #include "sched/engine/queue.h"
+#include "sched/levels.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 
@@ -122,6 +123,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     sched_program_init(sched, arena);
     sched_job_init(sched, arena);
     sched_policy_init(sched);
+    sched_levels_init(sched);
     init_engines(sched, wiring, arena);
 }
 

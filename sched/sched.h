@@ -52,7 +52,8 @@ struct sched_settings {
                                        arrives and ends */
     uint32_t engines;               /* how many serve the queues: 1 .. SCHED_ENGINES_MAX */
     uint32_t queues;                /* K */
-    uint64_t quantum_us;            /* of the first queue; also the width of its service range */
+    uint64_t quantum_us;            /* of the first queue; also the width of its service range;
+                                       0: levels are learnt (levels.c) */
     uint32_t quantum_growth;
     uint64_t beta_milli;            /* beta * 1000; 0: never promote by ratio */
     uint64_t wait_max_us;           /* absolute bound; 0: never promote by it */
@@ -92,6 +93,7 @@ struct program {
                                        SCHED_JOB_NONE */
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
+    uint8_t service_note;           /* private: of an idle program (levels.c) */
     uint64_t halved_us;             /* private: service_us is up to date with this time */
     uint64_t salt;                  /* private: names its KV: never given twice */
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
@@ -103,6 +105,17 @@ struct program {
 struct sched_level {
     uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
     uint64_t quantum_us;
+};
+
+#define SCHED_SERVICE_BUCKETS 160       /* four for each octave of microseconds: up to 12 days */
+#define SCHED_LEVELS_WINDOW   512       /* programs after which what was learnt counts half */
+#define SCHED_LEVELS_EVERY    16        /* new programs after which levels are learnt anew */
+/* What learnt levels are made from. */
+struct sched_services {
+    uint32_t programs[SCHED_SERVICE_BUCKETS];   /* idle and ended ones, by their service */
+    uint32_t count;                 /* of them all */
+    uint32_t since;                 /* notes since the levels were made */
+    uint64_t round_us;              /* a moving mean */
 };
 
 struct sched_list {                 /* through call.links */
@@ -152,6 +165,7 @@ struct sched_engine {
     uint32_t planned_active;        /* the rows from here on are standbys */
     struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
+    uint32_t last_queue;            /* of the last row of the last plan's batch */
     bool has_room;                  /* the last plan had a row left for one more call */
     uint64_t sequence;              /* of the last plan */
     uint32_t rounds_published;      /* of the step in flight (progress.c) */
@@ -167,6 +181,7 @@ struct sched {
     struct sched_engine *engines;   /* [settings.engines] */
     struct program *programs;       /* [settings.programs] */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
+    struct sched_services services;
     struct sched_job *jobs;         /* [calls] */
     struct sched_node *nodes;       /* [calls]; NULL: the policy has no key */
     bool draining;

@@ -18,7 +18,8 @@
  *            already chosen or passed over keeps its blocks.
  *   early stop   with cut_steps the step need not last N rounds. It lasts one when a prompt lacks
  *            nothing but budget, for the next step brings that. Else it lasts until a row has ended
- *            and no standby takes its place, or until a call arrives for which there is a row.
+ *            and no standby takes its place, or until a call arrives for which there is a row: a
+ *            free one, or that of a call in a lower queue.
  *
  * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
  * victim, so there is progress in each plan. A call asks before it is weighed, and what it cannot
@@ -35,6 +36,7 @@
 #include "sched/ending.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
+#include "sched/levels.h"
 
 /* The next resident call that has to go, lowest priority first; or NULL. */
 static struct call *next_victim(struct sched_walk *walk)
@@ -166,9 +168,21 @@ static enum step_stop stop_of(const struct sched_walk *walk)
     return walk->at_end && walk->budget_tokens == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
 }
 
-void sched_plan_arrival(struct sched_engine *engine)
+/* The queue of the last row of the batch. */
+static uint32_t last_queue_of(const struct sched_engine *engine)
 {
-    if (engine->step_in_flight && engine->has_room && engine->sched->settings.cut_steps) {
+    if (engine->planned_count == 0) {
+        return 0;
+    }
+    uint32_t last = engine->planned[engine->planned_count - 1].call;
+    return sched_job_of(engine->sched, sched_call(engine->sched, last))->queue;
+}
+
+void sched_plan_arrival(struct sched_engine *engine, const struct call *call)
+{
+    bool displaces = sched_job_of(engine->sched, call)->queue < engine->last_queue;
+    if (engine->step_in_flight && (engine->has_room || displaces) &&
+        engine->sched->settings.cut_steps) {
         step_stop_early(&engine->step, STEP_STOP_ROUND);
     }
 }
@@ -177,6 +191,7 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
 {
     const struct sched_settings *settings = &engine->sched->settings;
     ASSERT(!engine->step_in_flight);
+    sched_levels_learn(engine->sched);
     sched_starvation_pass(engine, now_us);
     engine->sequence++;
     engine->planned_count = 0;
@@ -190,6 +205,7 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
     };
     walk_queues(&walk);
     engine->planned_active = engine->planned_count;
+    engine->last_queue = last_queue_of(engine);
     engine->has_room = walk.at_end;
     if (engine->planned_count > 0) {
         sched_standby_rows(&walk);

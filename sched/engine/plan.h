@@ -17,8 +17,9 @@ struct sched_walk {
     struct call *victim;
 };
 
-/* A call has come: a step that runs ends soon if the call can then have a row. O(1). */
-void sched_plan_arrival(struct sched_engine *engine);
+/* A call has come: a step that runs ends soon if the call can then have a row, a free one or that
+ * of a call in a lower queue. O(1). */
+void sched_plan_arrival(struct sched_engine *engine, const struct call *call);
 
 /* True when the walk of this plan has come past the call. */
 static inline bool sched_walk_has_passed(const struct sched_engine *engine,

@@ -27,6 +27,7 @@
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
+#include "sched/levels.h"
 #include "sched/policy.h"
 
 /* Of the core's copy. */
@@ -335,6 +336,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     settle_moves(engine, now_us);
     settle_rows(engine, duration_us, now_us);
     settle_jobs(engine, now_us);
+    sched_levels_note_step(sched, duration_us, read_rounds(engine));
     engine->planned_count = engine->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;

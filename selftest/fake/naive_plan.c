@@ -246,6 +246,10 @@ void naive_follow_plan(struct naive *m, bool planned)
     naive_take_victims(m, sorted, count);
     uint32_t at = naive_walk(m, sorted, count);
     m->rows_active = m->rows_count;
+    m->last_queue = 0;
+    if (m->rows_count > 0) {
+        m->last_queue = naive_job_of(m, &m->calls[m->rows[m->rows_count - 1]])->queue;
+    }
     ASSERT(header->rows_active == m->rows_active);
     ASSERT(planned == (m->rows_active > 0));
     naive_stop(m);
@@ -255,6 +259,13 @@ void naive_follow_plan(struct naive *m, bool planned)
     for (uint32_t i = 0; i < m->rows_count; i++) {
         m->calls[m->rows[i]].standby = i >= m->rows_active;
     }
+}
+
+bool naive_stops_step(struct naive *m, uint32_t index)
+{
+    const struct naive_call *call = &m->calls[index];
+    return m->busy && m->stops_early && call->open &&
+           (sched_view_has_room(m->sched) || naive_job_of(m, call)->queue < m->last_queue);
 }
 
 void naive_begin_row(struct naive_call *call)

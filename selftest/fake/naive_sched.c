@@ -5,6 +5,8 @@
  */
 #include "selftest/fake/naive_sched.h"
 
+#include <string.h>
+
 #include "selftest/fake/naive_call.h"
 #include "selftest/fake/sched_view.h"
 
@@ -14,6 +16,9 @@
 uint64_t naive_quantum(const struct naive *m, uint32_t queue)
 {
     uint64_t quantum = m->set.quantum_us;
+    if (quantum == 0) {
+        return m->levels[queue].quantum_us;
+    }
     while (queue-- > 0) {
         quantum *= m->set.quantum_growth;
     }
@@ -216,6 +221,7 @@ static uint32_t naive_turns(struct naive *m, const uint32_t *sorted, uint32_t co
 /* A job starves when one of its first calls does. */
 void naive_promote_all(struct naive *m)
 {
+    memcpy(m->levels, m->sched->levels, sizeof m->levels);
     uint32_t sorted[NAIVE_CALLS_MAX];
     uint32_t count = naive_sort(m, sorted);
     uint32_t looks = 0;

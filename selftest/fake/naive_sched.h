@@ -60,6 +60,8 @@ struct naive {
                        uint32_t *tokens);
     void *oracle_context;
     uint64_t now, submitted;
+    struct sched_level levels[SCHED_QUEUES_MAX];    /* where they are learnt, the real ones: what is
+                                                       learnt is for unit sched/levels to say */
     int64_t first_order, last_order;
     struct naive_call calls[NAIVE_CALLS_MAX];
     struct naive_job jobs[NAIVE_CALLS_MAX + NAIVE_PROGRAMS_MAX];    /* of calls, then of programs */
@@ -73,10 +75,13 @@ struct naive {
     uint32_t rounds;                /* as the engine reports them */
     bool busy;
     bool stops_early;               /* the step in flight may stop early */
+    uint32_t last_queue;            /* of the last row of its batch */
     enum { NAIVE_ROOM_NONE, NAIVE_ROOM_LEFT, NAIVE_ROOM_UNKNOWN } room;  /* for one more call */
 };
 
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked);
+/* The call has just arrived. True when that ends the step in flight with its round. */
+bool naive_stops_step(struct naive *m, uint32_t index);
 /* A call that was cancelled ends by that, or by its stop string, whatever `finish` says. */
 void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish);
 /* Brings the program's service up to date, as the real scheduler does before it reads it. */

@@ -40,6 +40,7 @@ void sim_lockstep_init(struct sim *sim)
     lockstep->is_on = true;
     lockstep->naive.sched = &sim->loop.sched;
     lockstep->naive.set = sim->loop.sched.settings;
+    memcpy(lockstep->naive.levels, sim->loop.sched.levels, sizeof lockstep->naive.levels);
     lockstep->naive.oracle = oracle;
     lockstep->naive.oracle_context = sim;
 }

@@ -69,7 +69,11 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.policy=%s", any(sim, "sched", "policy"));
     set(sim, "sched.service=%s", any(sim, "sched", "service"));
     set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
-    set(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
+    if (sim_choose(sim, 4) == 0) {
+        set(sim, "sched.quantum=auto");
+    } else {
+        set(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
+    }
     set(sim, "sched.quantum_growth=%u", sim_between(sim, 1, 4));
     set(sim, "sched.beta=%u", sim_choose(sim, 2) * small(sim, 1, 64));
     set(sim, "sched.wait_max=%lluus",

@@ -40,7 +40,7 @@
     .attention_flops = 4.0 * 32 * 32 * 128, .weights_bytes = 2 * 8.03e9,                          \
     .context_tokens = 131072, .vocab_tokens = 128256, .block_transfer_s = BLOCK_ALONE_S(32)
 #define GPU_SETTINGS                                                                             \
-    "sched.batch=256", "sched.prefill_tokens=2048", "sched.quantum=1s", "sched.queues=8",          \
+    "sched.batch=256", "sched.prefill_tokens=2048",                                               \
     "kv.block_tokens=16", "limits.context_tokens=16384"
 /* The overlap is an assumption, like the shares above: no GPU has been measured. What rows share is
  * read for each row by vLLM's PagedAttention as by our own kernels (attend_split); copies are made

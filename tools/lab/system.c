@@ -6,8 +6,8 @@
  *   vllm       FCFS, no prefix sharing, prompts not chunked, a decision at every decoding step
  *   vllm-opt   FCFS with prefix sharing, chunked prompts, several steps for each decision
  *   mlfq       vllm-opt with FastServe's queues: each new call starts in the first one
- *   agentix    program-level queues: ATLAS, which for a program of one thread is PLAS; steps that
- *              end when a call can make use of it
+ *   agentix    program-level queues: PLAS with live service; steps that end when a call can make
+ *              use of it
  *
  * The host: vLLM's developers saw the GPU idle for about 4 ms between two steps, with one round in
  * a step as with eight (vLLM issue 6854, "Multi-Step Scheduling", July 2024; it says 5 to 13 ms in
@@ -38,7 +38,7 @@ static const struct system_row {
                            "sched.prefill_tokens=16384", "kv.sharing=off", "sched.standby=0"}},
     {"vllm-opt", VLLM_HOST_S, {"sched.policy=fcfs", "kv.sharing=domain", "sched.cut_steps=no"}},
     {"mlfq", VLLM_HOST_S, {"sched.policy=mlfq", "kv.sharing=domain", "sched.cut_steps=no"}},
-    {"agentix", 0, {"sched.policy=atlas", "kv.sharing=domain"}},
+    {"agentix", 0, {"sched.policy=plas", "kv.sharing=domain"}},
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
 

@@ -268,6 +268,24 @@ static void test_random_programs_match_a_list(void **state)
     }
 }
 
+/* However often it comes and goes, a program is one that levels are learnt from. */
+static void test_program_counts_once_for_the_levels(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.quantum_us = 0;
+    struct bench *bench = bench_start(&settings, 256);
+    for (uint32_t i = 0; i < 5; i++) {
+        uint32_t call = bench_call(bench, 1, 1, 4);
+        while (bench_step(bench)) {
+        }
+        bench_free(bench, call);
+        assert_int_equal(bench->sched.services.count, 1);
+    }
+    bench_call(bench, 1, 1, 4);
+    assert_int_equal(bench->sched.services.count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_stale_programs_are_forgotten),
         cmocka_unit_test(test_entry_knows_its_threads_and_when_they_came_and_went),
         cmocka_unit_test(test_service_halves_for_each_whole_half_life),
+        cmocka_unit_test(test_program_counts_once_for_the_levels),
         cmocka_unit_test(test_random_programs_match_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

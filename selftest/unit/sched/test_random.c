@@ -121,7 +121,7 @@ static void event_arrive(void)
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
-    bool is_stopped = m.busy && m.stops_early && bench_engine(b)->has_room && m.calls[index].open;
+    bool is_stopped = naive_stops_step(&m, index);
     enum step_stop before = step_early_stop(&b->step);
     intake();
     assert_int_equal(step_early_stop(&b->step), is_stopped ? STEP_STOP_ROUND : before);
@@ -208,9 +208,10 @@ static void event_step(bool faults)
         pass_time();
         intake();
         compare();
-        naive_promote_all(&m);
         b->now_us = m.now;
-        naive_follow_plan(&m, bench_launch(b));
+        bool planned = bench_launch(b);
+        naive_promote_all(&m);
+        naive_follow_plan(&m, planned);
         naive_launch(&m);
         return;
     }
@@ -264,7 +265,8 @@ static void random_configuration(void)
 {
     m.set = (struct sched_settings){
         .policy = (enum sched_policy)below(SCHED_POLICIES), .engines = 1, .queues = 1 + below(6),
-        .quantum_us = 1 + below(4 * BENCH_UNIT), .quantum_growth = 1 + below(3),
+        .service = (enum sched_service)below(2),
+        .quantum_us = below(4) == 0 ? 0 : 1 + below(4 * BENCH_UNIT), .quantum_growth = 1 + below(3),
         .beta_milli = below(2) * (1 + below(8000)),
         .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),
         .steps_per_plan = 1 + below(BENCH_STEPS_MAX), .batch_calls = 1 + below(BENCH_BATCH_MAX),
@@ -279,6 +281,7 @@ static void random_configuration(void)
     random_memory();
     b = bench_start_kv(&m.set, &kv_settings);
     m.set.queues = b->sched.settings.queues;
+    memcpy(m.levels, b->sched.levels, sizeof m.levels);
     m.sched = &b->sched;
     m.oracle = oracle;
     m.now = b->now_us;

@@ -216,6 +216,7 @@ static void blank(struct snapshot *snapshot)
     struct sched_engine *engine = in_snapshot(snapshot, bench_engine(b));
     memset(engine->queues, 0, sizeof engine->queues);
     engine->has_room = false;
+    engine->last_queue = 0;
     if (b->sched.nodes != NULL) {
         memset(in_snapshot(snapshot, b->sched.nodes), 0,
                BENCH_CALLS * sizeof *b->sched.nodes);
