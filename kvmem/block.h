@@ -10,6 +10,7 @@
  *   SHARED    device   full    >= 1         -              may be the target of one
  *   CACHED    both     yes     0            cached[rank]   may be the target of one
  *   LEAVING   host     no      0            -              source of exactly one
+ *   MIRROR    host     no      0            mirrors        -
  *
  * Name: what the content is of: fill tokens, the index of the block in its call, and the identity
  * of the content before it. An identity is a number that is never given twice; a content that moves
@@ -24,7 +25,7 @@
 #include "kvmem/kvmem.h"
 
 enum kvmem_state {
-    KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_LEAVING,
+    KVMEM_FREE, KVMEM_PRIVATE, KVMEM_SHARED, KVMEM_CACHED, KVMEM_LEAVING, KVMEM_MIRROR,
 };
 
 #define KVMEM_BLOCK_TOKENS_MAX 4095u
@@ -32,7 +33,13 @@ enum kvmem_state {
 struct kvmem_block {
     uint64_t identity;              /* of the content */
     uint64_t before;                /* identity of the content before it; at index 0 the salt */
-    uint64_t used_us;               /* when a call gave it up last */
+    union {
+        uint64_t used_us;           /* CACHED: when a call gave it up last */
+        struct {                    /* PRIVATE, SHARED */
+            uint32_t references;    /* entries of tables */
+            uint32_t seen;          /* private: of these, those that kvmem_check() has found */
+        };
+    };
     enum kvmem_state state : 3;
     enum kvmem_rank rank : 1;
     uint32_t declared : 4;          /* SHARED: number of the prefix that has it, from 1; 0: none */
@@ -40,7 +47,6 @@ struct kvmem_block {
     uint32_t begun : 12;            /* PRIVATE: tokens of the name that it had when its call took
                                        it over; it still begins with these */
     uint32_t index;                 /* of the block in its call */
-    uint32_t references;            /* entries of tables */
     uint32_t hash;                  /* of the name */
     uint32_t chain_next;            /* in the hash table */
     uint32_t after;                 /* where a question looks first for what follows; any number:
@@ -48,7 +54,8 @@ struct kvmem_block {
                                        and as a copy source as far as it is */
     uint32_t next, prev;            /* in a list of the tier */
     uint32_t move;                  /* number of the move that fills it, or KVMEM_BLOCK_NONE */
-    uint32_t seen;                  /* private: references that kvmem_check() has found */
+    uint32_t mirror;                /* the block of the other tier with the same bytes (mirror.c),
+                                       or KVMEM_BLOCK_NONE */
 };
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
 
@@ -118,7 +125,7 @@ struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
  * and has lost it, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name);
 void kvmem_name_clear(struct kvmem *kv, uint32_t block);
-/* The content moves on: `to` takes name, rank and age of `from`. */
+/* The content moves on: `to` takes the name of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 
 /* tier.c: the lists of both tiers. */
@@ -131,8 +138,28 @@ void kvmem_tier_cache(struct kvmem *kv, uint32_t block);
 void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
 /* One more table holds this full block of the device, CACHED or SHARED. */
 void kvmem_tier_share(struct kvmem *kv, uint32_t block);
+/* The content of `from`, in no list, is CACHED in `to`, in its place by rank and age. */
+void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 /* A CACHED block loses its content for good; it is in no list then. */
 void kvmem_tier_forget(struct kvmem *kv, uint32_t block);
+/* A LEAVING block of the host that has a mirror is the youngest MIRROR. */
+void kvmem_tier_mirror(struct kvmem *kv, uint32_t block);
+/* A MIRROR is in no list any more. */
+void kvmem_tier_unmirror(struct kvmem *kv, uint32_t block);
+
+/* mirror.c: the bytes of a full block of the device that are still on the host. */
+/* The full block of the device and this one of the host, in no list, have the same bytes. */
+void kvmem_mirror_begin(struct kvmem *kv, uint32_t device, uint32_t host);
+/* The host's block, LEAVING, has been read: a MIRROR, or FREE where it has no mirror. */
+void kvmem_mirror_read(struct kvmem *kv, uint32_t host);
+/* The content of the block of the device is gone for good, and its mirror's with it, if any. */
+void kvmem_mirror_forget(struct kvmem *kv, uint32_t device);
+/* The content of the block of the device, which is in no list, is CACHED in its mirror instead, and
+ * no move is needed. False: it has no mirror on the host. */
+bool kvmem_mirror_return(struct kvmem *kv, uint32_t device);
+/* The oldest MIRROR is given up: it is in no list and holds nothing. KVMEM_BLOCK_NONE: there is
+ * none. */
+uint32_t kvmem_mirror_give_up(struct kvmem *kv);
 
 /* move.c: the moves of the step. */
 /* Between the tiers. */

@@ -159,6 +159,7 @@ static void drop_block(struct kvmem *kv, uint32_t block)
     }
     if (dropped->fill > 0) {
         kvmem_name_clear(kv, block);
+        kvmem_mirror_forget(kv, block);
     }
     kvmem_tier_release(kv, block);
 }

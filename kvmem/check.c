@@ -8,6 +8,12 @@
 #include "config/base/assert.h"
 #include "kvmem/block.h"
 
+/* True when tables may hold the block, and its references count. */
+static bool is_in_tables(const struct kvmem_block *block)
+{
+    return block->state == KVMEM_PRIVATE || block->state == KVMEM_SHARED;
+}
+
 static void check_block(const struct kvmem *kv, uint32_t index)
 {
     const struct kvmem_block *block = &kv->blocks[index];
@@ -19,7 +25,7 @@ static void check_block(const struct kvmem *kv, uint32_t index)
     ASSERT(block->move == KVMEM_BLOCK_NONE || kvmem_move_at(kv, block->move)->to == index);
     switch (block->state) {
     case KVMEM_FREE:
-        ASSERT(block->fill == 0 && block->references == 0);
+        ASSERT(block->fill == 0);
         return;
     case KVMEM_PRIVATE:
         ASSERT(!is_host && block->fill == 0 && block->references == 1);
@@ -29,10 +35,14 @@ static void check_block(const struct kvmem *kv, uint32_t index)
         ASSERT(!is_host && is_full && block->references >= 1);
         break;
     case KVMEM_CACHED:
-        ASSERT(block->fill > 0 && block->references == 0);
+        ASSERT(block->fill > 0);
         break;
     case KVMEM_LEAVING:
-        ASSERT(is_host && block->fill == 0 && block->references == 0);
+        ASSERT(is_host && block->fill == 0);
+        ASSERT(block->move == KVMEM_BLOCK_NONE);
+        return;
+    case KVMEM_MIRROR:
+        ASSERT(is_host && block->fill == 0 && block->mirror != KVMEM_BLOCK_NONE);
         ASSERT(block->move == KVMEM_BLOCK_NONE);
         return;
     default:
@@ -43,6 +53,26 @@ static void check_block(const struct kvmem *kv, uint32_t index)
     struct kvmem_name name = kvmem_name_of(kv, index);
     ASSERT(block->identity < kv->next_identity);
     ASSERT(kvmem_name_find(kv, &name) == index);
+}
+
+/* Each of the two names the other. */
+static void check_mirror(const struct kvmem *kv, uint32_t index)
+{
+    const struct kvmem_block *block = &kv->blocks[index];
+    if (block->mirror == KVMEM_BLOCK_NONE) {
+        return;
+    }
+    const struct kvmem_block *mirror = &kv->blocks[block->mirror];
+    ASSERT(mirror->mirror == index);
+    ASSERT(kvmem_is_host(kv, index) != kvmem_is_host(kv, block->mirror));
+    if (kvmem_is_host(kv, index)) {
+        ASSERT(block->state == KVMEM_MIRROR || block->state == KVMEM_LEAVING);
+        ASSERT(block->state == KVMEM_MIRROR ||
+               kvmem_move_at(kv, mirror->move)->from == index);
+    } else {
+        ASSERT(block->state == KVMEM_SHARED || block->state == KVMEM_CACHED);
+        ASSERT(block->fill == kv->settings.block_tokens && block->declared == 0);
+    }
 }
 
 /* The states of a tier against its lists. `rank` KVMEM_SAVED + 1: the free ones. */
@@ -67,14 +97,32 @@ static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, ui
     ASSERT(list->tail == before);
 }
 
+/* Oldest first: in the order in which they became mirrors. */
+static void check_mirrors(const struct kvmem *kv, const struct kvmem_tier *tier)
+{
+    uint32_t count = 0;
+    uint32_t before = KVMEM_BLOCK_NONE;
+    for (uint32_t i = tier->mirrors.head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
+        ASSERT(++count <= tier->mirrors.count);
+        ASSERT(kv->blocks[i].state == KVMEM_MIRROR && kv->blocks[i].prev == before);
+        before = i;
+    }
+    ASSERT(count == tier->mirrors.count && tier->mirrors.tail == before);
+}
+
 static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
 {
-    uint32_t in_state[KVMEM_LEAVING + 1] = {0};
+    uint32_t in_state[KVMEM_MIRROR + 1] = {0};
     for (uint32_t i = tier->first; i < tier->first + tier->count; i++) {
         check_block(kv, i);
+        check_mirror(kv, i);
         in_state[kv->blocks[i].state]++;
-        kv->blocks[i].seen = 0;
+        if (is_in_tables(&kv->blocks[i])) {
+            kv->blocks[i].seen = 0;
+        }
     }
+    check_mirrors(kv, tier);
+    ASSERT(in_state[KVMEM_MIRROR] == tier->mirrors.count);
     for (uint32_t rank = 0; rank <= KVMEM_SAVED + 1; rank++) {
         check_list(kv, tier, rank);
     }
@@ -125,6 +173,7 @@ static void check_call(const struct kvmem *kv, uint32_t call)
     for (uint32_t i = 0; i < record->count; i++) {
         ASSERT(table[i] < kv->device.count);
         struct kvmem_block *block = &kv->blocks[table[i]];
+        ASSERT(is_in_tables(block));
         block->seen++;
         ASSERT(block->fill == 0 || !is_after_partial);
         if (block->fill > 0 || block->begun > 0) {
@@ -173,7 +222,8 @@ void kvmem_check(const struct kvmem *kv)
     }
     uint32_t declared = 0;
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
-        ASSERT(kv->blocks[i].seen == kv->blocks[i].references);
+        const struct kvmem_block *block = &kv->blocks[i];
+        ASSERT(!is_in_tables(block) || block->seen == block->references);
         declared += kv->blocks[i].declared > 0;
     }
     ASSERT(declared == kv->declared_count);

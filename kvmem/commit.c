@@ -5,7 +5,8 @@
  *
  *   found on the device, full        one more table holds it
  *   found on the device, partial     the call goes on writing in it: it loses its name
- *   found on the host                a move of the step brings it into a block of the device
+ *   found on the host                a move of the step brings it into a block of the device; where
+ *                                    it is full, the host's block stays as its mirror (mirror.c)
  *   new                              the first one begins with the copy, if the answer has one
  *
  * Invariants: everything found is taken out of the lists before any room is made, so nothing that
@@ -74,6 +75,7 @@ static void bring_in(struct kvmem *kv, uint32_t *entry)
     kvmem_name_pass(kv, from, to);
     if (is_full) {
         kv->blocks[to].state = KVMEM_SHARED;
+        kvmem_mirror_begin(kv, to, from);
     } else {
         kvmem_name_clear(kv, to);       /* the call goes on writing in it */
     }
@@ -160,6 +162,7 @@ void kvmem_forget(struct kvmem *kv, const struct kvmem_answer *answer)
         if (kv->blocks[table[i]].state == KVMEM_CACHED) {
             kvmem_tier_uncache(kv, table[i]);
             kvmem_name_clear(kv, table[i]);
+            kvmem_mirror_forget(kv, table[i]);
             kvmem_tier_release(kv, table[i]);
         }
     }

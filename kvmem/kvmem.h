@@ -14,8 +14,8 @@
  *      ^   (may evict)      | keep                                  | keep, the last reference
  *      |                    v                                       v
  *      +--- dropped ---- CACHED on the device --evict, a move--> CACHED on the host
- *                           | commit                                | commit: a move back
- *                           +-------> SHARED or PRIVATE again <-----+
+ *                           | commit                                | commit: a move back; a full
+ *                           +-------> SHARED or PRIVATE again <-----+ block stays there, a MIRROR
  *
  * Ask, then commit (docs/decisions/0043). kvmem_ask() changes nothing: it tells what is there for a
  * call. kvmem_fits() tells whether there is room for the rest. Then exactly one act follows:
@@ -39,9 +39,10 @@
  * a call adds after them is named by its own salt again (docs/decisions/0030).
  *
  * Invariants (kvmem_check): each block is in exactly one state and named accordingly; a name has
- * one block at most, on one tier; references equal the tables that hold the block; a host block is
- * in no table; no block is the target of two moves of one step, and no host block is both
- * source and target. Nothing that was computed in a step counts before that step is settled.
+ * one block at most, on one tier, and that block has one mirror at most; references equal the
+ * tables that hold the block; a host block is in no table; no block is the target of two moves of
+ * one step, and no host block is both source and target. Nothing that was computed in a step counts
+ * before that step is settled.
  * Cost: ask O(blocks found + block_tokens * blocks compared), everything else O(blocks touched).
  */
 #include <stdbool.h>
@@ -126,6 +127,7 @@ struct kvmem_counters {             /* since boot */
     uint64_t found_tokens;          /* positions that answers found, committed or not */
     uint64_t asked_tokens;          /* positions that they were asked for */
     uint64_t out_blocks, in_blocks; /* moved device -> host, host -> device */
+    uint64_t returned_blocks;       /* left the device without a move: they had a mirror */
     uint64_t out_moves, in_moves;   /* steps with at least one such move: bulk transfers */
     uint64_t copied_blocks;         /* device -> device: for beginnings of blocks */
     uint64_t dropped_blocks;        /* contents lost for want of room or time */
@@ -160,6 +162,7 @@ struct kvmem {
     struct kvmem_tier {
         uint32_t first, count;      /* block numbers first .. first + count - 1 */
         struct kvmem_list free;     /* a stack */
+        struct kvmem_list mirrors;    /* of the host; oldest first */
         struct kvmem_list cached[2];    /* by rank; oldest first */
     } device, host;
 };
@@ -197,8 +200,14 @@ static inline uint32_t kvmem_declared(const struct kvmem *kv)
 {
     return kv->declared_count;
 }
-/* Host blocks that hold something now, or are read by a move of the step. */
+/* Host blocks that hold something now that the device does not, or are read by a move of the
+ * step. */
 uint32_t kvmem_host_used(const struct kvmem *kv);
+/* Host blocks that hold what a block of the device holds, too. */
+static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
+{
+    return kv->host.mirrors.count;
+}
 /* Blocks that the call owns. */
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
 /* Of these, those of a declared prefix: the first ones. O(these). */

@@ -6,7 +6,8 @@
  *   out      device -> host      the device block is handed out again in the same plan: read first
  *   within   device -> device    the beginning of a call's own block, from the copy source
  *                                (answer.c): read next
- *   in       host -> device      the host block is LEAVING, owned by no call, until kvmem_moved()
+ *   in       host -> device      the host block is LEAVING, owned by no call, until kvmem_moved();
+ *                                then it is the MIRROR of what it was read into, or free
  *
  * Until the step is bound the plan may change its mind:
  *
@@ -98,8 +99,9 @@ void kvmem_move_undo(struct kvmem *kv, uint32_t block)
         return;
     }
     ASSERT(kv->blocks[from].state == KVMEM_LEAVING);
-    kvmem_name_pass(kv, block, from);
-    kvmem_tier_cache(kv, from);
+    if (!kvmem_mirror_return(kv, block)) {
+        kvmem_tier_pass(kv, block, from);
+    }
 }
 
 /* True when no call needs the content any more, or another move fills its target. */
@@ -162,7 +164,7 @@ void kvmem_moved(struct kvmem *kv)
         out += kvmem_is_host(kv, move->to);
         if (kvmem_is_host(kv, move->from)) {
             in++;
-            kvmem_tier_release(kv, move->from);
+            kvmem_mirror_read(kv, move->from);
         }
     }
     for (uint32_t i = 0; i < kv->copies_count; i++) {

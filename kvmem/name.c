@@ -215,7 +215,5 @@ void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to)
 {
     struct kvmem_name name = kvmem_name_of(kv, from);
     insert(kv, to, &name, kv->blocks[from].identity);
-    kv->blocks[to].rank = kv->blocks[from].rank;
-    kv->blocks[to].used_us = kv->blocks[from].used_us;
     kvmem_name_clear(kv, from);
 }

@@ -79,7 +79,8 @@ static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first
 {
     struct kvmem_list empty = {.head = KVMEM_BLOCK_NONE, .tail = KVMEM_BLOCK_NONE};
     *tier = (struct kvmem_tier){
-        .first = first, .count = count, .free = empty, .cached = {empty, empty}};
+        .first = first, .count = count,
+        .free = empty, .mirrors = empty, .cached = {empty, empty}};
     for (uint32_t block = first + count; block > first; block--) {
         kvmem_tier_release(kv, block - 1);
     }
@@ -99,7 +100,8 @@ static void reset(struct kvmem *kv)
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         kv->blocks[i] = (struct kvmem_block){
             .state = KVMEM_PRIVATE, .chain_next = KVMEM_BLOCK_NONE, .after = KVMEM_BLOCK_NONE,
-            .next = KVMEM_BLOCK_NONE, .prev = KVMEM_BLOCK_NONE, .move = KVMEM_BLOCK_NONE};
+            .next = KVMEM_BLOCK_NONE, .prev = KVMEM_BLOCK_NONE, .move = KVMEM_BLOCK_NONE,
+            .mirror = KVMEM_BLOCK_NONE};
     }
     uint32_t host_first = kv->settings.device_blocks + kv->settings.aside_blocks;
     kv->host.first = host_first;                    /* kvmem_is_host() */
@@ -157,7 +159,7 @@ uint32_t kvmem_owned(const struct kvmem *kv)
 
 uint32_t kvmem_host_used(const struct kvmem *kv)
 {
-    return kv->host.count - kv->host.free.count;
+    return kv->host.count - kv->host.free.count - kv->host.mirrors.count;
 }
 
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)

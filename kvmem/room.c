@@ -4,9 +4,10 @@
  *
  * A free block is taken first, else the oldest RETAINED content leaves, else the oldest SAVED one.
  * Where to: to the host, unless the host is no place for it: a content displaces there only one of
- * lower rank, or one of its own rank that is not younger. A content that finds no room is dropped,
- * and is recomputed if a call asks for it. So is one that is too old for a call to wait until it
- * has moved.
+ * lower rank, or one of its own rank that is not younger. Before it displaces any, a mirror is given
+ * up (mirror.c). A content that finds no room is dropped, and is recomputed if a call asks for it.
+ * So is one that is too old for a call to wait until it has moved. A content that has a mirror goes
+ * back to it, and nothing moves.
  *
  * Invariants: the moves that were decided for a step stay possible (move.c).
  * Bounds: O(1), but for the place in the host's list: contents come from the device oldest first,
@@ -28,6 +29,10 @@ static uint32_t find_host_room(struct kvmem *kv, enum kvmem_rank rank, uint64_t 
 {
     if (kv->host.free.count > 0) {
         return take_free(kv, &kv->host);
+    }
+    uint32_t mirror = kvmem_mirror_give_up(kv);
+    if (mirror != KVMEM_BLOCK_NONE) {
+        return mirror;
     }
     for (uint32_t lower = KVMEM_RETAINED; lower <= (uint32_t)rank; lower++) {
         uint32_t block = kv->host.cached[lower].head;
@@ -51,22 +56,27 @@ void kvmem_room_evict(struct kvmem *kv, uint32_t block)
         kvmem_move_undo(kv, block);      /* it is not here yet */
         return;
     }
+    if (kvmem_mirror_return(kv, block)) {
+        kv->counters.returned_blocks++;
+        return;
+    }
     uint32_t room = find_host_room(kv, evicted->rank, evicted->used_us);
     if (room == KVMEM_BLOCK_NONE) {
         kvmem_name_clear(kv, block);
         kv->counters.dropped_blocks++;
         return;
     }
-    kvmem_name_pass(kv, block, room);
+    kvmem_tier_pass(kv, block, room);
     kvmem_move_add(kv, block, room);
-    kvmem_tier_cache(kv, room);
 }
 
-/* No call waits for the move of a content that no call has asked for in retain_host_us. */
+/* No call waits for the move of a content that no call has asked for in retain_host_us. Where there
+ * is nothing to move, there is nothing to wait for. */
 static bool is_worth_waiting(const struct kvmem *kv, uint32_t block)
 {
     const struct kvmem_block *content = &kv->blocks[block];
-    return content->rank != KVMEM_RETAINED || kv->now_us < content->used_us ||
+    return content->mirror != KVMEM_BLOCK_NONE || content->rank != KVMEM_RETAINED ||
+           kv->now_us < content->used_us ||
            kv->now_us - content->used_us < kv->settings.retain_host_us;
 }
 

@@ -181,6 +181,7 @@ static void zero_kv(struct stats *stats)
 {
     stats->kv_blocks_total = stats->kv_blocks_used = stats->kv_blocks_declared = 0;
     stats->kv_blocks_cached = stats->kv_host_blocks_total = stats->kv_host_blocks_used = 0;
+    stats->kv_host_blocks_mirrors = stats->swap_returned_blocks = 0;
     stats->swap_out_blocks = stats->swap_in_blocks = stats->swap_transfers = 0;
     stats->kv_copied_blocks = stats->kv_dropped_blocks = 0;
 }
@@ -193,7 +194,9 @@ static void add_kv(const struct kvmem *kv, struct stats *stats)
     stats->kv_blocks_cached += kvmem_available(kv) - kvmem_free(kv);
     stats->kv_host_blocks_total += kv->settings.host_blocks;
     stats->kv_host_blocks_used += kvmem_host_used(kv);
+    stats->kv_host_blocks_mirrors += kvmem_host_mirrors(kv);
     stats->swap_out_blocks += kv->counters.out_blocks;
+    stats->swap_returned_blocks += kv->counters.returned_blocks;
     stats->swap_in_blocks += kv->counters.in_blocks;
     stats->swap_transfers += kv->counters.out_moves + kv->counters.in_moves;
     stats->kv_copied_blocks += kv->counters.copied_blocks;

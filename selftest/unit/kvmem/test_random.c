@@ -433,7 +433,7 @@ static void start(uint64_t seed, uint32_t hash_mask)
 
 static void run(uint32_t operations, uint32_t hash_mask)
 {
-    uint64_t found = 0, moved = 0, copied = 0, declared = 0, stale = 0;
+    uint64_t found = 0, moved = 0, copied = 0, declared = 0, stale = 0, returned = 0;
     for (uint32_t done = 0, seed = 1; done < operations; seed++) {
         start(seed, hash_mask);
         for (uint32_t i = 0; i < 200; i++) {
@@ -444,12 +444,14 @@ static void run(uint32_t operations, uint32_t hash_mask)
         copied += m.copied;
         declared += m.declared;
         stale += m.stale;
+        returned += m.kv.counters.returned_blocks;
     }
     assert_true(found > operations / 10);
     assert_true(moved > operations / 100);
     assert_true(copied > operations / 100);
     assert_true(declared > operations / 100);
     assert_true(stale > operations / 1000);
+    assert_true(returned > operations / 1000);
 }
 
 static void test_random_operations_keep_every_call_its_own_kv(void **state)

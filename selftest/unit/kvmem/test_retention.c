@@ -134,18 +134,19 @@ static void test_expire_does_a_bounded_number(void **state)
 }
 
 /* It came in with a plan whose step never was; no call has asked for it since, for as long as the
- * deadline is. Its move is void, and the host's block is free. */
+ * deadline is. It is not full, so a move would bring it back; that is void, and the host's block is
+ * free. */
 static void test_an_old_content_that_is_to_come_in_is_forgotten_with_its_move(void **state)
 {
     (void)state;
     struct rig *rig = rig_fresh(2, HOST);
     const uint32_t *tokens = rig_tokens(100);
-    rig_leave(rig, 100, 4, retained(0));
+    rig_leave(rig, 100, 3, retained(0));
     rig_grow(rig, 0, 8);                     /* it goes to the host */
     assert_int_equal(rig_step(rig), 1);
     rig_drop(rig, 0);
-    assert_int_equal(rig_take(rig, 1, tokens, 8), 4);
-    rig_keep(rig, 1, tokens, 4, retained(SECOND));
+    assert_int_equal(rig_take(rig, 1, tokens, 8), 3);
+    rig_keep(rig, 1, tokens, 3, retained(SECOND));
     kvmem_expire(&rig->kv, 101 * SECOND, false);
     kvmem_check(&rig->kv);
     uint64_t dropped = rig->kv.counters.dropped_blocks;
