@@ -19,7 +19,8 @@
  *
  * Invariants: the found blocks follow each other, full ones first. One token at least is left to be
  * computed, so a call never writes in a block that it shares. A block that a move of this step
- * fills is not found on the host, and is no copy source: its bytes are not there yet.
+ * fills is not found on the host, and is no copy source: its bytes are not there yet. An answer
+ * that ends before such a block says so (is_under_way): once the step is done, one finds more.
  * Bounds: O(blocks found), with one comparison of tokens each, block_tokens look-ups for the
  * partial one, one block for the copy source. Why not all that ever followed the block: the last
  * one is nearly always the best (docs/decisions/0005 has figures).
@@ -32,13 +33,11 @@ static uint32_t min_tokens(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The block of this name, if a call can have it now, or KVMEM_BLOCK_NONE. */
-static uint32_t find_there(const struct kvmem *kv, struct kvmem_name *name)
+/* True when a move of this step takes the content, found in this block or nowhere, to the host. */
+static bool is_under_way(const struct kvmem *kv, uint32_t block)
 {
-    uint32_t block = kvmem_name_find(kv, name);
-    bool is_there = block != KVMEM_BLOCK_NONE &&
-                    (!kvmem_is_host(kv, block) || kv->blocks[block].move == KVMEM_BLOCK_NONE);
-    return is_there ? block : KVMEM_BLOCK_NONE;
+    return block != KVMEM_BLOCK_NONE && kvmem_is_host(kv, block) &&
+           kv->blocks[block].move != KVMEM_BLOCK_NONE;
 }
 
 /* The last block found so far, or KVMEM_BLOCK_NONE. */
@@ -69,10 +68,11 @@ static bool find_full(const struct kvmem *kv, struct kvmem_answer *answer, const
     kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
     block = before != KVMEM_BLOCK_NONE ? kv->blocks[before].after : KVMEM_BLOCK_NONE;
     if (block >= kv->device.count || !kvmem_name_is_of(kv, &name, block)) {
-        block = find_there(kv, &name);
+        block = kvmem_name_find(kv, &name);
     }
-    if (block == KVMEM_BLOCK_NONE) {
-        answer->is_lost = answer->blocks == 0 && kvmem_name_find(kv, &name) == KVMEM_BLOCK_NONE;
+    answer->is_under_way = is_under_way(kv, block);
+    answer->is_lost = answer->blocks == 0 && block == KVMEM_BLOCK_NONE;
+    if (answer->is_under_way || block == KVMEM_BLOCK_NONE) {
         return false;
     }
     add_found(kv, answer, block);
@@ -87,10 +87,11 @@ static bool find_partial(const struct kvmem *kv, struct kvmem_answer *answer,
     uint32_t longest = KVMEM_BLOCK_NONE;
     while (name.fill + 1 < kv->settings.block_tokens && name.fill + 1 < count) {
         kvmem_name_extend(&name, tokens + name.fill, 1);
-        uint32_t block = find_there(kv, &name);
+        uint32_t block = kvmem_name_find(kv, &name);
         longest = block != KVMEM_BLOCK_NONE ? block : longest;
     }
-    if (longest == KVMEM_BLOCK_NONE) {
+    answer->is_under_way = is_under_way(kv, longest);
+    if (answer->is_under_way || longest == KVMEM_BLOCK_NONE) {
         return false;
     }
     add_found(kv, answer, longest);
@@ -129,7 +130,8 @@ static bool is_end_there(const struct kvmem *kv, const struct kvmem_question *qu
     uint32_t first = index * kv->settings.block_tokens;
     struct kvmem_name name = {.before = record->kept_before, .index = index};
     kvmem_name_extend(&name, question->tokens + first, positions - first);
-    return find_there(kv, &name) != KVMEM_BLOCK_NONE;
+    uint32_t block = kvmem_name_find(kv, &name);
+    return block != KVMEM_BLOCK_NONE && !is_under_way(kv, block);
 }
 
 static void find_beginning(const struct kvmem *kv, struct kvmem_answer *answer,
@@ -139,7 +141,7 @@ static void find_beginning(const struct kvmem *kv, struct kvmem_answer *answer,
            find_full(kv, answer, tokens + answer->positions)) {
     }
     uint32_t full = answer->positions;
-    if (!find_partial(kv, answer, tokens + full, count - full)) {
+    if (!answer->is_under_way && !find_partial(kv, answer, tokens + full, count - full)) {
         find_copy_source(kv, answer, tokens + full, count - full);
     }
     ASSERT(answer->positions < count);

@@ -114,6 +114,8 @@ struct kvmem_answer {
                                        last token is computed and gives logits */
     uint32_t host_blocks;           /* of the found ones, those that lie on the host */
     uint32_t declared_blocks;       /* of the found ones, those of a declared prefix: the first */
+    bool is_under_way;              /* more is there, and a move of this step takes it to the host:
+                                       once the step is done, it is found */
     /* private: only kvmem/ */
     uint32_t copy_from;             /* the copy source */
     uint32_t copy_positions;        /* that it begins with and the call needs; 0: no copy */

@@ -4,9 +4,9 @@
  *
  * A free block is taken first, else the oldest RETAINED content leaves, else the oldest SAVED one.
  * Where to: to the host, unless the host is no place for it: a content displaces there only one of
- * lower rank, or one of its own rank that is not younger. Before it displaces any, a mirror is given
- * up (mirror.c). A content that finds no room is dropped, and is recomputed if a call asks for it.
- * So is one that is too old for a call to wait until it has moved. A content that has a mirror goes
+ * lower rank, or one of its own rank that is not younger. Before that a mirror is given up
+ * (mirror.c). A content that finds no room is dropped, and is recomputed if a call asks for it. So
+ * is one that is too old for a call to wait until it has moved. A content that has a mirror goes
  * back to it, and nothing moves.
  *
  * Invariants: the moves that were decided for a step stay possible (move.c).

@@ -166,6 +166,8 @@ struct sched_engine {
     struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
     uint32_t last_queue;            /* of the last row of the last plan's batch */
+    uint32_t move_waits;            /* calls that the last plan passed over, because what they need
+                                       moves with its step; at most batch_calls */
     bool has_room;                  /* the last plan had a row left for one more call */
     uint64_t sequence;              /* of the last plan */
     uint32_t rounds_published;      /* of the step in flight (progress.c) */

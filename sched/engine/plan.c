@@ -16,14 +16,19 @@
  *            they do not suffice, resident calls that come later in the order, the last one first;
  *            paused and cancelled ones make room wherever they stand. A call that this walk has
  *            already chosen or passed over keeps its blocks.
+ *   moves    what a call needs may be on its way to the host, to make room for a row before it. The
+ *            call is not computed again for that: it is passed over, keeps its place and what else
+ *            is cached for it, and finds all in the next plan. When batch_calls have been passed
+ *            over so, the walk ends.
  *   early stop   with cut_steps the step need not last N rounds. It lasts one when a prompt lacks
  *            nothing but budget, for the next step brings that. Else it lasts until a row has ended
  *            and no standby takes its place, or until a call arrives for which there is a row: a
  *            free one, or that of a call in a lower queue.
  *
  * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
- * victim, so there is progress in each plan. A call asks before it is weighed, and what it cannot
- * have it has not taken (docs/decisions/0043).
+ * victim. And nothing is on its way yet when the walk comes to it: moves are of this plan, and each
+ * is made for a call that came before, which has a row. So there is progress in each plan. A call
+ * asks before it is weighed, and what it cannot have it has not taken (docs/decisions/0043).
  * Bounds: O(rows + resident calls + paused calls that have run before), however many calls wait:
  * of the calls that only wait, those are visited that get a row. The search for victims goes
  * from the tail of the last queue, and never twice past the same call. A question costs O(the
@@ -80,16 +85,29 @@ static bool make_room(struct sched_walk *walk, const struct call *call,
     return true;
 }
 
-/* Asks what is there, and commits it with room for a row. False: the row does not fit. */
+/* What the call needs moves with this step: it waits for the next one. False: too many do. */
+static bool wait_for_move(struct sched_engine *engine)
+{
+    ASSERT(engine->planned_count > 0);      /* the call for whose row it moves */
+    if (engine->move_waits == engine->sched->settings.batch_calls) {
+        return false;
+    }
+    engine->move_waits++;
+    engine->sched->stats->move_waits++;
+    return true;
+}
+
+/* Asks what is there, and commits it with room for a row. False: the walk ends here. */
 static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
 {
     struct sched_engine *engine = walk->engine;
     struct kvmem_answer answer = sched_residency_ask(engine, call, whole);
     struct sched_row row = sched_row_after(walk, call, answer.positions);
-    bool fits = make_room(walk, call, &answer, &row);
-    if (!fits || row.chunk == 0) {
+    bool waits = answer.is_under_way && row.chunk > 0;
+    bool goes_on = waits ? wait_for_move(engine) : make_room(walk, call, &answer, &row);
+    if (waits || !goes_on || row.chunk == 0) {
         sched_residency_touch(engine, call, &answer, walk->now_us);
-        return fits;
+        return goes_on;
     }
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
     walk->budget_tokens -= answer.positions + 1 == sched_call_known(call) ? 0 : row.chunk;
@@ -111,7 +129,7 @@ static void expect_next(const struct sched_engine *engine, const struct call *ca
     }
 }
 
-/* Gives the call a row, or passes over it. False: it does not fit, and the walk ends (line 37). */
+/* Gives the call a row, or passes over it. False: the walk ends, for it does not fit (line 37). */
 static bool visit(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
@@ -195,6 +213,7 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
     sched_starvation_pass(engine, now_us);
     engine->sequence++;
     engine->planned_count = 0;
+    engine->move_waits = 0;
     struct sched_walk walk = {
         .engine = engine,
         .now_us = now_us,

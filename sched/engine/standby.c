@@ -65,7 +65,7 @@ static void consider_prefetch(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
     const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
-    if (answer.host_blocks > 0 &&
+    if (answer.host_blocks > 0 && !answer.is_under_way &&
         kvmem_missing(engine->kv, &answer, answer.positions) <= kvmem_free(engine->kv)) {
         sched_residency_commit(engine, call, &answer, answer.positions, walk->now_us);
         engine->sched->stats->prefetched_calls++;

@@ -91,11 +91,11 @@ static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
 }
 
 /* A call that could run has no row, and the batch is not full. Then neither a call after it nor a
- * call that cannot run has blocks. */
+ * call that cannot run has blocks, or as many calls wait for moves as may. */
 static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
 {
     ASSERT(m->rows_count > 0);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && m->move_waits < m->set.batch_calls; i++) {
         const struct naive_call *call = &m->calls[sorted[i]];
         ASSERT(!((i > at || naive_skips(call)) && call->resident));
     }
@@ -136,7 +136,9 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
     const struct step_header *header = step_header(sched_view_step(m->sched));
     uint32_t budget = m->set.prefill_tokens;
     uint32_t vain = m->set.batch_calls;
+    uint32_t waits = m->move_waits = sched_view_move_waits(m->sched);
     uint32_t end = count;
+    ASSERT(waits <= m->set.batch_calls);
     m->room = NAIVE_ROOM_LEFT;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
@@ -159,6 +161,9 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
         } else if (m->rows_count < header->rows_active &&
                    step_row(sched_view_step(m->sched), m->rows_count)->call == sorted[i]) {
             naive_row(m, sorted[i], &budget);
+        } else if (waits > 0 && !call->resident && naive_chunk(call, budget) > 0) {
+            waits--;                /* only the real scheduler knows what is being moved */
+            ASSERT(m->rows_count > 0);
         } else if (naive_chunk(call, budget) > 0 ||
                    (is_claim && naive_ended_unseen(m, sorted, count, i, vain))) {
             naive_did_not_fit(m, sorted, count, i);
@@ -170,6 +175,7 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
         m->room = in_vain ? NAIVE_ROOM_UNKNOWN : NAIVE_ROOM_LEFT;
     }
     m->room = m->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
+    ASSERT(waits == 0);
     return end;
 }
 

@@ -72,6 +72,7 @@ struct naive {
     uint32_t produced[NAIVE_ROWS_MAX];
     enum naive_fault fault[NAIVE_ROWS_MAX];
     uint32_t rows_count, rows_active;
+    uint32_t move_waits;            /* calls that the plan passed over for what is being moved */
     uint32_t rounds;                /* as the engine reports them */
     bool busy;
     bool stops_early;               /* the step in flight may stop early */

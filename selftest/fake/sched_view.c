@@ -30,6 +30,11 @@ const struct step *sched_view_step(const struct sched *sched)
     return &engine_of(sched)->step;
 }
 
+uint32_t sched_view_move_waits(const struct sched *sched)
+{
+    return engine_of(sched)->move_waits;
+}
+
 bool sched_view_has_room(const struct sched *sched)
 {
     return engine_of(sched)->has_room;

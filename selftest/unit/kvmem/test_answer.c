@@ -226,10 +226,34 @@ static void test_a_question_that_comes_too_early_may_come_again(void **state)
     assert_true(is_end_there(rig, 0, tokens, 11));
     struct kvmem_answer answer = rig_ask(rig, 0, tokens, 12);
     assert_int_equal(answer.positions, 0);
+    assert_true(answer.is_under_way);
+    assert_false(rig_ask(rig, 3, rig_tokens(300), 12).is_under_way);
     kvmem_touch(&rig->kv, &answer, saved(2));
     assert_true(is_end_there(rig, 0, tokens, 11));
     assert_int_equal(rig_step(rig), 2);
-    assert_int_equal(rig_ask(rig, 0, tokens, 12).positions, 11);
+    answer = rig_ask(rig, 0, tokens, 12);
+    assert_int_equal(answer.positions, 11);
+    assert_false(answer.is_under_way);
+}
+
+/* A full block, or one that is not full; what comes before it is found. */
+static void test_an_answer_tells_that_more_is_on_its_way(void **state)
+{
+    (void)state;
+    const uint32_t *tokens = rig_tokens(1);
+    for (uint32_t positions = 7; positions <= 8; positions++) {
+        struct rig *rig = rig_fresh(3, HOST);
+        rig_leave(rig, 1, positions, saved(1));
+        rig_grow(rig, 0, 8);
+        struct kvmem_answer answer = rig_ask(rig, 1, tokens, positions + 1);
+        assert_int_equal(answer.positions, 4);
+        assert_true(answer.is_under_way);
+        assert_false(rig_ask(rig, 1, tokens, positions).is_under_way);     /* not that much */
+        assert_int_equal(rig_step(rig), 1);
+        answer = rig_ask(rig, 1, tokens, positions + 1);
+        assert_int_equal(answer.positions, positions);
+        assert_false(answer.is_under_way);
+    }
 }
 
 int main(void)
@@ -246,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_a_look_sees_what_can_be_had),
         cmocka_unit_test(test_a_look_may_be_wrong_and_then_less_is_found),
         cmocka_unit_test(test_a_question_that_comes_too_early_may_come_again),
+        cmocka_unit_test(test_an_answer_tells_that_more_is_on_its_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
