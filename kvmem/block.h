@@ -8,7 +8,7 @@
  *   FREE      both     no      0            free           may be the target of a void one
  *   PRIVATE   device   no      1            -              may be the target of one
  *   SHARED    device   full    >= 1         -              may be the target of one
- *   CACHED    both     yes     0            cached[rank]   may be the target of one
+ *   CACHED    both     yes     0            its shelf's    may be the target of one
  *   LEAVING   host     no      0            -              source of exactly one
  *   MIRROR    host     no      0            mirrors        -
  *
@@ -41,7 +41,6 @@ struct kvmem_block {
         };
     };
     enum kvmem_state state : 3;
-    enum kvmem_rank rank : 1;
     uint32_t declared : 4;          /* SHARED: number of the prefix that has it, from 1; 0: none */
     uint32_t fill : 12;             /* tokens of the name; 0: no name */
     uint32_t begun : 12;            /* PRIVATE: tokens of the name that it had when its call took
@@ -56,8 +55,23 @@ struct kvmem_block {
     uint32_t move;                  /* number of the move that fills it, or KVMEM_BLOCK_NONE */
     uint32_t mirror;                /* the block of the other tier with the same bytes (mirror.c),
                                        or KVMEM_BLOCK_NONE */
+    uint32_t shelf;                 /* CACHED: whose content it is, and whether a call waits for it
+                                       (holder.c) */
 };
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
+
+/* Where the contents of a holder lie, oldest first. */
+enum kvmem_shelf {
+    KVMEM_REST,                     /* no waiting call has asked for them */
+    KVMEM_ASKED,                    /* one has, or has had them */
+    KVMEM_LEFT,                     /* by former holders of the number: others may find them */
+    KVMEM_SHELVES,
+};
+
+struct kvmem_holder {
+    uint64_t need;
+    struct kvmem_list cached[2][KVMEM_SHELVES];     /* on the device, and on the host */
+};
 
 struct kvmem_call {
     uint64_t salt;                  /* of the last commit */
@@ -90,6 +104,37 @@ static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
     return kv->table + (uint64_t)call * kv->settings.blocks_per_call;
 }
 
+static inline uint32_t kvmem_shelves(const struct kvmem_settings *settings)
+{
+    return KVMEM_SHELVES * settings->holders;
+}
+static inline uint32_t kvmem_shelf_of(uint32_t holder, enum kvmem_shelf shelf)
+{
+    return KVMEM_SHELVES * holder + shelf;
+}
+static inline uint32_t kvmem_shelf_for(struct kvmem_use use)
+{
+    return kvmem_shelf_of(use.holder, use.is_asked ? KVMEM_ASKED : KVMEM_REST);
+}
+/* The contents of the shelf on this tier, oldest first. */
+static inline struct kvmem_list *kvmem_contents(const struct kvmem *kv,
+                                                const struct kvmem_tier *tier, uint32_t shelf)
+{
+    ASSERT(shelf < kvmem_shelves(&kv->settings));
+    return &kv->holders[shelf / KVMEM_SHELVES].cached[tier == &kv->host][shelf % KVMEM_SHELVES];
+}
+/* True when a call waits that has asked for its contents. */
+static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)
+{
+    return shelf % KVMEM_SHELVES == KVMEM_ASKED &&
+           kv->holders[shelf / KVMEM_SHELVES].need >= KVMEM_WANTED;
+}
+/* How much a content of this shelf and age is needed. */
+static inline uint64_t kvmem_need_of(const struct kvmem *kv, uint32_t shelf, uint64_t used_us)
+{
+    return kvmem_is_wanted(kv, shelf) ? kv->holders[shelf / KVMEM_SHELVES].need : used_us;
+}
+
 /* `block` follows block `before` (NONE: none): worth a first look next time. A block that all
  * domains share remembers no follower: that would reveal that others were there. */
 static inline void kvmem_remember_after(struct kvmem *kv, uint32_t before, uint32_t block)
@@ -98,6 +143,9 @@ static inline void kvmem_remember_after(struct kvmem *kv, uint32_t before, uint3
         kv->blocks[before].after = block;
     }
 }
+
+/* True when what is used so is kept: a call waits for it, or retention is on. Notes the time. */
+bool kvmem_is_kept(struct kvmem *kv, struct kvmem_use use);
 
 /* name.c: the hash table. A name is hashed when it is looked for, its tokens once each. */
 void kvmem_name_init(struct kvmem *kv);
@@ -133,15 +181,20 @@ void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 void kvmem_tier_release(struct kvmem *kv, uint32_t block);
 /* The free block that is handed out next, in no list any more. There is one. */
 uint32_t kvmem_tier_pop(struct kvmem *kv, struct kvmem_tier *tier);
-/* A named block in no list becomes CACHED, in its place by rank and age. */
+/* A named block in no list becomes CACHED, in its place by shelf and age. */
 void kvmem_tier_cache(struct kvmem *kv, uint32_t block);
 void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
 /* One more table holds this full block of the device, CACHED or SHARED. */
 void kvmem_tier_share(struct kvmem *kv, uint32_t block);
-/* The content of `from`, in no list, is CACHED in `to`, in its place by rank and age. */
+/* The oldest content of the shelf that is needed least, or KVMEM_BLOCK_NONE. */
+uint32_t kvmem_tier_least(const struct kvmem *kv, const struct kvmem_tier *tier);
+/* The need of the shelf has changed, or its oldest content there: its place in the heaps. */
+void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf);
+/* What lies on one shelf comes to lie on the other, before and not younger than what is there.
+ * Neither is wanted. O(what lies on the first). */
+void kvmem_tier_splice(struct kvmem *kv, struct kvmem_tier *tier, uint32_t from, uint32_t to);
+/* The content of `from`, in no list, is CACHED in `to`, in its place by shelf and age. */
 void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to);
-/* A CACHED block loses its content for good; it is in no list then. */
-void kvmem_tier_forget(struct kvmem *kv, uint32_t block);
 /* A LEAVING block of the host that has a mirror is the youngest MIRROR. */
 void kvmem_tier_mirror(struct kvmem *kv, uint32_t block);
 /* A MIRROR is in no list any more. */
@@ -175,6 +228,10 @@ void kvmem_move_cancel(struct kvmem *kv, uint32_t to);
 void kvmem_move_undo(struct kvmem *kv, uint32_t block);
 
 /* room.c: which content has to go. */
+/* A CACHED block loses its content for good; it is in no list then. */
+void kvmem_room_free(struct kvmem *kv, uint32_t block);
+/* The same, for want of room or time: it counts as dropped. */
+void kvmem_room_forget(struct kvmem *kv, uint32_t block);
 /* A CACHED block of the device loses its content, to the host if there is room; in no list then. */
 void kvmem_room_evict(struct kvmem *kv, uint32_t block);
 /* A device block without content, in no list. There is one: kvmem_available() > 0. */

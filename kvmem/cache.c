@@ -21,8 +21,7 @@ static uint32_t before_of(const struct kvmem *kv, uint32_t call, uint32_t index)
     return index > 0 ? kvmem_table_of(kv, call)[index - 1] : KVMEM_BLOCK_NONE;
 }
 
-/* The block gets this name. A copy on the host is freed: it would stay at the rank of a call that
- * is back, and nothing would lower it when the call ends. */
+/* The block gets this name. A copy on the host is freed: a name has one block. */
 static void name_block(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
 {
     uint32_t copy = kvmem_name_set(kv, block, name);
@@ -115,7 +114,13 @@ static struct kvmem_call end_of(const struct kvmem *kv, uint32_t call, uint32_t 
     return (struct kvmem_call){.kept_positions = positions, .kept_before = before};
 }
 
-static void keep_block(struct kvmem *kv, uint32_t block, struct kvmem_priority priority)
+bool kvmem_is_kept(struct kvmem *kv, struct kvmem_use use)
+{
+    kv->now_us = use.now_us > kv->now_us ? use.now_us : kv->now_us;
+    return kvmem_is_wanted(kv, kvmem_shelf_for(use)) || kv->settings.retain_drop_us > 0;
+}
+
+static void keep_block(struct kvmem *kv, uint32_t block, struct kvmem_use use)
 {
     struct kvmem_block *kept = &kv->blocks[block];
     ASSERT(kept->references > 0);
@@ -126,17 +131,16 @@ static void keep_block(struct kvmem *kv, uint32_t block, struct kvmem_priority p
         kvmem_tier_release(kv, block);
         return;
     }
-    kept->rank = priority.rank;
-    kept->used_us = priority.used_us;
+    kept->shelf = kvmem_shelf_for(use);
+    kept->used_us = use.now_us;
     kvmem_tier_cache(kv, block);
 }
 
 void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions,
-                struct kvmem_priority priority)
+                struct kvmem_use use)
 {
     struct kvmem_call *record = &kv->calls[call];
-    kv->now_us = priority.used_us > kv->now_us ? priority.used_us : kv->now_us;
-    if (priority.rank == KVMEM_RETAINED && kv->settings.retain_drop_us == 0) {
+    if (!kvmem_is_kept(kv, use)) {
         kvmem_drop(kv, call);
         return;
     }
@@ -144,7 +148,7 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
     name_partial(kv, call, tokens, positions);
     const struct kvmem_call end = end_of(kv, call, positions);
     while (record->count > 0) {
-        keep_block(kv, kvmem_table_of(kv, call)[--record->count], priority);
+        keep_block(kv, kvmem_table_of(kv, call)[--record->count], use);
     }
     *record = end;
 }

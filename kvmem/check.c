@@ -75,11 +75,11 @@ static void check_mirror(const struct kvmem *kv, uint32_t index)
     }
 }
 
-/* The states of a tier against its lists. `rank` KVMEM_SAVED + 1: the free ones. */
-static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t rank)
+/* The states of a tier against its lists. A shelf too many: the free ones. */
+static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t shelf)
 {
-    bool is_free = rank > KVMEM_SAVED;
-    const struct kvmem_list *list = is_free ? &tier->free : &tier->cached[rank];
+    bool is_free = shelf == kvmem_shelves(&kv->settings);
+    const struct kvmem_list *list = is_free ? &tier->free : kvmem_contents(kv, tier, shelf);
     uint32_t before = KVMEM_BLOCK_NONE;
     uint32_t count = 0;
     for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
@@ -87,7 +87,7 @@ static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, ui
         ASSERT(++count <= list->count);
         ASSERT(i - tier->first < tier->count);
         ASSERT(block->state == (is_free ? KVMEM_FREE : KVMEM_CACHED));
-        ASSERT(is_free || (uint32_t)block->rank == rank);
+        ASSERT(is_free || block->shelf == shelf);
         ASSERT(block->prev == before);
         ASSERT(is_free || before == KVMEM_BLOCK_NONE ||
                kv->blocks[before].used_us <= block->used_us);
@@ -95,6 +95,23 @@ static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, ui
     }
     ASSERT(count == list->count);
     ASSERT(list->tail == before);
+}
+
+static void check_key(const struct heap *heap, uint32_t shelf, bool is_in, uint64_t key)
+{
+    ASSERT(heap_has(heap, shelf) == is_in);
+    ASSERT(!is_in || heap->entries[heap->places[shelf]].key == key);
+}
+
+/* A shelf is in the heaps of the tier exactly when it has contents there. */
+static void check_shelf(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t shelf)
+{
+    const struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
+    bool is_wanted = kvmem_is_wanted(kv, shelf);
+    uint64_t used_us = list->count > 0 ? kv->blocks[list->head].used_us : 0;
+    check_key(&tier->needs, shelf, list->count > 0, kvmem_need_of(kv, shelf, used_us));
+    check_key(&tier->ages[is_wanted], shelf, list->count > 0, used_us);
+    check_key(&tier->ages[!is_wanted], shelf, false, 0);
 }
 
 /* Oldest first: in the order in which they became mirrors. */
@@ -123,12 +140,19 @@ static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
     }
     check_mirrors(kv, tier);
     ASSERT(in_state[KVMEM_MIRROR] == tier->mirrors.count);
-    for (uint32_t rank = 0; rank <= KVMEM_SAVED + 1; rank++) {
-        check_list(kv, tier, rank);
+    uint32_t cached[2] = {0};
+    check_list(kv, tier, kvmem_shelves(&kv->settings));
+    for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
+        check_list(kv, tier, shelf);
+        check_shelf(kv, tier, shelf);
+        cached[kvmem_is_wanted(kv, shelf)] += kvmem_contents(kv, tier, shelf)->count;
     }
+    heap_check(&tier->needs);
+    heap_check(&tier->ages[false]);
+    heap_check(&tier->ages[true]);
     ASSERT(in_state[KVMEM_FREE] == tier->free.count);
-    ASSERT(in_state[KVMEM_CACHED] ==
-           tier->cached[KVMEM_RETAINED].count + tier->cached[KVMEM_SAVED].count);
+    ASSERT(in_state[KVMEM_CACHED] == cached[false] + cached[true]);
+    ASSERT(cached[false] == tier->cached_count[false] && cached[true] == tier->cached_count[true]);
 }
 
 static void check_hash(const struct kvmem *kv)

@@ -123,26 +123,36 @@ void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t 
     kv->version++;
 }
 
-void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer,
-                 struct kvmem_priority priority)
+/* It is on this shelf from now on, or stays with another holder that is needed more. */
+static void use_found(struct kvmem *kv, uint32_t block, struct kvmem_use use)
+{
+    struct kvmem_block *found = &kv->blocks[block];
+    uint32_t shelf = kvmem_shelf_for(use);
+    kvmem_tier_uncache(kv, block);
+    if (found->shelf / KVMEM_SHELVES == use.holder ||
+        kvmem_need_of(kv, shelf, use.now_us) >=
+            kvmem_need_of(kv, found->shelf, found->used_us)) {
+        found->shelf = shelf;
+    }
+    found->used_us = use.now_us;
+    kvmem_tier_cache(kv, block);
+}
+
+void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer, struct kvmem_use use)
 {
     const uint32_t *table = kvmem_table_of(kv, answer->call);
-    kv->now_us = priority.used_us > kv->now_us ? priority.used_us : kv->now_us;
-    if (priority.rank == KVMEM_RETAINED && kv->settings.retain_drop_us == 0) {
+    if (!kvmem_is_kept(kv, use)) {
         kvmem_forget(kv, answer);
         return;
     }
     count_answer(kv, answer);
     for (uint32_t i = answer->blocks; i-- > 0;) {
-        struct kvmem_block *found = &kv->blocks[table[i]];
+        const struct kvmem_block *found = &kv->blocks[table[i]];
         if (found->fill == kv->settings.block_tokens || !kvmem_is_host(kv, table[i])) {
             remember(kv, table, i);
         }
         if (found->state == KVMEM_CACHED) {
-            kvmem_tier_uncache(kv, table[i]);
-            found->rank = priority.rank;
-            found->used_us = priority.used_us;
-            kvmem_tier_cache(kv, table[i]);
+            use_found(kv, table[i], use);
         }
     }
     if (answer->blocks > 0) {
@@ -160,9 +170,7 @@ void kvmem_forget(struct kvmem *kv, const struct kvmem_answer *answer)
     count_answer(kv, answer);
     for (uint32_t i = answer->blocks; i-- > 0;) {
         if (kv->blocks[table[i]].state == KVMEM_CACHED) {
-            kvmem_tier_uncache(kv, table[i]);
-            kvmem_name_clear(kv, table[i]);
-            kvmem_mirror_forget(kv, table[i]);
+            kvmem_room_free(kv, table[i]);
             kvmem_tier_release(kv, table[i]);
         }
     }

@@ -49,13 +49,14 @@
 #include <stdint.h>
 
 #include "config/base/arena.h"
+#include "config/base/heap.h"
 #include "config/base/step.h"
 #include "config/config.h"
 
 #define KVMEM_BLOCK_NONE UINT32_MAX
 
-#define KVMEM_SAVED_US   UINT64_C(600000000)    /* SAVED contents are forgotten after this, or
-                                                   after retain_drop_us where that is longer */
+#define KVMEM_SAVED_US   UINT64_C(600000000)    /* after this what is wanted is forgotten, too */
+#define KVMEM_WANTED     (UINT64_C(1) << 63)    /* from this need on calls of the holder wait */
 #define KVMEM_EXPIRE_MAX 64         /* contents that one kvmem_expire() moves or forgets */
 
 #define KVMEM_PREFIXES_MAX 8        /* declared ones */
@@ -70,10 +71,12 @@ struct kvmem_settings {
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
+    uint32_t holders;               /* that can be told apart: 0 .. holders - 1 */
     uint32_t prefixes;              /* declared ones: calls number calls .. calls + prefixes - 1 */
     uint64_t hash_key;              /* where the keys of the hash come from: a secret of this boot,
                                        or clients could choose tokens that all hash alike */
-    /* An ended call's contents, by their age since they were given up; device <= host <= drop. */
+    /* Contents that no waiting call has asked for, by their age since they were given up; device <=
+     * host <= drop. */
     uint64_t retain_device_us;      /* from this age they leave the device for the host, if any */
     uint64_t retain_host_us;        /* from this age no call waits for their move: under pressure
                                        they are dropped instead; what is on the host stays */
@@ -81,16 +84,11 @@ struct kvmem_settings {
                                        are not kept at all. Pressure for room wins over all three */
 };
 
-/* Why a call gave its blocks up. */
-enum kvmem_rank {
-    KVMEM_RETAINED,                 /* the call has ended: another may continue it */
-    KVMEM_SAVED,                    /* the call was preempted and will be back */
-};
-
-/* A content's place in the order of eviction: RETAINED before SAVED, then least recently used. */
-struct kvmem_priority {
-    enum kvmem_rank rank;
-    uint64_t used_us;               /* now, for a content that is given up now */
+/* Who uses a content now: it becomes the holder's, and its youngest. */
+struct kvmem_use {
+    uint32_t holder;
+    bool is_asked;                  /* by a call that waits: preempted, or new */
+    uint64_t now_us;
 };
 
 /* What does a call ask for? */
@@ -114,8 +112,7 @@ struct kvmem_answer {
                                        last token is computed and gives logits */
     uint32_t host_blocks;           /* of the found ones, those that lie on the host */
     uint32_t declared_blocks;       /* of the found ones, those of a declared prefix: the first */
-    bool is_under_way;              /* more is there, and a move of this step takes it to the host:
-                                       once the step is done, it is found */
+    bool is_under_way;              /* more is there, and moves to the host with this step */
     /* private: only kvmem/ */
     uint32_t copy_from;             /* the copy source */
     uint32_t copy_positions;        /* that it begins with and the call needs; 0: no copy */
@@ -135,8 +132,7 @@ struct kvmem_counters {             /* since boot */
     uint64_t dropped_blocks;        /* contents lost for want of room or time */
 };
 
-struct kvmem_block;                 /* kvmem/block.h */
-struct kvmem_call;
+struct kvmem_block;                 /* kvmem/block.h; so are call and holder */
 struct kvmem_list {
     uint32_t head, tail, count;
 };
@@ -165,17 +161,19 @@ struct kvmem {
         uint32_t first, count;      /* block numbers first .. first + count - 1 */
         struct kvmem_list free;     /* a stack */
         struct kvmem_list mirrors;    /* of the host; oldest first */
-        struct kvmem_list cached[2];    /* by rank; oldest first */
+        uint32_t cached_count[2];   /* contents that no waiting call has asked for; that one has */
+        struct heap needs;          /* of the shelves that have contents here, by their need */
+        struct heap ages[2];        /* the same by their oldest content: not wanted, wanted */
     } device, host;
+    struct kvmem_holder *holders;   /* [settings.holders] */
 };
 
-/* Blocks that hold `tokens` positions. */
 static inline uint32_t kvmem_blocks_ceil(uint32_t tokens, uint32_t block_tokens)
 {
     return tokens / block_tokens + (tokens % block_tokens != 0);
 }
 
-/* Moves that one step can need: each device block is left once and filled once at most. */
+/* Moves of one step at most: each device block is left once and filled once. */
 static inline uint32_t kvmem_moves_max(uint32_t device_blocks)
 {
     return 2 * device_blocks + 64;
@@ -190,20 +188,24 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
 uint32_t kvmem_available(const struct kvmem *kv);
 /* Of these, those that hold nothing. */
 uint32_t kvmem_free(const struct kvmem *kv);
-/* Of these, those that hold nothing SAVED. */
+/* Of these, those that hold nothing that a waiting call has asked for. */
 static inline uint32_t kvmem_spare(const struct kvmem *kv)
 {
-    return kv->device.free.count + kv->device.cached[KVMEM_RETAINED].count;
+    return kv->device.free.count + kv->device.cached_count[false];
 }
-/* Device blocks owned by calls, and by declared prefixes, now. */
+/* Contents of the holder on each tier. O(1). */
+struct kvmem_held {
+    uint32_t device, host;
+};
+struct kvmem_held kvmem_held(const struct kvmem *kv, uint32_t holder);
+/* Device blocks that calls and declared prefixes own. */
 uint32_t kvmem_owned(const struct kvmem *kv);
 /* Of these, those of declared prefixes that are there to be found. */
 static inline uint32_t kvmem_declared(const struct kvmem *kv)
 {
     return kv->declared_count;
 }
-/* Host blocks that hold something now that the device does not, or are read by a move of the
- * step. */
+/* Host blocks that hold what the device does not, or are read by a move of the step. */
 uint32_t kvmem_host_used(const struct kvmem *kv);
 /* Host blocks that hold what a block of the device holds, too. */
 static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
@@ -234,33 +236,33 @@ uint32_t kvmem_missing(const struct kvmem *kv, const struct kvmem_answer *answer
 /* True when these are available, without the found blocks themselves. O(blocks found). */
 bool kvmem_fits(const struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
 /* The call owns what the answer names, and room for `positions` on the device, at least those that
- * were found. Evicts cached contents (RETAINED first, then SAVED; oldest first) to the host, or
- * drops them where the host has no room for their rank; plans the moves of blocks that come from
- * the host, and the copy. It cannot fail: the answer is not stale, and it fits. */
+ * were found. Evicts cached contents (those first that are needed least; holder.c) to the host, or
+ * drops them where the host has none that is needed less; plans the moves of blocks that come
+ * from the host, and the copy. It cannot fail: the answer is not stale, and it fits. */
 void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
-/* Instead of a commit. The contents that the answer found, and no call owns, get this place in the
- * order of eviction: of a call that will ask again, or that has ended without blocks. RETAINED,
- * where retention is off: forgets them. */
-void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer,
-                 struct kvmem_priority priority);
-/* Instead of a commit. The contents that the answer found, and no call owns, are forgotten: no call
- * will ask for them. */
+/* Instead of a commit. What the answer found, and no call owns, is used now. What another holder
+ * needs more stays its own. Not asked for, where retention is off: forgets it. */
+void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer, struct kvmem_use use);
+/* Instead of a commit. What the answer found, and no call owns, is forgotten. */
 void kvmem_forget(struct kvmem *kv, const struct kvmem_answer *answer);
 
-/* A step was settled and the call's KV holds `positions` of its `tokens`: names the blocks that
- * have become full. Where an equal one is there already, the call takes that one. From here on
- * every call finds the blocks of a declared prefix, until kvmem_drop(). */
+/* The call's KV holds `positions` of its `tokens`: names the blocks that are full now, or takes
+ * equal ones. From here on all find the blocks of a declared prefix, until kvmem_drop(). */
 void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions);
-/* Gives up all blocks of the call, whose KV holds `positions` (settled ones), and keeps their
- * contents cached with this priority; settles them first. RETAINED, where retention is off: drops
- * them. */
+/* Settles `positions`, gives up the call's blocks, and keeps their contents for this holder. Where
+ * they are not asked for, and retention is off: drops them. */
 void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions,
-                struct kvmem_priority priority);
+                struct kvmem_use use);
+/* How much is needed what calls of this holder have asked for: what is needed less goes first.
+ * Below KVMEM_WANTED none waits, and all goes by age. O(log holders). */
+void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need);
+/* The holder is gone, and its number free for another. Its contents stay where others can find
+ * them, else they are forgotten at once. O(its contents). */
+void kvmem_abandon(struct kvmem *kv, uint32_t holder, bool others_find);
 /* Gives up all blocks of the call; what only it held is forgotten (it may be wrong). */
 void kvmem_drop(struct kvmem *kv, uint32_t call);
-/* Once for each plan, after the commits: retained contents past their deadlines leave the device
- * (a bounded number) or are forgotten. Moves only travel with steps: without one (`step_follows`
- * false: the engine has nothing to do) it only forgets what must be gone, and makes no move. */
+/* Once for each plan, after the commits: contents past their deadlines leave the device (a bounded
+ * number) or are forgotten. Without a step for moves to travel with it only forgets. */
 void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
 /* The time at which kvmem_expire() must run even if no step comes: when the next content is to be
  * forgotten (not when one is to leave the device). UINT64_MAX: never. */
@@ -269,7 +271,7 @@ uint64_t kvmem_next_us(const struct kvmem *kv);
  * needs, into the step record. From here to kvmem_moved() nothing may commit or expire. */
 void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
                 uint32_t rows_count);
-/* The step that was bound is done, and so are its moves. Free when none was bound. */
+/* The step that was bound is done, with its moves. Free when none was bound. */
 void kvmem_moved(struct kvmem *kv);
 /* The engine is lost and with it all bytes of both tiers: forgets every content, ends every move.
  * No call owns a block (they were dropped before). */

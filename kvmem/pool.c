@@ -16,6 +16,7 @@
 #include "config/base/bounds.h"
 #include "kvmem/block.h"
 
+#define HEAPS 6                                /* of shelves: of each tier, needs and two of ages */
 #define TOTAL_BLOCKS_MAX (UINT32_MAX / 8 + 1)  /* hash_heads() is at most eight times as many */
 
 static uint32_t total_blocks(const struct kvmem_settings *settings)
@@ -50,6 +51,7 @@ void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *l
         .calls = limits->calls,
         .prefixes = limits->prefixes,
         .blocks_per_call = limits->blocks_per_call,
+        .holders = limits->programs,
         .retain_device_us = limits->retain_device_us,
         .retain_host_us = limits->retain_host_us,
         .retain_drop_us = limits->retain_drop_us,
@@ -73,14 +75,26 @@ void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *se
                                                                                        kvmem_call));
     memory_plan_add(plan, MEMORY_CORE, "kv block tables", kvmem_calls_count(settings),
              (uint64_t)settings->blocks_per_call * sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "kv holders", settings->holders,
+                    sizeof(struct kvmem_holder));
+    for (uint32_t i = 0; i < HEAPS; i++) {
+        heap_plan_memory(plan, "kv order of shelves", kvmem_shelves(settings));
+    }
 }
 
 static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first, uint32_t count)
 {
     struct kvmem_list empty = {.head = KVMEM_BLOCK_NONE, .tail = KVMEM_BLOCK_NONE};
-    *tier = (struct kvmem_tier){
-        .first = first, .count = count,
-        .free = empty, .mirrors = empty, .cached = {empty, empty}};
+    tier->first = first;
+    tier->count = count;
+    tier->free = tier->mirrors = empty;
+    tier->cached_count[false] = tier->cached_count[true] = 0;
+    heap_clear(&tier->needs);
+    heap_clear(&tier->ages[false]);
+    heap_clear(&tier->ages[true]);
+    for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
+        *kvmem_contents(kv, tier, shelf) = empty;
+    }
     for (uint32_t block = first + count; block > first; block--) {
         kvmem_tier_release(kv, block - 1);
     }
@@ -109,6 +123,13 @@ static void reset(struct kvmem *kv)
     reset_tier(kv, &kv->host, host_first, kv->settings.host_blocks);
 }
 
+static void init_heaps(struct kvmem_tier *tier, uint32_t shelves, struct arena *arena)
+{
+    heap_init(&tier->needs, shelves, arena);
+    heap_init(&tier->ages[false], shelves, arena);
+    heap_init(&tier->ages[true], shelves, arena);
+}
+
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena)
 {
     uint32_t blocks = total_blocks(settings);
@@ -135,8 +156,12 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
         .calls = arena_take(arena, kvmem_calls_count(settings), sizeof(struct kvmem_call)),
         .table = arena_take(arena, kvmem_calls_count(settings),
                             (uint64_t)settings->blocks_per_call * sizeof(uint32_t)),
+        .holders = arena_take(arena, settings->holders,
+                              sizeof(struct kvmem_holder)),
         .next_identity = 1,
     };
+    init_heaps(&kv->device, kvmem_shelves(settings), arena);
+    init_heaps(&kv->host, kvmem_shelves(settings), arena);
     kvmem_name_init(kv);
     reset(kv);
 }
@@ -148,8 +173,7 @@ uint32_t kvmem_free(const struct kvmem *kv)
 
 uint32_t kvmem_available(const struct kvmem *kv)
 {
-    return kv->device.free.count + kv->device.cached[KVMEM_RETAINED].count +
-           kv->device.cached[KVMEM_SAVED].count;
+    return kv->device.free.count + kv->device.cached_count[false] + kv->device.cached_count[true];
 }
 
 uint32_t kvmem_owned(const struct kvmem *kv)

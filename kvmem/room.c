@@ -2,19 +2,32 @@
 /*
  * What: room on the device, and which content has to go for it.
  *
- * A free block is taken first, else the oldest RETAINED content leaves, else the oldest SAVED one.
- * Where to: to the host, unless the host is no place for it: a content displaces there only one of
- * lower rank, or one of its own rank that is not younger. Before that a mirror is given up
+ * A free block is taken first, else the oldest content of the shelf that is needed least leaves.
+ * Where to: to the host, unless the host is no place for it: a content displaces there only one
+ * that is needed less, or an older one where the need is the same. Before that a mirror is given up
  * (mirror.c). A content that finds no room is dropped, and is recomputed if a call asks for it. So
  * is one that is too old for a call to wait until it has moved. A content that has a mirror goes
  * back to it, and nothing moves.
  *
  * Invariants: the moves that were decided for a step stay possible (move.c).
- * Bounds: O(1), but for the place in the host's list: contents come from the device oldest first,
- * so a content passes only younger ones that calls have given up on the host itself.
+ * Bounds: O(log holders), but for the place in the host's list: contents of a shelf come from the
+ * device oldest first, so one passes only younger ones that calls have given up on the host itself.
  */
 #include "config/base/assert.h"
 #include "kvmem/block.h"
+
+void kvmem_room_free(struct kvmem *kv, uint32_t block)
+{
+    kvmem_tier_uncache(kv, block);
+    kvmem_name_clear(kv, block);
+    kvmem_mirror_forget(kv, block);
+}
+
+void kvmem_room_forget(struct kvmem *kv, uint32_t block)
+{
+    kvmem_room_free(kv, block);
+    kv->counters.dropped_blocks++;
+}
 
 /* A block without content, in no list. A move that was to fill it is void. */
 static uint32_t take_free(struct kvmem *kv, struct kvmem_tier *tier)
@@ -24,8 +37,17 @@ static uint32_t take_free(struct kvmem *kv, struct kvmem_tier *tier)
     return block;
 }
 
-/* A host block for a content of this rank and age, or KVMEM_BLOCK_NONE. */
-static uint32_t find_host_room(struct kvmem *kv, enum kvmem_rank rank, uint64_t used_us)
+/* True when the content of the one block, in no list, may take the place of the other's. */
+static bool may_displace(const struct kvmem *kv, uint32_t block, uint32_t other)
+{
+    const struct kvmem_block *a = &kv->blocks[block], *b = &kv->blocks[other];
+    uint64_t need = kvmem_need_of(kv, a->shelf, a->used_us);
+    uint64_t other_need = kvmem_need_of(kv, b->shelf, b->used_us);
+    return other_need < need || (other_need == need && b->used_us <= a->used_us);
+}
+
+/* A host block for the content of this one, or KVMEM_BLOCK_NONE. */
+static uint32_t find_host_room(struct kvmem *kv, uint32_t evicted)
 {
     if (kv->host.free.count > 0) {
         return take_free(kv, &kv->host);
@@ -34,22 +56,18 @@ static uint32_t find_host_room(struct kvmem *kv, enum kvmem_rank rank, uint64_t 
     if (mirror != KVMEM_BLOCK_NONE) {
         return mirror;
     }
-    for (uint32_t lower = KVMEM_RETAINED; lower <= (uint32_t)rank; lower++) {
-        uint32_t block = kv->host.cached[lower].head;
-        if (block == KVMEM_BLOCK_NONE ||
-            (lower == (uint32_t)rank && kv->blocks[block].used_us > used_us)) {
-            continue;
-        }
-        kvmem_tier_forget(kv, block);
-        kvmem_move_cancel(kv, block);
-        return block;
+    uint32_t block = kvmem_tier_least(kv, &kv->host);
+    if (block == KVMEM_BLOCK_NONE || !may_displace(kv, evicted, block)) {
+        return KVMEM_BLOCK_NONE;
     }
-    return KVMEM_BLOCK_NONE;
+    kvmem_room_forget(kv, block);
+    kvmem_move_cancel(kv, block);
+    return block;
 }
 
 void kvmem_room_evict(struct kvmem *kv, uint32_t block)
 {
-    struct kvmem_block *evicted = &kv->blocks[block];
+    const struct kvmem_block *evicted = &kv->blocks[block];
     ASSERT(!kvmem_is_host(kv, block));
     kvmem_tier_uncache(kv, block);
     if (evicted->move != KVMEM_BLOCK_NONE) {
@@ -60,7 +78,7 @@ void kvmem_room_evict(struct kvmem *kv, uint32_t block)
         kv->counters.returned_blocks++;
         return;
     }
-    uint32_t room = find_host_room(kv, evicted->rank, evicted->used_us);
+    uint32_t room = find_host_room(kv, block);
     if (room == KVMEM_BLOCK_NONE) {
         kvmem_name_clear(kv, block);
         kv->counters.dropped_blocks++;
@@ -75,7 +93,7 @@ void kvmem_room_evict(struct kvmem *kv, uint32_t block)
 static bool is_worth_waiting(const struct kvmem *kv, uint32_t block)
 {
     const struct kvmem_block *content = &kv->blocks[block];
-    return content->mirror != KVMEM_BLOCK_NONE || content->rank != KVMEM_RETAINED ||
+    return content->mirror != KVMEM_BLOCK_NONE || kvmem_is_wanted(kv, content->shelf) ||
            kv->now_us < content->used_us ||
            kv->now_us - content->used_us < kv->settings.retain_host_us;
 }
@@ -85,16 +103,13 @@ uint32_t kvmem_room_take(struct kvmem *kv)
     if (kv->device.free.count > 0) {
         return take_free(kv, &kv->device);
     }
-    uint32_t block = kv->device.cached[KVMEM_RETAINED].head;
-    if (block == KVMEM_BLOCK_NONE) {
-        block = kv->device.cached[KVMEM_SAVED].head;
-    }
+    uint32_t block = kvmem_tier_least(kv, &kv->device);
     ASSERT(block != KVMEM_BLOCK_NONE);
     if (is_worth_waiting(kv, block)) {
         kvmem_room_evict(kv, block);
         return block;
     }
-    kvmem_tier_forget(kv, block);
+    kvmem_room_forget(kv, block);
     kvmem_move_cancel(kv, block);
     return block;
 }

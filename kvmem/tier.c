@@ -3,12 +3,17 @@
  * What: the lists of both tiers.
  *
  *   free      a stack; block `first` is on top at boot
- *   cached    for each rank the contents that no call holds, oldest first; the blocks of a call are
- *             given up at one time, the last one first, so ends go before beginnings
- *   mirrors     on the host: those that hold what a block of the device holds too, oldest first
+ *   cached    for each shelf (holder.c) the contents that no call owns, oldest first; the blocks of
+ *             a call are given up at one time, the last one first, so ends go before beginnings
+ *   mirrors   on the host: those that hold what a block of the device holds too, oldest first
  *
- * Invariants: a block is in one list at most, that of its state; cached lists are sorted by age.
- * Bounds: O(1), but for kvmem_tier_cache(): O(younger contents of the list).
+ * Shelves that have contents stand in two heaps: by need, the least needed first, and by the age of
+ * their oldest content. Those that are wanted have a heap of ages of their own.
+ *
+ * Invariants: a block is in one list at most, that of its state; cached lists are sorted by age; a
+ * shelf is in the heaps of a tier exactly when it has contents there.
+ * Bounds: O(log holders) where the oldest content of a shelf changes, else O(1), but for
+ * kvmem_tier_cache(): O(younger contents of the list) besides.
  */
 #include "config/base/assert.h"
 #include "kvmem/block.h"
@@ -71,10 +76,26 @@ uint32_t kvmem_tier_pop(struct kvmem *kv, struct kvmem_tier *tier)
     return block;
 }
 
+void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf)
+{
+    const struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
+    bool is_wanted = kvmem_is_wanted(kv, shelf);
+    heap_remove(&tier->ages[!is_wanted], shelf);
+    if (list->count == 0) {
+        heap_remove(&tier->needs, shelf);
+        heap_remove(&tier->ages[is_wanted], shelf);
+        return;
+    }
+    uint64_t oldest_us = kv->blocks[list->head].used_us;
+    heap_set(&tier->needs, shelf, kvmem_need_of(kv, shelf, oldest_us));
+    heap_set(&tier->ages[is_wanted], shelf, oldest_us);
+}
+
 void kvmem_tier_cache(struct kvmem *kv, uint32_t block)
 {
     struct kvmem_block *cached = &kv->blocks[block];
-    struct kvmem_list *list = &tier_of(kv, block)->cached[cached->rank];
+    struct kvmem_tier *tier = tier_of(kv, block);
+    struct kvmem_list *list = kvmem_contents(kv, tier, cached->shelf);
     ASSERT(cached->fill > 0);
     uint32_t before = list->tail;
     while (before != KVMEM_BLOCK_NONE && kv->blocks[before].used_us > cached->used_us) {
@@ -82,12 +103,56 @@ void kvmem_tier_cache(struct kvmem *kv, uint32_t block)
     }
     cached->state = KVMEM_CACHED;
     list_insert(kv, list, before, block);
+    tier->cached_count[kvmem_is_wanted(kv, cached->shelf)]++;
+    if (list->head == block) {
+        kvmem_tier_rank(kv, tier, cached->shelf);
+    }
 }
 
 void kvmem_tier_uncache(struct kvmem *kv, uint32_t block)
 {
+    struct kvmem_tier *tier = tier_of(kv, block);
+    uint32_t shelf = kv->blocks[block].shelf;
+    struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
+    bool was_oldest = list->head == block;
     ASSERT(kv->blocks[block].state == KVMEM_CACHED);
-    list_remove(kv, &tier_of(kv, block)->cached[kv->blocks[block].rank], block);
+    list_remove(kv, list, block);
+    tier->cached_count[kvmem_is_wanted(kv, shelf)]--;
+    if (was_oldest) {
+        kvmem_tier_rank(kv, tier, shelf);
+    }
+}
+
+void kvmem_tier_splice(struct kvmem *kv, struct kvmem_tier *tier, uint32_t from, uint32_t to)
+{
+    struct kvmem_list *first = kvmem_contents(kv, tier, from);
+    struct kvmem_list *rest = kvmem_contents(kv, tier, to);
+    uint64_t limit_us = rest->count > 0 ? kv->blocks[rest->head].used_us : UINT64_MAX;
+    ASSERT(!kvmem_is_wanted(kv, from) && !kvmem_is_wanted(kv, to));
+    if (first->count == 0) {
+        return;
+    }
+    for (uint32_t i = first->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
+        struct kvmem_block *block = &kv->blocks[i];
+        block->shelf = to;
+        block->used_us = block->used_us < limit_us ? block->used_us : limit_us;
+    }
+    kv->blocks[first->tail].next = rest->head;
+    if (rest->count > 0) {
+        kv->blocks[rest->head].prev = first->tail;
+        first->tail = rest->tail;
+    }
+    first->count += rest->count;
+    *rest = *first;
+    *first = (struct kvmem_list){.head = KVMEM_BLOCK_NONE, .tail = KVMEM_BLOCK_NONE};
+    kvmem_tier_rank(kv, tier, from);
+    kvmem_tier_rank(kv, tier, to);
+}
+
+uint32_t kvmem_tier_least(const struct kvmem *kv, const struct kvmem_tier *tier)
+{
+    uint32_t shelf = heap_first(&tier->needs);
+    return shelf == HEAP_NONE ? KVMEM_BLOCK_NONE : kvmem_contents(kv, tier, shelf)->head;
 }
 
 void kvmem_tier_share(struct kvmem *kv, uint32_t block)
@@ -106,17 +171,9 @@ void kvmem_tier_share(struct kvmem *kv, uint32_t block)
 void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to)
 {
     kvmem_name_pass(kv, from, to);
-    kv->blocks[to].rank = kv->blocks[from].rank;
+    kv->blocks[to].shelf = kv->blocks[from].shelf;
     kv->blocks[to].used_us = kv->blocks[from].used_us;
     kvmem_tier_cache(kv, to);
-}
-
-void kvmem_tier_forget(struct kvmem *kv, uint32_t block)
-{
-    kvmem_tier_uncache(kv, block);
-    kvmem_name_clear(kv, block);
-    kvmem_mirror_forget(kv, block);
-    kv->counters.dropped_blocks++;
 }
 
 void kvmem_tier_mirror(struct kvmem *kv, uint32_t block)

@@ -16,6 +16,7 @@
 
 #include "sched/deadline.h"
 #include "sched/engine/job.h"
+#include "sched/engine/need.h"
 #include "sched/engine/residency.h"
 #include "sched/policy.h"
 #include "sched/program.h"
@@ -118,6 +119,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     if (call->state == CALL_QUEUED) {
         sched_call_accrue_wait(call, now_us);
     }
+    sched_need_ended(sched, call);
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
     sched_job_close(engine, call);
     sched_deadline_remove(sched, call);

@@ -15,6 +15,7 @@
 #include "sched/ending.h"
 #include "sched/engine/plan.h"
 #include "sched/engine/queue.h"
+#include "sched/engine/residency.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 
@@ -67,6 +68,7 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     struct sched_engine *engine = sched_engine_of(sched, call);
     call->order_key = sched_policy_key(sched, call);
     sched_job_open(engine, call, now_us);
+    sched_residency_expect(engine, call, now_us);
     sched_plan_arrival(engine, call);
     sched->open_calls++;
     sched->stats->calls_accepted++;

@@ -23,6 +23,7 @@
 
 #include "config/base/hash.h"
 #include "sched/call.h"
+#include "sched/engine/need.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
 
@@ -118,6 +119,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
         link = &sched->programs[*link].hash_next;
     }
     *link = program->hash_next;
+    sched_need_forgotten(sched, index);
     idle_remove(sched, index);
     *program = (struct program){.hash_next = sched->program_free};
     sched->program_free = index;

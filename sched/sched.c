@@ -76,6 +76,7 @@ static void check_wiring(const struct sched_settings *settings, const struct sch
         ASSERT(settings->steps_per_plan <= layout->steps_max);
         ASSERT(settings->prefill_tokens + rows <= layout->tokens_max);
         ASSERT(wiring->engines[i].kv->settings.calls == wiring->calls->count);
+        ASSERT(wiring->engines[i].kv->settings.holders == settings->programs);
     }
 }
 

@@ -134,6 +134,7 @@ struct sched_job {
     uint64_t service_us;            /* T_c: reset by promotion */
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
     uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
+    uint64_t place;                 /* in its queue, since it entered that: smallest first */
     uint32_t free_next;             /* private: list of free ones */
 };
 
@@ -195,6 +196,7 @@ struct sched {
     uint32_t programs_count, program_free, idle_head, idle_tail;
     uint32_t job_free;
     uint64_t program_salt;          /* of the program that started last */
+    uint64_t places_at_heads, places_at_tails;      /* of queues, given so far (engine/need.c) */
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
     uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */

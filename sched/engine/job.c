@@ -23,6 +23,7 @@
  */
 #include "sched/engine/job.h"
 
+#include "sched/engine/need.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
 
@@ -73,6 +74,9 @@ void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now
         *of_program = call->job;
     }
     sched_queue_enter(engine, call);
+    if (sched_job_of(sched, call)->calls_count == 1) {
+        sched_need_queued(engine, sched_job_of(sched, call), false);
+    }
 }
 
 void sched_job_close(struct sched_engine *engine, struct call *call)
@@ -133,6 +137,7 @@ static void demote(struct sched_engine *engine, struct sched_job *job, uint64_t 
     uint32_t queue = sched_policy_demotion_queue(sched, job);
     end_turn(engine, job);
     sched_queue_move(engine, job, queue, sched_policy_demotes_to_head(sched));
+    sched_need_queued(engine, job, sched_policy_demotes_to_head(sched));
     job->quantum_left_us = sched->levels[queue].quantum_us;
     if (sched->settings.queues > 1) {
         sched->stats->demotions++;
@@ -156,6 +161,7 @@ void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint6
     sched_note(sched, sched_job_first(sched, job), now_us,
                (struct event_what){EVENT_PROMOTED, {from}});
     sched_queue_move(engine, job, 0, false);
+    sched_need_queued(engine, job, false);
     job->quantum_left_us = sched->levels[from].quantum_us;
     job->promoted_from = from;
     engine->promoted_jobs++;

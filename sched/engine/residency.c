@@ -12,16 +12,14 @@
  *          domain: one for each trust domain. Salts are numbers of ours, not hashes and not from
  *          the wire: no two are equal by chance or by the choice of an id. Declared prefixes are
  *          found under all of them, but by a call with a fault
- *   rank   what a preempted call has computed is SAVED, evicted last; everything else is RETAINED.
- *          Without retention all that is cached was computed by preempted calls, and stays SAVED
- *          when another call asks for it
+ *   use    what a call leaves is its program's. As long as the call waits, what it has left and
+ *          what it has asked for is needed as much as its program is (need.c); when it has ended,
+ *          what it leaves goes by age
  *
  * A call that has blocks joins the list of residents when the plan's cursor comes past it
  * (queue.c); it leaves it here.
  *
- * Invariants: kv_tokens is what the call's blocks hold; it is 0 without blocks. A call that ends
- * leaves nothing SAVED behind that it still finds: contents that no call will come back for must
- * not outrank others (docs/caveats.md names those that it does not find).
+ * Invariants: kv_tokens is what the call's blocks hold; it is 0 without blocks.
  * Bounds: O(blocks of the call).
  */
 #include "sched/engine/residency.h"
@@ -111,18 +109,24 @@ void sched_residency_commit(struct sched_engine *engine, struct call *call,
 void sched_residency_touch(struct sched_engine *engine, const struct call *call,
                            const struct kvmem_answer *answer, uint64_t now_us)
 {
-    bool is_saved = call->computed_tokens > 0 || engine->kv->settings.retain_drop_us == 0;
     if (!answer->is_owned) {
-        kvmem_touch(engine->kv, answer,
-                    (struct kvmem_priority){is_saved ? KVMEM_SAVED : KVMEM_RETAINED, now_us});
+        kvmem_touch(engine->kv, answer, (struct kvmem_use){call->program, true, now_us});
     }
 }
 
+void sched_residency_expect(struct sched_engine *engine, const struct call *call,
+                            uint64_t now_us)
+{
+    const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
+    sched_residency_touch(engine, call, &answer, now_us);
+}
+
 /* The call gives up its blocks, and leaves their contents behind. */
-static void keep(struct sched_engine *engine, struct call *call, struct kvmem_priority priority)
+static void keep(struct sched_engine *engine, struct call *call, bool waits, uint64_t now_us)
 {
     leave(engine, call);
-    kvmem_keep(engine->kv, call->slot, call->tokens, call->kv_tokens, priority);
+    kvmem_keep(engine->kv, call->slot, call->tokens, call->kv_tokens,
+               (struct kvmem_use){call->program, waits, now_us});
     call->kv_tokens = 0;
 }
 
@@ -133,7 +137,7 @@ void sched_residency_preempt(struct sched_engine *engine, struct call *call, uin
     sched_note(sched, call, now_us,
                (struct event_what){EVENT_PREEMPTED, {kvmem_call_blocks(engine->kv, call->slot),
                                                      call->kv_tokens}});
-    keep(engine, call, (struct kvmem_priority){KVMEM_SAVED, now_us});
+    keep(engine, call, true, now_us);
     call->preemptions++;
     sched->stats->preemptions++;
 }
@@ -147,8 +151,8 @@ void sched_residency_drop(struct sched_engine *engine, struct call *call)
     call->kv_tokens = 0;
 }
 
-/* Without blocks, a call that has computed something may have left SAVED contents: they sink to the
- * lower rank, or are forgotten when only this call could find them. */
+/* What a call without blocks has left, or asked for, goes by age from now on, or is forgotten when
+ * only this call could find it. */
 static void end_without_blocks(struct sched_engine *engine, const struct call *call,
                                bool is_private, uint64_t now_us)
 {
@@ -156,7 +160,7 @@ static void end_without_blocks(struct sched_engine *engine, const struct call *c
     if (is_private) {
         kvmem_forget(engine->kv, &answer);
     } else {
-        kvmem_touch(engine->kv, &answer, (struct kvmem_priority){KVMEM_RETAINED, now_us});
+        kvmem_touch(engine->kv, &answer, (struct kvmem_use){call->program, false, now_us});
     }
 }
 
@@ -165,12 +169,10 @@ void sched_residency_end(struct sched_engine *engine, struct call *call, bool wr
 {
     bool is_private = sharing_of(engine->sched, call) == SCHED_SHARING_OFF;
     if (!sched_call_is_resident(engine, call)) {
-        if (call->computed_tokens > 0) {
-            end_without_blocks(engine, call, is_private, now_us);
-        }
+        end_without_blocks(engine, call, is_private, now_us);
     } else if (wrong || is_private) {
         sched_residency_drop(engine, call);
     } else {
-        keep(engine, call, (struct kvmem_priority){KVMEM_RETAINED, now_us});
+        keep(engine, call, false, now_us);
     }
 }

@@ -204,9 +204,9 @@ static void fill_calls(void)
 
 static void init_kv(struct kvmem *kv, uint8_t memory[KV_BYTES])
 {
-    const struct kvmem_settings settings = {.calls = CALL_FINISHED + 1, .block_tokens = 16,
-                                            .device_blocks = 4, .host_blocks = 4,
-                                            .blocks_per_call = 2};
+    const struct kvmem_settings settings = {.calls = CALL_FINISHED + 1, .holders = 1,
+                                            .block_tokens = 16, .device_blocks = 4,
+                                            .host_blocks = 4, .blocks_per_call = 2};
     struct arena arena;
     arena_init(&arena, memory, KV_BYTES);
     kvmem_init(kv, &settings, &arena);

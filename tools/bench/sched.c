@@ -112,7 +112,8 @@ static struct arena start(enum sched_policy policy, uint32_t live)
         .event_log = &bench.event_log};
     struct kvmem_settings kv = {
         .device_blocks = BLOCKS, .host_blocks = BLOCKS, .block_tokens = BLOCK_TOKENS,
-        .calls = calls, .blocks_per_call = CONTEXT_TOKENS / BLOCK_TOKENS,
+        .calls = calls, .holders = calls,
+        .blocks_per_call = CONTEXT_TOKENS / BLOCK_TOKENS,
         .retain_device_us = STEP_US, .retain_host_us = 10 * STEP_US,
         .retain_drop_us = 100 * STEP_US};
     struct memory_plan plan = {0};

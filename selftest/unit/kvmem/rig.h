@@ -11,6 +11,7 @@
 enum {
     DEVICE = 10, HOST = 4, BLOCK_TOKENS = 4, CALLS = 5, BLOCKS_PER_CALL = 6,
     SECOND = 1000000,
+    HOLDERS = 4, HOLDER_IDLE = 0, HOLDER_WANTED = 1,
 };
 
 struct rig {
@@ -22,7 +23,7 @@ static inline struct kvmem_settings rig_settings(uint32_t device, uint32_t host)
 {
     return (struct kvmem_settings){
         .device_blocks = device, .host_blocks = host, .block_tokens = BLOCK_TOKENS,
-        .calls = CALLS, .blocks_per_call = BLOCKS_PER_CALL,
+        .calls = CALLS, .blocks_per_call = BLOCKS_PER_CALL, .holders = HOLDERS,
         .retain_device_us = 10 * SECOND, .retain_host_us = 100 * SECOND,
         .retain_drop_us = 1000 * (uint64_t)SECOND};
 }
@@ -32,6 +33,7 @@ static inline struct rig *rig_start(const struct kvmem_settings *settings)
     static struct rig rig;
     struct arena *arena = test_arena();
     kvmem_init(&rig.kv, settings, arena);
+    kvmem_need(&rig.kv, HOLDER_WANTED, KVMEM_WANTED);
     rig.step.layout = (struct step_layout){
         .rows_max = CALLS, .steps_max = 4, .tokens_max = 64, .blocks_per_call = BLOCKS_PER_CALL,
         .moves_max = kvmem_moves_max(settings->device_blocks)};
@@ -141,20 +143,21 @@ static inline void rig_settle(struct rig *rig, uint32_t call, const uint32_t *to
     kvmem_check(&rig->kv);
 }
 
-static inline struct kvmem_priority retained(uint64_t now_us)
+/* Used by a party that may be back, and by one for which a call waits. */
+static inline struct kvmem_use retained(uint64_t now_us)
 {
-    return (struct kvmem_priority){KVMEM_RETAINED, now_us};
+    return (struct kvmem_use){HOLDER_IDLE, false, now_us};
 }
 
-static inline struct kvmem_priority saved(uint64_t now_us)
+static inline struct kvmem_use saved(uint64_t now_us)
 {
-    return (struct kvmem_priority){KVMEM_SAVED, now_us};
+    return (struct kvmem_use){HOLDER_WANTED, true, now_us};
 }
 
 static inline void rig_keep(struct rig *rig, uint32_t call, const uint32_t *tokens,
-                            uint32_t positions, struct kvmem_priority priority)
+                            uint32_t positions, struct kvmem_use use)
 {
-    kvmem_keep(&rig->kv, call, tokens, positions, priority);
+    kvmem_keep(&rig->kv, call, tokens, positions, use);
     kvmem_check(&rig->kv);
     assert_int_equal(kvmem_call_blocks(&rig->kv, call), 0);
 }
@@ -179,11 +182,11 @@ static inline uint32_t rig_run(struct rig *rig, uint32_t call, const uint32_t *t
 
 /* A call ran, and has left its contents. */
 static inline void rig_leave(struct rig *rig, uint32_t first, uint32_t count,
-                             struct kvmem_priority priority)
+                             struct kvmem_use use)
 {
     const uint32_t *tokens = rig_tokens(first);
     rig_run(rig, CALLS - 1, tokens, count);
-    rig_keep(rig, CALLS - 1, tokens, count, priority);
+    rig_keep(rig, CALLS - 1, tokens, count, use);
 }
 
 static inline uint32_t rig_block(const struct rig *rig, uint32_t call, uint32_t index)

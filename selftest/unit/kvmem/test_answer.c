@@ -28,12 +28,11 @@ static void test_what_is_touched_is_found_again(void **state)
         assert_int_equal(answer.positions, 15);
         assert_int_equal(answer.blocks, 4);
         assert_int_equal(answer.host_blocks, 3);
-        enum kvmem_rank rank = now_us % 2 ? KVMEM_SAVED : KVMEM_RETAINED;
-        kvmem_touch(&rig->kv, &answer, (struct kvmem_priority){rank, now_us});
+        kvmem_touch(&rig->kv, &answer, now_us % 2 ? saved(now_us) : retained(now_us));
         kvmem_check(&rig->kv);
-        assert_int_equal(rig->kv.device.cached[rank].count, 1);
-        assert_int_equal(rig->kv.host.cached[rank].count, 3);
-        assert_int_equal(rig->kv.blocks[rig->kv.host.cached[rank].head].used_us, now_us);
+        assert_int_equal(kvmem_held(&rig->kv, HOLDER_WANTED).device, 1);
+        assert_int_equal(kvmem_held(&rig->kv, HOLDER_WANTED).host, 3);
+        assert_int_equal(heap_first_key(&rig->kv.host.ages[true]), now_us);
     }
 }
 

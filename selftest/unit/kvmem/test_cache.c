@@ -184,7 +184,7 @@ static void test_keep_of_an_equal_partial_block_keeps_one(void **state)
     rig_keep(rig, 0, tokens, 3, retained(1));
     rig_keep(rig, 1, tokens, 3, saved(2));
     assert_int_equal(kvmem_free(&rig->kv), DEVICE - 1);
-    assert_int_equal(rig->kv.device.cached[KVMEM_SAVED].count, 1);
+    assert_int_equal(kvmem_held(&rig->kv, HOLDER_WANTED).device, 1);
 }
 
 static void test_drop_forgets_what_only_the_call_held(void **state)
@@ -226,7 +226,6 @@ static void test_recomputed_content_takes_the_identity_of_its_copy(void **state)
     assert_true(kvmem_is_host(&rig->kv, rig_block(rig, 3, 1)));
 }
 
-/* A copy whose rank nothing lowers when the call ends would keep others off the host. */
 static void test_recomputed_content_leaves_no_copy_on_the_host(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ enum {
     DEVICE_MIN = BLOCKS_PER_CALL, DEVICE_SPREAD = 14, HOST_SPREAD = 20,
     PREFIXES = 2, PREFIX = 3 * BLOCK_TOKENS,
     BLOCKS_MAX = DEVICE_MIN + DEVICE_SPREAD + PREFIXES * PREFIX / BLOCK_TOKENS + HOST_SPREAD,
-    OPERATIONS = 100000, UNIT_US = 1000,
+    HOLDERS = 5, OPERATIONS = 100000, UNIT_US = 1000,
 };
 
 struct model_call {
@@ -90,14 +90,18 @@ static void assert_content(const struct model_call *call, const uint32_t *blocks
 
 /* ---- plan ----------------------------------------------------------------------------------- */
 
-static void give_up(uint32_t index, enum kvmem_rank rank)
+static struct kvmem_use some_use(void)
+{
+    return (struct kvmem_use){below(HOLDERS), below(2), m.now_us};
+}
+
+static void give_up(uint32_t index)
 {
     struct model_call *call = &m.calls[index];
     if (below(12) == 0) {
         kvmem_drop(&m.kv, index);
     } else {
-        kvmem_keep(&m.kv, index, call->tokens, call->positions,
-                   (struct kvmem_priority){rank, m.now_us});
+        kvmem_keep(&m.kv, index, call->tokens, call->positions, some_use());
     }
     call->positions = 0;
     call->reserved = 0;
@@ -107,7 +111,7 @@ static void give_up(uint32_t index, enum kvmem_rank rank)
 static void end(uint32_t index)
 {
     struct model_call *call = &m.calls[index];
-    give_up(index, KVMEM_RETAINED);
+    give_up(index);
     memcpy(m.past, call->tokens, sizeof m.past);
     m.past_count = call->known;
     call->open = false;
@@ -134,7 +138,7 @@ static void make_room(uint32_t index)
 {
     uint32_t victim = (index + 1 + below(CALLS - 1)) % CALLS;
     if (m.calls[victim].reserved > 0) {
-        give_up(victim, KVMEM_SAVED);
+        give_up(victim);
         kvmem_check(&m.kv);
     }
 }
@@ -154,11 +158,10 @@ static struct kvmem_answer ask(uint32_t index)
 /* Not committed: what was found gets another place, or is forgotten. */
 static void decline(const struct kvmem_answer *answer)
 {
-    enum kvmem_rank rank = below(2) ? KVMEM_SAVED : KVMEM_RETAINED;
     if (below(12) == 0) {
         kvmem_forget(&m.kv, answer);
     } else if (below(3) > 0) {
-        kvmem_touch(&m.kv, answer, (struct kvmem_priority){rank, m.now_us});
+        kvmem_touch(&m.kv, answer, some_use());
     }
 }
 
@@ -198,7 +201,7 @@ static void plan_operation(void)
     }
     switch (below(8)) {
     case 0:
-        give_up(index, KVMEM_SAVED);
+        give_up(index);
         break;
     case 1:
         if (below(3) == 0) {
@@ -378,6 +381,18 @@ static void lose_engine(void)
     compute_prefixes();
 }
 
+/* A party comes to be needed more or less, or is gone. */
+static void turn_of_need(void)
+{
+    uint32_t holder = below(HOLDERS);
+    if (below(20) == 0) {
+        kvmem_abandon(&m.kv, holder, below(2));
+    } else {
+        kvmem_need(&m.kv, holder, below(2) * KVMEM_WANTED + below(3));
+    }
+    kvmem_check(&m.kv);
+}
+
 /* Returns the number of operations. */
 static uint32_t step(void)
 {
@@ -385,6 +400,9 @@ static uint32_t step(void)
     for (uint32_t i = 0; i < operations; i++) {
         m.now_us += below(UNIT_US);
         plan_operation();
+        if (below(4) == 0) {
+            turn_of_need();
+        }
     }
     kvmem_expire(&m.kv, m.now_us, below(3) > 0);
     kvmem_check(&m.kv);
@@ -393,7 +411,7 @@ static uint32_t step(void)
     compute();
     while (below(5) == 0) {
         accident();
-        kvmem_check(&m.kv);
+        turn_of_need();
     }
     if (below(200) == 0) {
         lose_engine();
@@ -412,7 +430,7 @@ static void start(uint64_t seed, uint32_t hash_mask)
         .device_blocks = DEVICE_MIN + below(DEVICE_SPREAD + 1),
         .host_blocks = below(4) == 0 ? 0 : below(HOST_SPREAD + 1),
         .block_tokens = BLOCK_TOKENS, .calls = CALLS, .blocks_per_call = BLOCKS_PER_CALL,
-        .prefixes = below(PREFIXES + 1),
+        .holders = HOLDERS, .prefixes = below(PREFIXES + 1),
     };
     settings.device_blocks += settings.prefixes * PREFIX / BLOCK_TOKENS;
     settings.retain_device_us = below(30) * UNIT_US;

@@ -42,9 +42,9 @@ static void test_every_content_is_forgotten_in_the_end(void **state)
     (void)state;
     uint64_t last_us = START + 1000 * (uint64_t)SECOND;     /* longer than KVMEM_SAVED_US */
     for (uint32_t on_host = 0; on_host < 2; on_host++) {
-        for (uint32_t rank = KVMEM_RETAINED; rank <= KVMEM_SAVED; rank++) {
+        for (uint32_t holder = HOLDER_IDLE; holder <= HOLDER_WANTED; holder++) {
             struct rig *rig = rig_fresh(BLOCKS_PER_CALL, HOST);
-            rig_leave(rig, 1, 10, (struct kvmem_priority){rank, START});
+            rig_leave(rig, 1, 10, (struct kvmem_use){holder, true, START});
             if (on_host) {
                 rig_run(rig, 0, rig_tokens(500), 24);
                 rig_drop(rig, 0);

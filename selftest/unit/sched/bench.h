@@ -72,7 +72,9 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     bench.now_us = 1;
     call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
     exchange_init(&bench.exchange, BENCH_COMMANDS, BENCH_CALLS, arena);
-    kvmem_init(&bench.kv, kv, arena);
+    struct kvmem_settings kv_settings = *kv;
+    kv_settings.holders = settings->programs;
+    kvmem_init(&bench.kv, &kv_settings, arena);
     bench.step.layout = (struct step_layout){
         .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,
         .tokens_max = BENCH_PREFILL_MAX + BENCH_ROWS_MAX, .blocks_per_call = BENCH_BLOCKS_PER_CALL,

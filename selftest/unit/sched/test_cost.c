@@ -80,6 +80,7 @@ static void start(enum sched_policy policy, uint32_t calls)
     bench.now_us = 1;
     call_table_init(&bench.calls, calls, CONTEXT, &arena);
     exchange_init(&bench.exchange, BENCH_COMMANDS, calls, &arena);
+    kv.holders = settings.programs;
     kvmem_init(&bench.kv, &kv, &arena);
     bench.step.layout = (struct step_layout){
         .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,

@@ -250,6 +250,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     exchange_init(&bench->exchange, 256, 200, arena);
     struct kvmem_settings kv = bench_kv(16);
     kv.calls = 200;
+    kv.holders = settings.programs;
     kvmem_init(&bench->kv, &kv, arena);
     bench->step.base = arena_take(arena, 1, bench->step.layout.total_bytes);
     sched_plan_memory(&unused, &settings);

@@ -278,8 +278,8 @@ static void test_question_in_vain_takes_nothing_from_a_preempted_call(void **sta
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
 }
 
-/* Its blocks were SAVED; they must not outlive it at that rank. */
-static void test_call_that_ends_preempted_leaves_nothing_saved(void **state)
+/* Its blocks were kept for it; no call waits for them now. */
+static void test_call_that_ends_preempted_leaves_nothing_wanted(void **state)
 {
     (void)state;
     for (uint32_t sharing = SCHED_SHARING_OFF; sharing <= SCHED_SHARING_DOMAIN; sharing++) {
@@ -294,8 +294,8 @@ static void test_call_that_ends_preempted_leaves_nothing_saved(void **state)
         bench_cancel(bench, urgent);
         bench_intake(bench);
         assert_true(sched_is_idle(&bench->sched));
-        assert_int_equal(bench->kv.device.cached[KVMEM_SAVED].count, 0);
-        assert_int_equal(bench->kv.host.cached[KVMEM_SAVED].count, 0);
+        assert_int_equal(bench->kv.device.cached_count[true], 0);
+        assert_int_equal(bench->kv.host.cached_count[true], 0);
     }
 }
 
@@ -332,8 +332,8 @@ static void test_what_no_call_may_share_is_not_kept_after_the_end(void **state)
 }
 
 /* Pool of ten, eight of them taken. A call that comes next finds two blocks and does not fit: they
- * stay cached, at the rank of what the call was, preempted or new. */
-static void test_question_that_came_to_nothing_sets_the_rank(void **state)
+ * stay cached for it, whether it was preempted or is new. */
+static void test_question_that_came_to_nothing_keeps_what_it_found(void **state)
 {
     (void)state;
     for (uint32_t is_new = 0; is_new < 2; is_new++) {
@@ -354,8 +354,7 @@ static void test_question_that_came_to_nothing_sets_the_rank(void **state)
         assert_int_equal(step_header(&bench->step)->rows_count, 1);
         assert_true(bench->kv.counters.asked_tokens > asked);
         assert_int_equal(bench_at(bench, call)->kv_tokens, 0);
-        assert_int_equal(bench->kv.device.cached[KVMEM_SAVED].count, is_new == 1 ? 0 : 2);
-        assert_int_equal(bench->kv.device.cached[KVMEM_RETAINED].count, is_new == 1 ? 2 : 0);
+        assert_int_equal(bench->kv.device.cached_count[true], 2);
         bench_compute(bench);
         bench_settle(bench, BENCH_UNIT);
         run_all(bench);
@@ -485,10 +484,10 @@ int main(void)
         cmocka_unit_test(test_without_a_host_tier_it_is_recomputed),
         cmocka_unit_test(test_without_retention_ended_calls_leave_nothing_on_any_tier),
         cmocka_unit_test(test_question_in_vain_takes_nothing_from_a_preempted_call),
-        cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_saved),
+        cmocka_unit_test(test_call_that_ends_preempted_leaves_nothing_wanted),
         cmocka_unit_test(test_call_that_failed_leaves_nothing_to_find),
         cmocka_unit_test(test_what_no_call_may_share_is_not_kept_after_the_end),
-        cmocka_unit_test(test_question_that_came_to_nothing_sets_the_rank),
+        cmocka_unit_test(test_question_that_came_to_nothing_keeps_what_it_found),
         cmocka_unit_test(test_lost_worker_takes_the_cache_along),
         cmocka_unit_test(test_retention_yields_to_a_call_that_needs_the_whole_pool),
         cmocka_unit_test(test_idle_scheduler_forgets_in_time_and_moves_nothing),

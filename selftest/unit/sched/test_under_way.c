@@ -63,29 +63,6 @@ static void test_call_waits_while_its_history_moves(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
 }
 
-/* What is left of its history on the device is not taken for calls after it. */
-static void test_call_that_waits_keeps_the_rest_of_its_history(void **state)
-{
-    (void)state;
-    struct bench *bench = fresh(12);
-    uint32_t call = history(bench, 1, 20);              /* five blocks */
-    uint32_t other = history(bench, 2, 12);             /* three */
-    call_release(&bench->calls, other);                 /* no call will ask for it */
-    bench_call(bench, 3, 19, 1);                        /* five: one of the first history */
-    arrive(bench, call);
-    bench_call(bench, 4, 11, 1);                        /* three: what is older now */
-    assert_true(bench_step(bench));
-    assert_int_equal(bench->stats.move_waits, 1);
-    assert_int_equal(bench->kv.counters.out_blocks, 4);
-    assert_true(bench_launch(bench));
-    assert_int_equal(bench_at(bench, call)->cached_tokens, 20);
-    sched_report(&bench->sched);
-    bench_compute(bench);
-    bench_settle(bench, BENCH_UNIT);
-    assert_int_equal(bench->kv.counters.in_blocks, 1);
-    run_all(bench);
-}
-
 /* Batch of two: two may wait. The walk ends at the third; the one behind it is not looked at. */
 static void test_a_bounded_number_of_calls_waits_and_all_come_to_their_end(void **state)
 {
@@ -141,7 +118,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_waits_while_its_history_moves),
-        cmocka_unit_test(test_call_that_waits_keeps_the_rest_of_its_history),
         cmocka_unit_test(test_a_bounded_number_of_calls_waits_and_all_come_to_their_end),
         cmocka_unit_test(test_siblings_share_the_move_from_the_host),
     };

@@ -69,6 +69,13 @@ static bool naive_row(struct naive *naive, uint32_t index, bool whole)
     struct kvmem_answer answer = sched_residency_ask(engine, call, whole);
     struct naive_row row = naive_size(naive, call, &answer);
     bool fits = true;
+    if (answer.is_under_way && row.chunk > 0) {         /* waits, if not too many do */
+        sched_residency_touch(engine, call, &answer, b->now_us);
+        fits = engine->move_waits < b->sched.settings.batch_calls;
+        engine->move_waits += fits;
+        b->stats.move_waits += fits;
+        return fits;
+    }
     while (fits && row.chunk > 0 && !kvmem_fits(&b->kv, &answer, row.positions)) {
         fits = naive_preempt(naive);
         if (kvmem_is_stale(&b->kv, &answer)) {
@@ -140,7 +147,7 @@ static void naive_prefetch(struct naive *naive)
             continue;
         }
         const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
-        if (answer.host_blocks > 0 &&
+        if (answer.host_blocks > 0 && !answer.is_under_way &&
             kvmem_missing(&b->kv, &answer, answer.positions) <= kvmem_free(&b->kv)) {
             sched_residency_commit(engine, call, &answer, answer.positions, b->now_us);
             b->stats.prefetched_calls++;
@@ -157,7 +164,7 @@ static void naive_plan(void)
     struct sched_engine *engine = bench_engine(b);
     sched_starvation_pass(engine, b->now_us);
     engine->sequence++;
-    engine->planned_count = 0;
+    engine->planned_count = engine->move_waits = 0;
     naive = (struct naive){.walk = {.engine = engine, .now_us = b->now_us,
                                     .budget_tokens = sched->settings.prefill_tokens,
                                     .vain_looks_left = sched->settings.batch_calls}};

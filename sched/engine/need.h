@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: how much a program's KV is needed (kvmem/holder.c): a holder of kvmem is an entry of the
+ * process table. Private to sched/. */
+#include "sched/call.h"
+
+/* The job has come to stand at the head or the tail of its queue. O(log programs). */
+void sched_need_queued(const struct sched_engine *engine, struct sched_job *job, bool at_head);
+/* The call is about to end and to give up its KV. O(log programs). */
+void sched_need_ended(const struct sched *sched, const struct call *call);
+/* The program is about to be forgotten. O(its cached KV blocks). */
+void sched_need_forgotten(const struct sched *sched, uint32_t program);
