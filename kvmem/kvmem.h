@@ -57,7 +57,7 @@
 
 #define KVMEM_SAVED_US   UINT64_C(600000000)    /* after this what is wanted is forgotten, too */
 #define KVMEM_WANTED     (UINT64_C(1) << 63)    /* from this need on calls of the holder wait */
-#define KVMEM_EXPIRE_MAX 64         /* contents that one kvmem_expire() moves or forgets */
+#define KVMEM_EXPIRE_MAX 1024       /* contents that one kvmem_expire() moves or forgets */
 
 #define KVMEM_PREFIXES_MAX 8        /* declared ones */
 /* Salts of calls are smaller than twice this one. With it, a call finds no declared prefix. */

@@ -113,16 +113,22 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
     uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
     bool has_cursor = queue->cursor == SCHED_JOB_NONE;
     const struct call *call = sched_queue_first(engine, queue_index, CALL_LIST_ALL);
+    uint32_t last_job = SCHED_JOB_NONE;
     while (call != NULL) {
         const struct sched_job *job = sched_job_of(sched, call);
         ASSERT(++jobs <= queue->count);
+        ASSERT(job->prev == last_job);
+        ASSERT(call->job == (last_job == SCHED_JOB_NONE ? queue->jobs.head
+                                                        : sched->jobs[last_job].next));
+        last_job = call->job;
         check_job(sched, call->job, queue_index);
         has_cursor = has_cursor || queue->cursor == call->job;
         calls += job->calls_count;
         promoted += job->promoted_from > 0;
         call = check_calls_of(engine, job, call, before);
     }
-    ASSERT(jobs == queue->count);
+    ASSERT(jobs == queue->count && queue->jobs.tail == last_job);
+    ASSERT(last_job == SCHED_JOB_NONE || sched->jobs[last_job].next == SCHED_JOB_NONE);
     ASSERT(promoted == (queue_index == 0 ? engine->promoted_jobs : 0));
     ASSERT(has_cursor);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {

@@ -85,8 +85,8 @@ static void init_queues(struct sched_engine *engine)
     const struct sched_list empty = {.head = CALL_NONE, .tail = CALL_NONE};
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         engine->queues[i] =
-            (struct sched_queue){.cursor = SCHED_JOB_NONE, .lists = {empty, empty, empty},
-                                 .root = CALL_NONE};
+            (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
+                                 .cursor = SCHED_JOB_NONE, .root = CALL_NONE};
     }
     STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
 }

@@ -122,20 +122,21 @@ struct sched_list {                 /* through call.links */
     uint32_t head, tail;
 };
 
-/* What a queue holds in order (engine/job.c): all open calls of a program, or one call. */
+/* What a queue holds in order (engine/job.c): all open calls of a program, or one call. The search
+ * for starved jobs reads the first cache line of many. */
 struct sched_job {
-    uint32_t calls_count;
+    _Alignas(ARENA_ALIGN_BYTES) uint32_t calls_count;
     uint32_t queue;
     uint32_t program;
-    struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
+    uint32_t next, prev;            /* jobs of its queue, or SCHED_JOB_NONE; free ones: next */
+    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
+    uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
     uint64_t quantum_left_us;       /* of its queue */
     uint64_t waiting_since_us;      /* its waiting is added up to this time */
     uint64_t wait_us;               /* W_c: reset by promotion */
     uint64_t service_us;            /* T_c: reset by promotion */
-    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
-    uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
+    struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
     uint64_t place;                 /* in its queue, since it entered that: smallest first */
-    uint32_t free_next;             /* private: list of free ones */
 };
 
 struct sched_node {                 /* of a call in the tree of its queue (engine/order.c) */
@@ -144,6 +145,7 @@ struct sched_node {                 /* of a call in the tree of its queue (engin
 
 struct sched_queue {                /* smallest call.order_key first, equal ones as they came */
     struct sched_list lists[CALL_LISTS];
+    struct sched_list jobs;         /* through job.next and prev */
     uint32_t root;                  /* private: of the tree over all calls */
     uint32_t count;                 /* of jobs */
     uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */

@@ -37,7 +37,7 @@ void sched_job_init(struct sched *sched, struct arena *arena)
     uint32_t count = sched->settings.calls;
     sched->jobs = arena_take(arena, count, sizeof(struct sched_job));
     for (uint32_t i = 0; i < count; i++) {
-        sched->jobs[i].free_next = i + 1 < count ? i + 1 : SCHED_JOB_NONE;
+        sched->jobs[i].next = i + 1 < count ? i + 1 : SCHED_JOB_NONE;
     }
     sched->job_free = 0;
 }
@@ -48,7 +48,7 @@ static uint32_t begin(struct sched *sched, const struct call *call, uint64_t now
     uint32_t index = sched->job_free;
     ASSERT(index != SCHED_JOB_NONE);            /* there are as many as calls */
     struct sched_job *job = &sched->jobs[index];
-    sched->job_free = job->free_next;
+    sched->job_free = job->next;
     *job = (struct sched_job){.program = call->program, .ends = {empty, empty, empty},
                               .queue = sched_policy_entry_queue(sched, call->program),
                               .waiting_since_us = now_us};
@@ -88,7 +88,7 @@ void sched_job_close(struct sched_engine *engine, struct call *call)
     if (job->calls_count == 0) {
         end_turn(engine, job);
         *of_program = *of_program == call->job ? SCHED_JOB_NONE : *of_program;
-        job->free_next = sched->job_free;
+        job->next = sched->job_free;
         sched->job_free = call->job;
     }
     call->job = SCHED_JOB_NONE;

@@ -116,39 +116,45 @@ static uint32_t place_of(const struct sched_engine *engine, const struct sched_j
     return sched_order_find(engine, job->queue, call->order_key);
 }
 
+/* The job comes to stand in its queue after the job `after`, or at the head. */
+static void link_job(struct sched_engine *engine, struct sched_job *job, uint32_t after)
+{
+    struct sched_job *jobs = engine->sched->jobs;
+    struct sched_queue *queue = &engine->queues[job->queue];
+    uint32_t index = (uint32_t)(job - jobs);
+    uint32_t *from = after == SCHED_JOB_NONE ? &queue->jobs.head : &jobs[after].next;
+    job->prev = after;
+    job->next = *from;
+    *from = index;
+    *(job->next == SCHED_JOB_NONE ? &queue->jobs.tail : &jobs[job->next].prev) = index;
+    queue->count++;
+}
+
+/* What looks at the job's place goes on to the next one. */
+static void unlink_job(struct sched_engine *engine, const struct sched_job *job)
+{
+    struct sched_job *jobs = engine->sched->jobs;
+    struct sched_queue *queue = &engine->queues[job->queue];
+    uint32_t index = (uint32_t)(job - jobs);
+    ASSERT(queue->count > 0);
+    queue->cursor = queue->cursor == index ? job->next : queue->cursor;
+    *(job->prev == SCHED_JOB_NONE ? &queue->jobs.head : &jobs[job->prev].next) = job->next;
+    *(job->next == SCHED_JOB_NONE ? &queue->jobs.tail : &jobs[job->next].prev) = job->prev;
+    queue->count--;
+}
+
 void sched_queue_enter(struct sched_engine *engine, struct call *call)
 {
-    struct sched_job *job = sched_job_of(engine->sched, call);
+    const struct sched *sched = engine->sched;
+    struct sched_job *job = sched_job_of(sched, call);
+    uint32_t after = place_of(engine, job, call);
     ASSERT(call->lists == 0);
-    ASSERT(job->queue < engine->sched->settings.queues);
-    engine->queues[job->queue].count += job->calls_count == 0;
-    job->calls_count++;
-    call->queue = job->queue;
-    insert(engine, CALL_LIST_ALL, call, place_of(engine, job, call));
-}
-
-/* The next job of the queue, or SCHED_JOB_NONE. */
-static uint32_t job_after(const struct sched *sched, const struct sched_job *job)
-{
-    uint32_t last = job->ends[CALL_LIST_ALL].tail;
-    uint32_t next = sched_call(sched, last)->links[CALL_LIST_ALL].next;
-    return next == CALL_NONE ? SCHED_JOB_NONE : sched_call(sched, next)->job;
-}
-
-uint32_t sched_queue_next_job(const struct sched_engine *engine, const struct sched_job *job)
-{
-    return job_after(engine->sched, job);
-}
-
-/* The job leaves its queue: what looks at its place goes on to the next one. */
-static void leave_queue(struct sched_engine *engine, const struct sched_job *job)
-{
-    struct sched_queue *queue = &engine->queues[job->queue];
-    ASSERT(queue->count > 0);
-    if (queue->cursor != SCHED_JOB_NONE && &engine->sched->jobs[queue->cursor] == job) {
-        queue->cursor = job_after(engine->sched, job);
+    ASSERT(job->queue < sched->settings.queues);
+    if (job->calls_count++ == 0) {
+        link_job(engine, job, after == CALL_NONE ? SCHED_JOB_NONE : sched_call(sched, after)->job);
     }
-    queue->count--;
+    call->queue = job->queue;
+    insert(engine, CALL_LIST_ALL, call, after);
 }
 
 /* The job's stretch of a list goes to the head or the tail of that list in another queue. */
@@ -176,12 +182,12 @@ void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32
 {
     ASSERT(engine->sched->nodes == NULL);       /* where there are keys, nothing moves */
     ASSERT(queue_index < engine->sched->settings.queues);
-    leave_queue(engine, job);
+    unlink_job(engine, job);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         move_stretch(engine, job, list, queue_index, to_head);
     }
     job->queue = queue_index;
-    engine->queues[queue_index].count++;
+    link_job(engine, job, to_head ? SCHED_JOB_NONE : engine->queues[queue_index].jobs.tail);
 }
 
 void sched_queue_remove(struct sched_engine *engine, struct call *call)
@@ -189,7 +195,7 @@ void sched_queue_remove(struct sched_engine *engine, struct call *call)
     struct sched_job *job = sched_job_of(engine->sched, call);
     ASSERT(job->calls_count > 0);
     if (job->calls_count == 1) {
-        leave_queue(engine, job);
+        unlink_job(engine, job);
     }
     call->queue = job->queue;
     job->calls_count--;

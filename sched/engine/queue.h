@@ -15,8 +15,6 @@ void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32
 void sched_queue_remove(struct sched_engine *engine, struct call *call);
 /* The call has lost its blocks. Free when it was not in the list of residents. */
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
-/* The job after this one in its queue, or SCHED_JOB_NONE. */
-uint32_t sched_queue_next_job(const struct sched_engine *engine, const struct sched_job *job);
 
 /* A place between two calls, on the way through the queues from the top. */
 struct sched_cursor {

@@ -43,16 +43,10 @@ static void consider(struct sched_engine *engine, struct sched_job *job, uint64_
     }
 }
 
-static uint32_t first_job(const struct sched *sched, const struct sched_queue *queue)
-{
-    uint32_t first = queue->lists[CALL_LIST_ALL].head;
-    return first != CALL_NONE ? sched_call(sched, first)->job : SCHED_JOB_NONE;
-}
-
 static void look_through(struct sched_engine *engine, struct sched_queue *queue, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
-    uint32_t checks = queue->count, first = first_job(sched, queue);
+    uint32_t checks = queue->count, first = queue->jobs.head;
     if (checks > SCHED_STARVATION_CHECKS_MAX) {
         checks = SCHED_STARVATION_CHECKS_MAX;
     } else {
@@ -62,8 +56,8 @@ static void look_through(struct sched_engine *engine, struct sched_queue *queue,
         consider(engine, &sched->jobs[first], now_us);
     }
     for (uint32_t i = 0; i < checks && queue->count > 0; i++) {
-        uint32_t at = queue->cursor != SCHED_JOB_NONE ? queue->cursor : first_job(sched, queue);
-        queue->cursor = sched_queue_next_job(engine, &sched->jobs[at]);
+        uint32_t at = queue->cursor != SCHED_JOB_NONE ? queue->cursor : queue->jobs.head;
+        queue->cursor = sched->jobs[at].next;
         consider(engine, &sched->jobs[at], now_us);
     }
 }

@@ -40,8 +40,8 @@ static void start(uint32_t calls)
         sched.jobs[i] = (struct sched_job){.ends = {empty, empty, empty}};
     }
     only = (struct sched_engine){.sched = &sched};
-    only.queues[0] = (struct sched_queue){.lists = {empty, empty, empty}, .cursor = SCHED_JOB_NONE,
-                                          .root = CALL_NONE};
+    only.queues[0] = (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
+                                          .cursor = SCHED_JOB_NONE, .root = CALL_NONE};
     engine = &only;
     random_state = 1;
 }

@@ -231,6 +231,7 @@ static void blank(struct snapshot *snapshot)
     struct sched_job *jobs = in_snapshot(snapshot, b->sched.jobs);
     for (uint32_t i = 0; i < BENCH_CALLS; i++) {
         memset(jobs[i].ends, 0, sizeof jobs[i].ends);
+        jobs[i].next = jobs[i].prev = 0;
         jobs[i].waiting_since_us = jobs[i].calls_count == 1 ? 0 : jobs[i].waiting_since_us;
     }
     struct call *calls = in_snapshot(snapshot, b->calls.calls);
