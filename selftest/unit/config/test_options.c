@@ -160,6 +160,7 @@ static void test_format_largest_unit_and_no_room(void **state)
         const char *text;
     } cases[] = {
         {"sched", "quantum", 50000, "50ms"}, {"sched", "quantum", 1500, "1500us"},
+        {"sched", "quantum", 0, "auto"},
         {"sched", "wait_max", 60000000, "1min"}, {"sched", "wait_max", 0, "0"},
         {"net", "send_bytes", 65536, "64KiB"}, {"net", "send_bytes", 4097, "4097"},
         {"sched", "beta", 32000, "32.000"}, {"sched", "queues", 6, "6"}};

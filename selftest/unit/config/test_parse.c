@@ -365,7 +365,7 @@ static void test_check_contradictions_are_refused(void **state)
                          "a.ini:2: kv.block_tokens = 12: not a multiple of 8, allowed 8");
     assert_contradiction("[limits]\ncalls = 4\ncalls_per_connection = 5\n",
                          "a.ini:3: limits.calls_per_connection = 5: more than all open calls");
-    assert_contradiction("[sched]\nqueues = 16\nquantum_growth = 16\n", "64 bits");
+    assert_contradiction("[sched]\nqueues = 16\nquantum = 50ms\nquantum_growth = 16\n", "64 bits");
     assert_status(STATUS_OK, load("[net]\n"));
     assert_status(STATUS_OK, config_set(&options, "net.tcp=10.0.0.1:1", &error));
     assert_status(STATUS_CONFIG_OPTION, config_check(&options, &error));
