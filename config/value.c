@@ -265,6 +265,7 @@ uint32_t config_value_range(const struct option_row *row, char *bytes, uint32_t 
         return text.length;
     }
     format_number(&text, row, row->min);
+    text_add(&text, row->type == OPTION_TIME_AUTO ? " or 1us" : "");
     text_add(&text, " .. ");
     format_number(&text, row, row->max);
     text_add(&text, row->type == OPTION_TEXT ? " bytes" : "");

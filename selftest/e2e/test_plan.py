@@ -162,6 +162,10 @@ def number(text):
 
 def draw_value(chance, default, allowed):
     """Of an option, in its range, at an edge, beyond, or no value of it at all."""
+    if allowed.startswith("auto or "):
+        if chance.randrange(3) == 0:
+            return "auto"
+        allowed = allowed[len("auto or "):]
     low, _, high = allowed.partition(" .. ")
     if not high:
         return chance.choice(allowed.split("|") * 8 + ["other"])

@@ -67,7 +67,7 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
                    "kv.device_blocks=13", "kv.host_ratio=1", "sched.quantum=1us",
                    "sched.steps_per_plan=2", "sched.beta=8") as a:
         assert serve_all(a, asked, 32, a.standing_still, max_tokens=24) == alone
-        assert a.stats()["preemptions"] > 5 * len(asked), a.stats()
+        assert a.stats()["preemptions"] > len(asked), a.stats()
         assert a.stats()["kv_blocks_used"] == 0
 
 
