@@ -114,9 +114,20 @@ void sched_residency_touch(struct sched_engine *engine, const struct call *call,
     }
 }
 
+/* True when nothing that the call may find can be cached: its program alone could have left it. */
+static bool is_in_vain(const struct sched_engine *engine, const struct call *call)
+{
+    const struct kvmem_held held = kvmem_held(engine->kv, call->program);
+    return sharing_of(engine->sched, call) != SCHED_SHARING_DOMAIN &&
+           held.device + held.host == 0;
+}
+
 void sched_residency_expect(struct sched_engine *engine, const struct call *call,
                             uint64_t now_us)
 {
+    if (is_in_vain(engine, call)) {
+        return;
+    }
     const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
     sched_residency_touch(engine, call, &answer, now_us);
 }

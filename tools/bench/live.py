@@ -40,7 +40,7 @@ def arguments():
 class Live:
     def __init__(self, chosen, directory):
         self.chosen, self.directory = chosen, directory
-        self.common = ["engine.threads=1", "sched.batch=8", "sched.quantum=10ms",
+        self.common = ["engine.threads=1", "sched.batch=8",
                        "kv.sharing=domain", "limits.calls=4096",
                        "limits.calls_per_connection=4096", "limits.calls_per_program=0",
                        "limits.programs=4096", *chosen.set]
