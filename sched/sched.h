@@ -36,6 +36,8 @@
 
 #define SCHED_QUEUES_MAX  BOUND_QUEUES
 #define SCHED_ENGINES_MAX 256       /* call.engine is a byte */
+#define SCHED_TURN_ROWS   16        /* one job for each so many rows of the batch has a turn */
+#define SCHED_TURNS_MAX   64        /* sched.batch / SCHED_TURN_ROWS, but one at least */
 #define SCHED_PROGRAM_NONE UINT32_MAX
 #define SCHED_JOB_NONE UINT32_MAX
 
@@ -159,7 +161,8 @@ struct sched_engine {
     struct step step;
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
     uint32_t resident_calls;        /* calls that own blocks */
-    uint32_t promoted_jobs;         /* in the first queue for a turn */
+    uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs, in the first queue for a turn; oldest */
+    uint32_t turns_count;               /* turn first */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;

@@ -23,6 +23,8 @@
  */
 #include "sched/engine/job.h"
 
+#include <string.h>
+
 #include "sched/engine/need.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
@@ -57,10 +59,27 @@ static uint32_t begin(struct sched *sched, const struct call *call, uint64_t now
     return index;
 }
 
+static void begin_turn(struct sched_engine *engine, struct sched_job *job, uint32_t from)
+{
+    ASSERT(from > 0 && job->promoted_from == 0);
+    ASSERT(engine->turns_count < SCHED_TURNS_MAX);
+    job->promoted_from = from;
+    engine->turns[engine->turns_count++] = (uint32_t)(job - engine->sched->jobs);
+}
+
+/* Free when the job has none. */
 static void end_turn(struct sched_engine *engine, struct sched_job *job)
 {
-    ASSERT(job->promoted_from == 0 || engine->promoted_jobs > 0);
-    engine->promoted_jobs -= job->promoted_from > 0;
+    uint32_t index = (uint32_t)(job - engine->sched->jobs), at = 0;
+    if (job->promoted_from == 0) {
+        return;
+    }
+    while (engine->turns[at] != index) {
+        at++;
+        ASSERT(at < engine->turns_count);
+    }
+    memmove(&engine->turns[at], &engine->turns[at + 1],
+            (--engine->turns_count - at) * sizeof engine->turns[0]);
     job->promoted_from = 0;
 }
 
@@ -131,13 +150,14 @@ void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progr
     job->waiting_since_us = now_us;
 }
 
-static void demote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+static void sink(struct sched_engine *engine, struct sched_job *job, uint32_t queue,
+                 uint64_t now_us)
 {
     struct sched *sched = engine->sched;
-    uint32_t queue = sched_policy_demotion_queue(sched, job);
+    bool to_head = sched_policy_demotes_to_head(sched);
     end_turn(engine, job);
-    sched_queue_move(engine, job, queue, sched_policy_demotes_to_head(sched));
-    sched_need_queued(engine, job, sched_policy_demotes_to_head(sched));
+    sched_queue_move(engine, job, queue, to_head);
+    sched_need_queued(engine, job, to_head);
     job->quantum_left_us = sched->levels[queue].quantum_us;
     if (sched->settings.queues > 1) {
         sched->stats->demotions++;
@@ -149,8 +169,14 @@ static void demote(struct sched_engine *engine, struct sched_job *job, uint64_t 
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
     if (sched_policy_demotes(engine->sched, job)) {
-        demote(engine, job, now_us);
+        sink(engine, job, sched_policy_demotion_queue(engine->sched, job), now_us);
     }
+}
+
+void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+{
+    ASSERT(job->promoted_from > 0);
+    sink(engine, job, job->promoted_from, now_us);
 }
 
 void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
@@ -163,8 +189,7 @@ void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint6
     sched_queue_move(engine, job, 0, false);
     sched_need_queued(engine, job, false);
     job->quantum_left_us = sched->levels[from].quantum_us;
-    job->promoted_from = from;
-    engine->promoted_jobs++;
+    begin_turn(engine, job, from);
     job->waiting_since_us = now_us;
     job->wait_us = job->service_us = 0;
     job->promotions++;

@@ -208,6 +208,24 @@ static bool naive_is_first(struct naive *m, const uint32_t *sorted, uint32_t at)
                           naive_job_of(m, &m->calls[sorted[at]]);
 }
 
+/* A promoted job of which no call that is looked at can run goes back. */
+static void naive_end_idle_turns(struct naive *m, const uint32_t *sorted, uint32_t count)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < count; i = next) {
+        struct naive_job *job = naive_job_of(m, &m->calls[sorted[i]]);
+        bool can_run = false;
+        for (next = i; next < count && naive_job_of(m, &m->calls[sorted[next]]) == job; next++) {
+            const struct naive_call *call = &m->calls[sorted[next]];
+            can_run = can_run || (next < i + CALLS_LOOKED_AT && !call->paused && !call->cancel);
+        }
+        if (job->from > 0 && !can_run) {
+            naive_enter(m, job, job->from,
+                        m->set.demoted_to_head && m->set.policy != SCHED_ROUND_ROBIN);
+        }
+    }
+}
+
 /* Jobs that are promoted now. */
 static uint32_t naive_turns(struct naive *m, const uint32_t *sorted, uint32_t count)
 {
@@ -223,6 +241,7 @@ void naive_promote_all(struct naive *m)
 {
     memcpy(m->levels, m->sched->levels, sizeof m->levels);
     uint32_t sorted[NAIVE_CALLS_MAX];
+    naive_end_idle_turns(m, sorted, naive_sort(m, sorted));
     uint32_t count = naive_sort(m, sorted);
     uint32_t looks = 0;
     uint32_t turns = naive_turns(m, sorted, count);

@@ -349,7 +349,7 @@ void invariants_note_plan(struct sim *sim)
     for (uint32_t i = 0; i < sim->loop.calls.count; i++) {
         sim->memory.was_paused[i] = sim->loop.calls.calls[i].paused;
     }
-    sim->memory.was_turn = sim->loop.sched.engines[0].promoted_jobs > 0;
+    sim->memory.was_turn = sim->loop.sched.engines[0].turns_count > 0;
 }
 
 /* Only jobs that the last plan could promote: others have waited too long only since then. Those

@@ -336,11 +336,32 @@ static void test_few_jobs_have_their_turn_at_once(void **state)
     for (uint32_t steps = 0; steps < 4; steps++) {
         assert_true(bench_launch(bench));
         sched_check(&bench->sched);
-        assert_int_equal(bench_engine(bench)->promoted_jobs, 1);
+        assert_int_equal(bench_engine(bench)->turns_count, 1);
         assert_int_equal(bench->stats.promotions, 1 + steps / 2);
         bench_compute(bench);
         bench_settle(bench, BENCH_UNIT);
     }
+}
+
+/* The first of two starved jobs is promoted; then its client reads no more. */
+static void test_job_that_cannot_run_gives_up_its_turn(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.quantum_us = BENCH_UNIT;
+    settings.wait_max_us = 20 * BENCH_UNIT;
+    struct bench *bench = bench_start(&settings, 256);
+    uint32_t silent = bench_call(bench, 0, 1, 9), other = bench_call(bench, 1, 1, 9);
+    assert_true(bench_step(bench));
+    bench->now_us += 30 * BENCH_UNIT;
+    sched_starvation_pass(bench_engine(bench), bench->now_us);
+    assert_int_equal(bench_job(bench, silent)->queue, 0);
+    assert_int_equal(bench_job(bench, other)->queue, 1);
+    bench_at(bench, silent)->paused = true;
+    sched_starvation_pass(bench_engine(bench), bench->now_us);
+    sched_check(&bench->sched);
+    assert_int_equal(bench_job(bench, silent)->queue, 1);
+    assert_int_equal(bench_job(bench, other)->queue, 0);
 }
 
 int main(void)
@@ -360,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_promotions_are_bounded_by_service_received),
         cmocka_unit_test(test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime),
         cmocka_unit_test(test_few_jobs_have_their_turn_at_once),
+        cmocka_unit_test(test_job_that_cannot_run_gives_up_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
