@@ -130,7 +130,7 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
     ASSERT(jobs == queue->count && queue->jobs.tail == last_job);
     ASSERT(last_job == SCHED_JOB_NONE || sched->jobs[last_job].next == SCHED_JOB_NONE);
     ASSERT(promoted == (queue_index == 0 ? engine->turns_count : 0));
-    ASSERT(has_cursor);
+    ASSERT(has_cursor && calls == queue->calls_count);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         ASSERT(queue->lists[list].tail == before[list]);
         ASSERT(before[list] == CALL_NONE ? queue->lists[list].head == CALL_NONE

@@ -150,6 +150,7 @@ struct sched_queue {                /* smallest call.order_key first, equal ones
     struct sched_list jobs;         /* through job.next and prev */
     uint32_t root;                  /* private: of the tree over all calls */
     uint32_t count;                 /* of jobs */
+    uint32_t calls_count;           /* of all their calls */
     uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */
 };
 

@@ -167,6 +167,13 @@ static const char *call_state_name(const struct call *call)
     return call->paused && call->state == CALL_QUEUED ? "paused  " : names[call->state];
 }
 
+/* An open call moves with its job; others have left the queue that they name. */
+static uint32_t queue_of(const struct sched *sched, const struct call *call)
+{
+    bool is_open = call->state == CALL_QUEUED || call->state == CALL_RUNNING;
+    return is_open ? sched->jobs[call->job].queue : call->queue;
+}
+
 static void show_calls(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     text_add(page, "   slot state    program queue  prompt  output    wait_ms service_ms blocks "
@@ -184,7 +191,7 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         } else {
             add_column(page, call->program, 7);
         }
-        add_column(page, call->queue, 5);
+        add_column(page, queue_of(view->sched, call), 5);
         add_column(page, call->prompt_tokens, 7);
         add_column(page, call->generated_tokens, 7);
         add_column(page, call->wait_us / 1000, 10);
@@ -197,14 +204,16 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
     }
 }
 
-/* Calls of this queue, on all engines. */
-static uint32_t queue_calls(const struct sched *sched, uint32_t queue)
+/* Jobs and calls of this queue, on all engines. */
+static void add_queue_counts(struct text *page, const struct sched *sched, uint32_t queue)
 {
-    uint32_t count = 0;
+    uint32_t jobs = 0, calls = 0;
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
-        count += sched->engines[i].queues[queue].count;
+        jobs += sched->engines[i].queues[queue].count;
+        calls += sched->engines[i].queues[queue].calls_count;
     }
-    return count;
+    add_column(page, jobs, 7);
+    add_column(page, calls, 7);
 }
 
 static void show_queues(struct text *page, const struct textport_view *view, uint64_t now_us)
@@ -212,11 +221,11 @@ static void show_queues(struct text *page, const struct textport_view *view, uin
     const struct sched *sched = view->sched;
     (void)now_us;
     ASSERT(sched->settings.queues <= SCHED_QUEUES_MAX);
-    text_add(page, "queue   calls   quantum_ms  service_from_ms    service_to_ms\n");
+    text_add(page, "queue    jobs   calls   quantum_ms  service_from_ms    service_to_ms\n");
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
         const struct sched_level *level = &sched->levels[i];
         text_add_u64_padded(page, i, 5, ' ');
-        add_column(page, queue_calls(sched, i), 7);
+        add_queue_counts(page, sched, i);
         add_column(page, level->quantum_us / 1000, 12);
         add_column(page, level->service_low_us / 1000, 16);
         if (level->service_high_us == UINT64_MAX) {

@@ -154,6 +154,7 @@ void sched_queue_enter(struct sched_engine *engine, struct call *call)
         link_job(engine, job, after == CALL_NONE ? SCHED_JOB_NONE : sched_call(sched, after)->job);
     }
     call->queue = job->queue;
+    engine->queues[job->queue].calls_count++;
     insert(engine, CALL_LIST_ALL, call, after);
 }
 
@@ -186,6 +187,8 @@ void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         move_stretch(engine, job, list, queue_index, to_head);
     }
+    engine->queues[job->queue].calls_count -= job->calls_count;
+    engine->queues[queue_index].calls_count += job->calls_count;
     job->queue = queue_index;
     link_job(engine, job, to_head ? SCHED_JOB_NONE : engine->queues[queue_index].jobs.tail);
 }
@@ -199,6 +202,7 @@ void sched_queue_remove(struct sched_engine *engine, struct call *call)
     }
     call->queue = job->queue;
     job->calls_count--;
+    engine->queues[job->queue].calls_count--;
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
             take_out(engine, list, call);

@@ -89,6 +89,8 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     calls.calls[slot].arrived_us = 1000000 - 80000;
     calls.calls[slot].cached_tokens = 16;
     calls.calls[slot].program_next = CALL_NONE;
+    calls.calls[slot].job = 2;
+    jobs[2].queue = 6;              /* its job has moved since the call was looked at */
     const struct kvmem_question question = {
         .call = slot, .tokens = calls.calls[slot].tokens, .count = 33};
     const struct kvmem_answer answer = kvmem_ask(&kv, &question);
@@ -102,17 +104,17 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     programs[1].first_call = slot;
     assert_contains(ask(peer, "programs\n"), "      0        700 0\n");
     text = ask(peer, "calls\n");
-    assert_contains(text, " running        1     0      33       0          0          0      3"
+    assert_contains(text, " running        1     6      33       0          0          0      3"
                           "         0     16         80\n");
     calls.calls[slot].standby = true;
-    assert_contains(ask(peer, "calls\n"), " standby        1     0      33");
+    assert_contains(ask(peer, "calls\n"), " standby        1     6      33");
     text = ask(peer, "kv\n");
     assert_contains(text, "blocks_used 3\n");
     assert_contains(text, "host_blocks_total 5\n");
     assert_contains(text, "calls_with_blocks 1\n");
     text = ask(peer, "queues\n");
-    assert_contains(text, "    0       4           50                0               50\n");
-    assert_contains(text, "    1       0          100               50                -\n");
+    assert_contains(text, "    0       4       9           50                0               50\n");
+    assert_contains(text, "    1       0       0          100               50                -\n");
 }
 
 static void test_stats_every_statistic(void **state)
@@ -157,7 +159,7 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
         struct call *call = &calls.calls[call_take(&calls)];
         call->state = CALL_QUEUED;
         call->program = UINT32_MAX - 1;
-        call->queue = call->prompt_tokens = call->generated_tokens = UINT32_MAX;
+        call->prompt_tokens = call->generated_tokens = jobs[0].queue = UINT32_MAX;
         call->wait_us = call->service_us = UINT64_MAX;
         call->preemptions = UINT32_MAX;
     }

@@ -119,6 +119,7 @@ static struct stats stats;
 static struct sched sched;
 static struct sched_engine engine;
 static struct program programs[3];
+static struct sched_job jobs[3];
 static struct call_table calls;
 static struct kvmem kv;
 static struct options options;
@@ -138,10 +139,12 @@ static inline int set_up(void **state)
     peers_count = accepted_count = accepts_full = listener_interest = 0;
     now = 1000000;
     stats = (struct stats){.calls_accepted = 12};
-    engine = (struct sched_engine){.sched = &sched, .kv = &kv, .queues = {{.count = 4}}};
+    engine = (struct sched_engine){.sched = &sched, .kv = &kv,
+                                   .queues = {{.count = 4, .calls_count = 9}}};
+    memset(jobs, 0, sizeof jobs);
     sched = (struct sched){
         .settings = {.engines = 1, .programs = 3, .queues = 2},
-        .programs = programs, .engines = &engine,
+        .programs = programs, .jobs = jobs, .engines = &engine,
         .levels = {{.service_high_us = 50000, .quantum_us = 50000},
                    {.service_low_us = 50000, .service_high_us = UINT64_MAX, .quantum_us = 100000}}};
     memset(programs, 0, sizeof programs);
