@@ -197,6 +197,7 @@ static void fill_calls(void)
         slots[i].standby = slots[i].paused = slots[i].cancel = false;
         slots[i].arrived_us = 0;
         slots[i].engine = 0;
+        slots[i].job = 0;
         slots[i].program_next = i < CALL_FINISHED ? i + 1 : CALL_NONE;
     }
     full.calls = (struct call_table){.calls = slots, .count = CALL_FINISHED + 1};
@@ -225,7 +226,10 @@ static void fill_sched(void)
     memset(&programs[0], 0xff, sizeof programs[0]);
     programs[0].in_use = true;
     programs[0].first_call = 0;
+    static struct sched_job job;
+    memset(&job, 0xff, sizeof job);
     full.sched.programs = programs;
+    full.sched.jobs = &job;
     full.sched.settings.programs = 2;
     full.sched.settings.queues = 1;
     init_engine(&fresh);
