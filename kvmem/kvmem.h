@@ -159,8 +159,8 @@ struct kvmem {
     uint64_t now_us;                /* the newest time that was told */
     struct kvmem_tier {
         uint32_t first, count;      /* block numbers first .. first + count - 1 */
-        struct kvmem_list free;     /* a stack */
-        struct kvmem_list mirrors;    /* of the host; oldest first */
+        struct kvmem_list free, mirrors;    /* a stack; of the host, oldest first */
+        uint32_t cached_last;       /* the block that was cached last, or KVMEM_BLOCK_NONE */
         uint32_t cached_count[2];   /* contents that no waiting call has asked for; that one has */
         struct heap needs;          /* of the shelves that have contents here, by their need */
         struct heap ages[2];        /* the same by their oldest content: not wanted, wanted */

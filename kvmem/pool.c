@@ -88,6 +88,7 @@ static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first
     tier->first = first;
     tier->count = count;
     tier->free = tier->mirrors = empty;
+    tier->cached_last = KVMEM_BLOCK_NONE;
     tier->cached_count[false] = tier->cached_count[true] = 0;
     heap_clear(&tier->needs);
     heap_clear(&tier->ages[false]);

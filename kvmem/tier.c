@@ -13,7 +13,7 @@
  * Invariants: a block is in one list at most, that of its state; cached lists are sorted by age; a
  * shelf is in the heaps of a tier exactly when it has contents there.
  * Bounds: O(log holders) where the oldest content of a shelf changes, else O(1), but for
- * kvmem_tier_cache(): O(younger contents of the list) besides.
+ * kvmem_tier_cache(): O(younger contents of the list) besides, once for each run of one age.
  */
 #include "config/base/assert.h"
 #include "kvmem/block.h"
@@ -91,17 +91,42 @@ void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf)
     heap_set(&tier->ages[is_wanted], shelf, oldest_us);
 }
 
+/* True when a content of this age belongs right after the block, if that is on this shelf. */
+static bool belongs_after(const struct kvmem *kv, uint32_t block, uint32_t shelf, uint64_t used_us)
+{
+    if (block == KVMEM_BLOCK_NONE || kv->blocks[block].state != KVMEM_CACHED ||
+        kv->blocks[block].shelf != shelf || kv->blocks[block].used_us > used_us) {
+        return false;
+    }
+    uint32_t next = kv->blocks[block].next;
+    return next == KVMEM_BLOCK_NONE || kv->blocks[next].used_us > used_us;
+}
+
+/* The last content of the list that is not younger than this one's, or KVMEM_BLOCK_NONE. Contents
+ * come in runs of one age, so most belong after the one that came before them. */
+static uint32_t place_of(const struct kvmem *kv, const struct kvmem_tier *tier,
+                         const struct kvmem_list *list, uint32_t block)
+{
+    const struct kvmem_block *cached = &kv->blocks[block];
+    if (belongs_after(kv, tier->cached_last, cached->shelf, cached->used_us)) {
+        return tier->cached_last;
+    }
+    uint32_t before = list->tail;
+    while (before != KVMEM_BLOCK_NONE && kv->blocks[before].used_us > cached->used_us) {
+        before = kv->blocks[before].prev;
+    }
+    return before;
+}
+
 void kvmem_tier_cache(struct kvmem *kv, uint32_t block)
 {
     struct kvmem_block *cached = &kv->blocks[block];
     struct kvmem_tier *tier = tier_of(kv, block);
     struct kvmem_list *list = kvmem_contents(kv, tier, cached->shelf);
     ASSERT(cached->fill > 0);
-    uint32_t before = list->tail;
-    while (before != KVMEM_BLOCK_NONE && kv->blocks[before].used_us > cached->used_us) {
-        before = kv->blocks[before].prev;
-    }
+    uint32_t before = place_of(kv, tier, list, block);
     cached->state = KVMEM_CACHED;
+    tier->cached_last = block;
     list_insert(kv, list, before, block);
     tier->cached_count[kvmem_is_wanted(kv, cached->shelf)]++;
     if (list->head == block) {
@@ -117,6 +142,7 @@ void kvmem_tier_uncache(struct kvmem *kv, uint32_t block)
     bool was_oldest = list->head == block;
     ASSERT(kv->blocks[block].state == KVMEM_CACHED);
     list_remove(kv, list, block);
+    tier->cached_last = tier->cached_last == block ? KVMEM_BLOCK_NONE : tier->cached_last;
     tier->cached_count[kvmem_is_wanted(kv, shelf)]--;
     if (was_oldest) {
         kvmem_tier_rank(kv, tier, shelf);

@@ -69,7 +69,6 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     call->order_key = sched_policy_key(sched, call);
     sched_job_open(engine, call, now_us);
     sched_residency_expect(engine, call, now_us);
-    sched_plan_arrival(engine, call);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;
@@ -103,6 +102,8 @@ static void intake_call(struct sched *sched, struct call *call, uint64_t now_us)
     commit(sched, call, program, now_us);
     if (call->cancel || call->connection == CALL_NONE) {
         sched_call_end_cancelled(sched, call, now_us);
+    } else {
+        sched_plan_arrival(sched_engine_of(sched, call), call);
     }
 }
 

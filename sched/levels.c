@@ -8,9 +8,10 @@
  *   learnt    (sched.quantum = auto) each range ends at so many times the end of the one above it:
  *             levels are equally wide on a log scale. The first ends at an eighth of the service
  *             that 5 % of the programs do not exceed, so that the shortest end in it; but it holds
- *             two whole steps: less no plan can tell apart. The last begins at twice the service
- *             that 95 % do not exceed, or later, so that few programs are served in the order of
- *             arrival. The ratio is 3 at least: finer levels cost more preemptions than they gain
+ *             two whole steps: less no plan can tell apart. The last begins at about twice the
+ *             service that 95 % do not exceed, or later (with fewer than four queues: sooner), so
+ *             that few programs are served in the order of arrival. The ratio is 3 at least: finer
+ *             levels cost more preemptions than they gain
  *
  * What is learnt: how much service programs have had when their last open call ends. A program that
  * comes back is taken out again until it is idle once more. When SCHED_LEVELS_WINDOW programs are

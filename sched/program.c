@@ -28,6 +28,7 @@
 #include "sched/policy.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
+#define SERVICE_NONE UINT8_MAX          /* a program that was never served tells nothing */
 
 static uint32_t *chain_of(const struct sched *sched, uint64_t domain, const uint8_t *id)
 {
@@ -135,6 +136,7 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     sched->program_free = program->hash_next;
     *program = (struct program){.in_use = true, .domain = domain,
                                 .first_call = CALL_NONE, .job = SCHED_JOB_NONE,
+                                .service_note = SERVICE_NONE,
                                 .started_us = now_us, .halved_us = now_us,
                                 .salt = ++sched->program_salt, .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
@@ -203,7 +205,7 @@ void sched_program_attach(struct sched *sched, uint32_t index, struct call *call
     ASSERT(program->in_use);
     if (program->active_calls == 0) {
         idle_remove(sched, index);
-        if (program->calls_ended > 0 && sched_policy_knows_programs(sched)) {
+        if (program->service_note != SERVICE_NONE && sched_policy_knows_programs(sched)) {
             sched_levels_take_back(sched, program->service_note);
         }
     }
@@ -222,8 +224,8 @@ void sched_program_attach(struct sched *sched, uint32_t index, struct call *call
 static void note_service(struct sched *sched, struct program *program, const struct call *call)
 {
     bool knows_programs = sched_policy_knows_programs(sched);
-    program->service_note =
-        sched_levels_note(sched, knows_programs ? program->service_us : call->service_us);
+    uint64_t service_us = knows_programs ? program->service_us : call->service_us;
+    program->service_note = service_us > 0 ? sched_levels_note(sched, service_us) : SERVICE_NONE;
 }
 
 void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_us)

@@ -109,7 +109,7 @@ struct sched_level {
     uint64_t quantum_us;
 };
 
-#define SCHED_SERVICE_BUCKETS 160       /* four for each octave of microseconds: up to 12 days */
+#define SCHED_SERVICE_BUCKETS 160       /* four for each octave of microseconds: up to 25 days */
 #define SCHED_LEVELS_WINDOW   512       /* programs after which what was learnt counts half */
 #define SCHED_LEVELS_EVERY    16        /* new programs after which levels are learnt anew */
 /* What learnt levels are made from. */
@@ -138,6 +138,8 @@ struct sched_job {
     uint64_t wait_us;               /* W_c: reset by promotion */
     uint64_t service_us;            /* T_c: reset by promotion */
     struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
+    uint32_t last_old;              /* newest call that was open when the job came to its place, or
+                                       CALL_NONE: all of these have ended */
     uint64_t place;                 /* in its queue, since it entered that: smallest first */
 };
 
@@ -164,6 +166,7 @@ struct sched_engine {
     uint32_t resident_calls;        /* calls that own blocks */
     uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs, in the first queue for a turn; oldest */
     uint32_t turns_count;               /* turn first */
+    uint32_t turn_queue;            /* that the last turn was given to; 0: none yet */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;

@@ -5,7 +5,7 @@
  *
  *   none --open--> in a queue --settle: its level is used up--> in a lower one
  *                      |  ^                                        |
- *                      |  +---- promote: starved, for a turn ------+
+ *                      |  +---- promote: starved, for a turn; a job that cannot run gives it up
  *                      +--close, with its last call--> none
  *
  *   live       a job stands at the level of its program's service, which grows in each step with a
@@ -93,8 +93,10 @@ void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now
         *of_program = call->job;
     }
     sched_queue_enter(engine, call);
-    if (sched_job_of(sched, call)->calls_count == 1) {
-        sched_need_queued(engine, sched_job_of(sched, call), false);
+    struct sched_job *job = sched_job_of(sched, call);
+    if (job->calls_count == 1) {
+        job->last_old = call->slot;
+        sched_need_queued(engine, job, false);
     }
 }
 
@@ -103,6 +105,10 @@ void sched_job_close(struct sched_engine *engine, struct call *call)
     struct sched *sched = engine->sched;
     struct sched_job *job = sched_job_of(sched, call);
     uint32_t *of_program = &sched->programs[call->program].job;
+    if (job->last_old == call->slot) {
+        bool is_first = job->ends[CALL_LIST_ALL].head == call->slot;
+        job->last_old = is_first ? CALL_NONE : call->links[CALL_LIST_ALL].prev;
+    }
     sched_queue_remove(engine, call);
     if (job->calls_count == 0) {
         end_turn(engine, job);
@@ -150,15 +156,22 @@ void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progr
     job->waiting_since_us = now_us;
 }
 
+/* To the tail or the head of this queue, with a new quantum. */
+static void move(struct sched_engine *engine, struct sched_job *job, uint32_t queue, bool to_head)
+{
+    sched_queue_move(engine, job, queue, to_head);
+    sched_need_queued(engine, job, to_head);
+    job->quantum_left_us = engine->sched->levels[queue].quantum_us;
+    job->last_old = job->ends[CALL_LIST_ALL].tail;
+}
+
 static void sink(struct sched_engine *engine, struct sched_job *job, uint32_t queue,
                  uint64_t now_us)
 {
     struct sched *sched = engine->sched;
     bool to_head = sched_policy_demotes_to_head(sched);
     end_turn(engine, job);
-    sched_queue_move(engine, job, queue, to_head);
-    sched_need_queued(engine, job, to_head);
-    job->quantum_left_us = sched->levels[queue].quantum_us;
+    move(engine, job, queue, to_head);
     if (sched->settings.queues > 1) {
         sched->stats->demotions++;
         sched_note(sched, sched_job_first(sched, job), now_us,
@@ -166,11 +179,28 @@ static void sink(struct sched_engine *engine, struct sched_job *job, uint32_t qu
     }
 }
 
+/* A job of the last queue sinks no further. When its quantum is used up and all its calls came
+ * after it did, it stands where others should be: a program that always has a call open would keep
+ * the place for ever. */
+static bool is_renewed(const struct sched *sched, const struct sched_job *job)
+{
+    return sched_policy_orders_programs(sched) && job->queue + 1 == sched->settings.queues &&
+           job->quantum_left_us == 0 && job->last_old == CALL_NONE;
+}
+
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
     if (sched_policy_demotes(engine->sched, job)) {
         sink(engine, job, sched_policy_demotion_queue(engine->sched, job), now_us);
+    } else if (is_renewed(engine->sched, job)) {
+        move(engine, job, job->queue, false);
     }
+}
+
+void sched_job_wait_again(struct sched_job *job, uint64_t now_us)
+{
+    job->wait_us = 0;
+    job->waiting_since_us = now_us;
 }
 
 void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
@@ -186,8 +216,7 @@ void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint6
     ASSERT(from > 0 && job->promoted_from == 0);
     sched_note(sched, sched_job_first(sched, job), now_us,
                (struct event_what){EVENT_PROMOTED, {from}});
-    sched_queue_move(engine, job, 0, false);
-    sched_need_queued(engine, job, false);
+    move(engine, job, 0, false);
     job->quantum_left_us = sched->levels[from].quantum_us;
     begin_turn(engine, job, from);
     job->waiting_since_us = now_us;

@@ -41,6 +41,8 @@ void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progr
                       uint64_t now_us);
 /* Moves the job to where it belongs, if it has used up its level (Algorithm 1, lines 20 to 23). */
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
+/* The job's waiting begins again. */
+void sched_job_wait_again(struct sched_job *job, uint64_t now_us);
 /* A promoted job goes back to the queue that it came from. */
 void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
 /* Moves the job to the first queue for a turn (lines 27 to 29). */

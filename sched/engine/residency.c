@@ -141,6 +141,14 @@ static void keep(struct sched_engine *engine, struct call *call, bool waits, uin
     call->kv_tokens = 0;
 }
 
+/* What a call leaves whose client does not read goes by age, or it would outrank the KV of calls
+ * that can run for as long as the client likes; where nothing is kept by age, it is kept all the
+ * same. */
+static bool is_awaited(const struct sched_engine *engine, const struct call *call)
+{
+    return (!call->paused && !call->cancel) || engine->kv->settings.retain_drop_us == 0;
+}
+
 void sched_residency_preempt(struct sched_engine *engine, struct call *call, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
@@ -148,7 +156,7 @@ void sched_residency_preempt(struct sched_engine *engine, struct call *call, uin
     sched_note(sched, call, now_us,
                (struct event_what){EVENT_PREEMPTED, {kvmem_call_blocks(engine->kv, call->slot),
                                                      call->kv_tokens}});
-    keep(engine, call, true, now_us);
+    keep(engine, call, is_awaited(engine, call), now_us);
     call->preemptions++;
     sched->stats->preemptions++;
 }

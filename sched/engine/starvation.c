@@ -7,7 +7,9 @@
  * from program to program, so the longest waiting job need not be the first to starve. A job is
  * passed over when none of its first SCHED_STARVATION_CALLS_MAX calls can run, and loses its turn
  * for that. At most one job for each SCHED_TURN_ROWS rows of the batch has a turn at once; the
- * others starve on until one of these turns is over.
+ * others starve on until one of these turns is over. The queues take turns, too: a pass gives one
+ * to each at most, and begins after the queue that had the last one. Else the jobs of the upper
+ * queues, whose turns are short, would take them all.
  */
 #include "sched/engine/starvation.h"
 
@@ -49,16 +51,22 @@ static void end_idle_turns(struct sched_engine *engine, uint64_t now_us)
     }
 }
 
-static void consider(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+/* True when the job gets a turn. Time in which it could not run was no waiting. */
+static bool consider(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
-    const struct sched *sched = engine->sched;
-    if (engine->turns_count < turns_max(sched) &&
-        sched_policy_promotes(sched, job, now_us) && can_run(sched, job)) {
-        sched_job_promote(engine, job, now_us);
+    if (!sched_policy_promotes(engine->sched, job, now_us)) {
+        return false;
     }
+    if (!can_run(engine->sched, job)) {
+        sched_job_wait_again(job, now_us);
+        return false;
+    }
+    sched_job_promote(engine, job, now_us);
+    return true;
 }
 
-static void look_through(struct sched_engine *engine, struct sched_queue *queue, uint64_t now_us)
+/* True when a job of the queue gets a turn. */
+static bool look_through(struct sched_engine *engine, struct sched_queue *queue, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     uint32_t checks = queue->count, first = queue->jobs.head;
@@ -67,21 +75,29 @@ static void look_through(struct sched_engine *engine, struct sched_queue *queue,
     } else {
         queue->cursor = first;          /* all of them, in order */
     }
-    if (first != SCHED_JOB_NONE) {
-        consider(engine, &sched->jobs[first], now_us);
+    if (first != SCHED_JOB_NONE && consider(engine, &sched->jobs[first], now_us)) {
+        return true;
     }
-    for (uint32_t i = 0; i < checks && queue->count > 0; i++) {
+    for (uint32_t i = 0; i < checks; i++) {
         uint32_t at = queue->cursor != SCHED_JOB_NONE ? queue->cursor : queue->jobs.head;
         queue->cursor = sched->jobs[at].next;
-        consider(engine, &sched->jobs[at], now_us);
+        if (consider(engine, &sched->jobs[at], now_us)) {
+            return true;
+        }
     }
+    return false;
 }
 
 void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us)
 {
+    const struct sched *sched = engine->sched;
+    uint32_t lower = sched->settings.queues - 1, last = engine->turn_queue;
     ASSERT(!engine->step_in_flight);
     end_idle_turns(engine, now_us);
-    for (uint32_t i = 1; i < engine->sched->settings.queues; i++) {
-        look_through(engine, &engine->queues[i], now_us);
+    for (uint32_t i = 0; i < lower && engine->turns_count < turns_max(sched); i++) {
+        uint32_t queue = (last + i) % lower + 1;
+        if (look_through(engine, &engine->queues[queue], now_us)) {
+            engine->turn_queue = queue;
+        }
     }
 }

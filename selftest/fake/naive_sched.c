@@ -41,6 +41,7 @@ void naive_enter(struct naive *m, struct naive_job *job, uint32_t queue, bool he
     job->queue = queue;
     job->from = 0;
     job->quantum = naive_quantum(m, queue);
+    job->moved = m->arrivals;
     job->order = head ? --m->first_order : ++m->last_order;
 }
 
@@ -102,7 +103,7 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
     call->open = true;
     call->since = m->now;
     call->priority = m->service[asked->program];
-    call->order = ++m->last_order;
+    call->order = ++m->arrivals;
     call->key = m->set.policy == SCHED_SRPT ? call->key : 0;
     if (!joins) {
         struct naive_job *job = naive_job_of(m, call);
@@ -184,14 +185,12 @@ uint32_t naive_sort(struct naive *m, uint32_t *sorted)
     return count;
 }
 
+/* True when the job of the call has waited too long. */
 static bool naive_starved(struct naive *m, const struct naive_call *call)
 {
     const struct naive_job *job = naive_job_of(m, call);
     uint64_t wait = job->wait + m->now - job->since;
     uint64_t service = job->service;
-    if (job->queue == 0 || call->paused || call->cancel) {
-        return false;
-    }
     if (m->set.wait_max_us > 0 && wait >= m->set.wait_max_us) {
         return true;
     }
@@ -208,18 +207,26 @@ static bool naive_is_first(struct naive *m, const uint32_t *sorted, uint32_t at)
                           naive_job_of(m, &m->calls[sorted[at]]);
 }
 
-/* A promoted job of which no call that is looked at can run goes back. */
+/* True when one of the calls can run that are looked at, of the job whose first call is here. */
+static bool naive_can_run(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    const struct naive_job *job = naive_job_of(m, &m->calls[sorted[at]]);
+    for (uint32_t i = at; i < count && i < at + CALLS_LOOKED_AT; i++) {
+        const struct naive_call *call = &m->calls[sorted[i]];
+        if (naive_job_of(m, call) == job && !call->paused && !call->cancel) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A promoted job that cannot run goes back. */
 static void naive_end_idle_turns(struct naive *m, const uint32_t *sorted, uint32_t count)
 {
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < count; i = next) {
+    for (uint32_t i = 0; i < count; i++) {
         struct naive_job *job = naive_job_of(m, &m->calls[sorted[i]]);
-        bool can_run = false;
-        for (next = i; next < count && naive_job_of(m, &m->calls[sorted[next]]) == job; next++) {
-            const struct naive_call *call = &m->calls[sorted[next]];
-            can_run = can_run || (next < i + CALLS_LOOKED_AT && !call->paused && !call->cancel);
-        }
-        if (job->from > 0 && !can_run) {
+        if (naive_is_first(m, sorted, i) && job->from > 0 &&
+            !naive_can_run(m, sorted, count, i)) {
             naive_enter(m, job, job->from,
                         m->set.demoted_to_head && m->set.policy != SCHED_ROUND_ROBIN);
         }
@@ -236,29 +243,44 @@ static uint32_t naive_turns(struct naive *m, const uint32_t *sorted, uint32_t co
     return turns;
 }
 
-/* A job starves when one of its first calls does. */
+/* The first job of this queue that has waited too long and can run gets a turn. True if one did. */
+static bool naive_give_turn(struct naive *m, const uint32_t *sorted, uint32_t count,
+                            uint32_t queue)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct naive_job *job = naive_job_of(m, &m->calls[sorted[i]]);
+        if (!naive_is_first(m, sorted, i) || job->queue != queue ||
+            !naive_starved(m, &m->calls[sorted[i]])) {
+            continue;
+        }
+        job->wait = 0;
+        job->since = m->now;
+        if (naive_can_run(m, sorted, count, i)) {
+            job->service = 0;
+            job->promotions++;
+            naive_enter(m, job, 0, false);
+            job->from = queue;
+            job->quantum = naive_quantum(m, queue);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The queues have turns in turn. */
 void naive_promote_all(struct naive *m)
 {
-    memcpy(m->levels, m->sched->levels, sizeof m->levels);
     uint32_t sorted[NAIVE_CALLS_MAX];
+    uint32_t lower = m->set.queues - 1, last = m->turn_queue;
+    uint32_t turns_max = m->set.batch_calls / ROWS_FOR_A_TURN;
+    turns_max = turns_max > 0 ? turns_max : 1;
+    memcpy(m->levels, m->sched->levels, sizeof m->levels);
     naive_end_idle_turns(m, sorted, naive_sort(m, sorted));
-    uint32_t count = naive_sort(m, sorted);
-    uint32_t looks = 0;
-    uint32_t turns = naive_turns(m, sorted, count);
-    uint32_t turns_max = m->set.batch_calls < ROWS_FOR_A_TURN
-                             ? 1 : m->set.batch_calls / ROWS_FOR_A_TURN;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct naive_call *call = &m->calls[sorted[i]];
-        struct naive_job *job = naive_job_of(m, call);
-        looks = naive_is_first(m, sorted, i) ? 1 : looks + 1;
-        if (turns < turns_max && looks <= CALLS_LOOKED_AT && naive_starved(m, call)) {
-            job->wait = job->service = 0;
-            job->since = m->now;
-            job->promotions++;
-            uint32_t from = job->queue;
-            naive_enter(m, job, 0, false);
-            job->from = from;
-            job->quantum = naive_quantum(m, from);
+    uint32_t count = naive_sort(m, sorted), turns = naive_turns(m, sorted, count);
+    for (uint32_t i = 0; i < lower && turns < turns_max; i++) {
+        uint32_t queue = (last + i) % lower + 1;
+        if (naive_give_turn(m, sorted, count, queue)) {
+            m->turn_queue = queue;
             turns++;
         }
     }

@@ -48,6 +48,7 @@ struct naive_call {
 struct naive_job {
     uint32_t queue, from, promotions;    /* from: where a promoted job came from; 0: it is not */
     int64_t order;
+    int64_t moved;                  /* calls that had arrived when it came to its place */
     uint64_t quantum, wait, service, since;
 };
 
@@ -62,7 +63,8 @@ struct naive {
     uint64_t now, submitted;
     struct sched_level levels[SCHED_QUEUES_MAX];    /* where they are learnt, the real ones: what is
                                                        learnt is for unit sched/levels to say */
-    int64_t first_order, last_order;
+    int64_t first_order, last_order, arrivals;
+    uint32_t turn_queue;            /* that the last turn was given to */
     struct naive_call calls[NAIVE_CALLS_MAX];
     struct naive_job jobs[NAIVE_CALLS_MAX + NAIVE_PROGRAMS_MAX];    /* of calls, then of programs */
     uint64_t service[NAIVE_PROGRAMS_MAX], wait[NAIVE_PROGRAMS_MAX], halved[NAIVE_PROGRAMS_MAX];

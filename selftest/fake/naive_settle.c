@@ -109,6 +109,19 @@ static bool naive_is_open(struct naive *m, const struct naive_job *job)
     return false;
 }
 
+/* True when the job has used up the last queue's quantum, and all its calls came after it did. */
+static bool naive_is_renewed(struct naive *m, const struct naive_job *job)
+{
+    bool all_new = naive_orders_programs(m) && job->from == 0 && job->quantum == 0 &&
+                   job->queue + 1 == m->set.queues && naive_is_open(m, job);
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        const struct naive_call *call = &m->calls[i];
+        all_new = all_new && !(call->open && naive_job_of(m, call) == job &&
+                               call->order <= job->moved);
+    }
+    return all_new;
+}
+
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
 {
     m->busy = false;
@@ -124,7 +137,9 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
         uint32_t lowest =
             naive_orders_programs(m) ? naive_level(m, call->program) : m->set.queues - 1;
         bool leaves = takes_turns || job->from > 0 || job->queue < lowest;
-        if (naive_is_open(m, job) && job->quantum == 0 && leaves) {
+        if (naive_is_renewed(m, job)) {
+            naive_enter(m, job, job->queue, false);
+        } else if (naive_is_open(m, job) && job->quantum == 0 && leaves) {
             uint32_t below = job->from > 0 ? job->from : job->queue + 1;
             naive_enter(m, job, takes_turns ? job->queue : below, to_head);
         }

@@ -364,6 +364,57 @@ static void test_job_that_cannot_run_gives_up_its_turn(void **state)
     assert_int_equal(bench_job(bench, other)->queue, 0);
 }
 
+/* One turn at a time. Jobs of the second queue, whose turns are short, starve again and again; one
+ * of the third gets its turn all the same. */
+static void test_turns_go_round_the_queues(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.quantum_us = BENCH_UNIT;
+    settings.programs = 48;
+    settings.batch_calls = 1;
+    struct bench *bench = bench_start(&settings, 512);
+    uint32_t lowest = bench_call(bench, 0, 1, 40);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    for (uint32_t i = 1; i < 40; i++) {
+        bench_call(bench, i, 1, 30);
+        assert_true(bench_step(bench));
+    }
+    bench->sched.settings.wait_max_us = 20 * BENCH_UNIT;
+    assert_int_equal(bench_job(bench, lowest)->queue, 2);
+    uint32_t generated = bench_at(bench, lowest)->generated_tokens;
+    bench->now_us += 30 * BENCH_UNIT;
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(bench_step(bench));
+    }
+    assert_true(bench_at(bench, lowest)->generated_tokens > generated);
+}
+
+/* In the last queue, one program always has a call open; another has one long call. */
+static void test_program_that_always_has_a_call_open_gives_way(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.queues = 2;
+    settings.quantum_us = BENCH_UNIT;
+    settings.batch_calls = 1;
+    struct bench *bench = bench_start(&settings, 256);
+    uint32_t calls[2] = {bench_call(bench, 1, 1, 10), bench_call(bench, 1, 1, 10)};
+    uint32_t other = bench_call(bench, 2, 1, 20);
+    for (uint32_t steps = 0; bench_at(bench, other)->state != CALL_FINISHED; steps++) {
+        assert_true(steps < 200);
+        assert_true(bench_step(bench));
+        for (uint32_t i = 0; i < 2; i++) {
+            if (bench_at(bench, calls[i])->state == CALL_FINISHED) {
+                bench_free(bench, calls[i]);
+                calls[i] = bench_call(bench, 1, 1, 10);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +433,8 @@ int main(void)
         cmocka_unit_test(test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime),
         cmocka_unit_test(test_few_jobs_have_their_turn_at_once),
         cmocka_unit_test(test_job_that_cannot_run_gives_up_its_turn),
+        cmocka_unit_test(test_turns_go_round_the_queues),
+        cmocka_unit_test(test_program_that_always_has_a_call_open_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

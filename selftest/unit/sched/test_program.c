@@ -284,6 +284,9 @@ static void test_program_counts_once_for_the_levels(void **state)
     }
     bench_call(bench, 1, 1, 4);
     assert_int_equal(bench->sched.services.count, 0);
+    bench_cancel(bench, bench_call(bench, 2, 1, 4));    /* never served: it tells nothing */
+    bench_intake(bench);
+    assert_int_equal(bench->sched.services.count, 0);
 }
 
 int main(void)
