@@ -217,17 +217,10 @@ static void test_standbys_save_steps_and_change_no_token(void **state)
     assert_true(steps[1] < steps[0]);
 }
 
-/* What has ended leaves nothing cached. */
-static void forget_retained(struct bench *bench)
-{
-    bench->now_us += 100 * BENCH_UNIT;
-    bench_intake(bench);
-    assert_int_equal(kvmem_free(&bench->kv), 12);
-}
-
 /* Two calls: one that will fill a batch of one, and one that has been swapped out by a third one,
- * whose history fills the device. */
-static struct bench *with_swapped_call(bool prefetch, uint32_t *first, uint32_t *swapped)
+ * whose history fills the device where it is retained. */
+static struct bench *with_swapped_call(bool prefetch, bool retains, uint32_t *first,
+                                       uint32_t *swapped)
 {
     struct sched_settings settings = bench_settings(SCHED_FCFS);
     settings.prefetch = prefetch;
@@ -235,7 +228,7 @@ static struct bench *with_swapped_call(bool prefetch, uint32_t *first, uint32_t 
     settings.batch_calls = 1;
     struct kvmem_settings kv = bench_kv(12);
     kv.host_blocks = 16;
-    kv.retain_device_us = kv.retain_host_us = kv.retain_drop_us = 100 * BENCH_UNIT;
+    kv.retain_device_us = kv.retain_host_us = kv.retain_drop_us = retains ? 100 * BENCH_UNIT : 0;
     struct bench *bench = bench_start_kv(&settings, &kv);
     *first = bench_call(bench, 1, 4, 20);
     bench_at(bench, *first)->paused = true;
@@ -256,8 +249,7 @@ static void test_prefetched_call_is_resident_when_its_turn_comes(void **state)
     for (uint32_t prefetch = 0; prefetch < 2; prefetch++) {
         uint32_t first = CALL_NONE;
         uint32_t swapped = CALL_NONE;
-        struct bench *bench = with_swapped_call(prefetch == 1, &first, &swapped);
-        forget_retained(bench);
+        struct bench *bench = with_swapped_call(prefetch == 1, false, &first, &swapped);
         assert_true(bench_launch(bench));
         assert_int_equal(step_header(&bench->step)->rows_count, 1);
         assert_int_equal(step_header(&bench->step)->moves_count, prefetch == 1 ? 3 : 0);
@@ -286,7 +278,7 @@ static void test_prefetch_takes_free_blocks_only(void **state)
     (void)state;
     uint32_t first = CALL_NONE;
     uint32_t swapped = CALL_NONE;
-    struct bench *bench = with_swapped_call(true, &first, &swapped);
+    struct bench *bench = with_swapped_call(true, true, &first, &swapped);
     assert_true(kvmem_free(&bench->kv) < 3);
     assert_true(bench_launch(bench));
     assert_int_equal(bench->stats.prefetched_calls, 0);
@@ -300,8 +292,7 @@ static void test_prefetched_call_may_end_before_its_turn(void **state)
     for (uint32_t is_lost = 0; is_lost < 2; is_lost++) {
         uint32_t first = CALL_NONE;
         uint32_t swapped = CALL_NONE;
-        struct bench *bench = with_swapped_call(true, &first, &swapped);
-        forget_retained(bench);
+        struct bench *bench = with_swapped_call(true, false, &first, &swapped);
         assert_true(bench_launch(bench));
         if (is_lost == 1) {
             bench_lose(bench);
