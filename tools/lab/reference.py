@@ -1,0 +1,664 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What: the policies of the Agentix paper in a second, independent simulator.
+
+It was written from the paper (sections 4.2, 5, 6), the trace format and docs/lab.md, and shares no
+code with the appliance. It is meant to be believed by reading: no speed, no faults, no protocol.
+tools/lab/compare_reference.py runs the lab beside it.
+
+Choices that the paper leaves open follow docs/scheduling.md: service is the whole duration of each
+step that a call was in; recompute lengthens a quantum; a promoted call has one quantum of the
+queue that it came from. Memory is ideal: a full block never changes, so it moves once in each
+direction; what waiting calls need is evicted last, in the reverse of their order.
+"""
+import argparse
+import heapq
+import json
+from array import array
+from collections import OrderedDict, defaultdict, namedtuple
+
+GB, TERA = 1e9, 1e12
+CONTEXT = 16384
+
+# The machines as docs/lab.md has them.
+Machine = namedtuple("Machine", "unit_s host_s launch_s weights kv_token bandwidth token_flops "
+                     "attention_flops flops copy_bandwidth transfer_s batch budget quantum queues")
+MACHINES = {
+    "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 2, 65536, 1, 6),
+    "a100-llama-3.1-8b": Machine(
+        0, 0.1e-3, 1e-3, 2 * 8.03e9, 2 * 32 * 8 * 128 * 2, 0.80 * 2039 * GB, 2 * 8.03e9,
+        4 * 32 * 32 * 128, 0.60 * 312 * TERA, 25 * GB, 1e-3, 256, 2048, 1, 8),
+    "cpu": Machine(
+        0, 20e-6, 50e-6, 440e6, 2 * 12 * 768 * 4, 44 * GB, 2 * 110e6,
+        4 * 12 * 768, 170 * GB, 10 * GB, 20e-6, 32, 256, 0.05, 6),
+}
+
+
+def round_s(m, tokens, positions, pairs):
+    """Time of one forward pass: tokens fed, KV positions read, (token, position) pairs."""
+    if m.unit_s:
+        return m.unit_s if tokens else 0
+    read_s = (m.weights + positions * m.kv_token) / m.bandwidth
+    compute_s = (tokens * m.token_flops + pairs * m.attention_flops) / m.flops
+    return m.launch_s + max(read_s, compute_s)
+
+
+def moves_s(m, blocks_in, blocks_out, block):
+    """Time of a step's copies between the tiers: one bulk transfer in each direction."""
+    if m.unit_s:
+        return 0
+    directions = (blocks_in > 0) + (blocks_out > 0)
+    return (blocks_in + blocks_out) * block * m.kv_token / m.copy_bandwidth \
+        + directions * m.transfer_s
+
+
+# ---- Programs: what the trace says -------------------------------------------------------------
+
+def read_trace(path):
+    """A list of (arrival in seconds, calls); a call is (after, gap, parts, out)."""
+    programs = []
+    with open(path, encoding="ascii") as lines:
+        for words in (line.split() for line in lines):
+            if words and words[0] == "program":
+                programs.append((int(words[2]) / 1e6, []))
+            elif words and words[0] == "call":
+                after, gap, parts, out = (word.split("=", 1)[1] for word in words[2:6])
+                programs[-1][1].append(([int(n) for n in after.split(",") if n != "-"],
+                                        int(gap) / 1e6, parts.split("+"), int(out)))
+    return programs
+
+
+def arrivals(trace, count, rate, offline):
+    """(time, calls) of each program: the trace stretched to the rate, and repeated."""
+    stretch = len(trace) / rate / trace[-1][0] if rate else 1
+    span = trace[-1][0] * stretch
+    for i in range(count or len(trace)):
+        again, at = divmod(i, len(trace))
+        yield (0 if offline else again * span + trace[at][0] * stretch), trace[at][1]
+
+
+class Tokens:
+    """Token ids: a part is a range of ids, equal ranges are equal tokens."""
+    def __init__(self):
+        self.next, self.shared = 0, {}
+
+    def fresh(self, count):
+        self.next += count
+        return (self.next - count, count)
+
+    def parts(self, program, texts):
+        ranges = []
+        for text in texts:
+            kind, *words = text.split(":")
+            if kind == "s":
+                start = self.shared.setdefault(words[0], -(len(self.shared) + 1) << 32)
+                ranges.append((start, int(words[1])))
+            elif kind == "u":
+                ranges.append(self.fresh(int(words[0])))
+            else:
+                source = program.calls[int(words[0])]
+                ranges += first(source.prompt if kind == "p" else [source.output],
+                                int(words[1]) if len(words) > 1 else None)
+        return ranges
+
+
+def first(ranges, count):
+    """The first count tokens of ranges; all of them if count is None."""
+    taken = []
+    for start, n in ranges:
+        n = n if count is None else min(n, count)
+        count = None if count is None else count - n
+        taken += [(start, n)] if n else []
+    return taken
+
+
+class Program:
+    def __init__(self, calls):
+        self.texts, self.calls, self.open = calls, {}, {}
+        self.service = self.wait = 0.0          # of ended calls
+        self.ended, self.chain = {}, {}         # by call: time of its end, longest response to it
+
+    def due_after(self, number):
+        """(call, time) of each call that waited for this one last."""
+        for n, (after, gap, _, _) in enumerate(self.texts):
+            if number in after and all(a in self.ended for a in after):
+                yield n, max(self.ended[a] for a in after) + gap
+
+    def figures(self):
+        return max(self.chain.values()) / sum(call.out for call in self.calls.values())
+
+
+class Call:
+    def __init__(self, program, number, due, tokens):
+        _, _, texts, out = program.texts[number]
+        self.program, self.number, self.due = program, number, due
+        self.prompt, self.out = tokens.parts(program, texts), min(out, CONTEXT // 2)
+        self.output = tokens.fresh(self.out)
+        self.made = 0                           # tokens put out
+        self.computed = self.high = 0           # positions with KV now; at most so far
+        self.named = self.private = 0           # blocks that it owns: full and shareable; own
+        self.resident = self.begun = False
+        self.need, self.hit = [], 0
+        self.wait = self.service = 0.0          # W_c and T_c of Algorithm 1
+        self.served = self.waited = 0.0         # the same, never reset
+        self.since, self.promoted, self.home = due, False, None
+        self.ticket = self.level = self.quantum = 0
+
+    def name_blocks(self, block):
+        """The name of a full block says all tokens up to its end."""
+        ids = array("q")
+        for start, n in self.prompt + [self.output]:
+            ids.extend(range(start, start + n))
+        ids = ids[max(0, len(ids) - self.out - (CONTEXT - self.out)):]
+        self.prompt_tokens = len(ids) - self.out
+        self.ids, self.names, name = ids.tobytes(), [], 0
+        for i in range(len(ids) // block):
+            name = hash((name, self.ids[i * block * 8:(i + 1) * block * 8]))
+            self.names.append(name)
+        self.need = self.names[:self.prompt_tokens // block]
+
+    def known(self):
+        return self.prompt_tokens + self.made
+
+
+# ---- KV: two tiers of blocks, found by name ----------------------------------------------------
+
+class Kv:
+    def __init__(self, device, host, block):
+        self.free, self.host_blocks, self.block = device, host, block
+        self.owners = {}                        # on the device: name -> calls that own it
+        self.idle = OrderedDict()               # of no owner, and no waiting call needs it
+        self.kept = OrderedDict()               # of no owner, but a waiting call needs it
+        self.host = OrderedDict()
+        self.tails = {}                         # name -> the block after it that is not full
+        self.wanted = defaultdict(int)          # name -> waiting calls that need it
+        self.blocks_in = self.blocks_out = 0
+        self.rank = iter(())                    # names that waiting calls need, last first
+
+    def find(self, call):
+        """What is cached of a call: full blocks, and the positions of a tail after them."""
+        known, count = call.known(), 0
+        for name in call.names[:(known - 1) // self.block]:
+            if name not in self.owners and name not in self.host:
+                break
+            count += 1
+        length, tail = self.tails.get(call.names[count - 1] if count else 0, (0, None))
+        end = count * self.block + length
+        if length and end < known and (tail in self.owners or tail in self.host) \
+                and tail == self.tail_name(call, count, end):
+            return count, length, tail
+        return count, 0, None
+
+    def tail_name(self, call, count, end):
+        return hash((call.names[count - 1] if count else 0, "tail",
+                     call.ids[count * self.block * 8:end * 8]))
+
+    def lacks(self, call, found, end):
+        """Blocks that are missing for a call to have the positions before end."""
+        blocks = -(-end // self.block)
+        have, spare = call.named + call.private, self.free + len(self.idle) + len(self.kept)
+        if not call.resident:
+            names = call.names[:found[0]]
+            have = sum(name in self.owners for name in names)
+            spare -= sum(self.owners.get(name) == 0 for name in names)
+        return blocks - have - spare
+
+    def take(self, call, found, end):
+        """Gives the call what was found, and blocks up to end. They do not lack."""
+        if not call.resident:
+            self.want(call, -1)
+            names, tail = call.names[:found[0]], found[2]
+            there = [name in self.owners for name in names]
+            for name, here in zip(names, there):
+                if here:
+                    self.own(name)
+            for name, here in zip(names, there):
+                if not here:
+                    self.make_room()
+                    self.blocks_in += 1
+                    self.own(name)
+            if tail and tail not in self.owners:
+                self.blocks_in += 1
+            elif tail in self.idle:             # read for the last time, most likely
+                self.idle.move_to_end(tail, last=False)
+            call.named, call.resident = found[0], True
+        while call.named + call.private < -(-end // self.block):
+            self.make_room()
+            call.private += 1
+
+    def own(self, name):
+        self.idle.pop(name, None)
+        self.kept.pop(name, None)
+        self.owners[name] = self.owners.get(name, 0) + 1
+
+    def disown(self, name):
+        self.owners[name] = self.owners.get(name, 1) - 1
+        if self.owners[name] == 0:
+            (self.kept if self.wanted.get(name) else self.idle)[name] = None
+
+    def fill(self, call):
+        """The blocks that a step has filled get their names. Equal blocks become one."""
+        while (call.named + 1) * self.block <= call.computed:
+            name = call.names[call.named]
+            self.free += name in self.owners
+            self.own(name)
+            call.named, call.private = call.named + 1, call.private - 1
+
+    def release(self, call):
+        """No call has these blocks any more; the end goes before the beginning."""
+        self.free += call.private
+        end = call.computed
+        tail = self.tail_name(call, call.named, end) if end % self.block else None
+        if tail and tail not in self.owners:
+            self.free -= 1
+            self.disown(tail)
+        if tail:
+            self.tails[call.names[call.named - 1] if call.named else 0] = (end % self.block, tail)
+        for name in reversed(call.names[:call.named]):
+            self.disown(name)
+        call.need = call.names[:call.named] + ([tail] if tail else [])
+        call.named = call.private = call.computed = 0
+        call.resident = False
+
+    def want(self, call, sign):
+        """A call waits for the blocks that it needs (1), or no longer (-1)."""
+        for name in call.need:
+            self.wanted[name] += sign
+            if not self.wanted[name]:
+                del self.wanted[name]
+            if sign > 0 and name in self.idle:
+                del self.idle[name]
+                self.kept[name] = None
+            elif sign < 0 and name in self.kept and name not in self.wanted:
+                del self.kept[name]
+                self.idle[name] = None
+
+    def make_room(self):
+        """Takes a free block, or one whose content is the least useful."""
+        if self.free:
+            self.free -= 1
+            return
+        if self.idle:
+            name, _ = self.idle.popitem(last=False)
+        else:
+            name = next((n for n in self.rank if n in self.kept), None) or next(iter(self.kept))
+            del self.kept[name]
+        del self.owners[name]
+        if name not in self.host and self.host_blocks:
+            self.blocks_out += 1
+            if len(self.host) == self.host_blocks:
+                self.host.popitem(last=False)
+        if self.host_blocks:
+            self.host[name] = None
+            self.host.move_to_end(name)
+
+    def rank_waiting(self, calls):
+        """From the last waiting call to the first: what no call before it needs, its end first."""
+        seen = defaultdict(int)
+        for call in calls:
+            for name in () if call.resident else reversed(call.need):
+                seen[name] += 1
+                if seen[name] == self.wanted.get(name):
+                    yield name
+
+
+# ---- Order: the queues of section 4.2.2 --------------------------------------------------------
+
+class Queues:
+    def __init__(self, policy, quantum, count, beta, wait_max):
+        self.policy, self.beta, self.wait_max = policy, beta, wait_max
+        count = 1 if policy == "fcfs" else count
+        self.quanta = [quantum * 2 ** i for i in range(count)]
+        self.queues = [OrderedDict() for _ in range(count)]
+        self.ran = [OrderedDict() for _ in range(count)]    # those that have had blocks
+        self.tickets = 0
+
+    def level_of(self, service):
+        """i with low_i <= service < low_(i+1); ranges are as wide as quanta."""
+        level, low = 0, self.quanta[0]
+        while level + 1 < len(self.quanta) and service >= low:
+            level += 1
+            low += self.quanta[level]
+        return level
+
+    def append(self, call, level):
+        self.tickets += 1
+        call.ticket, call.level, call.quantum = self.tickets, level, self.quanta[level]
+        self.queues[level][call] = None
+        if call.begun:
+            self.ran[level][call] = None
+
+    def begin(self, call):
+        call.begun = True
+        self.ran[call.level][call] = None
+
+    def remove(self, call):
+        del self.queues[call.level][call]
+        self.ran[call.level].pop(call, None)
+
+    def move(self, call, level):
+        self.remove(call)
+        self.append(call, level)
+
+    def arrive(self, call):
+        call.priority = call.program.service
+        by_program = self.policy in ("plas", "atlas", "live")
+        self.append(call, self.level_of(call.priority) if by_program else 0)
+
+    def charge(self, call, seconds, again):
+        """A call was in a step; again: it computed what it had lost."""
+        call.service += seconds
+        call.served += seconds
+        call.quantum += seconds if again else -seconds
+        if self.policy == "live":
+            call.program.service += seconds
+
+    def demote(self, call):
+        if self.policy == "fcfs" or self.policy == "live" or call.quantum > 0:
+            return
+        home, call.home = call.home, None
+        self.move(call, min(call.level + 1, len(self.queues) - 1) if home is None else home)
+
+    def settle_program(self, program):
+        """live: the calls of a program stand where its service is, in their order."""
+        if self.policy != "live":
+            return
+        level = self.level_of(program.service)
+        moved = [call for call in program.open.values() if call.level != level and call.home is None]
+        for call in sorted(moved, key=lambda call: call.ticket):
+            self.move(call, level)
+
+    def end(self, call):
+        """Algorithm 1, lines 1 to 7 and 16 to 19."""
+        program = call.program
+        self.remove(call)
+        program.wait += call.waited
+        if self.policy == "atlas":
+            program.service = max(program.service, call.priority + call.served)
+        elif self.policy != "live":
+            program.service += call.served
+
+    def promote(self, call, now):
+        """Lines 24 to 30, for a call that waits."""
+        wait, service = call.wait + now - call.since, call.service
+        starves = self.wait_max and wait >= self.wait_max
+        if self.policy != "mlfq" and not call.promoted:
+            wait, service = wait + call.program.wait, service + call.program.service
+        if starves or (self.beta and service > 0 and wait / service >= self.beta):
+            level = call.level
+            self.move(call, 0)
+            call.quantum, call.home, call.promoted = self.quanta[level], level, True
+            call.waited += now - call.since
+            call.wait = call.service = 0.0
+            call.since = now
+
+    def promote_all(self, now, running):
+        for queue in self.queues[1:]:
+            for call in [call for call in queue if call not in running]:
+                self.promote(call, now)
+
+
+# ---- The engine: plan, step, settle ------------------------------------------------------------
+
+class Row:
+    def __init__(self, call, feed, rounds, decodes):
+        self.call, self.feed, self.rounds, self.decodes = call, feed, rounds, decodes
+        self.start, self.got = 0, 0
+
+
+class Simulator:
+    def __init__(self, options, programs):
+        self.o, self.m = options, MACHINES[options.cost]
+        self.kv = Kv(options.blocks, int(options.blocks * options.host_ratio), options.block)
+        self.q = Queues(options.policy, options.quantum, options.queues, options.beta,
+                        options.wait_max)
+        self.tokens, self.now, self.due, self.order = Tokens(), 0.0, [], 0
+        self.swept, self.spare = 0.0, False
+        self.count = defaultdict(float)
+        self.programs = []
+        for at, calls in programs:
+            self.programs.append(Program(calls))
+            for n, (after, gap, _, _) in enumerate(calls):
+                if not after:
+                    self.send(at + gap, self.programs[-1], n)
+
+    def send(self, at, program, number):
+        self.order += 1
+        heapq.heappush(self.due, (at, self.order, program, number))
+
+    def run(self):
+        while True:
+            self.intake()
+            rows, standbys = self.plan()
+            if rows:
+                self.step(rows, standbys)
+            elif self.due:
+                self.now = max(self.now, self.due[0][0])
+            else:
+                return
+
+    def intake(self):
+        while self.due and self.due[0][0] <= self.now:
+            at, _, program, number = heapq.heappop(self.due)
+            call = Call(program, number, at, self.tokens)
+            program.calls[number] = program.open[number] = call
+            call.name_blocks(self.kv.block)
+            self.kv.want(call, 1)
+            self.q.arrive(call)
+        if self.now >= self.swept + self.o.quantum / 4:
+            self.swept = self.now
+            self.q.promote_all(self.now, ())
+
+    def walk(self):
+        """The calls in order; without budget only those that may need none."""
+        for queue, ran in zip(self.q.queues, self.q.ran):
+            ticket = 0
+            for call in queue:
+                if not self.budget:
+                    break
+                ticket = call.ticket
+                yield call
+            if not self.budget:
+                left = [call for call in ran if call.ticket > ticket]
+                self.hungry = self.hungry or len(queue) > len(ran)
+                yield from sorted(left, key=lambda call: call.ticket)
+
+    def plan(self):
+        """Lines 32 to 39: rows, and standbys behind them."""
+        rows, standbys = [], []
+        self.budget, self.hungry, self.full, self.victims = self.o.prefill, False, False, None
+        self.kv.rank = self.kv.rank_waiting(
+            call for queue in reversed(self.q.queues) for call in reversed(queue))
+        self.kv.blocks_in = self.kv.blocks_out = 0
+        for call in self.walk():
+            if len(rows) == self.o.batch or self.full:
+                if len(standbys) == self.o.standby or self.o.steps == 1:
+                    break
+                self.stand_by(call, standbys)
+            else:
+                row = self.row(call)
+                if row:
+                    rows.append(row)
+        self.spare = len(rows) < self.o.batch and not self.full
+        return rows, standbys
+
+    def row(self, call):
+        """What a call would do in this step; None if there is no budget or no room for it."""
+        found, have = (0, 0, None), call.computed
+        if not call.resident:
+            found = self.kv.find(call)
+            have = found[0] * self.kv.block + found[1]
+        feed, decodes = call.known() - have, True
+        if feed > 1:
+            feed, decodes = min(feed, self.budget), feed <= self.budget
+            self.hungry = self.hungry or not decodes
+            if not feed:
+                return None
+        rounds = min(self.o.steps, call.out - call.made) if decodes else 1
+        end = have + feed + rounds - 1
+        if not self.fits(call, found, end):
+            self.full = True
+            return None
+        self.budget -= feed if feed > 1 else 0
+        if not call.resident:
+            self.count["hit"] += 0 if call.begun else have
+            self.count["prompt"] += 0 if call.begun else call.prompt_tokens
+        self.kv.take(call, found, end)
+        call.computed = have
+        if not call.begun:
+            self.q.begin(call)
+        return Row(call, feed, rounds, decodes)
+
+    def fits(self, call, found, end):
+        """Later calls give up their blocks, the last first, until there is room."""
+        while self.kv.lacks(call, found, end) > 0:
+            if self.victims is None:
+                self.victims = [c for ran in self.q.ran for c in sorted(ran, key=lambda c: c.ticket)
+                                if c.resident]
+            if not self.victims or (self.victims[-1].level, self.victims[-1].ticket) \
+                    <= (call.level, call.ticket):
+                return False
+            victim = self.victims.pop()
+            self.kv.release(victim)
+            self.kv.want(victim, 1)
+            self.count["preemptions"] += 1
+        return True
+
+    def stand_by(self, call, standbys):
+        if call.resident and call.known() - call.computed == 1:
+            rounds = min(self.o.steps, call.out - call.made)
+            if self.kv.lacks(call, None, call.computed + rounds) <= 0:
+                self.kv.take(call, None, call.computed + rounds)
+                standbys.append(Row(call, 1, rounds, True))
+
+    def step(self, rows, standbys):
+        self.now += self.m.host_s
+        begun, ends = self.now, []
+        self.count["in"] += self.kv.blocks_in
+        self.count["out"] += self.kv.blocks_out
+        at = begun + moves_s(self.m, self.kv.blocks_in, self.kv.blocks_out, self.kv.block)
+        limit = self.o.steps
+        if self.o.cut and self.hungry and not self.full:
+            limit = 1
+        live, waiting, taken = list(rows), list(standbys), list(rows)
+        n = len(live)
+        tokens = sum(row.feed for row in live)
+        positions = sum(row.call.computed + row.feed for row in live)
+        pairs = sum(row.feed * (row.call.computed + (row.feed + 1) / 2) for row in live)
+        left = defaultdict(list)
+        for row in rows:
+            left[row.rounds].append(row)
+        rounds = 0
+        while n and rounds < limit:
+            at += round_s(self.m, tokens if self.m.unit_s == 0 else any(r.decodes for r in taken),
+                          positions, pairs)
+            rounds += 1
+            ends.append(at)
+            out = left.pop(rounds, [])
+            for row in out:
+                n, positions = n - 1, positions - row.call.computed - row.feed - row.rounds + 1
+                if waiting and rounds < limit:
+                    row = waiting.pop(0)
+                    row.start, row.rounds = rounds, min(row.rounds, self.o.steps - rounds)
+                    left[rounds + row.rounds].append(row)
+                    taken.append(row)
+                    n, positions = n + 1, positions + row.call.computed
+                elif self.o.cut:
+                    limit = rounds
+            if self.o.cut and self.spare and self.due and self.due[0][0] <= at:
+                limit = rounds
+            positions, tokens = positions + n, n
+            pairs = positions
+        for row in taken:
+            row.got = min(row.rounds, rounds - row.start)
+        self.now = at
+        self.settle(taken, begun, ends)
+
+    def settle(self, rows, begun, ends):
+        whole, programs = self.now - begun, {}
+        self.count["steps"] += 1
+        for row in rows:
+            call, seconds = row.call, whole
+            if row.start:
+                seconds = whole * row.got / len(ends)
+            again = max(0, min(call.high, call.computed + row.feed) - call.computed)
+            self.count["again"] += again
+            self.count["computed"] += row.feed + row.got - 1
+            call.wait += self.now - seconds - call.since
+            call.waited += self.now - seconds - call.since
+            call.since = self.now
+            call.computed += row.feed + row.got - 1
+            call.high = max(call.high, call.computed)
+            call.made += row.got if row.decodes else 0
+            self.kv.fill(call)
+            self.q.charge(call, seconds, again)
+            programs[call.program] = None
+            if call.made == call.out:
+                self.end(call, ends[row.start + row.got - 1])
+            else:
+                self.q.demote(call)
+        for program in programs:
+            self.q.settle_program(program)
+
+    def end(self, call, last):
+        program = call.program
+        self.q.end(call)
+        self.kv.release(call)
+        del program.open[call.number]
+        program.ended[call.number] = self.now
+        chains = [program.chain[n] for n in program.texts[call.number][0]]
+        program.chain[call.number] = max(chains, default=0) + last - call.due
+        for number, at in program.due_after(call.number):
+            self.send(at, program, number)
+
+    def figures(self):
+        values = sorted(program.figures() for program in self.programs)
+        c = self.count
+        result = {"token_latency_s_mean": sum(values) / len(values)}
+        for p in (50, 95, 99):
+            result[f"token_latency_s_p{p}"] = values[min(len(values) - 1, len(values) * p // 100)]
+        return result | {
+            "makespan_s": self.now, "prefix_hit_ratio": c["hit"] / c["prompt"],
+            "recomputed_tokens": int(c["again"]), "swap_in_blocks": int(c["in"]),
+            "swap_out_blocks": int(c["out"]), "preemptions": int(c["preemptions"]),
+            "steps": int(c["steps"]), "tokens_computed": int(c["computed"])}
+
+
+def options():
+    parser = argparse.ArgumentParser(description="The policies of the paper, simulated anew.")
+    parser.add_argument("--trace", required=True)
+    parser.add_argument("--policy", choices="fcfs mlfq plas atlas live".split(), default="atlas")
+    parser.add_argument("--cost", choices=MACHINES, default="a100-llama-3.1-8b")
+    parser.add_argument("--offline", action="store_true")
+    parser.add_argument("--cut", action="store_true", help="steps end early when that is of use")
+    for name, kind, value, text in (
+            ("rate", float, 0, "programs a second; 0: the trace's"),
+            ("programs", int, 0, "0: as many as the trace has"), ("seed", int, 0, "0 only"),
+            ("batch", int, None, "rows of a step"), ("prefill", int, None, "tokens of a step"),
+            ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
+            ("beta", float, 32, "0: never"), ("wait-max", float, 300, "0: never"),
+            ("steps", int, 8, "decoding rounds of a plan"), ("standby", int, 8, ""),
+            ("block", int, 16, "tokens of a KV block"), ("blocks", int, 26000, "on the device"),
+            ("host-ratio", float, 22, "blocks on the host for each"), ("json", str, None, "")):
+        parser.add_argument("--" + name, type=kind, default=value, help=text)
+    o = parser.parse_args()
+    m = MACHINES[o.cost]
+    o.batch, o.prefill = o.batch or m.batch, o.prefill or m.budget
+    o.quantum, o.queues = o.quantum or m.quantum, o.queues or m.queues
+    return o
+
+
+def main():
+    o = options()
+    trace = read_trace(o.trace)
+    simulator = Simulator(o, arrivals(trace, o.programs, o.rate, o.offline))
+    simulator.run()
+    text = json.dumps(simulator.figures(), indent=1)
+    if o.json:
+        with open(o.json, "w", encoding="ascii") as out:
+            out.write(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
