@@ -70,11 +70,14 @@ def read_trace(path):
 
 def arrivals(trace, count, rate, offline):
     """(time, calls) of each program: the trace stretched to the rate, and repeated."""
-    stretch = len(trace) / rate / trace[-1][0] if rate else 1
-    span = trace[-1][0] * stretch
-    for i in range(count or len(trace)):
-        again, at = divmod(i, len(trace))
-        yield (0 if offline else again * span + trace[at][0] * stretch), trace[at][1]
+    count = count or len(trace)
+    cycle = min(count, len(trace))
+    begin, span = trace[0][0], trace[cycle - 1][0] - trace[0][0]
+    rate = rate or (cycle - 1) / span
+    for i in range(count):
+        again, at = divmod(i, cycle)
+        offset = (trace[at][0] - begin) * (cycle - 1) / (span * rate) if span else i / rate
+        yield (0 if offline else again * cycle / rate + offset), trace[at][1]
 
 
 class Tokens:
@@ -532,13 +535,12 @@ class Simulator:
                 standbys.append(Row(call, 1, rounds, True))
 
     def step(self, rows, standbys):
-        self.now += self.m.host_s
         begun, ends = self.now, []
         self.count["in"] += self.kv.blocks_in
         self.count["out"] += self.kv.blocks_out
-        at = begun + moves_s(self.m, self.kv.blocks_in, self.kv.blocks_out, self.kv.block)
+        at = begun + self.m.host_s + moves_s(self.m, self.kv.blocks_in, self.kv.blocks_out, self.kv.block)
         limit = self.o.steps
-        if self.o.cut and self.hungry and not self.full:
+        if self.o.cut and self.spare and not self.budget:
             limit = 1
         live, waiting, taken = list(rows), list(standbys), list(rows)
         n = len(live)
@@ -563,7 +565,7 @@ class Simulator:
                     left[rounds + row.rounds].append(row)
                     taken.append(row)
                     n, positions = n + 1, positions + row.call.computed
-                elif self.o.cut:
+                elif self.o.cut and row.decodes:
                     limit = rounds
             if self.o.cut and self.spare and self.due and self.due[0][0] <= at:
                 limit = rounds
@@ -607,7 +609,7 @@ class Simulator:
         del program.open[call.number]
         program.ended[call.number] = self.now
         chains = [program.chain[n] for n in program.texts[call.number][0]]
-        program.chain[call.number] = max(chains, default=0) + last - call.due
+        program.chain[call.number] = max(chains, default=0) + self.now - call.due
         for number, at in program.due_after(call.number):
             self.send(at, program, number)
 
@@ -616,7 +618,7 @@ class Simulator:
         c = self.count
         result = {"token_latency_s_mean": sum(values) / len(values)}
         for p in (50, 95, 99):
-            result[f"token_latency_s_p{p}"] = values[min(len(values) - 1, len(values) * p // 100)]
+            result[f"token_latency_s_p{p}"] = values[-(-len(values) * p // 100) - 1]
         return result | {
             "makespan_s": self.now, "prefix_hit_ratio": c["hit"] / c["prompt"],
             "recomputed_tokens": int(c["again"]), "swap_in_blocks": int(c["in"]),
