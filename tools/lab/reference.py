@@ -149,19 +149,26 @@ class Call:
 
     def name_blocks(self, block):
         """The name of a full block says all tokens up to its end."""
-        ids = array("q")
+        self.block, ids = block, array("q")
         for start, n in self.prompt + [self.output]:
             ids.extend(range(start, start + n))
         ids = ids[max(0, len(ids) - self.out - (CONTEXT - self.out)):]
         self.prompt_tokens = len(ids) - self.out
         self.ids, self.names, name = ids.tobytes(), [], 0
         for i in range(len(ids) // block):
-            name = hash((name, self.ids[i * block * 8:(i + 1) * block * 8]))
+            name = hash((name, self.tokens(i, len(ids))))
             self.names.append(name)
         self.need = self.names[:self.prompt_tokens // block]
 
     def known(self):
         return self.prompt_tokens + self.made
+
+    def parent(self, index):
+        return self.names[index - 1] if index else 0
+
+    def tokens(self, index, end):
+        """The ids in a block, as bytes, of positions before end."""
+        return self.ids[index * self.block * 8:min((index + 1) * self.block, end) * 8]
 
 
 # ---- KV: two tiers of blocks, found by name ----------------------------------------------------
@@ -173,28 +180,26 @@ class Kv:
         self.idle = OrderedDict()               # of no owner, and no waiting call needs it
         self.kept = OrderedDict()               # of no owner, but a waiting call needs it
         self.host = OrderedDict()
-        self.tails = {}                         # name -> the block after it that is not full
+        self.after = {}                         # name -> the block that last came after it
         self.wanted = defaultdict(int)          # name -> waiting calls that need it
         self.blocks_in = self.blocks_out = 0
         self.rank = iter(())                    # names that waiting calls need, last first
 
     def find(self, call):
-        """What is cached of a call: full blocks, and the positions of a tail after them."""
+        """What is cached of a call: full blocks, positions in a block that begins like its next
+        one, and the name of that block. The last known token is always computed."""
         known, count = call.known(), 0
         for name in call.names[:(known - 1) // self.block]:
             if name not in self.owners and name not in self.host:
                 break
             count += 1
-        length, tail = self.tails.get(call.names[count - 1] if count else 0, (0, None))
-        end = count * self.block + length
-        if length and end < known and (tail in self.owners or tail in self.host) \
-                and tail == self.tail_name(call, count, end):
-            return count, length, tail
-        return count, 0, None
-
-    def tail_name(self, call, count, end):
-        return hash((call.names[count - 1] if count else 0, "tail",
-                     call.ids[count * self.block * 8:end * 8]))
+        ids, name = self.after.get(call.parent(count), (b"", None))
+        if name not in self.owners and name not in self.host:
+            return count, 0, None
+        mine = call.tokens(count, known - 1)
+        alike = next((i // 8 for i in range(0, min(len(ids), len(mine)), 8)
+                      if ids[i:i + 8] != mine[i:i + 8]), min(len(ids), len(mine)) // 8)
+        return (count, alike, name) if alike else (count, 0, None)
 
     def lacks(self, call, found, end):
         """Blocks that are missing for a call to have the positions before end."""
@@ -210,7 +215,7 @@ class Kv:
         """Gives the call what was found, and blocks up to end. They do not lack."""
         if not call.resident:
             self.want(call, -1)
-            names, tail = call.names[:found[0]], found[2]
+            names, source = call.names[:found[0]], found[2]
             there = [name in self.owners for name in names]
             for name, here in zip(names, there):
                 if here:
@@ -220,10 +225,10 @@ class Kv:
                     self.make_room()
                     self.blocks_in += 1
                     self.own(name)
-            if tail and tail not in self.owners:
+            if source and source not in self.owners:
                 self.blocks_in += 1
-            elif tail in self.idle:             # read for the last time, most likely
-                self.idle.move_to_end(tail, last=False)
+            elif source in self.idle:           # continued, so not of much use any more
+                self.idle.move_to_end(source, last=False)
             call.named, call.resident = found[0], True
         while call.named + call.private < -(-end // self.block):
             self.make_room()
@@ -235,31 +240,35 @@ class Kv:
         self.owners[name] = self.owners.get(name, 0) + 1
 
     def disown(self, name):
-        self.owners[name] = self.owners.get(name, 1) - 1
+        self.owners[name] -= 1
         if self.owners[name] == 0:
             (self.kept if self.wanted.get(name) else self.idle)[name] = None
 
     def fill(self, call):
         """The blocks that a step has filled get their names. Equal blocks become one."""
         while (call.named + 1) * self.block <= call.computed:
-            name = call.names[call.named]
+            name, at = call.names[call.named], call.named
             self.free += name in self.owners
             self.own(name)
+            self.after[call.parent(at)] = call.tokens(at, call.computed), name
             call.named, call.private = call.named + 1, call.private - 1
 
     def release(self, call):
         """No call has these blocks any more; the end goes before the beginning."""
+        names = call.names[:call.named]
+        call.need = list(names)
         self.free += call.private
-        end = call.computed
-        tail = self.tail_name(call, call.named, end) if end % self.block else None
-        if tail and tail not in self.owners:
-            self.free -= 1
-            self.disown(tail)
-        if tail:
-            self.tails[call.names[call.named - 1] if call.named else 0] = (end % self.block, tail)
-        for name in reversed(call.names[:call.named]):
+        rest = call.tokens(call.named, call.computed)
+        if rest:
+            tail = hash((call.parent(call.named), rest))
+            call.need.append(tail)
+            self.after[call.parent(call.named)] = rest, tail
+            if tail not in self.owners:
+                self.free -= 1
+                self.owners[tail] = 1
+                names.append(tail)
+        for name in reversed(names):
             self.disown(name)
-        call.need = call.names[:call.named] + ([tail] if tail else [])
         call.named = call.private = call.computed = 0
         call.resident = False
 
