@@ -17,39 +17,35 @@ import json
 from array import array
 from collections import OrderedDict, defaultdict, namedtuple
 
-GB, TERA = 1e9, 1e12
-CONTEXT = 16384
+GB, TERA, CONTEXT = 1e9, 1e12, 16384
 
-# The machines as docs/lab.md has them.
+# The machines as docs/lab.md has them: seconds, bytes, operations.
 Machine = namedtuple("Machine", "unit_s host_s launch_s weights kv_token bandwidth token_flops "
-                     "attention_flops flops copy_bandwidth transfer_s batch budget quantum queues")
+                     "pair_flops flops copy_bandwidth transfer_s batch prefill quantum queues")
 MACHINES = {
-    "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 2, 65536, 1, 6),
+    "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, batch=2, prefill=65536, quantum=1, queues=6),
     "a100-llama-3.1-8b": Machine(
         0, 0.1e-3, 1e-3, 2 * 8.03e9, 2 * 32 * 8 * 128 * 2, 0.80 * 2039 * GB, 2 * 8.03e9,
-        4 * 32 * 32 * 128, 0.60 * 312 * TERA, 25 * GB, 1e-3, 256, 2048, 1, 8),
+        4 * 32 * 32 * 128, 0.60 * 312 * TERA, 25 * GB, 1e-3,
+        batch=256, prefill=2048, quantum=1, queues=8),
     "cpu": Machine(
-        0, 20e-6, 50e-6, 440e6, 2 * 12 * 768 * 4, 44 * GB, 2 * 110e6,
-        4 * 12 * 768, 170 * GB, 10 * GB, 20e-6, 32, 256, 0.05, 6),
+        0, 20e-6, 50e-6, 440e6, 2 * 12 * 768 * 4, 44 * GB, 2 * 110e6, 4 * 12 * 768, 170 * GB,
+        10 * GB, 20e-6, batch=32, prefill=256, quantum=0.05, queues=6),
 }
 
 
-def round_s(m, tokens, positions, pairs):
-    """Time of one forward pass: tokens fed, KV positions read, (token, position) pairs."""
-    if m.unit_s:
-        return m.unit_s if tokens else 0
+def round_s(m, work):
+    """Time of one forward pass. work: a row's (tokens fed, positions read, pairs of a fed token
+    and a position that it sees), for each row."""
+    tokens, positions, pairs = map(sum, zip(*work))
     read_s = (m.weights + positions * m.kv_token) / m.bandwidth
-    compute_s = (tokens * m.token_flops + pairs * m.attention_flops) / m.flops
+    compute_s = (tokens * m.token_flops + pairs * m.pair_flops) / m.flops
     return m.launch_s + max(read_s, compute_s)
 
 
-def moves_s(m, blocks_in, blocks_out, block):
-    """Time of a step's copies between the tiers: one bulk transfer in each direction."""
-    if m.unit_s:
-        return 0
-    directions = (blocks_in > 0) + (blocks_out > 0)
-    return (blocks_in + blocks_out) * block * m.kv_token / m.copy_bandwidth \
-        + directions * m.transfer_s
+def copies_s(m, blocks, positions):
+    """Time of a step's copies in one direction between the tiers: one bulk transfer."""
+    return blocks * positions * m.kv_token / m.copy_bandwidth + m.transfer_s if blocks else 0
 
 
 # ---- Programs: what the trace says -------------------------------------------------------------
@@ -142,8 +138,8 @@ class Call:
         self.named = self.private = 0           # blocks that it owns: full and shareable; own
         self.resident = self.begun = False
         self.need, self.hit = [], 0
-        self.wait = self.service = 0.0          # W_c and T_c of Algorithm 1
-        self.served = self.waited = 0.0         # the same, never reset
+        self.wait = self.service = 0.0          # W_c and T_c: since the last promotion
+        self.wait_all = self.service_all = 0.0
         self.since, self.promoted, self.home = due, False, None
         self.ticket = self.level = self.quantum = 0
 
@@ -317,13 +313,13 @@ class Kv:
 # ---- Order: the queues of section 4.2.2 --------------------------------------------------------
 
 class Queues:
-    def __init__(self, policy, quantum, count, beta, wait_max):
-        self.policy, self.beta, self.wait_max = policy, beta, wait_max
-        count = 1 if policy == "fcfs" else count
-        self.quanta = [quantum * 2 ** i for i in range(count)]
-        self.queues = [OrderedDict() for _ in range(count)]
-        self.ran = [OrderedDict() for _ in range(count)]    # those that have had blocks
-        self.tickets = 0
+    def __init__(self, options):
+        self.o, self.policy = options, options.policy
+        count = 1 if self.policy == "fcfs" else options.queues
+        self.quanta = [options.quantum * options.growth ** i for i in range(count)]
+        self.queues = [OrderedDict() for _ in range(count)]     # calls that have not ended
+        self.ran = [OrderedDict() for _ in range(count)]        # those that have had blocks
+        self.last = self.first = 0
 
     def level_of(self, service):
         """i with low_i <= service < low_(i+1); ranges are as wide as quanta."""
@@ -333,43 +329,48 @@ class Queues:
             low += self.quanta[level]
         return level
 
-    def append(self, call, level):
-        self.tickets += 1
-        call.ticket, call.level, call.quantum = self.tickets, level, self.quanta[level]
+    def append(self, call, level, head=False):
+        self.last, self.first = self.last + 1, self.first - 1
+        call.ticket = self.first if head else self.last         # order in the queue
+        call.level, call.quantum = level, self.quanta[level]
         self.queues[level][call] = None
+        self.queues[level].move_to_end(call, last=not head)
         if call.begun:
             self.ran[level][call] = None
-
-    def begin(self, call):
-        call.begun = True
-        self.ran[call.level][call] = None
 
     def remove(self, call):
         del self.queues[call.level][call]
         self.ran[call.level].pop(call, None)
 
-    def move(self, call, level):
+    def move(self, call, level, head=False):
         self.remove(call)
-        self.append(call, level)
+        self.append(call, level, head)
+
+    def begin(self, call):
+        call.begun = True
+        self.ran[call.level][call] = None
 
     def arrive(self, call):
         call.priority = call.program.service
         by_program = self.policy in ("plas", "atlas", "live")
         self.append(call, self.level_of(call.priority) if by_program else 0)
 
+    def waited(self, call, seconds, now):
+        call.wait, call.wait_all, call.since = call.wait + seconds, call.wait_all + seconds, now
+
     def charge(self, call, seconds, again):
-        """A call was in a step; again: it computed what it had lost."""
-        call.service += seconds
-        call.served += seconds
+        """A call was in a step; again: it computed what it had lost, which lengthens its turn."""
+        call.service, call.service_all = call.service + seconds, call.service_all + seconds
         call.quantum += seconds if again else -seconds
         if self.policy == "live":
             call.program.service += seconds
 
     def demote(self, call):
-        if self.policy == "fcfs" or self.policy == "live" or call.quantum > 0:
-            return
-        home, call.home = call.home, None
-        self.move(call, min(call.level + 1, len(self.queues) - 1) if home is None else home)
+        """Lines 20 to 23; after a promotion, back to where the call was."""
+        if self.policy not in ("fcfs", "live") and call.quantum <= 0:
+            down = min(call.level + 1, len(self.quanta) - 1)
+            home, call.home = call.home, None
+            self.move(call, down if home is None else home, self.o.demoted_to_head)
 
     def settle_program(self, program):
         """live: the calls of a program stand where its service is, in their order."""
@@ -384,46 +385,51 @@ class Queues:
         """Algorithm 1, lines 1 to 7 and 16 to 19."""
         program = call.program
         self.remove(call)
-        program.wait += call.waited
+        program.wait += call.wait_all
         if self.policy == "atlas":
-            program.service = max(program.service, call.priority + call.served)
+            program.service = max(program.service, call.priority + call.service_all)
         elif self.policy != "live":
-            program.service += call.served
+            program.service += call.service_all
 
     def promote(self, call, now):
-        """Lines 24 to 30, for a call that waits."""
+        """Lines 24 to 30. The program's past counts for the first promotion of a call."""
         wait, service = call.wait + now - call.since, call.service
-        starves = self.wait_max and wait >= self.wait_max
+        starves = self.o.wait_max and wait >= self.o.wait_max
         if self.policy != "mlfq" and not call.promoted:
             wait, service = wait + call.program.wait, service + call.program.service
-        if starves or (self.beta and service > 0 and wait / service >= self.beta):
-            level = call.level
+        if starves or (self.o.beta and service > 0 and wait >= self.o.beta * service):
+            self.waited(call, now - call.since, now)
+            home = call.level
             self.move(call, 0)
-            call.quantum, call.home, call.promoted = self.quanta[level], level, True
-            call.waited += now - call.since
+            call.quantum, call.home, call.promoted = self.quanta[home], home, True
             call.wait = call.service = 0.0
-            call.since = now
 
-    def promote_all(self, now, running):
-        for queue in self.queues[1:]:
-            for call in [call for call in queue if call not in running]:
-                self.promote(call, now)
+    def promote_all(self, now):
+        for call in [call for queue in self.queues[1:] for call in queue]:
+            self.promote(call, now)
 
 
 # ---- The engine: plan, step, settle ------------------------------------------------------------
 
 class Row:
+    """A call in a step: feeds tokens in its first round, then one in each round."""
     def __init__(self, call, feed, rounds, decodes):
         self.call, self.feed, self.rounds, self.decodes = call, feed, rounds, decodes
-        self.start, self.got = 0, 0
+        self.start = 0                          # a standby comes in later
+
+    def work(self, after):
+        before = self.call.computed
+        if after == self.start:
+            return self.feed, before + self.feed, self.feed * (before + (self.feed + 1) / 2)
+        end = before + self.feed + after - self.start
+        return 1, end, end
 
 
 class Simulator:
     def __init__(self, options, programs):
         self.o, self.m = options, MACHINES[options.cost]
         self.kv = Kv(options.blocks, int(options.blocks * options.host_ratio), options.block)
-        self.q = Queues(options.policy, options.quantum, options.queues, options.beta,
-                        options.wait_max)
+        self.q = Queues(options)
         self.tokens, self.now, self.due, self.order = Tokens(), 0.0, [], 0
         self.swept, self.spare = 0.0, False
         self.count = defaultdict(float)
@@ -459,7 +465,7 @@ class Simulator:
             self.q.arrive(call)
         if self.now >= self.swept + self.o.quantum / 4:
             self.swept = self.now
-            self.q.promote_all(self.now, ())
+            self.q.promote_all(self.now)
 
     def walk(self):
         """The calls in order; without budget only those that may need none."""
@@ -544,77 +550,67 @@ class Simulator:
                 standbys.append(Row(call, 1, rounds, True))
 
     def step(self, rows, standbys):
-        begun, ends = self.now, []
-        self.count["in"] += self.kv.blocks_in
-        self.count["out"] += self.kv.blocks_out
-        at = begun + self.m.host_s + moves_s(self.m, self.kv.blocks_in, self.kv.blocks_out, self.kv.block)
-        limit = self.o.steps
-        if self.o.cut and self.spare and not self.budget:
-            limit = 1
-        live, waiting, taken = list(rows), list(standbys), list(rows)
-        n = len(live)
-        tokens = sum(row.feed for row in live)
-        positions = sum(row.call.computed + row.feed for row in live)
-        pairs = sum(row.feed * (row.call.computed + (row.feed + 1) / 2) for row in live)
-        left = defaultdict(list)
-        for row in rows:
-            left[row.rounds].append(row)
-        rounds = 0
-        while n and rounds < limit:
-            at += round_s(self.m, tokens if self.m.unit_s == 0 else any(r.decodes for r in taken),
-                          positions, pairs)
-            rounds += 1
-            ends.append(at)
-            out = left.pop(rounds, [])
-            for row in out:
-                n, positions = n - 1, positions - row.call.computed - row.feed - row.rounds + 1
-                if waiting and rounds < limit:
-                    row = waiting.pop(0)
-                    row.start, row.rounds = rounds, min(row.rounds, self.o.steps - rounds)
-                    left[rounds + row.rounds].append(row)
-                    taken.append(row)
-                    n, positions = n + 1, positions + row.call.computed
-                elif self.o.cut and row.decodes:
-                    limit = rounds
-            if self.o.cut and self.spare and self.due and self.due[0][0] <= at:
-                limit = rounds
-            positions, tokens = positions + n, n
-            pairs = positions
-        for row in taken:
-            row.got = min(row.rounds, rounds - row.start)
-        self.now = at
-        self.settle(taken, begun, ends)
+        begun, kv, m = self.now, self.kv, self.m
+        self.count["swap_in_blocks"] += kv.blocks_in
+        self.count["swap_out_blocks"] += kv.blocks_out
+        if not m.unit_s:
+            self.now += m.host_s + copies_s(m, kv.blocks_out, kv.block) \
+                + copies_s(m, kv.blocks_in, kv.block)
+        rows, rounds = self.rounds(rows, standbys)
+        self.settle(rows, rounds, begun)
 
-    def settle(self, rows, begun, ends):
-        whole, programs = self.now - begun, {}
+    def rounds(self, rows, standbys):
+        """Runs a step. Returns the rows that were in it, and how many rounds it had."""
+        cut, done = self.o.cut, 0
+        limit = 1 if cut and self.spare and not self.budget else self.o.steps
+        ran, live = list(rows), list(rows)
+        while live and done < limit:
+            if m_unit := self.m.unit_s:
+                self.now += m_unit if any(row.decodes for row in ran) else 0
+            else:
+                self.now += round_s(self.m, [row.work(done) for row in live])
+            done += 1
+            left = [row for row in live if row.start + row.rounds > done]
+            ended = sum(row.decodes for row in live) - sum(row.decodes for row in left)
+            while standbys and len(left) < len(rows) and done < limit:
+                row = standbys.pop(0)
+                row.start, ended = done, ended - 1
+                left.append(row)
+                ran.append(row)
+            live = left
+            arrived = self.spare and self.due and self.due[0][0] <= self.now
+            if cut and (ended > 0 or arrived):
+                limit = done
+        return [row for row in ran if row.start < done], done
+
+    def settle(self, rows, rounds, begun):
+        """Lines 15 to 31: each call of the step is charged; it ends, or goes down."""
         self.count["steps"] += 1
         for row in rows:
-            call, seconds = row.call, whole
-            if row.start:
-                seconds = whole * row.got / len(ends)
+            call, got = row.call, min(row.rounds, rounds - row.start)
+            seconds = (self.now - begun) * (got / rounds if row.start else 1)
             again = max(0, min(call.high, call.computed + row.feed) - call.computed)
-            self.count["again"] += again
-            self.count["computed"] += row.feed + row.got - 1
-            call.wait += self.now - seconds - call.since
-            call.waited += self.now - seconds - call.since
-            call.since = self.now
-            call.computed += row.feed + row.got - 1
+            self.count["recomputed_tokens"] += again
+            self.count["tokens_computed"] += row.feed + got - 1
+            self.q.waited(call, self.now - seconds - call.since, self.now)
+            call.computed += row.feed + got - 1
             call.high = max(call.high, call.computed)
-            call.made += row.got if row.decodes else 0
+            call.made += got if row.decodes else 0
             self.kv.fill(call)
             self.q.charge(call, seconds, again)
-            programs[call.program] = None
             if call.made == call.out:
-                self.end(call, ends[row.start + row.got - 1])
+                self.end(call)
             else:
                 self.q.demote(call)
-        for program in programs:
+        for program in {row.call.program: None for row in rows}:
             self.q.settle_program(program)
 
-    def end(self, call, last):
+    def end(self, call):
         program = call.program
         self.q.end(call)
+        self.count["wait_s_total"] += call.wait_all
         self.kv.release(call)
+        call.ids = call.names = call.need = None
         del program.open[call.number]
         program.ended[call.number] = self.now
         chains = [program.chain[n] for n in program.texts[call.number][0]]
@@ -625,14 +621,13 @@ class Simulator:
     def figures(self):
         values = sorted(program.figures() for program in self.programs)
         c = self.count
-        result = {"token_latency_s_mean": sum(values) / len(values)}
+        result = {"makespan_s": self.now, "prefix_hit_ratio": c["hit"] / c["prompt"],
+                  "token_latency_s_mean": sum(values) / len(values)}
         for p in (50, 95, 99):
             result[f"token_latency_s_p{p}"] = values[-(-len(values) * p // 100) - 1]
-        return result | {
-            "makespan_s": self.now, "prefix_hit_ratio": c["hit"] / c["prompt"],
-            "recomputed_tokens": int(c["again"]), "swap_in_blocks": int(c["in"]),
-            "swap_out_blocks": int(c["out"]), "preemptions": int(c["preemptions"]),
-            "steps": int(c["steps"]), "tokens_computed": int(c["computed"])}
+        return result | {key: c[key] for key in (
+            "wait_s_total", "steps", "preemptions", "tokens_computed", "recomputed_tokens",
+            "swap_in_blocks", "swap_out_blocks")}
 
 
 def options():
@@ -642,11 +637,13 @@ def options():
     parser.add_argument("--cost", choices=MACHINES, default="a100-llama-3.1-8b")
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--cut", action="store_true", help="steps end early when that is of use")
+    parser.add_argument("--demoted-to-head", action="store_true")
     for name, kind, value, text in (
             ("rate", float, 0, "programs a second; 0: the trace's"),
             ("programs", int, 0, "0: as many as the trace has"), ("seed", int, 0, "0 only"),
             ("batch", int, None, "rows of a step"), ("prefill", int, None, "tokens of a step"),
             ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
+            ("growth", int, 2, "a queue's quantum in quanta of the one above"),
             ("beta", float, 32, "0: never"), ("wait-max", float, 300, "0: never"),
             ("steps", int, 8, "decoding rounds of a plan"), ("standby", int, 8, ""),
             ("block", int, 16, "tokens of a KV block"), ("blocks", int, 26000, "on the device"),
@@ -654,7 +651,7 @@ def options():
         parser.add_argument("--" + name, type=kind, default=value, help=text)
     o = parser.parse_args()
     m = MACHINES[o.cost]
-    o.batch, o.prefill = o.batch or m.batch, o.prefill or m.budget
+    o.batch, o.prefill = o.batch or m.batch, o.prefill or m.prefill
     o.quantum, o.queues = o.quantum or m.quantum, o.queues or m.queues
     return o
 
