@@ -68,12 +68,13 @@ def arrivals(trace, count, rate, offline):
     """(time, calls) of each program: the trace stretched to the rate, and repeated."""
     count = count or len(trace)
     cycle = min(count, len(trace))
-    begin, span = trace[0][0], trace[cycle - 1][0] - trace[0][0]
-    rate = rate or (cycle - 1) / span
+    times = [at - trace[0][0] for at, _ in trace[:cycle]]
+    natural = (cycle - 1) / times[-1] if times[-1] else rate
+    rate = rate or natural
     for i in range(count):
         again, at = divmod(i, cycle)
-        offset = (trace[at][0] - begin) * (cycle - 1) / (span * rate) if span else i / rate
-        yield (0 if offline else again * cycle / rate + offset), trace[at][1]
+        due = 0 if offline else times[at] * natural / rate + again * cycle / rate
+        yield due, trace[at][1]
 
 
 class Tokens:
