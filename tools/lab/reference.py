@@ -73,7 +73,7 @@ def arrivals(trace, count, rate, offline):
     rate = rate or natural
     for i in range(count):
         again, at = divmod(i, cycle)
-        due = 0 if offline else times[at] * natural / rate + again * cycle / rate
+        due = 0 if offline or not rate else times[at] * natural / rate + again * cycle / rate
         yield due, trace[at][1]
 
 
@@ -544,10 +544,12 @@ class Simulator:
         return True
 
     def stand_by(self, call, standbys):
+        """A resident call that only decodes; it takes nothing that another call waits for."""
         if call.resident and call.known() - call.computed == 1:
             rounds = min(self.o.steps, call.out - call.made)
-            if self.kv.lacks(call, None, call.computed + rounds) <= 0:
-                self.kv.take(call, None, call.computed + rounds)
+            end = call.computed + rounds
+            if self.kv.lacks(call, None, end) + len(self.kv.kept) <= 0:
+                self.kv.take(call, None, end)
                 standbys.append(Row(call, 1, rounds, True))
 
     def step(self, rows, standbys):
