@@ -125,8 +125,8 @@ def figure_2(system, lab_words, reference_words):
     for n, outs in enumerate(FIGURE_2):
         lines.append("program %d 0 figure" % n)
         lines += [call(i, [i - 1] if i else [], 0, ["u:1"], out) for i, out in enumerate(outs)]
-    extra = (lab_words, ["--steps", "1", "--standby", "0", "--wait-max", "0", "--beta", "0"] +
-             reference_words)
+    extra = (lab_words, ["--steps", "1", "--standby", "0", "--wait-max", "0", "--beta", "0",
+                          "--host", "0"] + reference_words)
     lab, reference = compared("\n".join(lines) + "\n", system, ["--cost", "unit", "--offline"],
                               65536, extra)
     assert lab["makespan_s"] == reference["makespan_s"] == 14

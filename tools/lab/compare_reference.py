@@ -26,10 +26,11 @@ CAPACITY = {
     "bfcl": (3.8, 600), "agents": (0.2, 600), "tenants": (30, 600), "coding": (0.005, 20000),
 }
 WHOLE = ["--set", "sched.cut_steps=no"]
+VLLM_HOST = ["--host", "0.004"]
 # System: what the lab is told, and the reference.
 SYSTEMS = {
-    "vllm-opt": (["--system", "vllm-opt"], ["--policy", "fcfs"]),
-    "mlfq": (["--system", "mlfq"], ["--policy", "mlfq"]),
+    "vllm-opt": (["--system", "vllm-opt"], ["--policy", "fcfs"] + VLLM_HOST),
+    "mlfq": (["--system", "mlfq"], ["--policy", "mlfq"] + VLLM_HOST),
     "plas": (["--policy", "plas"], ["--policy", "plas", "--cut"]),
     "atlas": (["--policy", "atlas"], ["--policy", "atlas", "--cut"]),
     "plas-whole": (["--policy", "plas"] + WHOLE, ["--policy", "plas"]),

@@ -19,33 +19,47 @@ from collections import OrderedDict, defaultdict, namedtuple
 
 GB, TERA, CONTEXT = 1e9, 1e12, 16384
 
-# The machines as docs/lab.md has them: seconds, bytes, operations.
+# The machines as docs/lab.md has them: seconds, bytes, operations. once: a block that several rows
+# have is read once. streams: copies in and out are under way at a time.
 Machine = namedtuple("Machine", "unit_s host_s launch_s weights kv_token bandwidth token_flops "
-                     "pair_flops flops copy_bandwidth transfer_s batch prefill quantum queues")
+                     "pair_flops flops overlap once streams copy_bandwidth transfer_s batch prefill "
+                     "quantum queues")
 MACHINES = {
-    "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, batch=2, prefill=65536, quantum=1, queues=6),
+    "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, False, True, 1, 0,
+                    batch=2, prefill=65536, quantum=1, queues=6),
     "a100-llama-3.1-8b": Machine(
         0, 0.1e-3, 1e-3, 2 * 8.03e9, 2 * 32 * 8 * 128 * 2, 0.80 * 2039 * GB, 2 * 8.03e9,
-        4 * 32 * 32 * 128, 0.60 * 312 * TERA, 25 * GB, 1e-3,
+        4 * 32 * 32 * 128, 0.60 * 312 * TERA, 1, False, True, 25 * GB, 1e-3,
         batch=256, prefill=2048, quantum=1, queues=8),
     "cpu": Machine(
-        0, 20e-6, 50e-6, 440e6, 2 * 12 * 768 * 4, 44 * GB, 2 * 110e6, 4 * 12 * 768, 170 * GB,
-        10 * GB, 20e-6, batch=32, prefill=256, quantum=0.05, queues=6),
+        0, 20e-6, 0, 440e6, 2 * 12 * 768 * 4, 31.3 * GB, 2 * 110e6,
+        4 * 12 * 768, 403 * GB, 0.34, True, False, 10 * GB, 20e-6,
+        batch=32, prefill=256, quantum=0.05, queues=6),
 }
 
 
-def round_s(m, work):
+def round_s(m, work, shared):
     """Time of one forward pass. work: a row's (tokens fed, positions read, pairs of a fed token
-    and a position that it sees), for each row."""
+    and a position that it sees), for each row; shared: positions that are counted more than once."""
     tokens, positions, pairs = map(sum, zip(*work))
-    read_s = (m.weights + positions * m.kv_token) / m.bandwidth
+    read_s = (m.weights + (positions - shared) * m.kv_token) / m.bandwidth
     compute_s = (tokens * m.token_flops + pairs * m.pair_flops) / m.flops
-    return m.launch_s + max(read_s, compute_s)
+    return m.launch_s + max(read_s, compute_s) + (1 - m.overlap) * min(read_s, compute_s)
 
 
-def copies_s(m, blocks, positions):
-    """Time of a step's copies in one direction between the tiers: one bulk transfer."""
-    return blocks * positions * m.kv_token / m.copy_bandwidth + m.transfer_s if blocks else 0
+def shared_positions(m, rows, block):
+    """Positions of whole blocks that several rows have, but for the first of these rows."""
+    whole = [name for row in rows for name in row.whole(block)] if m.once else []
+    return (len(whole) - len(set(whole))) * block
+
+
+def copies_s(m, kv):
+    """Time of a step's copies between the tiers, a bulk transfer in each direction. What comes in
+    waits for what goes out of the same block."""
+    def one_way(blocks):
+        return blocks * kv.block * m.kv_token / m.copy_bandwidth + m.transfer_s if blocks else 0
+    ways = one_way(kv.blocks_in), one_way(kv.blocks_out)
+    return 0 if m.unit_s else max(ways) if m.streams and not kv.chained else sum(ways)
 
 
 # ---- Programs: what the trace says -------------------------------------------------------------
@@ -179,7 +193,7 @@ class Kv:
         self.host = OrderedDict()
         self.after = {}                         # name -> the block that last came after it
         self.wanted = defaultdict(int)          # name -> waiting calls that need it
-        self.blocks_in = self.blocks_out = 0
+        self.blocks_in, self.blocks_out, self.chained = 0, 0, False     # of the step
         self.rank = iter(())                    # names that waiting calls need, last first
 
     def find(self, call):
@@ -219,7 +233,7 @@ class Kv:
                     self.own(name)
             for name, here in zip(names, there):
                 if not here:
-                    self.make_room()
+                    self.chained |= self.make_room()
                     self.blocks_in += 1
                     self.own(name)
             if source and source not in self.owners:
@@ -283,23 +297,24 @@ class Kv:
                 self.idle[name] = None
 
     def make_room(self):
-        """Takes a free block, or one whose content is the least useful."""
+        """Takes a free block, or one whose content is the least useful. True: that moves out."""
         if self.free:
             self.free -= 1
-            return
+            return False
         if self.idle:
             name, _ = self.idle.popitem(last=False)
         else:
             name = next((n for n in self.rank if n in self.kept), None) or next(iter(self.kept))
             del self.kept[name]
         del self.owners[name]
-        if name not in self.host and self.host_blocks:
-            self.blocks_out += 1
-            if len(self.host) == self.host_blocks:
-                self.host.popitem(last=False)
+        moves = self.host_blocks > 0 and name not in self.host
+        self.blocks_out += moves
+        if moves and len(self.host) == self.host_blocks:
+            self.host.popitem(last=False)
         if self.host_blocks:
             self.host[name] = None
             self.host.move_to_end(name)
+        return moves
 
     def rank_waiting(self, calls):
         """From the last waiting call to the first: what no call before it needs, its end first."""
@@ -425,6 +440,9 @@ class Row:
         end = before + self.feed + after - self.start
         return 1, end, end
 
+    def whole(self, block):
+        return self.call.names[:(self.call.computed + self.feed) // block]
+
 
 class Simulator:
     def __init__(self, options, programs):
@@ -488,7 +506,7 @@ class Simulator:
         self.budget, self.hungry, self.full, self.victims = self.o.prefill, False, False, None
         self.kv.rank = self.kv.rank_waiting(
             call for queue in reversed(self.q.queues) for call in reversed(queue))
-        self.kv.blocks_in = self.kv.blocks_out = 0
+        self.kv.blocks_in, self.kv.blocks_out, self.kv.chained = 0, 0, False
         for call in self.walk():
             if len(rows) == self.o.batch or self.full:
                 if len(standbys) == self.o.standby or self.o.steps == 1:
@@ -553,12 +571,10 @@ class Simulator:
                 standbys.append(Row(call, 1, rounds, True))
 
     def step(self, rows, standbys):
-        begun, kv, m = self.now, self.kv, self.m
-        self.count["swap_in_blocks"] += kv.blocks_in
-        self.count["swap_out_blocks"] += kv.blocks_out
-        if not m.unit_s:
-            self.now += m.host_s + copies_s(m, kv.blocks_out, kv.block) \
-                + copies_s(m, kv.blocks_in, kv.block)
+        begun = self.now
+        self.count["swap_in_blocks"] += self.kv.blocks_in
+        self.count["swap_out_blocks"] += self.kv.blocks_out
+        self.now += self.o.host + copies_s(self.m, self.kv)
         rows, rounds = self.rounds(rows, standbys)
         self.settle(rows, rounds, begun)
 
@@ -568,10 +584,11 @@ class Simulator:
         limit = 1 if cut and self.spare and not self.budget else self.o.steps
         ran, live = list(rows), list(rows)
         while live and done < limit:
-            if m_unit := self.m.unit_s:
-                self.now += m_unit if any(row.decodes for row in ran) else 0
+            if self.m.unit_s:
+                self.now += self.m.unit_s if any(row.decodes for row in ran) else 0
             else:
-                self.now += round_s(self.m, [row.work(done) for row in live])
+                self.now += round_s(self.m, [row.work(done) for row in live],
+                                    shared_positions(self.m, live, self.kv.block))
             done += 1
             left = [row for row in live if row.start + row.rounds > done]
             ended = sum(row.decodes for row in live) - sum(row.decodes for row in left)
@@ -645,7 +662,7 @@ def options():
             ("rate", float, 0, "programs a second; 0: the trace's"),
             ("programs", int, 0, "0: as many as the trace has"), ("seed", int, 0, "0 only"),
             ("batch", int, None, "rows of a step"), ("prefill", int, None, "tokens of a step"),
-            ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
+            ("host", float, None, "seconds between steps"), ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
             ("growth", int, 2, "a queue's quantum in quanta of the one above"),
             ("beta", float, 32, "0: never"), ("wait-max", float, 300, "0: never"),
             ("steps", int, 8, "decoding rounds of a plan"), ("standby", int, 8, ""),
@@ -655,6 +672,7 @@ def options():
     o = parser.parse_args()
     m = MACHINES[o.cost]
     o.batch, o.prefill = o.batch or m.batch, o.prefill or m.prefill
+    o.host = m.host_s if o.host is None else o.host
     o.quantum, o.queues = o.quantum or m.quantum, o.queues or m.queues
     return o
 
