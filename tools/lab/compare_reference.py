@@ -25,16 +25,18 @@ CAPACITY = {
     "taskpar": (1.5, 600), "sharegpt": (4.5, 600), "lats": (0.3, 600), "mixed": (0.8, 600),
     "bfcl": (3.8, 600), "agents": (0.2, 600), "tenants": (30, 600), "coding": (0.005, 20000),
 }
-WHOLE = ["--set", "sched.cut_steps=no"]
+SNAPSHOT = ["--set", "sched.service=snapshot"]
+WHOLE = SNAPSHOT + ["--set", "sched.cut_steps=no"]
 VLLM_HOST = ["--host", "0.004"]
 # System: what the lab is told, and the reference.
 SYSTEMS = {
     "vllm-opt": (["--system", "vllm-opt"], ["--policy", "fcfs"] + VLLM_HOST),
     "mlfq": (["--system", "mlfq"], ["--policy", "mlfq"] + VLLM_HOST),
-    "plas": (["--policy", "plas"], ["--policy", "plas", "--cut"]),
-    "atlas": (["--policy", "atlas"], ["--policy", "atlas", "--cut"]),
+    "plas": (["--policy", "plas"] + SNAPSHOT, ["--policy", "plas", "--cut"]),
+    "atlas": (["--policy", "atlas"] + SNAPSHOT, ["--policy", "atlas", "--cut"]),
     "plas-whole": (["--policy", "plas"] + WHOLE, ["--policy", "plas"]),
     "atlas-whole": (["--policy", "atlas"] + WHOLE, ["--policy", "atlas"]),
+    "live": (["--policy", "plas"], ["--policy", "live", "--cut"]),
 }
 # KV blocks on the device: memory plays no role, or the machine's own.
 MEMORY = {"ample": 400000, "tight": 26000}

@@ -130,6 +130,7 @@ class Program:
     def __init__(self, calls):
         self.texts, self.calls, self.open = calls, {}, {}
         self.service = self.wait = 0.0          # of ended calls
+        self.place = 0                          # in its queue, if its calls stand together
         self.ended, self.chain = {}, {}         # by call: time of its end, longest response to it
 
     def due_after(self, number):
@@ -156,7 +157,7 @@ class Call:
         self.wait = self.service = 0.0          # W_c and T_c: since the last promotion
         self.wait_all = self.service_all = 0.0
         self.since, self.promoted, self.home = due, False, None
-        self.ticket = self.level = self.quantum = 0
+        self.ticket, self.level, self.quantum = (0, 0), 0, 0
 
     def name_blocks(self, block):
         """The name of a full block says all tokens up to its end."""
@@ -336,6 +337,7 @@ class Queues:
         self.queues = [OrderedDict() for _ in range(count)]     # calls that have not ended
         self.ran = [OrderedDict() for _ in range(count)]        # those that have had blocks
         self.last = self.first = 0
+        self.turns = set()                                      # promoted calls
 
     def level_of(self, service):
         """i with low_i <= service < low_(i+1); ranges are as wide as quanta."""
@@ -347,12 +349,19 @@ class Queues:
 
     def append(self, call, level, head=False):
         self.last, self.first = self.last + 1, self.first - 1
-        call.ticket = self.first if head else self.last         # order in the queue
+        number = self.first if head else self.last
+        # Order in the queue; live: a program's calls stand together, where its place is.
+        call.ticket = (call.program.place if self.policy == "live" else number, number)
         call.level, call.quantum = level, self.quanta[level]
         self.queues[level][call] = None
         self.queues[level].move_to_end(call, last=not head)
         if call.begun:
             self.ran[level][call] = None
+
+    def ordered(self, queue):
+        if self.policy == "live":
+            return sorted(queue, key=lambda call: call.ticket)
+        return queue
 
     def remove(self, call):
         del self.queues[call.level][call]
@@ -367,9 +376,13 @@ class Queues:
         self.ran[call.level][call] = None
 
     def arrive(self, call):
-        call.priority = call.program.service
-        by_program = self.policy in ("plas", "atlas", "live")
-        self.append(call, self.level_of(call.priority) if by_program else 0)
+        program = call.program
+        call.priority, level = program.service, 0
+        if self.policy in ("plas", "atlas", "live"):
+            level = self.level_of(program.service)
+        if len(program.open) == 1:              # no sibling is here
+            program.place = self.last + 1
+        self.append(call, level)
 
     def waited(self, call, seconds, now):
         call.wait, call.wait_all, call.since = call.wait + seconds, call.wait_all + seconds, now
@@ -386,21 +399,23 @@ class Queues:
         if self.policy not in ("fcfs", "live") and call.quantum <= 0:
             down = min(call.level + 1, len(self.quanta) - 1)
             home, call.home = call.home, None
+            self.turns.discard(call)
             self.move(call, down if home is None else home, self.o.demoted_to_head)
 
     def settle_program(self, program):
         """live: the calls of a program stand where its service is, in their order."""
-        if self.policy != "live":
-            return
-        level = self.level_of(program.service)
-        moved = [call for call in program.open.values() if call.level != level and call.home is None]
-        for call in sorted(moved, key=lambda call: call.ticket):
-            self.move(call, level)
+        if self.policy == "live":
+            level = self.level_of(program.service)
+            moved = [c for c in program.open.values() if c.level != level and c.home is None]
+            program.place = self.last + 1 if moved else program.place
+            for call in sorted(moved, key=lambda call: call.ticket):
+                self.move(call, level)
 
     def end(self, call):
         """Algorithm 1, lines 1 to 7 and 16 to 19."""
         program = call.program
         self.remove(call)
+        self.turns.discard(call)
         program.wait += call.wait_all
         if self.policy == "atlas":
             program.service = max(program.service, call.priority + call.service_all)
@@ -419,10 +434,13 @@ class Queues:
             self.move(call, 0)
             call.quantum, call.home, call.promoted = self.quanta[home], home, True
             call.wait = call.service = 0.0
+            self.turns.add(call)
 
     def promote_all(self, now):
+        """As many calls have a turn at once as the batch has 16 rows."""
         for call in [call for queue in self.queues[1:] for call in queue]:
-            self.promote(call, now)
+            if len(self.turns) < max(1, self.o.batch // 16):
+                self.promote(call, now)
 
 
 # ---- The engine: plan, step, settle ------------------------------------------------------------
@@ -489,8 +507,8 @@ class Simulator:
     def walk(self):
         """The calls in order; without budget only those that may need none."""
         for queue, ran in zip(self.q.queues, self.q.ran):
-            ticket = 0
-            for call in queue:
+            ticket = (float("-inf"), 0)
+            for call in self.q.ordered(queue):
                 if not self.budget:
                     break
                 ticket = call.ticket
