@@ -130,7 +130,7 @@ class Program:
     def __init__(self, calls):
         self.texts, self.calls, self.open = calls, {}, {}
         self.service = self.wait = 0.0          # of ended calls
-        self.place = 0                          # in its queue, if its calls stand together
+        self.place = self.level = self.quantum = 0      # live: its calls stand together
         self.ended, self.chain = {}, {}         # by call: time of its end, longest response to it
 
     def due_after(self, number):
@@ -380,8 +380,11 @@ class Queues:
         call.priority, level = program.service, 0
         if self.policy in ("plas", "atlas", "live"):
             level = self.level_of(program.service)
-        if len(program.open) == 1:              # no sibling is here
-            program.place = self.last + 1
+        if self.policy == "live":
+            if len(program.open) == 1:          # no sibling is here
+                program.place, program.level = self.last + 1, level
+                program.quantum = self.quanta[level]
+            level = program.level
         self.append(call, level)
 
     def waited(self, call, seconds, now):
@@ -393,6 +396,7 @@ class Queues:
         call.quantum += seconds if again else -seconds
         if self.policy == "live":
             call.program.service += seconds
+            call.program.quantum += seconds if again else -seconds
 
     def demote(self, call):
         """Lines 20 to 23; after a promotion, back to where the call was."""
@@ -403,13 +407,15 @@ class Queues:
             self.move(call, down if home is None else home, self.o.demoted_to_head)
 
     def settle_program(self, program):
-        """live: the calls of a program stand where its service is, in their order."""
-        if self.policy == "live":
-            level = self.level_of(program.service)
-            moved = [c for c in program.open.values() if c.level != level and c.home is None]
-            program.place = self.last + 1 if moved else program.place
+        """live: a program that has used up a quantum goes down with all its calls, in their
+        order, unless it is where its service belongs."""
+        below = self.level_of(program.service) > program.level
+        if self.policy == "live" and below and program.quantum <= 0:
+            program.level, program.place = program.level + 1, self.last + 1
+            program.quantum = self.quanta[program.level]
+            moved = [call for call in program.open.values() if call.home is None]
             for call in sorted(moved, key=lambda call: call.ticket):
-                self.move(call, level)
+                self.move(call, program.level)
 
     def end(self, call):
         """Algorithm 1, lines 1 to 7 and 16 to 19."""
