@@ -8,22 +8,23 @@ tools/lab/compare_reference.py runs the lab beside it.
 
 Choices that the paper leaves open follow docs/scheduling.md: service is the whole duration of each
 step that a call was in; recompute lengthens a quantum; a promoted call has one quantum of the
-queue that it came from. Memory is ideal: a full block never changes, so it moves once in each
-direction; what waiting calls need is evicted last, in the reverse of their order.
+queue that it came from. Memory is ideal (reference_kv.py).
 """
 import argparse
 import heapq
 import json
-from array import array
 from collections import OrderedDict, defaultdict, namedtuple
 
-GB, TERA, CONTEXT = 1e9, 1e12, 16384
+from reference_kv import Kv
+from reference_trace import Call, Program, Tokens, arrivals, read_trace
+
+GB, TERA = 1e9, 1e12
 
 # The machines as docs/lab.md has them: seconds, bytes, operations. once: a block that several rows
-# have is read once. streams: copies in and out are under way at a time.
+# have is read once. streams: copies in and out are under way at once.
 Machine = namedtuple("Machine", "unit_s host_s launch_s weights kv_token bandwidth token_flops "
-                     "pair_flops flops overlap once streams copy_bandwidth transfer_s batch prefill "
-                     "quantum queues")
+                     "pair_flops flops overlap once streams copy_bandwidth transfer_s batch "
+                     "prefill quantum queues")
 MACHINES = {
     "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, False, True, 1, 0,
                     batch=2, prefill=65536, quantum=1, queues=6),
@@ -39,8 +40,8 @@ MACHINES = {
 
 
 def round_s(m, work, shared):
-    """Time of one forward pass. work: a row's (tokens fed, positions read, pairs of a fed token
-    and a position that it sees), for each row; shared: positions that are counted more than once."""
+    """Time of one forward pass. work: a row's (tokens fed, positions read, pairs of a fed token and
+    a position that it sees), for each row; shared: positions that work has too often."""
     tokens, positions, pairs = map(sum, zip(*work))
     read_s = (m.weights + (positions - shared) * m.kv_token) / m.bandwidth
     compute_s = (tokens * m.token_flops + pairs * m.pair_flops) / m.flops
@@ -60,271 +61,6 @@ def copies_s(m, kv):
         return blocks * kv.block * m.kv_token / m.copy_bandwidth + m.transfer_s if blocks else 0
     ways = one_way(kv.blocks_in), one_way(kv.blocks_out)
     return 0 if m.unit_s else max(ways) if m.streams and not kv.chained else sum(ways)
-
-
-# ---- Programs: what the trace says -------------------------------------------------------------
-
-def read_trace(path):
-    """A list of (arrival in seconds, calls); a call is (after, gap, parts, out)."""
-    programs = []
-    with open(path, encoding="ascii") as lines:
-        for words in (line.split() for line in lines):
-            if words and words[0] == "program":
-                programs.append((int(words[2]) / 1e6, []))
-            elif words and words[0] == "call":
-                after, gap, parts, out = (word.split("=", 1)[1] for word in words[2:6])
-                programs[-1][1].append(([int(n) for n in after.split(",") if n != "-"],
-                                        int(gap) / 1e6, parts.split("+"), int(out)))
-    return programs
-
-
-def arrivals(trace, count, rate, offline):
-    """(time, calls) of each program: the trace stretched to the rate, and repeated."""
-    count = count or len(trace)
-    cycle = min(count, len(trace))
-    times = [at - trace[0][0] for at, _ in trace[:cycle]]
-    natural = (cycle - 1) / times[-1] if times[-1] else rate
-    rate = rate or natural
-    for i in range(count):
-        again, at = divmod(i, cycle)
-        due = 0 if offline or not rate else times[at] * natural / rate + again * cycle / rate
-        yield due, trace[at][1]
-
-
-class Tokens:
-    """Token ids: a part is a range of ids, equal ranges are equal tokens."""
-    def __init__(self):
-        self.next, self.shared = 0, {}
-
-    def fresh(self, count):
-        self.next += count
-        return (self.next - count, count)
-
-    def parts(self, program, texts):
-        ranges = []
-        for text in texts:
-            kind, *words = text.split(":")
-            if kind == "s":
-                start = self.shared.setdefault(words[0], -(len(self.shared) + 1) << 32)
-                ranges.append((start, int(words[1])))
-            elif kind == "u":
-                ranges.append(self.fresh(int(words[0])))
-            else:
-                source = program.calls[int(words[0])]
-                ranges += first(source.prompt if kind == "p" else [source.output],
-                                int(words[1]) if len(words) > 1 else None)
-        return ranges
-
-
-def first(ranges, count):
-    """The first count tokens of ranges; all of them if count is None."""
-    taken = []
-    for start, n in ranges:
-        n = n if count is None else min(n, count)
-        count = None if count is None else count - n
-        taken += [(start, n)] if n else []
-    return taken
-
-
-class Program:
-    def __init__(self, calls):
-        self.texts, self.calls, self.open = calls, {}, {}
-        self.service = self.wait = 0.0          # of ended calls
-        self.place = self.level = self.quantum = 0      # live: its calls stand together
-        self.ended, self.chain = {}, {}         # by call: time of its end, longest response to it
-
-    def due_after(self, number):
-        """(call, time) of each call that waited for this one last."""
-        for n, (after, gap, _, _) in enumerate(self.texts):
-            if number in after and all(a in self.ended for a in after):
-                yield n, max(self.ended[a] for a in after) + gap
-
-    def figures(self):
-        return max(self.chain.values()) / sum(call.out for call in self.calls.values())
-
-
-class Call:
-    def __init__(self, program, number, due, tokens):
-        _, _, texts, out = program.texts[number]
-        self.program, self.number, self.due = program, number, due
-        self.prompt, self.out = tokens.parts(program, texts), min(out, CONTEXT // 2)
-        self.output = tokens.fresh(self.out)
-        self.made = 0                           # tokens put out
-        self.computed = self.high = 0           # positions with KV now; at most so far
-        self.named = self.private = 0           # blocks that it owns: full and shareable; own
-        self.resident = self.begun = False
-        self.need, self.hit = [], 0
-        self.wait = self.service = 0.0          # W_c and T_c: since the last promotion
-        self.wait_all = self.service_all = 0.0
-        self.since, self.promoted, self.home = due, False, None
-        self.ticket, self.level, self.quantum = (0, 0), 0, 0
-
-    def name_blocks(self, block):
-        """The name of a full block says all tokens up to its end."""
-        self.block, ids = block, array("q")
-        for start, n in self.prompt + [self.output]:
-            ids.extend(range(start, start + n))
-        ids = ids[max(0, len(ids) - self.out - (CONTEXT - self.out)):]
-        self.prompt_tokens = len(ids) - self.out
-        self.ids, self.names, name = ids.tobytes(), [], 0
-        for i in range(len(ids) // block):
-            name = hash((name, self.tokens(i, len(ids))))
-            self.names.append(name)
-        self.need = self.names[:self.prompt_tokens // block]
-
-    def known(self):
-        return self.prompt_tokens + self.made
-
-    def parent(self, index):
-        return self.names[index - 1] if index else 0
-
-    def tokens(self, index, end):
-        """The ids in a block, as bytes, of positions before end."""
-        return self.ids[index * self.block * 8:min((index + 1) * self.block, end) * 8]
-
-
-# ---- KV: two tiers of blocks, found by name ----------------------------------------------------
-
-class Kv:
-    def __init__(self, device, host, block):
-        self.free, self.host_blocks, self.block = device, host, block
-        self.owners = {}                        # on the device: name -> calls that own it
-        self.idle = OrderedDict()               # of no owner, and no waiting call needs it
-        self.kept = OrderedDict()               # of no owner, but a waiting call needs it
-        self.host = OrderedDict()
-        self.after = {}                         # name -> the block that last came after it
-        self.wanted = defaultdict(int)          # name -> waiting calls that need it
-        self.blocks_in, self.blocks_out, self.chained = 0, 0, False     # of the step
-        self.rank = iter(())                    # names that waiting calls need, last first
-
-    def find(self, call):
-        """What is cached of a call: full blocks, positions in a block that begins like its next
-        one, and the name of that block. The last known token is always computed."""
-        known, count = call.known(), 0
-        for name in call.names[:(known - 1) // self.block]:
-            if name not in self.owners and name not in self.host:
-                break
-            count += 1
-        ids, name = self.after.get(call.parent(count), (b"", None))
-        if name not in self.owners and name not in self.host:
-            return count, 0, None
-        mine = call.tokens(count, known - 1)
-        alike = next((i // 8 for i in range(0, min(len(ids), len(mine)), 8)
-                      if ids[i:i + 8] != mine[i:i + 8]), min(len(ids), len(mine)) // 8)
-        return (count, alike, name) if alike else (count, 0, None)
-
-    def lacks(self, call, found, end):
-        """Blocks that are missing for a call to have the positions before end."""
-        blocks = -(-end // self.block)
-        have, spare = call.named + call.private, self.free + len(self.idle) + len(self.kept)
-        if not call.resident:
-            names = call.names[:found[0]]
-            have = sum(name in self.owners for name in names)
-            spare -= sum(self.owners.get(name) == 0 for name in names)
-        return blocks - have - spare
-
-    def take(self, call, found, end):
-        """Gives the call what was found, and blocks up to end. They do not lack."""
-        if not call.resident:
-            self.want(call, -1)
-            names, source = call.names[:found[0]], found[2]
-            there = [name in self.owners for name in names]
-            for name, here in zip(names, there):
-                if here:
-                    self.own(name)
-            for name, here in zip(names, there):
-                if not here:
-                    self.chained |= self.make_room()
-                    self.blocks_in += 1
-                    self.own(name)
-            if source and source not in self.owners:
-                self.blocks_in += 1
-            elif source in self.idle:           # continued, so not of much use any more
-                self.idle.move_to_end(source, last=False)
-            call.named, call.resident = found[0], True
-        while call.named + call.private < -(-end // self.block):
-            self.make_room()
-            call.private += 1
-
-    def own(self, name):
-        self.idle.pop(name, None)
-        self.kept.pop(name, None)
-        self.owners[name] = self.owners.get(name, 0) + 1
-
-    def disown(self, name):
-        self.owners[name] -= 1
-        if self.owners[name] == 0:
-            (self.kept if self.wanted.get(name) else self.idle)[name] = None
-
-    def fill(self, call):
-        """The blocks that a step has filled get their names. Equal blocks become one."""
-        while (call.named + 1) * self.block <= call.computed:
-            name, at = call.names[call.named], call.named
-            self.free += name in self.owners
-            self.own(name)
-            self.after[call.parent(at)] = call.tokens(at, call.computed), name
-            call.named, call.private = call.named + 1, call.private - 1
-
-    def release(self, call):
-        """No call has these blocks any more; the end goes before the beginning."""
-        names = call.names[:call.named]
-        call.need = list(names)
-        self.free += call.private
-        rest = call.tokens(call.named, call.computed)
-        if rest:
-            tail = hash((call.parent(call.named), rest))
-            call.need.append(tail)
-            self.after[call.parent(call.named)] = rest, tail
-            if tail not in self.owners:
-                self.free -= 1
-                self.owners[tail] = 1
-                names.append(tail)
-        for name in reversed(names):
-            self.disown(name)
-        call.named = call.private = call.computed = 0
-        call.resident = False
-
-    def want(self, call, sign):
-        """A call waits for the blocks that it needs (1), or no longer (-1)."""
-        for name in call.need:
-            self.wanted[name] += sign
-            if not self.wanted[name]:
-                del self.wanted[name]
-            if sign > 0 and name in self.idle:
-                del self.idle[name]
-                self.kept[name] = None
-            elif sign < 0 and name in self.kept and name not in self.wanted:
-                del self.kept[name]
-                self.idle[name] = None
-
-    def make_room(self):
-        """Takes a free block, or one whose content is the least useful. True: that moves out."""
-        if self.free:
-            self.free -= 1
-            return False
-        if self.idle:
-            name, _ = self.idle.popitem(last=False)
-        else:
-            name = next((n for n in self.rank if n in self.kept), None) or next(iter(self.kept))
-            del self.kept[name]
-        del self.owners[name]
-        moves = self.host_blocks > 0 and name not in self.host
-        self.blocks_out += moves
-        if moves and len(self.host) == self.host_blocks:
-            self.host.popitem(last=False)
-        if self.host_blocks:
-            self.host[name] = None
-            self.host.move_to_end(name)
-        return moves
-
-    def rank_waiting(self, calls):
-        """From the last waiting call to the first: what no call before it needs, its end first."""
-        seen = defaultdict(int)
-        for call in calls:
-            for name in () if call.resident else reversed(call.need):
-                seen[name] += 1
-                if seen[name] == self.wanted.get(name):
-                    yield name
 
 
 # ---- Order: the queues of section 4.2.2 --------------------------------------------------------
@@ -686,7 +422,8 @@ def options():
             ("rate", float, 0, "programs a second; 0: the trace's"),
             ("programs", int, 0, "0: as many as the trace has"), ("seed", int, 0, "0 only"),
             ("batch", int, None, "rows of a step"), ("prefill", int, None, "tokens of a step"),
-            ("host", float, None, "seconds between steps"), ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
+            ("host", float, None, "seconds between steps"),
+            ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
             ("growth", int, 2, "a queue's quantum in quanta of the one above"),
             ("beta", float, 32, "0: never"), ("wait-max", float, 300, "0: never"),
             ("steps", int, 8, "decoding rounds of a plan"), ("standby", int, 8, ""),
