@@ -7,8 +7,8 @@ code with the appliance. It is meant to be believed by reading: no speed, no fau
 tools/lab/compare_reference.py runs the lab beside it.
 
 Choices that the paper leaves open follow docs/scheduling.md: service is the whole duration of each
-step that a call was in; recompute lengthens a quantum; a promoted call has one quantum of the
-queue that it came from. Memory is ideal (reference_kv.py).
+step that a call was in; recompute lengthens a quantum; a promoted job has one quantum of the queue
+that it came from; live service. Levels are not learnt. Memory is ideal (reference_kv.py).
 """
 import argparse
 import heapq
@@ -24,18 +24,18 @@ GB, TERA = 1e9, 1e12
 # have is read once. streams: copies in and out are under way at once.
 Machine = namedtuple("Machine", "unit_s host_s launch_s weights kv_token bandwidth token_flops "
                      "pair_flops flops overlap once streams copy_bandwidth transfer_s batch "
-                     "prefill quantum queues")
+                     "prefill")
 MACHINES = {
     "unit": Machine(1, 0, 0, 0, 0, 1, 0, 0, 1, 1, False, True, 1, 0,
-                    batch=2, prefill=65536, quantum=1, queues=6),
+                    batch=2, prefill=65536),
     "a100-llama-3.1-8b": Machine(
         0, 0.1e-3, 1e-3, 2 * 8.03e9, 2 * 32 * 8 * 128 * 2, 0.80 * 2039 * GB, 2 * 8.03e9,
         4 * 32 * 32 * 128, 0.60 * 312 * TERA, 1, False, True, 25 * GB, 1e-3,
-        batch=256, prefill=2048, quantum=1, queues=8),
+        batch=256, prefill=2048),
     "cpu": Machine(
         0, 20e-6, 0, 440e6, 2 * 12 * 768 * 4, 31.3 * GB, 2 * 110e6,
         4 * 12 * 768, 403 * GB, 0.34, True, False, 10 * GB, 20e-6,
-        batch=32, prefill=256, quantum=0.05, queues=6),
+        batch=32, prefill=256),
 }
 
 
@@ -65,15 +65,31 @@ def copies_s(m, kv):
 
 # ---- Order: the queues of section 4.2.2 --------------------------------------------------------
 
+class Job:
+    """What stands in a queue: a call; with live service all open calls of a program."""
+    def __init__(self, program, now):
+        self.program, self.calls = program, []
+        self.level = self.quantum = self.place = 0
+        self.wait = self.service = 0.0          # W_c and T_c: since the last promotion
+        self.since, self.promoted, self.home = now, False, None
+
+
+def ticket(call):
+    """Where a call stands in its queue."""
+    return call.job.place, call.order
+
+
 class Queues:
     def __init__(self, options):
         self.o, self.policy = options, options.policy
+        self.by_program = self.policy in ("plas", "atlas")
+        self.live = self.by_program and options.service == "live"
         count = 1 if self.policy == "fcfs" else options.queues
         self.quanta = [options.quantum * options.growth ** i for i in range(count)]
-        self.queues = [OrderedDict() for _ in range(count)]     # calls that have not ended
-        self.ran = [OrderedDict() for _ in range(count)]        # those that have had blocks
-        self.last = self.first = 0
-        self.turns = set()                                      # promoted calls
+        self.queues = [OrderedDict() for _ in range(count)]     # jobs
+        self.ran = [{} for _ in range(count)]                   # calls that have had blocks
+        self.last = self.first = self.arrived = 0
+        self.turns = set()                                      # promoted jobs
 
     def level_of(self, service):
         """i with low_i <= service < low_(i+1); ranges are as wide as quanta."""
@@ -83,106 +99,97 @@ class Queues:
             low += self.quanta[level]
         return level
 
-    def append(self, call, level, head=False):
+    def append(self, job, level, head=False):
         self.last, self.first = self.last + 1, self.first - 1
-        number = self.first if head else self.last
-        # Order in the queue; live: a program's calls stand together, where its place is.
-        call.ticket = (call.program.place if self.policy == "live" else number, number)
-        call.level, call.quantum = level, self.quanta[level]
-        self.queues[level][call] = None
-        self.queues[level].move_to_end(call, last=not head)
-        if call.begun:
-            self.ran[level][call] = None
+        job.place = self.first if head else self.last
+        job.level, job.quantum = level, self.quanta[level]
+        self.queues[level][job] = None
+        self.queues[level].move_to_end(job, last=not head)
+        self.ran[level].update((call, None) for call in job.calls if call.begun)
 
-    def ordered(self, queue):
-        if self.policy == "live":
-            return sorted(queue, key=lambda call: call.ticket)
-        return queue
+    def remove(self, job):
+        del self.queues[job.level][job]
+        for call in job.calls:
+            self.ran[job.level].pop(call, None)
 
-    def remove(self, call):
-        del self.queues[call.level][call]
-        self.ran[call.level].pop(call, None)
+    def calls(self, level):
+        return (call for job in self.queues[level] for call in job.calls)
 
-    def move(self, call, level, head=False):
-        self.remove(call)
-        self.append(call, level, head)
+    def ran_in_order(self, level):
+        return sorted(self.ran[level], key=ticket)
 
     def begin(self, call):
         call.begun = True
-        self.ran[call.level][call] = None
+        self.ran[call.job.level][call] = None
 
-    def arrive(self, call):
+    def arrive(self, call, now):
         program = call.program
-        call.priority, level = program.service, 0
-        if self.policy in ("plas", "atlas", "live"):
-            level = self.level_of(program.service)
-        if self.policy == "live":
-            if len(program.open) == 1:          # no sibling is here
-                program.place, program.level = self.last + 1, level
-                program.quantum = self.quanta[level]
-            level = program.level
-        self.append(call, level)
+        call.priority, self.arrived = program.service, self.arrived + 1
+        call.order = self.arrived
+        job = program.job if self.live and program.job else Job(program, now)
+        if not job.calls:
+            self.append(job, self.level_of(program.service) if self.by_program else 0)
+        job.calls.append(call)
+        call.job = program.job = job
 
-    def waited(self, call, seconds, now):
-        call.wait, call.wait_all, call.since = call.wait + seconds, call.wait_all + seconds, now
+    def credit(self, call, seconds):
+        """PLAS: the sum of all calls. ATLAS: the longest path."""
+        program, path = call.program, call.priority + call.service
+        program.service = max(program.service, path) if self.policy == "atlas" \
+            else program.service + seconds
 
-    def charge(self, call, seconds, again):
+    def charge(self, call, seconds, again, now):
         """A call was in a step; again: it computed what it had lost, which lengthens its turn."""
-        call.service, call.service_all = call.service + seconds, call.service_all + seconds
-        call.quantum += seconds if again else -seconds
-        if self.policy == "live":
-            call.program.service += seconds
-            call.program.quantum += seconds if again else -seconds
+        job, begun = call.job, now - seconds
+        call.service, job.service = call.service + seconds, job.service + seconds
+        job.quantum = job.quantum + seconds if again else max(0, job.quantum - seconds)
+        call.wait, call.since = call.wait + max(0, begun - call.since), now
+        job.wait, job.since = job.wait + max(0, begun - job.since), now
+        if self.live:
+            self.credit(call, seconds)
 
-    def demote(self, call):
-        """Lines 20 to 23; after a promotion, back to where the call was."""
-        if self.policy not in ("fcfs", "live") and call.quantum <= 0:
-            down = min(call.level + 1, len(self.quanta) - 1)
-            home, call.home = call.home, None
-            self.turns.discard(call)
-            self.move(call, down if home is None else home, self.o.demoted_to_head)
-
-    def settle_program(self, program):
-        """live: a program that has used up a quantum goes down with all its calls, in their
-        order, unless it is where its service belongs."""
-        below = self.level_of(program.service) > program.level
-        if self.policy == "live" and below and program.quantum <= 0:
-            program.level, program.place = program.level + 1, self.last + 1
-            program.quantum = self.quanta[program.level]
-            moved = [call for call in program.open.values() if call.home is None]
-            for call in sorted(moved, key=lambda call: call.ticket):
-                self.move(call, program.level)
+    def settle(self, job):
+        """Lines 20 to 23: a job that has used up its quantum goes down, if its level is above
+        that of its program's service; after a promotion, back to where it was."""
+        lowest = self.level_of(job.program.service) if self.live else len(self.quanta) - 1
+        if job.calls and job.quantum <= 0 and (job.home or job.level < lowest):
+            self.turns.discard(job)
+            self.remove(job)
+            self.append(job, job.home or job.level + 1, self.o.demoted_to_head)
+            job.home = None
 
     def end(self, call):
         """Algorithm 1, lines 1 to 7 and 16 to 19."""
-        program = call.program
-        self.remove(call)
-        self.turns.discard(call)
-        program.wait += call.wait_all
-        if self.policy == "atlas":
-            program.service = max(program.service, call.priority + call.service_all)
-        elif self.policy != "live":
-            program.service += call.service_all
+        job, program = call.job, call.program
+        self.ran[job.level].pop(call, None)
+        job.calls.remove(call)
+        program.wait += call.wait
+        if not job.calls:
+            self.remove(job)
+            self.turns.discard(job)
+            program.job = None
+        if not self.live:
+            self.credit(call, call.service)
 
-    def promote(self, call, now):
-        """Lines 24 to 30. The program's past counts for the first promotion of a call."""
-        wait, service = call.wait + now - call.since, call.service
+    def promote(self, job, now):
+        """Lines 24 to 30. The program's past counts for the first promotion of a job."""
+        wait, service, past = job.wait + now - job.since, job.service, job.program
         starves = self.o.wait_max and wait >= self.o.wait_max
-        if self.policy != "mlfq" and not call.promoted:
-            wait, service = wait + call.program.wait, service + call.program.service
+        if self.by_program and not job.promoted:
+            wait, service = wait + past.wait, past.service + (0 if self.live else service)
         if starves or (self.o.beta and service > 0 and wait >= self.o.beta * service):
-            self.waited(call, now - call.since, now)
-            home = call.level
-            self.move(call, 0)
-            call.quantum, call.home, call.promoted = self.quanta[home], home, True
-            call.wait = call.service = 0.0
-            self.turns.add(call)
+            home = job.level
+            self.remove(job)
+            self.append(job, 0)
+            job.quantum, job.home, job.promoted = self.quanta[home], home, True
+            job.wait, job.service, job.since = 0.0, 0.0, now
+            self.turns.add(job)
 
     def promote_all(self, now):
-        """As many calls have a turn at once as the batch has 16 rows."""
-        for call in [call for queue in self.queues[1:] for call in queue]:
+        """As many jobs have a turn at once as the batch has 16 rows."""
+        for job in [job for queue in self.queues[1:] for job in queue]:
             if len(self.turns) < max(1, self.o.batch // 16):
-                self.promote(call, now)
+                self.promote(job, now)
 
 
 # ---- The engine: plan, step, settle ------------------------------------------------------------
@@ -210,7 +217,7 @@ class Simulator:
         self.kv = Kv(options.blocks, int(options.blocks * options.host_ratio), options.block)
         self.q = Queues(options)
         self.tokens, self.now, self.due, self.order = Tokens(), 0.0, [], 0
-        self.swept, self.spare = 0.0, False
+        self.swept, self.spare, self.lowest = 0.0, False, 0
         self.count = defaultdict(float)
         self.programs = []
         for at, calls in programs:
@@ -226,6 +233,7 @@ class Simulator:
     def run(self):
         while True:
             self.intake()
+            self.promote()
             rows, standbys = self.plan()
             if rows:
                 self.step(rows, standbys)
@@ -235,37 +243,43 @@ class Simulator:
                 return
 
     def intake(self):
+        """Calls that are due enter their queues. True: there is a row for one of them, a free one
+        or that of a call in a lower queue."""
+        of_use = False
         while self.due and self.due[0][0] <= self.now:
             at, _, program, number = heapq.heappop(self.due)
             call = Call(program, number, at, self.tokens)
-            program.calls[number] = program.open[number] = call
+            program.calls[number] = call
             call.name_blocks(self.kv.block)
             self.kv.want(call, 1)
-            self.q.arrive(call)
+            self.q.arrive(call, at)
+            of_use = of_use or self.spare or call.job.level < self.lowest
+        return of_use
+
+    def promote(self):
         if self.now >= self.swept + self.o.quantum / 4:
             self.swept = self.now
             self.q.promote_all(self.now)
 
     def walk(self):
         """The calls in order; without budget only those that may need none."""
-        for queue, ran in zip(self.q.queues, self.q.ran):
-            ticket = (float("-inf"), 0)
-            for call in self.q.ordered(queue):
+        for level in range(len(self.q.queues)):
+            passed = float("-inf"), 0
+            for call in self.q.calls(level):
                 if not self.budget:
                     break
-                ticket = call.ticket
+                passed = ticket(call)
                 yield call
             if not self.budget:
-                left = [call for call in ran if call.ticket > ticket]
-                self.hungry = self.hungry or len(queue) > len(ran)
-                yield from sorted(left, key=lambda call: call.ticket)
+                yield from [call for call in self.q.ran_in_order(level) if ticket(call) > passed]
 
     def plan(self):
         """Lines 32 to 39: rows, and standbys behind them."""
         rows, standbys = [], []
-        self.budget, self.hungry, self.full, self.victims = self.o.prefill, False, False, None
+        self.budget, self.full, self.victims = self.o.prefill, False, None
         self.kv.rank = self.kv.rank_waiting(
-            call for queue in reversed(self.q.queues) for call in reversed(queue))
+            call for queue in reversed(self.q.queues) for job in reversed(queue)
+            for call in reversed(job.calls))
         self.kv.blocks_in, self.kv.blocks_out, self.kv.chained = 0, 0, False
         for call in self.walk():
             if len(rows) == self.o.batch or self.full:
@@ -277,6 +291,7 @@ class Simulator:
                 if row:
                     rows.append(row)
         self.spare = len(rows) < self.o.batch and not self.full
+        self.lowest = rows[-1].call.job.level if rows else 0
         return rows, standbys
 
     def row(self, call):
@@ -288,7 +303,6 @@ class Simulator:
         feed, decodes = call.known() - have, True
         if feed > 1:
             feed, decodes = min(feed, self.budget), feed <= self.budget
-            self.hungry = self.hungry or not decodes
             if not feed:
                 return None
         rounds = min(self.o.steps, call.out - call.made) if decodes else 1
@@ -310,10 +324,10 @@ class Simulator:
         """Later calls give up their blocks, the last first, until there is room."""
         while self.kv.lacks(call, found, end) > 0:
             if self.victims is None:
-                self.victims = [c for ran in self.q.ran for c in sorted(ran, key=lambda c: c.ticket)
-                                if c.resident]
-            if not self.victims or (self.victims[-1].level, self.victims[-1].ticket) \
-                    <= (call.level, call.ticket):
+                self.victims = [c for level in range(len(self.q.ran))
+                                for c in self.q.ran_in_order(level) if c.resident]
+            if not self.victims or (self.victims[-1].job.level, ticket(self.victims[-1])) \
+                    <= (call.job.level, ticket(call)):
                 return False
             victim = self.victims.pop()
             self.kv.release(victim)
@@ -358,8 +372,7 @@ class Simulator:
                 left.append(row)
                 ran.append(row)
             live = left
-            arrived = self.spare and self.due and self.due[0][0] <= self.now
-            if cut and (ended > 0 or arrived):
+            if self.intake() + (ended > 0) and cut:
                 limit = done
         return [row for row in ran if row.start < done], done
 
@@ -372,26 +385,22 @@ class Simulator:
             again = max(0, min(call.high, call.computed + row.feed) - call.computed)
             self.count["recomputed_tokens"] += again
             self.count["tokens_computed"] += row.feed + got - 1
-            self.q.waited(call, self.now - seconds - call.since, self.now)
             call.computed += row.feed + got - 1
             call.high = max(call.high, call.computed)
             call.made += got if row.decodes else 0
             self.kv.fill(call)
-            self.q.charge(call, seconds, again)
+            self.q.charge(call, seconds, again, self.now)
             if call.made == call.out:
                 self.end(call)
-            else:
-                self.q.demote(call)
-        for program in {row.call.program: None for row in rows}:
-            self.q.settle_program(program)
+        for row in reversed(rows) if self.o.demoted_to_head else rows:
+            self.q.settle(row.call.job)
 
     def end(self, call):
         program = call.program
         self.q.end(call)
-        self.count["wait_s_total"] += call.wait_all
+        self.count["wait_s_total"] += call.wait
         self.kv.release(call)
         call.ids = call.names = call.need = None
-        del program.open[call.number]
         program.ended[call.number] = self.now
         chains = [program.chain[n] for n in program.texts[call.number][0]]
         program.chain[call.number] = max(chains, default=0) + self.now - call.due
@@ -413,7 +422,8 @@ class Simulator:
 def options():
     parser = argparse.ArgumentParser(description="The policies of the paper, simulated anew.")
     parser.add_argument("--trace", required=True)
-    parser.add_argument("--policy", choices="fcfs mlfq plas atlas live".split(), default="atlas")
+    parser.add_argument("--policy", choices="fcfs mlfq plas atlas".split(), default="atlas")
+    parser.add_argument("--service", choices=("snapshot", "live"), default="snapshot")
     parser.add_argument("--cost", choices=MACHINES, default="a100-llama-3.1-8b")
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--cut", action="store_true", help="steps end early when that is of use")
@@ -423,7 +433,7 @@ def options():
             ("programs", int, 0, "0: as many as the trace has"), ("seed", int, 0, "0 only"),
             ("batch", int, None, "rows of a step"), ("prefill", int, None, "tokens of a step"),
             ("host", float, None, "seconds between steps"),
-            ("quantum", float, None, "of the first queue, seconds"), ("queues", int, None, ""),
+            ("quantum", float, 1, "of the first queue, seconds"), ("queues", int, 8, ""),
             ("growth", int, 2, "a queue's quantum in quanta of the one above"),
             ("beta", float, 32, "0: never"), ("wait-max", float, 300, "0: never"),
             ("steps", int, 8, "decoding rounds of a plan"), ("standby", int, 8, ""),
@@ -434,7 +444,6 @@ def options():
     m = MACHINES[o.cost]
     o.batch, o.prefill = o.batch or m.batch, o.prefill or m.prefill
     o.host = m.host_s if o.host is None else o.host
-    o.quantum, o.queues = o.quantum or m.quantum, o.queues or m.queues
     return o
 
 

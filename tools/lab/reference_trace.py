@@ -70,9 +70,8 @@ def first(ranges, count):
 
 class Program:
     def __init__(self, calls):
-        self.texts, self.calls, self.open = calls, {}, {}
-        self.service = self.wait = 0.0          # of ended calls
-        self.place = self.level = self.quantum = 0      # live: its calls stand together
+        self.texts, self.calls, self.job = calls, {}, None
+        self.service = self.wait = 0.0          # of ended calls; live: service of all calls
         self.ended, self.chain = {}, {}         # by call: time of its end, longest response to it
 
     def due_after(self, number):
@@ -96,10 +95,8 @@ class Call:
         self.named = self.private = 0           # blocks that it owns: full and shareable; own
         self.resident = self.begun = False
         self.need, self.hit = [], 0
-        self.wait = self.service = 0.0          # W_c and T_c: since the last promotion
-        self.wait_all = self.service_all = 0.0
-        self.since, self.promoted, self.home = due, False, None
-        self.ticket, self.level, self.quantum = (0, 0), 0, 0
+        self.wait = self.service = 0.0
+        self.since, self.job, self.order = due, None, 0
 
     def name_blocks(self, block):
         """The name of a full block says all tokens up to its end."""
