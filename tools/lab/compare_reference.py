@@ -21,8 +21,8 @@ REFERENCE = os.path.join(HERE, "reference.py")
 
 # Trace: programs a second at load 1, seconds of arrivals.
 CAPACITY = {
-    "taskpar": (1.5, 600), "sharegpt": (4.5, 600), "lats": (0.3, 600), "mixed": (0.8, 600),
-    "bfcl": (3.8, 600), "agents": (0.2, 600), "tenants": (30, 600), "coding": (0.005, 20000),
+    "taskpar": (1.5, 300), "sharegpt": (4.5, 300), "lats": (0.3, 300), "mixed": (0.8, 300),
+    "bfcl": (3.8, 300), "agents": (0.2, 300), "tenants": (30, 300), "coding": (0.005, 10000),
 }
 SNAPSHOT = ["--set", "sched.service=snapshot"]
 WHOLE = ["--set", "sched.cut_steps=no"]

@@ -55,11 +55,12 @@ def shared_positions(m, rows, block):
 
 
 def copies_s(m, kv):
-    """Time of a step's copies between the tiers, a bulk transfer in each direction. What comes in
-    waits for what goes out of the same block."""
+    """Time of a step's copies: a bulk transfer between the tiers in each direction, and blocks that
+    are copied within the device. What comes in waits for what goes out of the same block."""
     def one_way(blocks):
         return blocks * kv.block * m.kv_token / m.copy_bandwidth + m.transfer_s if blocks else 0
-    ways = one_way(kv.blocks_in), one_way(kv.blocks_out)
+    within = kv.blocks_copied * 2 * kv.block * m.kv_token / m.bandwidth
+    ways = one_way(kv.blocks_in), one_way(kv.blocks_out), within
     return 0 if m.unit_s else max(ways) if m.streams and not kv.chained else sum(ways)
 
 
@@ -216,19 +217,19 @@ class Simulator:
         self.o, self.m = options, MACHINES[options.cost]
         self.kv = Kv(options.blocks, int(options.blocks * options.host_ratio), options.block)
         self.q = Queues(options)
-        self.tokens, self.now, self.due, self.order = Tokens(), 0.0, [], 0
+        self.tokens, self.now, self.due = Tokens(), 0.0, []
         self.swept, self.spare, self.lowest = 0.0, False, 0
         self.count = defaultdict(float)
         self.programs = []
         for at, calls in programs:
-            self.programs.append(Program(calls))
+            self.programs.append(Program(len(self.programs), calls))
             for n, (after, gap, _, _) in enumerate(calls):
                 if not after:
                     self.send(at + gap, self.programs[-1], n)
 
     def send(self, at, program, number):
-        self.order += 1
-        heapq.heappush(self.due, (at, self.order, program, number))
+        """What is due at the same moment is sent in the order of programs and of calls."""
+        heapq.heappush(self.due, (at, program.index, number, program))
 
     def run(self):
         while True:
@@ -247,7 +248,7 @@ class Simulator:
         or that of a call in a lower queue."""
         of_use = False
         while self.due and self.due[0][0] <= self.now:
-            at, _, program, number = heapq.heappop(self.due)
+            at, _, number, program = heapq.heappop(self.due)
             call = Call(program, number, at, self.tokens)
             program.calls[number] = call
             call.name_blocks(self.kv.block)
@@ -280,7 +281,8 @@ class Simulator:
         self.kv.rank = self.kv.rank_waiting(
             call for queue in reversed(self.q.queues) for job in reversed(queue)
             for call in reversed(job.calls))
-        self.kv.blocks_in, self.kv.blocks_out, self.kv.chained = 0, 0, False
+        self.kv.blocks_in = self.kv.blocks_out = self.kv.blocks_copied = 0
+        self.kv.chained = False
         for call in self.walk():
             if len(rows) == self.o.batch or self.full:
                 if len(standbys) == self.o.standby or self.o.steps == 1:
@@ -300,17 +302,17 @@ class Simulator:
         if not call.resident:
             found = self.kv.find(call)
             have = found[0] * self.kv.block + found[1]
-        feed, decodes = call.known() - have, True
-        if feed > 1:
-            feed, decodes = min(feed, self.budget), feed <= self.budget
-            if not feed:
-                return None
+        lacks = call.known() - have             # tokens; the last one alone needs no budget
+        feed = lacks if lacks == 1 else min(lacks, self.budget)
+        decodes = feed == lacks
+        if not feed:
+            return None
         rounds = min(self.o.steps, call.out - call.made) if decodes else 1
         end = have + feed + rounds - 1
         if not self.fits(call, found, end):
             self.full = True
             return None
-        self.budget -= feed if feed > 1 else 0
+        self.budget -= 0 if lacks == 1 else feed
         if not call.resident:
             self.count["hit"] += 0 if call.begun else have
             self.count["prompt"] += 0 if call.begun else call.prompt_tokens

@@ -16,7 +16,8 @@ class Kv:
         self.host = OrderedDict()
         self.after = {}                         # name -> the block that last came after it
         self.wanted = defaultdict(int)          # name -> waiting calls that need it
-        self.blocks_in, self.blocks_out, self.chained = 0, 0, False     # of the step
+        self.blocks_in = self.blocks_out = self.blocks_copied = 0       # of the step
+        self.chained = False
         self.rank = iter(())                    # names that waiting calls need, last first
 
     def find(self, call):
@@ -61,7 +62,9 @@ class Kv:
                     self.own(name)
             if source and source not in self.owners:
                 self.blocks_in += 1
-            elif source in self.idle:           # continued, so not of much use any more
+            else:
+                self.blocks_copied += source is not None
+            if source in self.idle:           # continued, so not of much use any more
                 self.idle.move_to_end(source, last=False)
             call.named, call.resident = found[0], True
         while call.named + call.private < -(-end // self.block):

@@ -69,8 +69,8 @@ def first(ranges, count):
 
 
 class Program:
-    def __init__(self, calls):
-        self.texts, self.calls, self.job = calls, {}, None
+    def __init__(self, index, calls):
+        self.index, self.texts, self.calls, self.job = index, calls, {}, None
         self.service = self.wait = 0.0          # of ended calls; live: service of all calls
         self.ended, self.chain = {}, {}         # by call: time of its end, longest response to it
 
