@@ -39,6 +39,11 @@ MACHINES = {
 }
 
 
+def whole_us(seconds):
+    """All times are microseconds: else a call and a step's end could not meet."""
+    return round(seconds, 6)
+
+
 def round_s(m, work, shared):
     """Time of one forward pass. work: a row's (tokens fed, positions read, pairs of a fed token and
     a position that it sees), for each row; shared: positions that work has too often."""
@@ -229,7 +234,7 @@ class Simulator:
 
     def send(self, at, program, number):
         """What is due at the same moment is sent in the order of programs and of calls."""
-        heapq.heappush(self.due, (at, program.index, number, program))
+        heapq.heappush(self.due, (whole_us(at), program.index, number, program))
 
     def run(self):
         while True:
@@ -350,22 +355,22 @@ class Simulator:
         begun = self.now
         self.count["swap_in_blocks"] += self.kv.blocks_in
         self.count["swap_out_blocks"] += self.kv.blocks_out
-        self.now += self.o.host + copies_s(self.m, self.kv)
+        self.now = whole_us(self.now + self.o.host + copies_s(self.m, self.kv))
         rows, rounds = self.rounds(rows, standbys)
         self.settle(rows, rounds, begun)
 
     def rounds(self, rows, standbys):
         """Runs a step. Returns the rows that were in it, and how many rounds it had."""
-        cut, done = self.o.cut, 0
+        cut, done, begun, seconds = self.o.cut, 0, self.now, 0
         limit = 1 if cut and self.spare and not self.budget else self.o.steps
         ran, live = list(rows), list(rows)
         while live and done < limit:
             if self.m.unit_s:
-                self.now += self.m.unit_s if any(row.decodes for row in ran) else 0
+                seconds += self.m.unit_s if any(row.decodes for row in ran) else 0
             else:
-                self.now += round_s(self.m, [row.work(done) for row in live],
-                                    shared_positions(self.m, live, self.kv.block))
-            done += 1
+                seconds += round_s(self.m, [row.work(done) for row in live],
+                                   shared_positions(self.m, live, self.kv.block))
+            done, self.now = done + 1, whole_us(begun + seconds)
             left = [row for row in live if row.start + row.rounds > done]
             ended = sum(row.decodes for row in live) - sum(row.decodes for row in left)
             while standbys and len(left) < len(rows) and done < limit:

@@ -15,6 +15,7 @@ class Kv:
         self.kept = OrderedDict()               # of no owner, but a waiting call needs it
         self.host = OrderedDict()
         self.after = {}                         # name -> the block that last came after it
+        self.continued = set()                  # blocks that are not full, but a call's again
         self.wanted = defaultdict(int)          # name -> waiting calls that need it
         self.blocks_in = self.blocks_out = self.blocks_copied = 0       # of the step
         self.chained = False
@@ -60,16 +61,24 @@ class Kv:
                     self.chained |= self.make_room()
                     self.blocks_in += 1
                     self.own(name)
-            if source and source not in self.owners:
-                self.blocks_in += 1
-            else:
-                self.blocks_copied += source is not None
-            if source in self.idle:           # continued, so not of much use any more
-                self.idle.move_to_end(source, last=False)
+            if source:
+                self.begin_block(source, len(self.after[call.parent(found[0])][0]) // 8 == found[1])
             call.named, call.resident = found[0], True
         while call.named + call.private < -(-end // self.block):
             self.make_room()
             call.private += 1
+
+    def begin_block(self, source, all_of_it):
+        """A call goes on with what a block begins with: in a copy, or in the block itself, if it
+        has nothing else and is no call's. Others can still copy that."""
+        if source not in self.owners:
+            self.blocks_in += 1
+        elif all_of_it and self.owners[source] == 0 and source not in self.continued:
+            self.continued.add(source)
+        else:
+            self.blocks_copied += 1
+        if source in self.idle:                 # not of much use any more
+            self.idle.move_to_end(source, last=False)
 
     def own(self, name):
         self.idle.pop(name, None)

@@ -30,7 +30,7 @@ def arrivals(trace, count, rate, offline):
     for i in range(count):
         again, at = divmod(i, cycle)
         due = 0 if offline or not rate else times[at] * natural / rate + again * cycle / rate
-        yield due, trace[at][1]
+        yield int(due * 1e6) / 1e6, trace[at][1]
 
 
 class Tokens:
