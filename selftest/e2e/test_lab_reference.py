@@ -18,7 +18,8 @@ import compare_reference  # noqa: E402
 
 compare_reference.LAB = os.path.join(BUILD, "agentix-lab")
 AMPLE = 20000
-# A batch so small that calls wait, and quanta as long as these programs are.
+# A batch so small that calls wait, and quanta as long as these programs are; learnt levels are
+# no matter of the reference.
 LAB = ["--set", "sched.batch=8", "--set", "sched.prefill_tokens=256",
        "--set", "sched.quantum=200ms"]
 REFERENCE = ["--batch", "8", "--prefill", "256", "--quantum", "0.2"]
@@ -74,6 +75,9 @@ def tree(draw):
 
 KINDS = {"chats": (chat,), "map_reduce": (map_reduce,), "trees": (tree,),
          "mixed": (chat, map_reduce, tree)}
+# Chats have one call at a time: there live service changes nothing, and a sum is a path.
+ORDERS = ("vllm-opt", "mlfq", "plas", "atlas", "plas-live", "atlas-live")
+PROGRAMS, SEEDS = 100, (1, 2)
 # Programs a second that these machines just bear.
 RATES = {"chats": 3, "map_reduce": 2, "trees": 1.5, "mixed": 2}
 
@@ -94,29 +98,33 @@ def compared(text, system, words, blocks, extra):
         return compare_reference.both(trace.name, system, words, blocks, extra)
 
 
-def agree(kind, systems=tuple(compare_reference.SYSTEMS)):
-    text = make_trace(KINDS[kind], 120, 1)
+def agree(kind, systems):
+    """Of the mean over several traces: a tie of an arrival and the end of a step can part one."""
+    texts = [make_trace(KINDS[kind], PROGRAMS, seed) for seed in SEEDS]
     for system in systems:
-        lab, reference = compared(text, system, ["--rate", str(RATES[kind])], AMPLE,
-                                  (LAB, REFERENCE))
+        runs = [compared(text, system, ["--rate", str(RATES[kind])], AMPLE, (LAB, REFERENCE))
+                for text in texts]
+        lab, reference = ({key: sum(run[side][key] for run in runs) / len(runs)
+                           for key in (compare_reference.MEAN, compare_reference.P99)}
+                          for side in (0, 1))
         compare_reference.report(kind, system, 1, lab, reference)
         assert compare_reference.difference(lab, reference) <= 0.1
 
 
 def test_chats_take_as_long_in_the_lab_as_in_the_reference():
-    agree("chats")
+    agree("chats", ORDERS[:3])
 
 
 def test_map_reduces_take_as_long_in_the_lab_as_in_the_reference():
-    agree("map_reduce")
+    agree("map_reduce", ORDERS)
 
 
 def test_trees_take_as_long_in_the_lab_as_in_the_reference():
-    agree("trees")
+    agree("trees", ORDERS)
 
 
 def test_mixed_programs_take_as_long_in_the_lab_as_in_the_reference():
-    agree("mixed")
+    agree("mixed", ORDERS + ("plas-whole", "atlas-whole"))
 
 
 def figure_2(system, lab_words, reference_words):
