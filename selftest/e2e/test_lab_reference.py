@@ -77,7 +77,7 @@ KINDS = {"chats": (chat,), "map_reduce": (map_reduce,), "trees": (tree,),
          "mixed": (chat, map_reduce, tree)}
 # Chats have one call at a time: there live service changes nothing, and a sum is a path.
 ORDERS = ("vllm-opt", "mlfq", "plas", "atlas", "plas-live", "atlas-live")
-PROGRAMS, SEEDS = 100, (1, 2)
+PROGRAMS, SEEDS = 80, (1, 2)
 # Programs a second that these machines just bear.
 RATES = {"chats": 3, "map_reduce": 2, "trees": 1.5, "mixed": 2}
 
