@@ -38,10 +38,11 @@ more than twice.
   rates["mixed", "agentix"] > 2 * rates["mixed", "fcfs"]
 -->
 
-![Calls run](plots/fig4.svg)
+![Calls run](plots/fig7.svg)
 """
 DATA = "panel,line,x,y\n" + "".join(
-    f"{panel},agentix,{x},{x * x}\n" for panel in ("running", "waiting") for x in (1, 2, 3))
+    f"{panel},own program,{x},{x * x}\n" for panel in ("sharegpt", "lats", "bfcl")
+    for x in (1, 2, 3))
 
 
 class Folder:
@@ -50,7 +51,7 @@ class Folder:
         self.folder = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
         os.mkdir(self.path("plots"))
         self.put("page.md", text)
-        self.put("plots/fig4.csv", data)
+        self.put("plots/fig7.csv", data)
         self.page = Page(self.path("page.md"), self.folder.name)
 
     def path(self, name):
@@ -114,31 +115,31 @@ def test_a_line_that_is_no_claim_is_found():
 
 
 def figure_faults(folder):
-    return [fault for fault in check.figure_faults(folder.page) if "fig4" in fault]
+    return [fault for fault in check.figure_faults(folder.page) if "fig7" in fault]
 
 
 def test_a_figure_that_is_not_of_its_data_or_title_is_found():
     folder = Folder()
     assert "make lab-draw" in figure_faults(folder)[0]
-    check.draw(folder.page, ["fig4"])
+    check.draw(folder.page, ["fig7"])
     assert figure_faults(folder) == []
-    folder.put("plots/fig4.csv", DATA.replace("3,9", "3,8"))
+    folder.put("plots/fig7.csv", DATA.replace("3,9", "3,8"))
     assert "make lab-draw" in figure_faults(folder)[0]
-    folder.put("plots/fig4.csv", DATA)
+    folder.put("plots/fig7.csv", DATA)
     folder.page.text = PAGE.replace("Calls run", "Calls wait")
     assert "make lab-draw" in figure_faults(folder)[0]
-    os.remove(folder.path("plots/fig4.csv"))
+    os.remove(folder.path("plots/fig7.csv"))
     assert "is not there" in figure_faults(folder)[0]
 
 
 def test_the_lab_replaces_tables_and_data_and_no_word():
     folder = Folder()
     folder.page.table("rates", ["", "fcfs", "agentix"], [["lats", "0.5", "0.6"]])
-    folder.page.figure("fig4", ["panel", "line", "x", "y"], [["running", "agentix", 1, 2 / 3]])
+    folder.page.figure("fig7", ["panel", "line", "x", "y"], [["lats", "agentix", 1, 2 / 3]])
     assert folder.page.write() == []
     again = Page(folder.path("page.md"), folder.folder.name)
     assert again.tables()["rates"]["lats", "agentix"] == 0.6
-    assert again.data("fig4")["running", "agentix", 1, "y"] == 0.6667
+    assert again.data("fig7")["lats", "agentix", 1, "y"] == 0.6667
     table = r"<!-- make lab: rates -->.*?<!-- end -->"
     assert re.sub(table, "", again.text, flags=re.S) == re.sub(table, "", PAGE, flags=re.S)
     folder.page.table("homeless", ["", "a"], [])

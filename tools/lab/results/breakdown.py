@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The parts of a token's time: waiting, prompts, decoding, copies (Fig. 17)."""
 import bars
-from latency import BIG_HOST, WINDOW_S
+from machine import BIG_HOST, WINDOW_S
 from runs import window
 from waiting import programs_of, total
 
@@ -11,7 +11,7 @@ NAMES = {"vllm-opt": ("vllm-opt", ()), "mlfq, by block": ("mlfq", ALONE),
          "mlfq": ("mlfq", ()), "agentix, by block": ("agentix", ALONE),
          "agentix": ("agentix", ())}
 BATCH_64 = ("--set", "sched.batch=64")
-LOADS = {"sharegpt, 6 a second": ("sharegpt", 6, ()), "lats, 0.65 a second": ("lats", 0.65, ()),
+LOADS = {"sharegpt, 6 a second": ("sharegpt", 6, ()), "lats, 0.45 a second": ("lats", 0.45, ()),
          "sharegpt, batch of 64, 4 a second": ("sharegpt", 4, BATCH_64)}
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The cached part of a prompt, by its length: from its own program and from others (Fig. 7)."""
 import plot
-from latency import BIG_HOST
+from machine import BIG_HOST
 from runs import window
 
 LOADS = {"sharegpt": 2, "lats": 0.3, "bfcl": 1}

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Offline: all programs at once, and the time until the last one ends (Fig. 16)."""
 import plot
-from latency import BIG_HOST
+from machine import BIG_HOST
 
-FREE = ("--set", "sched.beta=0", "--set", "sched.wait_max=0")
-PROGRAMS = (1000, 2000, 3000, 4000)
+PROGRAMS = (1000, 2000, 4000)
 MACHINES = {"host 1.2 TB": BIG_HOST, "host 64 GiB": ()}
-NAMES = {"vllm": ("vllm", ()), "vllm-opt": ("vllm-opt", ()), "mlfq": ("mlfq", ()),
-         "mlfq, free": ("mlfq", FREE), "agentix": ("agentix", ()),
-         "agentix, free": ("agentix", FREE)}
+NAMES = ("vllm", "vllm-opt", "mlfq", "agentix")
 
 FIGURES = {"fig16": (plot.lines, {
     machine: {"title": machine, "x": "programs", "y": "makespan, s"} for machine in MACHINES}, 2)}
@@ -18,9 +15,8 @@ def fill(page, runs, quick):
     sizes = PROGRAMS[::2] if quick else PROGRAMS
 
     def one(machine, name, programs):
-        system, words = NAMES[name]
-        return runs.run("sharegpt", system, "--offline", "--programs", programs,
-                        *MACHINES[machine], *words)
+        return runs.run("sharegpt", name, "--offline", "--programs", programs,
+                        *MACHINES[machine])
     got = runs.each(one, [(m, n, p) for m in MACHINES for n in NAMES for p in sizes])
     points, rows = [], []
     for machine in MACHINES:

@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The parts of the page, in its order. Each has fill(page, runs, quick), which makes its tables and
 the data of its figures, and FIGURES: {name: (what draws it, its panels, columns or legend)}."""
-import breakdown
-import budget
+import capacity
 import figure2
 import figure9
 import hits
-import latency
-import makespan
-import others
-import present
-import settings
-import swaps
 import waiting
 import workload
 
-PARTS = (workload, figure2, figure9, present, waiting, hits, latency, budget, others, makespan,
-         breakdown, swaps, settings)
+PARTS = (capacity, workload, figure2, figure9, waiting, hits)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls in the engine over an hour: those that run, and those that wait (Fig. 4)."""
 import plot
-from latency import BIG_HOST
+from machine import BIG_HOST
 from runs import window
 
 RATE, SECONDS, GRAIN_S = 5.1, 3600, 60

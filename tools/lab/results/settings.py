@@ -1,38 +1,34 @@
 # SPDX-License-Identifier: MIT
 """One setting changed at a time, under load: sensitivity, and moves between the tiers."""
-from latency import BIG_HOST
+from machine import BIG_HOST
 from page import latency as show
 
-BATCH_64 = ("--set", "sched.batch=64", *BIG_HOST)
-LOADS = {"sharegpt, batch 64, 4 a second": ("sharegpt", 4, BATCH_64),
-         "mixed, 2 a second": ("mixed", 2, BIG_HOST),
-         "bfcl, 4 a second": ("bfcl", 4, BIG_HOST),
-         "lats, 1 a second": ("lats", 1, BIG_HOST)}
+LOADS = {"sharegpt, 6 a second": ("sharegpt", 6, BIG_HOST),
+         "mixed, 1.2 a second": ("mixed", 1.2, BIG_HOST),
+         "bfcl, 5 a second": ("bfcl", 5, BIG_HOST),
+         "lats, 0.45 a second": ("lats", 0.45, BIG_HOST),
+         "taskpar, 2 a second": ("taskpar", 2, BIG_HOST)}
+AS_IT_IS = "as it is"
 SENSITIVITY = (
-    ("sched.beta", ("0", "2", "8", "16", "32")),
-    ("sched.wait_max", ("0", "10s", "1min", "5min", "10min")),
-    ("sched.quantum", ("100ms", "500ms", "1s", "2s", "8s")),
-    ("sched.queues", ("2", "4", "8", "12")),
-    ("sched.steps_per_plan", ("1", "4", "8", "16")),
-    ("sched.cut_steps", ("no", "yes")),
-    ("kv.block_tokens", ("16", "32", "64")),
+    ("sched.service", ("snapshot",)),
+    ("sched.beta", ("0", "8")),
+    ("sched.wait_max", ("0", "10s", "1min")),
+    ("sched.quantum", ("100ms", "8s")),
+    ("sched.queues", ("4", "12")),
+    ("sched.steps_per_plan", ("1",)),
+    ("sched.cut_steps", ("no",)),
 )
 MOVES = (
-    "as it is", "sched.beta=0", "sched.beta=8", "sched.cut_steps=no",
+    AS_IT_IS, "sched.beta=0", "sched.beta=8", "sched.cut_steps=no",
     "sched.steps_per_plan=1", "sched.standby=0", "kv.retain_drop=0",
     "kv.retain_device=1min", "sched.prefetch=yes", "kv.host_ratio=0",
 )
-NEEDS = ("kv.device_blocks=26000", "kv.device_blocks=52000", "kv.device_blocks=104000")
 SECONDS = 600
 
 
 def words(assignment, base):
-    """The base with one assignment more; blocks of more tokens are fewer."""
-    key, value = assignment.split("=") if "=" in assignment else (None, None)
-    more = ["--set", assignment] if key else []
-    if key == "kv.block_tokens":
-        more += ["--set", f"kv.device_blocks={26000 * 16 // int(value)}"]
-    return (*base, *more)
+    """The base with one assignment more."""
+    return base if assignment == AS_IT_IS else (*base, "--set", assignment)
 
 
 def cells(result):
@@ -53,12 +49,12 @@ def fill(page, runs, quick):
     def one(load, system, assignment):
         trace, rate, base = LOADS[load]
         return runs.window(trace, system, rate, seconds, *words(assignment, base))
-    changes = [f"{key}={value}" for key, values in SENSITIVITY for value in values]
+    changes = [AS_IT_IS] + [f"{key}={value}" for key, values in SENSITIVITY for value in values]
     asked = [(load, "agentix", change) for load in LOADS for change in changes]
-    asked += [(load, "vllm-opt", "as it is") for load in LOADS]
+    asked += [(load, "vllm-opt", AS_IT_IS) for load in LOADS]
     got = runs.each(one, asked)
     rows = [["vllm-opt", *(cell for load in LOADS
-                           for cell in cells(got[load, "vllm-opt", "as it is"])[:2])]]
+                           for cell in cells(got[load, "vllm-opt", AS_IT_IS])[:2])]]
     rows += [[change, *(cell for load in LOADS for cell in cells(got[load, "agentix", change])[:2])]
              for change in changes]
     heads = [f"{load.split(',')[0]}: {head}" for load in LOADS for head in HEADS[:2]]
@@ -68,7 +64,3 @@ def fill(page, runs, quick):
     page.table("moves", ["agentix with", *HEADS],
                           [[change, *cells(moves[load, "agentix", change])]
                            for change in MOVES])
-    needs = runs.each(one, [("bfcl, 4 a second", name, change)
-                            for change in NEEDS for name in ("vllm-opt", "agentix")])
-    page.table("bfcl-needs", ["", "", *HEADS], [[change, name, *cells(result)]
-                                                  for (_, name, change), result in needs.items()])

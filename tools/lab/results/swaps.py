@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Swaps where the device has a quarter of its blocks: decisions, standbys, retention, and how the
 blocks travel (Fig. 18)."""
-from latency import WINDOW_S
+from machine import WINDOW_S
 from page import latency as show
 
 MACHINE = ("--set", "kv.device_blocks=6500", "--set", "kv.host_ratio=88", "--set",
@@ -13,7 +13,7 @@ STEPS = {"decides at every step": ("sched.steps_per_plan=1", "sched.standby=0", 
          "+ retention": ("sched.cut_steps=no",)}
 ONLY = {"every step, with retention": ("sched.steps_per_plan=1", "sched.standby=0"),
         "as shipped: steps may end early": ()}
-RATES = (2.5, 3, 3.25, 3.5, 3.75, 4)
+RATES = (2.5, 3, 3.5, 4)
 RATE = 3.5
 TURNS = ("--set", "sched.quantum=1us")
 TURNS_SECONDS = 200

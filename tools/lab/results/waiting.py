@@ -2,7 +2,7 @@
 """How much of their time calls and programs wait, by load and by length (Fig. 5 and 6)."""
 import bars
 import plot
-from latency import BIG_HOST, WINDOW_S
+from machine import BIG_HOST, WINDOW_S
 from runs import window
 
 NAMES = {"fcfs": "vllm-opt", "mlfq": "mlfq", "agentix": "agentix"}
