@@ -5,10 +5,11 @@ import capacity
 import figure2
 import figure9
 import hits
+import latency
 import waiting
 import workload
 
-PARTS = (capacity, workload, figure2, figure9, waiting, hits)
+PARTS = (capacity, workload, figure2, figure9, waiting, hits, latency)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 
