@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the papers show, run again in the lab: the tables of docs/results.md and docs/plots.
 
-    python3 tools/lab/results [--traces DIR] [--quick] [--jobs N] [--out DIR] [--only swaps,hits]
+    python3 tools/lab/results [--traces DIR] [--quick] [--jobs N] [--out DIR] [--only capacity,hits]
     python3 tools/lab/results --draw        the figures, from their data and titles
     python3 tools/lab/results --check       are claims true, and figures those of their data?
 

@@ -15,8 +15,6 @@ STYLES = {                      # colour, mark, dash
     "mlfq": ("#e69f00", "triangle", ""),
     "agentix": ("#d55e00", "diamond", ""),
     "agentix, snapshot": ("#009e73", "circle", "6 3"),
-    "agentix, free": ("#cc79a7", "diamond", "7 3"),
-    "mlfq, free": ("#7a5c00", "triangle", "7 3"),
     "vllm-opt, cut": ("#0072b2", "square", "2 3"),
     "mlfq, cut": ("#e69f00", "triangle", "2 3"),
     "srpt": ("#000000", "square", "2 3"),
