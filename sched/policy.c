@@ -107,13 +107,13 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job)
 {
     const struct policy *policy = policy_of(sched);
-    uint32_t lowest = sched_policy_orders_programs(sched)
-                          ? sched_policy_entry_queue(sched, job->program)
-                          : sched->settings.queues - 1;
     ASSERT(job->queue < sched->settings.queues);
     if (job->quantum_left_us > 0) {
         return false;
     }
+    uint32_t lowest = sched_policy_orders_programs(sched)
+                          ? sched_policy_entry_queue(sched, job->program)
+                          : sched->settings.queues - 1;
     return policy->used_up == USED_UP_TURNS || job->promoted_from > 0 ||
            (policy->used_up == USED_UP_SINKS && job->queue < lowest);
 }

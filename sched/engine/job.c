@@ -219,8 +219,8 @@ void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint6
     move(engine, job, 0, false);
     job->quantum_left_us = sched->levels[from].quantum_us;
     begin_turn(engine, job, from);
-    job->waiting_since_us = now_us;
-    job->wait_us = job->service_us = 0;
+    sched_job_wait_again(job, now_us);
+    job->service_us = 0;
     job->promotions++;
     sched->stats->promotions++;
 }

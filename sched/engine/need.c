@@ -5,7 +5,7 @@
  * what it has left goes by age. A program that is forgotten needs nothing.
  *
  * The need of a program is that of its job; of one that has several, that of the job that was
- * queued, or moved to another queue, last.
+ * queued, or moved to another queue, last; after the end of a call, that of any other.
  *
  * Invariants: need_of() and place_of() alone know what the order of the queues is. A job has its
  * place when it enters a queue and keeps it until it moves, so needs change only then.

@@ -308,9 +308,9 @@ static bool find_impossible(struct sched_engine *engine, uint64_t now_us)
     return impossible > 0;
 }
 
-static void settle_rows(struct sched_engine *engine, uint64_t duration_us, uint64_t now_us)
+static void settle_rows(struct sched_engine *engine, uint32_t step_rounds, uint64_t duration_us,
+                        uint64_t now_us)
 {
-    uint32_t step_rounds = read_rounds(engine);
     for (uint32_t i = 0; i < engine->planned_count; i++) {
         if (!is_live(engine, i)) {
             engine->sched->stats->late_results++;
@@ -334,9 +334,10 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     }
     engine->step_in_flight = false;
     settle_moves(engine, now_us);
-    settle_rows(engine, duration_us, now_us);
+    uint32_t step_rounds = read_rounds(engine);
+    settle_rows(engine, step_rounds, duration_us, now_us);
     settle_jobs(engine, now_us);
-    sched_levels_note_step(sched, duration_us, read_rounds(engine));
+    sched_levels_note_step(sched, duration_us, step_rounds);
     engine->planned_count = engine->planned_active = 0;
     sched->stats->steps++;
     sched->stats->engine_busy_us += duration_us;

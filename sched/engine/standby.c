@@ -5,7 +5,7 @@
  *   standbys   (paper 000, section 5: over-provisioning) rows for resident calls with one token to
  *              feed. When a row ends before the step does, a standby takes its place; without
  *              them that place is empty for up to N - 1 rounds. Blocks for them are those that
- *              no call owns and that hold nothing of a program with open calls.
+ *              no call owns and that hold nothing that a waiting call has asked for.
  *   prefetch   (sched.prefetch, ours: the paper's engine does not) calls whose KV lies on the host
  *              get it moved in with this step, into blocks that are free, so that they start with
  *              the next one at once. They get no row.

@@ -69,14 +69,13 @@ static bool consider(struct sched_engine *engine, struct sched_job *job, uint64_
 static bool look_through(struct sched_engine *engine, struct sched_queue *queue, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
-    uint32_t checks = queue->count, first = queue->jobs.head;
-    if (checks > SCHED_STARVATION_CHECKS_MAX) {
-        checks = SCHED_STARVATION_CHECKS_MAX;
-    } else {
-        queue->cursor = first;          /* all of them, in order */
-    }
-    if (first != SCHED_JOB_NONE && consider(engine, &sched->jobs[first], now_us)) {
+    uint32_t checks = queue->count;
+    if (checks <= SCHED_STARVATION_CHECKS_MAX) {
+        queue->cursor = queue->jobs.head;       /* all of them, in order */
+    } else if (consider(engine, &sched->jobs[queue->jobs.head], now_us)) {
         return true;
+    } else {
+        checks = SCHED_STARVATION_CHECKS_MAX;
     }
     for (uint32_t i = 0; i < checks; i++) {
         uint32_t at = queue->cursor != SCHED_JOB_NONE ? queue->cursor : queue->jobs.head;

@@ -6,6 +6,5 @@
 #define SCHED_STARVATION_CHECKS_MAX 64  /* jobs looked at in a queue and pass, besides its head */
 #define SCHED_STARVATION_CALLS_MAX  8   /* calls looked at in a job that has starved */
 
-
 /* Algorithm 1, lines 24 to 30. No step is in flight. */
 void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us);

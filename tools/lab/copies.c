@@ -4,7 +4,6 @@
  */
 #include "tools/lab/copies.h"
 
-
 static double later(double a, double b)
 {
     return a > b ? a : b;

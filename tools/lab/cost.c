@@ -215,7 +215,7 @@ static void share_rows(struct cost_round *rounds, const struct cost_batch *batch
 /* ---- rounds ---- */
 
 /* The unit counts decoding rounds only. */
-static uint32_t time_rounds(const struct cost_model *model, struct cost_round *rounds,
+static void time_rounds(const struct cost_model *model, struct cost_round *rounds,
                             uint32_t count, bool decodes)
 {
     double seconds = 0;
@@ -228,7 +228,6 @@ static uint32_t time_rounds(const struct cost_model *model, struct cost_round *r
         }
         rounds[i].end_us = (uint64_t)(seconds * 1e6 + 0.5);
     }
-    return count;
 }
 
 uint32_t cost_rounds(const struct cost_model *model, const struct cost_batch *batch,
@@ -247,5 +246,6 @@ uint32_t cost_rounds(const struct cost_model *model, const struct cost_batch *ba
     if (model->prefix_reads == COST_READS_ONCE) {
         share_rows(rounds, batch);
     }
-    return time_rounds(model, rounds, count, decodes);
+    time_rounds(model, rounds, count, decodes);
+    return count;
 }

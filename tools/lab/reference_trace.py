@@ -94,7 +94,7 @@ class Call:
         self.computed = self.high = 0           # positions with KV now; at most so far
         self.named = self.private = 0           # blocks that it owns: full and shareable; own
         self.resident = self.begun = False
-        self.need, self.hit = [], 0
+        self.need = []
         self.wait = self.service = 0.0
         self.since, self.job, self.order = due, None, 0
 

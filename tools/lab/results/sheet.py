@@ -7,7 +7,6 @@ import math
 from html import escape
 
 WIDTH = 860                                 # of the sheet: what a page shows without shrinking it
-HALO = ' stroke="#fff" stroke-width="3" paint-order="stroke"'
 BOLD = ' font-weight="bold"'
 NAMESPACE = "http:/" "/www.w3.org/2000/svg"    # a name; nothing is fetched
 EM, EM_BOLD = 0.62, 0.7                     # of a letter, on average, in points of its size
