@@ -179,7 +179,8 @@ static void test_resume_without_an_appliance_may_be_tried_again(void **state)
     listen_again();
     assert_int_equal(pthread_create(&server.thread, NULL, play_busy, NULL), 0);
     assert_int_equal(agx_resume(&agx, server.address, NULL, 10000), AGX_OK);
-    while (agx_wait_ms(&agx) < 0) {             /* until the busy answer is there: no event */
+    /* Until the busy answer is there, which is no event; and 0 means: call agx_next() now. */
+    while (agx_wait_ms(&agx) <= 0) {
         assert_int_equal(agx_next(&agx, &event, 1), AGX_AGAIN);
     }
     assert_true(agx_wait_ms(&agx) > 1000);      /* a minute was the hint */
