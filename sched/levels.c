@@ -25,9 +25,11 @@
 #include "sched/levels.h"
 
 #include "config/base/assert.h"
+#include "config/base/histogram.h"
 
 #define FIRST_US    UINT64_C(50000)     /* of the first guess, until programs were seen */
 #define FIRST_SEEN  16u
+#define SERVICE_BITS 2                  /* four buckets for an octave */
 #define ONE         (UINT64_C(1) << 16) /* of a ratio */
 #define RATIO_MIN   (ONE * 3)
 #define RATIO_GUESS (ONE * 3)
@@ -118,21 +120,10 @@ uint32_t sched_levels_find(const struct sched *sched, uint64_t service_us)
 
 /* ---- what is learnt -------------------------------------------------------------------------- */
 
-/* Four buckets for each octave, of equal width. */
 static uint32_t bucket_of(uint64_t us)
 {
-    if (us < 4) {
-        return (uint32_t)us;
-    }
-    uint32_t octave = 63 - (uint32_t)__builtin_clzll(us);
-    uint32_t bucket = (octave - 1) * 4 + (uint32_t)(us >> (octave - 2) & 3);
+    uint32_t bucket = octave_bucket(us, SERVICE_BITS);
     return bucket < SCHED_SERVICE_BUCKETS ? bucket : SCHED_SERVICE_BUCKETS - 1;
-}
-
-/* The least service of the bucket. */
-static uint64_t bucket_us(uint32_t bucket)
-{
-    return bucket < 4 ? bucket : (UINT64_C(4) + bucket % 4) << (bucket / 4 - 1);
 }
 
 static void fade(struct sched_services *services)
@@ -185,7 +176,7 @@ static uint64_t percentile_us(const struct sched_services *services, uint32_t pe
             break;
         }
     }
-    return bucket_us(bucket);
+    return octave_least(bucket, SERVICE_BITS);
 }
 
 void sched_levels_learn(struct sched *sched)

@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What: a histogram of times (config/base/histogram.h). The first three bits after the leading one
- * choose the eighth of an octave: buckets of equal width within an octave, which needs no root.
- * Times below 8 us have a bucket each.
- */
+/* What: a histogram of times (config/base/histogram.h). */
 #include "config/base/histogram.h"
 
 #include "config/base/assert.h"
 
+#define BITS 3                          /* eight buckets for an octave */
+
 static uint32_t bucket_of(uint64_t us)
 {
-    if (us < 8) {
-        return (uint32_t)us;
-    }
-    uint32_t octave = 63 - (uint32_t)__builtin_clzll(us);
-    uint32_t bucket = (octave - 2) * 8 + (uint32_t)(us >> (octave - 3) & 7);
+    uint32_t bucket = octave_bucket(us, BITS);
     return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }
 
 /* The largest time that the bucket takes. */
 static uint64_t bucket_end_us(uint32_t bucket)
 {
-    if (bucket < 8) {
-        return bucket;
-    }
-    uint32_t octave = bucket / 8 + 2;
-    return ((UINT64_C(8) + bucket % 8 + 1) << (octave - 3)) - 1;
+    return octave_least(bucket + 1, BITS) - 1;
 }
 
 void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times)

@@ -16,6 +16,16 @@ static struct bench *fresh(enum sched_policy policy)
     return bench_start(&settings, 256);
 }
 
+/* Rows for one call, and a first queue of one unit. */
+static struct sched_settings one_row(enum sched_service service)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.service = service;
+    settings.batch_calls = 1;
+    settings.quantum_us = BENCH_UNIT;
+    return settings;
+}
+
 /* Where a job of a program with this service begins. */
 static uint32_t entry_queue(const struct sched *sched, uint64_t service_us)
 {
@@ -253,10 +263,7 @@ static void test_promotions_are_bounded_by_service_received(void **state)
 {
     (void)state;
     for (uint32_t service = 0; service < 2; service++) {
-        struct sched_settings settings = bench_settings(SCHED_PLAS);
-        settings.service = (enum sched_service)service;
-        settings.batch_calls = 1;
-        settings.quantum_us = BENCH_UNIT;
+        struct sched_settings settings = one_row((enum sched_service)service);
         settings.beta_milli = 3000;
         struct bench *bench = bench_start(&settings, 256);
         uint32_t call = bench_call(bench, 1, 1, 40);
@@ -290,10 +297,7 @@ static void test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime(void *
 {
     (void)state;
     for (uint32_t service = 0; service < 2; service++) {
-        struct sched_settings settings = bench_settings(SCHED_PLAS);
-        settings.service = (enum sched_service)service;
-        settings.batch_calls = 1;
-        settings.quantum_us = BENCH_UNIT;
+        struct sched_settings settings = one_row((enum sched_service)service);
         settings.wait_max_us = 5 * BENCH_UNIT;
         struct bench *bench = bench_start(&settings, 256);
         uint32_t call = bench_call(bench, 1, 1, 9);
@@ -369,10 +373,8 @@ static void test_job_that_cannot_run_gives_up_its_turn(void **state)
 static void test_turns_go_round_the_queues(void **state)
 {
     (void)state;
-    struct sched_settings settings = bench_settings(SCHED_PLAS);
-    settings.quantum_us = BENCH_UNIT;
+    struct sched_settings settings = one_row(SCHED_SERVICE_LIVE);
     settings.programs = 48;
-    settings.batch_calls = 1;
     struct bench *bench = bench_start(&settings, 512);
     uint32_t lowest = bench_call(bench, 0, 1, 40);
     for (uint32_t i = 0; i < 3; i++) {
@@ -396,10 +398,8 @@ static void test_turns_go_round_the_queues(void **state)
 static void test_program_that_always_has_a_call_open_gives_way(void **state)
 {
     (void)state;
-    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    struct sched_settings settings = one_row(SCHED_SERVICE_LIVE);
     settings.queues = 2;
-    settings.quantum_us = BENCH_UNIT;
-    settings.batch_calls = 1;
     struct bench *bench = bench_start(&settings, 256);
     uint32_t calls[2] = {bench_call(bench, 1, 1, 10), bench_call(bench, 1, 1, 10)};
     uint32_t other = bench_call(bench, 2, 1, 20);
