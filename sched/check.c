@@ -43,7 +43,8 @@ static void check_queued(const struct sched_engine *engine, const struct call *c
     ASSERT(call->state == CALL_QUEUED || engine->step_in_flight);
     ASSERT(call->engine == engine->index);
     ASSERT(call->state == CALL_RUNNING || !call->standby);
-    ASSERT(call->deadline_slot != CALL_NONE || call->deadline_us == UINT64_MAX || call->expired);
+    ASSERT(call->deadline_us == UINT64_MAX || call->expired ||
+           heap_has(&engine->sched->deadlines, call->slot));
 }
 
 /* Which lists the call has to be in. */

@@ -4,9 +4,9 @@
 #include "sched/sched.h"
 
 /* Calls without a deadline are not entered. O(log calls). */
-void sched_deadline_push(struct sched *sched, struct call *call);
+void sched_deadline_push(struct sched *sched, const struct call *call);
 /* Free when the call is not in the heap. O(log calls). */
-void sched_deadline_remove(struct sched *sched, struct call *call);
+void sched_deadline_remove(struct sched *sched, const struct call *call);
 /* The call whose deadline is the earliest, or NULL. O(1). */
 struct call *sched_deadline_first(const struct sched *sched);
 /* Its deadline, or UINT64_MAX. O(1). */

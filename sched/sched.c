@@ -51,6 +51,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
     sched_job_plan_memory(plan, settings->calls);
+    heap_plan_memory(plan, "sched deadlines", settings->calls);
     if (sched_policy_has_key(settings->policy)) {
         memory_plan_add(plan, MEMORY_CORE, "sched order", settings->calls,
                         sizeof(struct sched_node));
@@ -123,6 +124,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_program_init(sched, arena);
     sched_job_init(sched, arena);
+    heap_init(&sched->deadlines, settings->calls, arena);
     sched_policy_init(sched);
     sched_levels_init(sched);
     init_engines(sched, wiring, arena);

@@ -28,6 +28,7 @@
 #include "config/base/call.h"
 #include "config/base/event_log.h"
 #include "config/base/exchange.h"
+#include "config/base/heap.h"
 #include "config/base/histogram.h"
 #include "config/base/stats.h"
 #include "config/base/step.h"
@@ -208,7 +209,7 @@ struct sched {
     uint64_t places_at_heads, places_at_tails;      /* of queues, given so far (engine/need.c) */
     uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
     uint32_t program_hash_mask;
-    uint32_t deadlines_count;       /* open calls in the heap of deadlines (deadline.c) */
+    struct heap deadlines;          /* of open calls, by slot (deadline.c) */
 };
 
 /* What sched works on and does not own. */

@@ -9,7 +9,6 @@ void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t c
 {
     memory_plan_add(plan, MEMORY_CORE, "call slots", calls, sizeof(struct call));
     memory_plan_add(plan, MEMORY_CORE, "call free list", calls, sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "call deadlines", calls, sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_CORE, "call tokens", calls, (uint64_t)context_tokens *
                     sizeof(uint32_t));
 }
@@ -21,7 +20,6 @@ void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_
     ASSERT(context_tokens > 0);
     table->calls = arena_take(arena, calls, sizeof(struct call));
     table->free = arena_take(arena, calls, sizeof(uint32_t));
-    table->deadlines = arena_take(arena, calls, sizeof(uint32_t));
     uint32_t *tokens = arena_take(arena, calls, (uint64_t)context_tokens * sizeof(uint32_t));
     table->count = calls;
     table->free_count = calls;

@@ -148,7 +148,6 @@ struct call {
     uint32_t preemptions;           /* times that it lost its blocks */
     uint32_t faults;                /* results of the engine that could not be right; from the
                                        first on the call shares no KV */
-    uint32_t deadline_slot;         /* this call's place in the heap of deadlines, or CALL_NONE */
 
     /* What else is asked (net, at intake). */
     struct call_sampling sampling;
@@ -179,7 +178,6 @@ struct call_table {
     uint32_t count;
     uint32_t free_count;
     uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
-    uint32_t *deadlines;            /* [count]: sched's heap of open calls with a deadline */
     uint32_t context_tokens;
 };
 

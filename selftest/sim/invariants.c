@@ -481,7 +481,7 @@ void invariants_check_done(struct sim *sim)
     require_pool(sim, "calls with blocks", loop->sched.engines[0].resident_calls, 0);
     require_pool(sim, "device blocks of calls",
                  kvmem_owned(&loop->engines[0].kv) - blocks_of_prefixes(&loop->engines[0].kv), 0);
-    require_pool(sim, "calls with a deadline", loop->sched.deadlines_count, 0);
+    require_pool(sim, "calls with a deadline", loop->sched.deadlines.count, 0);
     require_pool(sim, "connections", loop->net.open_count, 0);
     require_pool(sim, "open handles", sim_handles_open(sim), 0);
     require_pool(sim, "commands", ring_count(&loop->exchange.inbox_ring), 0);
