@@ -18,7 +18,7 @@ static void check_job(const struct sched *sched, uint32_t index, uint32_t queue)
     const struct program *program = &sched->programs[job->program];
     bool orders_programs = sched_policy_orders_programs(sched);
     ASSERT(job->queue == queue && job->calls_count > 0);
-    ASSERT(job->promoted_from == 0 || job->queue == 0);
+    ASSERT(job->promoted_from == 0 || job->queue == 0 || job->queue == job->promoted_from);
     ASSERT(orders_programs ? program->job == index : job->calls_count == 1);
     ASSERT(!orders_programs || job->calls_count == program->active_calls);
     /* Learnt levels may have changed since its last step. */
@@ -105,12 +105,22 @@ static const struct call *check_calls_of(const struct sched_engine *engine,
     return call;
 }
 
+static bool has_turn(const struct sched_engine *engine, uint32_t job)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < engine->turns_count; i++) {
+        found += engine->turns[i] == job;
+    }
+    ASSERT(found <= 1);
+    return found == 1;
+}
+
 /* Links both ways, counts, and each job in its queue. Returns the number of calls. */
 static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_index)
 {
     const struct sched *sched = engine->sched;
     const struct sched_queue *queue = &engine->queues[queue_index];
-    uint32_t jobs = 0, calls = 0, promoted = 0;
+    uint32_t jobs = 0, calls = 0;
     uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
     bool has_cursor = queue->cursor == SCHED_JOB_NONE;
     const struct call *call = sched_queue_first(engine, queue_index, CALL_LIST_ALL);
@@ -125,12 +135,11 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
         check_job(sched, call->job, queue_index);
         has_cursor = has_cursor || queue->cursor == call->job;
         calls += job->calls_count;
-        promoted += job->promoted_from > 0;
+        ASSERT(has_turn(engine, call->job) == (job->promoted_from > 0));
         call = check_calls_of(engine, job, call, before);
     }
     ASSERT(jobs == queue->count && queue->jobs.tail == last_job);
     ASSERT(last_job == SCHED_JOB_NONE || sched->jobs[last_job].next == SCHED_JOB_NONE);
-    ASSERT(promoted == (queue_index == 0 ? engine->turns_count : 0));
     ASSERT(has_cursor && calls == queue->calls_count);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         ASSERT(queue->lists[list].tail == before[list]);

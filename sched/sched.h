@@ -165,8 +165,9 @@ struct sched_engine {
     struct step step;
     struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
     uint32_t resident_calls;        /* calls that own blocks */
-    uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs, in the first queue for a turn; oldest */
-    uint32_t turns_count;               /* turn first */
+    uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs; oldest turn first */
+    uint32_t turns_count;
+    uint64_t turns_ahead_us;        /* service that turns have had beyond their rows */
     uint32_t turn_queue;            /* that the last turn was given to; 0: none yet */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */

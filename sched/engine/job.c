@@ -15,8 +15,9 @@
  *              it arrived, and sinks by its own service. Calls of one program overtake each other
  *
  * A promoted job has a turn: in the first queue it gets the quantum of the level that it came from,
- * and returns to that level when the quantum is used up. Only so many jobs have a turn at once
- * (starvation.c), so new programs keep nearly all of the engine (docs/decisions/0054).
+ * and returns to that level when the quantum is used up. Only so many jobs have a turn at once, and
+ * a wide one stands at its own level between the steps of its turn (starvation.c), so new programs
+ * keep nearly all of the engine (docs/decisions/0054).
  *
  * Waiting of a job: time in which it has open calls and none of them is in a step.
  * Bounds: O(1), but for the place of a key: O(log calls).
@@ -201,6 +202,17 @@ void sched_job_wait_again(struct sched_job *job, uint64_t now_us)
 {
     job->wait_us = 0;
     job->waiting_since_us = now_us;
+}
+
+void sched_job_place_turn(struct sched_engine *engine, struct sched_job *job, bool is_first)
+{
+    uint32_t queue = is_first ? 0 : job->promoted_from;
+    uint64_t left_us = job->quantum_left_us;
+    ASSERT(job->promoted_from > 0);
+    if (job->queue != queue) {
+        move(engine, job, queue, !is_first);
+        job->quantum_left_us = left_us;
+    }
 }
 
 void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)

@@ -43,6 +43,9 @@ void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progr
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
 /* The job's waiting begins again. */
 void sched_job_wait_again(struct sched_job *job, uint64_t now_us);
+/* A promoted job goes on with its turn at the tail of the first queue, or stands at the head of
+ * its own level for now. Free when it is there. */
+void sched_job_place_turn(struct sched_engine *engine, struct sched_job *job, bool is_first);
 /* A promoted job goes back to the queue that it came from. */
 void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
 /* Moves the job to the first queue for a turn (lines 27 to 29). */

@@ -27,6 +27,7 @@
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
+#include "sched/engine/starvation.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
 
@@ -152,6 +153,7 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     enum call_finish finish = engine->outs[index].result == STEP_ROW_NOT_FINITE
                                   ? settle_not_finite(engine, call, now_us)
                                   : settle_out(engine, index, &is_progress);
+    sched_starvation_charge(engine, sched_job_of(sched, call), duration_us);
     sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
     uint32_t produced = call->generated_tokens - generated_before;
     note_row(engine, index, duration_us, produced, now_us);
@@ -336,6 +338,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     settle_moves(engine, now_us);
     uint32_t step_rounds = read_rounds(engine);
     settle_rows(engine, step_rounds, duration_us, now_us);
+    sched_starvation_settle(engine, duration_us);
     settle_jobs(engine, now_us);
     sched_levels_note_step(sched, duration_us, step_rounds);
     engine->planned_count = engine->planned_active = 0;

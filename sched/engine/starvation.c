@@ -10,6 +10,11 @@
  * others starve on until one of these turns is over. The queues take turns, too: a pass gives one
  * to each at most, and begins after the queue that had the last one. Else the jobs of the upper
  * queues, whose turns are short, would take them all.
+ *
+ * A turn is worth one row. A wide job takes as many as it has calls, and new programs would wait
+ * for all of its turn. So what turns have had in the first queue beyond a row each is kept in
+ * account; until as much time has gone by, they stand at the heads of their own levels, and no job
+ * is promoted. Jobs of one call never get ahead.
  */
 #include "sched/engine/starvation.h"
 
@@ -87,12 +92,38 @@ static bool look_through(struct sched_engine *engine, struct sched_queue *queue,
     return false;
 }
 
+void sched_starvation_charge(struct sched_engine *engine, const struct sched_job *job,
+                             uint64_t duration_us)
+{
+    if (job->promoted_from > 0 && job->queue == 0) {
+        engine->turns_ahead_us += duration_us;
+    }
+}
+
+void sched_starvation_settle(struct sched_engine *engine, uint64_t duration_us)
+{
+    uint64_t due_us = duration_us * turns_max(engine->sched);
+    engine->turns_ahead_us -= due_us < engine->turns_ahead_us ? due_us : engine->turns_ahead_us;
+}
+
+static void place_turns(struct sched_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->turns_count; i++) {
+        struct sched_job *job = &engine->sched->jobs[engine->turns[i]];
+        sched_job_place_turn(engine, job, engine->turns_ahead_us == 0);
+    }
+}
+
 void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     uint32_t lower = sched->settings.queues - 1, last = engine->turn_queue;
     ASSERT(!engine->step_in_flight);
     end_idle_turns(engine, now_us);
+    place_turns(engine);
+    if (engine->turns_ahead_us > 0) {
+        return;
+    }
     for (uint32_t i = 0; i < lower && engine->turns_count < turns_max(sched); i++) {
         uint32_t queue = (last + i) % lower + 1;
         if (look_through(engine, &engine->queues[queue], now_us)) {

@@ -8,6 +8,8 @@ uint64_t naive_quantum(const struct naive *m, uint32_t queue);
 bool naive_orders_programs(const struct naive *m);
 /* The job of the call. */
 struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call);
+/* Jobs that may be promoted at once. */
+uint32_t naive_turns_max(const struct naive *m);
 /* The queue of the program's service. */
 uint32_t naive_level(const struct naive *m, uint32_t program);
 /* The job goes to the tail or the head of the queue, with the quantum of that queue. */

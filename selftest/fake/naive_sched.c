@@ -260,6 +260,7 @@ static bool naive_give_turn(struct naive *m, const uint32_t *sorted, uint32_t co
             job->promotions++;
             naive_enter(m, job, 0, false);
             job->from = queue;
+            job->turn = ++m->turns_given;
             job->quantum = naive_quantum(m, queue);
             return true;
         }
@@ -267,16 +268,51 @@ static bool naive_give_turn(struct naive *m, const uint32_t *sorted, uint32_t co
     return false;
 }
 
+uint32_t naive_turns_max(const struct naive *m)
+{
+    uint32_t jobs = m->set.batch_calls / ROWS_FOR_A_TURN;
+    return jobs > 0 ? jobs : 1;
+}
+
+/* The promoted job that has had its turn for longest, of those that do not stand in the first
+ * queue, or at the level that they came from; NULL: there is none. */
+static struct naive_job *naive_misplaced(struct naive *m, bool is_first)
+{
+    struct naive_job *oldest = NULL;
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        struct naive_job *job = naive_job_of(m, &m->calls[i]);
+        if (m->calls[i].open && job->from > 0 && job->queue != (is_first ? 0 : job->from) &&
+            (oldest == NULL || job->turn < oldest->turn)) {
+            oldest = job;
+        }
+    }
+    return oldest;
+}
+
+/* While turns have had more than a row each, they stand at their own levels. */
+static void naive_place_turns(struct naive *m)
+{
+    bool is_first = m->turns_ahead == 0;
+    struct naive_job *job;
+    while ((job = naive_misplaced(m, is_first)) != NULL) {
+        uint32_t from = job->from;
+        uint64_t quantum = job->quantum;
+        naive_enter(m, job, is_first ? 0 : from, !is_first);
+        job->from = from;
+        job->quantum = quantum;
+    }
+}
+
 /* The queues have turns in turn. */
 void naive_promote_all(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
     uint32_t lower = m->set.queues - 1, last = m->turn_queue;
-    uint32_t turns_max = m->set.batch_calls / ROWS_FOR_A_TURN;
-    turns_max = turns_max > 0 ? turns_max : 1;
     memcpy(m->levels, m->sched->levels, sizeof m->levels);
     naive_end_idle_turns(m, sorted, naive_sort(m, sorted));
+    naive_place_turns(m);
     uint32_t count = naive_sort(m, sorted), turns = naive_turns(m, sorted, count);
+    uint32_t turns_max = m->turns_ahead > 0 ? 0 : naive_turns_max(m);
     for (uint32_t i = 0; i < lower && turns < turns_max; i++) {
         uint32_t queue = (last + i) % lower + 1;
         if (naive_give_turn(m, sorted, count, queue)) {

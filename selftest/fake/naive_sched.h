@@ -48,6 +48,7 @@ struct naive_call {
 struct naive_job {
     uint32_t queue, from, promotions;    /* from: where a promoted job came from; 0: it is not */
     int64_t order;
+    int64_t turn;                   /* turns that had been given when it got its own, and that */
     int64_t moved;                  /* calls that had arrived when it came to its place */
     uint64_t quantum, wait, service, since;
 };
@@ -65,6 +66,8 @@ struct naive {
                                                        learnt is for unit sched/levels to say */
     int64_t first_order, last_order, arrivals;
     uint32_t turn_queue;            /* that the last turn was given to */
+    int64_t turns_given;
+    uint64_t turns_ahead;           /* service that turns have had beyond one row each */
     struct naive_call calls[NAIVE_CALLS_MAX];
     struct naive_job jobs[NAIVE_CALLS_MAX + NAIVE_PROGRAMS_MAX];    /* of calls, then of programs */
     uint64_t service[NAIVE_PROGRAMS_MAX], wait[NAIVE_PROGRAMS_MAX], halved[NAIVE_PROGRAMS_MAX];

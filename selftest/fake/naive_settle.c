@@ -80,6 +80,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         is_progress = call->kv > call->computed;
         call->computed = is_progress ? call->kv : call->computed;
     }
+    m->turns_ahead += job->from > 0 && job->queue == 0 ? duration : 0;
     job->service += duration;
     job->since = m->now;
     if (is_progress) {
@@ -128,6 +129,8 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
     for (uint32_t i = 0; i < m->rows_count; i++) {
         naive_settle_row(m, i, duration, &real[m->rows[i]]);
     }
+    uint64_t due = naive_turns_max(m) * duration;
+    m->turns_ahead = m->turns_ahead > due ? m->turns_ahead - due : 0;
     bool takes_turns = m->set.policy == SCHED_ROUND_ROBIN;
     bool to_head = m->set.demoted_to_head && !takes_turns;
     for (uint32_t i = 0; i < m->rows_count; i++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the invariants of the appliance. Those of a state are checked here, after each pass or in
- * each audit. Those of an event are checked where it happens; the table says where. An audit also
- * runs loop_check(), the stages' own checks; nothing else here relies on them.
+ * What: the invariants of the appliance. Those of a state are checked here, in each pass or audit;
+ * those of an event where the table says. An audit runs loop_check(), too; nothing relies on it.
  */
 #include "selftest/sim/invariants.h"
 
@@ -349,11 +348,12 @@ void invariants_note_plan(struct sim *sim)
     for (uint32_t i = 0; i < sim->loop.calls.count; i++) {
         sim->memory.was_paused[i] = sim->loop.calls.calls[i].paused;
     }
-    sim->memory.was_turn = sim->loop.sched.engines[0].turns_count > 0;
+    const struct sched_engine *engine = &sim->loop.sched.engines[0];
+    sim->memory.was_turn = engine->turns_count > 0 || engine->turns_ahead_us > 0;
 }
 
 /* Only jobs that the last plan could promote: others have waited too long only since then. Those
- * are looked at whose first call can run, while no promoted job has a turn. */
+ * are looked at whose first call can run, while no promoted job has a turn, or has had more. */
 static void check_starvation(struct sim *sim)
 {
     const struct sched *sched = &sim->loop.sched;

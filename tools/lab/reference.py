@@ -95,7 +95,8 @@ class Queues:
         self.queues = [OrderedDict() for _ in range(count)]     # jobs
         self.ran = [{} for _ in range(count)]                   # calls that have had blocks
         self.last = self.first = self.arrived = 0
-        self.turns = set()                                      # promoted jobs
+        self.turns, self.ahead = {}, 0.0        # promoted jobs; service beyond a row for each
+        self.turns_max = max(1, options.batch // 16)
 
     def level_of(self, service):
         """i with low_i <= service < low_(i+1); ranges are as wide as quanta."""
@@ -148,6 +149,7 @@ class Queues:
         """A call was in a step; again: it computed what it had lost, which lengthens its turn."""
         job, begun = call.job, now - seconds
         call.service, job.service = call.service + seconds, job.service + seconds
+        self.ahead += seconds if job.home and job.level == 0 else 0
         job.quantum = job.quantum + seconds if again else max(0, job.quantum - seconds)
         call.wait, call.since = call.wait + max(0, begun - call.since), now
         job.wait, job.since = job.wait + max(0, begun - job.since), now
@@ -159,7 +161,7 @@ class Queues:
         that of its program's service; after a promotion, back to where it was."""
         lowest = self.level_of(job.program.service) if self.live else len(self.quanta) - 1
         if job.calls and job.quantum <= 0 and (job.home or job.level < lowest):
-            self.turns.discard(job)
+            self.turns.pop(job, None)
             self.remove(job)
             self.append(job, job.home or job.level + 1, self.o.demoted_to_head)
             job.home = None
@@ -172,7 +174,7 @@ class Queues:
         program.wait += call.wait
         if not job.calls:
             self.remove(job)
-            self.turns.discard(job)
+            self.turns.pop(job, None)
             program.job = None
         if not self.live:
             self.credit(call, call.service)
@@ -189,12 +191,25 @@ class Queues:
             self.append(job, 0)
             job.quantum, job.home, job.promoted = self.quanta[home], home, True
             job.wait, job.service, job.since = 0.0, 0.0, now
-            self.turns.add(job)
+            self.turns[job] = None
+
+    def step_ended(self, seconds):
+        self.ahead = max(0.0, whole_us(self.ahead - seconds * self.turns_max))
+
+    def place_turns(self):
+        """Turns that have had more than a row each stand at the heads of their own levels."""
+        for job in self.turns:
+            level, quantum = job.home if self.ahead else 0, job.quantum
+            if job.level != level:
+                self.remove(job)
+                self.append(job, level, level > 0)
+                job.quantum = quantum
 
     def promote_all(self, now):
         """As many jobs have a turn at once as the batch has 16 rows."""
+        self.place_turns()
         for job in [job for queue in self.queues[1:] for job in queue]:
-            if len(self.turns) < max(1, self.o.batch // 16):
+            if not self.ahead and len(self.turns) < self.turns_max:
                 self.promote(job, now)
 
 
@@ -399,6 +414,7 @@ class Simulator:
             self.q.charge(call, seconds, again, self.now)
             if call.made == call.out:
                 self.end(call)
+        self.q.step_ended(self.now - begun)
         for row in reversed(rows) if self.o.demoted_to_head else rows:
             self.q.settle(row.call.job)
 

@@ -347,6 +347,33 @@ static void test_few_jobs_have_their_turn_at_once(void **state)
     }
 }
 
+/* A starved job of two calls has its turn on two rows. It is worth one: a call of another program,
+ * in a queue between, has a row in every other step. */
+static void test_turn_of_a_wide_job_takes_a_row(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.service = SCHED_SERVICE_LIVE;
+    settings.quantum_us = BENCH_UNIT;
+    settings.wait_max_us = 20 * BENCH_UNIT;
+    struct bench *bench = bench_start(&settings, 256);
+    uint32_t wide = bench_call(bench, 0, 1, 60);
+    bench_call(bench, 0, 1, 60);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_true(bench_step(bench));
+    }
+    assert_int_equal(bench_job(bench, wide)->queue, 3);
+    bench->now_us += 30 * BENCH_UNIT;
+    uint32_t other = bench_call(bench, 1, 1, 60);
+    for (uint32_t i = 1; i <= 6; i++) {     /* the turn: 8 units */
+        assert_true(bench_step(bench));
+        sched_check(&bench->sched);
+        assert_int_equal(bench_engine(bench)->turns_count, i < 6 ? 1 : 0);
+        assert_int_equal(bench_at(bench, other)->generated_tokens, (i + 1) / 2);
+    }
+    assert_int_equal(bench->stats.promotions, 1);
+}
+
 /* The first of two starved jobs is promoted; then its client reads no more. */
 static void test_job_that_cannot_run_gives_up_its_turn(void **state)
 {
@@ -432,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_promotions_are_bounded_by_service_received),
         cmocka_unit_test(test_promotion_is_a_turn_and_resets_the_ratio_but_no_lifetime),
         cmocka_unit_test(test_few_jobs_have_their_turn_at_once),
+        cmocka_unit_test(test_turn_of_a_wide_job_takes_a_row),
         cmocka_unit_test(test_job_that_cannot_run_gives_up_its_turn),
         cmocka_unit_test(test_turns_go_round_the_queues),
         cmocka_unit_test(test_program_that_always_has_a_call_open_gives_way),
