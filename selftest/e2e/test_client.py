@@ -284,6 +284,21 @@ def test_replay_sends_what_the_trace_says():
         assert "program-level latency" in done.stdout
 
 
+def test_replay_of_a_closed_load_reports_its_middle():
+    with Appliance() as a, tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "report.json")
+        done = replay(TRACE, "--sessions", "3", "--programs", "12", "--json", path, to=a.to)
+        assert done.returncode == 0, done.stderr
+        report = json.load(open(path))
+        assert report["completed"] == 12 and report["sessions"] == 3 and report["rate"] == 0
+        assert report["middle"]["programs"] == 6 and report["middle"]["tokens_per_s"] > 0
+        assert report["middle"]["duration_s"] < report["duration_s"]
+        assert "in the middle" in done.stdout
+        for words in (("--sessions", "3"), ("--sessions", "1", "--rate", "1")):
+            done = replay(TRACE, *words, to=a.to)
+            assert done.returncode == USAGE and "--sessions" in done.stderr, done
+
+
 def test_replay_latency_is_that_of_the_critical_path_without_tool_gaps():
     # Two threads of one call each after a gap, then a merge: 10 tokens. The gap of 300 ms lies
     # between response times, so it is the whole difference; parallel gaps of 400 ms count once.

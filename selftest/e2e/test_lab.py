@@ -110,6 +110,43 @@ def test_the_same_arguments_give_the_same_bytes():
     assert trace.run_json("a.json", *words) != trace.run_json("b.json", *words[:2], *words[4:])
 
 
+def spans_of(calls):
+    """Of each program: from its first call to its last token, in microseconds."""
+    spans = {}
+    for call in calls:
+        due = round(1e6 * float(call["due_s"]))
+        over = due + round(1e6 * float(call["wait_s"])) + round(1e6 * float(call["run_s"]))
+        begin, end = spans.get(call["program"], (due, over))
+        spans[call["program"]] = min(begin, due), max(end, over)
+    return sorted(spans.values())
+
+
+def test_closed_load_keeps_so_many_programs_open():
+    trace, count = Trace(), 7
+    words = ("--sessions", str(count), "--programs", "50", "--seed", "3", "--cost", "cpu")
+    text = trace.run_json("r.json", *words, "--calls-out", trace.file("calls.csv"))
+    result = json.loads(text)
+    assert text == trace.run_json("again.json", *words)
+    with open(trace.file("calls.csv"), newline="", encoding="ascii") as file:
+        spans = spans_of(csv.DictReader(file))
+    assert len(spans) == 50 and [begin for begin, _ in spans[:count]] == [0] * count
+    ends = sorted(end for _, end in spans)
+    # Each end but the last ones lets one program begin, at once.
+    assert [begin for begin, _ in spans[count:]] == ends[:-count]
+    middle = result["middle"]
+    assert result["sessions"] == count and middle["programs"] == 50 - 2 * count
+    assert abs(middle["duration_s"] - (ends[-count - 1] - ends[count - 1]) / 1e6) < 1e-6
+    assert 0 < middle["tokens_per_s"] * middle["duration_s"] < result["tokens_generated"]
+    assert 0 < middle["token_latency_s_mean"] < result["token_latency_s_p99"]
+
+
+def test_comparison_of_closed_loads_shows_their_middle():
+    trace = Trace()
+    words = ("--trace", trace.path, "--compare", "vllm-opt,agentix", "--cost", "cpu")
+    assert "middle: tokens a second" in lab(*words, "--sessions", "4").stdout
+    assert "middle" not in lab(*words).stdout
+
+
 def test_timing_is_printed_only_when_asked_for():
     trace = Trace()
     assert json.loads(trace.run_json("a.json"))["scheduler_ns_per_event_mean"] is None
@@ -190,6 +227,9 @@ def test_wrong_arguments_and_traces_are_named():
                         (("--system", "tgi"), "vllm-opt"),
                         (("--cost", "b200"), "h200-llama-3.1-8b"), (("--rate", "0"), "--rate"),
                         (("--set", "sched.nothing=1"), "sched.nothing"), (("--slo", "1"), "--slo"),
+                        (("--sessions", "7"), "--sessions"), (("--sessions", "0"), "--sessions"),
+                        (("--sessions", "2", "--rate", "1"), "--rate"),
+                        (("--sessions", "2", "--offline"), "--offline"),
                         (("--seed", "-1"), "--seed"), (("more",), "more")):
         done = lab("--trace", trace.path, *words)
         assert done.returncode == 2 and said in done.stderr, (words, done.stderr)

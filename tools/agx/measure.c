@@ -89,6 +89,18 @@ static void print_latency(FILE *out, const char *name, const double *values_us, 
             percentile_ms(values_us, count, 95), percentile_ms(values_us, count, 99));
 }
 
+static void print_middle(FILE *out, const struct sessions *sessions)
+{
+    struct sessions_figures middle = sessions_figures(sessions);
+    if (sessions->count == 0) {
+        return;
+    }
+    fprintf(out, "sessions     %" PRIu32 "; in the middle, %.1f s: %" PRIu32 " programs, %.3f/s; "
+            "%.1f tokens/s, %.3f ms for each; %.3f of prompts cached\n", sessions->count,
+            middle.seconds, middle.programs, middle.programs_per_s, middle.tokens_per_s,
+            middle.token_latency_s * 1e3, middle.hit_ratio);
+}
+
 void measure_print(const struct measure *measure, FILE *out)
 {
     const struct measure *m = measure;
@@ -99,6 +111,7 @@ void measure_print(const struct measure *measure, FILE *out)
     fprintf(out, "\nprograms     %" PRIu32 " of %" PRIu32 " completed, %" PRIu32
             " failed, %.3f/s in %.1f s\n", m->completed, m->programs, m->failed,
             per_second(m->completed, m->duration_us), (double)m->duration_us / 1e6);
+    print_middle(out, &m->sessions);
     fprintf(out, "calls        %" PRIu64 ", %.1f/s; %" PRIu64 " times busy, %" PRIu64
             " reconnects\n", m->calls, per_second(m->calls, m->duration_us), m->busy,
             m->reconnects);
@@ -136,6 +149,20 @@ static void print_json_latency(FILE *out, const char *name, const double *values
             percentile_ms(values_us, count, 95), percentile_ms(values_us, count, 99));
 }
 
+static void print_json_middle(FILE *out, const struct sessions *sessions)
+{
+    struct sessions_figures middle = sessions_figures(sessions);
+    if (sessions->count == 0) {
+        fprintf(out, ", \"sessions\": 0, \"middle\": null");
+        return;
+    }
+    fprintf(out, ", \"sessions\": %" PRIu32 ", \"middle\": {\"programs\": %" PRIu32
+            ", \"duration_s\": %.6f, \"programs_per_s\": %.6f, \"tokens_per_s\": %.6f"
+            ", \"prefix_hit_ratio\": %.6f, \"token_latency_ms_mean\": %.6f}", sessions->count,
+            middle.programs, middle.seconds, middle.programs_per_s, middle.tokens_per_s,
+            middle.hit_ratio, middle.token_latency_s * 1e3);
+}
+
 void measure_print_json(const struct measure *measure, FILE *out)
 {
     const struct measure *m = measure;
@@ -150,6 +177,7 @@ void measure_print_json(const struct measure *measure, FILE *out)
     fprintf(out, ", \"duration_s\": %.6f, \"programs_per_s\": %.6f, \"tokens_per_s\": %.6f",
             (double)m->duration_us / 1e6, per_second(m->completed, m->duration_us),
             per_second(m->generated_tokens, m->duration_us));
+    print_json_middle(out, &m->sessions);
     fprintf(out, ", \"calls\": %" PRIu64 ", \"prompt_tokens\": %" PRIu64 ", \"cached_tokens\": %"
             PRIu64 ", \"generated_tokens\": %" PRIu64, m->calls, m->prompt_tokens,
             m->cached_tokens, m->generated_tokens);

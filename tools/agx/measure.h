@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tools/trace/sessions.h"
+
 struct measure {
     double *latency_us, *latency_gaps_us;       /* [programs] of completed programs, per token */
     uint32_t programs, completed, failed;
@@ -18,6 +20,7 @@ struct measure {
     uint64_t wait_us, service_us;               /* sums over calls, as the appliance counted them */
     uint64_t busy, reconnects, cut_prompts;
     uint64_t duration_us;
+    struct sessions sessions;                   /* of a closed load */
     double rate, token_scale, gap_scale;
     const char *trace;
 };

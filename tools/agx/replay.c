@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 #define CALLS_MAX (1u << 26)
 
 static int out_of_memory(void)
@@ -50,6 +49,8 @@ static int parse(struct replay *replay, int argc, char **argv)
          "the first N; more than it has: it repeats (default: all)"},
         {"--rate", "R", ARGUMENT_F64, &replay->rate, 1e-6, 1e6,
          "arrivals, programs a second (default: the trace's)"},
+        {"--sessions", "N", ARGUMENT_U32, &replay->sessions, 1, 1 << 20,
+         "a closed load: N programs are open, and a new one starts\nwhen one ends"},
         {"--token-scale", "F", ARGUMENT_F64, &replay->token_scale, 1e-6, 1e3,
          "times every count of tokens, at least 1 stays (default 1)"},
         {"--gap-scale", "F", ARGUMENT_F64, &replay->gap_scale, 0, 1e3,
@@ -68,7 +69,12 @@ static int parse(struct replay *replay, int argc, char **argv)
         "of the programs. Prompts longer than the context lose their front; an output is at most\n"
         "half the context.",
         .operand = &replay->path, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
-    return command_line_parse(&line, argc, argv);
+    int code = command_line_parse(&line, argc, argv);
+    if (code == ARGUMENT_GO_ON && replay->sessions > 0 && replay->rate > 0) {
+        fprintf(stderr, "agx: --sessions is another load than --rate\n");
+        return EXIT_USAGE;
+    }
+    return code;
 }
 
 /* ---- before the first arrival ---------------------------------------------------------------- */
@@ -76,7 +82,8 @@ static int parse(struct replay *replay, int argc, char **argv)
 static int start_player(struct replay *replay)
 {
     struct player_settings settings = {.programs = replay->programs, .calls_max = CALLS_MAX,
-                                       .rate = replay->rate, .gap_scale = replay->gap_scale};
+                                       .sessions = replay->sessions, .rate = replay->rate,
+                                       .gap_scale = replay->gap_scale};
     enum player_start start = player_init(&replay->player, &replay->trace, &settings);
     if (start == PLAYER_TOO_MANY_CALLS) {
         fprintf(stderr, "agx: --programs: %" PRIu64 " calls are too many\n",
@@ -84,6 +91,19 @@ static int start_player(struct replay *replay)
         return EXIT_USAGE;
     }
     return start == PLAYER_READY ? EXIT_COMPLETE : out_of_memory();
+}
+
+static int start_measure(struct replay *replay)
+{
+    uint32_t programs = replay->player.runs_count;
+    if (!sessions_fit(replay->sessions, programs)) {
+        fprintf(stderr, "agx: --sessions: %" PRIu32 " programs are too few; three times as many as "
+                "sessions have a middle\n", programs);
+        return EXIT_USAGE;
+    }
+    int code = measure_init(&replay->measure, programs);
+    sessions_init(&replay->measure.sessions, replay->sessions, programs);
+    return code;
 }
 
 /* Room for every token that will be generated. */
@@ -139,7 +159,7 @@ static int prepare(struct replay *replay, const char *to)
         .vocab_tokens = welcome.vocab_tokens, .bos_id = welcome.bos_id, .eos_id = welcome.eos_id};
     code = prompt_book_init(&replay->book, &replay->trace, &limits);
     code = code == EXIT_COMPLETE ? start_player(replay) : code;
-    code = code == EXIT_COMPLETE ? measure_init(&replay->measure, replay->player.runs_count) : code;
+    code = code == EXIT_COMPLETE ? start_measure(replay) : code;
     return code == EXIT_COMPLETE ? prepare_runs(replay) : code;
 }
 
@@ -170,7 +190,7 @@ int replay_main(const char *to, int argc, char **argv)
     if (code != EXIT_COMPLETE) {
         return code;
     }
-    if (replay.rate == 0) {
+    if (replay.rate == 0 && replay.sessions == 0) {
         double natural = player_natural_rate(&replay.trace, replay.programs);
         replay.rate = natural > 0 ? natural : 1;
     }

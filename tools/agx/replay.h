@@ -37,7 +37,7 @@ struct replay {
     int code;                       /* anything but EXIT_COMPLETE ends the replay */
     /* options */
     const char *path, *json;
-    uint32_t programs;
+    uint32_t programs, sessions;
     double rate, token_scale, gap_scale;
 };
 

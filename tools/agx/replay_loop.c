@@ -37,10 +37,11 @@ static uint64_t now_us(const struct replay *replay)
 /* The call has failed, and its program with it. */
 static void fail_call(struct replay *replay, uint32_t index, const char *why)
 {
-    if (!player_fail(&replay->player, index)) {
+    if (!player_fail(&replay->player, index, now_us(replay))) {
         return;
     }
     replay->measure.failed++;
+    sessions_failure(&replay->measure.sessions, now_us(replay));
     if (replay->complaints++ < COMPLAINTS_MAX) {
         fprintf(stderr, "agx: program %" PRIu32 " failed: %s\n", replay->player.calls[index].run,
                 why);
@@ -53,6 +54,7 @@ static void end_run(struct replay *replay, uint32_t index, uint32_t lane)
     const struct replay_run *run = &replay->runs[index];
     measure_program(&replay->measure, played->path_us, now_us(replay) - played->arrival_us,
                     run->tokens);
+    sessions_program(&replay->measure.sessions, played->path_us, run->tokens, now_us(replay));
     /* If the request finds no room, the appliance forgets the idle program by itself. */
     if (agx_program_end(&replay->lanes.lane[lane].dial.agx, run->program_id) == AGX_OK) {
         replay->ends_open++;
@@ -115,6 +117,8 @@ static void add_done(struct measure *measure, const struct agx_event *event)
     measure->preemptions += event->preemptions;
     measure->wait_us += event->wait_us;
     measure->service_us += event->service_us;
+    sessions_call(&measure->sessions, event->generated_tokens, event->prompt_tokens,
+                  event->cached_tokens);
 }
 
 static void on_done(struct replay *replay, uint32_t index, const struct agx_event *event)

@@ -17,6 +17,7 @@
  * left when the call arrives, including that of open calls (for srpt).
  * Bounds: O(log calls) for each call, and its prompt.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static int out_of_memory(void)
 
 static double rate_of(const struct lab_settings *settings, const struct trace *trace)
 {
-    if (settings->offline) {
+    if (settings->offline || settings->sessions > 0) {
         return 0;
     }
     return settings->rate != 0 ? settings->rate : player_natural_rate(trace, settings->programs);
@@ -73,6 +74,7 @@ static int start_player(struct lab *lab)
     struct lab_clients *clients = &lab->clients;
     const struct player_settings settings = {
         .programs = lab->settings->programs, .calls_max = CALLS_MAX,
+        .sessions = lab->settings->sessions,
         .rate = rate_of(lab->settings, lab->trace), .gap_scale = 1, .start_us = LAB_EPOCH_US,
         .seed = lab->settings->seed};
     enum player_start start = player_init(&clients->player, lab->trace, &settings);
@@ -87,10 +89,24 @@ static int start_player(struct lab *lab)
     return start == PLAYER_READY ? LAB_EXIT_OK : out_of_memory();
 }
 
+static int start_sessions(struct lab *lab)
+{
+    uint32_t count = lab->settings->sessions, programs = lab->result.programs;
+    if (!sessions_fit(count, programs)) {
+        fprintf(stderr, "agentix-lab: --sessions: %" PRIu32 " programs are too few; three times as "
+                "many as sessions have a middle\n", programs);
+        return LAB_EXIT_USAGE;
+    }
+    sessions_init(&lab->clients.sessions, count, programs);
+    lab->result.sessions = count;
+    return LAB_EXIT_OK;
+}
+
 int lab_clients_init(struct lab *lab)
 {
     struct lab_clients *clients = &lab->clients;
     int code = start_player(lab);
+    code = code != LAB_EXIT_OK ? code : start_sessions(lab);
     if (code != LAB_EXIT_OK) {
         return code;
     }
@@ -203,6 +219,7 @@ void lab_clients_generated(struct lab *lab, uint32_t index)
         outcome->path_us = run->path_us;
         outcome->whole_us = lab->now_us - run->arrival_us;
         outcome->completed = true;
+        sessions_program(&clients->sessions, run->path_us, outcome->tokens, lab->now_us);
         lab_frames_program_end(lab, call->run);
     }
 }
@@ -214,6 +231,8 @@ void lab_clients_done(struct lab *lab, const struct wire_done *done)
     ASSERT(player->calls[index].place == PLAYER_OVER && done->finish == CALL_FINISH_LENGTH);
     ASSERT(done->generated_tokens == lab->prompts.book.out[traced]);
     lab->clients.done++;
+    sessions_call(&lab->clients.sessions, done->generated_tokens, done->prompt_tokens,
+                  done->cached_tokens);
     calls_write(lab, done);
     lab->result.wait_s_total += (double)done->wait_us / 1e6;
     lab->result.prompt_tokens += done->prompt_tokens;
@@ -225,5 +244,8 @@ void lab_clients_refused(struct lab *lab, uint32_t index)
 {
     ASSERT(index < lab->clients.player.calls_count);
     lab->result.refused_calls++;
-    lab->result.failed_programs += player_fail(&lab->clients.player, index);
+    if (player_fail(&lab->clients.player, index, lab->now_us)) {
+        lab->result.failed_programs++;
+        sessions_failure(&lab->clients.sessions, lab->now_us);
+    }
 }

@@ -22,6 +22,7 @@
 #include "tools/lab/prompts.h"
 #include "tools/lab/timeline.h"
 #include "tools/trace/player.h"
+#include "tools/trace/sessions.h"
 
 #define LAB_SETS_MAX  64
 #define LAB_EPOCH_US  UINT64_C(1000000)     /* virtual time of a run's start; 0 means "unset" */
@@ -43,6 +44,7 @@ struct lab_settings {
     const char *sets[LAB_SETS_MAX]; /* section.key=value, last word */
     uint32_t sets_count;
     uint32_t programs;              /* 0: as many as the trace has */
+    uint32_t sessions;              /* of a closed load; 0: the load is open */
     double rate;                    /* programs a second; 0: the trace's */
     uint64_t seed;
     bool offline, no_sharing, demoted_to_head, block_copies, equal_host;
@@ -53,6 +55,8 @@ struct lab_result {
     uint32_t programs, calls, steps_per_plan;
     double rate;                    /* programs a second; 0: all at once */
     struct figures all, steady;
+    uint32_t sessions;
+    struct sessions_figures middle; /* of a closed load */
     double makespan_s, wait_s_total, busy_s, wall_s, scheduler_ns;
     double host_s;                  /* between two steps */
     double read_s, compute_s;       /* of all rounds; more than busy_s, where they overlap */
@@ -79,6 +83,7 @@ struct lab_call {                   /* what a call of the player has cost */
 };
 struct lab_clients {
     struct player player;
+    struct sessions sessions;
     uint64_t *work_left;            /* [programs] of calls that are not over (clients.c) */
     struct figures_program *outcomes;   /* [programs] */
     struct lab_call *calls;         /* [player.calls_count] */

@@ -49,6 +49,8 @@ static const struct argument rows[] = {
      "with --compare: the highest rate at this mean token latency"},
     {"--rate", "R", ARGUMENT_F64, &words.settings.rate, RATE_MIN, RATE_MAX,
      "programs a second (default: the trace's)"},
+    {"--sessions", "N", ARGUMENT_U32, &words.settings.sessions, 1, 1 << 20,
+     "a closed load: N programs are open, and a new one starts\nwhen one ends"},
     {"--offline", "", ARGUMENT_FLAG, &words.settings.offline, 0, 0, "all programs at time 0"},
     {"--programs", "N", ARGUMENT_U32, &words.settings.programs, 0, 1 << 24,
      "the first N; more than the trace has: it repeats"},
@@ -97,6 +99,9 @@ static int check_words(void)
     const char *problem = NULL;
     if (settings->trace_path == NULL) {
         problem = "--trace FILE is missing; see --help";
+    } else if (settings->sessions > 0 &&
+               (settings->rate > 0 || settings->offline || words.slo > 0)) {
+        problem = "--sessions is another load than --rate, --offline and --slo";
     } else if (words.slo > 0 && words.compare == NULL) {
         problem = "--slo goes with --compare";
     } else if (words.compare != NULL && (words.json != NULL || settings->timeline_path != NULL ||

@@ -34,6 +34,16 @@ static void print_figures(FILE *out, const char *name, const struct figures *fig
     print_latency(out, "job completion time, s", &figures->jct);
 }
 
+static void print_middle(FILE *out, const struct lab_result *result)
+{
+    const struct sessions_figures *middle = &result->middle;
+    fprintf(out, "sessions      %" PRIu32 "; in the middle, %.1f s: %" PRIu32 " programs, %.4f a "
+            "second\n", result->sessions, middle->seconds, middle->programs,
+            middle->programs_per_s);
+    fprintf(out, "              %.1f tokens a second, %.4f s for each, prefix hits %.3f\n",
+            middle->tokens_per_s, middle->token_latency_s, middle->hit_ratio);
+}
+
 void report_print(const struct lab_result *result, FILE *out)
 {
     const struct lab_result *r = result;
@@ -41,6 +51,9 @@ void report_print(const struct lab_result *result, FILE *out)
             r->system, r->policy, r->cost, r->programs, r->calls, r->rate);
     print_figures(out, "all", &r->all);
     print_figures(out, "steady state", &r->steady);
+    if (r->sessions > 0) {
+        print_middle(out, r);
+    }
     fprintf(out, "makespan      %.1f s, engine busy %.1f %%\n", r->makespan_s,
             r->makespan_s > 0 ? 100 * r->busy_s / r->makespan_s : 0);
     fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
@@ -102,17 +115,27 @@ static double hits(const struct lab_result *r)
     return ratio(r->cached_tokens, r->prompt_tokens);
 }
 static double refused(const struct lab_result *r) { return (double)r->refused_calls; }
+static double middle_programs(const struct lab_result *r) { return r->middle.programs_per_s; }
+static double middle_tokens(const struct lab_result *r) { return r->middle.tokens_per_s; }
+static double middle_token(const struct lab_result *r) { return r->middle.token_latency_s; }
+static double middle_hits(const struct lab_result *r) { return r->middle.hit_ratio; }
+
+struct report_row { const char *name; double (*value)(const struct lab_result *); };
+static const struct report_row rows[] = {
+    {"token latency mean, s", token_mean}, {"token latency p95, s", token_p95},
+    {"token latency p99, s", token_p99}, {"  steady state mean, s", steady_mean},
+    {"job completion mean, s", jct_mean}, {"job completion p99, s", jct_p99},
+    {"makespan, s", makespan}, {"waiting of all calls, s", waiting},
+    {"preemptions", preemptions}, {"tokens fed again", recomputed},
+    {"swap transfers", transfers}, {"prefix hit ratio", hits}, {"refused calls", refused},
+};
+static const struct report_row rows_of_sessions[] = {
+    {"middle: programs a second", middle_programs}, {"middle: tokens a second", middle_tokens},
+    {"middle: token latency, s", middle_token}, {"middle: prefix hit ratio", middle_hits},
+};
 
 void report_compare(const struct lab_result *results, uint32_t count, FILE *out)
 {
-    static const struct { const char *name; double (*value)(const struct lab_result *); } rows[] = {
-        {"token latency mean, s", token_mean}, {"token latency p95, s", token_p95},
-        {"token latency p99, s", token_p99}, {"  steady state mean, s", steady_mean},
-        {"job completion mean, s", jct_mean}, {"job completion p99, s", jct_p99},
-        {"makespan, s", makespan}, {"waiting of all calls, s", waiting},
-        {"preemptions", preemptions}, {"tokens fed again", recomputed},
-        {"swap transfers", transfers}, {"prefix hit ratio", hits}, {"refused calls", refused},
-    };
     fprintf(out, "%-28s", "");
     for (uint32_t i = 0; i < count; i++) {
         fprintf(out, " %*s", COLUMN, results[i].system);
@@ -124,6 +147,11 @@ void report_compare(const struct lab_result *results, uint32_t count, FILE *out)
     fprintf(out, "\n");
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         print_row(results, count, out, rows[i].name, rows[i].value);
+    }
+    uint32_t more =
+        results[0].sessions > 0 ? sizeof rows_of_sessions / sizeof rows_of_sessions[0] : 0;
+    for (uint32_t i = 0; i < more; i++) {
+        print_row(results, count, out, rows_of_sessions[i].name, rows_of_sessions[i].value);
     }
 }
 
@@ -190,6 +218,21 @@ static void set_counts(json_t *object, const struct lab_result *r)
     set_count(object, "refused_calls", r->refused_calls);
 }
 
+static json_t *middle_of(const struct lab_result *r)
+{
+    const struct sessions_figures *middle = &r->middle;
+    const struct { const char *name; double value; } parts[] = {
+        {"duration_s", middle->seconds}, {"programs_per_s", middle->programs_per_s},
+        {"tokens_per_s", middle->tokens_per_s}, {"prefix_hit_ratio", middle->hit_ratio},
+        {"token_latency_s_mean", middle->token_latency_s}};
+    json_t *object = json_object();
+    set_count(object, "programs", middle->programs);
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        json_object_set_new(object, parts[i].name, json_real(parts[i].value));
+    }
+    return object;
+}
+
 static json_t *build(const struct lab_result *r, bool timing)
 {
     json_t *root = json_object(), *steady = json_object();
@@ -199,6 +242,8 @@ static json_t *build(const struct lab_result *r, bool timing)
     set_count(root, "programs", r->programs);
     set_count(root, "calls", r->calls);
     json_object_set_new(root, "rate", json_real(r->rate));
+    set_count(root, "sessions", r->sessions);
+    json_object_set_new(root, "middle", r->sessions > 0 ? middle_of(r) : json_null());
     set_figures(root, &r->all);
     set_seconds(root, r);
     set_counts(root, r);

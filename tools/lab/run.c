@@ -126,6 +126,7 @@ static int report(struct lab *lab)
     figures_compute(&result->steady, outcomes, figures_steady_first(count),
                     figures_steady_end(count), scratch);
     free(scratch);
+    result->middle = sessions_figures(&lab->clients.sessions);
     result->makespan_s = (double)(lab->now_us - LAB_EPOCH_US) / 1e6;
     result->busy_s = (double)stats->engine_busy_us / 1e6;
     result->steps = stats->steps;

@@ -2,7 +2,9 @@
 /*
  * What: the state of every call of every run, and a heap of those that are due.
  * Invariants: a call is in exactly one place (enum player_place); TIMED calls, and only they, are
- * in the timer. blocked_by counts the calls before it that are not over.
+ * in the timer. blocked_by counts the calls before it that are not over. The calls of a run that
+ * has not arrived are BLOCKED. While runs of a closed load are still to arrive, as many are open as
+ * it has sessions.
  * Bounds: O(log calls) for each call; memory is taken once.
  */
 #include "tools/trace/player.h"
@@ -41,7 +43,7 @@ static uint64_t arrival_us(const struct player *player, uint32_t run, uint32_t c
 {
     const struct trace *trace = player->trace;
     double natural = player_natural_rate(trace, cycle), rate = player->settings.rate;
-    if (rate == 0) {
+    if (rate == 0 || player->settings.sessions > 0) {
         return player->settings.start_us;
     }
     if (natural == 0) {
@@ -94,14 +96,36 @@ static void prepare_run(struct player *player, uint32_t index, uint32_t calls_fi
     struct player_run *run = &player->runs[index];
     run->calls_first = calls_first;
     run->calls_left = run->program->calls_count;
+    run->arrival_us = UINT64_MAX;
     for (uint32_t n = 0; n < run->calls_left; n++) {
         struct player_call *call = &player->calls[calls_first + n];
         uint32_t blocked_by = player->trace->calls[run->program->calls_first + n].after_count;
         *call = (struct player_call){.run = index, .number = n, .blocked_by = blocked_by};
-        if (blocked_by == 0) {
-            call->due_us = run->arrival_us + gap_us(player, calls_first + n);
-            set_timer(player, calls_first + n, call->due_us);
+    }
+}
+
+/* Sets the timer of calls that wait for no other. */
+static void let_arrive(struct player *player, uint64_t at_us)
+{
+    struct player_run *run = &player->runs[player->runs_arrived++];
+    run->arrival_us = at_us;
+    for (uint32_t n = 0; n < run->program->calls_count; n++) {
+        uint32_t index = run->calls_first + n;
+        struct player_call *call = &player->calls[index];
+        if (call->blocked_by == 0) {
+            call->due_us = at_us + gap_us(player, index);
+            set_timer(player, index, call->due_us);
         }
+    }
+}
+
+/* All of an open load, the first of each session of a closed one. */
+static void let_first_arrive(struct player *player, uint32_t cycle)
+{
+    uint32_t sessions = player->settings.sessions;
+    uint32_t count = sessions > 0 ? smaller(sessions, player->runs_count) : player->runs_count;
+    while (player->runs_arrived < count) {
+        let_arrive(player, arrival_us(player, player->runs_arrived, cycle));
     }
 }
 
@@ -125,11 +149,11 @@ enum player_start player_init(struct player *player, const struct trace *trace,
     player->calls_count = (uint32_t)calls;
     deal(player, cycle);
     for (uint32_t i = 0; i < runs; i++) {
-        player->runs[i].arrival_us = arrival_us(player, i, cycle);
         prepare_run(player, i, calls_first);
         calls_first += player->runs[i].program->calls_count;
     }
     ASSERT(calls_first == player->calls_count);
+    let_first_arrive(player, cycle);
     return PLAYER_READY;
 }
 
@@ -182,6 +206,15 @@ static void release_next(struct player *player, const struct player_call *done, 
     }
 }
 
+/* A run is complete or has failed: its session plays the next one. */
+static void end_run(struct player *player, uint64_t now_us)
+{
+    player->runs_left--;
+    if (player->runs_arrived < player->runs_count) {
+        let_arrive(player, now_us);
+    }
+}
+
 bool player_over(struct player *player, uint32_t index, uint64_t now_us)
 {
     struct player_call *call = &player->calls[index];
@@ -195,11 +228,14 @@ bool player_over(struct player *player, uint32_t index, uint64_t now_us)
     }
     run->path_us = path_us > run->path_us ? path_us : run->path_us;
     release_next(player, call, path_us, now_us);
-    player->runs_left -= run->calls_left == 0;
-    return run->calls_left == 0;
+    if (run->calls_left > 0) {
+        return false;
+    }
+    end_run(player, now_us);
+    return true;
 }
 
-bool player_fail(struct player *player, uint32_t index)
+bool player_fail(struct player *player, uint32_t index, uint64_t now_us)
 {
     struct player_call *call = &player->calls[index];
     struct player_run *run = &player->runs[call->run];
@@ -209,6 +245,6 @@ bool player_fail(struct player *player, uint32_t index)
         return false;
     }
     run->failed = true;
-    player->runs_left--;
+    end_run(player, now_us);
     return true;
 }

@@ -9,9 +9,12 @@
  *                                       ^                       |
  *                                       +--- player_again() ----+
  *
- * Arrivals are the trace's, stretched to the rate that is asked for. With more runs than the trace
- * has programs it repeats, one mean gap after its last arrival. A seed other than 0 deals the
- * programs of each repetition anew over the same arrival times.
+ * Open load: arrivals are the trace's, stretched to the rate that is asked for. With more runs than
+ * the trace has programs it repeats, one mean gap after its last arrival. A seed other than 0 deals
+ * the programs of each repetition anew over the same arrival times.
+ *
+ * Closed load: so many sessions, each of which plays one run after the other. The first runs arrive
+ * at once; the end or failure of a run lets the next one arrive, until all have been played.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +25,8 @@
 struct player_settings {
     uint32_t programs;              /* runs; 0: as many as the trace has programs */
     uint32_t calls_max;             /* more calls than this are refused */
-    double rate;                    /* programs a second; 0: all at once */
+    uint32_t sessions;              /* runs that are open at once; 0: the load is open */
+    double rate;                    /* of an open load, programs a second; 0: all at once */
     double gap_scale;               /* times every gap of the trace */
     uint64_t start_us;              /* the first arrival */
     uint64_t seed;
@@ -39,7 +43,7 @@ struct player_call {
 struct player_run {
     const struct trace_program *program;
     uint32_t calls_first, calls_left;
-    uint64_t arrival_us;
+    uint64_t arrival_us;            /* UINT64_MAX: not yet */
     uint64_t path_us;               /* response times on its longest chain so far */
     bool failed;
 };
@@ -49,6 +53,7 @@ struct player {
     struct player_run *runs;        /* [runs_count] */
     struct player_call *calls;      /* [calls_count]; the calls of a run are neighbours */
     uint32_t runs_count, calls_count;
+    uint32_t runs_arrived;          /* runs [0, runs_arrived) */
     uint32_t runs_left;             /* neither complete nor failed */
     struct timer timer;             /* calls by when they are due */
 };
@@ -76,7 +81,7 @@ void player_again(struct player *player, uint32_t call, uint64_t at_us);
  * was the last of its run. In a failed run no call follows. */
 bool player_over(struct player *player, uint32_t call, uint64_t now_us);
 /* The open call has failed, and its run with it. True when the run had not failed before. */
-bool player_fail(struct player *player, uint32_t call);
+bool player_fail(struct player *player, uint32_t call, uint64_t now_us);
 
 /* The call in the trace that call `index` plays: an index in trace->calls. */
 static inline uint32_t player_traced(const struct player *player, uint32_t index)

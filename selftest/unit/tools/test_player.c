@@ -89,7 +89,7 @@ static void test_failed_run_goes_no_further(void **state)
     assert_false(player_over(&player, 0, 200));
     expect_due(1, 220);
     expect_due(2, 250);
-    assert_true(player_fail(&player, 1));
+    assert_true(player_fail(&player, 1, 260));
     assert_int_equal(player.runs_left, 0);
     assert_false(player_over(&player, 2, 300));
     assert_int_equal(player.calls[3].place, PLAYER_BLOCKED);
@@ -131,6 +131,74 @@ static void test_rate_of_zero_lets_all_arrive_at_once(void **state)
     expect_due(3, 7);
 }
 
+/* The runs that have arrived and are not over. */
+static uint32_t open_runs(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < player.runs_count; i++) {
+        const struct player_run *run = &player.runs[i];
+        assert_true(i < player.runs_arrived ? run->arrival_us < UINT64_MAX
+                                            : run->arrival_us == UINT64_MAX);
+        count += i < player.runs_arrived && run->calls_left > 0 && !run->failed;
+    }
+    return count;
+}
+
+static void test_session_plays_the_next_run_when_one_ends(void **state)
+{
+    (void)state;
+    start(three, &(struct player_settings){.programs = 4, .sessions = 2, .calls_max = CALLS_MAX,
+                                           .gap_scale = 1, .start_us = 7});
+    expect_due(0, 7);                               /* a */
+    expect_due(1, 7);                               /* b */
+    assert_int_equal(player_next_us(&player), UINT64_MAX);
+    assert_false(player_over(&player, 1, 100));     /* b goes on */
+    expect_due(2, 100);
+    assert_int_equal(player.runs_arrived, 2);
+    assert_true(player_over(&player, 0, 200));
+    expect_due(3, 200);                             /* c */
+    assert_true(player_over(&player, 2, 300));
+    expect_due(4, 300);                             /* a again, the last one */
+    assert_int_equal(open_runs(), 2);
+    assert_true(player_over(&player, 3, 400));
+    assert_int_equal(open_runs(), 1);
+    assert_true(player_over(&player, 4, 500));
+    assert_int_equal(player.runs_left, 0);
+    assert_int_equal(player.runs[3].arrival_us, 300);
+}
+
+static void test_session_goes_on_after_a_failed_run(void **state)
+{
+    (void)state;
+    start(three, &(struct player_settings){.sessions = 1, .calls_max = CALLS_MAX, .gap_scale = 1,
+                                           .start_us = 7});
+    expect_due(0, 7);
+    assert_true(player_fail(&player, 0, 50));
+    expect_due(1, 50);
+    assert_int_equal(open_runs(), 1);
+}
+
+/* Calls end in an order drawn by lot. */
+static void test_as_many_runs_are_open_as_there_are_sessions(void **state)
+{
+    (void)state;
+    uint32_t open[16], count = 0, call;
+    uint64_t now_us = 0, lot = 1;
+    start(three, &(struct player_settings){.programs = 60, .sessions = 5, .calls_max = CALLS_MAX,
+                                           .gap_scale = 1, .seed = 3});
+    while (player.runs_left > 0) {
+        assert_int_equal(open_runs(), player.runs_left < 5 ? player.runs_left : 5);
+        while (player_due(&player, now_us, &call)) {
+            open[count++] = call;
+        }
+        lot = lot * UINT64_C(6364136223846793005) + 1;
+        uint32_t at = (uint32_t)(lot >> 33) % count;
+        player_over(&player, open[at], ++now_us);
+        open[at] = open[--count];
+    }
+    assert_int_equal(player.runs_arrived, 60);
+}
+
 static void test_seed_deals_each_program_once_a_cycle(void **state)
 {
     (void)state;
@@ -170,6 +238,9 @@ int main(void)
         cmocka_unit_test_teardown(test_failed_run_goes_no_further, stop),
         cmocka_unit_test_teardown(test_arrivals_are_stretched_and_repeat, stop),
         cmocka_unit_test_teardown(test_rate_of_zero_lets_all_arrive_at_once, stop),
+        cmocka_unit_test_teardown(test_session_plays_the_next_run_when_one_ends, stop),
+        cmocka_unit_test_teardown(test_session_goes_on_after_a_failed_run, stop),
+        cmocka_unit_test_teardown(test_as_many_runs_are_open_as_there_are_sessions, stop),
         cmocka_unit_test_teardown(test_seed_deals_each_program_once_a_cycle, stop),
         cmocka_unit_test_teardown(test_too_many_calls_are_refused, stop),
     };
