@@ -17,6 +17,7 @@ sys.path.append(TOOL)
 
 import check            # noqa: E402
 import claims           # noqa: E402
+import contexts         # noqa: E402
 import sheet            # noqa: E402
 from page import Page   # noqa: E402
 
@@ -130,6 +131,39 @@ def test_a_figure_that_is_not_of_its_data_or_title_is_found():
     assert "make lab-draw" in figure_faults(folder)[0]
     os.remove(folder.path("plots/fig7.csv"))
     assert "is not there" in figure_faults(folder)[0]
+
+
+def test_a_figure_that_was_run_has_its_place_and_one_that_was_not_needs_none():
+    folder = Folder(PAGE.replace("![Calls run](plots/fig7.svg)", ""))
+    assert "not both" in figure_faults(folder)[0]
+    os.remove(folder.path("plots/fig7.csv"))
+    assert figure_faults(folder) == []
+
+
+# Two programs of 110 and 210 tokens; they begin with the same 40, one goes on with 20 of its own.
+CONTEXTS = """agentix-trace 1
+program a 0 x
+call 0 after=- gap=0 in=s:doc:40+u:10 out=10
+call 1 after=0 gap=0 in=p:0+o:0+u:30 out=20
+program b 5 x
+call 0 after=- gap=0 in=s:doc:40+s:tool:20+u:100 out=50
+call 1 after=0 gap=0 in=p:0:50 out=1
+"""
+
+
+def test_programs_fit_by_their_longest_contexts():
+    folder = Folder()
+    folder.put("t.trace", CONTEXTS)
+    path = folder.path("t.trace")
+    programs = contexts.read(path)
+    assert [program.tokens for program in programs] == [110, 210]
+    assert contexts.fit(programs, "program", 1600) == 10
+    assert contexts.shared(programs) == 60      # and 70 and 150 of their own
+    assert contexts.fit(programs, "domain", 1600) == (1600 - 60) / 110
+    assert contexts.fit(programs, "domain", 80) == 80 / 160
+    assert contexts.whole(path, 210, folder.folder.name) == path
+    short = contexts.whole(path, 209, folder.folder.name)
+    assert [program.tokens for program in contexts.read(short)] == [110]
 
 
 def test_the_lab_replaces_tables_and_data_and_no_word():

@@ -2,6 +2,7 @@
 """The parts of the page, in its order. Each has fill(page, runs, quick), which makes its tables and
 the data of its figures, and FIGURES: {name: (what draws it, its panels, columns or legend)}."""
 import capacity
+import cliff
 import defaults
 import figure2
 import figure9
@@ -10,7 +11,7 @@ import latency
 import waiting
 import workload
 
-PARTS = (capacity, defaults, workload, figure2, figure9, waiting, hits, latency)
+PARTS = (capacity, cliff, defaults, workload, figure2, figure9, waiting, hits, latency)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 

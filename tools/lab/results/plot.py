@@ -17,6 +17,7 @@ STYLES = {                      # colour, mark, dash
     "agentix, snapshot": ("#009e73", "circle", "6 3"),
     "vllm-opt, cut": ("#0072b2", "square", "2 3"),
     "mlfq, cut": ("#e69f00", "triangle", "2 3"),
+    "agentix, all active": ("#009e73", "square", "6 3"),
     "srpt": ("#000000", "square", "2 3"),
     "own program": ("#0072b2", "circle", ""),
     "all programs": ("#d55e00", "diamond", ""),
@@ -63,6 +64,7 @@ def draw_panel(out, panel, lines, levels, box):
     points = [p for points in lines.values() for p in points]
     x = Axis([p[0] for p in points], box.left, box.right, panel.get("log_x", False),
              panel.get("x_zero", False))
+    x.ticks = panel.get("x_ticks", x.ticks)
     log_y = panel.get("log_y", False)
     y = Axis([p[1] for p in points] + panel.get("y_shows", []), box.floor, box.top, log_y)
     draw_frame(out, box, panel, y)
@@ -93,8 +95,9 @@ def split(data, panel):
 
 
 def lines(title, data, panels, columns):
-    """Panels: {its name in the data: title, x, y (what, in which unit)}; log_x, log_y, x_zero, dots
-    (one in so many points has a mark) and y_shows (values that the scale covers) are free."""
+    """Panels: {its name in the data: title, x, y (what, in which unit)}; log_x, log_y, x_zero,
+    x_ticks, dots (one in so many points has a mark) and y_shows (values that the scale covers) are
+    free."""
     names = list(dict.fromkeys(row[1] for row in data.rows))
     out = []
     top = draw_head(out, title, names, key, WIDTH)

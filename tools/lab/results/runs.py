@@ -29,8 +29,9 @@ def window(rate, seconds):
 
 
 class Runs:
-    def __init__(self, program, traces, kept, jobs):
+    def __init__(self, program, traces, kept, jobs, seeds):
         self.program, self.traces, self.kept, self.jobs = program, traces, kept, jobs
+        self.seeds = seeds                  # of parts that have no number of their own
         self.count, self.digests = 0, {program: digest(program)}
         os.makedirs(kept, exist_ok=True)
 
