@@ -22,10 +22,13 @@ SHARINGS = ("program", "domain")
 CONTEXT_MAX = 131072                        # positions that the models know
 TIMES = (1, 2, 4, 8, 16)                    # sessions, as multiples of what fits
 UNLOADED = 0.25
-FIXED = (0.5, 0.7, 1, 1.4, 2, 2.8, 4)       # programs that may be active, likewise
+FIXED = (0.5, 0.7, 1, 1.4, 2, 2.8, 4, 5.6)  # programs that may be active, likewise
+SHARE_MORE = 1.2                            # a sharing that lets fewer more fit is no other setup
+CALLS_MAX = 1000000                         # of a run; more would take the lab minutes
 PICTURE = ("a100", "all", "program")
 OFF = ("--set", "sched.active_set=off")
 OURS, ALL, BEST = "agentix", "agentix, all active", "best fixed number"
+FEW = "as many sessions, all active"
 
 PANELS = {trace: {"title": trace, "x": "sessions / those that fit",
                   "y": "tokens a second, % of the best", "log_x": True, "x_ticks": TIMES,
@@ -49,6 +52,7 @@ class Setup:
         path = contexts.whole(runs.trace(trace), context, runs.kept)
         programs = contexts.read(path)
         self.trace, self.count = path.removesuffix(".trace"), len(programs)
+        self.calls_each = sum(program.calls for program in programs) / len(programs)
         self.fit = contexts.fit(programs, sharing, blocks * BLOCK_TOKENS)
         self.words = ("--cost", preset, "--set", f"kv.device_blocks={blocks}", "--set",
                       f"kv.sharing={sharing}", "--set", f"limits.context_tokens={context}")
@@ -57,9 +61,15 @@ class Setup:
         return max(1, round(times * self.fit))
 
     def load(self, times):
-        """Three times as many programs as sessions, and all that the trace has."""
         count = self.sessions(times)
-        return "--sessions", count, "--programs", max(3 * count, self.count)
+        return "--sessions", count, "--programs", self.programs(count)
+
+    def programs(self, sessions):
+        """Three times as many as sessions, and all that the trace has."""
+        return max(3 * sessions, self.count)
+
+    def calls(self, times):
+        return self.programs(self.sessions(times)) * self.calls_each
 
 
 class Cliff:
@@ -74,7 +84,14 @@ class Cliff:
     def setups(self):
         if self.quick:
             return [(trace, *PICTURE) for trace in TRACES]
-        return list(itertools.product(TRACES, MACHINES, KV, SHARINGS))
+        return [place for place in itertools.product(TRACES, MACHINES, KV, SHARINGS)
+                if self.is_worthwhile(*place)]
+
+    def is_worthwhile(self, trace, machine, kv, sharing):
+        setup = self.setup(trace, machine, kv, sharing)
+        apart = self.setup(trace, machine, kv, SHARINGS[0])
+        return setup.calls(TIMES[-1]) <= CALLS_MAX and \
+            (sharing == SHARINGS[0] or setup.fit > SHARE_MORE * apart.fit)
 
     @functools.cache
     def setup(self, *place):
@@ -85,44 +102,36 @@ class Cliff:
         seeded = ("--seed", seed) if seed else ()
         return self.runs.run(setup.trace, system, *setup.load(times), *setup.words, *words, *seeded)
 
-    def with_fixed(self, place, times, seed):
-        """With so many active. Where there is no picture, or no option, as many sessions and all of
-        them active: the same throughput, and fewer programs to play."""
-        if not self.has_active_set:
-            return self.run(place, "agentix", (), times, seed)
-        if place[1:] != PICTURE:
-            return self.run(place, "agentix", OFF, times, seed)
-        active = self.setup(*place).sessions(times)
-        return self.run(place, "agentix", ("--set", f"sched.active_set={active}"), TIMES[-1], seed)
-
     def times_of(self, place, name):
         """Multiples at which it runs: all for the picture, few for the table of edges."""
-        if name == BEST:
+        if name == FEW:
             return FIXED
         if place[1:] == PICTURE:
             return (UNLOADED, *TIMES) if name == OURS else TIMES
         return (UNLOADED, TIMES[0], TIMES[-1]) if name == OURS else TIMES[-1:]
 
     def asked(self):
-        for place, seed in itertools.product(self.setups(), range(self.runs.seeds)):
-            for name in (*self.systems, BEST):
+        """(place, name, times)"""
+        for place in self.setups():
+            for name in (*self.systems, FEW):
                 for times in self.times_of(place, name):
-                    yield place, name, times, seed
+                    yield place, name, times
 
     def one(self, place, name, times, seed):
-        if name == BEST:
-            return self.with_fixed(place, times, seed)
-        system, words = self.systems[name]
+        system, words = self.systems.get(name) or self.systems.get(ALL) or self.systems[OURS]
         return self.run(place, system, words, times, seed)
 
-    def measure(self):
-        """{(place, name, times): result}, each a median over the seeds."""
-        for place in self.setups():
-            self.setup(*place)                  # writes a trace that runs share, before they begin
-        asked = sorted(self.asked(), key=lambda it: -it[2])     # the longest first
-        got = self.runs.each(self.one, asked)
+    def fixed(self, place, active, seed):
+        """At the most sessions, with so many active."""
+        words = ("--set", f"sched.active_set={active}")
+        return self.run(place, "agentix", words, TIMES[-1], seed)
+
+    def medians(self, function, asked):
+        """{words of function but the last, a seed: the median over the seeds}"""
+        got = self.runs.each(function, [(*key, seed) for key in asked
+                                        for seed in range(self.runs.seeds)])
         found = {}
-        for key in dict.fromkeys(key[:3] for key in asked):
+        for key in asked:
             results = [got[(*key, seed)] for seed in range(self.runs.seeds)]
             found[key] = None if None in results else median(results)
         return found
@@ -141,9 +150,20 @@ def median(results):
 
 
 class Found:
-    """What was measured, by place."""
+    """What was measured, by place. The best fixed number of active programs is searched with as
+    many sessions, all of them active: fewer programs have to be played. For the picture the best
+    one runs with the option."""
     def __init__(self, it):
-        self.it, self.got = it, it.measure()
+        self.it = it
+        asked = sorted(it.asked(), key=lambda key: -key[2])     # the longest first
+        self.got = it.medians(it.one, asked)
+        places = [place for place in it.setups() if place[1:] == PICTURE]
+        self.fixed = {place: self.at(place, FEW, self.best_fixed(place), "tokens")
+                      for place in places}
+        if it.has_active_set:
+            active = {place: it.setup(*place).sessions(self.best_fixed(place)) for place in places}
+            got = it.medians(it.fixed, list(active.items()))
+            self.fixed = {place: result["tokens"] for (place, _), result in got.items()}
 
     def at(self, place, name, times, what):
         result = self.got[place, name, times]
@@ -151,11 +171,12 @@ class Found:
 
     def best_fixed(self, place):
         """How many active programs serve most, as a multiple of those that fit."""
-        return max(FIXED, key=lambda times: self.at(place, BEST, times, "tokens") or 0)
+        return max(FIXED, key=lambda times: self.at(place, FEW, times, "tokens") or 0)
 
     def best(self, place):
         """The most tokens a second that any served."""
-        return max(self.at(*key, "tokens") or 0 for key in self.got if key[0] == place)
+        return max(self.fixed.get(place, 0),
+                   *(self.at(*key, "tokens") or 0 for key in self.got if key[0] == place))
 
 
 def cell(value, form):
@@ -172,9 +193,8 @@ def tokens(value):
 
 def fill_curves(page, found):
     """The setup of the picture, in numbers."""
-    places = [place for place in found.it.setups() if place[1:] == PICTURE]
     rows, points = [], []
-    for place in places:
+    for place, level in found.fixed.items():
         for name in found.it.systems:
             served = [found.at(place, name, times, "tokens") for times in TIMES]
             rows.append([place[0], name, *(cell(value, tokens) for value in served),
@@ -183,7 +203,6 @@ def fill_curves(page, found):
                            for times in (TIMES[0], TIMES[-1]))])
             points += [[place[0], name, times, 100 * value / found.best(place)]
                        for times, value in zip(TIMES, served) if value is not None]
-        level = found.at(place, BEST, found.best_fixed(place), "tokens")
         points.append([place[0], BEST, "", 100 * level / found.best(place)])
     page.table("cliff", ["", "tokens a second", *(f"{times} x" for times in TIMES),
                          *(f"{what}, {times} x" for what in ("hits", "latency, s")
