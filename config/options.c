@@ -28,12 +28,14 @@ const struct option_row config_option_rows[] = {
 #define DEFAULT_TEXT_BYTES(fallback)    NULL
 #define DEFAULT_TEXT_TIME(fallback)     NULL
 #define DEFAULT_TEXT_TIME_AUTO(fallback) NULL
+#define DEFAULT_TEXT_PROGRAMS(fallback) NULL
 #define DEFAULT_TEXT_RATIO(fallback)    NULL
 #define DEFAULT_NUMBER_TEXT(fallback)   0
 #define DEFAULT_NUMBER_COUNT(fallback)  (fallback)
 #define DEFAULT_NUMBER_BYTES(fallback)  (fallback)
 #define DEFAULT_NUMBER_TIME(fallback)   (fallback)
 #define DEFAULT_NUMBER_TIME_AUTO(fallback) (fallback)
+#define DEFAULT_NUMBER_PROGRAMS(fallback) (fallback)
 #define DEFAULT_NUMBER_RATIO(fallback)  (fallback)
 #define OPTION(section, key, type, unit, fallback, min, max, help)                                 \
     {#section, #key, unit, DEFAULT_TEXT_##type(fallback), help, OPTION_##type,                     \

@@ -35,6 +35,7 @@ static const char *type_name(const struct option_row *row)
     static const char *const names[] = {
         [OPTION_TEXT] = "text", [OPTION_COUNT] = "integer", [OPTION_BYTES] = "bytes",
         [OPTION_TIME] = "time", [OPTION_TIME_AUTO] = "time or auto",
+        [OPTION_PROGRAMS] = "auto, off or integer",
         [OPTION_RATIO] = "ratio", [OPTION_CHOICE] = "choice"};
     ASSERT((size_t)row->type < sizeof names / sizeof names[0]);
     return names[row->type];

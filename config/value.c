@@ -137,6 +137,13 @@ static bool parse_text(const struct option_row *row, const char *text, const cha
     return length >= row->min && length <= row->max && length < CONFIG_TEXT_BYTES;
 }
 
+static bool parse_programs(const char *text, uint64_t *number, const char **problem)
+{
+    bool is_all = strcmp(text, "off") == 0;
+    *number = is_all ? OPTION_ALL : 0;
+    return is_all || strcmp(text, "auto") == 0 || parse_count(text, number, problem);
+}
+
 static bool parse_number(const struct option_row *row, const char *text, uint64_t *number,
                          const char **problem)
 {
@@ -145,6 +152,8 @@ static bool parse_number(const struct option_row *row, const char *text, uint64_
         return parse_count(text, number, problem);
     case OPTION_BYTES:
         return parse_scaled(text, bytes_units, UNITS_COUNT(bytes_units), number, problem);
+    case OPTION_PROGRAMS:
+        return parse_programs(text, number, problem);
     case OPTION_TIME_AUTO:
         *number = 0;
         return strcmp(text, "auto") == 0 ||
@@ -217,11 +226,23 @@ static void format_words(struct text *text, const struct option_row *row)
     }
 }
 
+static void format_programs(struct text *text, uint64_t number)
+{
+    if (number == 0 || number == OPTION_ALL) {
+        text_add(text, number == 0 ? "auto" : "off");
+    } else {
+        text_add_u64(text, number);
+    }
+}
+
 static void format_number(struct text *text, const struct option_row *row, uint64_t number)
 {
     switch (row->type) {
     case OPTION_BYTES:
         format_scaled(text, number, bytes_units, UNITS_COUNT(bytes_units));
+        break;
+    case OPTION_PROGRAMS:
+        format_programs(text, number);
         break;
     case OPTION_TIME_AUTO:
         if (number == 0) {

@@ -52,6 +52,11 @@ static void add_found(const struct kvmem *kv, struct kvmem_answer *answer, uint3
     kvmem_table_of(kv, answer->call)[answer->blocks++] = block;
     answer->host_blocks += kvmem_is_host(kv, block);
     answer->declared_blocks += kv->blocks[block].declared > 0;
+    if (kv->blocks[block].declared == 0 &&
+        (kv->blocks[block].is_common || !kvmem_is_of(&kv->blocks[block], answer->holder))) {
+        answer->common_blocks++;
+        answer->common_identity = kv->blocks[block].identity;
+    }
     answer->positions += kv->blocks[block].fill;
 }
 
@@ -152,6 +157,7 @@ struct kvmem_answer kvmem_ask(const struct kvmem *kv, const struct kvmem_questio
     uint32_t count = question->count;
     uint32_t owned = kvmem_call_blocks(kv, question->call);
     struct kvmem_answer answer = {.call = question->call, .blocks = owned, .is_owned = owned > 0,
+                                  .holder = question->holder,
                                   .salt = question->salt, .version = kv->version};
     ASSERT(count > 0 && count <= kv->settings.blocks_per_call *
                                  (uint64_t)kv->settings.block_tokens);

@@ -43,6 +43,7 @@ struct kvmem_block {
     enum kvmem_state state : 3;
     uint32_t declared : 4;          /* SHARED: number of the prefix that has it, from 1; 0: none */
     uint32_t fill : 12;             /* tokens of the name; 0: no name */
+    uint32_t is_common : 1;         /* named: calls of several holders have found it */
     uint32_t begun : 12;            /* PRIVATE: tokens of the name that it had when its call took
                                        it over; it still begins with these */
     uint32_t index;                 /* of the block in its call */
@@ -55,8 +56,8 @@ struct kvmem_block {
     uint32_t move;                  /* number of the move that fills it, or KVMEM_BLOCK_NONE */
     uint32_t mirror;                /* the block of the other tier with the same bytes (mirror.c),
                                        or KVMEM_BLOCK_NONE */
-    uint32_t shelf;                 /* CACHED: whose content it is, and whether a call waits for it
-                                       (holder.c) */
+    uint32_t shelf;                 /* named: whose content it is, and CACHED: whether a call waits
+                                       for it (holder.c) */
 };
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
 
@@ -70,11 +71,13 @@ enum kvmem_shelf {
 
 struct kvmem_holder {
     uint64_t need;
+    bool is_kept;                   /* what it has left is needed more than its age says */
     struct kvmem_list cached[2][KVMEM_SHELVES];     /* on the device, and on the host */
 };
 
 struct kvmem_call {
     uint64_t salt;                  /* of the last commit */
+    uint32_t holder;                /* of the last commit */
     uint32_t count;                 /* entries of its table */
     uint32_t kept_positions;        /* that it gave up last; 0: none */
     uint64_t kept_before;           /* identity before the block in which they end */
@@ -116,6 +119,11 @@ static inline uint32_t kvmem_shelf_for(struct kvmem_use use)
 {
     return kvmem_shelf_of(use.holder, use.is_asked ? KVMEM_ASKED : KVMEM_REST);
 }
+/* True when the content is this holder's, as far as is known; what is left is of no one. */
+static inline bool kvmem_is_of(const struct kvmem_block *block, uint32_t holder)
+{
+    return block->shelf / KVMEM_SHELVES == holder && block->shelf % KVMEM_SHELVES != KVMEM_LEFT;
+}
 /* The contents of the shelf on this tier, oldest first. */
 static inline struct kvmem_list *kvmem_contents(const struct kvmem *kv,
                                                 const struct kvmem_tier *tier, uint32_t shelf)
@@ -132,7 +140,12 @@ static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)
 /* How much a content of this shelf and age is needed. */
 static inline uint64_t kvmem_need_of(const struct kvmem *kv, uint32_t shelf, uint64_t used_us)
 {
-    return kvmem_is_wanted(kv, shelf) ? kv->holders[shelf / KVMEM_SHELVES].need : used_us;
+    const struct kvmem_holder *holder = &kv->holders[shelf / KVMEM_SHELVES];
+    if (kvmem_is_wanted(kv, shelf)) {
+        return holder->need;
+    }
+    ASSERT(used_us < KVMEM_KEPT - KVMEM_WANTED);
+    return holder->is_kept && shelf % KVMEM_SHELVES != KVMEM_LEFT ? KVMEM_KEPT | used_us : used_us;
 }
 
 /* `block` follows block `before` (NONE: none): worth a first look next time. A block that all

@@ -54,12 +54,16 @@ static void settle_block(struct kvmem *kv, uint32_t call, uint32_t index, const 
     uint32_t equal = find_equal(kv, call, index, &name);
     ASSERT(kv->blocks[*entry].state == KVMEM_PRIVATE);
     if (equal != KVMEM_BLOCK_NONE) {
+        kv->blocks[equal].is_common =
+            kv->blocks[equal].is_common ||
+            !kvmem_is_of(&kv->blocks[equal], kv->calls[call].holder);
         kvmem_tier_share(kv, equal);
         kvmem_tier_release(kv, *entry);
         *entry = equal;
     } else {
         name_block(kv, *entry, &name);
         kv->blocks[*entry].state = KVMEM_SHARED;
+        kv->blocks[*entry].shelf = kvmem_shelf_of(kv->calls[call].holder, KVMEM_REST);
         if (call >= kv->settings.calls) {
             kv->blocks[*entry].declared = call - kv->settings.calls + 1;
             kv->declared_count++;

@@ -33,10 +33,11 @@ static void remember(struct kvmem *kv, const uint32_t *table, uint32_t index)
 }
 
 /* The found block leaves its list for the call's table. */
-static void take_found(struct kvmem *kv, const uint32_t *table, uint32_t index)
+static void take_found(struct kvmem *kv, const uint32_t *table, uint32_t index, uint32_t holder)
 {
     struct kvmem_block *found = &kv->blocks[table[index]];
     bool is_full = found->fill == kv->settings.block_tokens;
+    found->is_common = found->is_common || !kvmem_is_of(found, holder);
     if (is_full) {
         remember(kv, table, index);
     }
@@ -89,10 +90,11 @@ static void commit_found(struct kvmem *kv, const struct kvmem_answer *answer)
     ASSERT(record->count == 0);
     count_answer(kv, answer);
     for (uint32_t i = 0; i < answer->blocks; i++) {
-        take_found(kv, kvmem_table_of(kv, answer->call), i);
+        take_found(kv, kvmem_table_of(kv, answer->call), i, answer->holder);
     }
     record->count = answer->blocks;
     record->salt = answer->salt;
+    record->holder = answer->holder;
 }
 
 void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions)
@@ -128,6 +130,7 @@ static void use_found(struct kvmem *kv, uint32_t block, struct kvmem_use use)
 {
     struct kvmem_block *found = &kv->blocks[block];
     uint32_t shelf = kvmem_shelf_for(use);
+    found->is_common = found->is_common || !kvmem_is_of(found, use.holder);
     kvmem_tier_uncache(kv, block);
     if (found->shelf / KVMEM_SHELVES == use.holder ||
         kvmem_need_of(kv, shelf, use.now_us) >=

@@ -52,11 +52,15 @@
 #include "config/base/heap.h"
 #include "config/base/step.h"
 #include "config/config.h"
+#include "kvmem/question.h"
 
 #define KVMEM_BLOCK_NONE UINT32_MAX
 
 #define KVMEM_SAVED_US   UINT64_C(600000000)    /* after this what is wanted is forgotten, too */
 #define KVMEM_WANTED     (UINT64_C(1) << 63)    /* from this need on calls of the holder wait */
+#define KVMEM_KEPT       (KVMEM_WANTED | UINT64_C(1) << 61)     /* what a kept holder has left is
+                                                   needed this much, and by its age; less than 2^61
+                                                   is added */
 #define KVMEM_EXPIRE_MAX 1024       /* contents that one kvmem_expire() moves or forgets */
 
 #define KVMEM_PREFIXES_MAX 8        /* declared ones */
@@ -89,37 +93,6 @@ struct kvmem_use {
     uint32_t holder;
     bool is_asked;                  /* by a call that waits: preempted, or new */
     uint64_t now_us;
-};
-
-/* What does a call ask for? */
-struct kvmem_question {
-    uint32_t call;                  /* 0 .. calls + prefixes - 1 */
-    bool whole;                     /* less than all but the last token is of no use: before the
-                                       search, one look at the place where the positions end that
-                                       the call gave up last; O(block_tokens) */
-    uint64_t salt;                  /* < 2 * KVMEM_SALT_ALONE; KVMEM_SALT_DECLARED for a prefix */
-    const uint32_t *tokens;         /* [count]: all that are known */
-    uint32_t count;                 /* 1 .. blocks_per_call * block_tokens */
-};
-
-/* What is there for it. Of a call that owns blocks: these, and nothing else is filled in. Of a call
- * without blocks: the longest cached beginning of its tokens. */
-struct kvmem_answer {
-    uint32_t call;
-    uint32_t blocks;                /* owned or found; 0 .. blocks_per_call */
-    bool is_owned;                  /* the call owns them */
-    uint32_t positions;             /* found, copied ones included; < question.count, so that the
-                                       last token is computed and gives logits */
-    uint32_t host_blocks;           /* of the found ones, those that lie on the host */
-    uint32_t declared_blocks;       /* of the found ones, those of a declared prefix: the first */
-    bool is_under_way;              /* more is there, and moves to the host with this step */
-    /* private: only kvmem/ */
-    uint32_t copy_from;             /* the copy source */
-    uint32_t copy_positions;        /* that it begins with and the call needs; 0: no copy */
-    uint32_t asked;                 /* question.count; 0: the look at the end found nothing */
-    bool is_lost;                   /* not even the first full block is anywhere */
-    uint64_t salt;
-    uint64_t version;               /* of kvmem's names when the question was asked */
 };
 
 struct kvmem_counters {             /* since boot */
@@ -207,6 +180,11 @@ static inline uint32_t kvmem_declared(const struct kvmem *kv)
 }
 /* Host blocks that hold what the device does not, or are read by a move of the step. */
 uint32_t kvmem_host_used(const struct kvmem *kv);
+/* Host blocks that what leaves the device can have, and no waiting call misses. */
+static inline uint32_t kvmem_host_room(const struct kvmem *kv)
+{
+    return kv->host.free.count + kv->host.mirrors.count + kv->host.cached_count[false];
+}
 /* Host blocks that hold what a block of the device holds, too. */
 static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
 {
@@ -216,6 +194,8 @@ static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
 /* Of these, those of a declared prefix: the first ones. O(these). */
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
+/* Of these, those after them that calls of other holders have found, too. O(these). */
+uint32_t kvmem_call_common(const struct kvmem *kv, uint32_t call);
 /* A question of this call comes soon: prefetches its table. */
 void kvmem_expect(const struct kvmem *kv, uint32_t call);
 
@@ -256,6 +236,9 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
 /* How much is needed what calls of this holder have asked for: what is needed less goes first.
  * Below KVMEM_WANTED none waits, and all goes by age. O(log holders). */
 void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need);
+/* What the holder has left, and no waiting call has asked for, goes after what is needed less than
+ * KVMEM_KEPT; or, as at first, by its age alone. O(log holders). */
+void kvmem_hold(struct kvmem *kv, uint32_t holder, bool is_kept);
 /* The holder is gone, and its number free for another. Its contents stay where others can find
  * them, else they are forgotten at once. O(its contents). */
 void kvmem_abandon(struct kvmem *kv, uint32_t holder, bool others_find);

@@ -206,6 +206,7 @@ void kvmem_name_clear(struct kvmem *kv, uint32_t block)
     *link = named->chain_next;
     named->chain_next = KVMEM_BLOCK_NONE;
     named->fill = 0;
+    named->is_common = 0;
     kv->declared_count -= named->declared > 0;
     named->declared = 0;
     kv->version++;
@@ -215,5 +216,7 @@ void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to)
 {
     struct kvmem_name name = kvmem_name_of(kv, from);
     insert(kv, to, &name, kv->blocks[from].identity);
+    kv->blocks[to].is_common = kv->blocks[from].is_common;
+    kv->blocks[to].shelf = kv->blocks[from].shelf;
     kvmem_name_clear(kv, from);
 }

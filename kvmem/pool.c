@@ -209,6 +209,17 @@ uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call)
     return declared;
 }
 
+uint32_t kvmem_call_common(const struct kvmem *kv, uint32_t call)
+{
+    const uint32_t *table = kvmem_table_of(kv, call);
+    uint32_t first = kvmem_call_declared(kv, call), count = 0;
+    while (first + count < kvmem_call_blocks(kv, call) &&
+           kv->blocks[table[first + count]].is_common) {
+        count++;
+    }
+    return count;
+}
+
 void kvmem_lost(struct kvmem *kv)
 {
     for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {

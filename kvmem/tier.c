@@ -197,7 +197,6 @@ void kvmem_tier_share(struct kvmem *kv, uint32_t block)
 void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to)
 {
     kvmem_name_pass(kv, from, to);
-    kv->blocks[to].shelf = kv->blocks[from].shelf;
     kv->blocks[to].used_us = kv->blocks[from].used_us;
     kvmem_tier_cache(kv, to);
 }

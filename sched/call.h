@@ -36,6 +36,12 @@ static inline uint32_t sched_call_known(const struct call *call)
     return call->prompt_tokens + call->generated_tokens;
 }
 
+/* False when the client does not read, or has asked to end the call. */
+static inline bool sched_call_can_run(const struct call *call)
+{
+    return !call->paused && !call->cancel;
+}
+
 static inline uint64_t sched_elapsed_us(uint64_t from_us, uint64_t now_us)
 {
     return now_us > from_us ? now_us - from_us : 0;

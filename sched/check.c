@@ -7,17 +7,19 @@
 #include <string.h>
 
 #include "sched/deadline.h"
+#include "sched/engine/active.h"
 #include "sched/engine/order.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 
-static void check_job(const struct sched *sched, uint32_t index, uint32_t queue)
+static void check_job(const struct sched *sched, uint32_t index, uint32_t queue, bool held)
 {
     const struct sched_job *job = &sched->jobs[index];
     const struct program *program = &sched->programs[job->program];
     bool orders_programs = sched_policy_orders_programs(sched);
-    ASSERT(job->queue == queue && job->calls_count > 0);
+    ASSERT(job->queue == queue && job->held == held && job->calls_count > 0);
+    ASSERT(held == !program->is_active);
     ASSERT(job->promoted_from == 0 || job->queue == 0 || job->queue == job->promoted_from);
     ASSERT(orders_programs ? program->job == index : job->calls_count == 1);
     ASSERT(!orders_programs || job->calls_count == program->active_calls);
@@ -54,7 +56,9 @@ static void check_membership(const struct sched_engine *engine, const struct cal
     bool must_be_started = is_resident || call->computed_tokens > 0;
     ASSERT(sched_queue_lists(call, CALL_LIST_ALL));
     ASSERT(sched_queue_lists(call, CALL_LIST_RESIDENT) == is_resident);
-    ASSERT(sched_queue_lists(call, CALL_LIST_STARTED) || !must_be_started);
+    /* Where there are keys, a call that was held comes back when it gets blocks again. */
+    ASSERT(sched_queue_lists(call, CALL_LIST_STARTED) || !must_be_started ||
+           (engine->sched->nodes != NULL && !is_resident));
 }
 
 /* The call is the next one of each list that it is in: so all are in the order of the first. */
@@ -65,7 +69,9 @@ static void check_links(const struct sched_engine *engine, const struct call *ca
     const struct sched_job *job = sched_job_of(sched, call);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
-            const struct sched_list *ends = &engine->queues[job->queue].lists[list];
+            const struct sched_queue *queue =
+                (job->held ? engine->held : engine->queues) + job->queue;
+            const struct sched_list *ends = &queue->lists[list];
             uint32_t next = before[list] != CALL_NONE
                             ? sched_call(sched, before[list])->links[list].next : ends->head;
             ASSERT(next == call->slot);
@@ -116,14 +122,14 @@ static bool has_turn(const struct sched_engine *engine, uint32_t job)
 }
 
 /* Links both ways, counts, and each job in its queue. Returns the number of calls. */
-static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_index)
+static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_index, bool held)
 {
     const struct sched *sched = engine->sched;
-    const struct sched_queue *queue = &engine->queues[queue_index];
+    const struct sched_queue *queue = (held ? engine->held : engine->queues) + queue_index;
     uint32_t jobs = 0, calls = 0;
     uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
     bool has_cursor = queue->cursor == SCHED_JOB_NONE;
-    const struct call *call = sched_queue_first(engine, queue_index, CALL_LIST_ALL);
+    const struct call *call = sched_queue_first(engine, queue, CALL_LIST_ALL);
     uint32_t last_job = SCHED_JOB_NONE;
     while (call != NULL) {
         const struct sched_job *job = sched_job_of(sched, call);
@@ -132,7 +138,7 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
         ASSERT(call->job == (last_job == SCHED_JOB_NONE ? queue->jobs.head
                                                         : sched->jobs[last_job].next));
         last_job = call->job;
-        check_job(sched, call->job, queue_index);
+        check_job(sched, call->job, queue_index, held);
         has_cursor = has_cursor || queue->cursor == call->job;
         calls += job->calls_count;
         ASSERT(has_turn(engine, call->job) == (job->promoted_from > 0));
@@ -146,6 +152,20 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
         ASSERT(before[list] == CALL_NONE ? queue->lists[list].head == CALL_NONE
                    : sched_call(sched, before[list])->links[list].next == CALL_NONE);
     }
+    return calls;
+}
+
+/* Active and held calls. Returns their number. */
+static uint32_t check_queues(const struct sched_engine *engine)
+{
+    uint32_t calls = 0, held_jobs = 0;
+    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
+        calls += check_queue(engine, i, false) + check_queue(engine, i, true);
+        held_jobs += engine->held[i].count;
+        ASSERT(engine->held[i].lists[CALL_LIST_RESIDENT].head == CALL_NONE);
+    }
+    ASSERT(held_jobs == engine->active.held_jobs);
+    sched_active_check(engine);
     return calls;
 }
 
@@ -260,9 +280,7 @@ void sched_check(const struct sched *sched)
     uint32_t queued = 0;
     check_ranges(sched);
     for (uint32_t e = 0; e < sched->settings.engines; e++) {
-        for (uint32_t i = 0; i < sched->settings.queues; i++) {
-            queued += check_queue(&sched->engines[e], i);
-        }
+        queued += check_queues(&sched->engines[e]);
         check_engine(&sched->engines[e]);
     }
     ASSERT(queued == sched->open_calls);

@@ -15,6 +15,7 @@
 #include "sched/ending.h"
 
 #include "sched/deadline.h"
+#include "sched/engine/active.h"
 #include "sched/engine/job.h"
 #include "sched/engine/need.h"
 #include "sched/engine/residency.h"
@@ -119,6 +120,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     if (call->state == CALL_QUEUED) {
         sched_call_accrue_wait(call, now_us);
     }
+    sched_active_end_call(engine, call);
     sched_need_ended(sched, call);
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
     sched_job_close(engine, call);
@@ -131,6 +133,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     program->wait_us += call->wait_us;
     program->calls_ended++;
     sched_program_detach(sched, call, now_us);
+    sched_active_ended(engine, call->program, now_us);
     call->standby = false;
     call->state = CALL_FINISHED;
     call->finish = finish;

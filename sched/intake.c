@@ -13,6 +13,7 @@
  */
 #include "sched/deadline.h"
 #include "sched/ending.h"
+#include "sched/engine/active.h"
 #include "sched/engine/plan.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
@@ -67,8 +68,11 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     sched_deadline_push(sched, call);
     struct sched_engine *engine = sched_engine_of(sched, call);
     call->order_key = sched_policy_key(sched, call);
+    const struct kvmem_answer answer = sched_residency_look(engine, call);
+    sched_active_arrive(engine, call, &answer);
     sched_job_open(engine, call, now_us);
-    sched_residency_expect(engine, call, now_us);
+    sched_residency_touch(engine, call, &answer, now_us);
+    sched_active_admit(engine, call, now_us);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;

@@ -23,6 +23,7 @@
 
 #include "config/base/hash.h"
 #include "sched/call.h"
+#include "sched/engine/active.h"
 #include "sched/engine/need.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -120,6 +121,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
         link = &sched->programs[*link].hash_next;
     }
     *link = program->hash_next;
+    sched_active_forget(sched, index);
     sched_need_forgotten(sched, index);
     idle_remove(sched, index);
     *program = (struct program){.hash_next = sched->program_free};
@@ -135,7 +137,9 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     ASSERT(index != SCHED_PROGRAM_NONE);
     sched->program_free = program->hash_next;
     *program = (struct program){.in_use = true, .domain = domain,
+                                .is_active = sched_active_is_off(sched),
                                 .first_call = CALL_NONE, .job = SCHED_JOB_NONE,
+                                .group = SCHED_GROUP_NONE,
                                 .service_note = SERVICE_NONE,
                                 .started_us = now_us, .halved_us = now_us,
                                 .salt = ++sched->program_salt, .hash_next = *chain};

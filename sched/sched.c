@@ -9,6 +9,7 @@
 
 #include "sched/deadline.h"
 #include "sched/ending.h"
+#include "sched/engine/active.h"
 #include "sched/engine/queue.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -33,6 +34,9 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .context_tokens = limits->context_tokens,
         .vocab_tokens = limits->vocab_tokens,
         .program_idle_us = options->limits_program_idle.number,
+        .active_programs = (uint32_t)options->sched_active_set.number,
+        .exchange_permille = (uint32_t)options->sched_exchange_share.number,
+        .small_permille = (uint32_t)options->sched_small_share.number,
         .half_life_us = options->sched_half_life.number,
         .calls = limits->calls,
         .programs = limits->programs,
@@ -50,6 +54,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     sched_program_plan_memory(plan, settings->programs);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
+    sched_active_plan_memory(plan, settings);
     sched_job_plan_memory(plan, settings->calls);
     heap_plan_memory(plan, "sched deadlines", settings->calls);
     if (sched_policy_has_key(settings->policy)) {
@@ -85,7 +90,7 @@ static void init_queues(struct sched_engine *engine)
 {
     const struct sched_list empty = {.head = CALL_NONE, .tail = CALL_NONE};
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
-        engine->queues[i] =
+        engine->queues[i] = engine->held[i] =
             (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
                                  .cursor = SCHED_JOB_NONE, .root = CALL_NONE};
     }
@@ -113,6 +118,7 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
             .planned = planned + i * rows, .outs = outs + i * rows,
             .out_tokens = out_tokens + i * rows * settings->steps_per_plan};
         init_queues(&sched->engines[i]);
+        sched_active_init(&sched->engines[i], arena);
     }
 }
 
@@ -150,18 +156,25 @@ bool sched_is_idle(const struct sched *sched)
     return sched->open_calls == 0;
 }
 
-static void fail_calls(struct sched_engine *engine, enum status status, uint64_t now_us)
+static void fail_queue(struct sched_engine *engine, const struct sched_queue *queue,
+                       enum status status, uint64_t now_us)
 {
     struct sched *sched = engine->sched;
     uint64_t duration_us = sched_elapsed_us(engine->step_submitted_us, now_us);
-    for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        struct call *call;
-        while ((call = sched_queue_first(engine, i, CALL_LIST_ALL)) != NULL) {
-            if (call->state == CALL_RUNNING && !call->standby) {
-                sched_call_charge(sched, call, duration_us, now_us);
-            }
-            sched_call_fail(sched, call, status, now_us);
+    struct call *call;
+    while ((call = sched_queue_first(engine, queue, CALL_LIST_ALL)) != NULL) {
+        if (call->state == CALL_RUNNING && !call->standby) {
+            sched_call_charge(sched, call, duration_us, now_us);
         }
+        sched_call_fail(sched, call, status, now_us);
+    }
+}
+
+static void fail_calls(struct sched_engine *engine, enum status status, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
+        fail_queue(engine, &engine->queues[i], status, now_us);
+        fail_queue(engine, &engine->held[i], status, now_us);
     }
     ASSERT(engine->resident_calls == 0);
 }

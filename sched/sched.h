@@ -34,13 +34,11 @@
 #include "config/base/step.h"
 #include "config/config.h"
 #include "kvmem/kvmem.h"
+#include "sched/engine/engine.h"
 
-#define SCHED_QUEUES_MAX  BOUND_QUEUES
-#define SCHED_ENGINES_MAX 256       /* call.engine is a byte */
-#define SCHED_TURN_ROWS   16        /* one job for each so many rows of the batch has a turn */
-#define SCHED_TURNS_MAX   64        /* sched.batch / SCHED_TURN_ROWS, but one at least */
+#define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
-#define SCHED_JOB_NONE UINT32_MAX
+#define SCHED_ACTIVE_ALL   UINT32_MAX
 
 /* config/config.h has enum sched_policy, a row of config/policies.def each, and enum sched_sharing,
  * the words of kv.sharing: which calls may share the KV of an equal beginning. */
@@ -67,6 +65,11 @@ struct sched_settings {
     uint32_t context_tokens;
     uint32_t vocab_tokens;          /* a sampled id at or above it is an engine failure */
     uint64_t program_idle_us;
+    uint32_t active_programs;       /* at most so many are active; 0: as many as KV has room for;
+                                       SCHED_ACTIVE_ALL: all */
+    uint32_t exchange_permille;     /* of the engine's time, for programs that take the place of
+                                       others */
+    uint32_t small_permille;        /* of the KV, for first calls that are small */
     uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
     uint32_t calls;                 /* slots of the call table */
     uint32_t programs;
@@ -96,6 +99,15 @@ struct program {
                                        SCHED_JOB_NONE */
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
+    bool is_active;                 /* in the active set of its engine: its KV stays */
+    uint32_t displacements;         /* times that it had to leave that for others */
+    /* Its working set, in blocks (engine/working_set.c). */
+    uint32_t history_blocks;        /* that its next call finds, or its open ones have found */
+    uint32_t new_blocks;            /* that its open calls need besides */
+    uint32_t common_blocks;         /* of them, besides: those that others have, too; ending with */
+    uint64_t common_identity;       /* this content */
+    uint32_t group;                 /* that it counts for, or SCHED_GROUP_NONE */
+    uint32_t counted_blocks;        /* of it in the sum of the active set */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
     uint64_t halved_us;             /* private: service_us is up to date with this time */
     uint64_t salt;                  /* private: names its KV: never given twice */
@@ -121,69 +133,12 @@ struct sched_services {
     uint64_t round_us;              /* a moving mean */
 };
 
-struct sched_list {                 /* through call.links */
-    uint32_t head, tail;
-};
-
-/* What a queue holds in order (engine/job.c): all open calls of a program, or one call. The search
- * for starved jobs reads the first cache line of many. */
-struct sched_job {
-    _Alignas(ARENA_ALIGN_BYTES) uint32_t calls_count;
-    uint32_t queue;
-    uint32_t program;
-    uint32_t next, prev;            /* jobs of its queue, or SCHED_JOB_NONE; free ones: next */
-    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
-    uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
-    uint64_t quantum_left_us;       /* of its queue */
-    uint64_t waiting_since_us;      /* its waiting is added up to this time */
-    uint64_t wait_us;               /* W_c: reset by promotion */
-    uint64_t service_us;            /* T_c: reset by promotion */
-    struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
-    uint32_t last_old;              /* newest call that was open when the job came to its place, or
-                                       CALL_NONE: all of these have ended */
-    uint64_t place;                 /* in its queue, since it entered that: smallest first */
-};
-
-struct sched_node {                 /* of a call in the tree of its queue (engine/order.c) */
-    uint32_t parent, child[2];      /* child[0] is before the call, child[1] after it */
-};
-
-struct sched_queue {                /* smallest call.order_key first, equal ones as they came */
-    struct sched_list lists[CALL_LISTS];
-    struct sched_list jobs;         /* through job.next and prev */
-    uint32_t root;                  /* private: of the tree over all calls */
-    uint32_t count;                 /* of jobs */
-    uint32_t calls_count;           /* of all their calls */
-    uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */
-};
-
-/* The lower floor: sched's side of one engine. */
-struct sched_engine {
-    struct sched *sched;            /* the upper floor */
-    uint32_t index;                 /* of this engine */
-    struct kvmem *kv;
-    struct step step;
-    struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
-    uint32_t resident_calls;        /* calls that own blocks */
-    uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs; oldest turn first */
-    uint32_t turns_count;
-    uint64_t turns_ahead_us;        /* service that turns have had beyond their rows */
-    uint32_t turn_queue;            /* that the last turn was given to; 0: none yet */
-    struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
-                                       kvmem_bind(); they are of the step in flight */
-    uint32_t planned_count;
-    bool step_in_flight;
-    /* private: only sched/ */
-    uint32_t planned_active;        /* the rows from here on are standbys */
-    struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
-    uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
-    uint32_t last_queue;            /* of the last row of the last plan's batch */
-    uint32_t move_waits;            /* calls that the last plan passed over, because what they need
-                                       moves with its step; at most batch_calls */
-    bool has_room;                  /* the last plan had a row left for one more call */
-    uint64_t sequence;              /* of the last plan */
-    uint32_t rounds_published;      /* of the step in flight (progress.c) */
-    uint64_t step_submitted_us;
+/* What promises are made from (promise.c). */
+struct sched_promises {
+    uint32_t programs[SCHED_SERVICE_BUCKETS];   /* ended ones, by their service */
+    uint32_t count;                 /* of them all */
+    uint32_t since;                 /* that ended since the promises were made */
+    uint64_t of[SCHED_SERVICE_BUCKETS];     /* a program that has had this service */
 };
 
 /* The upper floor. */
@@ -196,6 +151,8 @@ struct sched {
     struct program *programs;       /* [settings.programs] */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
     struct sched_services services;
+    struct sched_promises promises;
+    uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
     struct sched_node *nodes;       /* [calls]; NULL: the policy has no key */
     bool draining;

@@ -146,6 +146,7 @@ struct call {
     uint32_t program_next, program_prev;    /* list of its program's open calls */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
+    uint32_t new_blocks;            /* of its program's working set, what is this call's */
     uint32_t faults;                /* results of the engine that could not be right; from the
                                        first on the call shares no KV */
 

@@ -53,6 +53,7 @@ static uint32_t begin(struct sched *sched, const struct call *call, uint64_t now
     struct sched_job *job = &sched->jobs[index];
     sched->job_free = job->next;
     *job = (struct sched_job){.program = call->program, .ends = {empty, empty, empty},
+                              .held = !sched->programs[call->program].is_active,
                               .queue = sched_policy_entry_queue(sched, call->program),
                               .waiting_since_us = now_us};
     STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
@@ -219,6 +220,19 @@ void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, 
 {
     ASSERT(job->promoted_from > 0);
     sink(engine, job, job->promoted_from, now_us);
+}
+
+bool sched_job_can_run(const struct sched *sched, const struct sched_job *job)
+{
+    uint32_t last = job->ends[CALL_LIST_ALL].tail;
+    const struct call *call = sched_job_first(sched, job);
+    for (uint32_t looks = SCHED_JOB_LOOKS; looks > 1; looks--) {
+        if (sched_call_can_run(call) || call->slot == last) {
+            break;
+        }
+        call = sched_call(sched, call->links[CALL_LIST_ALL].next);
+    }
+    return sched_call_can_run(call);
 }
 
 void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)

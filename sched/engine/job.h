@@ -16,6 +16,13 @@ static inline struct sched_job *sched_job_of(const struct sched *sched, const st
     return &sched->jobs[call->job];
 }
 
+/* The queue in which the job stands. */
+static inline struct sched_queue *sched_queue_of(struct sched_engine *engine,
+                                                 const struct sched_job *job)
+{
+    return job->held ? &engine->held[job->queue] : &engine->queues[job->queue];
+}
+
 /* The call of the job that came first. */
 static inline struct call *sched_job_first(const struct sched *sched, const struct sched_job *job)
 {
@@ -30,6 +37,9 @@ void sched_job_close(struct sched_engine *engine, struct call *call);
 /* The job of the call, or of its program when the call has ended; NULL: there is none. */
 struct sched_job *sched_job_after(const struct sched *sched, const struct call *call);
 
+#define SCHED_JOB_LOOKS 8
+/* True when one of its first SCHED_JOB_LOOKS calls can run. */
+bool sched_job_can_run(const struct sched *sched, const struct sched_job *job);
 /* A step begins in which a call of the job is: the job's waiting is over. */
 void sched_job_enter(struct sched_job *job, uint64_t now_us);
 /* A plan passes over the call because its client does not read or has cancelled it: that is not our

@@ -16,17 +16,21 @@
 #include "sched/engine/job.h"
 #include "sched/policy.h"
 
-#define PLACE_BITS 59
+#define PLACE_BITS 56
+#define ORDER_BITS 60
+#define ACTIVE     (UINT64_C(1) << 62)  /* besides: of a job that is not held */
 #define PLACE_MAX  ((UINT64_C(1) << PLACE_BITS) - 1)
 #define PLACE_MID  (UINT64_C(1) << (PLACE_BITS - 1))
 
 /* The sooner the turn of the job, the larger. */
 static uint64_t need_of(const struct sched_job *job)
 {
-    STATIC_ASSERT(SCHED_QUEUES_MAX <= 1u << (63 - PLACE_BITS), "a queue fits above the place");
+    STATIC_ASSERT(SCHED_QUEUES_MAX <= 1u << (ORDER_BITS - PLACE_BITS), "a queue fits above it");
+    STATIC_ASSERT(KVMEM_KEPT - KVMEM_WANTED >= UINT64_C(1) << ORDER_BITS, "held: less than kept");
+    STATIC_ASSERT(ACTIVE >= 2 * (KVMEM_KEPT - KVMEM_WANTED), "active: more than kept");
     ASSERT(job->place <= PLACE_MAX);
     uint64_t order = (uint64_t)job->queue << PLACE_BITS | job->place;
-    return KVMEM_WANTED | (KVMEM_WANTED - 1 - order);
+    return KVMEM_WANTED | (job->held ? 0 : ACTIVE) | ((UINT64_C(1) << ORDER_BITS) - 1 - order);
 }
 
 /* In the queue of its own: jobs that come to the tail count up, to the head down. */
@@ -42,6 +46,11 @@ static uint64_t place_of(struct sched *sched, const struct sched_job *job, bool 
 void sched_need_queued(const struct sched_engine *engine, struct sched_job *job, bool at_head)
 {
     job->place = place_of(engine->sched, job, at_head);
+    kvmem_need(engine->kv, job->program, need_of(job));
+}
+
+void sched_need_held(const struct sched_engine *engine, const struct sched_job *job)
+{
     kvmem_need(engine->kv, job->program, need_of(job));
 }
 

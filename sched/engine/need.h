@@ -6,6 +6,9 @@
 
 /* The job has come to stand at the head or the tail of its queue. O(log programs). */
 void sched_need_queued(const struct sched_engine *engine, struct sched_job *job, bool at_head);
+/* It has come to the held ones of its level, or back: what its program's calls have asked for is
+ * needed less than what active ones have left, or as before. O(log programs). */
+void sched_need_held(const struct sched_engine *engine, const struct sched_job *job);
 /* The call is about to end and to give up its KV. O(log programs). */
 void sched_need_ended(const struct sched *sched, const struct call *call);
 /* The program is about to be forgotten. O(its cached KV blocks). */

@@ -28,12 +28,12 @@ struct tree {
     uint32_t *root;
 };
 
-static struct tree tree_of(const struct sched_engine *engine, uint32_t queue)
+static struct tree tree_of(const struct sched_engine *engine, const struct sched_job *job)
 {
     ASSERT(engine->sched->nodes != NULL);
     struct sched *sched = engine->sched;
     return (struct tree){.sched = sched,
-                         .root = &sched->engines[engine->index].queues[queue].root};
+                         .root = &sched_queue_of(&sched->engines[engine->index], job)->root};
 }
 
 static struct sched_node *node_of(const struct tree *tree, uint32_t slot)
@@ -76,9 +76,10 @@ static void lift(const struct tree *tree, uint32_t slot)
     }
 }
 
-uint32_t sched_order_find(const struct sched_engine *engine, uint32_t queue, uint64_t key)
+uint32_t sched_order_find(const struct sched_engine *engine, const struct sched_job *job,
+                          uint64_t key)
 {
-    const struct tree tree = tree_of(engine, queue);
+    const struct tree tree = tree_of(engine, job);
     uint32_t before = CALL_NONE;
     for (uint32_t at = *tree.root; at != CALL_NONE;) {
         bool goes_after = key >= sched_call(tree.sched, at)->order_key;
@@ -91,7 +92,7 @@ uint32_t sched_order_find(const struct sched_engine *engine, uint32_t queue, uin
 /* Of two neighbours in the list, one has no child on the side of the other. */
 void sched_order_add(struct sched_engine *engine, const struct call *call)
 {
-    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call)->queue);
+    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call));
     struct call_link link = call->links[CALL_LIST_ALL];
     struct sched_node *node = node_of(&tree, call->slot);
     bool is_after = link.prev != CALL_NONE && node_of(&tree, link.prev)->child[1] == CALL_NONE;
@@ -108,7 +109,7 @@ void sched_order_add(struct sched_engine *engine, const struct call *call)
 
 void sched_order_remove(struct sched_engine *engine, const struct call *call)
 {
-    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call)->queue);
+    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call));
     const uint32_t *child = node_of(&tree, call->slot)->child;
     while (child[0] != CALL_NONE || child[1] != CALL_NONE) {
         bool side = child[0] == CALL_NONE ||
@@ -120,7 +121,7 @@ void sched_order_remove(struct sched_engine *engine, const struct call *call)
 
 void sched_order_check(const struct sched_engine *engine, const struct call *call)
 {
-    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call)->queue);
+    const struct tree tree = tree_of(engine, sched_job_of(engine->sched, call));
     const struct sched_node *node = node_of(&tree, call->slot);
     uint32_t next = call->links[CALL_LIST_ALL].next;
     ASSERT(*name_of(&tree, call->slot) == call->slot);

@@ -39,6 +39,7 @@
 #include "sched/engine/plan.h"
 
 #include "sched/ending.h"
+#include "sched/engine/active.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
 #include "sched/levels.h"
@@ -58,7 +59,7 @@ static struct call *next_victim(struct sched_walk *walk)
         }
         struct call *call = walk->victim;
         walk->victim = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
-        if (!sched_walk_has_passed(engine, call) || sched_walk_skips(call)) {
+        if (!sched_walk_has_passed(engine, call) || !sched_call_can_run(call)) {
             return call;
         }
     }
@@ -138,8 +139,9 @@ static bool visit(struct sched_walk *walk, struct call *call)
     ASSERT(call->generated_tokens < call->max_tokens);
     expect_next(engine, call);
     call->walk_sequence = engine->sequence;
-    if (sched_walk_skips(call)) {
+    if (!sched_call_can_run(call)) {
         sched_job_excuse(sched_job_of(engine->sched, call), call, walk->now_us);
+        sched_active_stall(engine, call, walk->now_us);
         return true;
     }
     /* Without budget, and without blocks, it can run only if it finds those that it has lost. */
@@ -198,19 +200,18 @@ static uint32_t last_queue_of(const struct sched_engine *engine)
 
 void sched_plan_arrival(struct sched_engine *engine, const struct call *call)
 {
-    bool displaces = sched_job_of(engine->sched, call)->queue < engine->last_queue;
-    if (engine->step_in_flight && (engine->has_room || displaces) &&
+    const struct sched_job *job = sched_job_of(engine->sched, call);
+    bool displaces = job->queue < engine->last_queue;
+    if (!job->held && engine->step_in_flight && (engine->has_room || displaces) &&
         engine->sched->settings.cut_steps) {
         step_stop_early(&engine->step, STEP_STOP_ROUND);
     }
 }
 
-bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
+/* The batch, and what comes after it. */
+static struct sched_walk plan_rows(struct sched_engine *engine, uint64_t now_us)
 {
     const struct sched_settings *settings = &engine->sched->settings;
-    ASSERT(!engine->step_in_flight);
-    sched_levels_learn(engine->sched);
-    sched_starvation_pass(engine, now_us);
     engine->sequence++;
     engine->planned_count = 0;
     engine->move_waits = 0;
@@ -226,10 +227,24 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
     engine->planned_active = engine->planned_count;
     engine->last_queue = last_queue_of(engine);
     engine->has_room = walk.at_end;
+    engine->is_underused = walk.at_end && walk.budget_tokens > 0;
     if (engine->planned_count > 0) {
         sched_standby_rows(&walk);
         sched_standby_prefetch(&walk);
         kvmem_expire(engine->kv, now_us, true);
+    }
+    return walk;
+}
+
+bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
+{
+    ASSERT(!engine->step_in_flight);
+    sched_levels_learn(engine->sched);
+    sched_starvation_pass(engine, now_us);
+    sched_active_pass(engine, now_us);
+    struct sched_walk walk = plan_rows(engine, now_us);
+    if (engine->planned_count == 0 && sched_active_force(engine, now_us)) {
+        walk = plan_rows(engine, now_us);
     }
     *step_header(&engine->step) = (struct step_header){
         .rows_count = engine->planned_count,
@@ -251,6 +266,7 @@ static void launch_row(struct sched_engine *engine, uint32_t index, uint64_t now
         sched_call_enter(engine->sched, call, planned->first_position, now_us);
     }
     call->state = CALL_RUNNING;
+    sched_active_run(engine, call);
 }
 
 void sched_engine_launched(struct sched_engine *engine, uint64_t now_us)

@@ -28,12 +28,6 @@ static inline bool sched_walk_has_passed(const struct sched_engine *engine,
     return call->walk_sequence == engine->sequence;
 }
 
-/* True when the client does not read, or has asked to end the call. */
-static inline bool sched_walk_skips(const struct call *call)
-{
-    return call->paused || call->cancel;
-}
-
 /* What a row does (row.c). */
 struct sched_row {
     uint32_t chunk;                 /* known tokens to feed; 0: there is no budget for any */

@@ -65,7 +65,7 @@ static void insert(struct sched_engine *engine, enum call_list list, struct call
 {
     const struct sched *sched = engine->sched;
     struct sched_job *job = sched_job_of(sched, call);
-    struct sched_list *ends = &engine->queues[job->queue].lists[list];
+    struct sched_list *ends = &sched_queue_of(engine, job)->lists[list];
     uint32_t *from = after_of(sched, ends, list, after);
     struct call_link link = {.next = *from, .prev = after};
     uint32_t *back = before_of(sched, ends, list, link.next);
@@ -84,7 +84,7 @@ static void take_out(struct sched_engine *engine, enum call_list list, struct ca
 {
     const struct sched *sched = engine->sched;
     struct sched_job *job = sched_job_of(sched, call);
-    struct sched_list *ends = &engine->queues[job->queue].lists[list];
+    struct sched_list *ends = &sched_queue_of(engine, job)->lists[list];
     struct call_link link = call->links[list];
     uint32_t *from = after_of(sched, ends, list, link.prev);
     uint32_t *back = before_of(sched, ends, list, link.next);
@@ -100,12 +100,12 @@ static void take_out(struct sched_engine *engine, enum call_list list, struct ca
 }
 
 /* The call after which an arriving one belongs. */
-static uint32_t place_of(const struct sched_engine *engine, const struct sched_job *job,
+static uint32_t place_of(struct sched_engine *engine, const struct sched_job *job,
                          const struct call *call)
 {
     const struct sched *sched = engine->sched;
     uint32_t sibling = job->ends[CALL_LIST_ALL].tail;
-    uint32_t last = engine->queues[job->queue].lists[CALL_LIST_ALL].tail;
+    uint32_t last = sched_queue_of(engine, job)->lists[CALL_LIST_ALL].tail;
     if (sibling != CALL_NONE) {
         return sibling;
     }
@@ -113,14 +113,14 @@ static uint32_t place_of(const struct sched_engine *engine, const struct sched_j
         sched_call(sched, last)->order_key <= call->order_key) {
         return last;
     }
-    return sched_order_find(engine, job->queue, call->order_key);
+    return sched_order_find(engine, job, call->order_key);
 }
 
 /* The job comes to stand in its queue after the job `after`, or at the head. */
 static void link_job(struct sched_engine *engine, struct sched_job *job, uint32_t after)
 {
     struct sched_job *jobs = engine->sched->jobs;
-    struct sched_queue *queue = &engine->queues[job->queue];
+    struct sched_queue *queue = sched_queue_of(engine, job);
     uint32_t index = (uint32_t)(job - jobs);
     uint32_t *from = after == SCHED_JOB_NONE ? &queue->jobs.head : &jobs[after].next;
     job->prev = after;
@@ -134,7 +134,7 @@ static void link_job(struct sched_engine *engine, struct sched_job *job, uint32_
 static void unlink_job(struct sched_engine *engine, const struct sched_job *job)
 {
     struct sched_job *jobs = engine->sched->jobs;
-    struct sched_queue *queue = &engine->queues[job->queue];
+    struct sched_queue *queue = sched_queue_of(engine, job);
     uint32_t index = (uint32_t)(job - jobs);
     ASSERT(queue->count > 0);
     queue->cursor = queue->cursor == index ? job->next : queue->cursor;
@@ -154,18 +154,22 @@ void sched_queue_enter(struct sched_engine *engine, struct call *call)
         link_job(engine, job, after == CALL_NONE ? SCHED_JOB_NONE : sched_call(sched, after)->job);
     }
     call->queue = job->queue;
-    engine->queues[job->queue].calls_count++;
+    sched_queue_of(engine, job)->calls_count++;
     insert(engine, CALL_LIST_ALL, call, after);
 }
 
+struct move {
+    const struct sched_job *job;
+    struct sched_queue *from, *to;
+    bool to_head;
+};
+
 /* The job's stretch of a list goes to the head or the tail of that list in another queue. */
-static void move_stretch(struct sched_engine *engine, const struct sched_job *job,
-                         enum call_list list, uint32_t queue_index, bool to_head)
+static void move_stretch(const struct sched *sched, const struct move *move, enum call_list list)
 {
-    const struct sched *sched = engine->sched;
-    struct sched_list *from = &engine->queues[job->queue].lists[list];
-    struct sched_list *to = &engine->queues[queue_index].lists[list];
-    struct sched_list ends = job->ends[list];
+    struct sched_list *from = &move->from->lists[list], *to = &move->to->lists[list];
+    struct sched_list ends = move->job->ends[list];
+    bool to_head = move->to_head;
     if (ends.head == CALL_NONE) {
         return;
     }
@@ -178,19 +182,50 @@ static void move_stretch(struct sched_engine *engine, const struct sched_job *jo
     *after_of(sched, to, list, first->links[list].prev) = ends.head;
 }
 
+/* Its level is `level` from now on, of the held jobs or the others. */
+static void move(struct sched_engine *engine, struct sched_job *job, uint32_t level, bool held,
+                 bool to_head)
+{
+    struct move move = {.job = job, .from = sched_queue_of(engine, job), .to_head = to_head};
+    ASSERT(engine->sched->nodes == NULL);       /* where there are keys, no job has a free place */
+    ASSERT(level < engine->sched->settings.queues);
+    unlink_job(engine, job);
+    job->queue = level;
+    job->held = held;
+    move.to = sched_queue_of(engine, job);
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        move_stretch(engine->sched, &move, list);
+    }
+    move.from->calls_count -= job->calls_count;
+    move.to->calls_count += job->calls_count;
+    link_job(engine, job, to_head ? SCHED_JOB_NONE : move.to->jobs.tail);
+}
+
 void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue_index,
                       bool to_head)
 {
-    ASSERT(engine->sched->nodes == NULL);       /* where there are keys, nothing moves */
-    ASSERT(queue_index < engine->sched->settings.queues);
-    unlink_job(engine, job);
-    for (uint32_t list = 0; list < CALL_LISTS; list++) {
-        move_stretch(engine, job, list, queue_index, to_head);
+    move(engine, job, queue_index, job->held, to_head);
+}
+
+/* Where there are keys a job is one call, and goes where its key belongs. */
+static void hold_by_key(struct sched_engine *engine, struct sched_job *job, bool held)
+{
+    struct call *call = sched_job_first(engine->sched, job);
+    ASSERT(job->calls_count == 1);
+    sched_queue_remove(engine, call);
+    job->held = held;
+    sched_queue_enter(engine, call);
+}
+
+void sched_queue_hold(struct sched_engine *engine, struct sched_job *job, bool held, bool to_head)
+{
+    ASSERT(job->held != held);
+    ASSERT(!held || job->ends[CALL_LIST_RESIDENT].head == CALL_NONE);
+    if (engine->sched->nodes != NULL) {
+        hold_by_key(engine, job, held);
+    } else {
+        move(engine, job, job->queue, held, to_head);
     }
-    engine->queues[job->queue].calls_count -= job->calls_count;
-    engine->queues[queue_index].calls_count += job->calls_count;
-    job->queue = queue_index;
-    link_job(engine, job, to_head ? SCHED_JOB_NONE : engine->queues[queue_index].jobs.tail);
 }
 
 void sched_queue_remove(struct sched_engine *engine, struct call *call)
@@ -202,7 +237,7 @@ void sched_queue_remove(struct sched_engine *engine, struct call *call)
     }
     call->queue = job->queue;
     job->calls_count--;
-    engine->queues[job->queue].calls_count--;
+    sched_queue_of(engine, job)->calls_count--;
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
             take_out(engine, list, call);

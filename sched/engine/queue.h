@@ -12,6 +12,10 @@ void sched_queue_enter(struct sched_engine *engine, struct call *call);
 /* To the tail or the head of this queue, with all calls of the job. */
 void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue,
                       bool to_head);
+/* Its program is not active any more, or is again: the job, none of whose calls owns blocks, goes
+ * to the held ones of its level, or comes back: to the head or the tail, or where its key belongs.
+ */
+void sched_queue_hold(struct sched_engine *engine, struct sched_job *job, bool held, bool to_head);
 void sched_queue_remove(struct sched_engine *engine, struct call *call);
 /* The call has lost its blocks. Free when it was not in the list of residents. */
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
@@ -44,10 +48,10 @@ static inline bool sched_queue_lists(const struct call *call, enum call_list lis
 }
 
 /* The first call of this list of the queue, or NULL. */
-static inline struct call *sched_queue_first(const struct sched_engine *engine, uint32_t queue,
-                                             enum call_list list)
+static inline struct call *sched_queue_first(const struct sched_engine *engine,
+                                             const struct sched_queue *queue, enum call_list list)
 {
-    return sched_call_or_null(engine->sched, engine->queues[queue].lists[list].head);
+    return sched_call_or_null(engine->sched, queue->lists[list].head);
 }
 
 /* The call after this one in its queue, or NULL. */

@@ -61,7 +61,7 @@ struct kvmem_answer sched_residency_ask(const struct sched_engine *engine, const
 {
     bool is_resident = sched_call_is_resident(engine, call);
     const struct kvmem_question question = {
-        .call = call->slot, .whole = whole,
+        .call = call->slot, .holder = call->program, .whole = whole,
         .salt = is_resident ? 0 : salt_of(engine->sched, call),
         .tokens = call->tokens, .count = sched_call_known(call)};
     struct kvmem_answer answer = kvmem_ask(engine->kv, &question);
@@ -122,14 +122,13 @@ static bool is_in_vain(const struct sched_engine *engine, const struct call *cal
            held.device + held.host == 0;
 }
 
-void sched_residency_expect(struct sched_engine *engine, const struct call *call,
-                            uint64_t now_us)
+struct kvmem_answer sched_residency_look(const struct sched_engine *engine,
+                                         const struct call *call)
 {
     if (is_in_vain(engine, call)) {
-        return;
+        return (struct kvmem_answer){.call = call->slot, .is_owned = true};
     }
-    const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
-    sched_residency_touch(engine, call, &answer, now_us);
+    return sched_residency_ask(engine, call, false);
 }
 
 /* The call gives up its blocks, and leaves their contents behind. */

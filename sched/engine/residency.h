@@ -15,9 +15,10 @@ void sched_residency_commit(struct sched_engine *engine, struct call *call,
 /* The call cannot have it in this plan, and will ask again. */
 void sched_residency_touch(struct sched_engine *engine, const struct call *call,
                            const struct kvmem_answer *answer, uint64_t now_us);
-/* The call waits from now on: what is cached for it is needed as much as its program is. */
-void sched_residency_expect(struct sched_engine *engine, const struct call *call,
-                            uint64_t now_us);
+/* What is there for a call that arrives. Then touch: what is cached for it is needed as much as its
+ * program is. */
+struct kvmem_answer sched_residency_look(const struct sched_engine *engine,
+                                         const struct call *call);
 /* It has to make room for another call and will be back: what it has computed is kept cached. */
 void sched_residency_preempt(struct sched_engine *engine, struct call *call, uint64_t now_us);
 /* The call ends: what it has computed is kept for calls with the same beginning; or, when it may

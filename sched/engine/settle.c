@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "sched/ending.h"
+#include "sched/engine/exchange.h"
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
@@ -221,6 +222,16 @@ static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
     }
 }
 
+/* That the rows were fed beyond one for each. */
+static uint32_t prompt_tokens(const struct sched_engine *engine)
+{
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < engine->planned_active; i++) {
+        tokens += engine->planned[i].tokens_count - 1;
+    }
+    return tokens;
+}
+
 /* The moves of the step are done. */
 static void settle_moves(struct sched_engine *engine, uint64_t now_us)
 {
@@ -335,8 +346,9 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
         return SCHED_REFUTED;
     }
     engine->step_in_flight = false;
-    settle_moves(engine, now_us);
     uint32_t step_rounds = read_rounds(engine);
+    sched_exchange_learn(engine, duration_us, step_rounds, prompt_tokens(engine));
+    settle_moves(engine, now_us);
     settle_rows(engine, step_rounds, duration_us, now_us);
     sched_starvation_settle(engine, duration_us);
     settle_jobs(engine, now_us);
@@ -370,7 +382,7 @@ static void drop_everything(struct sched_engine *engine)
 {
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         struct call *call;
-        while ((call = sched_queue_first(engine, i, CALL_LIST_RESIDENT)) != NULL) {
+        while ((call = sched_queue_first(engine, &engine->queues[i], CALL_LIST_RESIDENT)) != NULL) {
             ASSERT(sched_call_is_resident(engine, call));
             call->preemptions++;
             sched_residency_drop(engine, call);

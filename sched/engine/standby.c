@@ -25,7 +25,7 @@ static void consider_standby(struct sched_walk *walk, struct call *call)
     uint32_t left = call->max_tokens - call->generated_tokens;
     uint32_t rounds = sched->settings.steps_per_plan - 1;   /* none enters in the first one */
     struct sched_row row = {.chunk = 1, .decode_steps = left < rounds ? left : rounds};
-    if (sched_walk_skips(call) || call->kv_tokens + 1 != sched_call_known(call)) {
+    if (!sched_call_can_run(call) || call->kv_tokens + 1 != sched_call_known(call)) {
         return;
     }
     row.positions = call->kv_tokens + row.decode_steps;
@@ -84,7 +84,7 @@ void sched_standby_prefetch(struct sched_walk *walk)
         if (call == NULL) {
             return;
         }
-        if (!sched_walk_has_passed(engine, call) && !sched_walk_skips(call) &&
+        if (!sched_walk_has_passed(engine, call) && sched_call_can_run(call) &&
             !sched_call_is_resident(engine, call)) {
             consider_prefetch(walk, call);
         }

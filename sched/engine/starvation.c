@@ -5,7 +5,7 @@
  * Bounds: per queue its first job and SCHED_STARVATION_CHECKS_MAX jobs; a cursor goes round, so a
  * queue of n jobs is seen whole within n / SCHED_STARVATION_CHECKS_MAX + 1 plans. The ratio differs
  * from program to program, so the longest waiting job need not be the first to starve. A job is
- * passed over when none of its first SCHED_STARVATION_CALLS_MAX calls can run, and loses its turn
+ * passed over when none of its first SCHED_JOB_LOOKS calls can run, and loses its turn
  * for that. At most one job for each SCHED_TURN_ROWS rows of the batch has a turn at once; the
  * others starve on until one of these turns is over. The queues take turns, too: a pass gives one
  * to each at most, and begins after the queue that had the last one. Else the jobs of the upper
@@ -21,19 +21,6 @@
 #include "sched/engine/plan.h"
 #include "sched/policy.h"
 
-static bool can_run(const struct sched *sched, const struct sched_job *job)
-{
-    uint32_t last = job->ends[CALL_LIST_ALL].tail;
-    const struct call *call = sched_job_first(sched, job);
-    for (uint32_t looks = SCHED_STARVATION_CALLS_MAX; looks > 1; looks--) {
-        if (!sched_walk_skips(call) || call->slot == last) {
-            break;
-        }
-        call = sched_call(sched, call->links[CALL_LIST_ALL].next);
-    }
-    return !sched_walk_skips(call);
-}
-
 /* Jobs that may have their turn at once. */
 static uint32_t turns_max(const struct sched *sched)
 {
@@ -48,7 +35,7 @@ static void end_idle_turns(struct sched_engine *engine, uint64_t now_us)
     struct sched_job *jobs = engine->sched->jobs;
     for (uint32_t i = 0; i < engine->turns_count;) {
         struct sched_job *job = &jobs[engine->turns[i]];
-        if (can_run(engine->sched, job)) {
+        if (sched_job_can_run(engine->sched, job)) {
             i++;
         } else {
             sched_job_give_up_turn(engine, job, now_us);
@@ -62,7 +49,7 @@ static bool consider(struct sched_engine *engine, struct sched_job *job, uint64_
     if (!sched_policy_promotes(engine->sched, job, now_us)) {
         return false;
     }
-    if (!can_run(engine->sched, job)) {
+    if (!sched_job_can_run(engine->sched, job)) {
         sched_job_wait_again(job, now_us);
         return false;
     }
@@ -126,7 +113,8 @@ void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us)
     }
     for (uint32_t i = 0; i < lower && engine->turns_count < turns_max(sched); i++) {
         uint32_t queue = (last + i) % lower + 1;
-        if (look_through(engine, &engine->queues[queue], now_us)) {
+        if (look_through(engine, &engine->queues[queue], now_us) ||
+            look_through(engine, &engine->held[queue], now_us)) {
             engine->turn_queue = queue;
         }
     }

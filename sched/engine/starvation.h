@@ -4,7 +4,6 @@
 #include "sched/sched.h"
 
 #define SCHED_STARVATION_CHECKS_MAX 64  /* jobs looked at in a queue and pass, besides its head */
-#define SCHED_STARVATION_CALLS_MAX  8   /* calls looked at in a job that has starved */
 
 /* A call of the job was in a step for so long. */
 void sched_starvation_charge(struct sched_engine *engine, const struct sched_job *job,

@@ -25,6 +25,16 @@ static void naive_excuse(struct naive *m, const struct naive_call *call)
     job->since = calls == 1 ? m->now : job->since;
 }
 
+/* A plan that found no call to run may have passed over this one before its program had to go. */
+static void naive_excuse_displaced(struct naive *m, uint32_t index)
+{
+    struct naive_call *call = &m->calls[index];
+    if (naive_skips(call) && sched_view_call(m->sched, index)->waiting_since_us == m->now) {
+        call->since = m->now;
+        naive_excuse(m, call);
+    }
+}
+
 static bool naive_was_preempted(struct naive *m, uint32_t index)
 {
     uint32_t preemptions = sched_view_call(m->sched, index)->preemptions;
@@ -32,13 +42,21 @@ static bool naive_was_preempted(struct naive *m, uint32_t index)
     return preemptions > m->calls[index].preemptions;
 }
 
-/* Victims were resident, and resident calls after them in the order went first. */
+/* Victims were resident, and resident calls after them in the order went first; but for programs
+ * that had to leave the active set. */
 static void naive_take_victims(struct naive *m, const uint32_t *sorted, uint32_t count)
 {
     bool must_go = false;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
         bool was_preempted = call->lost = naive_was_preempted(m, sorted[i]);
+        if (call->displaced) {
+            ASSERT(was_preempted == call->resident);
+            call->preemptions += was_preempted;
+            naive_drop(call);
+            naive_excuse_displaced(m, sorted[i]);
+            continue;
+        }
         ASSERT(call->resident || !was_preempted);
         ASSERT(!must_go || was_preempted || !call->resident);
         must_go = must_go || (was_preempted && !naive_skips(call));
@@ -250,6 +268,9 @@ void naive_follow_plan(struct naive *m, bool planned)
     uint32_t count = naive_sort(m, sorted);
     m->rows_count = m->rows_active = 0;
     naive_take_victims(m, sorted, count);
+    while (count > 0 && naive_job_of(m, &m->calls[sorted[count - 1]])->held) {
+        count--;
+    }
     uint32_t at = naive_walk(m, sorted, count);
     m->rows_active = m->rows_count;
     m->last_queue = 0;
@@ -270,7 +291,7 @@ void naive_follow_plan(struct naive *m, bool planned)
 bool naive_stops_step(struct naive *m, uint32_t index)
 {
     const struct naive_call *call = &m->calls[index];
-    return m->busy && m->stops_early && call->open &&
+    return m->busy && m->stops_early && call->open && !naive_job_of(m, call)->held &&
            (sched_view_has_room(m->sched) || naive_job_of(m, call)->queue < m->last_queue);
 }
 

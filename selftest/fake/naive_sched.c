@@ -105,9 +105,10 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
     call->priority = m->service[asked->program];
     call->order = ++m->arrivals;
     call->key = m->set.policy == SCHED_SRPT ? call->key : 0;
+    bool held = m->set.active_programs != SCHED_ACTIVE_ALL && !m->active[call->program];
     if (!joins) {
         struct naive_job *job = naive_job_of(m, call);
-        *job = (struct naive_job){.since = m->now};
+        *job = (struct naive_job){.since = m->now, .held = held};
         naive_enter(m, job, naive_level(m, asked->program), false);
     }
 }
@@ -156,6 +157,9 @@ static bool naive_goes_first(struct naive *m, const struct naive_call *a,
     const struct naive_job *job_a = naive_job_of(m, a), *job_b = naive_job_of(m, b);
     if (job_a == job_b) {
         return a->order < b->order;
+    }
+    if (job_a->held != job_b->held) {
+        return job_b->held;
     }
     if (job_a->queue != job_b->queue) {
         return job_a->queue < job_b->queue;
@@ -322,6 +326,56 @@ void naive_promote_all(struct naive *m)
     }
 }
 
+/* The job goes after all others of its level. */
+static void naive_follow_job(struct naive *m, const struct naive_call *call, bool held)
+{
+    struct naive_job *job = naive_job_of(m, call);
+    job->held = held;
+    job->order = ++m->last_order;
+}
+
+static bool naive_was_displaced(const struct naive *m, uint32_t index)
+{
+    uint32_t now = sched_view_program(m->sched, index)->displacements;
+    return now > m->displacements[m->calls[index].program];
+}
+
+/* Jobs that become active go to the tail of their level. In which order others are held is for unit
+ * sched/active to say. */
+static void naive_follow_queue(struct naive *m, uint32_t queue, bool held)
+{
+    uint32_t real[NAIVE_CALLS_MAX];
+    uint32_t calls = sched_view_queue(m->sched, queue, held, real, NAIVE_CALLS_MAX);
+    for (uint32_t i = 0; i < calls; i++) {
+        struct naive_call *call = &m->calls[real[i]];
+        const struct naive_job *job = naive_job_of(m, call);
+        bool is_first = i == 0 || naive_job_of(m, &m->calls[real[i - 1]]) != job;
+        bool has_moved = job->held != held || naive_was_displaced(m, real[i]);
+        call->started = call->started && !(has_moved && m->set.policy == SCHED_SRPT);
+        if (is_first && (held || has_moved)) {
+            naive_follow_job(m, call, held);
+        }
+    }
+}
+
+void naive_follow_active(struct naive *m)
+{
+    for (uint32_t queue = 0; queue < m->set.queues; queue++) {
+        naive_follow_queue(m, queue, false);
+        naive_follow_queue(m, queue, true);
+    }
+    for (uint32_t i = 0; i < m->sched->calls->count; i++) {
+        m->calls[i].displaced = m->calls[i].open && naive_was_displaced(m, i);
+        if (m->calls[i].open) {
+            m->entry[m->calls[i].program] = sched_view_program(m->sched, i);
+        }
+    }
+    for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX; i++) {
+        m->active[i] = m->entry[i] != NULL && m->entry[i]->is_active;
+        m->displacements[i] = m->entry[i] != NULL ? m->entry[i]->displacements : 0;
+    }
+}
+
 void naive_expire(struct naive *m)
 {
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
@@ -358,6 +412,7 @@ static void compare_job(struct naive *m, uint32_t index, uint32_t queue)
     const struct naive_job *want = naive_job_of(m, &m->calls[index]);
     const struct sched_job *got = sched_view_job(m->sched, index);
     ASSERT(want->queue == queue);
+    ASSERT(got->held == want->held);
     ASSERT(got->quantum_left_us == want->quantum);
     ASSERT(got->wait_us == want->wait);
     ASSERT(got->waiting_since_us == want->since);
@@ -372,13 +427,15 @@ void naive_compare(struct naive *m)
     uint32_t real[NAIVE_CALLS_MAX];
     uint32_t count = naive_sort(m, sorted);
     uint32_t at = 0;
-    for (uint32_t queue = 0; queue < m->set.queues; queue++) {
-        uint32_t real_count = sched_view_queue(m->sched, queue, real, NAIVE_CALLS_MAX);
-        for (uint32_t i = 0; i < real_count; i++, at++) {
+    for (uint32_t i = 0; i < 2 * m->set.queues; i++) {
+        uint32_t queue = i % m->set.queues;
+        bool held = i >= m->set.queues;
+        uint32_t real_count = sched_view_queue(m->sched, queue, held, real, NAIVE_CALLS_MAX);
+        for (uint32_t n = 0; n < real_count; n++, at++) {
             ASSERT(at < count);
-            ASSERT(sorted[at] == real[i]);
-            compare_call(m, real[i]);
-            compare_job(m, real[i], queue);
+            ASSERT(sorted[at] == real[n]);
+            compare_call(m, real[n]);
+            compare_job(m, real[n], queue);
         }
     }
     ASSERT(at == count);

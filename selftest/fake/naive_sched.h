@@ -6,7 +6,8 @@
  * follows docs/scheduling.md, not the code of sched/, and sees of the real scheduler only what
  * sched_view.h shows. What is cached where is kvmem's business. So the naive scheduler takes two
  * things from a real plan, and checks both: which positions a call found, and which calls lost
- * their blocks. It takes tokens that end a call from an oracle. It works out all the rest, and
+ * their blocks. Which programs are active it takes, too: it checks what that means for the order of
+ * calls. It takes tokens that end a call from an oracle. It works out all the rest, and
  * asserts where the two schedulers differ.
  *
  * The driver of both reports each event, in the order in which the real scheduler acts on them,
@@ -15,6 +16,7 @@
  *   naive_arrive, naive_end      admission; a cancel or failure of a call that is not in a step
  *   flags of a call              paused, cancel, stop_text: when net sets them
  *   naive_settle, naive_lost     before the real ones, with `fault`, `produced` and `rounds`
+ *   naive_follow_active          after the real intake, and after naive_promote_all
  *   naive_expire                 deadlines, after all commands
  *   naive_promote_all, naive_follow_plan, naive_launch      after the real plan
  *   naive_compare                at any time in between
@@ -38,6 +40,7 @@ struct naive_call {
     uint32_t stop_text_tokens;
     /* Its state. */
     bool open, running, standby, expired, resident, started, lost, has_run;
+    bool displaced;                 /* its program left the active set in the last plan */
     uint32_t generated, kv, computed, cached, preemptions, faults;
     int64_t order;                  /* of arrival */
     enum call_finish finish;
@@ -46,6 +49,7 @@ struct naive_call {
 
 /* What the queues hold in order: all open calls of a program, or one call. */
 struct naive_job {
+    bool held;                      /* its program is not active */
     uint32_t queue, from, promotions;    /* from: where a promoted job came from; 0: it is not */
     int64_t order;
     int64_t turn;                   /* turns that had been given when it got its own, and that */
@@ -72,6 +76,9 @@ struct naive {
     struct naive_job jobs[NAIVE_CALLS_MAX + NAIVE_PROGRAMS_MAX];    /* of calls, then of programs */
     uint64_t service[NAIVE_PROGRAMS_MAX], wait[NAIVE_PROGRAMS_MAX], halved[NAIVE_PROGRAMS_MAX];
     bool known[NAIVE_PROGRAMS_MAX];
+    const struct program *entry[NAIVE_PROGRAMS_MAX];    /* of the real table; it stays */
+    bool active[NAIVE_PROGRAMS_MAX];
+    uint32_t displacements[NAIVE_PROGRAMS_MAX];
     /* The step in flight, or the one that has just come back. */
     uint32_t rows[NAIVE_ROWS_MAX], chunk[NAIVE_ROWS_MAX], decode[NAIVE_ROWS_MAX];
     uint32_t produced[NAIVE_ROWS_MAX];
@@ -93,6 +100,8 @@ void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish
 /* Brings the program's service up to date, as the real scheduler does before it reads it. */
 void naive_decay(struct naive *m, uint32_t program);
 void naive_promote_all(struct naive *m);
+/* Takes over which programs are active now. */
+void naive_follow_active(struct naive *m);
 /* The time is `now`, and the queues are as they were when the plan began. `planned`: the real plan
  * has rows. */
 void naive_follow_plan(struct naive *m, bool planned);

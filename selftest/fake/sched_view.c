@@ -45,10 +45,17 @@ bool sched_view_was_visited(const struct sched *sched, uint32_t call)
     return sched_view_call(sched, call)->walk_sequence == engine_of(sched)->sequence;
 }
 
-uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, uint32_t *calls, uint32_t max)
+const struct program *sched_view_program(const struct sched *sched, uint32_t call)
+{
+    return &sched->programs[sched_view_call(sched, call)->program];
+}
+
+uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, bool held, uint32_t *calls,
+                          uint32_t max)
 {
     uint32_t count = 0;
-    uint32_t call = engine_of(sched)->queues[queue].lists[CALL_LIST_ALL].head;
+    const struct sched_engine *engine = engine_of(sched);
+    uint32_t call = (held ? engine->held : engine->queues)[queue].lists[CALL_LIST_ALL].head;
     for (; call != CALL_NONE; call = sched_view_call(sched, call)->links[CALL_LIST_ALL].next) {
         ASSERT(count < max);
         calls[count++] = call;

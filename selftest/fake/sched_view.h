@@ -18,5 +18,9 @@ uint32_t sched_view_move_waits(const struct sched *sched);
 bool sched_view_has_room(const struct sched *sched);
 /* True when the last plan looked at the call. */
 bool sched_view_was_visited(const struct sched *sched, uint32_t call);
-/* Writes the calls of a queue in their order, at most `max`; returns their number. */
-uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, uint32_t *calls, uint32_t max);
+/* The program of a call that has been admitted. */
+const struct program *sched_view_program(const struct sched *sched, uint32_t call);
+/* Writes the calls of a queue, or the held ones of its level, in their order, at most `max`;
+ * returns their number. */
+uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, bool held, uint32_t *calls,
+                          uint32_t max);

@@ -37,7 +37,8 @@ void sim_lockstep_init(struct sim *sim)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
     memset(lockstep, 0, sizeof *lockstep);
-    lockstep->is_on = true;
+    /* Between intake and plan nothing shows which programs became active when. */
+    lockstep->is_on = sim->loop.sched.settings.active_programs == SCHED_ACTIVE_ALL;
     lockstep->naive.sched = &sim->loop.sched;
     lockstep->naive.set = sim->loop.sched.settings;
     memcpy(lockstep->naive.levels, sim->loop.sched.levels, sizeof lockstep->naive.levels);

@@ -64,6 +64,20 @@ static const char *any(struct sim *sim, const char *section, const char *key)
     return row->words[sim_choose(sim, row->words_count)].word;
 }
 
+static void draw_active_set(struct sim *sim)
+{
+    uint32_t most = sim_choose(sim, 3);
+    if (most == 0) {
+        set(sim, "sched.active_set=off");
+    } else if (most == 1) {
+        set(sim, "sched.active_set=auto");
+    } else {
+        set(sim, "sched.active_set=%u", small(sim, 1, 16));
+    }
+    set(sim, "sched.exchange_share=0.%u", sim_choose(sim, 10));
+    set(sim, "sched.small_share=0.%u", sim_choose(sim, 4));
+}
+
 static void draw_sched(struct sim *sim)
 {
     set(sim, "sched.policy=%s", any(sim, "sched", "policy"));
@@ -86,6 +100,7 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.half_life=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
     set(sim, "sched.prefetch=%s", any(sim, "sched", "prefetch"));
+    draw_active_set(sim);
 }
 
 static void draw_kv(struct sim *sim, uint32_t context_tokens)

@@ -105,6 +105,7 @@ static struct arena start(enum sched_policy policy, uint32_t live)
     uint32_t calls = live + BATCH + STANDBYS;
     struct sched_settings settings = {
         .policy = policy, .engines = 1, .queues = 6, .quantum_us = 50000, .quantum_growth = 2,
+        .active_programs = SCHED_ACTIVE_ALL,
         .beta_milli = 32000, .wait_max_us = 300000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,

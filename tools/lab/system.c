@@ -35,9 +35,12 @@ static const struct system_row {
     const char *sets[SYSTEM_SETS_MAX];
 } systems[] = {
     {"vllm", VLLM_HOST_S, {"sched.policy=fcfs", "sched.steps_per_plan=1",
-                           "sched.prefill_tokens=16384", "kv.sharing=off", "sched.standby=0"}},
-    {"vllm-opt", VLLM_HOST_S, {"sched.policy=fcfs", "kv.sharing=domain", "sched.cut_steps=no"}},
-    {"mlfq", VLLM_HOST_S, {"sched.policy=mlfq", "kv.sharing=domain", "sched.cut_steps=no"}},
+                           "sched.prefill_tokens=16384", "kv.sharing=off", "sched.standby=0",
+                           "sched.active_set=off"}},
+    {"vllm-opt", VLLM_HOST_S, {"sched.policy=fcfs", "kv.sharing=domain", "sched.cut_steps=no",
+                               "sched.active_set=off"}},
+    {"mlfq", VLLM_HOST_S, {"sched.policy=mlfq", "kv.sharing=domain", "sched.cut_steps=no",
+                               "sched.active_set=off"}},
     {"agentix", 0, {"sched.policy=plas", "kv.sharing=domain"}},
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])

@@ -139,6 +139,7 @@ static struct lab_result play_in_a_small_pool(const char *host_ratio)
     traces_set(&settings, "kv.device_blocks=12");
     traces_set(&settings, host_ratio);
     traces_set(&settings, "sched.quantum=30ms");
+    traces_set(&settings, "sched.active_set=off");
     struct lab_result result = play(&settings,
         "agentix-trace 1\n"
         "program p 0 x\ncall 0 after=- gap=0 in=u:60 out=60\n"

@@ -38,6 +38,7 @@ static inline struct sched_settings bench_settings(enum sched_policy policy)
     return (struct sched_settings){
         .policy = policy, .engines = 1, .queues = 4, .calls = BENCH_CALLS,
         .quantum_us = 2 * BENCH_UNIT, .quantum_growth = 2, .steps_per_plan = 1,
+        .active_programs = SCHED_ACTIVE_ALL,
         .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
         .context_tokens = BENCH_CONTEXT, .vocab_tokens = BENCH_VOCAB,
         .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8};

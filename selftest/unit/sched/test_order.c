@@ -72,10 +72,14 @@ static void enter(uint32_t slot, uint64_t key)
     sched_queue_enter(engine, &table.calls[slot]);
 }
 
+static const struct call *first(void)
+{
+    return sched_queue_first(engine, &engine->queues[0], CALL_LIST_ALL);
+}
+
 static void check_all(void)
 {
-    for (const struct call *call = sched_queue_first(engine, 0, CALL_LIST_ALL); call != NULL;
-         call = sched_queue_next(engine, call)) {
+    for (const struct call *call = first(); call != NULL; call = sched_queue_next(engine, call)) {
         sched_order_check(engine, call);
     }
 }
@@ -140,8 +144,7 @@ static uint32_t model_remove(uint32_t at)
 static void compare(void)
 {
     uint32_t at = 0;
-    for (const struct call *call = sched_queue_first(engine, 0, CALL_LIST_ALL); call != NULL;
-         call = sched_queue_next(engine, call)) {
+    for (const struct call *call = first(); call != NULL; call = sched_queue_next(engine, call)) {
         assert_int_equal(call->slot, sorted[at++]);
     }
     assert_int_equal(at, sorted_count);

@@ -85,6 +85,7 @@ static void intake(void)
 {
     b->now_us = m.now;
     bench_intake(b);
+    naive_follow_active(&m);
     naive_expire(&m);
 }
 
@@ -121,9 +122,12 @@ static void event_arrive(void)
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
-    bool is_stopped = naive_stops_step(&m, index);
     enum step_stop before = step_early_stop(&b->step);
-    intake();
+    b->now_us = m.now;
+    bench_intake(b);
+    naive_follow_active(&m);
+    bool is_stopped = naive_stops_step(&m, index);
+    naive_expire(&m);
     assert_int_equal(step_early_stop(&b->step), is_stopped ? STEP_STOP_ROUND : before);
 }
 
@@ -211,6 +215,7 @@ static void event_step(bool faults)
         b->now_us = m.now;
         bool planned = bench_launch(b);
         naive_promote_all(&m);
+        naive_follow_active(&m);
         naive_follow_plan(&m, planned);
         naive_launch(&m);
         return;
@@ -274,6 +279,8 @@ static void random_configuration(void)
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
         .calls = BENCH_CALLS,
+        .active_programs = below(2) == 0 ? SCHED_ACTIVE_ALL : below(2) * (1 + below(PROGRAMS)),
+        .exchange_permille = below(3) * below(500), .small_permille = below(2) * below(300),
         .half_life_us = below(3) == 0 ? 1 + below(50 * BENCH_UNIT) : 0,
         .sharing = (enum sched_sharing)below(3), .prefetch = below(2) == 0,
         .cut_steps = below(2) == 0,
@@ -320,6 +327,7 @@ static void count_events(void)
     seen.swap_in_blocks += b->stats.swap_in_blocks;
     seen.swap_out_blocks += b->stats.swap_out_blocks;
     seen.kv_dropped_blocks += b->stats.kv_dropped_blocks;
+    seen.programs_displaced += b->stats.programs_displaced;
     seen.kv_copied_blocks += b->stats.kv_copied_blocks;
 }
 
@@ -367,7 +375,7 @@ static void test_random_events_match_the_dumb_model(void **state)
         assert_true(seen.recomputed_tokens > 1000 && seen.kv_dropped_blocks > 1000);
         assert_true(seen.swap_in_blocks > 1000 && seen.swap_out_blocks > 1000);
         assert_true(seen.standbys_entered > 100 && seen.prefetched_calls > 20);
-        assert_true(seen.kv_copied_blocks > 1000);
+        assert_true(seen.kv_copied_blocks > 1000 && seen.programs_displaced > 1000);
     }
 }
 

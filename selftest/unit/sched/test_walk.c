@@ -53,7 +53,7 @@ static bool naive_preempt(struct naive *naive)
     for (uint32_t i = naive->count; i > 0; i--) {
         uint32_t victim = naive->order[i - 1];
         if (sched_call_is_resident(bench_engine(b), bench_at(b, victim)) &&
-            (!naive->seen[victim] || sched_walk_skips(bench_at(b, victim)))) {
+            (!naive->seen[victim] || !sched_call_can_run(bench_at(b, victim)))) {
             sched_residency_preempt(bench_engine(b), bench_at(b, victim), b->now_us);
             return true;
         }
@@ -98,7 +98,7 @@ static bool naive_visit(struct naive *naive, uint32_t index)
     const struct call *call = bench_at(b, index);
     bool whole = naive->walk.budget_tokens == 0 && !sched_call_is_resident(bench_engine(b), call);
     naive->seen[index] = true;
-    if (sched_walk_skips(call) ||
+    if (!sched_call_can_run(call) ||
         (whole && (call->computed_tokens == 0 || naive->walk.vain_looks_left == 0))) {
         return true;
     }
@@ -124,7 +124,7 @@ static void naive_standbys(struct naive *naive)
         uint32_t steps = lesser(call->max_tokens - call->generated_tokens,
                                 sched->settings.steps_per_plan - 1);
         const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
-        if (engine->planned_count < rows_max && !naive->seen[index] && !sched_walk_skips(call) &&
+        if (engine->planned_count < rows_max && !naive->seen[index] && sched_call_can_run(call) &&
             call->kv_tokens + 1 == known &&
             kvmem_missing(&b->kv, &answer, known + steps - 1) <= kvmem_spare(&b->kv)) {
             naive->seen[index] = true;
@@ -143,7 +143,8 @@ static void naive_prefetch(struct naive *naive)
     for (uint32_t i = naive->at; i < end && sched->settings.prefetch; i++) {
         uint32_t index = naive->order[i];
         struct call *call = bench_at(b, index);
-        if (naive->seen[index] || sched_walk_skips(call) || sched_call_is_resident(engine, call)) {
+        if (naive->seen[index] || !sched_call_can_run(call) ||
+            sched_call_is_resident(engine, call)) {
             continue;
         }
         const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
@@ -222,7 +223,7 @@ static void blank(struct snapshot *snapshot)
 {
     struct sched_engine *engine = in_snapshot(snapshot, bench_engine(b));
     memset(engine->queues, 0, sizeof engine->queues);
-    engine->has_room = false;
+    engine->has_room = engine->is_underused = false;
     engine->last_queue = 0;
     if (b->sched.nodes != NULL) {
         memset(in_snapshot(snapshot, b->sched.nodes), 0,
@@ -240,7 +241,7 @@ static void blank(struct snapshot *snapshot)
         calls[i].lists = 0;
         calls[i].queue = 0;
         calls[i].walk_sequence = 0;
-        calls[i].waiting_since_us = sched_walk_skips(&calls[i]) ? 0 : calls[i].waiting_since_us;
+        calls[i].waiting_since_us = !sched_call_can_run(&calls[i]) ? 0 : calls[i].waiting_since_us;
     }
 }
 

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the active set. Contexts of programs that take turns have to fit the KV together, or each
+ * call finds its history evicted, computes it again, and evicts the next one's: thrashing
+ * (docs/decisions/0059). So a program is active, and its calls stand in the queues, or it waits,
+ * and they are held: at the same levels, in the same order, where no plan looks.
+ *
+ *                    there is room, or another one yields
+ *       waiting -------------------------------------------> active
+ *          ^   <-------------------------------------------
+ *                    displaced: its KV leaves as a whole
+ *
+ *   room       the working sets of the active programs (working_set.c), and the beginnings that
+ *              they share (group.c), fit the device. The first call of a small program may use all
+ *              of that; other programs leave a reserve for these (sched.small_share)
+ *   order      levels are ranked by promise (promise.c), starved jobs first; within a level it is
+ *              the policy's. A program that was displaced goes to the head of its level
+ *   yields     the program that has been idle longest, no call of it being there to run, once that
+ *              is longer than the break-even time (exchange.c); as long as active programs use all
+ *              of the engine, it may wait BUSY_PATIENCE times as long. Or, while there is credit
+ *              for an exchange, the last program in order, or the idle one: if it stands in a lower
+ *              queue than the one that waits, and has half its promise at most
+ *   overflow   working sets grow beyond the device: an idle program, or the last in order, yields
+ *   force      no call of an active program can run: the first that waits and can becomes active
+ *
+ * Why not leave it to the order of calls: with 400 tool users at once clairvoyant order takes 1.5
+ * times as long as any order that keeps the set which fits.
+ *
+ * Invariants: the jobs of a program are held exactly when it is not active; a held job owns no
+ * block. An active program of which no call can run is in the heap of idle ones.
+ * Bounds: SCHED_ACTIVE_LOOKS programs in a pass; a program that changes its state costs O(its
+ * calls + their blocks).
+ */
+#include "sched/engine/active.h"
+
+#include "sched/engine/exchange.h"
+#include "sched/engine/group.h"
+#include "sched/engine/need.h"
+#include "sched/engine/plan.h"
+#include "sched/engine/residency.h"
+#include "sched/engine/working_set.h"
+#include "sched/levels.h"
+#include "sched/promise.h"
+
+#define BUSY_PATIENCE 8
+#define STALLED_LOOKS 8             /* at held jobs of which no call can run, in a level and pass */
+
+void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
+{
+    for (uint32_t i = 0; i < settings->engines; i++) {
+        heap_plan_memory(plan, "sched idle programs", settings->programs);
+        sched_group_plan_memory(plan, settings->programs);
+    }
+}
+
+void sched_active_init(struct sched_engine *engine, struct arena *arena)
+{
+    heap_init(&engine->active.idle, engine->sched->settings.programs, arena);
+    sched_group_init(engine, arena);
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+static uint32_t capacity(const struct sched_engine *engine)
+{
+    return engine->kv->settings.device_blocks - kvmem_declared(engine->kv);
+}
+
+static void count(struct sched_engine *engine, struct program *program, uint32_t blocks)
+{
+    uint64_t *sum = &engine->active.blocks;
+    ASSERT(*sum >= program->counted_blocks);
+    *sum += (uint64_t)blocks - program->counted_blocks;
+    program->counted_blocks = blocks;
+}
+
+static void recount(struct sched_engine *engine, struct program *program)
+{
+    if (program->is_active && !sched_active_is_off(engine->sched)) {
+        sched_group_join(engine, program);
+        count(engine, program, sched_working_set(program, capacity(engine)));
+    }
+}
+
+/* Blocks that the active programs take. */
+static uint64_t taken(const struct sched_engine *engine)
+{
+    return engine->active.blocks + engine->active.common_blocks;
+}
+
+static bool is_small_beginning(const struct sched_engine *engine, const struct program *program,
+                               uint32_t reserve)
+{
+    return program->calls_ended == 0 && program->active_calls == 1 &&
+           sched_working_set(program, capacity(engine)) <= reserve;
+}
+
+static bool fits(const struct sched_engine *engine, const struct program *program)
+{
+    const struct sched *sched = engine->sched;
+    const struct sched_active *active = &engine->active;
+    uint32_t most = capacity(engine);
+    uint32_t blocks = sched_working_set(program, most);
+    if (active->programs == 0) {
+        return true;
+    }
+    if (sched->settings.active_programs > 0) {
+        return active->programs < sched->settings.active_programs;
+    }
+    uint32_t reserve = (uint32_t)((uint64_t)most * sched->settings.small_permille / 1000);
+    most -= is_small_beginning(engine, program, reserve) ? 0 : reserve;
+    return taken(engine) + blocks <= most;
+}
+
+/* ---- a program changes its state ------------------------------------------------------------- */
+
+/* The call of the program that came first. */
+static struct call *oldest_call(const struct sched *sched, const struct program *program)
+{
+    struct call *call = sched_call_or_null(sched, program->first_call);
+    while (call != NULL && call->program_next != CALL_NONE) {
+        call = sched_call(sched, call->program_next);
+    }
+    return call;
+}
+
+/* All jobs of the program, held ones to the head, the last one first: they keep their order. */
+static void move_jobs(struct sched_engine *engine, const struct program *program, bool held)
+{
+    const struct sched *sched = engine->sched;
+    bool to_head = held && sched->nodes == NULL;        /* else keys say where they go */
+    struct call *call =
+        to_head ? sched_call_or_null(sched, program->first_call) : oldest_call(sched, program);
+    while (call != NULL) {
+        struct sched_job *job = sched_job_of(sched, call);
+        if (job->held != held) {
+            sched_queue_hold(engine, job, held, to_head);
+            engine->active.held_jobs += held ? 1u : -1u;
+            sched_need_held(engine, job);
+        }
+        call = sched_call_or_null(sched, to_head ? call->program_next : call->program_prev);
+    }
+}
+
+static void activate(struct sched_engine *engine, uint32_t index)
+{
+    struct program *program = &engine->sched->programs[index];
+    ASSERT(!program->is_active && program->active_calls > 0);
+    program->is_active = true;
+    engine->active.programs++;
+    recount(engine, program);
+    kvmem_hold(engine->kv, index, true);
+    move_jobs(engine, program, false);
+}
+
+/* It is in the set no more. */
+static void leave(struct sched_engine *engine, uint32_t index)
+{
+    struct program *program = &engine->sched->programs[index];
+    ASSERT(program->is_active);
+    program->is_active = false;
+    engine->active.programs--;
+    heap_remove(&engine->active.idle, index);
+    count(engine, program, 0);
+    sched_group_leave(engine, program);
+    kvmem_hold(engine->kv, index, false);
+}
+
+static void displace(struct sched_engine *engine, uint32_t index, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    struct program *program = &sched->programs[index];
+    uint32_t blocks = kvmem_held(engine->kv, index).device;
+    for (uint32_t slot = program->first_call; slot != CALL_NONE;) {
+        struct call *call = sched_call(sched, slot);
+        slot = call->program_next;
+        if (sched_call_is_resident(engine, call)) {
+            blocks += kvmem_call_blocks(engine->kv, call->slot);
+            sched_residency_preempt(engine, call, now_us);
+        }
+    }
+    sched_exchange_pay(engine, blocks);
+    leave(engine, index);
+    move_jobs(engine, program, true);
+    program->displacements++;
+    sched->stats->programs_displaced++;
+}
+
+/* ---- who comes, who goes --------------------------------------------------------------------- */
+
+static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
+{
+    return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
+}
+
+static uint64_t promise_of(const struct sched *sched, const struct sched_job *job)
+{
+    return job->promoted_from > 0
+               ? UINT64_MAX : sched_promise_of(sched, sched->programs[job->program].service_us);
+}
+
+/* The job whose program becomes active next, or NULL. */
+static struct sched_job *first_held(const struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
+    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
+    struct sched_job *first = NULL;
+    for (uint32_t i = 0; i < queues; i++) {
+        struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
+        if (job != NULL && (first == NULL || promise_of(sched, job) > promise_of(sched, first))) {
+            first = job;
+        }
+    }
+    return first;
+}
+
+/* Of the held ones; O(held jobs). */
+static const struct sched_job *first_that_can_run(const struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        const struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
+        for (; job != NULL; job = job_or_null(sched, job->next)) {
+            if (sched_job_can_run(sched, job)) {
+                return job;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Held jobs of which no call can run go behind the others of their level. */
+static void pass_over(struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
+    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
+    for (uint32_t i = 0; i < queues && sched->nodes == NULL; i++) {
+        uint32_t left = engine->held[i].count;
+        for (left = left < STALLED_LOOKS ? left : STALLED_LOOKS; left > 0; left--) {
+            struct sched_job *job = &sched->jobs[engine->held[i].jobs.head];
+            if (sched_job_can_run(sched, job)) {
+                break;
+            }
+            sched_queue_move(engine, job, i, false);
+        }
+    }
+}
+
+/* The active job that comes last, in this queue or a lower one. */
+static struct sched_job *last_active(const struct sched_engine *engine, uint32_t queue)
+{
+    for (uint32_t i = engine->sched->settings.queues; i > queue; i--) {
+        if (engine->queues[i - 1].count > 0) {
+            return job_or_null(engine->sched, engine->queues[i - 1].jobs.tail);
+        }
+    }
+    return NULL;
+}
+
+/* True when it is worth an exchange that the job's program takes the place of the other one. */
+static bool outranks(const struct sched *sched, const struct sched_job *job, uint32_t other)
+{
+    uint64_t service_us = sched->programs[other].service_us;
+    return job->promoted_from > 0 ||
+           (sched_levels_find(sched, service_us) > job->queue &&
+            promise_of(sched, job) / 2 > sched_promise_of(sched, service_us));
+}
+
+/* True when the program that has been idle longest has been so for long enough. */
+static bool is_idle_for_long(const struct sched_engine *engine, uint64_t now_us)
+{
+    uint64_t since_us = heap_first_key(&engine->active.idle);
+    uint64_t patience = engine->is_underused ? 1 : BUSY_PATIENCE;
+    return sched_elapsed_us(since_us, now_us) >= patience * sched_exchange_break_even_us(engine);
+}
+
+/* The program that yields to this job, or SCHED_PROGRAM_NONE. */
+static uint32_t find_yielding(const struct sched_engine *engine, const struct sched_job *job,
+                              uint64_t now_us)
+{
+    STATIC_ASSERT(HEAP_NONE == SCHED_PROGRAM_NONE, "a heap of programs may have none");
+    uint32_t idle = heap_first(&engine->active.idle);
+    if (idle != HEAP_NONE && is_idle_for_long(engine, now_us)) {
+        return idle;
+    }
+    const struct sched_job *last = last_active(engine, job->queue + 1);
+    uint32_t index = last != NULL ? last->program : idle;
+    bool yields = index != SCHED_PROGRAM_NONE && sched_exchange_may(engine) &&
+                  outranks(engine->sched, job, index);
+    return yields ? index : SCHED_PROGRAM_NONE;
+}
+
+/* An idle one, or the last in order. */
+static uint32_t find_dispensable(const struct sched_engine *engine)
+{
+    uint32_t idle = heap_first(&engine->active.idle);
+    const struct sched_job *last = last_active(engine, 0);
+    return idle != HEAP_NONE ? idle : last != NULL ? last->program : SCHED_PROGRAM_NONE;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+void sched_active_arrive(struct sched_engine *engine, struct call *call,
+                         const struct kvmem_answer *answer)
+{
+    struct sched *sched = engine->sched;
+    if (sched_active_is_off(sched)) {
+        return;
+    }
+    sched_working_set_grow(sched, call, answer);
+    heap_remove(&engine->active.idle, call->program);
+    recount(engine, &sched->programs[call->program]);
+}
+
+/* The held programs that fit, in their order. */
+static void admit_in_order(struct sched_engine *engine)
+{
+    struct sched_job *job;
+    while ((job = first_held(engine)) != NULL &&
+           fits(engine, &engine->sched->programs[job->program])) {
+        activate(engine, job->program);
+    }
+}
+
+void sched_active_admit(struct sched_engine *engine, const struct call *call, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    const struct program *program = &sched->programs[call->program];
+    (void)now_us;
+    if (program->is_active) {
+        return;
+    }
+    engine->active.held_jobs += sched_job_of(sched, call)->calls_count == 1;
+    admit_in_order(engine);
+    if (!program->is_active && program->calls_ended == 0 && fits(engine, program)) {
+        activate(engine, call->program);
+    }
+}
+
+void sched_active_end_call(struct sched_engine *engine, const struct call *call)
+{
+    if (!sched_active_is_off(engine->sched)) {
+        sched_working_set_shrink(engine->sched, call);
+        engine->active.held_jobs -= sched_job_of(engine->sched, call)->held &&
+                                    sched_job_of(engine->sched, call)->calls_count == 1;
+    }
+}
+
+void sched_active_ended(struct sched_engine *engine, uint32_t index, uint64_t now_us)
+{
+    struct program *program = &engine->sched->programs[index];
+    if (sched_active_is_off(engine->sched)) {
+        return;
+    }
+    recount(engine, program);
+    if (program->is_active && program->active_calls == 0) {
+        heap_set(&engine->active.idle, index, now_us);
+    }
+}
+
+void sched_active_forget(struct sched *sched, uint32_t index)
+{
+    const struct program *program = &sched->programs[index];
+    if (sched_active_is_off(sched)) {
+        return;
+    }
+    if (program->calls_ended > 0) {
+        sched_promise_note(sched, program->service_us);
+    }
+    if (program->is_active) {
+        leave(&sched->engines[program->engine], index);
+    }
+}
+
+void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us)
+{
+    const struct program *program = &engine->sched->programs[call->program];
+    if (!sched_active_is_off(engine->sched) && program->active_calls == 1 &&
+        !heap_has(&engine->active.idle, call->program)) {
+        heap_set(&engine->active.idle, call->program, now_us);
+    }
+}
+
+void sched_active_run(struct sched_engine *engine, const struct call *call)
+{
+    heap_remove(&engine->active.idle, call->program);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static void relieve(struct sched_engine *engine, uint64_t now_us)
+{
+    struct sched_active *active = &engine->active;
+    uint32_t most = engine->sched->settings.active_programs;
+    for (uint32_t looks = SCHED_ACTIVE_LOOKS; looks > 0 && active->programs > 1; looks--) {
+        uint32_t index = find_dispensable(engine);
+        bool overflows = most > 0 ? active->programs > most : taken(engine) > capacity(engine);
+        if (!overflows || index == SCHED_PROGRAM_NONE) {
+            return;
+        }
+        displace(engine, index, now_us);
+    }
+}
+
+void sched_active_pass(struct sched_engine *engine, uint64_t now_us)
+{
+    if (sched_active_is_off(engine->sched)) {
+        return;
+    }
+    sched_promise_learn(engine->sched);
+    sched_exchange_accrue(engine, now_us);
+    pass_over(engine);
+    relieve(engine, now_us);
+    for (uint32_t looks = SCHED_ACTIVE_LOOKS; looks > 0; looks--) {
+        admit_in_order(engine);
+        const struct sched_job *job = first_held(engine);
+        uint32_t index =
+            job != NULL ? find_yielding(engine, job, now_us) : SCHED_PROGRAM_NONE;
+        if (index == SCHED_PROGRAM_NONE) {
+            return;
+        }
+        displace(engine, index, now_us);
+    }
+}
+
+bool sched_active_force(struct sched_engine *engine, uint64_t now_us)
+{
+    const struct sched_job *job = first_that_can_run(engine);
+    if (job == NULL) {
+        return false;
+    }
+    uint32_t program = job->program;
+    while (!fits(engine, &engine->sched->programs[program])) {
+        uint32_t index = find_dispensable(engine);
+        ASSERT(index != SCHED_PROGRAM_NONE);
+        displace(engine, index, now_us);
+    }
+    activate(engine, program);
+    return true;
+}
+
+void sched_active_check(const struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
+    const struct sched_active *active = &engine->active;
+    uint64_t blocks = 0;
+    uint32_t programs = 0;
+    heap_check(&active->idle);
+    for (uint32_t i = 0; i < sched->settings.programs && !sched_active_is_off(sched); i++) {
+        const struct program *program = &sched->programs[i];
+        bool is_here = program->in_use && program->engine == engine->index;
+        bool is_idle = heap_has(&active->idle, i);
+        if (!is_here || !program->is_active) {
+            ASSERT(!is_here || (program->counted_blocks == 0 && !is_idle));
+            continue;
+        }
+        ASSERT(is_idle || program->active_calls > 0);
+        blocks += program->counted_blocks;
+        programs++;
+    }
+    ASSERT(programs == active->programs);
+    ASSERT(blocks == active->blocks);
+}

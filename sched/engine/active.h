@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the active set: the programs of an engine whose KV stays. Private to sched/. */
+#include "sched/call.h"
+
+void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
+void sched_active_init(struct sched_engine *engine, struct arena *arena);
+
+/* True when every program is active, and nothing is counted. */
+static inline bool sched_active_is_off(const struct sched *sched)
+{
+    return sched->settings.active_programs == SCHED_ACTIVE_ALL;
+}
+
+/* A call of the program has arrived, and is not in a queue yet. O(log programs). */
+void sched_active_arrive(struct sched_engine *engine, struct call *call,
+                         const struct kvmem_answer *answer);
+/* The call is in a queue, or held: programs become active as far as there is room for them. O(the
+ * programs' calls). */
+void sched_active_admit(struct sched_engine *engine, const struct call *call, uint64_t now_us);
+/* The call is about to end; it has ended. O(log programs). */
+void sched_active_end_call(struct sched_engine *engine, const struct call *call);
+void sched_active_ended(struct sched_engine *engine, uint32_t program, uint64_t now_us);
+/* The program is about to be forgotten. O(log programs). */
+void sched_active_forget(struct sched *sched, uint32_t program);
+/* A plan passes over the call because its client does not read; the call gets a row. */
+void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us);
+void sched_active_run(struct sched_engine *engine, const struct call *call);
+/* Before a plan: who is active. O(SCHED_ACTIVE_LOOKS * log programs), and O(blocks) of those that
+ * are displaced. */
+void sched_active_pass(struct sched_engine *engine, uint64_t now_us);
+/* No call of an active program can run: the first one that waits takes the place of others. False:
+ * none waits that can run. */
+bool sched_active_force(struct sched_engine *engine, uint64_t now_us);
+/* Asserts what it can count. O(programs). */
+void sched_active_check(const struct sched_engine *engine);
+
+#define SCHED_ACTIVE_LOOKS 64

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the lower floor: sched's side of one engine. Its queues hold jobs, and jobs hold calls; the
+ * active set says which programs' jobs stand in the queues, and which are held.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/bounds.h"
+#include "config/base/call.h"
+#include "config/base/heap.h"
+#include "config/base/step.h"
+
+#define SCHED_QUEUES_MAX  BOUND_QUEUES
+#define SCHED_TURN_ROWS   16        /* one job for each so many rows of the batch has a turn */
+#define SCHED_TURNS_MAX   64        /* sched.batch / SCHED_TURN_ROWS, but one at least */
+#define SCHED_JOB_NONE    UINT32_MAX
+#define SCHED_GROUP_NONE  UINT32_MAX
+
+struct kvmem;
+struct sched;
+
+struct sched_list {                 /* through call.links */
+    uint32_t head, tail;
+};
+
+/* What a queue holds in order (engine/job.c): all open calls of a program, or one call. The search
+ * for starved jobs reads the first cache line of many. */
+struct sched_job {
+    _Alignas(ARENA_ALIGN_BYTES) uint32_t calls_count;
+    uint32_t queue;
+    bool held;                      /* it stands in engine.held: its program is not active */
+    uint32_t program;
+    uint32_t next, prev;            /* jobs of its queue, or SCHED_JOB_NONE; free ones: next */
+    uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
+    uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
+    uint64_t quantum_left_us;       /* of its queue */
+    uint64_t waiting_since_us;      /* its waiting is added up to this time */
+    uint64_t wait_us;               /* W_c: reset by promotion */
+    uint64_t service_us;            /* T_c: reset by promotion */
+    struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
+    uint32_t last_old;              /* newest call that was open when the job came to its place, or
+                                       CALL_NONE: all of these have ended */
+    uint64_t place;                 /* in its queue, since it entered that: smallest first */
+};
+
+struct sched_node {                 /* of a call in the tree of its queue (engine/order.c) */
+    uint32_t parent, child[2];      /* child[0] is before the call, child[1] after it */
+};
+
+struct sched_queue {                /* smallest call.order_key first, equal ones as they came */
+    struct sched_list lists[CALL_LISTS];
+    struct sched_list jobs;         /* through job.next and prev */
+    uint32_t root;                  /* private: of the tree over all calls */
+    uint32_t count;                 /* of jobs */
+    uint32_t calls_count;           /* of all their calls */
+    uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */
+};
+
+/* A beginning that several programs have in common: it counts once for all that are active. */
+struct sched_group {
+    uint64_t identity;              /* of its last block's content */
+    uint32_t programs;              /* active ones */
+    uint32_t blocks;
+    uint32_t next;                  /* in the chain of the hash table, or of the free list */
+};
+
+/* The programs of an engine whose KV stays (engine/active.c). */
+struct sched_active {
+    uint32_t programs;
+    uint64_t blocks;                /* their working sets */
+    uint64_t common_blocks;         /* and what they have in common, each once */
+    struct sched_group *groups;     /* [programs] */
+    uint32_t *group_hash;           /* [group_hash_mask + 1] */
+    uint32_t group_hash_mask, group_free;
+    struct heap idle;               /* those of which no call can run, by since when */
+    uint32_t held_jobs;             /* of programs that are not active */
+    uint64_t busy_us, credited_us;  /* time of steps, and until when it is in the credit */
+    int64_t credit_us;              /* of the engine's time, for exchanges */
+    uint64_t token_ns;              /* that a token of a prompt takes, a moving mean; 0: unknown */
+};
+
+/* The lower floor: sched's side of one engine. */
+struct sched_engine {
+    struct sched *sched;            /* the upper floor */
+    uint32_t index;                 /* of this engine */
+    struct kvmem *kv;
+    struct step step;
+    struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
+    struct sched_queue held[SCHED_QUEUES_MAX];      /* jobs of programs that are not active, at the
+                                                       same levels: no plan looks here */
+    struct sched_active active;
+    uint32_t resident_calls;        /* calls that own blocks */
+    uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs; oldest turn first */
+    uint32_t turns_count;
+    uint64_t turns_ahead_us;        /* service that turns have had beyond their rows */
+    uint32_t turn_queue;            /* that the last turn was given to; 0: none yet */
+    struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
+                                       kvmem_bind(); they are of the step in flight */
+    uint32_t planned_count;
+    bool step_in_flight;
+    /* private: only sched/ */
+    uint32_t planned_active;        /* the rows from here on are standbys */
+    struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
+    uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
+    uint32_t last_queue;            /* of the last row of the last plan's batch */
+    uint32_t move_waits;            /* calls that the last plan passed over, because what they need
+                                       moves with its step; at most batch_calls */
+    bool is_underused;              /* nor did prompts wait for more of its budget */
+    bool has_room;                  /* the last plan had a row left for one more call */
+    uint64_t sequence;              /* of the last plan */
+    uint32_t rounds_published;      /* of the step in flight (progress.c) */
+    uint64_t step_submitted_us;
+};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the price of an exchange: a program's blocks leave for the host and come back, or, where
+ * the host has no room for them, are computed again.
+ *
+ *   token        of a prompt: a moving mean of the steps that read half a budget or more; until
+ *                there was one, the least that any step has shown
+ *   block        that moves: a MOVE_PARTS-th of what it takes to compute it; on machines that we
+ *                know it is a tenth to a seventieth
+ *   credit       sched.exchange_share of the time in which the engine works, and all time in which
+ *                it does not, up to an eighth of the break-even time. An exchange may begin while
+ *                the credit is not negative, and is paid in full. So the share holds in the long
+ *                run, whatever the order of programs asks for
+ *   break-even   blocks that lie unused keep others from the engine: in proportion to their part of
+ *                all KV. After the time that an exchange of all KV would take, the place has cost
+ *                as much as the exchange (as Gray's five-minute rule has it)
+ *
+ * Bounds: O(1); integers only. The core measures the times; a wrong price costs time, never tokens.
+ */
+#include "sched/engine/exchange.h"
+
+#define MEAN_PARTS   16u            /* a new value counts for one of so many */
+#define MOVE_PARTS   16u
+#define CREDIT_PARTS 8u
+
+void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uint32_t rounds,
+                          uint32_t prompt_tokens)
+{
+    uint64_t *mean = &engine->active.token_ns;
+    bool is_full = prompt_tokens >= (engine->sched->settings.prefill_tokens + 1) / 2;
+    engine->active.busy_us += duration_us;
+    if (rounds == 0 || prompt_tokens == 0) {
+        return;
+    }
+    uint64_t token_ns = 1000 * duration_us / rounds / prompt_tokens;
+    if (*mean == 0 || token_ns < *mean || is_full) {
+        *mean = *mean == 0 || !is_full ? token_ns
+                                       : (*mean * (MEAN_PARTS - 1) + token_ns) / MEAN_PARTS;
+    }
+}
+
+uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint32_t blocks)
+{
+    uint64_t computed_ns = engine->active.token_ns * engine->kv->settings.block_tokens;
+    bool has_room = blocks <= kvmem_host_room(engine->kv);
+    return blocks * (has_room ? 2 * computed_ns / MOVE_PARTS : computed_ns) / 1000;
+}
+
+uint64_t sched_exchange_break_even_us(const struct sched_engine *engine)
+{
+    const struct sched_active *active = &engine->active;
+    uint64_t blocks = active->programs > 0 ? active->blocks / active->programs : 0;
+    blocks = blocks > 0 ? blocks : 1;
+    return sched_exchange_cost_us(engine, (uint32_t)blocks) *
+           engine->kv->settings.device_blocks / blocks;
+}
+
+void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
+{
+    struct sched_active *active = &engine->active;
+    uint64_t passed_us = sched_elapsed_us(active->credited_us, now_us);
+    uint64_t busy_us = active->busy_us < passed_us ? active->busy_us : passed_us;
+    uint64_t share_us = busy_us * engine->sched->settings.exchange_permille / 1000;
+    int64_t most_us = (int64_t)(sched_exchange_break_even_us(engine) / CREDIT_PARTS);
+    active->credit_us += (int64_t)(share_us + (passed_us - busy_us));
+    active->credit_us = active->credit_us < most_us ? active->credit_us : most_us;
+    active->credited_us = now_us;
+    active->busy_us = 0;
+}
+
+bool sched_exchange_may(const struct sched_engine *engine)
+{
+    return engine->active.credit_us >= 0;
+}
+
+void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks)
+{
+    engine->active.credit_us -= (int64_t)sched_exchange_cost_us(engine, blocks);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: what it costs that a program takes the place of another one. Private to sched/. */
+#include "sched/call.h"
+
+/* A step has ended. `prompt_tokens`: that it fed besides one for each row. */
+void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uint32_t rounds,
+                          uint32_t prompt_tokens);
+/* Between two steps: the credit grows with time. */
+void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us);
+/* True when there is credit for an exchange. */
+bool sched_exchange_may(const struct sched_engine *engine);
+/* The engine's time that it costs to bring so many blocks out, and back. */
+uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint32_t blocks);
+/* The exchange of so many blocks is paid for. */
+void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks);
+/* How long blocks may lie unused before their exchange costs less than their place. */
+uint64_t sched_exchange_break_even_us(const struct sched_engine *engine);

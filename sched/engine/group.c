@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: groups of active programs whose contexts begin alike: with the same system prompt, say. The
+ * blocks of that beginning are there once, so they count once, as long as one of the programs is
+ * active. A group is named by the content of its last block: contents have a number that is never
+ * given twice.
+ *
+ * Where beginnings branch, what comes before the branch counts once for each group: too much, by a
+ * little. A program learns that its beginning is common when its next call comes.
+ *
+ * Invariants: a group has a program; there are no more groups than programs.
+ * Bounds: a hash table with as many heads as programs: O(1) expected.
+ */
+#include "sched/engine/group.h"
+
+#include "config/base/hash.h"
+
+static uint32_t heads(uint32_t programs)
+{
+    uint32_t count = 1;
+    while (count < programs) {
+        count *= 2;
+    }
+    return count;
+}
+
+void sched_group_plan_memory(struct memory_plan *plan, uint32_t programs)
+{
+    memory_plan_add(plan, MEMORY_CORE, "sched groups", programs, sizeof(struct sched_group));
+    memory_plan_add(plan, MEMORY_CORE, "sched group hash", heads(programs), sizeof(uint32_t));
+}
+
+void sched_group_init(struct sched_engine *engine, struct arena *arena)
+{
+    struct sched_active *active = &engine->active;
+    uint32_t programs = engine->sched->settings.programs, count = heads(programs);
+    active->groups = arena_take(arena, programs, sizeof *active->groups);
+    active->group_hash = arena_take(arena, count, sizeof *active->group_hash);
+    active->group_hash_mask = count - 1;
+    for (uint32_t i = 0; i < count; i++) {
+        active->group_hash[i] = SCHED_GROUP_NONE;
+    }
+    for (uint32_t i = 0; i < programs; i++) {
+        active->groups[i].next = i + 1 < programs ? i + 1 : SCHED_GROUP_NONE;
+    }
+    active->group_free = 0;
+}
+
+static uint32_t *head_of(const struct sched_active *active, uint64_t identity)
+{
+    uint64_t hash = hash_fold(identity ^ HASH_START_A, HASH_START_B);
+    return &active->group_hash[hash & active->group_hash_mask];
+}
+
+static uint32_t find(const struct sched_active *active, uint64_t identity)
+{
+    uint32_t index = *head_of(active, identity);
+    while (index != SCHED_GROUP_NONE && active->groups[index].identity != identity) {
+        index = active->groups[index].next;
+    }
+    return index;
+}
+
+static uint32_t begin(struct sched_active *active, uint64_t identity, uint32_t blocks)
+{
+    uint32_t index = active->group_free, *head = head_of(active, identity);
+    ASSERT(index != SCHED_GROUP_NONE);
+    active->group_free = active->groups[index].next;
+    active->groups[index] =
+        (struct sched_group){.identity = identity, .blocks = blocks, .next = *head};
+    *head = index;
+    active->common_blocks += blocks;
+    return index;
+}
+
+void sched_group_leave(struct sched_engine *engine, struct program *program)
+{
+    struct sched_active *active = &engine->active;
+    uint32_t index = program->group;
+    if (index == SCHED_GROUP_NONE) {
+        return;
+    }
+    struct sched_group *group = &active->groups[index];
+    program->group = SCHED_GROUP_NONE;
+    if (--group->programs > 0) {
+        return;
+    }
+    uint32_t *link = head_of(active, group->identity);
+    while (*link != index) {
+        link = &active->groups[*link].next;
+    }
+    *link = group->next;
+    active->common_blocks -= group->blocks;
+    group->next = active->group_free;
+    active->group_free = index;
+}
+
+void sched_group_join(struct sched_engine *engine, struct program *program)
+{
+    struct sched_active *active = &engine->active;
+    uint32_t index = program->group;
+    if (index != SCHED_GROUP_NONE && program->common_blocks > 0 &&
+        active->groups[index].identity == program->common_identity) {
+        return;
+    }
+    sched_group_leave(engine, program);
+    if (program->common_blocks == 0) {
+        return;
+    }
+    index = find(active, program->common_identity);
+    if (index == SCHED_GROUP_NONE) {
+        index = begin(active, program->common_identity, program->common_blocks);
+    }
+    active->groups[index].programs++;
+    program->group = index;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: beginnings that active programs have in common. Private to sched/. */
+#include "sched/call.h"
+
+void sched_group_plan_memory(struct memory_plan *plan, uint32_t programs);
+void sched_group_init(struct sched_engine *engine, struct arena *arena);
+/* The program counts for the group that its common blocks say, if any, and for no other. Expected
+ * O(1). */
+void sched_group_join(struct sched_engine *engine, struct program *program);
+/* It counts for none. */
+void sched_group_leave(struct sched_engine *engine, struct program *program);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the working set of a program (Denning, 1968): the KV blocks that its next calls will find
+ * useful.
+ *
+ *   common     what the first of its open calls found that other programs have, too (group.c)
+ *   history    what that call found besides, or when none is open, what the last one has left: the
+ *              next call is expected to go on there
+ *   new        what each open call needs besides: its prompt, and as much output as calls have on
+ *              average. What calls that are open at once have in common at their beginning counts
+ *              once
+ *
+ * A program of several open calls counts a quarter of the KV at most, or its history and one call:
+ * the others run after each other.
+ * Why no growth beyond the open calls: room that is kept for later stands empty until then. That
+ * cost a fifth of the throughput of chats; an overflow now and then costs a hundredth.
+ *
+ * Invariants: integers; the open calls' shares sum up to program.new_blocks.
+ * Bounds: O(1), but for the comparison with a sibling's prompt.
+ */
+#include "sched/engine/working_set.h"
+
+#include <string.h>
+
+#define PARTS      4u               /* a program of several open calls takes one of so many */
+#define MEAN_PARTS 32u              /* a new value counts for one of so many */
+
+static uint32_t block_tokens_of(const struct sched *sched)
+{
+    return sched->engines[0].kv->settings.block_tokens;
+}
+
+/* Whole blocks at the beginning that both prompts have. */
+static uint32_t common_blocks(const struct sched *sched, const struct call *a,
+                              const struct call *b)
+{
+    uint32_t block_tokens = block_tokens_of(sched), blocks = 0;
+    uint32_t tokens = a->prompt_tokens < b->prompt_tokens ? a->prompt_tokens : b->prompt_tokens;
+    uint64_t bytes = (uint64_t)block_tokens * sizeof *a->tokens;
+    while ((blocks + 1) * block_tokens <= tokens &&
+           memcmp(a->tokens + (uint64_t)blocks * block_tokens,
+                  b->tokens + (uint64_t)blocks * block_tokens, bytes) == 0) {
+        blocks++;
+    }
+    return blocks;
+}
+
+/* Tokens that the call may generate, as far as is known. */
+static uint32_t expected_output(const struct sched *sched, const struct call *call)
+{
+    uint64_t expected = sched->output_tokens;
+    return expected > 0 && expected < call->max_tokens ? (uint32_t)expected : call->max_tokens;
+}
+
+void sched_working_set_grow(struct sched *sched, struct call *call,
+                            const struct kvmem_answer *answer)
+{
+    struct program *program = &sched->programs[call->program];
+    const struct call *sibling = sched_call_or_null(sched, call->program_next);
+    uint32_t tokens = call->prompt_tokens + expected_output(sched, call);
+    uint32_t needed = kvmem_blocks_ceil(tokens, block_tokens_of(sched));
+    uint32_t found = answer->blocks;
+    ASSERT(program->first_call == call->slot && program->active_calls > 0);
+    if (sibling == NULL) {
+        program->history_blocks = found - answer->declared_blocks - answer->common_blocks;
+        program->common_blocks = answer->common_blocks;
+        program->common_identity = answer->common_identity;
+    } else if (sched->settings.sharing != SCHED_SHARING_OFF) {
+        uint32_t common = common_blocks(sched, call, sibling);
+        found = common > found ? common : found;
+    }
+    call->new_blocks = needed > found ? needed - found : 0;
+    program->new_blocks += call->new_blocks;
+}
+
+/* What the last open call leaves for the next one. */
+static uint32_t left_blocks(const struct sched *sched, const struct call *call)
+{
+    const struct sched_engine *engine = sched_engine_of(sched, call);
+    bool is_kept = sched->settings.sharing != SCHED_SHARING_OFF && call->faults == 0 &&
+                   engine->kv->settings.retain_drop_us > 0;
+    uint32_t blocks = kvmem_blocks_ceil(call->computed_tokens, block_tokens_of(sched));
+    uint32_t others = kvmem_call_declared(engine->kv, call->slot) +
+                      kvmem_call_common(engine->kv, call->slot);
+    return is_kept && blocks > others ? blocks - others : 0;
+}
+
+void sched_working_set_shrink(struct sched *sched, const struct call *call)
+{
+    struct program *program = &sched->programs[call->program];
+    uint64_t *mean = &sched->output_tokens;
+    ASSERT(program->new_blocks >= call->new_blocks);
+    program->new_blocks -= call->new_blocks;
+    if (program->active_calls == 1) {
+        program->history_blocks = left_blocks(sched, call);
+    }
+    *mean = (*mean * (MEAN_PARTS - 1) + call->generated_tokens + MEAN_PARTS - 1) / MEAN_PARTS;
+}
+
+uint32_t sched_working_set(const struct program *program, uint32_t most)
+{
+    uint32_t blocks = program->history_blocks + program->new_blocks;
+    if (program->active_calls > 1) {
+        uint32_t widest = most / PARTS;
+        uint32_t one = program->history_blocks + program->new_blocks / program->active_calls;
+        widest = widest > one ? widest : one;
+        blocks = blocks < widest ? blocks : widest;
+    }
+    return blocks < most ? blocks : most;
+}

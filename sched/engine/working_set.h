@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: how much KV a program takes turns with. Private to sched/. */
+#include "sched/call.h"
+
+/* The call has arrived, its program counts it among its open ones, and this is there for it.
+ * O(prompt) where it has open siblings, else O(1). */
+void sched_working_set_grow(struct sched *sched, struct call *call,
+                            const struct kvmem_answer *answer);
+/* The call is about to end: it still has its blocks. O(1). */
+void sched_working_set_shrink(struct sched *sched, const struct call *call);
+/* In blocks of its own, `most` at most. O(1). */
+uint32_t sched_working_set(const struct program *program, uint32_t most);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the promise of a program that has had so much service: Gittins's index, from the services
+ * of programs that have ended. Of all times for which one could go on with it, the
+ * best one counts: the programs that end within it, each by the inverse of its whole service, for
+ * that is how much a token of it gains; divided by the service that they all need for that.
+ *
+ *   many short programs, few long ones     it sinks with service: begin with what is new
+ *   programs of about the same length      it grows with service: finish what has begun
+ *
+ * So who may displace whom follows from what this machine serves, and least attained service, which
+ * levels stand for, needs not be right for it.
+ * Why not for the order of calls, too: without an exchange it costs little to let a new program go
+ * first, and levels are right for the short ones that nothing is known of.
+ *
+ * A bucket ends below 2^41 us, and WINDOW programs are counted at most: no sum exceeds 64 bits.
+ * Invariants: integers only; no promise where fewer than SEEN programs are known.
+ * Bounds: in promise.h.
+ */
+#include "sched/promise.h"
+
+#include "config/base/histogram.h"
+
+#define SERVICE_BITS 2              /* of the buckets in levels.c */
+#define SEEN         16u
+#define EVERY        16u             /* programs after which promises are made anew */
+#define WINDOW       512u            /* programs after which what was seen counts half */
+#define ONE          (UINT64_C(1) << 44)     /* of a weight */
+#define RATE_BITS    30             /* after the point */
+
+static uint32_t bucket_of(uint64_t us)
+{
+    uint32_t bucket = octave_bucket(us, SERVICE_BITS);
+    return bucket < SCHED_SERVICE_BUCKETS ? bucket : SCHED_SERVICE_BUCKETS - 1;
+}
+
+static uint64_t weight_of(uint32_t bucket)
+{
+    return ONE / (octave_least(bucket, SERVICE_BITS) + 1);
+}
+
+/* a / b with RATE_BITS after the point; saturated. a > 0. */
+static uint64_t divide(uint64_t a, uint64_t b)
+{
+    int shift = __builtin_clzll(a);
+    uint64_t quotient = (a << shift) / b, rate = 0;
+    if (shift >= RATE_BITS) {
+        return quotient >> (shift - RATE_BITS);
+    }
+    bool is_over = __builtin_mul_overflow(quotient, UINT64_C(1) << (RATE_BITS - shift), &rate);
+    return is_over ? UINT64_MAX : rate;
+}
+
+/* The best rate for programs at the beginning of this bucket. */
+static uint64_t best_rate(const struct sched_promises *services, uint32_t from, uint64_t survivors)
+{
+    uint64_t begin_us = octave_least(from, SERVICE_BITS), best = 0;
+    uint64_t ended = 0, served_us = 0;
+    for (uint32_t i = from; i < SCHED_SERVICE_BUCKETS && survivors > 0; i++) {
+        uint64_t count = services->programs[i];
+        if (count == 0) {
+            continue;
+        }
+        uint64_t end_us = octave_least(i + 1, SERVICE_BITS);
+        survivors -= count;
+        ended += count * weight_of(i);
+        served_us += count * (end_us - begin_us);
+        uint64_t rate = divide(ended, served_us + survivors * (end_us - begin_us));
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+void sched_promise_note(struct sched *sched, uint64_t service_us)
+{
+    struct sched_promises *promises = &sched->promises;
+    promises->programs[bucket_of(service_us)]++;
+    promises->count++;
+    promises->since++;
+    if (promises->count < WINDOW) {
+        return;
+    }
+    promises->count = 0;
+    for (uint32_t i = 0; i < SCHED_SERVICE_BUCKETS; i++) {
+        promises->programs[i] /= 2;
+        promises->count += promises->programs[i];
+    }
+}
+
+void sched_promise_learn(struct sched *sched)
+{
+    struct sched_promises *promises = &sched->promises;
+    uint64_t survivors = promises->count;
+    if (promises->count < SEEN || promises->since < EVERY) {
+        return;
+    }
+    promises->since = 0;
+    for (uint32_t i = 0; i < SCHED_SERVICE_BUCKETS; i++) {
+        promises->of[i] = best_rate(promises, i, survivors);
+        survivors -= promises->programs[i];
+    }
+}
+
+uint64_t sched_promise_of(const struct sched *sched, uint64_t service_us)
+{
+    return sched->promises.of[bucket_of(service_us)];
+}
