@@ -141,7 +141,12 @@ static bool parse_programs(const char *text, uint64_t *number, const char **prob
 {
     bool is_all = strcmp(text, "off") == 0;
     *number = is_all ? OPTION_ALL : 0;
-    return is_all || strcmp(text, "auto") == 0 || parse_count(text, number, problem);
+    if (is_all || strcmp(text, "auto") == 0) {
+        return true;
+    }
+    bool is_count = parse_count(text, number, problem);
+    *problem = is_count ? "out of range" : *problem;
+    return is_count && *number > 0 && *number < OPTION_ALL;
 }
 
 static bool parse_number(const struct option_row *row, const char *text, uint64_t *number,
@@ -283,6 +288,11 @@ uint32_t config_value_range(const struct option_row *row, char *bytes, uint32_t 
     text_init(&text, bytes, max);
     if (row->type == OPTION_CHOICE) {
         format_words(&text, row);
+        return text.length;
+    }
+    if (row->type == OPTION_PROGRAMS) {
+        text_add(&text, "auto, off or 1 .. ");
+        text_add_u64(&text, row->max - 1);
         return text.length;
     }
     format_number(&text, row, row->min);

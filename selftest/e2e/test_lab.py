@@ -188,6 +188,7 @@ def test_timeline_covers_each_call_without_overlaps():
 def test_calls_file_has_a_line_for_each_call():
     trace = Trace()
     result = json.loads(trace.run_json("r.json", "--rate", "50", "--set", "kv.device_blocks=140",
+                                       "--set", "sched.active_set=off",
                                        "--set", "limits.context_tokens=2048", "--set",
                                        "sched.quantum=20ms", "--set", "sched.beta=0",
                                        "--calls-out", trace.file("calls.csv")))

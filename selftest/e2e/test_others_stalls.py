@@ -114,23 +114,26 @@ def many_calls_through(a, calls, max_tokens):
 
 def test_a_pool_that_is_full():
     """vllm#1206, #1607, #1927, sglang#10408, #36081: no block was left, then a hang or a crash."""
-    with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "kv.host_ratio=0",
-              "sched.quantum=1ms") as a:
-        many_calls_through(a, 16, 120)
-        assert a.stats()["recomputed_tokens"] > 0
+    for active in ("auto", "off"):
+        with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "kv.host_ratio=0",
+                       "sched.quantum=1ms", "sched.active_set=" + active) as a:
+            many_calls_through(a, 16, 120)
+            assert active == "auto" or a.stats()["recomputed_tokens"] > 0
 
 
 def test_preempted_calls_that_thrash():
     """vllm#5051, #24256, inference-sim#963: calls took memory from each other without progress."""
-    with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "kv.host_ratio=1",
-              "sched.quantum=1us", "sched.steps_per_plan=1") as a:
-        many_calls_through(a, 16, 120)
+    for active in ("auto", "off"):
+        with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "kv.host_ratio=1",
+                       "sched.quantum=1us", "sched.steps_per_plan=1",
+                       "sched.active_set=" + active) as a:
+            many_calls_through(a, 16, 120)
 
 
 def test_preempted_calls_that_compute_all_again():
     """vllm#18115: a preempted request could only be recomputed. With a host tier this is rare."""
     with witnessed("limits.context_tokens=256", "kv.device_blocks=16", "kv.host_ratio=20",
-              "sched.quantum=1ms") as a:
+                   "sched.quantum=1ms", "sched.active_set=off") as a:
         many_calls_through(a, 16, 120)
         stats = a.stats()
         assert stats["preemptions"] > 0 and stats["swap_in_blocks"] > 0

@@ -162,10 +162,12 @@ def number(text):
 
 def draw_value(chance, default, allowed):
     """Of an option, in its range, at an edge, beyond, or no value of it at all."""
-    if allowed.startswith("auto or "):
-        if chance.randrange(3) == 0:
-            return "auto"
-        allowed = allowed[len("auto or "):]
+    for words in (["auto"], ["auto", "off"]):
+        prefix = ", ".join(words) + " or "
+        if allowed.startswith(prefix):
+            if chance.randrange(3) == 0:
+                return chance.choice(words)
+            allowed = allowed[len(prefix):]
     low, _, high = allowed.partition(" .. ")
     if not high:
         return chance.choice(allowed.split("|") * 8 + ["other"])

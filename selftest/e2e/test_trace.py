@@ -140,7 +140,7 @@ def test_a_gap_lies_between_the_calls_of_a_program():
 def test_preemptions_and_swaps_appear():
     with Appliance(NOISE, "kv.block_tokens=8", "kv.device_blocks=32", "kv.host_ratio=1",
                    "sched.quantum=1us", "limits.context_tokens=256",
-                   "kv.sharing=off") as a, Client(a.tcp) as c:
+                   "sched.active_set=off", "kv.sharing=off") as a, Client(a.tcp) as c:
         done = serve(a, c, 8, 2, 100)
         stats, (_, trace) = a.stats(), just_now(a)
         assert stats["preemptions"] > 0 and stats["swap_out_blocks"] > 0, stats
