@@ -137,15 +137,20 @@ static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)
     return shelf % KVMEM_SHELVES == KVMEM_ASKED &&
            kv->holders[shelf / KVMEM_SHELVES].need >= KVMEM_WANTED;
 }
-/* How much a content of this shelf and age is needed. */
-static inline uint64_t kvmem_need_of(const struct kvmem *kv, uint32_t shelf, uint64_t used_us)
+/* How much a content of this shelf and age is needed on this tier. What a kept holder has left
+ * stays on the device, where its next call expects it. On the host it goes by age: it has left the
+ * device because others were younger, and what calls wait for is dearer. */
+static inline uint64_t kvmem_need_of(const struct kvmem *kv, const struct kvmem_tier *tier,
+                                     uint32_t shelf, uint64_t used_us)
 {
     const struct kvmem_holder *holder = &kv->holders[shelf / KVMEM_SHELVES];
     if (kvmem_is_wanted(kv, shelf)) {
         return holder->need;
     }
     ASSERT(used_us < KVMEM_KEPT - KVMEM_WANTED);
-    return holder->is_kept && shelf % KVMEM_SHELVES != KVMEM_LEFT ? KVMEM_KEPT | used_us : used_us;
+    bool is_kept =
+        holder->is_kept && shelf % KVMEM_SHELVES != KVMEM_LEFT && tier == &kv->device;
+    return is_kept ? KVMEM_KEPT | used_us : used_us;
 }
 
 /* `block` follows block `before` (NONE: none): worth a first look next time. A block that all

@@ -109,7 +109,8 @@ static void check_shelf(const struct kvmem *kv, const struct kvmem_tier *tier, u
     const struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
     bool is_wanted = kvmem_is_wanted(kv, shelf);
     uint64_t used_us = list->count > 0 ? kv->blocks[list->head].used_us : 0;
-    check_key(&tier->needs, shelf, list->count > 0, kvmem_need_of(kv, shelf, used_us));
+    check_key(&tier->needs, shelf, list->count > 0,
+              kvmem_need_of(kv, tier, shelf, used_us));
     check_key(&tier->ages[is_wanted], shelf, list->count > 0, used_us);
     check_key(&tier->ages[!is_wanted], shelf, false, 0);
 }

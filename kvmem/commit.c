@@ -133,8 +133,8 @@ static void use_found(struct kvmem *kv, uint32_t block, struct kvmem_use use)
     found->is_common = found->is_common || !kvmem_is_of(found, use.holder);
     kvmem_tier_uncache(kv, block);
     if (found->shelf / KVMEM_SHELVES == use.holder ||
-        kvmem_need_of(kv, shelf, use.now_us) >=
-            kvmem_need_of(kv, found->shelf, found->used_us)) {
+        kvmem_need_of(kv, &kv->device, shelf, use.now_us) >=
+            kvmem_need_of(kv, &kv->device, found->shelf, found->used_us)) {
         found->shelf = shelf;
     }
     found->used_us = use.now_us;

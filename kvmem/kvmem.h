@@ -180,11 +180,6 @@ static inline uint32_t kvmem_declared(const struct kvmem *kv)
 }
 /* Host blocks that hold what the device does not, or are read by a move of the step. */
 uint32_t kvmem_host_used(const struct kvmem *kv);
-/* Host blocks that what leaves the device can have, and no waiting call misses. */
-static inline uint32_t kvmem_host_room(const struct kvmem *kv)
-{
-    return kv->host.free.count + kv->host.mirrors.count + kv->host.cached_count[false];
-}
 /* Host blocks that hold what a block of the device holds, too. */
 static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
 {

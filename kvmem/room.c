@@ -41,8 +41,8 @@ static uint32_t take_free(struct kvmem *kv, struct kvmem_tier *tier)
 static bool may_displace(const struct kvmem *kv, uint32_t block, uint32_t other)
 {
     const struct kvmem_block *a = &kv->blocks[block], *b = &kv->blocks[other];
-    uint64_t need = kvmem_need_of(kv, a->shelf, a->used_us);
-    uint64_t other_need = kvmem_need_of(kv, b->shelf, b->used_us);
+    uint64_t need = kvmem_need_of(kv, &kv->host, a->shelf, a->used_us);
+    uint64_t other_need = kvmem_need_of(kv, &kv->host, b->shelf, b->used_us);
     return other_need < need || (other_need == need && b->used_us <= a->used_us);
 }
 

@@ -87,7 +87,7 @@ void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf)
         return;
     }
     uint64_t oldest_us = kv->blocks[list->head].used_us;
-    heap_set(&tier->needs, shelf, kvmem_need_of(kv, shelf, oldest_us));
+    heap_set(&tier->needs, shelf, kvmem_need_of(kv, tier, shelf, oldest_us));
     heap_set(&tier->ages[is_wanted], shelf, oldest_us);
 }
 

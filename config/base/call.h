@@ -146,7 +146,7 @@ struct call {
     uint32_t program_next, program_prev;    /* list of its program's open calls */
     uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
     uint32_t preemptions;           /* times that it lost its blocks */
-    uint32_t new_blocks;            /* of its program's working set, what is this call's */
+    uint32_t expected_tokens;       /* prompt and output, as far as is known */
     uint32_t faults;                /* results of the engine that could not be right; from the
                                        first on the call shares no KV */
 
@@ -161,6 +161,10 @@ struct call {
     uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+
+    /* Its program's working set (sched/engine/working_set.c). */
+    uint32_t found_tokens;          /* positions that were cached for it when it arrived */
+    uint32_t new_blocks;            /* that it adds */
 
     /* How it ended (sched). */
     enum call_finish finish;

@@ -307,9 +307,15 @@ void sched_active_arrive(struct sched_engine *engine, struct call *call,
     if (sched_active_is_off(sched)) {
         return;
     }
+    struct program *program = &sched->programs[call->program];
+    uint32_t history = program->history_blocks;
     sched_working_set_grow(sched, call, answer);
+    if (!program->is_active && history > program->history_blocks) {
+        uint64_t lost_blocks = history - program->history_blocks;
+        sched_exchange_pay_lost(engine, lost_blocks * engine->kv->settings.block_tokens);
+    }
     heap_remove(&engine->active.idle, call->program);
-    recount(engine, &sched->programs[call->program]);
+    recount(engine, program);
 }
 
 /* The held programs that fit, in their order. */
@@ -378,6 +384,14 @@ void sched_active_stall(struct sched_engine *engine, const struct call *call, ui
     if (!sched_active_is_off(engine->sched) && program->active_calls == 1 &&
         !heap_has(&engine->active.idle, call->program)) {
         heap_set(&engine->active.idle, call->program, now_us);
+    }
+}
+
+void sched_active_grow(struct sched_engine *engine, struct call *call)
+{
+    if (!sched_active_is_off(engine->sched) && sched_call_known(call) > call->expected_tokens) {
+        sched_working_set_follow(engine->sched, call);
+        recount(engine, &engine->sched->programs[call->program]);
     }
 }
 

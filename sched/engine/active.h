@@ -26,6 +26,8 @@ void sched_active_forget(struct sched *sched, uint32_t program);
 /* A plan passes over the call because its client does not read; the call gets a row. */
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us);
 void sched_active_run(struct sched_engine *engine, const struct call *call);
+/* The call has more tokens than before. O(1). */
+void sched_active_grow(struct sched_engine *engine, struct call *call);
 /* Before a plan: who is active. O(SCHED_ACTIVE_LOOKS * log programs), and O(blocks) of those that
  * are displaced. */
 void sched_active_pass(struct sched_engine *engine, uint64_t now_us);

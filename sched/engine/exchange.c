@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the price of an exchange: a program's blocks leave for the host and come back, or, where
- * the host has no room for them, are computed again.
+ * What: what an exchange costs: a program's blocks leave for the host, and come back when it has
+ * its turn. What the host had to drop is computed again.
  *
  *   token        of a prompt: a moving mean of the steps that read half a budget or more; until
  *                there was one, the least that any step has shown
@@ -9,8 +9,9 @@
  *                know it is a tenth to a seventieth
  *   credit       sched.exchange_share of the time in which the engine works, and all time in which
  *                it does not, up to an eighth of the break-even time. An exchange may begin while
- *                the credit is not negative, and is paid in full. So the share holds in the long
- *                run, whatever the order of programs asks for
+ *                the credit is not negative. Its moves are paid at once. What was lost is paid when
+ *                it is computed again: how much the host will hold until then, is not known. So the
+ *                share holds in the long run, whatever the order of programs asks for
  *   break-even   blocks that lie unused keep others from the engine: in proportion to their part of
  *                all KV. After the time that an exchange of all KV would take, the place has cost
  *                as much as the exchange (as Gray's five-minute rule has it)
@@ -21,6 +22,7 @@
 
 #define MEAN_PARTS   16u            /* a new value counts for one of so many */
 #define MOVE_PARTS   16u
+#define TOKEN_NS_MAX UINT64_C(1000000000)       /* a second: no product exceeds 64 bits */
 #define CREDIT_PARTS 8u
 
 void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uint32_t rounds,
@@ -33,26 +35,22 @@ void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uin
         return;
     }
     uint64_t token_ns = 1000 * duration_us / rounds / prompt_tokens;
+    token_ns = token_ns < TOKEN_NS_MAX ? token_ns : TOKEN_NS_MAX;
     if (*mean == 0 || token_ns < *mean || is_full) {
         *mean = *mean == 0 || !is_full ? token_ns
                                        : (*mean * (MEAN_PARTS - 1) + token_ns) / MEAN_PARTS;
     }
 }
 
-uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint32_t blocks)
+uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks)
 {
-    uint64_t computed_ns = engine->active.token_ns * engine->kv->settings.block_tokens;
-    bool has_room = blocks <= kvmem_host_room(engine->kv);
-    return blocks * (has_room ? 2 * computed_ns / MOVE_PARTS : computed_ns) / 1000;
+    uint64_t block_ns = engine->active.token_ns * engine->kv->settings.block_tokens / MOVE_PARTS;
+    return 2 * blocks * block_ns / 1000;
 }
 
 uint64_t sched_exchange_break_even_us(const struct sched_engine *engine)
 {
-    const struct sched_active *active = &engine->active;
-    uint64_t blocks = active->programs > 0 ? active->blocks / active->programs : 0;
-    blocks = blocks > 0 ? blocks : 1;
-    return sched_exchange_cost_us(engine, (uint32_t)blocks) *
-           engine->kv->settings.device_blocks / blocks;
+    return sched_exchange_cost_us(engine, engine->kv->settings.device_blocks);
 }
 
 void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
@@ -76,4 +74,9 @@ bool sched_exchange_may(const struct sched_engine *engine)
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks)
 {
     engine->active.credit_us -= (int64_t)sched_exchange_cost_us(engine, blocks);
+}
+
+void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens)
+{
+    engine->active.credit_us -= (int64_t)(tokens * engine->active.token_ns / 1000);
 }

@@ -11,8 +11,10 @@ void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us);
 /* True when there is credit for an exchange. */
 bool sched_exchange_may(const struct sched_engine *engine);
 /* The engine's time that it costs to bring so many blocks out, and back. */
-uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint32_t blocks);
-/* The exchange of so many blocks is paid for. */
+uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks);
+/* The moves of so many blocks, out and back, are paid for. */
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks);
+/* So many tokens are computed again, or a waiting call finds so many less than were there. */
+void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens);
 /* How long blocks may lie unused before their exchange costs less than their place. */
 uint64_t sched_exchange_break_even_us(const struct sched_engine *engine);

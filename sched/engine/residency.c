@@ -24,6 +24,7 @@
  */
 #include "sched/engine/residency.h"
 
+#include "sched/engine/exchange.h"
 #include "sched/engine/queue.h"
 
 #define SALT_OF_CALL (KVMEM_SALT_ALONE / 2)     /* no program lives to have such a number, and no
@@ -95,6 +96,9 @@ void sched_residency_commit(struct sched_engine *engine, struct call *call,
     ASSERT(answer->call == call->slot);
     if (!answer->is_owned) {
         ASSERT(call->kv_tokens == 0);
+        if (call->computed_tokens == 0 && answer->positions < call->found_tokens) {
+            sched_exchange_pay_lost(engine, call->found_tokens - answer->positions);
+        }
         count_found(engine, call, answer);
         call->kv_tokens = answer->positions;
         engine->resident_calls++;

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "sched/ending.h"
+#include "sched/engine/active.h"
 #include "sched/engine/exchange.h"
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
@@ -137,6 +138,7 @@ static void end_or_requeue(struct sched *sched, struct call *call, enum call_fin
     } else {
         call->state = CALL_QUEUED;
         call->waiting_since_us = now_us;
+        sched_active_grow(sched_engine_of(sched, call), call);
         if (has_news) {
             exchange_emit(sched->exchange, call);
         }
@@ -349,7 +351,9 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     uint32_t step_rounds = read_rounds(engine);
     sched_exchange_learn(engine, duration_us, step_rounds, prompt_tokens(engine));
     settle_moves(engine, now_us);
+    uint64_t again_before = sched->stats->recomputed_tokens;
     settle_rows(engine, step_rounds, duration_us, now_us);
+    sched_exchange_pay_lost(engine, sched->stats->recomputed_tokens - again_before);
     sched_starvation_settle(engine, duration_us);
     settle_jobs(engine, now_us);
     sched_levels_note_step(sched, duration_us, step_rounds);

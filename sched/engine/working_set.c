@@ -7,8 +7,8 @@
  *   history    what that call found besides, or when none is open, what the last one has left: the
  *              next call is expected to go on there
  *   new        what each open call needs besides: its prompt, and as much output as calls have on
- *              average. What calls that are open at once have in common at their beginning counts
- *              once
+ *              average; one that has had more is expected to have as much again. What calls that
+ *              are open at once have in common at their beginning counts once
  *
  * A program of several open calls counts a quarter of the KV at most, or its history and one call:
  * the others run after each other.
@@ -57,8 +57,9 @@ void sched_working_set_grow(struct sched *sched, struct call *call,
 {
     struct program *program = &sched->programs[call->program];
     const struct call *sibling = sched_call_or_null(sched, call->program_next);
-    uint32_t tokens = call->prompt_tokens + expected_output(sched, call);
-    uint32_t needed = kvmem_blocks_ceil(tokens, block_tokens_of(sched));
+    call->expected_tokens = call->prompt_tokens + expected_output(sched, call);
+    call->found_tokens = answer->positions;
+    uint32_t needed = kvmem_blocks_ceil(call->expected_tokens, block_tokens_of(sched));
     uint32_t found = answer->blocks;
     ASSERT(program->first_call == call->slot && program->active_calls > 0);
     if (sibling == NULL) {
@@ -71,6 +72,18 @@ void sched_working_set_grow(struct sched *sched, struct call *call,
     }
     call->new_blocks = needed > found ? needed - found : 0;
     program->new_blocks += call->new_blocks;
+}
+
+void sched_working_set_follow(struct sched *sched, struct call *call)
+{
+    uint32_t block_tokens = block_tokens_of(sched);
+    uint32_t before = kvmem_blocks_ceil(call->expected_tokens, block_tokens);
+    uint32_t most = call->prompt_tokens + call->max_tokens;
+    uint32_t tokens = sched_call_known(call) + expected_output(sched, call);
+    call->expected_tokens = tokens < most ? tokens : most;
+    uint32_t more = kvmem_blocks_ceil(call->expected_tokens, block_tokens) - before;
+    call->new_blocks += more;
+    sched->programs[call->program].new_blocks += more;
 }
 
 /* What the last open call leaves for the next one. */

@@ -7,6 +7,8 @@
  * O(prompt) where it has open siblings, else O(1). */
 void sched_working_set_grow(struct sched *sched, struct call *call,
                             const struct kvmem_answer *answer);
+/* The call has more tokens than were expected: it needs more blocks. O(1). */
+void sched_working_set_follow(struct sched *sched, struct call *call);
 /* The call is about to end: it still has its blocks. O(1). */
 void sched_working_set_shrink(struct sched *sched, const struct call *call);
 /* In blocks of its own, `most` at most. O(1). */
