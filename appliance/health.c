@@ -9,6 +9,8 @@
 
 #include "config/base/assert.h"
 
+#define THRASHING_PERMILLE 100      /* of what is computed, what had been computed before */
+
 const char *health_name(enum health_state state)
 {
     static const char *const names[] = {
@@ -93,5 +95,7 @@ void health_judge(struct health *health, const struct health_facts *facts)
     } else if (trouble != NULL) {
         health->state = HEALTH_DEGRADED;
         health->reason = trouble;
+    } else if (facts->stats->recomputed_permille > THRASHING_PERMILLE) {
+        health->reason = "thrashing";
     }
 }

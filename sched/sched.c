@@ -230,7 +230,23 @@ static void report_times(const struct sched *sched)
     stats->token_gap_us_p99 = histogram_percentile_us(&sched->token_gaps, 990);
 }
 
-/* O(calls): for a snapshot, not for every pass. */
+static void report_active(const struct sched *sched)
+{
+    struct stats *stats = sched->stats;
+    stats->programs_active = stats->programs_waiting = stats->working_set_blocks = 0;
+    for (uint32_t i = 0; i < sched->settings.programs; i++) {
+        const struct program *program = &sched->programs[i];
+        stats->programs_active += program->in_use && program->is_active;
+        stats->programs_waiting += program->in_use && !program->is_active &&
+                                   program->active_calls > 0;
+    }
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        const struct sched_active *active = &sched->engines[i].active;
+        stats->working_set_blocks += active->blocks + active->common_blocks;
+    }
+}
+
+/* O(calls + programs): for a snapshot, not for every pass. */
 void sched_report(const struct sched *sched)
 {
     struct stats *stats = sched->stats;
@@ -246,6 +262,7 @@ void sched_report(const struct sched *sched)
         stats->calls_open += is_queued || call->state == CALL_RUNNING || has_ended;
     }
     stats->programs_open = sched->programs_count;
+    report_active(sched);
     report_times(sched);
     zero_kv(stats);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {

@@ -130,11 +130,17 @@ static uint64_t elapsed_ms(uint64_t since_us, uint64_t now_us)
     return since_us < now_us ? (now_us - since_us) / 1000 : 0;
 }
 
+/* Of the program in the KV: active, waiting for it with open calls, or without any. */
+static const char *place_name(const struct program *program)
+{
+    return program->is_active ? " active " : program->active_calls > 0 ? " waiting" : " none   ";
+}
+
 static void show_programs(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     const struct sched *sched = view->sched;
-    text_add(page, "   slot id         service_ms    wait_ms active   ended    idle_ms engine "
-                   "arrival_ms threads\n");
+    text_add(page, "   slot id         service_ms    wait_ms   open   ended    idle_ms engine "
+                   "arrival_ms place    blocks displaced threads\n");
     for (uint32_t i = 0; i < sched->settings.programs; i++) {
         const struct program *program = &sched->programs[i];
         if (!program->in_use) {
@@ -150,12 +156,15 @@ static void show_programs(struct text *page, const struct textport_view *view, u
         add_column(page, program_idle_us(program, now_us) / 1000, 10);
         add_column(page, program->engine, 6);
         add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
+        text_add(page, place_name(program));
+        add_column(page, program->history_blocks + program->new_blocks, 6);
+        add_column(page, program->displacements, 9);
         add_threads(page, view, program);
         text_add(page, "\n");
     }
 }
 
-static const char *call_state_name(const struct call *call)
+static const char *call_state_name(const struct sched *sched, const struct call *call)
 {
     static const char *const names[] = {
         [CALL_FREE] = "free    ", [CALL_INTAKE] = "intake  ", [CALL_QUEUED] = "queued  ",
@@ -164,7 +173,10 @@ static const char *call_state_name(const struct call *call)
     if (call->standby) {
         return "standby ";
     }
-    return call->paused && call->state == CALL_QUEUED ? "paused  " : names[call->state];
+    if (call->state == CALL_QUEUED && (call->paused || sched->jobs[call->job].held)) {
+        return call->paused ? "paused  " : "held    ";
+    }
+    return names[call->state];
 }
 
 /* An open call moves with its job; others have left the queue that they name. */
@@ -185,7 +197,7 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         }
         text_add_u64_padded(page, i, 7, ' ');
         text_add(page, " ");
-        text_add(page, call_state_name(call));
+        text_add(page, call_state_name(view->sched, call));
         if (call->program == CALL_NONE) {
             text_add(page, "       -");
         } else {
@@ -204,16 +216,20 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
     }
 }
 
-/* Jobs and calls of this queue, on all engines. */
+/* Jobs and calls of this queue, and held ones of its level, on all engines. */
 static void add_queue_counts(struct text *page, const struct sched *sched, uint32_t queue)
 {
-    uint32_t jobs = 0, calls = 0;
+    uint32_t jobs = 0, calls = 0, held_jobs = 0, held_calls = 0;
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         jobs += sched->engines[i].queues[queue].count;
         calls += sched->engines[i].queues[queue].calls_count;
+        held_jobs += sched->engines[i].held[queue].count;
+        held_calls += sched->engines[i].held[queue].calls_count;
     }
     add_column(page, jobs, 7);
     add_column(page, calls, 7);
+    add_column(page, held_jobs, 10);
+    add_column(page, held_calls, 10);
 }
 
 static void show_queues(struct text *page, const struct textport_view *view, uint64_t now_us)
@@ -221,7 +237,8 @@ static void show_queues(struct text *page, const struct textport_view *view, uin
     const struct sched *sched = view->sched;
     (void)now_us;
     ASSERT(sched->settings.queues <= SCHED_QUEUES_MAX);
-    text_add(page, "queue    jobs   calls   quantum_ms  service_from_ms    service_to_ms\n");
+    text_add(page, "queue    jobs   calls  held_jobs held_calls   quantum_ms  service_from_ms    "
+                   "service_to_ms\n");
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
         const struct sched_level *level = &sched->levels[i];
         text_add_u64_padded(page, i, 5, ' ');

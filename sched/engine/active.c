@@ -43,6 +43,7 @@
 #include "sched/promise.h"
 
 #define BUSY_PATIENCE 8
+#define STARVED_PARTS 16            /* of sched.wait_max: between two of the first level */
 #define STALLED_LOOKS 8             /* at held jobs of which no call can run, in a level and pass */
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
@@ -114,6 +115,17 @@ static bool fits(const struct sched_engine *engine, const struct program *progra
 
 /* ---- a program changes its state ------------------------------------------------------------- */
 
+/* Why a program has to leave: as config/base/events.def says. */
+enum why { WHY_IDLE, WHY_ORDER, WHY_OVERFLOW, WHY_FORCE };
+
+static void note(const struct sched_engine *engine, uint32_t index, uint64_t now_us,
+                 struct event_what what)
+{
+    const struct sched *sched = engine->sched;
+    event_log_note_program(sched->settings.event_log, now_us, index, sched->programs[index].id,
+                           what);
+}
+
 /* The call of the program that came first. */
 static struct call *oldest_call(const struct sched *sched, const struct program *program)
 {
@@ -142,7 +154,7 @@ static void move_jobs(struct sched_engine *engine, const struct program *program
     }
 }
 
-static void activate(struct sched_engine *engine, uint32_t index)
+static void activate(struct sched_engine *engine, uint32_t index, uint64_t now_us)
 {
     struct program *program = &engine->sched->programs[index];
     ASSERT(!program->is_active && program->active_calls > 0);
@@ -151,6 +163,9 @@ static void activate(struct sched_engine *engine, uint32_t index)
     recount(engine, program);
     kvmem_hold(engine->kv, index, true);
     move_jobs(engine, program, false);
+    note(engine, index, now_us,
+         (struct event_what){EVENT_PROGRAM_ACTIVE,
+                             {program->counted_blocks, engine->active.programs}});
 }
 
 /* It is in the set no more. */
@@ -166,7 +181,7 @@ static void leave(struct sched_engine *engine, uint32_t index)
     kvmem_hold(engine->kv, index, false);
 }
 
-static void displace(struct sched_engine *engine, uint32_t index, uint64_t now_us)
+static void displace(struct sched_engine *engine, uint32_t index, enum why why, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     struct program *program = &sched->programs[index];
@@ -180,6 +195,7 @@ static void displace(struct sched_engine *engine, uint32_t index, uint64_t now_u
         }
     }
     sched_exchange_pay(engine, blocks);
+    note(engine, index, now_us, (struct event_what){EVENT_PROGRAM_DISPLACED, {blocks, why}});
     leave(engine, index);
     move_jobs(engine, program, true);
     program->displacements++;
@@ -193,22 +209,42 @@ static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
     return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
 }
 
-static uint64_t promise_of(const struct sched *sched, const struct sched_job *job)
+/* A job of a lower level starves as others do (starvation.c): it has a turn. In the first one there
+ * is no other way up: its first job is as good as promoted when it has waited too long, and none
+ * was so lately. */
+static bool is_starved(const struct sched_engine *engine, const struct sched_job *job,
+                       uint64_t now_us)
 {
-    return job->promoted_from > 0
+    uint64_t most_us = engine->sched->settings.wait_max_us;
+    if (job->queue > 0 || job->promoted_from > 0) {
+        return job->promoted_from > 0;
+    }
+    uint64_t waited_us = job->wait_us + sched_elapsed_us(job->waiting_since_us, now_us);
+    return most_us > 0 && waited_us >= most_us &&
+           sched_elapsed_us(engine->active.starved_us, now_us) >= most_us / STARVED_PARTS;
+}
+
+static uint64_t promise_of(const struct sched_engine *engine, const struct sched_job *job,
+                           uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    return is_starved(engine, job, now_us)
                ? UINT64_MAX : sched_promise_of(sched, sched->programs[job->program].service_us);
 }
 
 /* The job whose program becomes active next, or NULL. */
-static struct sched_job *first_held(const struct sched_engine *engine)
+static struct sched_job *first_held(const struct sched_engine *engine, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
     struct sched_job *first = NULL;
+    uint64_t best = 0;
     for (uint32_t i = 0; i < queues; i++) {
         struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
-        if (job != NULL && (first == NULL || promise_of(sched, job) > promise_of(sched, first))) {
+        uint64_t promise = job != NULL ? promise_of(engine, job, now_us) : 0;
+        if (job != NULL && (first == NULL || promise > best)) {
             first = job;
+            best = promise;
         }
     }
     return first;
@@ -258,12 +294,14 @@ static struct sched_job *last_active(const struct sched_engine *engine, uint32_t
 }
 
 /* True when it is worth an exchange that the job's program takes the place of the other one. */
-static bool outranks(const struct sched *sched, const struct sched_job *job, uint32_t other)
+static bool outranks(const struct sched_engine *engine, const struct sched_job *job,
+                     uint32_t other, uint64_t now_us)
 {
+    const struct sched *sched = engine->sched;
     uint64_t service_us = sched->programs[other].service_us;
-    return job->promoted_from > 0 ||
+    return is_starved(engine, job, now_us) ||
            (sched_levels_find(sched, service_us) > job->queue &&
-            promise_of(sched, job) / 2 > sched_promise_of(sched, service_us));
+            promise_of(engine, job, now_us) / 2 > sched_promise_of(sched, service_us));
 }
 
 /* True when the program that has been idle longest has been so for long enough. */
@@ -276,17 +314,20 @@ static bool is_idle_for_long(const struct sched_engine *engine, uint64_t now_us)
 
 /* The program that yields to this job, or SCHED_PROGRAM_NONE. */
 static uint32_t find_yielding(const struct sched_engine *engine, const struct sched_job *job,
-                              uint64_t now_us)
+                              uint64_t now_us, enum why *why)
 {
     STATIC_ASSERT(HEAP_NONE == SCHED_PROGRAM_NONE, "a heap of programs may have none");
     uint32_t idle = heap_first(&engine->active.idle);
+    *why = WHY_IDLE;
     if (idle != HEAP_NONE && is_idle_for_long(engine, now_us)) {
         return idle;
     }
-    const struct sched_job *last = last_active(engine, job->queue + 1);
+    *why = WHY_ORDER;
+    bool is_any = is_starved(engine, job, now_us);      /* whatever level it stands at */
+    const struct sched_job *last = last_active(engine, is_any ? 0 : job->queue + 1);
     uint32_t index = last != NULL ? last->program : idle;
     bool yields = index != SCHED_PROGRAM_NONE && sched_exchange_may(engine) &&
-                  outranks(engine->sched, job, index);
+                  outranks(engine, job, index, now_us);
     return yields ? index : SCHED_PROGRAM_NONE;
 }
 
@@ -319,12 +360,15 @@ void sched_active_arrive(struct sched_engine *engine, struct call *call,
 }
 
 /* The held programs that fit, in their order. */
-static void admit_in_order(struct sched_engine *engine)
+static void admit_in_order(struct sched_engine *engine, uint64_t now_us)
 {
     struct sched_job *job;
-    while ((job = first_held(engine)) != NULL &&
+    while ((job = first_held(engine, now_us)) != NULL &&
            fits(engine, &engine->sched->programs[job->program])) {
-        activate(engine, job->program);
+        if (job->queue == 0 && is_starved(engine, job, now_us)) {
+            engine->active.starved_us = now_us;
+        }
+        activate(engine, job->program, now_us);
     }
 }
 
@@ -332,14 +376,19 @@ void sched_active_admit(struct sched_engine *engine, const struct call *call, ui
 {
     const struct sched *sched = engine->sched;
     const struct program *program = &sched->programs[call->program];
-    (void)now_us;
     if (program->is_active) {
         return;
     }
     engine->active.held_jobs += sched_job_of(sched, call)->calls_count == 1;
-    admit_in_order(engine);
+    admit_in_order(engine, now_us);
     if (!program->is_active && program->calls_ended == 0 && fits(engine, program)) {
-        activate(engine, call->program);
+        activate(engine, call->program, now_us);
+    }
+    if (!program->is_active) {
+        uint32_t blocks = sched_working_set(program, capacity(engine));
+        sched->stats->programs_held++;
+        note(engine, call->program, now_us,
+             (struct event_what){EVENT_PROGRAM_HELD, {blocks, event_value(taken(engine))}});
     }
 }
 
@@ -412,7 +461,7 @@ static void relieve(struct sched_engine *engine, uint64_t now_us)
         if (!overflows || index == SCHED_PROGRAM_NONE) {
             return;
         }
-        displace(engine, index, now_us);
+        displace(engine, index, WHY_OVERFLOW, now_us);
     }
 }
 
@@ -426,14 +475,15 @@ void sched_active_pass(struct sched_engine *engine, uint64_t now_us)
     pass_over(engine);
     relieve(engine, now_us);
     for (uint32_t looks = SCHED_ACTIVE_LOOKS; looks > 0; looks--) {
-        admit_in_order(engine);
-        const struct sched_job *job = first_held(engine);
+        admit_in_order(engine, now_us);
+        const struct sched_job *job = first_held(engine, now_us);
+        enum why why;
         uint32_t index =
-            job != NULL ? find_yielding(engine, job, now_us) : SCHED_PROGRAM_NONE;
+            job != NULL ? find_yielding(engine, job, now_us, &why) : SCHED_PROGRAM_NONE;
         if (index == SCHED_PROGRAM_NONE) {
             return;
         }
-        displace(engine, index, now_us);
+        displace(engine, index, why, now_us);
     }
 }
 
@@ -447,9 +497,9 @@ bool sched_active_force(struct sched_engine *engine, uint64_t now_us)
     while (!fits(engine, &engine->sched->programs[program])) {
         uint32_t index = find_dispensable(engine);
         ASSERT(index != SCHED_PROGRAM_NONE);
-        displace(engine, index, now_us);
+        displace(engine, index, WHY_FORCE, now_us);
     }
-    activate(engine, program);
+    activate(engine, program, now_us);
     return true;
 }
 

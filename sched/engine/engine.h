@@ -78,6 +78,8 @@ struct sched_active {
     struct heap idle;               /* those of which no call can run, by since when */
     uint32_t held_jobs;             /* of programs that are not active */
     uint64_t busy_us, credited_us;  /* time of steps, and until when it is in the credit */
+    uint64_t starved_us;            /* when one that had starved in the first level became active */
+    uint64_t fed_tokens, again_tokens;      /* lately, and those that had been computed before */
     int64_t credit_us;              /* of the engine's time, for exchanges */
     uint64_t token_ns;              /* that a token of a prompt takes, a moving mean; 0: unknown */
 };

@@ -3,8 +3,8 @@
  * What: what an exchange costs: a program's blocks leave for the host, and come back when it has
  * its turn. What the host had to drop is computed again.
  *
- *   token        of a prompt: a moving mean of the steps that read half a budget or more; until
- *                there was one, the least that any step has shown
+ *   token        of a prompt: a moving mean of the steps that read half a budget or more; a step
+ *                that read less can only lower it
  *   block        that moves: a MOVE_PARTS-th of what it takes to compute it; on machines that we
  *                know it is a tenth to a seventieth
  *   credit       sched.exchange_share of the time in which the engine works, and all time in which
@@ -24,6 +24,7 @@
 #define MOVE_PARTS   16u
 #define TOKEN_NS_MAX UINT64_C(1000000000)       /* a second: no product exceeds 64 bits */
 #define CREDIT_PARTS 8u
+#define LATELY_TOKENS 131072u        /* after which what was fed counts half */
 
 void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uint32_t rounds,
                           uint32_t prompt_tokens)
@@ -71,12 +72,40 @@ bool sched_exchange_may(const struct sched_engine *engine)
     return engine->active.credit_us >= 0;
 }
 
+/* The debt is what sched.wait_max earns at most: a program that starves waits for credit as long as
+ * it has waited, and no longer. */
+static void pay(struct sched_engine *engine, uint64_t us)
+{
+    const struct sched_settings *settings = &engine->sched->settings;
+    uint64_t earned_us = settings->wait_max_us / 1000 * settings->exchange_permille;
+    engine->active.credit_us -= (int64_t)us;
+    if (settings->wait_max_us > 0 && engine->active.credit_us < -(int64_t)earned_us) {
+        engine->active.credit_us = -(int64_t)earned_us;
+    }
+    engine->sched->stats->exchange_us += us;
+}
+
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks)
 {
-    engine->active.credit_us -= (int64_t)sched_exchange_cost_us(engine, blocks);
+    pay(engine, sched_exchange_cost_us(engine, blocks));
 }
 
 void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens)
 {
-    engine->active.credit_us -= (int64_t)(tokens * engine->active.token_ns / 1000);
+    engine->active.again_tokens += tokens;
+    pay(engine, tokens * engine->active.token_ns / 1000);
+}
+
+void sched_exchange_note(struct sched_engine *engine, uint64_t fed_tokens)
+{
+    struct sched_active *active = &engine->active;
+    active->fed_tokens += fed_tokens;
+    if (active->fed_tokens >= LATELY_TOKENS) {
+        active->fed_tokens /= 2;
+        active->again_tokens /= 2;
+    }
+    uint64_t again = active->again_tokens < active->fed_tokens ? active->again_tokens
+                                                               : active->fed_tokens;
+    engine->sched->stats->recomputed_permille =
+        active->fed_tokens > 0 ? 1000 * again / active->fed_tokens : 0;
 }

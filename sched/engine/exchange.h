@@ -16,5 +16,7 @@ uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t bloc
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks);
 /* So many tokens are computed again, or a waiting call finds so many less than were there. */
 void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens);
+/* A step has fed so many tokens, and what of them was computed again is paid. */
+void sched_exchange_note(struct sched_engine *engine, uint64_t fed_tokens);
 /* How long blocks may lie unused before their exchange costs less than their place. */
 uint64_t sched_exchange_break_even_us(const struct sched_engine *engine);

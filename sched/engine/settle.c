@@ -352,8 +352,10 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     sched_exchange_learn(engine, duration_us, step_rounds, prompt_tokens(engine));
     settle_moves(engine, now_us);
     uint64_t again_before = sched->stats->recomputed_tokens;
+    uint64_t fed_before = sched->stats->tokens_computed;
     settle_rows(engine, step_rounds, duration_us, now_us);
     sched_exchange_pay_lost(engine, sched->stats->recomputed_tokens - again_before);
+    sched_exchange_note(engine, sched->stats->tokens_computed - fed_before);
     sched_starvation_settle(engine, duration_us);
     settle_jobs(engine, now_us);
     sched_levels_note_step(sched, duration_us, step_rounds);

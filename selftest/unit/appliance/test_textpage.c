@@ -98,11 +98,15 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     kvmem_commit(&kv, &answer, 33);
     const char *text = ask(peer, "programs\n");
     assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
-                          "     0        700 -\n");
+                          "     0        700 none         0         0 -\n");
     assert_null(strstr(text, "77"));
     programs[1].active_calls = 1;
     programs[1].first_call = slot;
-    assert_contains(ask(peer, "programs\n"), "      0        700 0\n");
+    programs[1].history_blocks = 3;
+    programs[1].displacements = 2;
+    assert_contains(ask(peer, "programs\n"), "      0        700 waiting      3         2 0\n");
+    programs[1].is_active = true;
+    assert_contains(ask(peer, "programs\n"), "      0        700 active       3         2 0\n");
     text = ask(peer, "calls\n");
     assert_contains(text, " running        1     6      33       0          0          0      3"
                           "         0     16         80\n");
@@ -113,8 +117,10 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     assert_contains(text, "host_blocks_total 5\n");
     assert_contains(text, "calls_with_blocks 1\n");
     text = ask(peer, "queues\n");
-    assert_contains(text, "    0       4       9           50                0               50\n");
-    assert_contains(text, "    1       0       0          100               50                -\n");
+    assert_contains(text, "    0       4       9          0          0           50"
+                          "                0               50\n");
+    assert_contains(text, "    1       0       0          0          0          100"
+                          "               50                -\n");
 }
 
 static void test_stats_every_statistic(void **state)
