@@ -320,13 +320,20 @@ static void test_program_that_cannot_run_gives_way_at_once(void **state)
 static void test_held_calls_that_cannot_run_are_passed_over(void **state)
 {
     (void)state;
-    struct bench *bench = fresh_plas();
-    uint32_t running = bench_call(bench, 1, 40, 24);
-    uint32_t silent = bench_call(bench, 2, 20, 4), other = bench_call(bench, 3, 20, 4);
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.active_programs = 2;
+    struct bench *bench = fresh(settings, 0);
+    uint32_t running = bench_call(bench, 1, 8, 40), first = bench_call(bench, 2, 4, 1);
+    uint32_t silent = bench_call(bench, 3, 4, 4), other = bench_call(bench, 4, 4, 4);
+    assert_true(!is_active(bench, silent) && !is_active(bench, other));
     bench_at(bench, silent)->paused = true;
-    run_to_end(bench, running);
+    run_to_end(bench, first);
+    bench_free(bench, first);
+    assert_int_equal(bench_program(bench, COMMAND_PROGRAM_END, 2).status, STATUS_OK);
+    assert_true(bench_step(bench));
+    assert_true(!is_active(bench, silent) && is_active(bench, other));
     run_to_end(bench, other);
-    assert_int_equal(bench_at(bench, silent)->state, CALL_QUEUED);
+    run_to_end(bench, running);
 }
 
 /* ---- held calls end as others do ------------------------------------------------------------- */
