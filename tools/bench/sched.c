@@ -2,7 +2,7 @@
  *
  * What: the scheduler's cost of an event, with 1,000, 10,000 and 1,000,000 live calls.
  *
- *     bench-sched [POLICY] [--live N]     (default: plas, and the three)
+ *     bench-sched [POLICY] [--live N] [--all-active]      (default: plas, and the three)
  *
  * An event is a call's arrival, its row in a plan, that row when the step settles, its promotion,
  * demotion or preemption, or its end. The time is that of sched_intake(), sched_plan(),
@@ -13,7 +13,8 @@
  * The load: programs of four calls at a time, 16 tokens of prompt, 24 of output, no two equal. A
  * new call replaces each that ends, so the number of live calls is constant. KV for 512 calls on
  * each tier, a step of 50 ms, else the default configuration: a batch of 32 and 8 standbys, 8
- * decoding steps and 256 prompt tokens a plan. All other calls wait. Each figure is one of RUNS
+ * decoding steps and 256 prompt tokens a plan. All other calls wait; with --all-active
+ * (sched.active_set = off) all programs have their place in the KV. Each figure is one of RUNS
  * runs of STEPS plans; the live calls exist before. The time is CPU time of this thread, so other
  * work on the machine adds little; the cost of reading the clock is subtracted.
  */
@@ -100,12 +101,13 @@ static enum sched_policy policy_of(const char *name)
     fail("no such policy: config/policies.def has the words");
 }
 
-static struct arena start(enum sched_policy policy, uint32_t live)
+static struct arena start(enum sched_policy policy, uint32_t live, bool all_active)
 {
     uint32_t calls = live + BATCH + STANDBYS;
     struct sched_settings settings = {
         .policy = policy, .engines = 1, .queues = 6, .quantum_us = 50000, .quantum_growth = 2,
-        .active_programs = SCHED_ACTIVE_ALL,
+        .active_programs = all_active ? SCHED_ACTIVE_ALL : 0,
+        .exchange_permille = 30, .small_permille = 60,
         .beta_milli = 32000, .wait_max_us = 300000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
@@ -248,11 +250,11 @@ static void insert(double *runs, uint32_t count, double run)
     runs[count] = run;
 }
 
-static void measure(const char *name, uint32_t live)
+static void measure(const char *name, uint32_t live, bool all_active)
 {
     double runs[RUNS];
     uint32_t arriving = 0;
-    struct arena arena = start(policy_of(name), live);
+    struct arena arena = start(policy_of(name), live, all_active);
     fill(live);
     for (uint32_t i = 0; i < STEPS; i++) {
         turn(live, &arriving);          /* does not count: until all levels are in use */
@@ -278,12 +280,14 @@ int main(int argc, char **argv)
     static const uint32_t lives[] = {1000, 10000, 1000000};
     const char *policy = NULL;
     uint32_t live = 0;
+    bool all_active = false;
     const struct argument rows[] = {
         {"--live", "N", ARGUMENT_U32, &live, CALLS_EACH, LIVE_MAX,
          "live calls (default: 1,000, 10,000 and 1,000,000)"},
+        {"--all-active", NULL, ARGUMENT_FLAG, &all_active, 0, 0, "sched.active_set = off"},
     };
     const struct command_line line = {
-        .program = "bench-sched", .usage = "[fcfs|mlfq|plas|atlas] [--live N]",
+        .program = "bench-sched", .usage = "[fcfs|mlfq|plas|atlas] [--live N] [--all-active]",
         .purpose = "The scheduler's cost of an event; the default policy is plas.",
         .operand = &policy, .operand_may_lack = true,
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
@@ -295,7 +299,7 @@ int main(int argc, char **argv)
     clock_ns = look_ns();
     for (uint32_t i = 0; i < sizeof lives / sizeof lives[0]; i++) {
         if (live == 0 || i == 0) {
-            measure(policy, live > 0 ? live : lives[i]);
+            measure(policy, live > 0 ? live : lives[i], all_active);
         }
     }
     return 0;
