@@ -6,7 +6,8 @@
  *   token        of a prompt: a moving mean of the steps that read half a budget or more; a step
  *                that read less can only lower it
  *   block        that moves: a MOVE_PARTS-th of what it takes to compute it; on machines that we
- *                know it is a tenth to a seventieth
+ *                know it is a tenth to a seventieth. Without a host tier none moves: what leaves is
+ *                computed again
  *   credit       sched.exchange_share of the time in which the engine works, and all time in which
  *                it does not, up to an eighth of the break-even time. An exchange may begin while
  *                the credit is not negative. Its moves are paid at once. What was lost is paid when
@@ -43,10 +44,16 @@ void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uin
     }
 }
 
+static bool has_host(const struct sched_engine *engine)
+{
+    return engine->kv->settings.host_blocks > 0;
+}
+
 uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks)
 {
-    uint64_t block_ns = engine->active.token_ns * engine->kv->settings.block_tokens / MOVE_PARTS;
-    return 2 * blocks * block_ns / 1000;
+    uint64_t block_ns = engine->active.token_ns * engine->kv->settings.block_tokens;
+    return has_host(engine) ? 2 * blocks * (block_ns / MOVE_PARTS) / 1000
+                            : blocks * block_ns / 1000;
 }
 
 uint64_t sched_exchange_break_even_us(const struct sched_engine *engine)
@@ -87,7 +94,9 @@ static void pay(struct sched_engine *engine, uint64_t us)
 
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks)
 {
-    pay(engine, sched_exchange_cost_us(engine, blocks));
+    if (has_host(engine)) {
+        pay(engine, sched_exchange_cost_us(engine, blocks));
+    }
 }
 
 void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens)

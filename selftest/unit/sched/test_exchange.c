@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: what an exchange costs follows from how fast the engine reads prompts, and from where the
+ * blocks go: with a host tier they move, without one they are computed again, which costs more.
+ * Method: exchange.c alone is told of steps; the prices are counted by hand.
+ */
+#include "selftest/unit/sched/bench.h"
+
+#include "sched/engine/exchange.h"
+
+enum { BLOCKS = 16, TOKEN_US = 32 };
+
+/* An engine that reads a token of a prompt in TOKEN_US. */
+static struct sched_engine *engine_with_host(uint32_t host_blocks)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    struct kvmem_settings kv = bench_kv(BLOCKS);
+    settings.exchange_permille = 0;
+    kv.host_blocks = host_blocks;
+    struct sched_engine *engine = bench_engine(bench_start_kv(&settings, &kv));
+    uint32_t tokens = settings.prefill_tokens;
+    sched_exchange_learn(engine, (uint64_t)tokens * TOKEN_US, 1, tokens);
+    return engine;
+}
+
+static uint64_t block_us(const struct sched_engine *engine)
+{
+    return (uint64_t)engine->kv->settings.block_tokens * TOKEN_US;
+}
+
+static void test_blocks_that_move_cost_an_eighth_of_computing_them(void **state)
+{
+    (void)state;
+    struct sched_engine *engine = engine_with_host(BLOCKS);
+    assert_int_equal(sched_exchange_cost_us(engine, 4), 4 * block_us(engine) / 8);
+    assert_int_equal(sched_exchange_break_even_us(engine), BLOCKS * block_us(engine) / 8);
+    sched_exchange_pay(engine, 4);
+    assert_false(sched_exchange_may(engine));
+}
+
+static void test_without_a_host_tier_an_exchange_is_computing_again(void **state)
+{
+    (void)state;
+    struct sched_engine *engine = engine_with_host(0);
+    assert_int_equal(sched_exchange_cost_us(engine, 4), 4 * block_us(engine));
+    assert_int_equal(sched_exchange_break_even_us(engine), BLOCKS * block_us(engine));
+    sched_exchange_pay(engine, 4);
+    assert_true(sched_exchange_may(engine));        /* nothing has moved, or been lost yet */
+    sched_exchange_pay_lost(engine, 1);
+    assert_false(sched_exchange_may(engine));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_that_move_cost_an_eighth_of_computing_them),
+        cmocka_unit_test(test_without_a_host_tier_an_exchange_is_computing_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
