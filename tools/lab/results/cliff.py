@@ -7,7 +7,6 @@ over the seeds; the share of copies is of the whole run."""
 import functools
 import itertools
 import statistics
-import subprocess
 
 import contexts
 import plot
@@ -24,23 +23,21 @@ TIMES = (1, 2, 4, 8, 16)                    # sessions, as multiples of what fit
 UNLOADED = 0.25
 FIXED = (0.5, 0.7, 1, 1.4, 2, 2.8, 4, 5.6)  # programs that may be active, likewise
 SHARE_MORE = 1.2                            # a sharing that lets fewer more fit is no other setup
-CALLS_MAX = 1000000                         # of a run; more would take the lab minutes
+TOKENS_MAX = 550e6                          # of a run's calls; more would take the lab minutes
 PICTURE = ("a100", "all", "program")
 OFF = ("--set", "sched.active_set=off")
+RUSHES = {"bfcl, 400 at once": ("bfcl", ("--programs", 400, "--offline")),
+          "bfcl, 800, 1.4 a second": ("bfcl", ("--programs", 800, "--rate", 1.4)),
+          "sharegpt, 4,000 at once": ("sharegpt", ("--programs", 4000, "--offline"))}
+RUSH_SEEDS = range(5)
 OURS, ALL, BEST = "agentix", "agentix, all active", "best fixed number"
 FEW = "as many sessions, all active"
+SYSTEMS = {OURS: ("agentix", ()), ALL: ("agentix", OFF), "vllm-opt": ("vllm-opt", EQUAL)}
 
 PANELS = {trace: {"title": trace, "x": "sessions / those that fit",
                   "y": "tokens a second, % of the best", "log_x": True, "x_ticks": TIMES,
                   "y_shows": [0, 100]} for trace in TRACES}
 FIGURES = {"cliff": (plot.lines, PANELS, 3)}
-
-
-def has_active_set(runs):
-    """True when this lab knows the option; else its programs are all active."""
-    done = subprocess.run([runs.program, "--trace", runs.trace(TRACES[0]), "--programs", "1", *OFF],
-                          capture_output=True, text=True)
-    return done.returncode == 0
 
 
 class Setup:
@@ -52,7 +49,7 @@ class Setup:
         path = contexts.whole(runs.trace(trace), context, runs.kept)
         programs = contexts.read(path)
         self.trace, self.count = path.removesuffix(".trace"), len(programs)
-        self.calls_each = sum(program.calls for program in programs) / len(programs)
+        self.tokens_each = sum(program.tokens_of_calls for program in programs) / len(programs)
         self.fit = contexts.fit(programs, sharing, blocks * BLOCK_TOKENS)
         self.words = ("--cost", preset, "--set", f"kv.device_blocks={blocks}", "--set",
                       f"kv.sharing={sharing}", "--set", f"limits.context_tokens={context}")
@@ -68,18 +65,14 @@ class Setup:
         """Three times as many as sessions, and all that the trace has."""
         return max(3 * sessions, self.count)
 
-    def calls(self, times):
-        return self.programs(self.sessions(times)) * self.calls_each
+    def tokens(self, times):
+        """Of all prompts and outputs."""
+        return self.programs(self.sessions(times)) * self.tokens_each
 
 
 class Cliff:
     def __init__(self, runs, quick):
         self.runs, self.quick = runs, quick
-        self.has_active_set = has_active_set(runs)
-        self.systems = {OURS: ("agentix", ()), "vllm-opt": ("vllm-opt", EQUAL)}
-        if self.has_active_set:
-            self.systems = {OURS: ("agentix", ()), ALL: ("agentix", OFF),
-                            "vllm-opt": ("vllm-opt", (*EQUAL, *OFF))}
 
     def setups(self):
         if self.quick:
@@ -90,7 +83,7 @@ class Cliff:
     def is_worthwhile(self, trace, machine, kv, sharing):
         setup = self.setup(trace, machine, kv, sharing)
         apart = self.setup(trace, machine, kv, SHARINGS[0])
-        return setup.calls(TIMES[-1]) <= CALLS_MAX and \
+        return setup.tokens(TIMES[-1]) <= TOKENS_MAX and \
             (sharing == SHARINGS[0] or setup.fit > SHARE_MORE * apart.fit)
 
     @functools.cache
@@ -113,12 +106,12 @@ class Cliff:
     def asked(self):
         """(place, name, times)"""
         for place in self.setups():
-            for name in (*self.systems, FEW):
+            for name in (*SYSTEMS, FEW):
                 for times in self.times_of(place, name):
                     yield place, name, times
 
     def one(self, place, name, times, seed):
-        system, words = self.systems.get(name) or self.systems.get(ALL) or self.systems[OURS]
+        system, words = SYSTEMS.get(name, SYSTEMS[ALL])
         return self.run(place, system, words, times, seed)
 
     def fixed(self, place, active, seed):
@@ -133,20 +126,38 @@ class Cliff:
         found = {}
         for key in asked:
             results = [got[(*key, seed)] for seed in range(self.runs.seeds)]
-            found[key] = None if None in results else median(results)
+            found[key] = None if None in results else median(results, FIGURES_OF_MIDDLE)
         return found
 
 
-FIGURES_OF_RUN = {
+def copying(result):
+    return 100 * result["copy_s"] / result["engine_busy_s"]
+
+
+def fed_again(result):
+    return 100 * result["recomputed_tokens"] / result["tokens_computed"]
+
+
+FIGURES_OF_MIDDLE = {
     "tokens": lambda it: it["middle"]["tokens_per_s"],
     "hits": lambda it: 100 * it["middle"]["prefix_hit_ratio"],
     "latency": lambda it: it["middle"]["token_latency_s_mean"],
-    "copies": lambda it: 100 * it["copy_s"] / it["engine_busy_s"],
+    "copies": copying,
+    "again": fed_again,
+}
+FIGURES_OF_RUSH = {
+    "makespan, s": lambda it: it["makespan_s"],
+    "hits": lambda it: 100 * it["prefix_hit_ratio"],
+    "latency, s": lambda it: it["token_latency_s_mean"],
+    "p99, s": lambda it: it["token_latency_s_p99"],
+    "completion, s": lambda it: it["jct_s_mean"],
+    "copying": copying,
+    "fed again": fed_again,
 }
 
 
-def median(results):
-    return {name: statistics.median(map(value, results)) for name, value in FIGURES_OF_RUN.items()}
+def median(results, figures):
+    return {name: statistics.median(map(value, results)) for name, value in figures.items()}
 
 
 class Found:
@@ -157,13 +168,10 @@ class Found:
         self.it = it
         asked = sorted(it.asked(), key=lambda key: -key[2])     # the longest first
         self.got = it.medians(it.one, asked)
-        places = [place for place in it.setups() if place[1:] == PICTURE]
-        self.fixed = {place: self.at(place, FEW, self.best_fixed(place), "tokens")
-                      for place in places}
-        if it.has_active_set:
-            active = {place: it.setup(*place).sessions(self.best_fixed(place)) for place in places}
-            got = it.medians(it.fixed, list(active.items()))
-            self.fixed = {place: result["tokens"] for (place, _), result in got.items()}
+        active = {place: it.setup(*place).sessions(self.best_fixed(place))
+                  for place in it.setups() if place[1:] == PICTURE}
+        got = it.medians(it.fixed, list(active.items()))
+        self.fixed = {place: result["tokens"] for (place, _), result in got.items()}
 
     def at(self, place, name, times, what):
         result = self.got[place, name, times]
@@ -187,6 +195,10 @@ def percent(value):
     return f"{value:.0f} %"
 
 
+def tenths(value):
+    return f"{value:.1f} %"
+
+
 def tokens(value):
     return f"{value:,.0f}"
 
@@ -195,7 +207,7 @@ def fill_curves(page, found):
     """The setup of the picture, in numbers."""
     rows, points = [], []
     for place, level in found.fixed.items():
-        for name in found.it.systems:
+        for name in SYSTEMS:
             served = [found.at(place, name, times, "tokens") for times in TIMES]
             rows.append([place[0], name, *(cell(value, tokens) for value in served),
                          *(cell(found.at(place, name, times, what), form)
@@ -204,7 +216,7 @@ def fill_curves(page, found):
             points += [[place[0], name, times, 100 * value / found.best(place)]
                        for times, value in zip(TIMES, served) if value is not None]
         points.append([place[0], BEST, "", 100 * level / found.best(place)])
-    page.table("cliff", ["", "tokens a second", *(f"{times} x" for times in TIMES),
+    page.table("cliff-sessions", ["", "tokens a second", *(f"{times} x" for times in TIMES),
                          *(f"{what}, {times} x" for what in ("hits", "latency, s")
                            for times in (TIMES[0], TIMES[-1]))], rows)
     page.figure("cliff", plot.HEADS, points)
@@ -218,17 +230,38 @@ def fill_edges(page, found):
         rows.append([*place, tokens(found.it.setup(*place).fit), tokens(best),
                      *(cell(found.at(place, name, last, "tokens"),
                             lambda value, best=best: percent(100 * value / best))
-                       for name in found.it.systems),
+                       for name in SYSTEMS),
                      f"{found.best_fixed(place):.2g}",
                      *(cell(found.at(place, OURS, times, "hits"), percent)
                        for times in (UNLOADED, last)),
-                     cell(found.at(place, OURS, last, "copies"), percent)])
+                     *(cell(found.at(place, OURS, last, what), tenths)
+                       for what in ("copies", "again"))])
     page.table("cliff-edges", ["", "machine", "KV", "shared by", "fit", "best, tokens a second",
-                               *(f"{name}, 16 x" for name in found.it.systems), "best fixed, x",
-                               "hits unloaded", "hits, 16 x", "copying, 16 x"], rows)
+                               *(f"{name}, 16 x" for name in SYSTEMS), "best fixed, x",
+                               "hits unloaded", "hits, 16 x", "copying, 16 x",
+                               "fed again, 16 x"], rows)
+
+
+def rush(runs, name, system, seed):
+    """So many programs and no others, on the machine and KV of the picture."""
+    (trace, load), (policy, words) = RUSHES[name], SYSTEMS[system]
+    return runs.run(trace, policy, *load, "--set", f"kv.sharing={PICTURE[-1]}", *words,
+                    "--seed", seed)
+
+
+def fill_rushes(page, runs):
+    got = runs.each(functools.partial(rush, runs),
+                    itertools.product(RUSHES, (OURS, ALL), RUSH_SEEDS))
+    rows = []
+    for name, system in itertools.product(RUSHES, (OURS, ALL)):
+        found = median([got[name, system, seed] for seed in RUSH_SEEDS], FIGURES_OF_RUSH)
+        rows.append([name, system, *(form(found[what]) for what, form in zip(
+            FIGURES_OF_RUSH, (tokens, percent, show, show, tokens, tenths, tenths)))])
+    page.table("cliff-rush", ["", "system", *FIGURES_OF_RUSH], rows)
 
 
 def fill(page, runs, quick):
+    fill_rushes(page, runs)
     found = Found(Cliff(runs, quick))
     fill_curves(page, found)
     fill_edges(page, found)

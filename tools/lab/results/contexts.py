@@ -38,13 +38,15 @@ def tokens_of(kind, rest, before):
 
 
 class Program:
-    """Its lines and calls; the tokens of its longest context, the shared texts that begin it."""
+    """Its lines; the tokens of its longest context, the shared texts that begin it; the tokens of
+    all its calls."""
     def __init__(self, lines):
         self.lines, calls = lines, []
         for line in lines[1:]:
             calls.append(Call(line, calls))
         longest = max(calls, key=Call.tokens)
-        self.tokens, self.begin, self.calls = longest.tokens(), longest.begin, len(calls)
+        self.tokens, self.begin = longest.tokens(), longest.begin
+        self.tokens_of_calls = sum(call.tokens() for call in calls)
 
     def own(self):
         return self.tokens - sum(tokens for _, tokens in self.begin)
