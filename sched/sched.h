@@ -107,6 +107,7 @@ struct program {
     uint32_t common_blocks;         /* of them, besides: those that others have, too; ending with */
     uint64_t common_identity;       /* this content */
     uint32_t group;                 /* that it counts for, or SCHED_GROUP_NONE */
+    uint32_t away_blocks;           /* of it, when it was displaced, until it is back */
     uint32_t counted_blocks;        /* of it in the sum of the active set */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
     uint64_t halved_us;             /* private: service_us is up to date with this time */

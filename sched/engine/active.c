@@ -154,12 +154,19 @@ static void move_jobs(struct sched_engine *engine, const struct program *program
     }
 }
 
+static void come_back(struct sched_engine *engine, struct program *program)
+{
+    engine->active.away_blocks -= program->away_blocks;
+    program->away_blocks = 0;
+}
+
 static void activate(struct sched_engine *engine, uint32_t index, uint64_t now_us)
 {
     struct program *program = &engine->sched->programs[index];
     ASSERT(!program->is_active && program->active_calls > 0);
     program->is_active = true;
     engine->active.programs++;
+    come_back(engine, program);
     recount(engine, program);
     kvmem_hold(engine->kv, index, true);
     move_jobs(engine, program, false);
@@ -196,6 +203,8 @@ static void displace(struct sched_engine *engine, uint32_t index, enum why why, 
     }
     sched_exchange_pay(engine, blocks);
     note(engine, index, now_us, (struct event_what){EVENT_PROGRAM_DISPLACED, {blocks, why}});
+    program->away_blocks = program->counted_blocks;
+    engine->active.away_blocks += program->away_blocks;
     leave(engine, index);
     move_jobs(engine, program, true);
     program->displacements++;
@@ -307,9 +316,11 @@ static bool outranks(const struct sched_engine *engine, const struct sched_job *
 /* True when the program that has been idle longest has been so for long enough. */
 static bool is_idle_for_long(const struct sched_engine *engine, uint64_t now_us)
 {
-    uint64_t since_us = heap_first_key(&engine->active.idle);
+    const struct heap *idle = &engine->active.idle;
+    uint32_t blocks = engine->sched->programs[heap_first(idle)].counted_blocks;
     uint64_t patience = engine->is_underused ? 1 : BUSY_PATIENCE;
-    return sched_elapsed_us(since_us, now_us) >= patience * sched_exchange_break_even_us(engine);
+    return sched_elapsed_us(heap_first_key(idle), now_us) >=
+           patience * sched_exchange_break_even_us(engine, blocks);
 }
 
 /* The program that yields to this job, or SCHED_PROGRAM_NONE. */
@@ -415,7 +426,8 @@ void sched_active_ended(struct sched_engine *engine, uint32_t index, uint64_t no
 
 void sched_active_forget(struct sched *sched, uint32_t index)
 {
-    const struct program *program = &sched->programs[index];
+    struct program *program = &sched->programs[index];
+    struct sched_engine *engine = &sched->engines[program->engine];
     if (sched_active_is_off(sched)) {
         return;
     }
@@ -423,8 +435,9 @@ void sched_active_forget(struct sched *sched, uint32_t index)
         sched_promise_note(sched, program->service_us);
     }
     if (program->is_active) {
-        leave(&sched->engines[program->engine], index);
+        leave(engine, index);
     }
+    come_back(engine, program);
 }
 
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us)
@@ -507,13 +520,14 @@ void sched_active_check(const struct sched_engine *engine)
 {
     const struct sched *sched = engine->sched;
     const struct sched_active *active = &engine->active;
-    uint64_t blocks = 0;
+    uint64_t blocks = 0, away = 0;
     uint32_t programs = 0;
     heap_check(&active->idle);
     for (uint32_t i = 0; i < sched->settings.programs && !sched_active_is_off(sched); i++) {
         const struct program *program = &sched->programs[i];
         bool is_here = program->in_use && program->engine == engine->index;
         bool is_idle = heap_has(&active->idle, i);
+        away += is_here ? program->away_blocks : 0;
         if (!is_here || !program->is_active) {
             ASSERT(!is_here || (program->counted_blocks == 0 && !is_idle));
             continue;
@@ -523,5 +537,5 @@ void sched_active_check(const struct sched_engine *engine)
         programs++;
     }
     ASSERT(programs == active->programs);
-    ASSERT(blocks == active->blocks);
+    ASSERT(blocks == active->blocks && away == active->away_blocks);
 }

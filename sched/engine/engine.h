@@ -71,6 +71,7 @@ struct sched_group {
 struct sched_active {
     uint32_t programs;
     uint64_t blocks;                /* their working sets */
+    uint64_t away_blocks;           /* those of displaced programs, which will be back */
     uint64_t common_blocks;         /* and what they have in common, each once */
     struct sched_group *groups;     /* [programs] */
     uint32_t *group_hash;           /* [group_hash_mask + 1] */

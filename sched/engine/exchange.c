@@ -6,8 +6,8 @@
  *   token        of a prompt: a moving mean of the steps that read half a budget or more; a step
  *                that read less can only lower it
  *   block        that moves: a MOVE_PARTS-th of what it takes to compute it; on machines that we
- *                know it is a tenth to a seventieth. Without a host tier none moves: what leaves is
- *                computed again
+ *                know it is a tenth to a seventieth. What the host cannot hold, beside the working
+ *                sets of all programs that were displaced, is computed again
  *   credit       sched.exchange_share of the time in which the engine works, and all time in which
  *                it does not, up to an eighth of the break-even time. An exchange may begin while
  *                the credit is not negative. Its moves are paid at once. What was lost is paid when
@@ -44,21 +44,22 @@ void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uin
     }
 }
 
-static bool has_host(const struct sched_engine *engine)
+/* True when the host has room for so many blocks beside those of all displaced programs. */
+static bool host_holds(const struct sched_engine *engine, uint64_t blocks)
 {
-    return engine->kv->settings.host_blocks > 0;
+    return engine->active.away_blocks + blocks <= engine->kv->settings.host_blocks;
 }
 
-uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks)
+uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks, bool is_held)
 {
     uint64_t block_ns = engine->active.token_ns * engine->kv->settings.block_tokens;
-    return has_host(engine) ? 2 * blocks * (block_ns / MOVE_PARTS) / 1000
-                            : blocks * block_ns / 1000;
+    return blocks * (is_held ? 2 * block_ns / MOVE_PARTS : block_ns) / 1000;
 }
 
-uint64_t sched_exchange_break_even_us(const struct sched_engine *engine)
+uint64_t sched_exchange_break_even_us(const struct sched_engine *engine, uint64_t blocks)
 {
-    return sched_exchange_cost_us(engine, engine->kv->settings.device_blocks);
+    return sched_exchange_cost_us(engine, engine->kv->settings.device_blocks,
+                                  host_holds(engine, blocks));
 }
 
 void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
@@ -67,7 +68,8 @@ void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
     uint64_t passed_us = sched_elapsed_us(active->credited_us, now_us);
     uint64_t busy_us = active->busy_us < passed_us ? active->busy_us : passed_us;
     uint64_t share_us = busy_us * engine->sched->settings.exchange_permille / 1000;
-    int64_t most_us = (int64_t)(sched_exchange_break_even_us(engine) / CREDIT_PARTS);
+    uint64_t all_us = sched_exchange_cost_us(engine, engine->kv->settings.device_blocks, true);
+    int64_t most_us = (int64_t)(all_us / CREDIT_PARTS);
     active->credit_us += (int64_t)(share_us + (passed_us - busy_us));
     active->credit_us = active->credit_us < most_us ? active->credit_us : most_us;
     active->credited_us = now_us;
@@ -94,8 +96,8 @@ static void pay(struct sched_engine *engine, uint64_t us)
 
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks)
 {
-    if (has_host(engine)) {
-        pay(engine, sched_exchange_cost_us(engine, blocks));
+    if (engine->kv->settings.host_blocks > 0) {
+        pay(engine, sched_exchange_cost_us(engine, blocks, true));
     }
 }
 

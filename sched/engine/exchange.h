@@ -10,13 +10,15 @@ void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uin
 void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us);
 /* True when there is credit for an exchange. */
 bool sched_exchange_may(const struct sched_engine *engine);
-/* The engine's time that it costs to bring so many blocks out, and back. */
-uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks);
+/* The engine's time that it costs to bring so many blocks out and back; or, where the host does not
+ * hold them until then, to compute them again. */
+uint64_t sched_exchange_cost_us(const struct sched_engine *engine, uint64_t blocks, bool is_held);
 /* The moves of so many blocks, out and back, are paid for. */
 void sched_exchange_pay(struct sched_engine *engine, uint32_t blocks);
 /* So many tokens are computed again, or a waiting call finds so many less than were there. */
 void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens);
 /* A step has fed so many tokens, and what of them was computed again is paid. */
 void sched_exchange_note(struct sched_engine *engine, uint64_t fed_tokens);
-/* How long blocks may lie unused before their exchange costs less than their place. */
-uint64_t sched_exchange_break_even_us(const struct sched_engine *engine);
+/* How long a program's blocks, so many, may lie unused before their exchange costs less than their
+ * place. */
+uint64_t sched_exchange_break_even_us(const struct sched_engine *engine, uint64_t blocks);

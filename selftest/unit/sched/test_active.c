@@ -175,7 +175,7 @@ static void test_idle_program_leaves_after_the_break_even_time(void **state)
     (void)state;
     struct bench *bench = fresh_plas();
     uint32_t running = fill(bench);
-    uint64_t even_us = sched_exchange_break_even_us(bench_engine(bench));
+    uint64_t even_us = sched_exchange_break_even_us(bench_engine(bench), 0);
     assert_int_equal(even_us, 2 * BLOCKS * 250);
     bench_engine(bench)->active.credit_us = -1000000000;
     uint32_t third = bench_call(bench, 3, 20, 4);
@@ -198,7 +198,7 @@ static void test_idle_program_may_wait_longer_beside_a_busy_engine(void **state)
     (void)state;
     struct bench *bench = fresh_plas();
     fill(bench);
-    uint64_t even_us = sched_exchange_break_even_us(bench_engine(bench));
+    uint64_t even_us = sched_exchange_break_even_us(bench_engine(bench), 0);
     bench_engine(bench)->active.credit_us = -1000000000;
     uint32_t third = bench_call(bench, 3, 20, 4);
     uint64_t idle_since_us = heap_first_key(&bench_engine(bench)->active.idle);

@@ -32,8 +32,8 @@ static void test_blocks_that_move_cost_an_eighth_of_computing_them(void **state)
 {
     (void)state;
     struct sched_engine *engine = engine_with_host(BLOCKS);
-    assert_int_equal(sched_exchange_cost_us(engine, 4), 4 * block_us(engine) / 8);
-    assert_int_equal(sched_exchange_break_even_us(engine), BLOCKS * block_us(engine) / 8);
+    assert_int_equal(sched_exchange_cost_us(engine, 4, true), 4 * block_us(engine) / 8);
+    assert_int_equal(sched_exchange_break_even_us(engine, 1), BLOCKS * block_us(engine) / 8);
     sched_exchange_pay(engine, 4);
     assert_false(sched_exchange_may(engine));
 }
@@ -42,18 +42,29 @@ static void test_without_a_host_tier_an_exchange_is_computing_again(void **state
 {
     (void)state;
     struct sched_engine *engine = engine_with_host(0);
-    assert_int_equal(sched_exchange_cost_us(engine, 4), 4 * block_us(engine));
-    assert_int_equal(sched_exchange_break_even_us(engine), BLOCKS * block_us(engine));
+    assert_int_equal(sched_exchange_cost_us(engine, 4, false), 4 * block_us(engine));
+    assert_int_equal(sched_exchange_break_even_us(engine, 1), BLOCKS * block_us(engine));
     sched_exchange_pay(engine, 4);
     assert_true(sched_exchange_may(engine));        /* nothing has moved, or been lost yet */
     sched_exchange_pay_lost(engine, 1);
     assert_false(sched_exchange_may(engine));
 }
 
+/* What displaced programs have left needs the host's room, too. */
+static void test_a_host_that_is_full_holds_no_more(void **state)
+{
+    (void)state;
+    struct sched_engine *engine = engine_with_host(BLOCKS);
+    engine->active.away_blocks = BLOCKS - 3;
+    assert_int_equal(sched_exchange_break_even_us(engine, 3), BLOCKS * block_us(engine) / 8);
+    assert_int_equal(sched_exchange_break_even_us(engine, 4), BLOCKS * block_us(engine));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_that_move_cost_an_eighth_of_computing_them),
+        cmocka_unit_test(test_a_host_that_is_full_holds_no_more),
         cmocka_unit_test(test_without_a_host_tier_an_exchange_is_computing_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
