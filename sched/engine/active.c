@@ -101,7 +101,8 @@ static bool fits(const struct sched_engine *engine, const struct program *progra
     const struct sched *sched = engine->sched;
     const struct sched_active *active = &engine->active;
     uint32_t most = capacity(engine);
-    uint32_t blocks = sched_working_set(program, most);
+    uint64_t blocks =
+        (uint64_t)sched_working_set(program, most) + sched_group_missing(engine, program);
     if (active->programs == 0) {
         return true;
     }

@@ -114,3 +114,10 @@ void sched_group_join(struct sched_engine *engine, struct program *program)
     active->groups[index].programs++;
     program->group = index;
 }
+
+uint32_t sched_group_missing(const struct sched_engine *engine, const struct program *program)
+{
+    bool is_there = program->common_blocks > 0 &&
+                    find(&engine->active, program->common_identity) != SCHED_GROUP_NONE;
+    return is_there ? 0 : program->common_blocks;
+}
