@@ -217,15 +217,18 @@ static void check_program_calls(const struct sched *sched, uint32_t program_inde
     const struct program *program = &sched->programs[program_index];
     uint32_t count = 0;
     uint32_t before = CALL_NONE;
+    uint64_t new_blocks = 0;
     uint32_t i = program->first_call;
     while (i != CALL_NONE) {
         ASSERT(++count <= program->active_calls);
+        new_blocks += sched_call(sched, i)->new_blocks;
         ASSERT(sched_call(sched, i)->program == program_index);
         ASSERT(sched_call(sched, i)->program_prev == before);
         before = i;
         i = sched_call(sched, i)->program_next;
     }
     ASSERT(count == program->active_calls);
+    ASSERT(new_blocks == program->new_blocks);
 }
 
 /* Returns how many programs are idle. */

@@ -8,14 +8,16 @@
  *              next call is expected to go on there
  *   new        what each open call needs besides: its prompt, and as much output as calls have on
  *              average; one that has had more is expected to have as much again. What calls that
- *              are open at once have in common at their beginning counts once
+ *              are open at once have in common at their beginning counts once, for the one that
+ *              came first; when that ends, for the next
  *
  * A program of several open calls counts a quarter of the KV at most, or its history and one call:
  * the others run after each other.
  * Why no growth beyond the open calls: room that is kept for later stands empty until then. That
  * cost a fifth of the throughput of chats; an overflow now and then costs a hundredth.
  *
- * Invariants: integers; the open calls' shares sum up to program.new_blocks.
+ * Invariants: integers; the open calls' shares sum up to program.new_blocks, and none is larger
+ * than what its call needs.
  * Bounds: O(1), but for the comparison with a sibling's prompt.
  */
 #include "sched/engine/working_set.h"
@@ -98,11 +100,33 @@ static uint32_t left_blocks(const struct sched *sched, const struct call *call)
     return is_kept && blocks > others ? blocks - others : 0;
 }
 
+/* Blocks at the beginning of the call that count elsewhere. */
+static uint32_t blocks_before(const struct sched *sched, const struct call *call)
+{
+    return kvmem_blocks_ceil(call->expected_tokens, block_tokens_of(sched)) - call->new_blocks;
+}
+
+/* What the sibling that came next has in common with the call, which ends, is the sibling's now. */
+static void hand_over(const struct sched *sched, const struct call *call)
+{
+    struct program *program = &sched->programs[call->program];
+    struct call *next = sched_call_or_null(sched, call->program_prev);
+    uint32_t before = blocks_before(sched, call);
+    uint32_t history = program->history_blocks + program->common_blocks;
+    before = before > history ? before : history;
+    if (next != NULL && blocks_before(sched, next) > before) {
+        uint32_t more = blocks_before(sched, next) - before;
+        next->new_blocks += more;
+        program->new_blocks += more;
+    }
+}
+
 void sched_working_set_shrink(struct sched *sched, const struct call *call)
 {
     struct program *program = &sched->programs[call->program];
     uint64_t *mean = &sched->output_tokens;
     ASSERT(program->new_blocks >= call->new_blocks);
+    hand_over(sched, call);
     program->new_blocks -= call->new_blocks;
     if (program->active_calls == 1) {
         program->history_blocks = left_blocks(sched, call);

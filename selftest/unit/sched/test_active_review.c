@@ -55,10 +55,27 @@ static void test_common_beginning_needs_room_too(void **state)
     assert_int_equal(program_of(bench, like_first)->displacements, 0);
 }
 
+static void test_what_siblings_share_counts_when_one_ends(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    uint32_t elder = bench_call(bench, 1, 60, 4);
+    uint32_t younger = bench_call(bench, 1, 60, 4);
+    uint32_t youngest = bench_call(bench, 1, 60, 4);
+    uint32_t blocks = bench_at(bench, elder)->new_blocks;
+    bench_cancel(bench, elder);
+    bench_intake(bench);
+    assert_int_equal(bench_at(bench, younger)->new_blocks, blocks);
+    bench_cancel(bench, younger);
+    bench_intake(bench);
+    assert_int_equal(program_of(bench, youngest)->counted_blocks, blocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_common_beginning_needs_room_too),
+        cmocka_unit_test(test_what_siblings_share_counts_when_one_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
