@@ -29,7 +29,7 @@
  * Invariants: the jobs of a program are held exactly when it is not active; a held job owns no
  * block. An active program of which no call can run is in the heap of idle ones.
  * Bounds: SCHED_ACTIVE_LOOKS programs in a pass; a program that changes its state costs O(its
- * calls + their blocks).
+ * calls + their blocks). Force, when the engine would be idle: O(held calls that cannot run).
  */
 #include "sched/engine/active.h"
 
@@ -260,14 +260,15 @@ static struct sched_job *first_held(const struct sched_engine *engine, uint64_t 
     return first;
 }
 
-/* Of the held ones; O(held jobs). */
+/* Of the held ones, all calls of which are looked at, or the engine could be idle for ever. O(held
+ * calls that cannot run). */
 static const struct sched_job *first_that_can_run(const struct sched_engine *engine)
 {
     const struct sched *sched = engine->sched;
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
         const struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
         for (; job != NULL; job = job_or_null(sched, job->next)) {
-            if (sched_job_can_run(sched, job)) {
+            if (sched_job_has_any_to_run(sched, job)) {
                 return job;
             }
         }
@@ -441,11 +442,23 @@ void sched_active_forget(struct sched *sched, uint32_t index)
     come_back(engine, program);
 }
 
+/* True when one of its last SCHED_JOB_LOOKS calls can; another one says so when it gets a row. */
+static bool can_run(const struct sched *sched, const struct program *program)
+{
+    const struct call *call = sched_call_or_null(sched, program->first_call);
+    for (uint32_t looks = SCHED_JOB_LOOKS; looks > 0 && call != NULL; looks--) {
+        if (sched_call_can_run(call)) {
+            return true;
+        }
+        call = sched_call_or_null(sched, call->program_next);
+    }
+    return false;
+}
+
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us)
 {
-    const struct program *program = &engine->sched->programs[call->program];
-    if (!sched_active_is_off(engine->sched) && program->active_calls == 1 &&
-        !heap_has(&engine->active.idle, call->program)) {
+    if (!sched_active_is_off(engine->sched) && !heap_has(&engine->active.idle, call->program) &&
+        !can_run(engine->sched, &engine->sched->programs[call->program])) {
         heap_set(&engine->active.idle, call->program, now_us);
     }
 }

@@ -222,17 +222,25 @@ void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, 
     sink(engine, job, job->promoted_from, now_us);
 }
 
-bool sched_job_can_run(const struct sched *sched, const struct sched_job *job)
+/* True when one of its first `looks` calls can run. */
+static bool can_run(const struct sched *sched, const struct sched_job *job, uint32_t looks)
 {
     uint32_t last = job->ends[CALL_LIST_ALL].tail;
     const struct call *call = sched_job_first(sched, job);
-    for (uint32_t looks = SCHED_JOB_LOOKS; looks > 1; looks--) {
-        if (sched_call_can_run(call) || call->slot == last) {
-            break;
-        }
+    while (--looks > 0 && !sched_call_can_run(call) && call->slot != last) {
         call = sched_call(sched, call->links[CALL_LIST_ALL].next);
     }
     return sched_call_can_run(call);
+}
+
+bool sched_job_can_run(const struct sched *sched, const struct sched_job *job)
+{
+    return can_run(sched, job, SCHED_JOB_LOOKS);
+}
+
+bool sched_job_has_any_to_run(const struct sched *sched, const struct sched_job *job)
+{
+    return can_run(sched, job, job->calls_count);
 }
 
 void sched_job_promote(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)

@@ -40,6 +40,8 @@ struct sched_job *sched_job_after(const struct sched *sched, const struct call *
 #define SCHED_JOB_LOOKS 8
 /* True when one of its first SCHED_JOB_LOOKS calls can run. */
 bool sched_job_can_run(const struct sched *sched, const struct sched_job *job);
+/* True when any of its calls can. O(its calls). */
+bool sched_job_has_any_to_run(const struct sched *sched, const struct sched_job *job);
 /* A step begins in which a call of the job is: the job's waiting is over. */
 void sched_job_enter(struct sched_job *job, uint64_t now_us);
 /* A plan passes over the call because its client does not read or has cancelled it: that is not our

@@ -26,9 +26,38 @@ static bool is_open(struct bench *bench, uint32_t call)
     return bench_at(bench, call)->state != CALL_FINISHED;
 }
 
+/* As soon as the call has ended, there is another one, of the same program or of a new one. */
+static void renew(struct bench *bench, uint32_t *call, uint32_t program)
+{
+    if (!is_open(bench, *call)) {
+        bench_free(bench, *call);
+        *call = bench_call(bench, program, 8, 8);
+    }
+}
+
 static struct program *program_of(struct bench *bench, uint32_t call)
 {
     return &bench->sched.programs[bench_at(bench, call)->program];
+}
+
+static void test_programs_all_of_whose_calls_are_paused_yield(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    uint32_t busy = bench_call(bench, 9, 4, 4), program = 0, steps = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t call = bench_take(bench, 1 + i / 2, 30, 10, i);
+        bench_at(bench, call)->paused = true;
+        bench_send(bench, call);
+        bench_intake(bench);
+    }
+    uint32_t waits = bench_call(bench, 3, 30, 10);
+    assert_true(bench_job(bench, waits)->held);
+    while (bench_at(bench, waits)->first_run_us == 0 && steps++ < FOR_EVER) {
+        assert_true(bench_step(bench));
+        renew(bench, &busy, 9 + program % 2);
+    }
+    assert_in_range(steps, 1, FOR_EVER / 2);
 }
 
 static void test_common_beginning_needs_room_too(void **state)
@@ -71,11 +100,30 @@ static void test_what_siblings_share_counts_when_one_ends(void **state)
     assert_int_equal(program_of(bench, youngest)->counted_blocks, blocks);
 }
 
+static void test_one_call_in_many_that_can_run_does(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    bench_engine(bench)->active.token_ns = 1000000;
+    uint32_t paused = bench_call(bench, 1, 60, 8), last = CALL_NONE;
+    bench_at(bench, paused)->paused = true;
+    for (uint32_t i = 0; i < 2 * SCHED_JOB_LOOKS; i++) {
+        last = bench_take(bench, 2, 20, 8, i);
+        bench_at(bench, last)->paused = i + 1 < 2 * SCHED_JOB_LOOKS;
+        bench_send(bench, last);
+        bench_intake(bench);
+    }
+    assert_true(bench_job(bench, last)->held);
+    assert_true(bench_step(bench));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_programs_all_of_whose_calls_are_paused_yield),
         cmocka_unit_test(test_common_beginning_needs_room_too),
         cmocka_unit_test(test_what_siblings_share_counts_when_one_ends),
+        cmocka_unit_test(test_one_call_in_many_that_can_run_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
