@@ -362,11 +362,14 @@ void sched_active_arrive(struct sched_engine *engine, struct call *call,
         return;
     }
     struct program *program = &sched->programs[call->program];
+    uint32_t block_tokens = engine->kv->settings.block_tokens;
     uint32_t history = program->history_blocks;
+    uint32_t prompt = call->prompt_tokens / block_tokens;   /* no more is computed again */
     sched_working_set_grow(sched, call, answer);
+    history = history < prompt ? history : prompt;
     if (!program->is_active && history > program->history_blocks) {
         uint64_t lost_blocks = history - program->history_blocks;
-        sched_exchange_pay_lost(engine, lost_blocks * engine->kv->settings.block_tokens);
+        sched_exchange_pay_lost(engine, lost_blocks * block_tokens);
     }
     heap_remove(&engine->active.idle, call->program);
     recount(engine, program);

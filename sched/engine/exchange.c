@@ -12,7 +12,9 @@
  *                it does not, up to an eighth of the break-even time. An exchange may begin while
  *                the credit is not negative. Its moves are paid at once. What was lost is paid when
  *                it is computed again: how much the host will hold until then, is not known. So the
- *                share holds in the long run, whatever the order of programs asks for
+ *                share holds in the long run, whatever the order of programs asks for. A debt
+ *                beyond the break-even time is forgotten: what a lost worker held, say, is computed
+ *                again, and a starved program does not wait for hours for that
  *   break-even   blocks that lie unused keep others from the engine: in proportion to their part of
  *                all KV. After the time that an exchange of all KV would take, the place has cost
  *                as much as the exchange (as Gray's five-minute rule has it)
@@ -70,6 +72,8 @@ void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
     uint64_t share_us = busy_us * engine->sched->settings.exchange_permille / 1000;
     uint64_t all_us = sched_exchange_cost_us(engine, engine->kv->settings.device_blocks, true);
     int64_t most_us = (int64_t)(all_us / CREDIT_PARTS);
+    int64_t least_us = -(int64_t)sched_exchange_break_even_us(engine, 0);
+    active->credit_us = active->credit_us > least_us ? active->credit_us : least_us;
     active->credit_us += (int64_t)(share_us + (passed_us - busy_us));
     active->credit_us = active->credit_us < most_us ? active->credit_us : most_us;
     active->credited_us = now_us;

@@ -5,6 +5,8 @@
  */
 #include "selftest/unit/sched/bench.h"
 
+#include "sched/engine/exchange.h"
+
 enum { BLOCKS = 24, WAIT_MAX_STEPS = 100, FOR_EVER = 2000 };
 
 static struct bench *start(enum sched_policy policy, enum sched_sharing sharing)
@@ -117,6 +119,46 @@ static void test_one_call_in_many_that_can_run_does(void **state)
     assert_true(bench_step(bench));
 }
 
+static void test_debt_is_bounded(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    struct sched_engine *engine = bench_engine(bench);
+    engine->active.token_ns = 1000000;
+    for (uint32_t i = 0; i < 1000; i++) {
+        sched_exchange_pay_lost(engine, 1000000);
+    }
+    uint64_t full_us = sched_exchange_break_even_us(engine, 0) * 1000 / 30 + 1000;
+    engine->active.credited_us = bench->now_us;
+    engine->active.busy_us = full_us;
+    sched_exchange_accrue(engine, bench->now_us + full_us);
+    assert_true(sched_exchange_may(engine));
+}
+
+static void test_short_call_after_a_long_one_has_lost_little(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    struct sched_engine *engine = bench_engine(bench);
+    uint32_t call = bench_call(bench, 1, 60, 4);
+    while (is_open(bench, call)) {
+        assert_true(bench_step(bench));
+    }
+    struct program *program = program_of(bench, call);
+    assert_true(program->history_blocks >= 15);
+    bench_free(bench, call);
+    bench_lose(bench);
+    program->is_active = false;         /* as if it had been displaced */
+    engine->active.programs--;
+    engine->active.blocks -= program->counted_blocks;
+    program->counted_blocks = 0;
+    heap_remove(&engine->active.idle, (uint32_t)(program - bench->sched.programs));
+    engine->active.token_ns = 1000000;
+    int64_t before_us = engine->active.credit_us;
+    bench_call(bench, 1, 4, 4);
+    assert_true(before_us - engine->active.credit_us <= 4 * 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +166,8 @@ int main(void)
         cmocka_unit_test(test_common_beginning_needs_room_too),
         cmocka_unit_test(test_what_siblings_share_counts_when_one_ends),
         cmocka_unit_test(test_one_call_in_many_that_can_run_does),
+        cmocka_unit_test(test_debt_is_bounded),
+        cmocka_unit_test(test_short_call_after_a_long_one_has_lost_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
