@@ -8,6 +8,7 @@
 
 #include "sched/deadline.h"
 #include "sched/engine/active.h"
+#include "sched/engine/group.h"
 #include "sched/engine/order.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
@@ -166,6 +167,7 @@ static uint32_t check_queues(const struct sched_engine *engine)
     }
     ASSERT(held_jobs == engine->active.held_jobs);
     sched_active_check(engine);
+    sched_group_check(engine);
     return calls;
 }
 

@@ -137,8 +137,39 @@ static struct call *oldest_call(const struct sched *sched, const struct program 
     return call;
 }
 
+static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
+{
+    return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
+}
+
+/* A job of a lower level starves as others do (starvation.c): it has a turn. In the first one there
+ * is no other way up: its first job is as good as promoted when it has waited too long, and none
+ * was so lately. */
+static bool is_starved(const struct sched_engine *engine, const struct sched_job *job,
+                       uint64_t now_us)
+{
+    uint64_t most_us = engine->sched->settings.wait_max_us;
+    if (job->queue > 0 || job->promoted_from > 0) {
+        return job->promoted_from > 0;
+    }
+    uint64_t waited_us = job->wait_us + sched_elapsed_us(job->waiting_since_us, now_us);
+    return most_us > 0 && waited_us >= most_us &&
+           sched_elapsed_us(engine->active.starved_us, now_us) >= most_us / STARVED_PARTS;
+}
+
+/* A starved job stays the first of its level: no other is seen. */
+static void hold_at_head(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
+{
+    struct sched_job *first = job_or_null(engine->sched, engine->held[job->queue].jobs.head);
+    sched_queue_hold(engine, job, true, true);
+    if (first != NULL && is_starved(engine, first, now_us)) {
+        sched_queue_move(engine, first, first->queue, true);
+    }
+}
+
 /* All jobs of the program, held ones to the head, the last one first: they keep their order. */
-static void move_jobs(struct sched_engine *engine, const struct program *program, bool held)
+static void move_jobs(struct sched_engine *engine, const struct program *program, bool held,
+                      uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     bool to_head = held && sched->nodes == NULL;        /* else keys say where they go */
@@ -147,7 +178,11 @@ static void move_jobs(struct sched_engine *engine, const struct program *program
     while (call != NULL) {
         struct sched_job *job = sched_job_of(sched, call);
         if (job->held != held) {
-            sched_queue_hold(engine, job, held, to_head);
+            if (to_head) {
+                hold_at_head(engine, job, now_us);
+            } else {
+                sched_queue_hold(engine, job, held, false);
+            }
             engine->active.held_jobs += held ? 1u : -1u;
             sched_need_held(engine, job);
         }
@@ -170,7 +205,7 @@ static void activate(struct sched_engine *engine, uint32_t index, uint64_t now_u
     come_back(engine, program);
     recount(engine, program);
     kvmem_hold(engine->kv, index, true);
-    move_jobs(engine, program, false);
+    move_jobs(engine, program, false, now_us);
     note(engine, index, now_us,
          (struct event_what){EVENT_PROGRAM_ACTIVE,
                              {program->counted_blocks, engine->active.programs}});
@@ -207,32 +242,12 @@ static void displace(struct sched_engine *engine, uint32_t index, enum why why, 
     program->away_blocks = program->counted_blocks;
     engine->active.away_blocks += program->away_blocks;
     leave(engine, index);
-    move_jobs(engine, program, true);
+    move_jobs(engine, program, true, now_us);
     program->displacements++;
     sched->stats->programs_displaced++;
 }
 
 /* ---- who comes, who goes --------------------------------------------------------------------- */
-
-static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
-{
-    return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
-}
-
-/* A job of a lower level starves as others do (starvation.c): it has a turn. In the first one there
- * is no other way up: its first job is as good as promoted when it has waited too long, and none
- * was so lately. */
-static bool is_starved(const struct sched_engine *engine, const struct sched_job *job,
-                       uint64_t now_us)
-{
-    uint64_t most_us = engine->sched->settings.wait_max_us;
-    if (job->queue > 0 || job->promoted_from > 0) {
-        return job->promoted_from > 0;
-    }
-    uint64_t waited_us = job->wait_us + sched_elapsed_us(job->waiting_since_us, now_us);
-    return most_us > 0 && waited_us >= most_us &&
-           sched_elapsed_us(engine->active.starved_us, now_us) >= most_us / STARVED_PARTS;
-}
 
 static uint64_t promise_of(const struct sched_engine *engine, const struct sched_job *job,
                            uint64_t now_us)

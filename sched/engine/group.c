@@ -121,3 +121,25 @@ uint32_t sched_group_missing(const struct sched_engine *engine, const struct pro
                     find(&engine->active, program->common_identity) != SCHED_GROUP_NONE;
     return is_there ? 0 : program->common_blocks;
 }
+
+void sched_group_check(const struct sched_engine *engine)
+{
+    const struct sched_active *active = &engine->active;
+    uint32_t programs = 0, members = 0;
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i <= active->group_hash_mask; i++) {
+        uint32_t at = active->group_hash[i];
+        for (; at != SCHED_GROUP_NONE; at = active->groups[at].next) {
+            ASSERT(active->groups[at].programs > 0);
+            programs += active->groups[at].programs;
+            blocks += active->groups[at].blocks;
+        }
+    }
+    for (uint32_t i = 0; i < engine->sched->settings.programs; i++) {
+        const struct program *program = &engine->sched->programs[i];
+        bool is_here = program->in_use && program->engine == engine->index;
+        ASSERT(!is_here || program->is_active || program->group == SCHED_GROUP_NONE);
+        members += is_here && program->group != SCHED_GROUP_NONE;
+    }
+    ASSERT(programs == members && blocks == active->common_blocks);
+}

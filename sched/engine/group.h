@@ -12,3 +12,5 @@ void sched_group_join(struct sched_engine *engine, struct program *program);
 uint32_t sched_group_missing(const struct sched_engine *engine, const struct program *program);
 /* It counts for none. */
 void sched_group_leave(struct sched_engine *engine, struct program *program);
+/* Asserts what it can count. O(programs). */
+void sched_group_check(const struct sched_engine *engine);

@@ -42,6 +42,48 @@ static struct program *program_of(struct bench *bench, uint32_t call)
     return &bench->sched.programs[bench_at(bench, call)->program];
 }
 
+/* Steps until the call has run, as others come all the time; FOR_EVER at most. */
+static uint32_t steps_until_run(struct bench *bench, uint32_t call, bool as_new_programs)
+{
+    uint32_t others[5], steps = 0, program = 1000;
+    for (uint32_t i = 0; i < 5; i++) {
+        others[i] = bench_call(bench, as_new_programs ? program++ : i + 10, 8, 8);
+    }
+    while (bench_at(bench, call)->first_run_us == 0 && steps++ < FOR_EVER) {
+        assert_true(bench_step(bench));
+        for (uint32_t i = 0; i < 5; i++) {
+            bool was_open = is_open(bench, others[i]);
+            renew(bench, &others[i], as_new_programs ? program : i + 10);
+            program += !was_open;
+        }
+    }
+    return steps;
+}
+
+static void test_new_large_program_has_a_turn_among_small_ones(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    bench->sched.settings.wait_max_us = WAIT_MAX_STEPS * BENCH_UNIT;
+    bench_call(bench, 1, 8, 8);
+    bench_call(bench, 2, 8, 8);
+    uint32_t large = bench_call(bench, 3, 70, 20);
+    assert_true(bench_job(bench, large)->held);
+    assert_in_range(steps_until_run(bench, large, true), 1, 3 * WAIT_MAX_STEPS);
+}
+
+static void test_program_has_a_turn_in_a_single_queue(void **state)
+{
+    (void)state;
+    struct bench *bench = start(SCHED_FCFS, SCHED_SHARING_PROGRAM);
+    bench->sched.settings.wait_max_us = WAIT_MAX_STEPS * BENCH_UNIT;
+    bench_call(bench, 1, 8, 8);
+    bench_call(bench, 2, 8, 8);
+    uint32_t large = bench_call(bench, 3, 70, 20);
+    assert_true(bench_job(bench, large)->held);
+    assert_in_range(steps_until_run(bench, large, false), 1, 3 * WAIT_MAX_STEPS);
+}
+
 static void test_programs_all_of_whose_calls_are_paused_yield(void **state)
 {
     (void)state;
@@ -162,6 +204,8 @@ static void test_short_call_after_a_long_one_has_lost_little(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_new_large_program_has_a_turn_among_small_ones),
+        cmocka_unit_test(test_program_has_a_turn_in_a_single_queue),
         cmocka_unit_test(test_programs_all_of_whose_calls_are_paused_yield),
         cmocka_unit_test(test_common_beginning_needs_room_too),
         cmocka_unit_test(test_what_siblings_share_counts_when_one_ends),
