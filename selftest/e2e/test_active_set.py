@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The active set: programs whose KV does not fit together take turns. Whoever waits, is displaced
-or comes back gets the tokens that it gets alone."""
+"""The active set: programs whose KV does not fit together take turns. A program that waits, is
+displaced or comes back gets the tokens that it gets alone."""
 import contextlib
 import os
 import random
