@@ -71,7 +71,7 @@ enum kvmem_shelf {
 
 struct kvmem_holder {
     uint64_t need;
-    bool is_kept;                   /* what it has left is needed more than its age says */
+    bool is_protected;                   /* what it has left is needed more than its age says */
     struct kvmem_list cached[2][KVMEM_SHELVES];     /* on the device, and on the host */
 };
 
@@ -137,7 +137,7 @@ static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)
     return shelf % KVMEM_SHELVES == KVMEM_ASKED &&
            kv->holders[shelf / KVMEM_SHELVES].need >= KVMEM_WANTED;
 }
-/* How much a content of this shelf and age is needed on this tier. What a kept holder has left
+/* How much a content of this shelf and age is needed on this tier. What a protected holder has left
  * stays on the device, where its next call expects it. On the host it goes by age: it has left the
  * device because others were younger, and what calls wait for is dearer. */
 static inline uint64_t kvmem_need_of(const struct kvmem *kv, const struct kvmem_tier *tier,
@@ -147,10 +147,10 @@ static inline uint64_t kvmem_need_of(const struct kvmem *kv, const struct kvmem_
     if (kvmem_is_wanted(kv, shelf)) {
         return holder->need;
     }
-    ASSERT(used_us < KVMEM_KEPT - KVMEM_WANTED);
-    bool is_kept =
-        holder->is_kept && shelf % KVMEM_SHELVES != KVMEM_LEFT && tier == &kv->device;
-    return is_kept ? KVMEM_KEPT | used_us : used_us;
+    ASSERT(used_us < KVMEM_PROTECTED - KVMEM_WANTED);
+    bool is_protected =
+        holder->is_protected && shelf % KVMEM_SHELVES != KVMEM_LEFT && tier == &kv->device;
+    return is_protected ? KVMEM_PROTECTED | used_us : used_us;
 }
 
 /* `block` follows block `before` (NONE: none): worth a first look next time. A block that all

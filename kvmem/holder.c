@@ -46,10 +46,10 @@ void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need)
     }
 }
 
-void kvmem_hold(struct kvmem *kv, uint32_t holder, bool is_kept)
+void kvmem_protect(struct kvmem *kv, uint32_t holder, bool is_protected)
 {
     ASSERT(holder < kv->settings.holders);
-    kv->holders[holder].is_kept = is_kept;
+    kv->holders[holder].is_protected = is_protected;
     for (enum kvmem_shelf shelf = KVMEM_REST; shelf <= KVMEM_ASKED; shelf++) {
         kvmem_tier_rank(kv, &kv->device, kvmem_shelf_of(holder, shelf));
         kvmem_tier_rank(kv, &kv->host, kvmem_shelf_of(holder, shelf));
@@ -76,7 +76,7 @@ void kvmem_abandon(struct kvmem *kv, uint32_t holder, bool others_find)
 {
     ASSERT(holder < kv->settings.holders);
     kvmem_need(kv, holder, 0);
-    kvmem_hold(kv, holder, false);
+    kvmem_protect(kv, holder, false);
     leave(kv, &kv->device, holder, others_find);
     leave(kv, &kv->host, holder, others_find);
 }

@@ -58,9 +58,9 @@
 
 #define KVMEM_SAVED_US   UINT64_C(600000000)    /* after this what is wanted is forgotten, too */
 #define KVMEM_WANTED     (UINT64_C(1) << 63)    /* from this need on calls of the holder wait */
-#define KVMEM_KEPT       (KVMEM_WANTED | UINT64_C(1) << 61)     /* what a kept holder has left is
-                                                   needed this much, and by its age; less than 2^61
-                                                   is added */
+#define KVMEM_PROTECTED  (KVMEM_WANTED | UINT64_C(1) << 61)     /* what a protected holder has left
+                                                   is needed this much, and by its age; less than
+                                                   2^61 is added */
 #define KVMEM_EXPIRE_MAX 1024       /* contents that one kvmem_expire() moves or forgets */
 
 #define KVMEM_PREFIXES_MAX 8        /* declared ones */
@@ -232,8 +232,8 @@ void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_
  * Below KVMEM_WANTED none waits, and all goes by age. O(log holders). */
 void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need);
 /* What the holder has left, and no waiting call has asked for, goes after what is needed less than
- * KVMEM_KEPT; or, as at first, by its age alone. O(log holders). */
-void kvmem_hold(struct kvmem *kv, uint32_t holder, bool is_kept);
+ * KVMEM_PROTECTED; or, as at first, by its age alone. O(log holders). */
+void kvmem_protect(struct kvmem *kv, uint32_t holder, bool is_protected);
 /* The holder is gone, and its number free for another. Its contents stay where others can find
  * them, else they are forgotten at once. O(its contents). */
 void kvmem_abandon(struct kvmem *kv, uint32_t holder, bool others_find);

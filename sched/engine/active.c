@@ -13,13 +13,8 @@
  *   room       the working sets of the active programs (working_set.c), and the beginnings that
  *              they share (group.c), fit the device. The first call of a small program may use all
  *              of that; other programs leave a reserve for these (sched.small_share)
- *   order      levels are ranked by promise (promise.c), starved jobs first; within a level it is
- *              the policy's. A program that was displaced goes to the head of its level
- *   yields     the program that has been idle longest, no call of it being there to run, once that
- *              is longer than the break-even time (exchange.c); as long as active programs use all
- *              of the engine, it may wait BUSY_PATIENCE times as long. Or, while there is credit
- *              for an exchange, the last program in order, or the idle one: if it stands in a lower
- *              queue than the one that waits, and has half its promise at most
+ *   order      who becomes active next, and who yields for it: rank.c. A displaced program goes to
+ *              the head of its level
  *   overflow   working sets grow beyond the device: an idle program, or the last in order, yields
  *   force      no call of an active program can run: the first that waits and can becomes active
  *
@@ -36,15 +31,11 @@
 #include "sched/engine/exchange.h"
 #include "sched/engine/group.h"
 #include "sched/engine/need.h"
-#include "sched/engine/plan.h"
+#include "sched/engine/queue.h"
+#include "sched/engine/rank.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/working_set.h"
-#include "sched/levels.h"
 #include "sched/promise.h"
-
-#define BUSY_PATIENCE 8
-#define STARVED_PARTS 16            /* of sched.wait_max: between two of the first level */
-#define STALLED_LOOKS 8             /* at held jobs of which no call can run, in a level and pass */
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
@@ -116,9 +107,6 @@ static bool fits(const struct sched_engine *engine, const struct program *progra
 
 /* ---- a program changes its state ------------------------------------------------------------- */
 
-/* Why a program has to leave: as config/base/events.def says. */
-enum why { WHY_IDLE, WHY_ORDER, WHY_OVERFLOW, WHY_FORCE };
-
 static void note(const struct sched_engine *engine, uint32_t index, uint64_t now_us,
                  struct event_what what)
 {
@@ -137,33 +125,14 @@ static struct call *oldest_call(const struct sched *sched, const struct program 
     return call;
 }
 
-static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
-{
-    return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
-}
-
-/* A job of a lower level starves as others do (starvation.c): it has a turn. In the first one there
- * is no other way up: its first job is as good as promoted when it has waited too long, and none
- * was so lately. */
-static bool is_starved(const struct sched_engine *engine, const struct sched_job *job,
-                       uint64_t now_us)
-{
-    uint64_t most_us = engine->sched->settings.wait_max_us;
-    if (job->queue > 0 || job->promoted_from > 0) {
-        return job->promoted_from > 0;
-    }
-    uint64_t waited_us = job->wait_us + sched_elapsed_us(job->waiting_since_us, now_us);
-    return most_us > 0 && waited_us >= most_us &&
-           sched_elapsed_us(engine->active.starved_us, now_us) >= most_us / STARVED_PARTS;
-}
-
 /* A starved job stays the first of its level: no other is seen. */
 static void hold_at_head(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
-    struct sched_job *first = job_or_null(engine->sched, engine->held[job->queue].jobs.head);
+    uint32_t first = engine->held[job->queue].jobs.head;
     sched_queue_hold(engine, job, true, true);
-    if (first != NULL && is_starved(engine, first, now_us)) {
-        sched_queue_move(engine, first, first->queue, true);
+    if (first != SCHED_JOB_NONE &&
+        sched_rank_is_starved(engine, &engine->sched->jobs[first], now_us)) {
+        sched_queue_move(engine, &engine->sched->jobs[first], job->queue, true);
     }
 }
 
@@ -204,7 +173,7 @@ static void activate(struct sched_engine *engine, uint32_t index, uint64_t now_u
     engine->active.programs++;
     come_back(engine, program);
     recount(engine, program);
-    kvmem_hold(engine->kv, index, true);
+    kvmem_protect(engine->kv, index, true);
     move_jobs(engine, program, false, now_us);
     note(engine, index, now_us,
          (struct event_what){EVENT_PROGRAM_ACTIVE,
@@ -221,10 +190,11 @@ static void leave(struct sched_engine *engine, uint32_t index)
     heap_remove(&engine->active.idle, index);
     count(engine, program, 0);
     sched_group_leave(engine, program);
-    kvmem_hold(engine->kv, index, false);
+    kvmem_protect(engine->kv, index, false);
 }
 
-static void displace(struct sched_engine *engine, uint32_t index, enum why why, uint64_t now_us)
+static void displace(struct sched_engine *engine, uint32_t index, enum sched_why why,
+                     uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     struct program *program = &sched->programs[index];
@@ -245,126 +215,6 @@ static void displace(struct sched_engine *engine, uint32_t index, enum why why, 
     move_jobs(engine, program, true, now_us);
     program->displacements++;
     sched->stats->programs_displaced++;
-}
-
-/* ---- who comes, who goes --------------------------------------------------------------------- */
-
-static uint64_t promise_of(const struct sched_engine *engine, const struct sched_job *job,
-                           uint64_t now_us)
-{
-    const struct sched *sched = engine->sched;
-    return is_starved(engine, job, now_us)
-               ? UINT64_MAX : sched_promise_of(sched, sched->programs[job->program].service_us);
-}
-
-/* The job whose program becomes active next, or NULL. */
-static struct sched_job *first_held(const struct sched_engine *engine, uint64_t now_us)
-{
-    const struct sched *sched = engine->sched;
-    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
-    struct sched_job *first = NULL;
-    uint64_t best = 0;
-    for (uint32_t i = 0; i < queues; i++) {
-        struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
-        uint64_t promise = job != NULL ? promise_of(engine, job, now_us) : 0;
-        if (job != NULL && (first == NULL || promise > best)) {
-            first = job;
-            best = promise;
-        }
-    }
-    return first;
-}
-
-/* Of the held ones, all calls of which are looked at, or the engine could be idle for ever. O(held
- * calls that cannot run). */
-static const struct sched_job *first_that_can_run(const struct sched_engine *engine)
-{
-    const struct sched *sched = engine->sched;
-    for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        const struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
-        for (; job != NULL; job = job_or_null(sched, job->next)) {
-            if (sched_job_has_any_to_run(sched, job)) {
-                return job;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* Held jobs of which no call can run go behind the others of their level. */
-static void pass_over(struct sched_engine *engine)
-{
-    const struct sched *sched = engine->sched;
-    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
-    for (uint32_t i = 0; i < queues && sched->nodes == NULL; i++) {
-        uint32_t left = engine->held[i].count;
-        for (left = left < STALLED_LOOKS ? left : STALLED_LOOKS; left > 0; left--) {
-            struct sched_job *job = &sched->jobs[engine->held[i].jobs.head];
-            if (sched_job_can_run(sched, job)) {
-                break;
-            }
-            sched_queue_move(engine, job, i, false);
-        }
-    }
-}
-
-/* The active job that comes last, in this queue or a lower one. */
-static struct sched_job *last_active(const struct sched_engine *engine, uint32_t queue)
-{
-    for (uint32_t i = engine->sched->settings.queues; i > queue; i--) {
-        if (engine->queues[i - 1].count > 0) {
-            return job_or_null(engine->sched, engine->queues[i - 1].jobs.tail);
-        }
-    }
-    return NULL;
-}
-
-/* True when it is worth an exchange that the job's program takes the place of the other one. */
-static bool outranks(const struct sched_engine *engine, const struct sched_job *job,
-                     uint32_t other, uint64_t now_us)
-{
-    const struct sched *sched = engine->sched;
-    uint64_t service_us = sched->programs[other].service_us;
-    return is_starved(engine, job, now_us) ||
-           (sched_levels_find(sched, service_us) > job->queue &&
-            promise_of(engine, job, now_us) / 2 > sched_promise_of(sched, service_us));
-}
-
-/* True when the program that has been idle longest has been so for long enough. */
-static bool is_idle_for_long(const struct sched_engine *engine, uint64_t now_us)
-{
-    const struct heap *idle = &engine->active.idle;
-    uint32_t blocks = engine->sched->programs[heap_first(idle)].counted_blocks;
-    uint64_t patience = engine->is_underused ? 1 : BUSY_PATIENCE;
-    return sched_elapsed_us(heap_first_key(idle), now_us) >=
-           patience * sched_exchange_break_even_us(engine, blocks);
-}
-
-/* The program that yields to this job, or SCHED_PROGRAM_NONE. */
-static uint32_t find_yielding(const struct sched_engine *engine, const struct sched_job *job,
-                              uint64_t now_us, enum why *why)
-{
-    STATIC_ASSERT(HEAP_NONE == SCHED_PROGRAM_NONE, "a heap of programs may have none");
-    uint32_t idle = heap_first(&engine->active.idle);
-    *why = WHY_IDLE;
-    if (idle != HEAP_NONE && is_idle_for_long(engine, now_us)) {
-        return idle;
-    }
-    *why = WHY_ORDER;
-    bool is_any = is_starved(engine, job, now_us);      /* whatever level it stands at */
-    const struct sched_job *last = last_active(engine, is_any ? 0 : job->queue + 1);
-    uint32_t index = last != NULL ? last->program : idle;
-    bool yields = index != SCHED_PROGRAM_NONE && sched_exchange_may(engine) &&
-                  outranks(engine, job, index, now_us);
-    return yields ? index : SCHED_PROGRAM_NONE;
-}
-
-/* An idle one, or the last in order. */
-static uint32_t find_dispensable(const struct sched_engine *engine)
-{
-    uint32_t idle = heap_first(&engine->active.idle);
-    const struct sched_job *last = last_active(engine, 0);
-    return idle != HEAP_NONE ? idle : last != NULL ? last->program : SCHED_PROGRAM_NONE;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -394,9 +244,9 @@ void sched_active_arrive(struct sched_engine *engine, struct call *call,
 static void admit_in_order(struct sched_engine *engine, uint64_t now_us)
 {
     struct sched_job *job;
-    while ((job = first_held(engine, now_us)) != NULL &&
+    while ((job = sched_rank_next(engine, now_us)) != NULL &&
            fits(engine, &engine->sched->programs[job->program])) {
-        if (job->queue == 0 && is_starved(engine, job, now_us)) {
+        if (job->queue == 0 && sched_rank_is_starved(engine, job, now_us)) {
             engine->active.starved_us = now_us;
         }
         activate(engine, job->program, now_us);
@@ -501,12 +351,32 @@ static void relieve(struct sched_engine *engine, uint64_t now_us)
     struct sched_active *active = &engine->active;
     uint32_t most = engine->sched->settings.active_programs;
     for (uint32_t looks = SCHED_ACTIVE_LOOKS; looks > 0 && active->programs > 1; looks--) {
-        uint32_t index = find_dispensable(engine);
+        uint32_t index = sched_rank_dispensable(engine);
         bool overflows = most > 0 ? active->programs > most : taken(engine) > capacity(engine);
         if (!overflows || index == SCHED_PROGRAM_NONE) {
             return;
         }
-        displace(engine, index, WHY_OVERFLOW, now_us);
+        displace(engine, index, SCHED_WHY_OVERFLOW, now_us);
+    }
+}
+
+/* Programs become active as far as there is room, and as others yield. */
+static void make_room(struct sched_engine *engine, uint64_t now_us)
+{
+    const struct sched_job *served = NULL;
+    for (uint32_t looks = SCHED_ACTIVE_LOOKS; looks > 0; looks--) {
+        admit_in_order(engine, now_us);
+        const struct sched_job *job = sched_rank_next(engine, now_us);
+        enum sched_why why = SCHED_WHY_IDLE;
+        uint32_t index = SCHED_PROGRAM_NONE;
+        if (job != NULL) {
+            index = sched_rank_yielding(engine, job, job == served, now_us, &why);
+        }
+        if (index == SCHED_PROGRAM_NONE) {
+            return;
+        }
+        displace(engine, index, why, now_us);
+        served = job;
     }
 }
 
@@ -517,32 +387,22 @@ void sched_active_pass(struct sched_engine *engine, uint64_t now_us)
     }
     sched_promise_learn(engine->sched);
     sched_exchange_accrue(engine, now_us);
-    pass_over(engine);
+    sched_rank_pass_over(engine);
     relieve(engine, now_us);
-    for (uint32_t looks = SCHED_ACTIVE_LOOKS; looks > 0; looks--) {
-        admit_in_order(engine, now_us);
-        const struct sched_job *job = first_held(engine, now_us);
-        enum why why;
-        uint32_t index =
-            job != NULL ? find_yielding(engine, job, now_us, &why) : SCHED_PROGRAM_NONE;
-        if (index == SCHED_PROGRAM_NONE) {
-            return;
-        }
-        displace(engine, index, why, now_us);
-    }
+    make_room(engine, now_us);
 }
 
 bool sched_active_force(struct sched_engine *engine, uint64_t now_us)
 {
-    const struct sched_job *job = first_that_can_run(engine);
+    const struct sched_job *job = sched_rank_next_that_can_run(engine);
     if (job == NULL) {
         return false;
     }
     uint32_t program = job->program;
     while (!fits(engine, &engine->sched->programs[program])) {
-        uint32_t index = find_dispensable(engine);
+        uint32_t index = sched_rank_dispensable(engine);
         ASSERT(index != SCHED_PROGRAM_NONE);
-        displace(engine, index, WHY_FORCE, now_us);
+        displace(engine, index, SCHED_WHY_FORCE, now_us);
     }
     activate(engine, program, now_us);
     return true;

@@ -26,8 +26,8 @@
 static uint64_t need_of(const struct sched_job *job)
 {
     STATIC_ASSERT(SCHED_QUEUES_MAX <= 1u << (ORDER_BITS - PLACE_BITS), "a queue fits above it");
-    STATIC_ASSERT(KVMEM_KEPT - KVMEM_WANTED >= UINT64_C(1) << ORDER_BITS, "held: less than kept");
-    STATIC_ASSERT(ACTIVE >= 2 * (KVMEM_KEPT - KVMEM_WANTED), "active: more than kept");
+    STATIC_ASSERT(KVMEM_PROTECTED - KVMEM_WANTED >= UINT64_C(1) << ORDER_BITS, "held: less");
+    STATIC_ASSERT(ACTIVE >= 2 * (KVMEM_PROTECTED - KVMEM_WANTED), "active: more");
     ASSERT(job->place <= PLACE_MAX);
     uint64_t order = (uint64_t)job->queue << PLACE_BITS | job->place;
     return KVMEM_WANTED | (job->held ? 0 : ACTIVE) | ((UINT64_C(1) << ORDER_BITS) - 1 - order);

@@ -74,7 +74,7 @@ static void draw_active_set(struct sim *sim)
     } else {
         set(sim, "sched.active_set=%u", small(sim, 1, 16));
     }
-    set(sim, "sched.exchange_share=0.%u", sim_choose(sim, 10));
+    set(sim, "sched.exchange_share=0.%03u", 1 + sim_choose(sim, 999));
     set(sim, "sched.small_share=0.%u", sim_choose(sim, 4));
 }
 

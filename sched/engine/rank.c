@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: which program becomes active next, and which one makes room for it.
+ *
+ *   next       levels of held jobs are ranked by promise (promise.c), starved jobs first; within a
+ *              level the order is the policy's. Jobs of which no call can run are passed over
+ *   yielding   the program that has been idle longest, no call of it being there to run, once that
+ *              is longer than the break-even time (exchange.c); as long as active programs use all
+ *              of the engine, it may wait BUSY_PATIENCE times as long. Or, while there is credit
+ *              for an exchange, the last program in order, or the idle one: if it stands in a lower
+ *              queue than the one that waits, and has half its promise at most; or if that one has
+ *              starved
+ *   dispensable    when room has to be made whatever it costs: an idle program, or the last one in
+ *              order
+ *
+ * Bounds: O(queues); the search for a job that can run, when the engine has nothing else to do,
+ * O(held calls that cannot run).
+ */
+#include "sched/engine/rank.h"
+
+#include "sched/engine/exchange.h"
+#include "sched/engine/queue.h"
+#include "sched/levels.h"
+#include "sched/promise.h"
+
+#define BUSY_PATIENCE 8
+#define STARVED_PARTS 16            /* of sched.wait_max: between two of the first level */
+#define STALLED_LOOKS 8             /* at held jobs of which no call can run, in a level and pass */
+
+static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
+{
+    return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
+}
+
+/* A job of a lower level starves as others do (starvation.c): it has a turn. In the first one there
+ * is no other way up: its first job is as good as promoted when it has waited too long, can run,
+ * and none was so lately. */
+bool sched_rank_is_starved(const struct sched_engine *engine, const struct sched_job *job,
+                       uint64_t now_us)
+{
+    uint64_t most_us = engine->sched->settings.wait_max_us;
+    if (job->queue > 0 || job->promoted_from > 0) {
+        return job->promoted_from > 0;
+    }
+    uint64_t waited_us = job->wait_us + sched_elapsed_us(job->waiting_since_us, now_us);
+    return most_us > 0 && waited_us >= most_us && sched_job_can_run(engine->sched, job) &&
+           sched_elapsed_us(engine->active.starved_us, now_us) >= most_us / STARVED_PARTS;
+}
+
+static uint64_t promise_of(const struct sched_engine *engine, const struct sched_job *job,
+                           uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    return sched_rank_is_starved(engine, job, now_us)
+               ? UINT64_MAX : sched_promise_of(sched, sched->programs[job->program].service_us);
+}
+
+struct sched_job *sched_rank_next(const struct sched_engine *engine, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
+    struct sched_job *first = NULL;
+    uint64_t best = 0;
+    for (uint32_t i = 0; i < queues; i++) {
+        struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
+        uint64_t promise = job != NULL ? promise_of(engine, job, now_us) : 0;
+        if (job != NULL && (first == NULL || promise > best)) {
+            first = job;
+            best = promise;
+        }
+    }
+    return first;
+}
+
+/* Of the held ones, all calls of which are looked at, or the engine could be idle for ever. O(held
+ * calls that cannot run). */
+const struct sched_job *sched_rank_next_that_can_run(const struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        const struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
+        for (; job != NULL; job = job_or_null(sched, job->next)) {
+            if (sched_job_has_any_to_run(sched, job)) {
+                return job;
+            }
+        }
+    }
+    return NULL;
+}
+
+void sched_rank_pass_over(struct sched_engine *engine)
+{
+    const struct sched *sched = engine->sched;
+    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
+    for (uint32_t i = 0; i < queues && sched->nodes == NULL; i++) {
+        uint32_t left = engine->held[i].count;
+        for (left = left < STALLED_LOOKS ? left : STALLED_LOOKS; left > 0; left--) {
+            struct sched_job *job = &sched->jobs[engine->held[i].jobs.head];
+            if (sched_job_can_run(sched, job)) {
+                break;
+            }
+            sched_queue_move(engine, job, i, false);
+        }
+    }
+}
+
+/* The active job that comes last, in this queue or a lower one. */
+static struct sched_job *last_active(const struct sched_engine *engine, uint32_t queue)
+{
+    for (uint32_t i = engine->sched->settings.queues; i > queue; i--) {
+        if (engine->queues[i - 1].count > 0) {
+            return job_or_null(engine->sched, engine->queues[i - 1].jobs.tail);
+        }
+    }
+    return NULL;
+}
+
+/* True when it is worth an exchange that the job's program takes the place of the other one. */
+static bool outranks(const struct sched_engine *engine, const struct sched_job *job,
+                     uint32_t other, uint64_t now_us)
+{
+    const struct sched *sched = engine->sched;
+    uint64_t service_us = sched->programs[other].service_us;
+    return sched_rank_is_starved(engine, job, now_us) ||
+           (sched_levels_find(sched, service_us) > job->queue &&
+            promise_of(engine, job, now_us) / 2 > sched_promise_of(sched, service_us));
+}
+
+/* True when the program that has been idle longest has been so for long enough. */
+static bool is_idle_for_long(const struct sched_engine *engine, uint64_t now_us)
+{
+    const struct heap *idle = &engine->active.idle;
+    uint32_t blocks = engine->sched->programs[heap_first(idle)].counted_blocks;
+    uint64_t patience = engine->is_underused ? 1 : BUSY_PATIENCE;
+    return sched_elapsed_us(heap_first_key(idle), now_us) >=
+           patience * sched_exchange_break_even_us(engine, blocks);
+}
+
+/* True when the engine's time allows an exchange. What a starved program has begun it may end. */
+static bool may(const struct sched_engine *engine, bool is_starved, bool has_begun)
+{
+    return sched_exchange_may(engine) || (is_starved && has_begun);
+}
+
+uint32_t sched_rank_yielding(const struct sched_engine *engine, const struct sched_job *job,
+                             bool has_begun, uint64_t now_us, enum sched_why *why)
+{
+    STATIC_ASSERT(HEAP_NONE == SCHED_PROGRAM_NONE, "a heap of programs may have none");
+    uint32_t idle = heap_first(&engine->active.idle);
+    *why = SCHED_WHY_IDLE;
+    if (idle != HEAP_NONE && is_idle_for_long(engine, now_us)) {
+        return idle;
+    }
+    *why = SCHED_WHY_ORDER;
+    bool is_starved = sched_rank_is_starved(engine, job, now_us);
+    const struct sched_job *last = last_active(engine, is_starved ? 0 : job->queue + 1);
+    uint32_t index = last != NULL ? last->program : idle;
+    bool yields = index != SCHED_PROGRAM_NONE && may(engine, is_starved, has_begun) &&
+                  outranks(engine, job, index, now_us);
+    return yields ? index : SCHED_PROGRAM_NONE;
+}
+
+uint32_t sched_rank_dispensable(const struct sched_engine *engine)
+{
+    uint32_t idle = heap_first(&engine->active.idle);
+    const struct sched_job *last = last_active(engine, 0);
+    return idle != HEAP_NONE ? idle : last != NULL ? last->program : SCHED_PROGRAM_NONE;
+}
