@@ -224,10 +224,11 @@ static void fill_sched(void)
 {
     static struct program programs[2];
     memset(&programs[0], 0xff, sizeof programs[0]);
-    programs[0].in_use = true;
+    programs[0].in_use = programs[0].is_active = true;
     programs[0].first_call = 0;
     static struct sched_job job;
     memset(&job, 0xff, sizeof job);
+    job.held = true;
     full.sched.programs = programs;
     full.sched.jobs = &job;
     full.sched.settings.programs = 2;
