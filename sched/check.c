@@ -70,9 +70,7 @@ static void check_links(const struct sched_engine *engine, const struct call *ca
     const struct sched_job *job = sched_job_of(sched, call);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
         if (sched_queue_lists(call, list)) {
-            const struct sched_queue *queue =
-                (job->held ? engine->held : engine->queues) + job->queue;
-            const struct sched_list *ends = &queue->lists[list];
+            const struct sched_list *ends = &sched_queue_of(engine, job)->lists[list];
             uint32_t next = before[list] != CALL_NONE
                             ? sched_call(sched, before[list])->links[list].next : ends->head;
             ASSERT(next == call->slot);

@@ -111,8 +111,8 @@ struct sched_engine {
     uint32_t last_queue;            /* of the last row of the last plan's batch */
     uint32_t move_waits;            /* calls that the last plan passed over, because what they need
                                        moves with its step; at most batch_calls */
-    bool is_underused;              /* nor did prompts wait for more of its budget */
-    bool has_room;                  /* the last plan had a row left for one more call */
+    bool has_room;                  /* the last plan had a row left for one more call, */
+    bool is_underused;              /* and some of its prefill budget, too */
     uint64_t sequence;              /* of the last plan */
     uint32_t rounds_published;      /* of the step in flight (progress.c) */
     uint64_t step_submitted_us;

@@ -11,7 +11,7 @@
  *   credit       sched.exchange_share of the time in which the engine works, and all time in which
  *                it does not, up to an eighth of the break-even time. An exchange may begin while
  *                the credit is not negative. Its moves are paid at once. What was lost is paid when
- *                it is computed again: how much the host will hold until then, is not known. So the
+ *                it is computed again: how much the host will hold until then is not known. So the
  *                share holds in the long run, whatever the order of programs asks for. A debt
  *                beyond the break-even time is forgotten: what a lost worker held, say, is computed
  *                again, and a starved program does not wait for hours for that

@@ -14,26 +14,19 @@
 #include "sched/engine/group.h"
 
 #include "config/base/hash.h"
-
-static uint32_t heads(uint32_t programs)
-{
-    uint32_t count = 1;
-    while (count < programs) {
-        count *= 2;
-    }
-    return count;
-}
+#include "config/base/ring.h"
 
 void sched_group_plan_memory(struct memory_plan *plan, uint32_t programs)
 {
     memory_plan_add(plan, MEMORY_CORE, "sched groups", programs, sizeof(struct sched_group));
-    memory_plan_add(plan, MEMORY_CORE, "sched group hash", heads(programs), sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "sched group hash", ring_capacity_ceil(programs),
+                    sizeof(uint32_t));
 }
 
 void sched_group_init(struct sched_engine *engine, struct arena *arena)
 {
     struct sched_active *active = &engine->active;
-    uint32_t programs = engine->sched->settings.programs, count = heads(programs);
+    uint32_t programs = engine->sched->settings.programs, count = ring_capacity_ceil(programs);
     active->groups = arena_take(arena, programs, sizeof *active->groups);
     active->group_hash = arena_take(arena, count, sizeof *active->group_hash);
     active->group_hash_mask = count - 1;

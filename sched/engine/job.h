@@ -17,10 +17,11 @@ static inline struct sched_job *sched_job_of(const struct sched *sched, const st
 }
 
 /* The queue in which the job stands. */
-static inline struct sched_queue *sched_queue_of(struct sched_engine *engine,
+static inline struct sched_queue *sched_queue_of(const struct sched_engine *engine,
                                                  const struct sched_job *job)
 {
-    return job->held ? &engine->held[job->queue] : &engine->queues[job->queue];
+    struct sched_engine *own = &engine->sched->engines[engine->index];
+    return job->held ? &own->held[job->queue] : &own->queues[job->queue];
 }
 
 /* The call of the job that came first. */

@@ -31,9 +31,7 @@ struct tree {
 static struct tree tree_of(const struct sched_engine *engine, const struct sched_job *job)
 {
     ASSERT(engine->sched->nodes != NULL);
-    struct sched *sched = engine->sched;
-    return (struct tree){.sched = sched,
-                         .root = &sched_queue_of(&sched->engines[engine->index], job)->root};
+    return (struct tree){.sched = engine->sched, .root = &sched_queue_of(engine, job)->root};
 }
 
 static struct sched_node *node_of(const struct tree *tree, uint32_t slot)

@@ -100,7 +100,7 @@ static void take_out(struct sched_engine *engine, enum call_list list, struct ca
 }
 
 /* The call after which an arriving one belongs. */
-static uint32_t place_of(struct sched_engine *engine, const struct sched_job *job,
+static uint32_t place_of(const struct sched_engine *engine, const struct sched_job *job,
                          const struct call *call)
 {
     const struct sched *sched = engine->sched;

@@ -60,28 +60,28 @@ static uint32_t steps_until_run(struct bench *bench, uint32_t call, bool as_new_
     return steps;
 }
 
-static void test_new_large_program_has_a_turn_among_small_ones(void **state)
+/* A large program waits while small ones come, of old programs or of new ones. */
+static void wait_for_a_turn(enum sched_policy policy, bool as_new_programs)
 {
-    (void)state;
-    struct bench *bench = start(SCHED_PLAS, SCHED_SHARING_PROGRAM);
+    struct bench *bench = start(policy, SCHED_SHARING_PROGRAM);
     bench->sched.settings.wait_max_us = WAIT_MAX_STEPS * BENCH_UNIT;
     bench_call(bench, 1, 8, 8);
     bench_call(bench, 2, 8, 8);
     uint32_t large = bench_call(bench, 3, 70, 20);
     assert_true(bench_job(bench, large)->held);
-    assert_in_range(steps_until_run(bench, large, true), 1, 3 * WAIT_MAX_STEPS);
+    assert_in_range(steps_until_run(bench, large, as_new_programs), 1, 3 * WAIT_MAX_STEPS);
+}
+
+static void test_new_large_program_has_a_turn_among_small_ones(void **state)
+{
+    (void)state;
+    wait_for_a_turn(SCHED_PLAS, true);
 }
 
 static void test_program_has_a_turn_in_a_single_queue(void **state)
 {
     (void)state;
-    struct bench *bench = start(SCHED_FCFS, SCHED_SHARING_PROGRAM);
-    bench->sched.settings.wait_max_us = WAIT_MAX_STEPS * BENCH_UNIT;
-    bench_call(bench, 1, 8, 8);
-    bench_call(bench, 2, 8, 8);
-    uint32_t large = bench_call(bench, 3, 70, 20);
-    assert_true(bench_job(bench, large)->held);
-    assert_in_range(steps_until_run(bench, large, false), 1, 3 * WAIT_MAX_STEPS);
+    wait_for_a_turn(SCHED_FCFS, false);
 }
 
 static void test_programs_all_of_whose_calls_are_paused_yield(void **state)
