@@ -25,7 +25,7 @@
 #include "sched/levels.h"
 
 #include "config/base/assert.h"
-#include "config/base/histogram.h"
+#include "sched/services.h"
 
 #define FIRST_US    UINT64_C(50000)     /* of the first guess, until programs were seen */
 #define FIRST_SEEN  16u
@@ -120,32 +120,10 @@ uint32_t sched_levels_find(const struct sched *sched, uint64_t service_us)
 
 /* ---- what is learnt -------------------------------------------------------------------------- */
 
-static uint32_t bucket_of(uint64_t us)
-{
-    uint32_t bucket = octave_bucket(us, SERVICE_BITS);
-    return bucket < SCHED_SERVICE_BUCKETS ? bucket : SCHED_SERVICE_BUCKETS - 1;
-}
-
-static void fade(struct sched_services *services)
-{
-    services->count = 0;
-    for (uint32_t i = 0; i < SCHED_SERVICE_BUCKETS; i++) {
-        services->programs[i] /= 2;
-        services->count += services->programs[i];
-    }
-}
-
 uint8_t sched_levels_note(struct sched *sched, uint64_t service_us)
 {
-    struct sched_services *services = &sched->services;
-    uint32_t bucket = bucket_of(service_us);
-    services->programs[bucket]++;
-    services->count++;
-    services->since++;
-    if (services->count >= SCHED_LEVELS_WINDOW) {
-        fade(services);
-    }
-    return (uint8_t)bucket;
+    STATIC_ASSERT(SCHED_SERVICE_BUCKETS <= UINT8_MAX + 1, "a note is a byte");
+    return (uint8_t)sched_services_note(&sched->services, service_us);
 }
 
 void sched_levels_take_back(struct sched *sched, uint8_t bucket)
@@ -160,7 +138,7 @@ void sched_levels_take_back(struct sched *sched, uint8_t bucket)
 
 void sched_levels_note_step(struct sched *sched, uint64_t duration_us, uint32_t rounds)
 {
-    uint64_t *round_us = &sched->services.round_us;
+    uint64_t *round_us = &sched->round_us;
     uint64_t measured_us = duration_us / (rounds > 0 ? rounds : 1);
     *round_us = *round_us == 0 ? measured_us : (*round_us * 15 + measured_us) / 16;
 }
@@ -176,7 +154,7 @@ static uint64_t percentile_us(const struct sched_services *services, uint32_t pe
             break;
         }
     }
-    return octave_least(bucket, SERVICE_BITS);
+    return sched_services_least_us(bucket);
 }
 
 void sched_levels_learn(struct sched *sched)
@@ -188,7 +166,7 @@ void sched_levels_learn(struct sched *sched)
         return;
     }
     services->since = 0;
-    uint64_t steps_us = 2 * services->round_us * sched->settings.steps_per_plan;
+    uint64_t steps_us = 2 * sched->round_us * sched->settings.steps_per_plan;
     uint64_t short_us = percentile_us(services, 50) / 8;
     uint64_t first_us = short_us > steps_us ? short_us : steps_us;
     first_us = first_us > 0 ? first_us : 1;

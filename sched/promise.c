@@ -13,30 +13,21 @@
  * Why not for the order of calls, too: without an exchange it costs little to let a new program go
  * first, and levels are right for the short ones that nothing is known of.
  *
- * A bucket ends below 2^41 us, and WINDOW programs are counted at most: no sum exceeds 64 bits.
+ * A bucket ends below 2^41 us, and SCHED_LEVELS_WINDOW are counted at most: no sum exceeds 64 bits.
  * Invariants: integers only; no promise where fewer than SEEN programs are known.
  * Bounds: in promise.h.
  */
 #include "sched/promise.h"
 
-#include "config/base/histogram.h"
+#include "sched/services.h"
 
-#define SERVICE_BITS 2              /* of the buckets in levels.c */
 #define SEEN         16u
-#define EVERY        16u             /* programs after which promises are made anew */
-#define WINDOW       512u            /* programs after which what was seen counts half */
 #define ONE          (UINT64_C(1) << 44)     /* of a weight */
 #define RATE_BITS    30             /* after the point */
 
-static uint32_t bucket_of(uint64_t us)
-{
-    uint32_t bucket = octave_bucket(us, SERVICE_BITS);
-    return bucket < SCHED_SERVICE_BUCKETS ? bucket : SCHED_SERVICE_BUCKETS - 1;
-}
-
 static uint64_t weight_of(uint32_t bucket)
 {
-    return ONE / (octave_least(bucket, SERVICE_BITS) + 1);
+    return ONE / (sched_services_least_us(bucket) + 1);
 }
 
 /* a / b with RATE_BITS after the point; saturated. a > 0. */
@@ -52,16 +43,16 @@ static uint64_t divide(uint64_t a, uint64_t b)
 }
 
 /* The best rate for programs at the beginning of this bucket. */
-static uint64_t best_rate(const struct sched_promises *services, uint32_t from, uint64_t survivors)
+static uint64_t best_rate(const struct sched_services *services, uint32_t from, uint64_t survivors)
 {
-    uint64_t begin_us = octave_least(from, SERVICE_BITS), best = 0;
+    uint64_t begin_us = sched_services_least_us(from), best = 0;
     uint64_t ended = 0, served_us = 0;
     for (uint32_t i = from; i < SCHED_SERVICE_BUCKETS && survivors > 0; i++) {
         uint64_t count = services->programs[i];
         if (count == 0) {
             continue;
         }
-        uint64_t end_us = octave_least(i + 1, SERVICE_BITS);
+        uint64_t end_us = sched_services_least_us(i + 1);
         survivors -= count;
         ended += count * weight_of(i);
         served_us += count * (end_us - begin_us);
@@ -73,35 +64,24 @@ static uint64_t best_rate(const struct sched_promises *services, uint32_t from, 
 
 void sched_promise_note(struct sched *sched, uint64_t service_us)
 {
-    struct sched_promises *promises = &sched->promises;
-    promises->programs[bucket_of(service_us)]++;
-    promises->count++;
-    promises->since++;
-    if (promises->count < WINDOW) {
-        return;
-    }
-    promises->count = 0;
-    for (uint32_t i = 0; i < SCHED_SERVICE_BUCKETS; i++) {
-        promises->programs[i] /= 2;
-        promises->count += promises->programs[i];
-    }
+    sched_services_note(&sched->promises.ended, service_us);
 }
 
 void sched_promise_learn(struct sched *sched)
 {
-    struct sched_promises *promises = &sched->promises;
-    uint64_t survivors = promises->count;
-    if (promises->count < SEEN || promises->since < EVERY) {
+    struct sched_services *ended = &sched->promises.ended;
+    uint64_t survivors = ended->count;
+    if (ended->count < SEEN || ended->since < SCHED_LEVELS_EVERY) {
         return;
     }
-    promises->since = 0;
+    ended->since = 0;
     for (uint32_t i = 0; i < SCHED_SERVICE_BUCKETS; i++) {
-        promises->of[i] = best_rate(promises, i, survivors);
-        survivors -= promises->programs[i];
+        sched->promises.of[i] = best_rate(ended, i, survivors);
+        survivors -= ended->programs[i];
     }
 }
 
 uint64_t sched_promise_of(const struct sched *sched, uint64_t service_us)
 {
-    return sched->promises.of[bucket_of(service_us)];
+    return sched->promises.of[sched_services_bucket(service_us)];
 }

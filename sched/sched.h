@@ -125,20 +125,17 @@ struct sched_level {
 
 #define SCHED_SERVICE_BUCKETS 160       /* four for each octave of microseconds: up to 25 days */
 #define SCHED_LEVELS_WINDOW   512       /* programs after which what was learnt counts half */
-#define SCHED_LEVELS_EVERY    16        /* new programs after which levels are learnt anew */
-/* What learnt levels are made from. */
+#define SCHED_LEVELS_EVERY    16        /* new programs after which one learns anew */
+/* Programs by their service (services.h). */
 struct sched_services {
-    uint32_t programs[SCHED_SERVICE_BUCKETS];   /* idle and ended ones, by their service */
+    uint32_t programs[SCHED_SERVICE_BUCKETS];
     uint32_t count;                 /* of them all */
-    uint32_t since;                 /* notes since the levels were made */
-    uint64_t round_us;              /* a moving mean */
+    uint32_t since;                 /* noted since one learnt from them */
 };
 
-/* What promises are made from (promise.c). */
+/* What promises are made from (promise.c), and they. */
 struct sched_promises {
-    uint32_t programs[SCHED_SERVICE_BUCKETS];   /* ended ones, by their service */
-    uint32_t count;                 /* of them all */
-    uint32_t since;                 /* that ended since the promises were made */
+    struct sched_services ended;    /* programs that have ended */
     uint64_t of[SCHED_SERVICE_BUCKETS];     /* a program that has had this service */
 };
 
@@ -151,7 +148,8 @@ struct sched {
     struct sched_engine *engines;   /* [settings.engines] */
     struct program *programs;       /* [settings.programs] */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
-    struct sched_services services;
+    struct sched_services services; /* of idle and ended programs: levels are learnt from them */
+    uint64_t round_us;              /* a moving mean; so is their quantum */
     struct sched_promises promises;
     uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
