@@ -72,8 +72,6 @@ void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
     uint64_t share_us = busy_us * engine->sched->settings.exchange_permille / 1000;
     uint64_t all_us = sched_exchange_cost_us(engine, engine->kv->settings.device_blocks, true);
     int64_t most_us = (int64_t)(all_us / CREDIT_PARTS);
-    int64_t least_us = -(int64_t)sched_exchange_break_even_us(engine, 0);
-    active->credit_us = active->credit_us > least_us ? active->credit_us : least_us;
     active->credit_us += (int64_t)(share_us + (passed_us - busy_us));
     active->credit_us = active->credit_us < most_us ? active->credit_us : most_us;
     active->credited_us = now_us;
@@ -85,16 +83,22 @@ bool sched_exchange_may(const struct sched_engine *engine)
     return engine->active.credit_us >= 0;
 }
 
-/* The debt is what sched.wait_max earns at most: a program that starves waits for credit as long as
- * it has waited, and no longer. */
-static void pay(struct sched_engine *engine, uint64_t us)
+/* The most that may be owed: the break-even time, and no more than sched.wait_max earns. So a
+ * program that starves waits for credit as long as it has waited, and no longer. */
+static uint64_t debt_max_us(const struct sched_engine *engine)
 {
     const struct sched_settings *settings = &engine->sched->settings;
     uint64_t earned_us = settings->wait_max_us / 1000 * settings->exchange_permille;
-    engine->active.credit_us -= (int64_t)us;
-    if (settings->wait_max_us > 0 && engine->active.credit_us < -(int64_t)earned_us) {
-        engine->active.credit_us = -(int64_t)earned_us;
-    }
+    uint64_t even_us = sched_exchange_break_even_us(engine, 0);
+    return settings->wait_max_us > 0 && earned_us < even_us ? earned_us : even_us;
+}
+
+static void pay(struct sched_engine *engine, uint64_t us)
+{
+    int64_t *credit_us = &engine->active.credit_us;
+    int64_t least_us = -(int64_t)debt_max_us(engine);
+    *credit_us -= (int64_t)us;
+    *credit_us = *credit_us > least_us ? *credit_us : least_us;
     engine->sched->stats->exchange_us += us;
 }
 
