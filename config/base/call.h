@@ -84,6 +84,13 @@ struct call_scan {
 
 #define CALL_HELD_BYTES (CALL_STOP_TEXT_BYTES + 8)
 
+/* What only a trace can know, and only the lab tells: elsewhere all is 0, unknown. */
+struct call_foretold {
+    uint64_t work_left;             /* of its program when the call arrives, open calls included */
+    uint64_t program_cost;          /* KV token-rounds of all calls of its program */
+    uint32_t output_tokens;         /* of the call */
+};
+
 /* What net has told the client so far; private to net. */
 struct call_emit {
     uint32_t sent_tokens;           /* generated tokens already framed */
@@ -135,8 +142,7 @@ struct call {
     uint64_t wait_us;
     uint64_t service_us;            /* c.model_time of Algorithm 1, line 4 */
     uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
-    uint64_t order_key;             /* its place in its queue: smallest first. What it is at
-                                       admission, by the lab only, is the remaining work for SRPT */
+    uint64_t order_key;             /* its place in its queue: smallest first */
 
     uint64_t client_call_id;        /* the client's names for it: net's, at intake */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
@@ -165,6 +171,8 @@ struct call {
     /* Its program's working set (sched/engine/working_set.c). */
     uint32_t found_tokens;          /* positions that were cached for it when it arrived */
     uint32_t new_blocks;            /* that it adds */
+
+    struct call_foretold foretold;
 
     /* How it ended (sched). */
     enum call_finish finish;

@@ -147,7 +147,7 @@ static void fill_call(const struct lab *lab, uint32_t index, struct call *call)
     call->max_tokens = lab->prompts.book.out[traced];
     call->deadline_us = UINT64_MAX;
     call->arrived_us = lab->now_us;
-    call->order_key = lab->clients.work_left[played->run];
+    call->foretold.work_left = lab->clients.work_left[played->run];
     call->emit.digest = WIRE_DIGEST_START;
     call->prompt_tokens = prompt_tokens(&lab->prompts.book, traced);
     ASSERT(call->prompt_tokens + call->max_tokens <= lab->limits.context_tokens);

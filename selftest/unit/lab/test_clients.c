@@ -34,7 +34,7 @@ static struct call without_identity(const struct call *call)
     struct call same = *call;
     same.client_call_id = same.emit.request = 0;
     same.generation = same.slot = 0;
-    same.order_key = 0;             /* a frame has none */
+    same.foretold = (struct call_foretold){0};   /* a frame has none */
     same.tokens = NULL;
     same.emit.conn_next = same.emit.conn_prev = same.emit.open_next = 0;
     memset(same.program_id, 0, sizeof same.program_id);

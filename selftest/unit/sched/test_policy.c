@@ -198,7 +198,7 @@ static void test_srpt_runs_the_smallest_key_and_ties_by_arrival(void **state)
     struct bench *bench = bench_start(&settings, 256);
     static const uint64_t keys[] = {5, 3, 5, 1};
     for (uint32_t i = 0; i < 3; i++) {
-        bench_at(bench, bench_take(bench, i, 1, 2, i))->order_key = keys[i];
+        bench_at(bench, bench_take(bench, i, 1, 2, i))->foretold.work_left = keys[i];
         bench_send(bench, i);
         bench_intake(bench);
     }
@@ -210,7 +210,7 @@ static void test_srpt_runs_the_smallest_key_and_ties_by_arrival(void **state)
         bench_compute(bench);
         bench_settle(bench, BENCH_UNIT);
         if (i == 0) {
-            bench_at(bench, bench_take(bench, 3, 1, 2, 3))->order_key = keys[3];
+            bench_at(bench, bench_take(bench, 3, 1, 2, 3))->foretold.work_left = keys[3];
             bench_send(bench, 3);
             bench_intake(bench);
         }

@@ -107,7 +107,7 @@ static void event_arrive(void)
     /* Few seeds: many beginnings are equal. */
     uint32_t index = bench_take(b, program, prompt, max, below(5));
     bench_at(b, index)->deadline_us = deadline;
-    bench_at(b, index)->order_key = below(20);
+    bench_at(b, index)->foretold.work_left = below(20);
     if (below(3) == 0) {
         bench_at(b, index)->sampling.stop_ids_count = 1;
         bench_at(b, index)->sampling.stop_ids[0] = below(BENCH_VOCAB);
@@ -118,7 +118,7 @@ static void event_arrive(void)
     if (prompt + max <= kv_settings.device_blocks * BENCH_BLOCK_TOKENS) {
         naive_arrive(&m, index, &(struct naive_call){
             .program = program, .prompt = prompt, .max = max, .deadline = deadline,
-            .key = bench_at(b, index)->order_key});
+            .key = bench_at(b, index)->foretold.work_left});
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }

@@ -301,7 +301,7 @@ static void arrive(void)
 {
     if (b->calls.free_count > 0) {
         uint32_t index = bench_take(b, below(6), 2 + below(40), 1 + below(40), below(5));
-        bench_at(b, index)->order_key = below(20);
+        bench_at(b, index)->foretold.work_left = below(20);
         bench_send(b, index);
     }
 }
