@@ -18,12 +18,15 @@ static void check_job(const struct sched *sched, uint32_t index, uint32_t queue,
 {
     const struct sched_job *job = &sched->jobs[index];
     const struct program *program = &sched->programs[job->program];
-    bool orders_programs = sched_policy_orders_programs(sched);
+    bool joins = sched_policy_joins_calls(sched);
+    bool is_stage = sched_policy_has_stages(sched->settings.policy);
     ASSERT(job->queue == queue && job->held == held && job->calls_count > 0);
     ASSERT(held == !program->is_active);
     ASSERT(job->promoted_from == 0 || job->queue == 0 || job->queue == job->promoted_from);
-    ASSERT(orders_programs ? program->job == index : job->calls_count == 1);
-    ASSERT(!orders_programs || job->calls_count == program->active_calls);
+    ASSERT(joins ? program->jobs[is_stage ? queue : 0] == index : job->calls_count == 1);
+    ASSERT(!joins || is_stage || job->calls_count == program->active_calls);
+    ASSERT(!is_stage || !joins ||
+           job->key == sched_policy_key(sched, sched_job_first(sched, job)));
     /* Learnt levels may have changed since its last step. */
     ASSERT(!sched_policy_demotes(sched, job) || sched->settings.quantum_us == 0);
 }
@@ -60,6 +63,11 @@ static void check_membership(const struct sched_engine *engine, const struct cal
     /* Where there are keys, a call that was held comes back when it gets blocks again. */
     ASSERT(sched_queue_lists(call, CALL_LIST_STARTED) || !must_be_started ||
            (engine->sched->nodes != NULL && !is_resident));
+    if (sched_policy_has_stages(engine->sched->settings.policy)) {
+        uint32_t stage = sched_job_of(engine->sched, call)->queue;
+        ASSERT((stage == SCHED_STAGE_RESIDENT) == is_resident);
+        ASSERT((stage != SCHED_STAGE_WAITING) == sched_queue_lists(call, CALL_LIST_STARTED));
+    }
 }
 
 /* The call is the next one of each list that it is in: so all are in the order of the first. */
@@ -102,9 +110,6 @@ static const struct call *check_calls_of(const struct sched_engine *engine,
                 ends[list].tail = call->slot;
             }
         }
-        if (engine->sched->nodes != NULL) {
-            sched_order_check(engine, call);
-        }
     }
     ASSERT(memcmp(ends, job->ends, sizeof ends) == 0);
     return call;
@@ -138,6 +143,9 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
                                                         : sched->jobs[last_job].next));
         last_job = call->job;
         check_job(sched, call->job, queue_index, held);
+        if (sched->nodes != NULL) {
+            sched_order_check(engine, job);
+        }
         has_cursor = has_cursor || queue->cursor == call->job;
         calls += job->calls_count;
         ASSERT(has_turn(engine, call->job) == (job->promoted_from > 0));
@@ -290,4 +298,7 @@ void sched_check(const struct sched *sched)
     check_calls(sched);
     check_programs(sched);
     sched_deadline_check(sched);
+    if (sched_policy_has_tags(sched->settings.policy)) {
+        sched_ideal_check(&sched->ideal);
+    }
 }

@@ -19,6 +19,7 @@
 #include "sched/engine/job.h"
 #include "sched/engine/need.h"
 #include "sched/engine/residency.h"
+#include "sched/key.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 
@@ -139,7 +140,9 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     call->finish = finish;
     call->status = status;
     call->finished_us = now_us;
-    sched->open_calls--;
+    if (--sched->open_calls == 0) {
+        sched_key_rest(sched, now_us);
+    }
     count_end(sched->stats, finish);
     sched_note(sched, call, now_us,
                (struct event_what){EVENT_FINISHED, {finish, status_wire(status),

@@ -17,7 +17,7 @@
 #include "sched/engine/plan.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
-#include "sched/policy.h"
+#include "sched/key.h"
 #include "sched/program.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
     call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
     sched_deadline_push(sched, call);
     struct sched_engine *engine = sched_engine_of(sched, call);
-    call->order_key = sched_policy_key(sched, call);
+    sched_key_arrive(sched, call, now_us);
     const struct kvmem_answer answer = sched_residency_look(engine, call);
     sched_active_arrive(engine, call, &answer);
     sched_job_open(engine, call, now_us);

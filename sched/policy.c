@@ -3,7 +3,7 @@
  * What: every decision in which the policies differ. config/policies.def has a row for each; a
  * policy whose order is not that of arrival has a function here, too, which gives a call's key.
  *
- * What each queue stands for is in levels.c. The service of a program sinks by its half-life only
+ * What each level stands for is in levels.c. The service of a program sinks by its half-life only
  * (program.c); W_c and T_c are since arrival or the last promotion. In round-robin the quantum of
  * the one queue is the turn of a call.
  *
@@ -14,23 +14,34 @@
  * its level anyway: a promotion is a turn of that length, and then the call is back at its level.
  * If a promoted call had a first quantum instead, then under load, when all calls have waited too
  * long, each would take the blocks of the others once in each first quantum.
+ *
+ * Stages are for policies that do not preempt (paper 001, 4.3 and appendix C):
+ *
+ *        arrival --> waiting --first KV--> residents <==loses KV, is given it again==> displaced
+ *
+ * A plan walks residents, then the displaced, then those that wait, each stage in the order of its
+ * keys, and stops at the first call that does not fit. So no call is admitted while a displaced one
+ * waits, and a call that is admitted takes what is free. Only the growth of a resident takes KV, and
+ * from the resident with the largest key.
  * Bounds: O(K) at arrival, else O(1); integers only.
  */
 #include "sched/policy.h"
 
 #include "sched/call.h"
+#include "sched/cost.h"
 #include "sched/levels.h"
 
 #define MILLI 1000u
 
 /* A row of policies.def. */
 struct policy {
-    enum { QUEUES_ONE, QUEUES_MANY } queues;
-    enum { ENTRY_FIRST, ENTRY_PROGRAM } entry;
+    enum { QUEUES_ONE, QUEUES_MANY, QUEUES_STAGES } queues;
+    enum { UNIT_CALL, UNIT_PROGRAM } unit;
     uint64_t (*key)(const struct sched *sched, const struct call *call);
     enum { USED_UP_STAYS, USED_UP_TURNS, USED_UP_SINKS } used_up;
     enum { HISTORY_NONE, HISTORY_CALL, HISTORY_PROGRAM } history;
     enum { CREDIT_SUM, CREDIT_PATH } credit;
+    enum sched_cost_unit cost;
 };
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -48,10 +59,42 @@ static uint64_t key_work(const struct sched *sched, const struct call *call)
     return call->foretold.work_left;
 }
 
+/* Programs that started first have the smallest salts. */
+static uint64_t key_start(const struct sched *sched, const struct call *call)
+{
+    return sched->programs[call->program].salt;
+}
+
+static uint64_t key_output(const struct sched *sched, const struct call *call)
+{
+    (void)sched;
+    return call->foretold.output_tokens > 0 ? call->foretold.output_tokens : call->max_tokens;
+}
+
+static uint64_t key_remaining(const struct sched *sched, const struct call *call)
+{
+    const struct program *program = &sched->programs[call->program];
+    return program->cost > program->served ? program->cost - program->served : 0;
+}
+
+/* Virtual finish time: what the clock showed when the program arrived, and its cost. */
+static uint64_t key_tag(const struct sched *sched, const struct call *call)
+{
+    const struct program *program = &sched->programs[call->program];
+    return sched_cost_add(program->key_base, program->cost);
+}
+
+/* What the program has had, from where it was lifted to when it arrived. */
+static uint64_t key_counter(const struct sched *sched, const struct call *call)
+{
+    const struct program *program = &sched->programs[call->program];
+    return sched_cost_add(program->key_base, program->served);
+}
+
 static const struct policy policies[] = {
-#define POLICY(name, word, who, queues, entry, key, used_up, history, credit, help)          \
-    [SCHED_##name] = {QUEUES_##queues, ENTRY_##entry, key_##key, USED_UP_##used_up,           \
-                      HISTORY_##history, CREDIT_##credit},
+#define POLICY(name, word, who, queues, unit, key, used_up, history, credit, cost, help)      \
+    [SCHED_##name] = {QUEUES_##queues, UNIT_##unit, key_##key, USED_UP_##used_up,             \
+                      HISTORY_##history, CREDIT_##credit, SCHED_COST_##cost},
 #include "config/policies.def"
 };
 
@@ -73,6 +116,47 @@ uint64_t sched_policy_key(const struct sched *sched, const struct call *call)
     return policy->key(sched, call);
 }
 
+bool sched_policy_has_tags(enum sched_policy policy)
+{
+    ASSERT((uint32_t)policy < SCHED_POLICIES);
+    return policies[policy].key == key_tag;
+}
+
+bool sched_policy_lifts(const struct sched *sched)
+{
+    return policy_of(sched)->key == key_counter;
+}
+
+enum sched_cost_unit sched_policy_cost(const struct sched *sched)
+{
+    return policy_of(sched)->cost;
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+bool sched_policy_has_stages(enum sched_policy policy)
+{
+    ASSERT((uint32_t)policy < SCHED_POLICIES);
+    return policies[policy].queues == QUEUES_STAGES;
+}
+
+bool sched_policy_joins_calls(const struct sched *sched)
+{
+    const struct policy *policy = policy_of(sched);
+    return policy->unit == UNIT_PROGRAM &&
+           (policy->queues == QUEUES_STAGES || sched_policy_orders_programs(sched));
+}
+
+uint32_t sched_policy_lists(const struct sched *sched, uint32_t queue)
+{
+    static const uint32_t lists[SCHED_STAGES] = {
+        [SCHED_STAGE_RESIDENT] = CALL_LIST_RESIDENT + 1,
+        [SCHED_STAGE_DISPLACED] = CALL_LIST_STARTED + 1,
+        [SCHED_STAGE_WAITING] = CALL_LIST_ALL + 1,
+    };
+    return policy_of(sched)->queues == QUEUES_STAGES ? lists[queue] : CALL_LIST_ALL + 1;
+}
+
 /* ---- levels ---------------------------------------------------------------------------------- */
 
 static uint64_t add_saturated(uint64_t a, uint64_t b)
@@ -83,13 +167,24 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 
 void sched_policy_init(struct sched *sched)
 {
+    static const uint32_t fixed[] = {
+        [QUEUES_ONE] = 1, [QUEUES_MANY] = 0, [QUEUES_STAGES] = SCHED_STAGES};
     struct sched_settings *settings = &sched->settings;
-    settings->queues = policy_of(sched)->queues == QUEUES_ONE ? 1 : settings->queues;
+    uint32_t queues = fixed[policy_of(sched)->queues];
+    settings->queues = queues > 0 ? queues : settings->queues;
+    if (sched_policy_has_stages(settings->policy)) {
+        settings->active_programs = SCHED_ACTIVE_ALL;   /* stages keep what has begun */
+    }
+}
+
+bool sched_policy_has_levels(const struct sched *sched)
+{
+    return policy_of(sched)->queues == QUEUES_MANY;
 }
 
 bool sched_policy_knows_programs(const struct sched *sched)
 {
-    return policy_of(sched)->entry == ENTRY_PROGRAM;
+    return sched_policy_has_levels(sched) && policy_of(sched)->unit == UNIT_PROGRAM;
 }
 
 bool sched_policy_orders_programs(const struct sched *sched)
@@ -100,6 +195,9 @@ bool sched_policy_orders_programs(const struct sched *sched)
 
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
 {
+    if (sched_policy_has_stages(sched->settings.policy)) {
+        return SCHED_STAGE_WAITING;
+    }
     return sched_policy_knows_programs(sched)
                ? sched_levels_find(sched, sched->programs[program].service_us) : 0;
 }

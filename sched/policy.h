@@ -3,8 +3,24 @@
 /* What: every decision in which the policies differ. Private to sched/. */
 #include "sched/sched.h"
 
-/* BOOT_ONLY. Number of queues. */
+/* What a policy counts of a program (cost.h). */
+enum sched_cost_unit { SCHED_COST_NONE, SCHED_COST_ROUNDS, SCHED_COST_TOKENS };
+
+/* BOOT_ONLY. Number of queues; whether there is an active set. */
 void sched_policy_init(struct sched *sched);
+/* True when queues are levels of service, and a job goes from one to another. */
+bool sched_policy_has_levels(const struct sched *sched);
+/* True when queues are stages: no waiting call takes the KV of another one. */
+bool sched_policy_has_stages(enum sched_policy policy);
+/* True when the open calls of a program that stand in one queue are one job. */
+bool sched_policy_joins_calls(const struct sched *sched);
+/* How many of the lists of its queue a call joins as it enters: the first of enum call_list. */
+uint32_t sched_policy_lists(const struct sched *sched, uint32_t queue);
+/* True when the key is a tag: programs have an entry in the ideal system (ideal.c). */
+bool sched_policy_has_tags(enum sched_policy policy);
+/* True when a program that arrives begins with the smallest key there is. */
+bool sched_policy_lifts(const struct sched *sched);
+enum sched_cost_unit sched_policy_cost(const struct sched *sched);
 /* True when a job begins at the level of its program's service. */
 bool sched_policy_knows_programs(const struct sched *sched);
 /* True when all open calls of a program are one job; else each call is one. */
@@ -13,7 +29,7 @@ bool sched_policy_orders_programs(const struct sched *sched);
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program);
 /* True when calls may arrive with different keys. */
 bool sched_policy_has_key(enum sched_policy policy);
-/* Key of an arriving call; equal ones are served in the order of arrival. */
+/* Key of the call's job; equal ones are served in the order of arrival. */
 uint64_t sched_policy_key(const struct sched *sched, const struct call *call);
 /* True when the job has used up its level and has to leave its place (line 20). */
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job);

@@ -25,6 +25,7 @@
 #include "sched/call.h"
 #include "sched/engine/active.h"
 #include "sched/engine/need.h"
+#include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
 
@@ -122,6 +123,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     }
     *link = program->hash_next;
     sched_active_forget(sched, index);
+    sched_key_forget(sched, program);
     sched_need_forgotten(sched, index);
     idle_remove(sched, index);
     *program = (struct program){.hash_next = sched->program_free};
@@ -138,7 +140,9 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     sched->program_free = program->hash_next;
     *program = (struct program){.in_use = true, .domain = domain,
                                 .is_active = sched_active_is_off(sched),
-                                .first_call = CALL_NONE, .job = SCHED_JOB_NONE,
+                                .first_call = CALL_NONE,
+                                .jobs = {SCHED_JOB_NONE, SCHED_JOB_NONE, SCHED_JOB_NONE},
+                                .ideal = SCHED_IDEAL_NONE,
                                 .group = SCHED_GROUP_NONE,
                                 .service_note = SERVICE_NONE,
                                 .started_us = now_us, .halved_us = now_us,

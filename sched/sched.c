@@ -11,6 +11,7 @@
 #include "sched/ending.h"
 #include "sched/engine/active.h"
 #include "sched/engine/queue.h"
+#include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
 #include "sched/program.h"
@@ -42,6 +43,8 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .programs = limits->programs,
         .calls_per_program = limits->calls_per_program,
         .sharing = option_kv_sharing(options),
+        .virtual_clock = option_sched_virtual_clock(options),
+        .retag = option_sched_retag(options) == OPTION_SCHED_RETAG_YES,
         .cut_steps = option_sched_cut_steps(options) == OPTION_SCHED_CUT_STEPS_YES,
         .prefetch = option_sched_prefetch(options) == OPTION_SCHED_PREFETCH_YES,
     };
@@ -57,6 +60,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     sched_active_plan_memory(plan, settings);
     sched_job_plan_memory(plan, settings->calls);
     heap_plan_memory(plan, "sched deadlines", settings->calls);
+    sched_key_plan_memory(plan, settings);
     if (sched_policy_has_key(settings->policy)) {
         memory_plan_add(plan, MEMORY_CORE, "sched order", settings->calls,
                         sizeof(struct sched_node));
@@ -92,7 +96,7 @@ static void init_queues(struct sched_engine *engine)
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         engine->queues[i] = engine->held[i] =
             (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
-                                 .cursor = SCHED_JOB_NONE, .root = CALL_NONE};
+                                 .cursor = SCHED_JOB_NONE, .root = SCHED_JOB_NONE};
     }
     STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
 }
@@ -131,6 +135,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     sched_program_init(sched, arena);
     sched_job_init(sched, arena);
     heap_init(&sched->deadlines, settings->calls, arena);
+    sched_key_init(sched, arena);
     sched_policy_init(sched);
     sched_levels_init(sched);
     init_engines(sched, wiring, arena);

@@ -35,6 +35,7 @@
 #include "config/config.h"
 #include "kvmem/kvmem.h"
 #include "sched/engine/engine.h"
+#include "sched/ideal.h"
 
 #define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
@@ -76,6 +77,8 @@ struct sched_settings {
     uint32_t calls_per_program;     /* open ones; 0: as many as there are */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
+    enum sched_clock virtual_clock; /* what the ideal system of justitia is served */
+    bool retag;                     /* a program that outlives its cost gets a later tag */
     bool cut_steps;                 /* a step ends before its N rounds when a call can make use of
                                        its end (docs/decisions/0009) */
     bool prefetch;                  /* moves in the KV of the next calls while a step computes */
@@ -95,8 +98,12 @@ struct program {
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls: threads of the paper */
     uint32_t first_call;            /* list of them, through call.program_next */
-    uint32_t job;                   /* of all of them, where the policy orders programs, or
-                                       SCHED_JOB_NONE */
+    uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
+                                       SCHED_JOB_NONE; with levels all are in the first one */
+    /* Where the policy has keys (key.c). */
+    uint64_t cost, served;          /* what it will cost, as foreseen; what it has had */
+    uint64_t key_base;              /* virtual time, or lift, when it arrived */
+    uint32_t ideal;                 /* its entry in the ideal system, or SCHED_IDEAL_NONE */
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
     bool is_active;                 /* in the active set of its engine: its KV stays */
@@ -151,9 +158,12 @@ struct sched {
     struct sched_services services; /* of idle and ended programs: levels are learnt from them */
     uint64_t round_us;              /* a moving mean; so is their quantum */
     struct sched_promises promises;
+    struct sched_ideal ideal;       /* where the policy has tags */
+    uint64_t served;                /* since the clock of that has moved on (key.c) */
+    uint64_t ties;                  /* of jobs with equal keys, given so far */
     uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
-    struct sched_node *nodes;       /* [calls]; NULL: the policy has no key */
+    struct sched_node *nodes;       /* [calls] of jobs; NULL: the policy has no key */
     bool draining;
     bool engine_failed;             /* there will be no engine any more */
     uint32_t open_calls;            /* calls in the queues */

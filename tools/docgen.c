@@ -84,8 +84,9 @@ static void write_policies(const char *none)
 #define WHO_LAB         " (`agentix-lab` only)"
 #define QUEUES_MANY     "`sched.queues`"
 #define QUEUES_ONE      "1"
-#define ENTRY_PROGRAM   "the one whose range holds its program's service"
-#define ENTRY_FIRST     "the first"
+#define QUEUES_STAGES   "3 stages"
+#define UNIT_PROGRAM    "programs"
+#define UNIT_CALL       "calls"
 #define USED_UP_SINKS   "tail of the next queue"
 #define USED_UP_TURNS   "tail of its queue"
 #define USED_UP_STAYS   "keeps its place"
@@ -94,11 +95,15 @@ static void write_policies(const char *none)
 #define HISTORY_NONE    "-"
 #define CREDIT_SUM      "sum of its calls"
 #define CREDIT_PATH     "longest path"
-    printf("| policy | queues | a call enters | order in a queue | quantum used up | ratio "
-           "| program's service | what it is |\n|---|---|---|---|---|---|---|---|\n");
-#define POLICY(name, word, who, queues, entry, key, used_up, history, credit, help) \
-    printf("| `%s`%s | %s | %s | %s | %s | %s | %s | %s |\n", word, WHO_##who, QUEUES_##queues, \
-           ENTRY_##entry, #key, USED_UP_##used_up, HISTORY_##history, CREDIT_##credit, help);
+#define COST_NONE       "-"
+#define COST_ROUNDS     "token-rounds"
+#define COST_TOKENS     "tokens"
+    printf("| policy | queues | of | order in a queue | quantum used up | ratio "
+           "| program's service | its cost | what it is |\n|---|---|---|---|---|---|---|---|---|\n");
+#define POLICY(name, word, who, queues, unit, key, used_up, history, credit, cost, help) \
+    printf("| `%s`%s | %s | %s | %s | %s | %s | %s | %s | %s |\n", word, WHO_##who, \
+           QUEUES_##queues, UNIT_##unit, #key, USED_UP_##used_up, HISTORY_##history, \
+           CREDIT_##credit, COST_##cost, help);
 #include "config/policies.def"
 }
 

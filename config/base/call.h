@@ -87,7 +87,8 @@ struct call_scan {
 /* What only a trace can know, and only the lab tells: elsewhere all is 0, unknown. */
 struct call_foretold {
     uint64_t work_left;             /* of its program when the call arrives, open calls included */
-    uint64_t program_cost;          /* KV token-rounds of all calls of its program */
+    uint64_t program_cost;          /* KV token-rounds of all calls of its program, */
+    uint64_t program_tokens;        /* and tokens: of their prompts, and twice of their outputs */
     uint32_t output_tokens;         /* of the call */
 };
 
@@ -142,7 +143,6 @@ struct call {
     uint64_t wait_us;
     uint64_t service_us;            /* c.model_time of Algorithm 1, line 4 */
     uint64_t priority_us;           /* the program's service when the call arrived (c.service) */
-    uint64_t order_key;             /* its place in its queue: smallest first */
 
     uint64_t client_call_id;        /* the client's names for it: net's, at intake */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
@@ -155,6 +155,8 @@ struct call {
     uint32_t expected_tokens;       /* prompt and output, as far as is known */
     uint32_t faults;                /* results of the engine that could not be right; from the
                                        first on the call shares no KV */
+    uint32_t found_tokens;          /* positions that were cached for it when it arrived */
+    uint32_t new_blocks;            /* that it adds to its program's working set */
 
     /* What else is asked (net, at intake). */
     struct call_sampling sampling;
@@ -167,10 +169,6 @@ struct call {
     uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
-
-    /* Its program's working set (sched/engine/working_set.c). */
-    uint32_t found_tokens;          /* positions that were cached for it when it arrived */
-    uint32_t new_blocks;            /* that it adds */
 
     struct call_foretold foretold;
 

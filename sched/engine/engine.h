@@ -19,6 +19,9 @@
 #define SCHED_JOB_NONE    UINT32_MAX
 #define SCHED_GROUP_NONE  UINT32_MAX
 
+/* What the queues are where the policy does not preempt (policy.c). */
+enum sched_stage { SCHED_STAGE_RESIDENT, SCHED_STAGE_DISPLACED, SCHED_STAGE_WAITING, SCHED_STAGES };
+
 struct kvmem;
 struct sched;
 
@@ -44,16 +47,18 @@ struct sched_job {
     uint32_t last_old;              /* newest call that was open when the job came to its place, or
                                        CALL_NONE: all of these have ended */
     uint64_t place;                 /* in its queue, since it entered that: smallest first */
+    uint64_t key, tie;              /* where the policy has keys: its place in its queue, smallest
+                                       first; of equal keys, the smallest tie first */
 };
 
-struct sched_node {                 /* of a call in the tree of its queue (engine/order.c) */
-    uint32_t parent, child[2];      /* child[0] is before the call, child[1] after it */
+struct sched_node {                 /* of a job in the tree of its queue (engine/order.c) */
+    uint32_t parent, child[2];      /* child[0] is before the job, child[1] after it */
 };
 
-struct sched_queue {                /* smallest call.order_key first, equal ones as they came */
+struct sched_queue {
     struct sched_list lists[CALL_LISTS];
     struct sched_list jobs;         /* through job.next and prev */
-    uint32_t root;                  /* private: of the tree over all calls */
+    uint32_t root;                  /* private: of the tree over all jobs */
     uint32_t count;                 /* of jobs */
     uint32_t calls_count;           /* of all their calls */
     uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */

@@ -45,17 +45,21 @@ void sched_job_init(struct sched *sched, struct arena *arena)
     sched->job_free = 0;
 }
 
-static uint32_t begin(struct sched *sched, const struct call *call, uint64_t now_us)
+static uint32_t begin(struct sched *sched, const struct call *call, uint32_t queue,
+                      uint64_t now_us)
 {
     static const struct sched_list empty = {CALL_NONE, CALL_NONE};
+    const struct program *program = &sched->programs[call->program];
     uint32_t index = sched->job_free;
     ASSERT(index != SCHED_JOB_NONE);            /* there are as many as calls */
     struct sched_job *job = &sched->jobs[index];
     sched->job_free = job->next;
     *job = (struct sched_job){.program = call->program, .ends = {empty, empty, empty},
-                              .held = !sched->programs[call->program].is_active,
-                              .queue = sched_policy_entry_queue(sched, call->program),
-                              .waiting_since_us = now_us};
+                              .held = !program->is_active, .queue = queue,
+                              .waiting_since_us = now_us,
+                              .key = sched_policy_key(sched, call),
+                              .tie = sched_policy_joins_calls(sched) ? program->salt
+                                                                     : ++sched->ties};
     STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
     job->quantum_left_us = sched->levels[job->queue].quantum_us;
     return index;
@@ -85,14 +89,22 @@ static void end_turn(struct sched_engine *engine, struct sched_job *job)
     job->promoted_from = 0;
 }
 
-void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us)
+/* Where the program names the job that its calls in this queue have in common. */
+static uint32_t *name_of(struct sched *sched, const struct call *call, uint32_t queue)
+{
+    bool is_stage = sched_policy_has_stages(sched->settings.policy);
+    return &sched->programs[call->program].jobs[is_stage ? queue : 0];
+}
+
+/* The call joins its job, or begins one. */
+static void join(struct sched_engine *engine, struct call *call, uint32_t queue, uint64_t now_us)
 {
     struct sched *sched = engine->sched;
-    bool joins = sched_policy_orders_programs(sched);
-    uint32_t *of_program = &sched->programs[call->program].job;
-    call->job = joins && *of_program != SCHED_JOB_NONE ? *of_program : begin(sched, call, now_us);
+    bool joins = sched_policy_joins_calls(sched);
+    uint32_t *common = name_of(sched, call, queue);
+    call->job = joins && *common != SCHED_JOB_NONE ? *common : begin(sched, call, queue, now_us);
     if (joins) {
-        *of_program = call->job;
+        *common = call->job;
     }
     sched_queue_enter(engine, call);
     struct sched_job *job = sched_job_of(sched, call);
@@ -102,11 +114,16 @@ void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now
     }
 }
 
+void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us)
+{
+    join(engine, call, sched_policy_entry_queue(engine->sched, call->program), now_us);
+}
+
 void sched_job_close(struct sched_engine *engine, struct call *call)
 {
     struct sched *sched = engine->sched;
     struct sched_job *job = sched_job_of(sched, call);
-    uint32_t *of_program = &sched->programs[call->program].job;
+    uint32_t *common = name_of(sched, call, job->queue);
     if (job->last_old == call->slot) {
         bool is_first = job->ends[CALL_LIST_ALL].head == call->slot;
         job->last_old = is_first ? CALL_NONE : call->links[CALL_LIST_ALL].prev;
@@ -114,16 +131,39 @@ void sched_job_close(struct sched_engine *engine, struct call *call)
     sched_queue_remove(engine, call);
     if (job->calls_count == 0) {
         end_turn(engine, job);
-        *of_program = *of_program == call->job ? SCHED_JOB_NONE : *of_program;
+        *common = *common == call->job ? SCHED_JOB_NONE : *common;
         job->next = sched->job_free;
         sched->job_free = call->job;
     }
     call->job = SCHED_JOB_NONE;
 }
 
+void sched_job_restage(struct sched_engine *engine, struct call *call, enum sched_stage stage,
+                       uint64_t now_us)
+{
+    if (sched_policy_has_stages(engine->sched->settings.policy) &&
+        sched_job_of(engine->sched, call)->queue != stage) {
+        sched_job_close(engine, call);
+        join(engine, call, stage, now_us);
+    }
+}
+
+void sched_job_rekey(struct sched_engine *engine, const struct call *call)
+{
+    struct sched *sched = engine->sched;
+    uint64_t key = sched_policy_key(sched, call);
+    for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
+        uint32_t job = sched->programs[call->program].jobs[stage];
+        if (job != SCHED_JOB_NONE) {
+            sched_queue_rekey(engine, &sched->jobs[job], key);
+            sched_need_queued(engine, &sched->jobs[job], false);
+        }
+    }
+}
+
 struct sched_job *sched_job_after(const struct sched *sched, const struct call *call)
 {
-    uint32_t job = call->job != SCHED_JOB_NONE ? call->job : sched->programs[call->program].job;
+    uint32_t job = call->job != SCHED_JOB_NONE ? call->job : sched->programs[call->program].jobs[0];
     return job != SCHED_JOB_NONE ? &sched->jobs[job] : NULL;
 }
 

@@ -35,6 +35,12 @@ static inline struct call *sched_job_first(const struct sched *sched, const stru
 void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us);
 /* The call ends; its job ends with its last call. */
 void sched_job_close(struct sched_engine *engine, struct call *call);
+/* Where queues are stages, the call goes to this one: it has been given KV, or has lost it. Free
+ * where it is there, and where queues are no stages. O(log jobs). */
+void sched_job_restage(struct sched_engine *engine, struct call *call, enum sched_stage stage,
+                       uint64_t now_us);
+/* The key of the call's program has changed: its jobs go where that belongs. O(log jobs). */
+void sched_job_rekey(struct sched_engine *engine, const struct call *call);
 /* The job of the call, or of its program when the call has ended; NULL: there is none. */
 struct sched_job *sched_job_after(const struct sched *sched, const struct call *call);
 

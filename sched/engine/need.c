@@ -37,8 +37,7 @@ static uint64_t need_of(const struct sched_job *job)
 static uint64_t place_of(struct sched *sched, const struct sched_job *job, bool at_head)
 {
     if (sched_policy_has_key(sched->settings.policy)) {
-        uint64_t key = sched_job_first(sched, job)->order_key;
-        return key < PLACE_MAX ? key : PLACE_MAX;
+        return job->key < PLACE_MAX ? job->key : PLACE_MAX;
     }
     return at_head ? PLACE_MID - ++sched->places_at_heads : PLACE_MID + ++sched->places_at_tails;
 }

@@ -42,10 +42,19 @@
 #include "sched/engine/active.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
+#include "sched/key.h"
 #include "sched/levels.h"
+#include "sched/policy.h"
+
+/* True when the call may take the blocks of one that can run. */
+static bool may_displace(const struct sched *sched, const struct call *call)
+{
+    return !sched_policy_has_stages(sched->settings.policy) ||
+           sched_job_of(sched, call)->queue == SCHED_STAGE_RESIDENT;
+}
 
 /* The next resident call that has to go, lowest priority first; or NULL. */
-static struct call *next_victim(struct sched_walk *walk)
+static struct call *next_victim(struct sched_walk *walk, const struct call *for_whom)
 {
     const struct sched_engine *engine = walk->engine;
     const struct sched *sched = engine->sched;
@@ -59,7 +68,8 @@ static struct call *next_victim(struct sched_walk *walk)
         }
         struct call *call = walk->victim;
         walk->victim = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
-        if (!sched_walk_has_passed(engine, call) || !sched_call_can_run(call)) {
+        if (!sched_call_can_run(call) ||
+            (!sched_walk_has_passed(engine, call) && may_displace(sched, for_whom))) {
             return call;
         }
     }
@@ -72,11 +82,11 @@ static bool make_room(struct sched_walk *walk, const struct call *call,
 {
     struct sched_engine *engine = walk->engine;
     while (row->chunk > 0 && !kvmem_fits(engine->kv, answer, row->positions)) {
-        struct call *victim = next_victim(walk);
+        struct call *victim = next_victim(walk, call);
         if (victim == NULL) {
             return false;
         }
-        sched_cursor_forget(&walk->cursor, victim);
+        sched_cursor_forget(engine->sched, &walk->cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
             *answer = sched_residency_ask(engine, call, false);
@@ -98,6 +108,23 @@ static bool wait_for_move(struct sched_engine *engine)
     return true;
 }
 
+/* Where queues are stages, the call is with the residents from now on. A counter that its prompt
+ * moves on is that of calls that wait still, too; but the cursor keeps its place. */
+static void admit(struct sched_walk *walk, struct call *call)
+{
+    struct sched_engine *engine = walk->engine;
+    struct sched *sched = engine->sched;
+    bool has_waited = sched_job_of(sched, call)->queue == SCHED_STAGE_WAITING;
+    const struct call *passed = sched_call_or_null(sched, walk->cursor.passed[CALL_LIST_ALL]);
+    sched_job_restage(engine, call, SCHED_STAGE_RESIDENT, walk->now_us);
+    if (has_waited) {
+        sched_key_admit(sched, call);
+        if (passed == NULL || passed->program != call->program) {
+            sched_job_rekey(engine, call);
+        }
+    }
+}
+
 /* Asks what is there, and commits it with room for a row. False: the walk ends here. */
 static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
 {
@@ -113,6 +140,9 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
     walk->budget_tokens -= answer.positions + 1 == sched_call_known(call) ? 0 : row.chunk;
     sched_row_fill(walk, call, &row);
+    if (sched_policy_has_stages(engine->sched->settings.policy)) {
+        admit(walk, call);
+    }
     return true;
 }
 
@@ -176,7 +206,9 @@ static void walk_queues(struct sched_walk *walk)
             sched_cursor_stop(&walk->cursor, call);
             return;
         }
-        sched_cursor_pass(engine, &walk->cursor, call);
+        if (sched_job_of(engine->sched, call)->queue == walk->cursor.queue) {
+            sched_cursor_pass(engine, &walk->cursor, call);
+        }
     }
 }
 
@@ -232,6 +264,9 @@ static struct sched_walk plan_rows(struct sched_engine *engine, uint64_t now_us)
         sched_standby_rows(&walk);
         sched_standby_prefetch(&walk);
         kvmem_expire(engine->kv, now_us, true);
+    }
+    for (uint32_t i = 0; i < engine->planned_count && sched_policy_lifts(engine->sched); i++) {
+        sched_job_rekey(engine, sched_call(engine->sched, engine->planned[i].call));
     }
     return walk;
 }

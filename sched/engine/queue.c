@@ -14,18 +14,19 @@
  * however many they are. The two shorter lists are there so that no plan has to walk past the
  * calls that only wait, of which there may be any number. A call joins them when a plan's cursor
  * comes past it: the cursor remembers the last call of each list before its place, so nothing is
- * searched. With keys, a job is one call and stands after the jobs whose key is not larger.
+ * searched. Where the policy has keys, a job stands where its key belongs (order.c); where it does
+ * not preempt (policy.c, stages), a call joins the lists of what its queue stands for at once.
  *
  * Invariants: links agree both ways; the three lists are in the same order, and each holds the one
  * below it; calls of a job are neighbours in each; count is the number of jobs; queue.cursor names
  * a job of this queue.
- * Bounds: every verb is O(1), expected where there are keys; an arriving call whose key is not the
- * largest finds its place in O(log calls) (order.c). A cursor that finds a queue empty goes on to
- * the next: O(queues).
+ * Bounds: every verb is O(1), expected where there are keys; a job whose key is not the largest
+ * finds its place in O(log jobs). A cursor that finds a queue empty goes on to the next: O(queues).
  */
 #include "sched/engine/queue.h"
 
 #include "sched/engine/order.h"
+#include "sched/policy.h"
 
 /* Where the list says which call comes after this one; its head for CALL_NONE. */
 static uint32_t *after_of(const struct sched *sched, struct sched_list *ends, enum call_list list,
@@ -75,9 +76,6 @@ static void insert(struct sched_engine *engine, enum call_list list, struct call
     call->lists |= (uint8_t)(1u << list);
     *from = *back = call->slot;
     stretch(&job->ends[list], link, call->slot);
-    if (list == CALL_LIST_ALL && sched->nodes != NULL) {
-        sched_order_add(engine, call);
-    }
 }
 
 static void take_out(struct sched_engine *engine, enum call_list list, struct call *call)
@@ -90,44 +88,29 @@ static void take_out(struct sched_engine *engine, enum call_list list, struct ca
     uint32_t *back = before_of(sched, ends, list, link.next);
     ASSERT(sched_queue_lists(call, list));
     ASSERT(*from == call->slot && *back == call->slot);
-    if (list == CALL_LIST_ALL && sched->nodes != NULL) {
-        sched_order_remove(engine, call);
-    }
     shrink(&job->ends[list], link, call->slot);
     *from = link.next;
     *back = link.prev;
     call->lists &= (uint8_t)~(1u << list);
 }
 
-/* The call after which an arriving one belongs. */
-static uint32_t place_of(const struct sched_engine *engine, const struct sched_job *job,
-                         const struct call *call)
-{
-    const struct sched *sched = engine->sched;
-    uint32_t sibling = job->ends[CALL_LIST_ALL].tail;
-    uint32_t last = sched_queue_of(engine, job)->lists[CALL_LIST_ALL].tail;
-    if (sibling != CALL_NONE) {
-        return sibling;
-    }
-    if (sched->nodes == NULL || last == CALL_NONE ||
-        sched_call(sched, last)->order_key <= call->order_key) {
-        return last;
-    }
-    return sched_order_find(engine, job, call->order_key);
-}
-
-/* The job comes to stand in its queue after the job `after`, or at the head. */
-static void link_job(struct sched_engine *engine, struct sched_job *job, uint32_t after)
+/* The job comes to stand in its queue: where its key belongs; else at the head or the tail. */
+static void link_job(struct sched_engine *engine, struct sched_job *job, bool to_head)
 {
     struct sched_job *jobs = engine->sched->jobs;
     struct sched_queue *queue = sched_queue_of(engine, job);
+    bool has_key = engine->sched->nodes != NULL;
     uint32_t index = (uint32_t)(job - jobs);
-    uint32_t *from = after == SCHED_JOB_NONE ? &queue->jobs.head : &jobs[after].next;
-    job->prev = after;
+    job->prev = has_key ? sched_order_find(engine, job)
+                        : to_head ? SCHED_JOB_NONE : queue->jobs.tail;
+    uint32_t *from = job->prev == SCHED_JOB_NONE ? &queue->jobs.head : &jobs[job->prev].next;
     job->next = *from;
     *from = index;
     *(job->next == SCHED_JOB_NONE ? &queue->jobs.tail : &jobs[job->next].prev) = index;
     queue->count++;
+    if (has_key) {
+        sched_order_add(engine, job);
+    }
 }
 
 /* What looks at the job's place goes on to the next one. */
@@ -137,74 +120,119 @@ static void unlink_job(struct sched_engine *engine, const struct sched_job *job)
     struct sched_queue *queue = sched_queue_of(engine, job);
     uint32_t index = (uint32_t)(job - jobs);
     ASSERT(queue->count > 0);
+    if (engine->sched->nodes != NULL) {
+        sched_order_remove(engine, job);
+    }
     queue->cursor = queue->cursor == index ? job->next : queue->cursor;
     *(job->prev == SCHED_JOB_NONE ? &queue->jobs.head : &jobs[job->prev].next) = job->next;
     *(job->next == SCHED_JOB_NONE ? &queue->jobs.tail : &jobs[job->next].prev) = job->prev;
     queue->count--;
 }
 
+/* The call after which the next one of the job belongs. */
+static uint32_t end_of(const struct sched_engine *engine, const struct sched_job *job,
+                       enum call_list list)
+{
+    uint32_t sibling = job->ends[list].tail;
+    if (sibling != CALL_NONE || job->prev == SCHED_JOB_NONE) {
+        return sibling;
+    }
+    ASSERT(engine->sched->jobs[job->prev].ends[list].tail != CALL_NONE);
+    return engine->sched->jobs[job->prev].ends[list].tail;
+}
+
 void sched_queue_enter(struct sched_engine *engine, struct call *call)
 {
     const struct sched *sched = engine->sched;
     struct sched_job *job = sched_job_of(sched, call);
-    uint32_t after = place_of(engine, job, call);
     ASSERT(call->lists == 0);
     ASSERT(job->queue < sched->settings.queues);
     if (job->calls_count++ == 0) {
-        link_job(engine, job, after == CALL_NONE ? SCHED_JOB_NONE : sched_call(sched, after)->job);
+        link_job(engine, job, false);
     }
     call->queue = job->queue;
     sched_queue_of(engine, job)->calls_count++;
-    insert(engine, CALL_LIST_ALL, call, after);
+    for (uint32_t list = 0; list < sched_policy_lists(sched, job->queue); list++) {
+        insert(engine, list, call, end_of(engine, job, list));
+    }
 }
 
-struct move {
-    const struct sched_job *job;
-    struct sched_queue *from, *to;
-    bool to_head;
-};
-
-/* The job's stretch of a list goes to the head or the tail of that list in another queue. */
-static void move_stretch(const struct sched *sched, const struct move *move, enum call_list list)
+/* The job's stretch of the list leaves it, and stays linked in itself. */
+static void cut_stretch(const struct sched_engine *engine, const struct sched_job *job,
+                        enum call_list list)
 {
-    struct sched_list *from = &move->from->lists[list], *to = &move->to->lists[list];
-    struct sched_list ends = move->job->ends[list];
-    bool to_head = move->to_head;
-    if (ends.head == CALL_NONE) {
-        return;
+    const struct sched *sched = engine->sched;
+    struct sched_list *from = &sched_queue_of(engine, job)->lists[list], ends = job->ends[list];
+    if (ends.head != CALL_NONE) {
+        uint32_t before = sched_call(sched, ends.head)->links[list].prev;
+        uint32_t after = sched_call(sched, ends.tail)->links[list].next;
+        *after_of(sched, from, list, before) = after;
+        *before_of(sched, from, list, after) = before;
     }
-    struct call *first = sched_call(sched, ends.head), *last = sched_call(sched, ends.tail);
-    *after_of(sched, from, list, first->links[list].prev) = last->links[list].next;
-    *before_of(sched, from, list, last->links[list].next) = first->links[list].prev;
-    first->links[list].prev = to_head ? CALL_NONE : to->tail;
-    last->links[list].next = to_head ? to->head : CALL_NONE;
-    *before_of(sched, to, list, last->links[list].next) = ends.tail;
-    *after_of(sched, to, list, first->links[list].prev) = ends.head;
+}
+
+/* It comes to stand after the call `before`, or at the head. */
+static void paste_stretch(const struct sched_engine *engine, const struct sched_job *job,
+                          enum call_list list, uint32_t before)
+{
+    const struct sched *sched = engine->sched;
+    struct sched_list *to = &sched_queue_of(engine, job)->lists[list], ends = job->ends[list];
+    if (ends.head != CALL_NONE) {
+        uint32_t after = *after_of(sched, to, list, before);
+        sched_call(sched, ends.head)->links[list].prev = before;
+        sched_call(sched, ends.tail)->links[list].next = after;
+        *before_of(sched, to, list, after) = ends.tail;
+        *after_of(sched, to, list, before) = ends.head;
+    }
+}
+
+static void leave_queue(struct sched_engine *engine, const struct sched_job *job)
+{
+    unlink_job(engine, job);
+    sched_queue_of(engine, job)->calls_count -= job->calls_count;
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        cut_stretch(engine, job, list);
+    }
 }
 
 /* Its level is `level` from now on, of the held jobs or the others. */
 static void move(struct sched_engine *engine, struct sched_job *job, uint32_t level, bool held,
                  bool to_head)
 {
-    struct move move = {.job = job, .from = sched_queue_of(engine, job), .to_head = to_head};
     ASSERT(engine->sched->nodes == NULL);       /* where there are keys, no job has a free place */
     ASSERT(level < engine->sched->settings.queues);
-    unlink_job(engine, job);
+    leave_queue(engine, job);
     job->queue = level;
     job->held = held;
-    move.to = sched_queue_of(engine, job);
+    struct sched_queue *queue = sched_queue_of(engine, job);
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
-        move_stretch(engine->sched, &move, list);
+        paste_stretch(engine, job, list, to_head ? CALL_NONE : queue->lists[list].tail);
     }
-    move.from->calls_count -= job->calls_count;
-    move.to->calls_count += job->calls_count;
-    link_job(engine, job, to_head ? SCHED_JOB_NONE : move.to->jobs.tail);
+    queue->calls_count += job->calls_count;
+    link_job(engine, job, to_head);
 }
 
 void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue_index,
                       bool to_head)
 {
     move(engine, job, queue_index, job->held, to_head);
+}
+
+/* All its calls are in the same lists as those of the jobs around it. */
+void sched_queue_rekey(struct sched_engine *engine, struct sched_job *job, uint64_t key)
+{
+    if (job->key == key) {
+        return;
+    }
+    leave_queue(engine, job);
+    job->key = key;
+    link_job(engine, job, false);
+    sched_queue_of(engine, job)->calls_count += job->calls_count;
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        uint32_t before = job->prev != SCHED_JOB_NONE
+                              ? engine->sched->jobs[job->prev].ends[list].tail : CALL_NONE;
+        paste_stretch(engine, job, list, before);
+    }
 }
 
 /* Where there are keys a job is one call, and goes where its key belongs. */
@@ -303,11 +331,14 @@ void sched_cursor_stop(struct sched_cursor *cursor, const struct call *call)
     }
 }
 
-void sched_cursor_forget(struct sched_cursor *cursor, const struct call *call)
+void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor,
+                         const struct call *call)
 {
-    uint32_t *passed = &cursor->passed[CALL_LIST_RESIDENT];
+    bool leaves = sched_policy_has_stages(sched->settings.policy);
     ASSERT(sched_queue_lists(call, CALL_LIST_RESIDENT));
-    if (*passed == call->slot) {
-        *passed = call->links[CALL_LIST_RESIDENT].prev;
+    for (uint32_t list = leaves ? CALL_LIST_ALL : CALL_LIST_RESIDENT; list < CALL_LISTS; list++) {
+        if (cursor->passed[list] == call->slot) {
+            cursor->passed[list] = call->links[list].prev;
+        }
     }
 }

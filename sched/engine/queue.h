@@ -4,7 +4,7 @@
  * to sched/. */
 #include "sched/engine/job.h"
 
-/* All are O(1), but that an arriving call whose key is not the largest costs O(log calls). */
+/* All are O(1), but that a job whose key is not the largest finds its place in O(log jobs). */
 
 /* The call joins its job, after its siblings; with a job that has no calls yet, at the tail of the
  * job's queue or where its key belongs. */
@@ -16,6 +16,8 @@ void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32
  * to the held ones of its level, or comes back: to the head or the tail, or where its key belongs.
  */
 void sched_queue_hold(struct sched_engine *engine, struct sched_job *job, bool held, bool to_head);
+/* The job goes where this key belongs. For queues that are stages. */
+void sched_queue_rekey(struct sched_engine *engine, struct sched_job *job, uint64_t key);
 void sched_queue_remove(struct sched_engine *engine, struct call *call);
 /* The call has lost its blocks. Free when it was not in the list of residents. */
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
@@ -39,8 +41,9 @@ void sched_cursor_pass(struct sched_engine *engine, struct sched_cursor *cursor,
 /* The place is now right before this call, which sched_cursor_next() has given; calls that are not
  * in the list which that went through may lie between. */
 void sched_cursor_stop(struct sched_cursor *cursor, const struct call *call);
-/* A call before the place is about to lose its blocks. */
-void sched_cursor_forget(struct sched_cursor *cursor, const struct call *call);
+/* A call before the place is about to lose its blocks; and its queue, where that is a stage. */
+void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor,
+                         const struct call *call);
 
 static inline bool sched_queue_lists(const struct call *call, enum call_list list)
 {

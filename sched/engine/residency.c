@@ -162,6 +162,7 @@ void sched_residency_preempt(struct sched_engine *engine, struct call *call, uin
     keep(engine, call, is_awaited(engine, call), now_us);
     call->preemptions++;
     sched->stats->preemptions++;
+    sched_job_restage(engine, call, SCHED_STAGE_DISPLACED, now_us);
 }
 
 void sched_residency_drop(struct sched_engine *engine, struct call *call)

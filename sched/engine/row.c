@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "sched/policy.h"
+
 /* The last tokens before the first one to be sampled, for the repetition penalty. */
 static void fill_history(struct step_row *row, const struct call *call,
                          const struct step_planned *planned)
@@ -38,6 +40,10 @@ struct sched_row sched_row_after(const struct sched_walk *walk, const struct cal
         row.decode_steps = lesser(steps, call->max_tokens - call->generated_tokens);
     }
     row.positions = held + row.chunk + (row.decode_steps > 0 ? row.decode_steps - 1 : 0);
+    if (sched_policy_has_stages(walk->engine->sched->settings.policy)) {
+        uint32_t known = sched_call_known(call);        /* what is admitted has room for that */
+        row.positions = row.positions > known ? row.positions : known;
+    }
     return row;
 }
 

@@ -30,6 +30,7 @@
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
+#include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
 
@@ -98,6 +99,7 @@ static enum call_finish settle_not_finite(struct sched_engine *engine, struct ca
     sched->stats->rows_not_finite++;
     call->preemptions++;
     sched_residency_drop(engine, call);
+    sched_job_restage(engine, call, SCHED_STAGE_DISPLACED, now_us);
     return add_fault(sched, call, now_us) ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
 }
 
@@ -159,6 +161,8 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     sched_starvation_charge(engine, sched_job_of(sched, call), duration_us);
     sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
     uint32_t produced = call->generated_tokens - generated_before;
+    const struct step_planned *planned = &engine->planned[index];
+    sched_key_charge(sched, call, planned->first_position + planned->tokens_count, produced);
     note_row(engine, index, duration_us, produced, now_us);
     sched_progress_note(sched, call, call->generated_tokens, now_us);
     end_or_requeue(sched, call, finish, produced > 0, now_us);
@@ -220,6 +224,9 @@ static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
         struct sched_job *job = call != NULL ? sched_job_after(sched, call) : NULL;
         if (job != NULL) {
             sched_job_settle(engine, job, now_us);
+        }
+        if (call != NULL) {
+            sched_key_settle(engine, call, now_us);
         }
     }
 }
@@ -357,6 +364,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     sched_exchange_pay_lost(engine, sched->stats->recomputed_tokens - again_before);
     sched_exchange_note(engine, sched->stats->tokens_computed - fed_before);
     sched_starvation_settle(engine, duration_us);
+    sched_key_advance(engine, duration_us, step_rounds);
     settle_jobs(engine, now_us);
     sched_levels_note_step(sched, duration_us, step_rounds);
     engine->planned_count = engine->planned_active = 0;
@@ -384,7 +392,7 @@ static void requeue(struct sched_engine *engine, struct call *call, uint64_t now
 }
 
 /* Comes before any call ends, so that nothing is left that a call could keep. */
-static void drop_everything(struct sched_engine *engine)
+static void drop_everything(struct sched_engine *engine, uint64_t now_us)
 {
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         struct call *call;
@@ -392,6 +400,7 @@ static void drop_everything(struct sched_engine *engine)
             ASSERT(sched_call_is_resident(engine, call));
             call->preemptions++;
             sched_residency_drop(engine, call);
+            sched_job_restage(engine, call, SCHED_STAGE_DISPLACED, now_us);
         }
     }
     ASSERT(engine->resident_calls == 0);
@@ -403,7 +412,7 @@ void sched_engine_lost(struct sched_engine *engine, uint64_t now_us)
     struct sched *sched = engine->sched;
     event_log_note(sched->settings.event_log, now_us,
                    (struct event_what){EVENT_ENGINE_LOST, {[EVENT_VALUE_ENGINE] = engine->index}});
-    drop_everything(engine);
+    drop_everything(engine, now_us);
     if (engine->step_in_flight) {
         engine->step_in_flight = false;
         sched->stats->steps_lost++;

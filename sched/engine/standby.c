@@ -17,6 +17,7 @@
 #include "sched/engine/plan.h"
 
 #include "sched/engine/residency.h"
+#include "sched/policy.h"
 
 static void consider_standby(struct sched_walk *walk, struct call *call)
 {
@@ -78,7 +79,8 @@ void sched_standby_prefetch(struct sched_walk *walk)
 {
     struct sched_engine *engine = walk->engine;
     const struct sched_settings *settings = &engine->sched->settings;
-    uint32_t looks = settings->prefetch ? settings->batch_calls : 0;
+    bool is_wanted = settings->prefetch && !sched_policy_has_stages(settings->policy);
+    uint32_t looks = is_wanted ? settings->batch_calls : 0;
     for (; !walk->at_end && looks > 0; looks--) {
         struct call *call = sched_cursor_next(engine, &walk->cursor, CALL_LIST_ALL);
         if (call == NULL) {

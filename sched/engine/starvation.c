@@ -104,7 +104,8 @@ static void place_turns(struct sched_engine *engine)
 void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
-    uint32_t lower = sched->settings.queues - 1, last = engine->turn_queue;
+    uint32_t lower = sched_policy_has_levels(sched) ? sched->settings.queues - 1 : 0;
+    uint32_t last = engine->turn_queue;
     ASSERT(!engine->step_in_flight);
     end_idle_turns(engine, now_us);
     place_turns(engine);

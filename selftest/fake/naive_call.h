@@ -26,3 +26,25 @@ void naive_drop(struct naive_call *call);
 uint32_t naive_sort(struct naive *m, uint32_t *sorted);
 /* The call begins to run, with what it found cached. */
 void naive_begin_row(struct naive_call *call);
+
+/* ---- keys and stages (naive_key.c) ----------------------------------------------------------- */
+
+/* True when the queues are stages: residents, displaced, waiting. */
+bool naive_has_stages(const struct naive *m);
+/* What its queue is ordered by: first the key, then the tie. */
+uint64_t naive_key(const struct naive *m, const struct naive_call *call);
+uint64_t naive_tie(const struct naive *m, const struct naive_call *call);
+/* The call goes to this stage, after the others that it is equal to. Free where there are none. */
+void naive_stage(struct naive *m, struct naive_call *call, enum sched_stage stage);
+void naive_key_arrive(struct naive *m, const struct naive_call *call);
+/* A call has ended. */
+void naive_key_ended(struct naive *m);
+void naive_key_admit(struct naive *m, const struct naive_call *call);
+void naive_key_charge(struct naive *m, const struct naive_call *call, uint32_t fed,
+                      uint32_t produced);
+void naive_key_advance(struct naive *m);
+void naive_key_settle(struct naive *m, uint32_t program);
+/* The program goes by its key as it is now. */
+void naive_key_show(struct naive *m, uint32_t program);
+/* Asserts that the accounts of the call's program, and the clock, are the real ones. */
+void naive_key_compare(const struct naive *m, const struct naive_call *call);

@@ -46,6 +46,11 @@ static bool naive_was_preempted(struct naive *m, uint32_t index)
  * that had to leave the active set. */
 static void naive_take_victims(struct naive *m, const uint32_t *sorted, uint32_t count)
 {
+    for (uint32_t i = count; i > 0; i--) {      /* the last one had to go first */
+        if (naive_was_preempted(m, sorted[i - 1])) {
+            naive_stage(m, &m->calls[sorted[i - 1]], SCHED_STAGE_DISPLACED);
+        }
+    }
     bool must_go = false;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
@@ -108,6 +113,42 @@ static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
     ASSERT(got->decode_steps == m->decode[row]);
 }
 
+/* A call of a stage has its row: it is a resident. A counter that its prompt has moved on is that
+ * of its waiting siblings, too, unless the walk has just come past one of them. */
+static void naive_admit(struct naive *m, uint32_t index, uint32_t passed)
+{
+    struct naive_call *call = &m->calls[index];
+    if (naive_job_of(m, call)->queue == SCHED_STAGE_WAITING) {
+        naive_key_admit(m, call);
+        if (passed == NAIVE_PROGRAMS_MAX || passed != call->program) {
+            naive_key_show(m, call->program);
+        }
+    }
+    naive_stage(m, call, SCHED_STAGE_RESIDENT);
+}
+
+/* The rest of the order, from `at` on, is as keys are now. */
+static void naive_sort_again(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    uint32_t all[NAIVE_CALLS_MAX], all_count = naive_sort(m, all);
+    for (uint32_t i = 0; i < all_count && at < count; i++) {
+        bool is_left = false;
+        for (uint32_t n = at; n < count; n++) {
+            is_left = is_left || sorted[n] == all[i];
+        }
+        if (is_left) {
+            uint32_t from = at;
+            while (sorted[from] != all[i]) {
+                from++;
+            }
+            for (; from > at; from--) {
+                sorted[from] = sorted[from - 1];
+            }
+            sorted[at++] = all[i];
+        }
+    }
+}
+
 /* A call that could run has no row, and the batch is not full. Then neither a call after it nor a
  * call that cannot run has blocks, or as many calls wait for moves as may. */
 static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
@@ -149,8 +190,9 @@ static bool naive_ended_unseen(struct naive *m, const uint32_t *sorted, uint32_t
 
 /* Returns the place in the order of the first call after the walk. Where the end of the walk is not
  * known, no later call was left to visit. */
-static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t count)
+static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
 {
+    uint32_t passed = NAIVE_PROGRAMS_MAX;       /* of the waiting call that the walk came past */
     const struct step_header *header = step_header(sched_view_step(m->sched));
     uint32_t budget = m->set.prefill_tokens;
     uint32_t vain = m->set.batch_calls;
@@ -164,6 +206,10 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
             m->room = NAIVE_ROOM_NONE;
             return i;
         }
+        if (naive_has_stages(m) && call->lost && naive_skips(call) &&
+            !naive_was_seen(m, sorted[i])) {
+            continue;               /* it came to the displaced after the walk had been there */
+        }
         if (!naive_is_on_the_way(m, sorted[i], budget, vain)) {
             ASSERT(!(naive_was_seen(m, sorted[i])));
             continue;
@@ -173,14 +219,21 @@ static uint32_t naive_walk(struct naive *m, const uint32_t *sorted, uint32_t cou
         uint32_t rows = m->rows_count;
         vain -= is_claim;
         ASSERT(naive_was_seen(m, sorted[i]));
+        bool is_waiting = naive_job_of(m, call)->queue == SCHED_STAGE_WAITING;
         if (naive_skips(call)) {
+            passed = is_waiting ? call->program : passed;
             call->since = m->now;
             naive_excuse(m, call);
         } else if (m->rows_count < header->rows_active &&
                    step_row(sched_view_step(m->sched), m->rows_count)->call == sorted[i]) {
             naive_row(m, sorted[i], &budget);
+            if (naive_has_stages(m)) {
+                naive_admit(m, sorted[i], passed);
+                naive_sort_again(m, sorted, count, i + 1);
+            }
         } else if (waits > 0 && !call->resident && naive_chunk(call, budget) > 0) {
             waits--;                /* only the real scheduler knows what is being moved */
+            passed = is_waiting ? call->program : passed;
             ASSERT(m->rows_count > 0);
         } else if (naive_chunk(call, budget) > 0 ||
                    (is_claim && naive_ended_unseen(m, sorted, count, i, vain))) {
@@ -268,6 +321,7 @@ void naive_follow_plan(struct naive *m, bool planned)
     uint32_t count = naive_sort(m, sorted);
     m->rows_count = m->rows_active = 0;
     naive_take_victims(m, sorted, count);
+    count = naive_has_stages(m) ? naive_sort(m, sorted) : count;
     while (count > 0 && naive_job_of(m, &m->calls[sorted[count - 1]])->held) {
         count--;
     }
@@ -284,6 +338,7 @@ void naive_follow_plan(struct naive *m, bool planned)
     ASSERT(header->rows_count == m->rows_count);
     naive_prefetched(m, sorted, count, at);
     for (uint32_t i = 0; i < m->rows_count; i++) {
+        naive_key_show(m, m->calls[m->rows[i]].program);
         m->calls[m->rows[i]].standby = i >= m->rows_active;
     }
 }

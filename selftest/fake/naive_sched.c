@@ -104,13 +104,14 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
     call->since = m->now;
     call->priority = m->service[asked->program];
     call->order = ++m->arrivals;
-    call->key = m->set.policy == SCHED_SRPT ? call->key : 0;
     bool held = m->set.active_programs != SCHED_ACTIVE_ALL && !m->active[call->program];
     if (!joins) {
         struct naive_job *job = naive_job_of(m, call);
         *job = (struct naive_job){.since = m->now, .held = held};
-        naive_enter(m, job, naive_level(m, asked->program), false);
+        naive_enter(m, job, naive_has_stages(m) ? SCHED_STAGE_WAITING
+                                                : naive_level(m, asked->program), false);
     }
+    naive_key_arrive(m, call);
 }
 
 void naive_drop(struct naive_call *call)
@@ -149,6 +150,7 @@ void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish
     }
     call->finish = finish;
     call->open = call->running = call->standby = false;
+    naive_key_ended(m);
 }
 
 static bool naive_goes_first(struct naive *m, const struct naive_call *a,
@@ -164,7 +166,11 @@ static bool naive_goes_first(struct naive *m, const struct naive_call *a,
     if (job_a->queue != job_b->queue) {
         return job_a->queue < job_b->queue;
     }
-    return a->key != b->key ? a->key < b->key : job_a->order < job_b->order;
+    if (naive_key(m, a) != naive_key(m, b)) {
+        return naive_key(m, a) < naive_key(m, b);
+    }
+    return naive_tie(m, a) != naive_tie(m, b) ? naive_tie(m, a) < naive_tie(m, b)
+                                              : job_a->order < job_b->order;
 }
 
 /* By insertion. */
@@ -311,7 +317,7 @@ static void naive_place_turns(struct naive *m)
 void naive_promote_all(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
-    uint32_t lower = m->set.queues - 1, last = m->turn_queue;
+    uint32_t lower = naive_has_stages(m) ? 0 : m->set.queues - 1, last = m->turn_queue;
     memcpy(m->levels, m->sched->levels, sizeof m->levels);
     naive_end_idle_turns(m, sorted, naive_sort(m, sorted));
     naive_place_turns(m);
@@ -326,12 +332,12 @@ void naive_promote_all(struct naive *m)
     }
 }
 
-/* The job goes after all others of its level. */
+/* The job goes after all others of its level, unless its key says where it stands. */
 static void naive_follow_job(struct naive *m, const struct naive_call *call, bool held)
 {
     struct naive_job *job = naive_job_of(m, call);
     job->held = held;
-    job->order = ++m->last_order;
+    job->order = m->set.policy == SCHED_SRPT ? job->order : ++m->last_order;
 }
 
 static bool naive_was_displaced(const struct naive *m, uint32_t index)
@@ -412,6 +418,10 @@ static void compare_job(struct naive *m, uint32_t index, uint32_t queue)
     const struct naive_job *want = naive_job_of(m, &m->calls[index]);
     const struct sched_job *got = sched_view_job(m->sched, index);
     ASSERT(want->queue == queue);
+    if (naive_has_stages(m)) {
+        naive_key_compare(m, &m->calls[index]);
+        return;                     /* the rest is for levels */
+    }
     ASSERT(got->held == want->held);
     ASSERT(got->quantum_left_us == want->quantum);
     ASSERT(got->wait_us == want->wait);

@@ -25,6 +25,7 @@
 
 enum {
     NAIVE_CALLS_MAX = 64, NAIVE_ROWS_MAX = 64, NAIVE_CONTEXT_MAX = 256, NAIVE_PROGRAMS_MAX = 64,
+    NAIVE_IDEAL_MAX = 4 * NAIVE_PROGRAMS_MAX + 1,
 };
 
 enum naive_fault { NAIVE_FAULT_NONE, NAIVE_FAULT_NAN, NAIVE_FAULT_TOKEN, NAIVE_FAULT_COUNT,
@@ -35,6 +36,8 @@ struct naive_call {
     uint32_t program, prompt, max;
     uint64_t deadline;
     uint64_t key;                   /* of SRPT: remaining work */
+    uint64_t cost;                  /* of its program, as foretold; 0: unknown */
+    uint32_t output;                /* tokens, as foretold; 0: unknown */
     /* What net sets. */
     bool paused, cancel, stop_text;
     uint32_t stop_text_tokens;
@@ -55,6 +58,17 @@ struct naive_job {
     int64_t turn;                   /* turns that had been given when it got its own, and that */
     int64_t moved;                  /* calls that had arrived when it came to its place */
     uint64_t quantum, wait, service, since;
+};
+
+/* Of a program, where the policy has keys. */
+struct naive_account {
+    uint64_t cost, served, base;
+    uint64_t key;                   /* that its calls stand by */
+    uint64_t salt;                  /* names its entry in the ideal system */
+};
+struct naive_ideal {
+    bool is_in;
+    uint64_t salt, tag;
 };
 
 struct naive {
@@ -79,6 +93,12 @@ struct naive {
     const struct program *entry[NAIVE_PROGRAMS_MAX];    /* of the real table; it stays */
     bool active[NAIVE_PROGRAMS_MAX];
     uint32_t displacements[NAIVE_PROGRAMS_MAX];
+    struct naive_account accounts[NAIVE_PROGRAMS_MAX];
+    struct naive_ideal ideal[NAIVE_IDEAL_MAX];
+    uint32_t ideal_count;
+    uint64_t clock, clock_rest;     /* virtual time, and service that is not in it yet */
+    uint64_t served;                /* since the clock has moved on */
+    uint64_t salts;
     /* The step in flight, or the one that has just come back. */
     uint32_t rows[NAIVE_ROWS_MAX], chunk[NAIVE_ROWS_MAX], decode[NAIVE_ROWS_MAX];
     uint32_t produced[NAIVE_ROWS_MAX];
@@ -100,6 +120,8 @@ void naive_end(struct naive *m, struct naive_call *call, enum call_finish finish
 /* Brings the program's service up to date, as the real scheduler does before it reads it. */
 void naive_decay(struct naive *m, uint32_t program);
 void naive_promote_all(struct naive *m);
+/* The entry of the process table is another program's from now on. */
+void naive_key_meet(struct naive *m, uint32_t program);
 /* Takes over which programs are active now. */
 void naive_follow_active(struct naive *m);
 /* The time is `now`, and the queues are as they were when the plan began. `planned`: the real plan

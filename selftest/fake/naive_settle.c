@@ -64,6 +64,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         return;
     }
     enum call_finish finish = CALL_FINISH_NONE;
+    uint32_t fed = call->kv + m->chunk[row], before = call->generated;
     struct naive_job *job = naive_job_of(m, call);
     bool is_progress = false;
     call->service += duration;
@@ -72,6 +73,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
     }
     if (m->fault[row] == NAIVE_FAULT_NAN) {
         naive_drop(call);
+        naive_stage(m, call, SCHED_STAGE_DISPLACED);
         call->preemptions++;
         finish = ++call->faults == 2 ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
     } else {
@@ -80,6 +82,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         is_progress = call->kv > call->computed;
         call->computed = is_progress ? call->kv : call->computed;
     }
+    naive_key_charge(m, call, fed, call->generated - before);
     m->turns_ahead += job->from > 0 && job->queue == 0 ? duration : 0;
     job->service += duration;
     job->since = m->now;
@@ -131,12 +134,17 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
     }
     uint64_t due = naive_turns_max(m) * duration;
     m->turns_ahead = m->turns_ahead > due ? m->turns_ahead - due : 0;
+    naive_key_advance(m);
     bool takes_turns = m->set.policy == SCHED_ROUND_ROBIN;
     bool to_head = m->set.demoted_to_head && !takes_turns;
     for (uint32_t i = 0; i < m->rows_count; i++) {
         const struct naive_call *call =
             &m->calls[m->rows[to_head ? m->rows_count - 1 - i : i]];
         struct naive_job *job = naive_job_of(m, call);
+        naive_key_settle(m, call->program);
+        if (naive_has_stages(m)) {
+            continue;
+        }
         uint32_t lowest =
             naive_orders_programs(m) ? naive_level(m, call->program) : m->set.queues - 1;
         bool leaves = takes_turns || job->from > 0 || job->queue < lowest;
@@ -173,10 +181,14 @@ bool naive_refute(struct naive *m)
 
 void naive_lost(struct naive *m)
 {
-    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
-        if (m->calls[i].open && m->calls[i].resident) {
-            m->calls[i].preemptions++;
-            naive_drop(&m->calls[i]);
+    uint32_t sorted[NAIVE_CALLS_MAX];
+    uint32_t count = naive_sort(m, sorted);
+    for (uint32_t i = 0; i < count; i++) {
+        struct naive_call *call = &m->calls[sorted[i]];
+        if (call->resident) {
+            call->preemptions++;
+            naive_drop(call);
+            naive_stage(m, call, SCHED_STAGE_DISPLACED);
         }
     }
     for (uint32_t i = 0; i < m->rows_count && m->busy; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a queue whose calls are in the order of a key: they stand in that order, equal keys as they
- * came, and a call that comes among very many finds its place in few comparisons.
+ * Goal: a queue whose jobs are in the order of a key: they stand in that order, equal keys as they
+ * came, and a job that comes among very many finds its place in few comparisons.
  * Method: calls enter and leave a queue and nothing else is done with them; an array that is kept
  * sorted says where they belong; the comparisons are those of a walk down the tree before each.
  */
@@ -29,7 +29,7 @@ static uint32_t below(uint32_t bound)
 static void start(uint32_t calls)
 {
     static struct sched_engine only;
-    sched = (struct sched){.settings = {.queues = 1}, .engines = &only, .calls = &table};
+    sched = (struct sched){.settings = {.queues = 1, .policy = SCHED_SRPT}, .engines = &only, .calls = &table};
     sched.nodes = calloc(calls, sizeof *sched.nodes);
     sched.jobs = calloc(calls, sizeof *sched.jobs);
     table = (struct call_table){.calls = calloc(calls, sizeof *table.calls), .count = calls};
@@ -41,7 +41,7 @@ static void start(uint32_t calls)
     }
     only = (struct sched_engine){.sched = &sched};
     only.queues[0] = (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
-                                          .cursor = SCHED_JOB_NONE, .root = CALL_NONE};
+                                          .cursor = SCHED_JOB_NONE, .root = SCHED_JOB_NONE};
     engine = &only;
     random_state = 1;
 }
@@ -55,20 +55,21 @@ static void stop(void)
 
 static uint32_t comparisons(uint64_t key)
 {
-    uint32_t tail = engine->queues[0].lists[CALL_LIST_ALL].tail;
+    uint32_t tail = engine->queues[0].jobs.tail;
     uint32_t count = 1;
-    if (tail == CALL_NONE || table.calls[tail].order_key <= key) {
+    if (tail == SCHED_JOB_NONE || sched.jobs[tail].key <= key) {
         return count;
     }
-    for (uint32_t at = engine->queues[0].root; at != CALL_NONE; count++) {
-        at = sched.nodes[at].child[key >= table.calls[at].order_key];
+    for (uint32_t at = engine->queues[0].root; at != SCHED_JOB_NONE; count++) {
+        at = sched.nodes[at].child[key >= sched.jobs[at].key];
     }
     return count;
 }
 
 static void enter(uint32_t slot, uint64_t key)
 {
-    table.calls[slot].order_key = key;
+    sched.jobs[slot].key = key;
+    sched.jobs[slot].tie = ++sched.ties;
     sched_queue_enter(engine, &table.calls[slot]);
 }
 
@@ -80,7 +81,7 @@ static const struct call *first(void)
 static void check_all(void)
 {
     for (const struct call *call = first(); call != NULL; call = sched_queue_next(engine, call)) {
-        sched_order_check(engine, call);
+        sched_order_check(engine, &sched.jobs[call->slot]);
     }
 }
 
@@ -128,7 +129,7 @@ static uint32_t sorted[FEW], sorted_count;
 static void model_enter(uint32_t slot)
 {
     uint32_t at = sorted_count++;
-    for (; at > 0 && table.calls[sorted[at - 1]].order_key > table.calls[slot].order_key; at--) {
+    for (; at > 0 && sched.jobs[sorted[at - 1]].key > sched.jobs[slot].key; at--) {
         sorted[at] = sorted[at - 1];
     }
     sorted[at] = slot;

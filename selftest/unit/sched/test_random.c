@@ -107,7 +107,11 @@ static void event_arrive(void)
     /* Few seeds: many beginnings are equal. */
     uint32_t index = bench_take(b, program, prompt, max, below(5));
     bench_at(b, index)->deadline_us = deadline;
-    bench_at(b, index)->foretold.work_left = below(20);
+    struct call_foretold foretold = {
+        .work_left = below(20), .output_tokens = below(2) * max,
+        .program_cost = below(2) * (1 + below(2000))};
+    foretold.program_tokens = foretold.program_cost / 8;
+    bench_at(b, index)->foretold = foretold;
     if (below(3) == 0) {
         bench_at(b, index)->sampling.stop_ids_count = 1;
         bench_at(b, index)->sampling.stop_ids[0] = below(BENCH_VOCAB);
@@ -118,7 +122,9 @@ static void event_arrive(void)
     if (prompt + max <= kv_settings.device_blocks * BENCH_BLOCK_TOKENS) {
         naive_arrive(&m, index, &(struct naive_call){
             .program = program, .prompt = prompt, .max = max, .deadline = deadline,
-            .key = bench_at(b, index)->foretold.work_left});
+            .key = foretold.work_left, .output = foretold.output_tokens,
+            .cost = m.set.policy == SCHED_JUSTITIA_C || m.set.policy == SCHED_VTC
+                        ? foretold.program_tokens : foretold.program_cost});
     } else {
         m.calls[index] = (struct naive_call){.finish = CALL_FINISH_REFUSED};
     }
@@ -283,6 +289,7 @@ static void random_configuration(void)
         .exchange_permille = below(3) * below(500), .small_permille = below(2) * below(300),
         .half_life_us = below(3) == 0 ? 1 + below(50 * BENCH_UNIT) : 0,
         .sharing = (enum sched_sharing)below(3), .prefetch = below(2) == 0,
+        .virtual_clock = (enum sched_clock)below(2), .retag = below(2) == 0,
         .cut_steps = below(2) == 0,
         .demoted_to_head = below(2) == 0};
     random_memory();

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: what the keys of programs are made of (policy.c has the keys themselves).
+ *
+ *   cost     foreseen at the program's first call, for all its calls; what no one foresees costs as
+ *            much as the first round of that call. With sched.retag a program that outlives its cost
+ *            has it doubled, as often as it takes: its tag moves, from the same start
+ *   served   of that cost, what the program has had: tokens that came out, each with the KV that
+ *            they stood on. Recompute and the rounds of long prompts do not count against it
+ *   clock    with sched.virtual_clock = served the ideal system is served what the steps really
+ *            held, recompute and long prompts included; with capacity (the paper) all KV in each
+ *            round. Wall-clock time would run ahead of what is served (docs/decisions/0060)
+ *   lift     (VTC) a program that comes with no call open begins with the smallest counter of those
+ *            that have calls open: what it did not ask for it has not saved up
+ *
+ * Bounds: O(log programs) for each program that arrives or was in the step.
+ */
+#include "sched/key.h"
+
+#include <string.h>
+
+#include "sched/call.h"
+#include "sched/cost.h"
+#include "sched/engine/job.h"
+#include "sched/ideal.h"
+#include "sched/policy.h"
+
+#define WEIGHT 1u                   /* of every program */
+
+void sched_key_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
+{
+    if (sched_policy_has_tags(settings->policy)) {
+        sched_ideal_plan_memory(plan, settings->programs);
+    }
+}
+
+void sched_key_init(struct sched *sched, struct arena *arena)
+{
+    if (sched_policy_has_tags(sched->settings.policy)) {
+        sched_ideal_init(&sched->ideal, sched->settings.programs, arena);
+    }
+}
+
+/* ---- the ideal system ------------------------------------------------------------------------ */
+
+static uint64_t tag_of(const struct program *program)
+{
+    return sched_cost_add(program->key_base, program->cost);
+}
+
+/* Programs that have just left the ideal system have no entry there any more. */
+static void note_left(struct sched *sched)
+{
+    const struct sched_ideal *ideal = &sched->ideal;
+    for (uint32_t i = ideal->left; i != SCHED_IDEAL_NONE; i = ideal->entries[i].next) {
+        if (ideal->entries[i].program != SCHED_PROGRAM_NONE) {
+            sched->programs[ideal->entries[i].program].ideal = SCHED_IDEAL_NONE;
+            ideal->entries[i].program = SCHED_PROGRAM_NONE;
+        }
+    }
+}
+
+static void enter(struct sched *sched, uint32_t index, uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    struct sched_ideal_entry what = {.tag = tag_of(program), .program = index, .weight = WEIGHT};
+    memcpy(what.id, program->id, sizeof what.id);
+    uint32_t entry = sched_ideal_enter(&sched->ideal, &what, now_us);
+    note_left(sched);
+    program->ideal = entry;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static uint64_t foreseen(const struct sched *sched, const struct call *call)
+{
+    bool counts_rounds = sched_policy_cost(sched) == SCHED_COST_ROUNDS;
+    uint64_t told =
+        counts_rounds ? call->foretold.program_cost : call->foretold.program_tokens;
+    uint64_t least = counts_rounds ? sched_cost_rounds(call->prompt_tokens, 1)
+                                   : sched_cost_tokens(call->prompt_tokens, 1);
+    return told > 0 ? told : least;
+}
+
+static void lift(struct sched *sched, struct program *program)
+{
+    uint64_t least = UINT64_MAX, own = sched_cost_add(program->key_base, program->served);
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
+            uint32_t first = sched->engines[i].queues[stage].jobs.head;
+            uint64_t key = first != SCHED_JOB_NONE ? sched->jobs[first].key : UINT64_MAX;
+            least = key < least ? key : least;
+        }
+    }
+    if (least != UINT64_MAX && least > own) {
+        program->key_base += least - own;
+    }
+}
+
+void sched_key_arrive(struct sched *sched, const struct call *call, uint64_t now_us)
+{
+    struct program *program = &sched->programs[call->program];
+    if (sched_policy_cost(sched) == SCHED_COST_NONE) {
+        return;
+    }
+    if (sched_policy_lifts(sched) && program->active_calls == 1) {
+        lift(sched, program);
+    }
+    if (program->cost > 0) {
+        return;
+    }
+    program->cost = foreseen(sched, call);
+    if (sched_policy_has_tags(sched->settings.policy)) {
+        program->key_base = sched->ideal.virtual_time;
+        enter(sched, call->program, now_us);
+    }
+}
+
+static void serve(struct sched *sched, const struct call *call, uint64_t cost)
+{
+    struct program *program = &sched->programs[call->program];
+    program->served = sched_cost_add(program->served, cost);
+}
+
+void sched_key_admit(struct sched *sched, const struct call *call)
+{
+    if (sched_policy_cost(sched) == SCHED_COST_TOKENS) {
+        serve(sched, call, call->prompt_tokens);
+        sched->served = sched_cost_add(sched->served, call->prompt_tokens);
+    }
+}
+
+void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed,
+                      uint32_t produced)
+{
+    enum sched_cost_unit unit = sched_policy_cost(sched);
+    if (unit == SCHED_COST_NONE) {
+        return;
+    }
+    uint64_t cost = unit == SCHED_COST_ROUNDS ? sched_cost_rounds(fed, produced)
+                                              : sched_cost_tokens(0, produced);
+    uint64_t held = unit == SCHED_COST_ROUNDS && produced == 0 ? fed : cost;
+    serve(sched, call, cost);
+    sched->served = sched_cost_add(sched->served, held);
+}
+
+void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, uint32_t rounds)
+{
+    struct sched *sched = engine->sched;
+    const struct kvmem_settings *kv = &engine->kv->settings;
+    if (sched_policy_has_tags(sched->settings.policy)) {
+        uint64_t capacity = (uint64_t)kv->device_blocks * kv->block_tokens * rounds;
+        bool is_served = sched->settings.virtual_clock == SCHED_CLOCK_SERVED;
+        sched_ideal_advance(&sched->ideal, is_served ? sched->served : capacity,
+                            engine->step_submitted_us, duration_us);
+        note_left(sched);
+    }
+    sched->served = 0;
+}
+
+/* The program has outlived its cost. */
+static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    while (program->cost < program->served) {
+        program->cost = sched_cost_add(program->cost, program->cost);
+    }
+    uint64_t tag = tag_of(program);
+    if (!sched_policy_has_tags(sched->settings.policy)) {
+        return;
+    }
+    if (program->ideal != SCHED_IDEAL_NONE) {
+        sched_ideal_move(&sched->ideal, program->ideal, tag);
+    } else if (tag > sched->ideal.virtual_time) {
+        enter(sched, index, now_us);
+    }
+}
+
+void sched_key_settle(struct sched_engine *engine, const struct call *call, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    const struct program *program = &sched->programs[call->program];
+    if (sched_policy_cost(sched) == SCHED_COST_NONE) {
+        return;
+    }
+    if (sched->settings.retag && program->served > program->cost) {
+        retag(sched, call->program, now_us);
+    }
+    sched_job_rekey(engine, call);
+}
+
+void sched_key_rest(struct sched *sched, uint64_t now_us)
+{
+    if (sched_policy_has_tags(sched->settings.policy)) {
+        sched_ideal_rest(&sched->ideal, now_us);
+        note_left(sched);
+    }
+}
+
+void sched_key_forget(struct sched *sched, const struct program *program)
+{
+    if (program->ideal != SCHED_IDEAL_NONE) {
+        sched->ideal.entries[program->ideal].program = SCHED_PROGRAM_NONE;
+    }
+}

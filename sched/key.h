@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: what the keys of programs are made of: their costs, what they have had, the ideal system.
+ * Free where the policy's key is not made of these. Private to sched/. */
+#include "sched/sched.h"
+
+void sched_key_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
+void sched_key_init(struct sched *sched, struct arena *arena);
+/* The call has joined its program. At its first call the program gets its cost, and its tag. */
+void sched_key_arrive(struct sched *sched, const struct call *call, uint64_t now_us);
+/* A plan admits the call, which has never had a row. */
+void sched_key_admit(struct sched *sched, const struct call *call);
+/* A row of the step has ended: it fed the positions up to `fed`, and then produced so many. */
+void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed,
+                      uint32_t produced);
+/* The step has ended, and all its rows are charged: the clock moves on. */
+void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, uint32_t rounds);
+/* What the program of this call has had has grown: its key follows. O(log programs). */
+void sched_key_settle(struct sched_engine *engine, const struct call *call, uint64_t now_us);
+/* No call is open. */
+void sched_key_rest(struct sched *sched, uint64_t now_us);
+/* The process table forgets the program; the ideal system does not. */
+void sched_key_forget(struct sched *sched, const struct program *program);
