@@ -109,10 +109,24 @@ static unsigned __int128 service_to_first(const struct sched_ideal *ideal)
     return service > ideal->remainder ? service - ideal->remainder : 0;
 }
 
-/* That share of the duration. */
+/* That share of the duration, as fine as 64 bits allow. */
 static uint64_t share_us(uint64_t duration_us, uint64_t part, uint64_t whole)
 {
-    return (uint64_t)((unsigned __int128)duration_us * part / (whole > 0 ? whole : 1));
+    uint64_t product = 0;
+    while (__builtin_mul_overflow(duration_us, part, &product)) {
+        part /= 2;
+        whole /= 2;
+    }
+    return product / (whole > 0 ? whole : 1);
+}
+
+/* Service that brings no program to its tag. */
+static void advance_clock(struct sched_ideal *ideal, uint64_t served)
+{
+    uint64_t weights = ideal->weights;
+    uint64_t rest = served % weights + ideal->remainder % weights;
+    ideal->virtual_time += served / weights + ideal->remainder / weights + (rest >= weights);
+    ideal->remainder = rest >= weights ? rest - weights : rest;
 }
 
 void sched_ideal_advance(struct sched_ideal *ideal, uint64_t served, uint64_t begun_us,
@@ -129,9 +143,7 @@ void sched_ideal_advance(struct sched_ideal *ideal, uint64_t served, uint64_t be
         tail = &ideal->entries[*tail].next;
     }
     if (ideal->weights > 0) {
-        unsigned __int128 sum = (unsigned __int128)left + ideal->remainder;
-        ideal->virtual_time += (uint64_t)(sum / ideal->weights);
-        ideal->remainder = (uint64_t)(sum % ideal->weights);
+        advance_clock(ideal, left);
     }
 }
 

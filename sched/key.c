@@ -2,9 +2,9 @@
 /*
  * What: what the keys of programs are made of (policy.c has the keys themselves).
  *
- *   cost     foreseen at the program's first call, for all its calls; what no one foresees costs as
- *            much as the first round of that call. With sched.retag a program that outlives its cost
- *            has it doubled, as often as it takes: its tag moves, from the same start
+ *   cost     foreseen at the program's first call, for all its calls; where nothing is foreseen,
+ *            that of the call's first round. With sched.retag a program that outlives its cost has
+ *            it doubled, as often as it takes: its tag moves, from the same start
  *   served   of that cost, what the program has had: tokens that came out, each with the KV that
  *            they stood on. Recompute and the rounds of long prompts do not count against it
  *   clock    with sched.virtual_clock = served the ideal system is served what the steps really

@@ -21,7 +21,7 @@
  *
  * A plan walks residents, then the displaced, then those that wait, each stage in the order of its
  * keys, and stops at the first call that does not fit. So no call is admitted while a displaced one
- * waits, and a call that is admitted takes what is free. Only the growth of a resident takes KV, and
+ * waits, and a call that is admitted takes what is free. Only the growth of a resident takes KV,
  * from the resident with the largest key.
  * Bounds: O(K) at arrival, else O(1); integers only.
  */

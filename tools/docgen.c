@@ -99,7 +99,8 @@ static void write_policies(const char *none)
 #define COST_ROUNDS     "token-rounds"
 #define COST_TOKENS     "tokens"
     printf("| policy | queues | of | order in a queue | quantum used up | ratio "
-           "| program's service | its cost | what it is |\n|---|---|---|---|---|---|---|---|---|\n");
+           "| program's service | its cost | what it is |\n"
+           "|---|---|---|---|---|---|---|---|---|\n");
 #define POLICY(name, word, who, queues, unit, key, used_up, history, credit, cost, help) \
     printf("| `%s`%s | %s | %s | %s | %s | %s | %s | %s | %s |\n", word, WHO_##who, \
            QUEUES_##queues, UNIT_##unit, #key, USED_UP_##used_up, HISTORY_##history, \

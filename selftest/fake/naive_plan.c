@@ -113,20 +113,6 @@ static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
     ASSERT(got->decode_steps == m->decode[row]);
 }
 
-/* A call of a stage has its row: it is a resident. A counter that its prompt has moved on is that
- * of its waiting siblings, too, unless the walk has just come past one of them. */
-static void naive_admit(struct naive *m, uint32_t index, uint32_t passed)
-{
-    struct naive_call *call = &m->calls[index];
-    if (naive_job_of(m, call)->queue == SCHED_STAGE_WAITING) {
-        naive_key_admit(m, call);
-        if (passed == NAIVE_PROGRAMS_MAX || passed != call->program) {
-            naive_key_show(m, call->program);
-        }
-    }
-    naive_stage(m, call, SCHED_STAGE_RESIDENT);
-}
-
 /* The rest of the order, from `at` on, is as keys are now. */
 static void naive_sort_again(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at)
 {
@@ -165,6 +151,38 @@ static bool naive_was_seen(struct naive *m, uint32_t index)
     return sched_view_was_visited(m->sched, index);
 }
 
+/* A call of a stage has its row: it is a resident. A counter that its prompt has moved on is that
+ * of its waiting siblings, too, unless the walk has just come past one of them. */
+static void naive_admit(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at)
+{
+    struct naive_call *call = &m->calls[sorted[at]];
+    if (!naive_has_stages(m)) {
+        return;
+    }
+    if (naive_job_of(m, call)->queue == SCHED_STAGE_WAITING) {
+        naive_key_admit(m, call);
+        if (m->passed != call->program) {
+            naive_key_show(m, call->program);
+        }
+    }
+    naive_stage(m, call, SCHED_STAGE_RESIDENT);
+    naive_sort_again(m, sorted, count, at + 1);
+}
+
+/* The walk comes past the call, which stays where it is. */
+static void naive_pass(struct naive *m, const struct naive_call *call)
+{
+    bool is_waiting = naive_job_of(m, call)->queue == SCHED_STAGE_WAITING;
+    m->passed = is_waiting ? call->program : m->passed;
+}
+
+/* A call that cannot run came to the displaced after the walk had been there. */
+static bool naive_missed(struct naive *m, uint32_t index)
+{
+    const struct naive_call *call = &m->calls[index];
+    return naive_has_stages(m) && call->lost && naive_skips(call) && !naive_was_seen(m, index);
+}
+
 /* True when the walk visits the call. Without budget it visits only calls that may need none. A
  * call that cannot run may have lost its blocks before the walk reached it or after: only the real
  * scheduler knows. */
@@ -192,25 +210,19 @@ static bool naive_ended_unseen(struct naive *m, const uint32_t *sorted, uint32_t
  * known, no later call was left to visit. */
 static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
 {
-    uint32_t passed = NAIVE_PROGRAMS_MAX;       /* of the waiting call that the walk came past */
     const struct step_header *header = step_header(sched_view_step(m->sched));
-    uint32_t budget = m->set.prefill_tokens;
-    uint32_t vain = m->set.batch_calls;
+    uint32_t budget = m->set.prefill_tokens, vain = m->set.batch_calls, end = count;
     uint32_t waits = m->move_waits = sched_view_move_waits(m->sched);
-    uint32_t end = count;
-    ASSERT(waits <= m->set.batch_calls);
+    m->passed = NAIVE_PROGRAMS_MAX;
     m->room = NAIVE_ROOM_LEFT;
+    ASSERT(waits <= m->set.batch_calls);
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
         if (m->rows_count == m->set.batch_calls) {
             m->room = NAIVE_ROOM_NONE;
             return i;
         }
-        if (naive_has_stages(m) && call->lost && naive_skips(call) &&
-            !naive_was_seen(m, sorted[i])) {
-            continue;               /* it came to the displaced after the walk had been there */
-        }
-        if (!naive_is_on_the_way(m, sorted[i], budget, vain)) {
+        if (naive_missed(m, sorted[i]) || !naive_is_on_the_way(m, sorted[i], budget, vain)) {
             ASSERT(!(naive_was_seen(m, sorted[i])));
             continue;
         }
@@ -219,21 +231,17 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
         uint32_t rows = m->rows_count;
         vain -= is_claim;
         ASSERT(naive_was_seen(m, sorted[i]));
-        bool is_waiting = naive_job_of(m, call)->queue == SCHED_STAGE_WAITING;
         if (naive_skips(call)) {
-            passed = is_waiting ? call->program : passed;
+            naive_pass(m, call);
             call->since = m->now;
             naive_excuse(m, call);
         } else if (m->rows_count < header->rows_active &&
                    step_row(sched_view_step(m->sched), m->rows_count)->call == sorted[i]) {
             naive_row(m, sorted[i], &budget);
-            if (naive_has_stages(m)) {
-                naive_admit(m, sorted[i], passed);
-                naive_sort_again(m, sorted, count, i + 1);
-            }
+            naive_admit(m, sorted, count, i);
         } else if (waits > 0 && !call->resident && naive_chunk(call, budget) > 0) {
             waits--;                /* only the real scheduler knows what is being moved */
-            passed = is_waiting ? call->program : passed;
+            naive_pass(m, call);
             ASSERT(m->rows_count > 0);
         } else if (naive_chunk(call, budget) > 0 ||
                    (is_claim && naive_ended_unseen(m, sorted, count, i, vain))) {

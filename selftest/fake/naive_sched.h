@@ -104,6 +104,8 @@ struct naive {
     uint32_t produced[NAIVE_ROWS_MAX];
     enum naive_fault fault[NAIVE_ROWS_MAX];
     uint32_t rows_count, rows_active;
+    uint32_t passed;                /* of the waiting call that the walk has come past, its program;
+                                       NAIVE_PROGRAMS_MAX: of none */
     uint32_t move_waits;            /* calls that the plan passed over for what is being moved */
     uint32_t rounds;                /* as the engine reports them */
     bool busy;

@@ -3,13 +3,13 @@
  * What: the invariants of the appliance. Those of a state are checked here, in each pass or audit;
  * those of an event where the table says. An audit runs loop_check(), too; nothing relies on it.
  */
-#include "sched/policy.h"
 #include "selftest/sim/invariants.h"
 
 #include <string.h>
 
 #include "kvmem/block.h"
 #include "net/intake.h"
+#include "sched/policy.h"
 #include "selftest/sim/sim.h"
 
 #define SILENCE_US_MAX (2 * SIM_SECOND_US)
@@ -264,9 +264,9 @@ static void check_calls(struct sim *sim)
                 (unsigned long long)ended, open);
     SIM_REQUIRE(sim, sim->orders.engines[0].failure == NULL || open == 0, INVARIANT_CALLS,
                 "the engine is given up, and %u calls are open", open);
-    SIM_REQUIRE(sim, loop->calls.free_count + unfree == loop->calls.count, INVARIANT_CALLS,
-                "%u slots free and %u in use of %u", loop->calls.free_count, unfree,
-                loop->calls.count);
+    uint32_t free = loop->calls.free_count;
+    SIM_REQUIRE(sim, free + unfree == loop->calls.count, INVARIANT_CALLS,
+                "%u slots free and %u in use of %u", free, unfree, loop->calls.count);
 }
 
 static bool can_run(const struct call *call)
@@ -359,9 +359,8 @@ static void check_starvation(struct sim *sim)
 {
     const struct sched *sched = &sim->loop.sched;
     const struct sched_engine *engine = &sched->engines[0];
-    uint64_t wait_max_us = sched->settings.wait_max_us;
-    if (wait_max_us == 0 || !engine->step_in_flight || sim->memory.was_turn ||
-        sched_policy_has_stages(sched->settings.policy)) {
+    uint64_t wait_max_us = sched_policy_has_levels(sched) ? sched->settings.wait_max_us : 0;
+    if (wait_max_us == 0 || !engine->step_in_flight || sim->memory.was_turn) {
         return;
     }
     for (uint32_t i = 0; i < sched->calls->count; i++) {
@@ -385,8 +384,7 @@ static void check_deadlines(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
     SIM_REQUIRE(sim, loop->now_us == sim->now_us - sim->skipped_us, INVARIANT_DEADLINES,
-                "the stages' clock is at %llu us, not at %llu us",
-                (unsigned long long)loop->now_us,
+                "the stages' clock is at %llu us, not at %llu us", (unsigned long long)loop->now_us,
                 (unsigned long long)(sim->now_us - sim->skipped_us));
     for (uint32_t i = 0; i < loop->calls.count; i++) {
         const struct call *call = &loop->calls.calls[i];

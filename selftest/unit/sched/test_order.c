@@ -29,7 +29,8 @@ static uint32_t below(uint32_t bound)
 static void start(uint32_t calls)
 {
     static struct sched_engine only;
-    sched = (struct sched){.settings = {.queues = 1, .policy = SCHED_SRPT}, .engines = &only, .calls = &table};
+    sched = (struct sched){.settings = {.queues = 1, .policy = SCHED_SRPT}, .engines = &only,
+                           .calls = &table};
     sched.nodes = calloc(calls, sizeof *sched.nodes);
     sched.jobs = calloc(calls, sizeof *sched.jobs);
     table = (struct call_table){.calls = calloc(calls, sizeof *table.calls), .count = calls};
