@@ -24,7 +24,7 @@
 #define TOKEN_BYTES            4        /* of a token id on the wire */
 #define CONTEXT_TOKENS_DEFAULT 8192
 #define TEXT_SLOTS             8
-#define TEXT_LINE_BYTES        160      /* longest line of `programs` and `calls` */
+#define TEXT_LINE_BYTES        160      /* longest line of a table */
 #define TEXT_FIXED_BYTES       16384    /* headings, `stats`, `config`, `help` */
 #define CANARY_PROMPT_TOKENS   16
 #define RESERVE_PART           8        /* of available memory, that chosen KV leaves */
@@ -75,6 +75,7 @@ static enum status derive_context(struct limits *limits, const struct options *o
 static void derive_calls(struct limits *limits, const struct options *options)
 {
     limits->programs = smaller(options->limits_programs.number, UINT32_MAX);
+    limits->classes = smaller(options->limits_classes.number, UINT32_MAX);
     limits->calls = smaller(options->limits_calls.number, UINT32_MAX);
     limits->connections = smaller(options->limits_connections.number, UINT32_MAX);
     limits->calls_per_connection =
@@ -220,8 +221,8 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     uint64_t reply_tokens = larger(options->limits_reply_tokens.number, limits->context_tokens);
     limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
-    uint64_t lines = limits->programs > limits->calls ? limits->programs : limits->calls;
-    limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* `programs` or `calls` */
+    uint64_t lines = larger(larger(limits->programs, limits->calls), limits->classes);
+    limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* the longest table */
                                       + TEXT_FIXED_BYTES, UINT32_MAX);
 }
 

@@ -297,6 +297,7 @@ void sched_check(const struct sched *sched)
     ASSERT(queued == sched->open_calls);
     check_calls(sched);
     check_programs(sched);
+    sched_class_check(sched);
     sched_deadline_check(sched);
     if (sched_policy_has_tags(sched->settings.policy)) {
         sched_ideal_check(&sched->ideal);

@@ -21,6 +21,7 @@
 #include "sched/engine/residency.h"
 #include "sched/key.h"
 #include "sched/policy.h"
+#include "sched/prediction.h"
 #include "sched/program.h"
 
 void sched_call_accrue_wait(struct call *call, uint64_t now_us)
@@ -133,6 +134,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     }
     program->wait_us += call->wait_us;
     program->calls_ended++;
+    sched_class_spend(program, call);
     sched_program_detach(sched, call, now_us);
     sched_active_ended(engine, call->program, now_us);
     call->standby = false;

@@ -18,6 +18,7 @@
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
 #include "sched/key.h"
+#include "sched/prediction.h"
 #include "sched/program.h"
 
 #include <string.h>
@@ -60,6 +61,7 @@ static void commit(struct sched *sched, struct call *call, uint32_t program, uin
 {
     sched_program_attach(sched, program, call, now_us);
     sched_program_decay(sched, program, now_us);
+    sched_class_foresee(sched, call);
     call->state = CALL_QUEUED;
     call->engine = (uint8_t)sched->programs[program].engine;
     call->priority_us = sched->programs[program].service_us;
@@ -137,6 +139,7 @@ static void intake_program(struct sched *sched, const struct command *command, u
         answer.status = sched_program_start(sched, command->domain, command->program_id, now_us,
                                             &program);
         if (answer.status == STATUS_OK) {
+            sched_class_join(sched, program, command->class_name);
             sched_program_decay(sched, program, now_us);
             last = sched->programs[program];
         }

@@ -28,6 +28,7 @@
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
+#include "sched/prediction.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
 #define SERVICE_NONE UINT8_MAX          /* a program that was never served tells nothing */
@@ -122,6 +123,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
         link = &sched->programs[*link].hash_next;
     }
     *link = program->hash_next;
+    sched_class_learn(sched, program);
     sched_active_forget(sched, index);
     sched_key_forget(sched, program);
     sched_need_forgotten(sched, index);

@@ -41,6 +41,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .half_life_us = options->sched_half_life.number,
         .calls = limits->calls,
         .programs = limits->programs,
+        .classes = limits->classes,
         .calls_per_program = limits->calls_per_program,
         .sharing = option_kv_sharing(options),
         .virtual_clock = option_sched_virtual_clock(options),
@@ -55,6 +56,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
     uint64_t all_rows = settings->engines * rows;
     sched_program_plan_memory(plan, settings->programs);
+    sched_class_plan_memory(plan, settings->classes);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
     sched_active_plan_memory(plan, settings);
@@ -133,6 +135,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     *sched = (struct sched){.settings = *settings, .calls = wiring->calls,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_program_init(sched, arena);
+    sched_class_init(sched, arena);
     sched_job_init(sched, arena);
     heap_init(&sched->deadlines, settings->calls, arena);
     sched_key_init(sched, arena);
@@ -267,6 +270,7 @@ void sched_report(const struct sched *sched)
         stats->calls_open += is_queued || call->state == CALL_RUNNING || has_ended;
     }
     stats->programs_open = sched->programs_count;
+    stats->classes_known = sched->classes.count;
     report_active(sched);
     report_times(sched);
     zero_kv(stats);

@@ -34,8 +34,10 @@
 #include "config/base/step.h"
 #include "config/config.h"
 #include "kvmem/kvmem.h"
+#include "sched/class.h"
 #include "sched/engine/engine.h"
 #include "sched/ideal.h"
+#include "sched/services.h"
 
 #define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
@@ -74,6 +76,7 @@ struct sched_settings {
     uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
     uint32_t calls;                 /* slots of the call table */
     uint32_t programs;
+    uint32_t classes;               /* of programs, that are known */
     uint32_t calls_per_program;     /* open ones; 0: as many as there are */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
@@ -85,6 +88,7 @@ struct sched_settings {
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
     struct event_log *event_log;    /* where events are noted; NULL: nowhere */
+    struct sched_trained trained;   /* predictions from a file; or none */
 };
 
 /* An entry of the process table (4.2.1). */
@@ -106,6 +110,9 @@ struct program {
     uint32_t ideal;                 /* its entry in the ideal system, or SCHED_IDEAL_NONE */
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
+    struct sched_class_ref class;   /* what programs like it have been */
+    struct sched_prediction predicted;  /* when its first call came */
+    struct sched_spent spent;       /* what its ended calls have cost */
     bool is_active;                 /* in the active set of its engine: its KV stays */
     uint32_t displacements;         /* times that it had to leave that for others */
     /* Its working set, in blocks (engine/working_set.c). */
@@ -130,16 +137,6 @@ struct sched_level {
     uint64_t quantum_us;
 };
 
-#define SCHED_SERVICE_BUCKETS 160       /* four for each octave of microseconds: up to 25 days */
-#define SCHED_LEVELS_WINDOW   512       /* programs after which what was learnt counts half */
-#define SCHED_LEVELS_EVERY    16        /* new programs after which one learns anew */
-/* Programs by their service (services.h). */
-struct sched_services {
-    uint32_t programs[SCHED_SERVICE_BUCKETS];
-    uint32_t count;                 /* of them all */
-    uint32_t since;                 /* noted since one learnt from them */
-};
-
 /* What promises are made from (promise.c), and they. */
 struct sched_promises {
     struct sched_services ended;    /* programs that have ended */
@@ -161,6 +158,7 @@ struct sched {
     struct sched_ideal ideal;       /* where the policy has tags */
     uint64_t served;                /* since the clock of that has moved on (key.c) */
     uint64_t ties;                  /* of jobs with equal keys, given so far */
+    struct sched_classes classes;
     uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
     struct sched_node *nodes;       /* [calls] of jobs; NULL: the policy has no key */

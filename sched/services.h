@@ -5,9 +5,17 @@
  * SCHED_LEVELS_WINDOW are counted all counts are halved: older programs fade. Private to sched/.
  */
 #include "config/base/histogram.h"
-#include "sched/sched.h"
 
-#define SCHED_SERVICE_BITS 2            /* four buckets for an octave */
+#define SCHED_SERVICE_BITS    2         /* four buckets for an octave */
+#define SCHED_SERVICE_BUCKETS 160       /* of microseconds: up to 25 days */
+#define SCHED_LEVELS_WINDOW   512       /* programs after which what was learnt counts half */
+#define SCHED_LEVELS_EVERY    16        /* new programs after which one learns anew */
+
+struct sched_services {
+    uint32_t programs[SCHED_SERVICE_BUCKETS];
+    uint32_t count;                 /* of them all */
+    uint32_t since;                 /* noted since one learnt from them */
+};
 
 static inline uint32_t sched_services_bucket(uint64_t us)
 {

@@ -29,6 +29,7 @@
 #define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
 #define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
 #define CALL_PROGRAM_ID_BYTES 16
+#define CALL_CLASS_BYTES      32        /* longest name of a class of programs */
 #define CALL_FAULTS_MAX       2         /* results that cannot be right, after which a call ends:
                                            it was computed twice by then */
 

@@ -35,3 +35,18 @@ static inline uint64_t hash_call(const uint64_t key[2], uint64_t program_hash, u
 {
     return hash_fold(program_hash ^ key[1] ^ HASH_START_B, call_id ^ key[0] ^ HASH_START_A);
 }
+
+/* Of so many bytes, whole words, that a trust domain has sent. Who compares nothing but hashes
+ * relies on the key: without it two contents of one hash cannot be found. */
+static inline uint64_t hash_content(const uint64_t key[2], uint64_t domain, const void *content,
+                                    uint32_t content_bytes)
+{
+    uint64_t a = key[0] ^ HASH_START_A, b = key[1] ^ HASH_START_B, word;
+    uint64_t hash = hash_fold(domain ^ a, content_bytes ^ b);
+    ASSERT(content_bytes % sizeof word == 0);
+    for (uint32_t at = 0; at < content_bytes; at += sizeof word) {
+        memcpy(&word, (const uint8_t *)content + at, sizeof word);
+        hash = hash_fold(hash ^ a, word ^ b);
+    }
+    return hash;
+}

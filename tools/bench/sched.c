@@ -111,7 +111,8 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
         .beta_milli = 32000, .wait_max_us = 300000000, .steps_per_plan = DECODE_STEPS,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .prefill_tokens = PREFILL_TOKENS,
         .context_tokens = CONTEXT_TOKENS, .vocab_tokens = 1000, .program_idle_us = UINT64_MAX,
-        .calls = calls, .programs = calls, .sharing = SCHED_SHARING_PROGRAM,
+        .calls = calls, .programs = calls, .classes = 256,
+        .sharing = SCHED_SHARING_PROGRAM,
         .event_log = &bench.event_log};
     struct kvmem_settings kv = {
         .device_blocks = BLOCKS, .host_blocks = BLOCKS, .block_tokens = BLOCK_TOKENS,

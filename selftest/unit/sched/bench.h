@@ -41,7 +41,7 @@ static inline struct sched_settings bench_settings(enum sched_policy policy)
         .active_programs = SCHED_ACTIVE_ALL,
         .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
         .context_tokens = BENCH_CONTEXT, .vocab_tokens = BENCH_VOCAB,
-        .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8};
+        .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8, .classes = 4};
 }
 
 /* No host tier; what ends stays cached until the room is needed. */
@@ -182,15 +182,32 @@ static inline void bench_cancel(struct bench *bench, uint32_t call)
                                        .call_generation = bench_at(bench, call)->generation});
 }
 
+static inline struct answer bench_ask(struct bench *bench, struct command *command,
+                                      uint32_t program)
+{
+    command->connection = 3;
+    command->connection_generation = 9;
+    bench_program_id(program, command->program_id);
+    exchange_command(&bench->exchange, command);
+    bench_intake(bench);
+    return bench->exchange.outbox[ring_pop(&bench->exchange.outbox_ring)];
+}
+
 static inline struct answer bench_program_in(struct bench *bench, enum command_kind kind,
                                              uint64_t domain, uint32_t program)
 {
-    struct command command = {.kind = kind, .connection = 3, .connection_generation = 9,
-                              .domain = domain};
-    bench_program_id(program, command.program_id);
-    exchange_command(&bench->exchange, &command);
-    bench_intake(bench);
-    return bench->exchange.outbox[ring_pop(&bench->exchange.outbox_ring)];
+    struct command command = {.kind = kind, .domain = domain};
+    return bench_ask(bench, &command, program);
+}
+
+/* Starts a program of this class. */
+static inline void bench_class(struct bench *bench, uint64_t domain, uint32_t program,
+                               const char *name)
+{
+    struct command command = {.kind = COMMAND_PROGRAM_START, .domain = domain};
+    assert_true(strlen(name) <= CALL_CLASS_BYTES);
+    memcpy(command.class_name, name, strlen(name));
+    assert_status(STATUS_OK, bench_ask(bench, &command, program).status);
 }
 
 static inline struct answer bench_program(struct bench *bench, enum command_kind kind,

@@ -284,6 +284,7 @@ static void random_configuration(void)
         .standby_calls = below(3) * below(BENCH_STANDBY_MAX / 2 + 1),
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
+        .classes = 3,
         .calls = BENCH_CALLS,
         .active_programs = below(2) == 0 ? SCHED_ACTIVE_ALL : below(2) * (1 + below(PROGRAMS)),
         .exchange_permille = below(3) * below(500), .small_permille = below(2) * below(300),

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the table of classes. A class is found by its trust domain and its name, or by its domain
+ * and the hash of a KV block's tokens.
+ *
+ *   class   a hash chain; two lists of its domain: by use, and by its mean of token-rounds
+ *   domain  there while it has classes; a hash chain; a heap by how many it has
+ *
+ * When the table is full a new class takes the place of the idlest one of the domain that has most.
+ * So whatever names a client invents, they push out its own domain's classes, once that has its
+ * share. Programs may be open whose class is forgotten: they refer to it by a number that is never
+ * given twice, so they find nothing, and what they have cost is not learnt.
+ * Why not keep the classes of open programs: programs may be more than classes.
+ *
+ * A name is compared in full. Of a KV block only the keyed hash is compared: without the key two
+ * blocks of one hash cannot be found, and who found them would mix two classes of his own.
+ *
+ * Invariants: the numbers in a chain, the lists, the heap and the counts of domains agree.
+ * Bounds: O(log domains). A class whose mean changes passes the classes in between: as a rule none
+ * or few of them, all of its domain at most.
+ */
+#include "sched/class.h"
+
+#include <string.h>
+
+#include "config/base/assert.h"
+#include "config/base/hash.h"
+#include "config/base/ring.h"
+#include "sched/sched.h"
+
+STATIC_ASSERT(CALL_CLASS_BYTES % sizeof(uint64_t) == 0, "names are hashed in whole words");
+
+void sched_class_plan_memory(struct memory_plan *plan, uint32_t classes)
+{
+    memory_plan_add(plan, MEMORY_CORE, "sched classes", classes, sizeof(struct sched_class));
+    memory_plan_add(plan, MEMORY_CORE, "sched class domains", classes,
+                    sizeof(struct sched_class_domain));
+    memory_plan_add(plan, MEMORY_CORE, "sched class hash", 2ull * ring_capacity_ceil(classes),
+                    sizeof(uint32_t));
+    heap_plan_memory(plan, "sched class heap", classes);
+}
+
+void sched_class_init(struct sched *sched, struct arena *arena)
+{
+    struct sched_classes *classes = &sched->classes;
+    uint32_t count = sched->settings.classes, chains = ring_capacity_ceil(count);
+    ASSERT(count > 0 && count < SCHED_CLASS_NONE);
+    *classes = (struct sched_classes){.hash_mask = chains - 1};
+    classes->each = arena_take(arena, count, sizeof *classes->each);
+    classes->domains = arena_take(arena, count, sizeof *classes->domains);
+    classes->hash = arena_take(arena, 2ull * chains, sizeof *classes->hash);
+    classes->domain_hash = classes->hash + chains;
+    heap_init(&classes->largest, count, arena);
+    for (uint32_t i = 0; i < chains; i++) {
+        classes->hash[i] = classes->domain_hash[i] = SCHED_CLASS_NONE;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        classes->each[i].hash_next = classes->domains[i].hash_next =
+            i + 1 < count ? i + 1 : SCHED_CLASS_NONE;
+    }
+}
+
+/* ---- lists of a domain ----------------------------------------------------------------------- */
+
+static void unlink_class(struct sched_classes *classes, uint32_t slot, enum sched_class_list list)
+{
+    const struct sched_class *class = &classes->each[slot];
+    struct sched_class_domain *domain = &classes->domains[class->owner];
+    uint32_t next = class->links[list].next, prev = class->links[list].prev;
+    *(prev != SCHED_CLASS_NONE ? &classes->each[prev].links[list].next
+                               : &domain->ends[list].head) = next;
+    *(next != SCHED_CLASS_NONE ? &classes->each[next].links[list].prev
+                               : &domain->ends[list].tail) = prev;
+}
+
+/* Behind this one; SCHED_CLASS_NONE: as the first. */
+static void link_class(struct sched_classes *classes, uint32_t slot, enum sched_class_list list,
+                       uint32_t prev)
+{
+    struct sched_class *class = &classes->each[slot];
+    struct sched_class_domain *domain = &classes->domains[class->owner];
+    uint32_t *from = prev != SCHED_CLASS_NONE ? &classes->each[prev].links[list].next
+                                              : &domain->ends[list].head;
+    uint32_t next = *from;
+    class->links[list].next = next;
+    class->links[list].prev = prev;
+    *from = slot;
+    *(next != SCHED_CLASS_NONE ? &classes->each[next].links[list].prev
+                               : &domain->ends[list].tail) = slot;
+}
+
+static uint64_t rounds_of(const struct sched_classes *classes, uint32_t slot)
+{
+    return classes->each[slot].learnt.rounds;
+}
+
+/* To its place by its mean, from the one that it had. */
+static void sort_class(struct sched_classes *classes, uint32_t slot)
+{
+    const struct sched_class *class = &classes->each[slot];
+    uint32_t prev = class->links[SCHED_CLASS_BY_MEAN].prev;
+    uint32_t next = class->links[SCHED_CLASS_BY_MEAN].next;
+    uint64_t rounds = class->learnt.rounds;
+    unlink_class(classes, slot, SCHED_CLASS_BY_MEAN);
+    while (next != SCHED_CLASS_NONE && rounds_of(classes, next) > rounds) {
+        prev = next;
+        next = classes->each[next].links[SCHED_CLASS_BY_MEAN].next;
+    }
+    while (prev != SCHED_CLASS_NONE && rounds_of(classes, prev) < rounds) {
+        prev = classes->each[prev].links[SCHED_CLASS_BY_MEAN].prev;
+    }
+    link_class(classes, slot, SCHED_CLASS_BY_MEAN, prev);
+}
+
+void sched_class_changed(struct sched *sched, struct sched_class *class)
+{
+    uint32_t slot = (uint32_t)(class - sched->classes.each);
+    ASSERT(class->in_use);
+    unlink_class(&sched->classes, slot, SCHED_CLASS_BY_USE);
+    link_class(&sched->classes, slot, SCHED_CLASS_BY_USE, SCHED_CLASS_NONE);
+    sort_class(&sched->classes, slot);
+}
+
+/* ---- domains --------------------------------------------------------------------------------- */
+
+static uint32_t *domain_chain(const struct sched *sched, uint64_t domain)
+{
+    uint64_t hash = hash_content(sched->settings.hash_key, domain, NULL, 0);
+    return &sched->classes.domain_hash[hash & sched->classes.hash_mask];
+}
+
+static uint32_t find_domain(const struct sched *sched, uint64_t domain)
+{
+    uint32_t slot = *domain_chain(sched, domain);
+    while (slot != SCHED_CLASS_NONE && sched->classes.domains[slot].domain != domain) {
+        slot = sched->classes.domains[slot].hash_next;
+    }
+    return slot;
+}
+
+static uint32_t make_domain(struct sched *sched, uint64_t domain)
+{
+    uint32_t slot = sched->classes.domain_free, *chain = domain_chain(sched, domain);
+    ASSERT(slot != SCHED_CLASS_NONE);
+    struct sched_class_domain *entry = &sched->classes.domains[slot];
+    sched->classes.domain_free = entry->hash_next;
+    *entry = (struct sched_class_domain){.domain = domain, .hash_next = *chain};
+    for (uint32_t list = 0; list < SCHED_CLASS_LISTS; list++) {
+        entry->ends[list].head = entry->ends[list].tail = SCHED_CLASS_NONE;
+    }
+    *chain = slot;
+    return slot;
+}
+
+static void unchain_domain(struct sched *sched, uint32_t slot)
+{
+    struct sched_class_domain *entry = &sched->classes.domains[slot];
+    uint32_t *link = domain_chain(sched, entry->domain);
+    while (*link != slot) {
+        ASSERT(*link != SCHED_CLASS_NONE);
+        link = &sched->classes.domains[*link].hash_next;
+    }
+    *link = entry->hash_next;
+    entry->hash_next = sched->classes.domain_free;
+    sched->classes.domain_free = slot;
+}
+
+/* The domain has one class more, or one less. */
+static void count_classes(struct sched *sched, uint32_t slot, int32_t more)
+{
+    struct sched_class_domain *entry = &sched->classes.domains[slot];
+    entry->classes += (uint32_t)more;
+    sched->classes.count += (uint32_t)more;
+    if (entry->classes > 0) {
+        heap_set(&sched->classes.largest, slot, UINT64_MAX - entry->classes);
+        return;
+    }
+    heap_remove(&sched->classes.largest, slot);
+    unchain_domain(sched, slot);
+}
+
+const struct sched_class *sched_class_largest(const struct sched *sched, uint64_t domain)
+{
+    uint32_t slot = find_domain(sched, domain);
+    return slot != SCHED_CLASS_NONE
+        ? &sched->classes.each[sched->classes.domains[slot].ends[SCHED_CLASS_BY_MEAN].head] : NULL;
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+/* What a class is found by. */
+struct key {
+    uint64_t domain, hash;
+    const char *name;
+};
+
+static uint32_t *chain_of(const struct sched *sched, uint64_t hash)
+{
+    return &sched->classes.hash[hash & sched->classes.hash_mask];
+}
+
+static uint32_t find(const struct sched *sched, const struct key *key)
+{
+    uint32_t slot = *chain_of(sched, key->hash);
+    while (slot != SCHED_CLASS_NONE) {
+        const struct sched_class *class = &sched->classes.each[slot];
+        if (class->hash == key->hash && class->domain == key->domain &&
+            strcmp(class->name, key->name) == 0) {
+            break;
+        }
+        slot = class->hash_next;
+    }
+    return slot;
+}
+
+static void forget(struct sched *sched, uint32_t slot)
+{
+    struct sched_class *class = &sched->classes.each[slot];
+    uint32_t *link = chain_of(sched, class->hash);
+    while (*link != slot) {
+        ASSERT(*link != SCHED_CLASS_NONE);
+        link = &sched->classes.each[*link].hash_next;
+    }
+    *link = class->hash_next;
+    for (uint32_t list = 0; list < SCHED_CLASS_LISTS; list++) {
+        unlink_class(&sched->classes, slot, (enum sched_class_list)list);
+    }
+    count_classes(sched, class->owner, -1);
+    *class = (struct sched_class){.hash_next = sched->classes.free};
+    sched->classes.free = slot;
+    sched->stats->classes_forgotten++;
+}
+
+/* Before a class of this domain is made: the idlest of the domain with most classes, but of the
+ * new one's own where that has as many. */
+static void make_room(struct sched *sched, uint64_t domain)
+{
+    const struct sched_classes *classes = &sched->classes;
+    uint32_t most = heap_first(&classes->largest), own = find_domain(sched, domain);
+    if (own != SCHED_CLASS_NONE &&
+        classes->domains[own].classes == classes->domains[most].classes) {
+        most = own;
+    }
+    forget(sched, classes->domains[most].ends[SCHED_CLASS_BY_USE].tail);
+}
+
+static uint32_t make(struct sched *sched, const struct key *key)
+{
+    struct sched_classes *classes = &sched->classes;
+    if (classes->free == SCHED_CLASS_NONE) {
+        make_room(sched, key->domain);
+    }
+    uint32_t slot = classes->free, *chain = chain_of(sched, key->hash);
+    uint32_t owner = find_domain(sched, key->domain);
+    struct sched_class *class = &classes->each[slot];
+    owner = owner != SCHED_CLASS_NONE ? owner : make_domain(sched, key->domain);
+    classes->free = class->hash_next;
+    *class = (struct sched_class){.in_use = true, .number = ++classes->number,
+                                  .domain = key->domain, .hash = key->hash, .owner = owner,
+                                  .hash_next = *chain};
+    memcpy(class->name, key->name, strnlen(key->name, CALL_CLASS_BYTES));
+    *chain = slot;
+    count_classes(sched, owner, 1);
+    link_class(classes, slot, SCHED_CLASS_BY_USE, SCHED_CLASS_NONE);
+    link_class(classes, slot, SCHED_CLASS_BY_MEAN,
+               classes->domains[owner].ends[SCHED_CLASS_BY_MEAN].tail);
+    return slot;
+}
+
+static void join(struct sched *sched, struct program *program, const struct key *key)
+{
+    uint32_t slot = find(sched, key);
+    slot = slot != SCHED_CLASS_NONE ? slot : make(sched, key);
+    struct sched_class *class = &sched->classes.each[slot];
+    program->class = (struct sched_class_ref){.slot = slot, .number = class->number};
+    sched_class_changed(sched, class);
+}
+
+const struct sched_class *sched_class_of(const struct sched *sched, const struct program *program)
+{
+    const struct sched_class_ref ref = program->class;
+    ASSERT(ref.slot < sched->settings.classes);
+    const struct sched_class *class = &sched->classes.each[ref.slot];
+    return ref.number != 0 && class->number == ref.number ? class : NULL;
+}
+
+void sched_class_join(struct sched *sched, uint32_t index, const char *name)
+{
+    struct program *program = &sched->programs[index];
+    char words[CALL_CLASS_BYTES + 1] = {0};
+    bool has_had_calls = program->active_calls > 0 || program->calls_ended > 0;
+    if (name[0] == '\0' || has_had_calls || sched_class_of(sched, program) != NULL) {
+        return;
+    }
+    memcpy(words, name, strnlen(name, CALL_CLASS_BYTES));
+    join(sched, program,
+         &(struct key){.domain = program->domain, .name = words,
+                       .hash = hash_content(sched->settings.hash_key, program->domain, words,
+                                            CALL_CLASS_BYTES)});
+}
+
+void sched_class_join_by_prompt(struct sched *sched, const struct call *call)
+{
+    struct program *program = &sched->programs[call->program];
+    uint32_t block_tokens = sched->engines[call->engine].kv->settings.block_tokens;
+    if (sched_class_of(sched, program) != NULL || call->prompt_tokens < block_tokens) {
+        return;
+    }
+    join(sched, program,
+         &(struct key){.domain = program->domain, .name = "",
+                       .hash = hash_content(sched->settings.hash_key, program->domain,
+                                            call->tokens, block_tokens * sizeof *call->tokens)});
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+/* Returns how many classes the list has. */
+static uint32_t check_list(const struct sched *sched, uint32_t owner, enum sched_class_list list)
+{
+    const struct sched_class_domain *domain = &sched->classes.domains[owner];
+    uint32_t count = 0, before = SCHED_CLASS_NONE, slot = domain->ends[list].head;
+    while (slot != SCHED_CLASS_NONE) {
+        const struct sched_class *class = &sched->classes.each[slot];
+        ASSERT(class->in_use && class->owner == owner && class->domain == domain->domain);
+        ASSERT(class->links[list].prev == before && ++count <= domain->classes);
+        ASSERT(list != SCHED_CLASS_BY_MEAN || before == SCHED_CLASS_NONE ||
+               rounds_of(&sched->classes, before) >= class->learnt.rounds);
+        before = slot;
+        slot = class->links[list].next;
+    }
+    ASSERT(domain->ends[list].tail == before);
+    return count;
+}
+
+static uint32_t check_domains(const struct sched *sched)
+{
+    const struct heap *largest = &sched->classes.largest;
+    uint32_t sum = 0;
+    heap_check(largest);
+    for (uint32_t i = 0; i < sched->settings.classes; i++) {
+        const struct sched_class_domain *domain = &sched->classes.domains[i];
+        if (!heap_has(largest, i)) {
+            continue;
+        }
+        ASSERT(find_domain(sched, domain->domain) == i && domain->classes > 0);
+        for (uint32_t list = 0; list < SCHED_CLASS_LISTS; list++) {
+            ASSERT(check_list(sched, i, (enum sched_class_list)list) == domain->classes);
+        }
+        sum += domain->classes;
+    }
+    return sum;
+}
+
+void sched_class_check(const struct sched *sched)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sched->settings.classes; i++) {
+        const struct sched_class *class = &sched->classes.each[i];
+        if (!class->in_use) {
+            ASSERT(class->number == 0);
+            continue;
+        }
+        const struct key key = {.domain = class->domain, .hash = class->hash, .name = class->name};
+        ASSERT(find(sched, &key) == i && class->number <= sched->classes.number);
+        ASSERT(class->learnt.rounds_least <= class->learnt.rounds);
+        ASSERT(class->learnt.rounds <= class->learnt.rounds_most);
+        count++;
+    }
+    ASSERT(count == sched->classes.count && check_domains(sched) == count);
+    for (uint32_t i = sched->classes.free; i != SCHED_CLASS_NONE; count++) {
+        ASSERT(count < sched->settings.classes && !sched->classes.each[i].in_use);
+        i = sched->classes.each[i].hash_next;
+    }
+    ASSERT(count == sched->settings.classes);
+}

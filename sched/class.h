@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: classes of programs: what programs of one kind have been tells what the next one will be.
+ * A class is the programs of a trust domain to which their clients give one name; of programs
+ * without a name, those whose first prompts begin with the same KV block. The records, and the
+ * table of classes (class.c); sched/prediction.h is what they are for.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/call.h"
+#include "config/base/heap.h"
+#include "sched/services.h"
+
+#define SCHED_CLASS_NONE    UINT32_MAX
+#define SCHED_CLASS_ONE     256         /* of fixed-point numbers */
+
+struct program;
+struct sched;
+
+/* A program's class. It may be forgotten while the program is open; then the number is of another
+ * one. */
+struct sched_class_ref {
+    uint32_t slot;
+    uint64_t number;                    /* 0: the program has no class */
+};
+
+/* What ended calls of a program have cost (cost.h). */
+struct sched_spent {
+    uint64_t rounds, tokens, output_tokens;
+};
+
+/* Who knew, the best source first. */
+enum sched_source {
+    SCHED_SOURCE_NONE,
+    SCHED_SOURCE_FORETOLD,              /* the lab */
+    SCHED_SOURCE_TRAINED,               /* a file, corrected by what the class has learnt */
+    SCHED_SOURCE_CLASS,                 /* means of the class */
+    SCHED_SOURCE_LARGEST,               /* means of the domain's most expensive class */
+    SCHED_SOURCES
+};
+struct sched_prediction {
+    uint64_t rounds, tokens;            /* cost of the program; 0: unknown */
+    uint32_t output_tokens;             /* of a call; 0: unknown */
+    enum sched_source source;
+    uint64_t rounds_raw;                /* before it was corrected: errors are of this */
+};
+
+/* A program's cost in token-rounds, by its class's name and its first prompt; 0: the class is not
+ * known there. */
+struct sched_trained {
+    uint64_t (*rounds)(const void *self, const char *name, const uint32_t *tokens, uint32_t count);
+    const void *self;                   /* rounds == NULL: there is no file */
+};
+
+/* Of the ended programs of a class. A mean moves by 1 / n towards each of the first ten, by a tenth
+ * towards each later one. */
+struct sched_learnt {
+    uint64_t programs;
+    uint64_t rounds, tokens;            /* of a program: means */
+    uint64_t rounds_least, rounds_most;
+    uint64_t output_tokens;             /* of a call: a mean, times SCHED_CLASS_ONE */
+    uint64_t predicted;                 /* programs that a file or the class had predicted */
+    int32_t error;                      /* of these: the mean of log2(real / predicted), times
+                                           SCHED_CLASS_ONE */
+    struct sched_services services;     /* that they have had */
+};
+
+enum sched_class_list {
+    SCHED_CLASS_BY_USE,                 /* last used first */
+    SCHED_CLASS_BY_MEAN,                /* most token-rounds first */
+    SCHED_CLASS_LISTS
+};
+
+struct sched_class {
+    bool in_use;
+    uint64_t number;                    /* never given twice */
+    uint64_t domain;
+    uint64_t hash;                      /* keyed: of the name, or of the KV block */
+    char name[CALL_CLASS_BYTES + 1];    /* empty: it has none */
+    struct sched_learnt learnt;
+    /* private */
+    uint32_t owner;                     /* slot of its domain */
+    uint32_t hash_next;                 /* chain of the hash table, or of the free list */
+    struct { uint32_t next, prev; } links[SCHED_CLASS_LISTS];
+};
+
+/* A trust domain that has classes. */
+struct sched_class_domain {
+    uint64_t domain;
+    uint32_t classes;
+    struct { uint32_t head, tail; } ends[SCHED_CLASS_LISTS];
+    uint32_t hash_next;                 /* chain of the hash table, or of the free list */
+};
+
+struct sched_classes {
+    struct sched_class *each;           /* [settings.classes] */
+    uint32_t count;
+    /* private: only sched/ */
+    struct sched_class_domain *domains; /* [settings.classes] */
+    uint32_t *hash, *domain_hash;       /* [hash_mask + 1] heads of chains */
+    uint32_t hash_mask, free, domain_free;
+    struct heap largest;                /* domains; the one with most classes first */
+    uint64_t number;                    /* of the class that was new last */
+};
+
+/* The class of a program; NULL: it has none, or its class is forgotten. O(1). */
+const struct sched_class *sched_class_of(const struct sched *sched, const struct program *program);
+
+/* ---- private to sched/ ----------------------------------------------------------------------- */
+
+void sched_class_plan_memory(struct memory_plan *plan, uint32_t classes);
+void sched_class_init(struct sched *sched, struct arena *arena);
+/* The program gets the class of this name, unless the name is empty, the program has a class, or
+ * its first call has come. O(log domains), as all that follows. */
+void sched_class_join(struct sched *sched, uint32_t program, const char *name);
+/* The call's program gets the class of this prompt, unless it has one, or the prompt is shorter
+ * than a KV block. */
+void sched_class_join_by_prompt(struct sched *sched, const struct call *call);
+/* The class was used, and what it has learnt may have changed. */
+void sched_class_changed(struct sched *sched, struct sched_class *class);
+/* The class with most token-rounds in a domain; NULL: it has none. */
+const struct sched_class *sched_class_largest(const struct sched *sched, uint64_t domain);
+void sched_class_check(const struct sched *sched);
