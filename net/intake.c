@@ -73,26 +73,38 @@ static enum status handle_hello(struct net_frame *frame)
     return STATUS_OK;
 }
 
-/* START and END: the scheduler answers, in order. */
-static enum status handle_program(struct net_frame *frame)
+/* Of a program: the scheduler answers, in order. */
+static void send_command(const struct net_frame *frame, struct command *command)
 {
-    struct net *net = frame->net;
     struct net_connection *connection = net_frame_sender(frame);
-    bool starts = frame->type == WIRE_PROGRAM_START;
-    struct wire_program program;
-    TRY(wire_program_decode(frame->payload, frame->payload_bytes, &program, &frame->fault));
-    if (starts && net->draining) {
+    command->connection = frame->connection;
+    command->connection_generation = connection->generation;
+    command->domain = connection->domain;
+    exchange_command(frame->net->exchange, command);
+    connection->answers_due++;
+}
+
+static enum status handle_program_start(struct net_frame *frame)
+{
+    struct command command = {.kind = COMMAND_PROGRAM_START};
+    struct wire_program_start start;
+    TRY(wire_program_start_decode(frame->payload, frame->payload_bytes, &start, &frame->fault));
+    if (frame->net->draining) {
         return STATUS_BUSY_DRAINING;
     }
-    struct command command = {
-        .kind = starts ? COMMAND_PROGRAM_START : COMMAND_PROGRAM_END,
-        .connection = frame->connection,
-        .connection_generation = connection->generation,
-        .domain = connection->domain,
-    };
-    memcpy(command.program_id, program.program_id, sizeof command.program_id);
-    exchange_command(net->exchange, &command);
-    connection->answers_due++;
+    memcpy(command.program_id, start.program_id, sizeof command.program_id);
+    memcpy(command.class_name, start.class_name, sizeof command.class_name);
+    send_command(frame, &command);
+    return STATUS_OK;
+}
+
+static enum status handle_program_end(struct net_frame *frame)
+{
+    struct command command = {.kind = COMMAND_PROGRAM_END};
+    struct wire_program_end end;
+    TRY(wire_program_end_decode(frame->payload, frame->payload_bytes, &end, &frame->fault));
+    memcpy(command.program_id, end.program_id, sizeof command.program_id);
+    send_command(frame, &command);
     return STATUS_OK;
 }
 
@@ -176,8 +188,8 @@ static const struct handler_row {
 } handlers[] = {
     {WIRE_HELLO, NET_GREETING, handle_hello},
     {WIRE_AUTH, NET_CHALLENGED, net_auth_intake},
-    {WIRE_PROGRAM_START, NET_OPEN, handle_program},
-    {WIRE_PROGRAM_END, NET_OPEN, handle_program},
+    {WIRE_PROGRAM_START, NET_OPEN, handle_program_start},
+    {WIRE_PROGRAM_END, NET_OPEN, handle_program_end},
     {WIRE_CALL, NET_OPEN, net_call_intake},
     {WIRE_CANCEL, NET_OPEN, handle_cancel},
     {WIRE_PING, NET_OPEN, handle_ping},

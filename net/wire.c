@@ -5,7 +5,7 @@
  *
  * How: net/frames.def states the fields of each payload once, for both directions
  * (net/wire_table.c). Here is what it cannot say: the versions of HELLO, and what follows the fixed
- * part of TOKENS. CALL, which has the most to check, is in net/wire_call.c.
+ * parts of PROGRAM_START and TOKENS. CALL, which has the most to check, is in net/wire_call.c.
  *
  * Invariants: nothing is read beyond `count`; a refusal changes only `fault`; wire lengths enter
  * arithmetic only as 64-bit values, after the checks of wire_header_decode().
@@ -170,6 +170,35 @@ static enum status decode_exact(enum wire_type type, struct bytes in, void *fram
 #define LAYOUT(name, id, length) DECODE_##length(name, id)
 #include "net/frames.def"
 
+enum status wire_class_check(const uint8_t *name, uint32_t count, struct wire_fault *fault)
+{
+    if (count > CALL_CLASS_BYTES) {
+        return wire_refuse_range(fault, WIRE_FIELD_CLASS, count, 0, CALL_CLASS_BYTES);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (name[i] <= ' ' || name[i] > '~') {
+            return wire_refuse_range(fault, WIRE_FIELD_CLASS, name[i], ' ' + 1, '~');
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status wire_program_start_decode(const uint8_t *bytes, uint32_t count,
+                                      struct wire_program_start *frame, struct wire_fault *fault)
+{
+    struct bytes in = bytes_reader(bytes, count);
+    struct wire_program_start got = {0};
+    wire_layout_move(&wire_program_start_layout, &in, &got);
+    *fault = (struct wire_fault){.frame_type = WIRE_PROGRAM_START};
+    if (in.failed) {
+        return wire_check_end(&in, fault);
+    }
+    TRY(wire_class_check(bytes + in.at, bytes_left(&in), fault));
+    memcpy(got.class_name, bytes + in.at, bytes_left(&in));
+    *frame = got;
+    return STATUS_OK;
+}
+
 enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire_tokens *frame,
                                struct wire_fault *fault)
 {
@@ -232,6 +261,18 @@ static uint32_t encode_exact(enum wire_type type, void *copy, uint8_t *bytes, ui
 #define ENCODE_OPEN(name, id)
 #define LAYOUT(name, id, length) ENCODE_##length(name, id)
 #include "net/frames.def"
+
+uint32_t wire_program_start_encode(const struct wire_program_start *frame, uint8_t *bytes,
+                                   uint32_t max)
+{
+    struct bytes out = wire_frame_open(bytes, max);
+    struct wire_program_start copy = *frame;
+    wire_layout_move(&wire_program_start_layout, &out, &copy);
+    for (uint32_t i = 0; i < CALL_CLASS_BYTES && copy.class_name[i] != '\0'; i++) {
+        bytes_block(&out, &copy.class_name[i], 1);
+    }
+    return wire_frame_close(&out, WIRE_PROGRAM_START);
+}
 
 uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max)

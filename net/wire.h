@@ -96,7 +96,11 @@ struct wire_auth {
     uint8_t mac[WIRE_MAC_BYTES];    /* wire_proof_mac() of WIRE_CLIENT */
 };
 struct wire_auth_reply { uint8_t mac[WIRE_MAC_BYTES]; };    /* the same of WIRE_SERVER */
-struct wire_program { uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };     /* START, END */
+struct wire_program_start {
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    char class_name[CALL_CLASS_BYTES + 1];  /* empty: none */
+};
+struct wire_program_end { uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_program_ok {
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     uint32_t kind;                  /* WIRE_PROGRAM_START or WIRE_PROGRAM_END */
@@ -205,6 +209,11 @@ struct wire_layout {
 /* The layout of a frame's payload; NULL: no such type. */
 const struct wire_layout *wire_layout_of(uint8_t type);
 
+/* Of the name of a class: a length that is too large, or the first byte that is not printable ASCII
+ * or is a space. */
+MUST_CHECK enum status wire_class_check(const uint8_t *name, uint32_t count,
+                                        struct wire_fault *fault);
+
 /* FNV-1a, 64 bits, over the little-endian bytes of each token id; start with WIRE_DIGEST_START. */
 #define WIRE_DIGEST_START FNV_START
 uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
@@ -227,6 +236,8 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 #define LAYOUT(name, id, length) WIRE_DECODER(name); WIRE_ENCODER_##length(name);
 #include "net/frames.def"
 
+uint32_t wire_program_start_encode(const struct wire_program_start *frame, uint8_t *bytes,
+                                   uint32_t max);
 uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max);
 /* `tokens` are host integers and stand for frame->tokens, which is not read. */
 uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,

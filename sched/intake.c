@@ -90,8 +90,9 @@ static bool is_at_limit(const struct sched *sched, uint32_t program)
     return limit != 0 && sched->programs[program].active_calls >= limit;
 }
 
-static void intake_call(struct sched *sched, struct call *call, uint64_t now_us)
+static void intake_call(struct sched *sched, const struct command *command, uint64_t now_us)
 {
+    struct call *call = sched_call(sched, command->call);
     uint32_t program = SCHED_PROGRAM_NONE;
     ASSERT(call->state == CALL_INTAKE);
     enum status status = admit(sched, call);
@@ -105,6 +106,7 @@ static void intake_call(struct sched *sched, struct call *call, uint64_t now_us)
         refuse(sched, call, status, now_us);
         return;
     }
+    sched_class_join(sched, program, command->class_name);
     commit(sched, call, program, now_us);
     if (call->cancel || call->connection == CALL_NONE) {
         sched_call_end_cancelled(sched, call, now_us);
@@ -170,7 +172,7 @@ void sched_intake(struct sched *sched, uint64_t now_us)
         const struct command *command = &exchange->inbox[ring_pop(&exchange->inbox_ring)];
         switch (command->kind) {
         case COMMAND_CALL:
-            intake_call(sched, sched_call(sched, command->call), now_us);
+            intake_call(sched, command, now_us);
             break;
         case COMMAND_CANCEL:
             intake_cancel(sched, command, now_us);

@@ -29,7 +29,8 @@ struct command {
     uint32_t connection_generation;
     uint64_t domain;            /* PROGRAM_*: of the program */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
-    char class_name[CALL_CLASS_BYTES + 1];  /* PROGRAM_START: of the program; empty: none */
+    char class_name[CALL_CLASS_BYTES + 1];  /* PROGRAM_START, and the lab's CALLs: of the
+                                               program; empty: none */
 };
 
 struct answer {

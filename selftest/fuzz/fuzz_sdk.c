@@ -215,6 +215,19 @@ static void send_some(struct agx *agx, uint32_t wanted)
     ASSERT(left == count - sent);
 }
 
+/* A start of a class, whatever it is called, or an end. */
+static void ask_program(struct agx *agx, const struct record *record, const uint8_t *program)
+{
+    char name[AGX_CLASS_BYTES + 2] = "";
+    uint32_t count = record->count - 1;
+    memcpy(name, record->bytes + 1, count < sizeof name ? count : sizeof name - 1);
+    if (record->bytes[0] % 2 == 0) {
+        (void)agx_session_program_start(agx, program, name);
+    } else {
+        (void)agx_session_program_end(agx, program);
+    }
+}
+
 static void ask(struct agx *agx, const struct record *record, struct model *model)
 {
     static const uint8_t program[AGX_ID_BYTES];
@@ -228,8 +241,7 @@ static void ask(struct agx *agx, const struct record *record, struct model *mode
     case REQUEST_CALL_OF_TEXT: start_call_of_text(agx, record, model); break;
     case REQUEST_PING: (void)agx_session_ping(agx, value); break;
     case REQUEST_PROGRAM:
-        (void)agx_session_program(agx, value % 2 == 0 ? WIRE_PROGRAM_START : WIRE_PROGRAM_END,
-                                  program);
+        ask_program(agx, record, program);
         break;
     case REQUEST_RESUME: resume(agx); break;
     case REQUEST_RESEND: (void)agx_session_resend(agx); break;

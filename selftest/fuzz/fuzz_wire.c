@@ -58,6 +58,7 @@ static const uint32_t *host_ids(const struct wire_tokens *tokens)
 #define TRIP_OPEN(name)
 #define LAYOUT(name, id, length) TRIP_##length(name)
 #include "net/frames.def"
+TRIP(program_start,)
 TRIP(call,)
 TRIP(tokens, host_ids(&got),)
 

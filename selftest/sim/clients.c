@@ -125,15 +125,36 @@ void sim_client_cancel(struct sim *sim, uint32_t index)
     }
 }
 
-static void ask_program(struct sim *sim, uint32_t index, enum wire_type type)
+/* Names of classes; every second start has none. */
+static const char *draw_class(struct sim *sim)
+{
+    static const char *const names[] = {
+        "", "chat", "", "vote", "", "~", "", "code-search", "", "as-long-as-a-name-of-a-class-may"};
+    return names[sim_choose(sim, sizeof names / sizeof names[0])];
+}
+
+static void start_program(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = client_at(sim, index);
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    uint32_t program = sim_choose(sim, sim->swarm.programs);
+    const char *name = draw_class(sim);
+    sim_program_id(program, id);
+    if (agx_session_program_start(&client->agx, id, name) == AGX_OK) {
+        client->answers_due++;
+        sim_say(sim, "client %u: starts program %u of class \"%s\"", index, program, name);
+    }
+}
+
+static void end_program(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     uint8_t id[CALL_PROGRAM_ID_BYTES];
     uint32_t program = sim_choose(sim, sim->swarm.programs);
     sim_program_id(program, id);
-    if (agx_session_program(&client->agx, type, id) == AGX_OK) {
+    if (agx_session_program_end(&client->agx, id) == AGX_OK) {
         client->answers_due++;
-        sim_say(sim, "client %u: %s of program %u", index, wire_type_name((uint8_t)type), program);
+        sim_say(sim, "client %u: ends program %u", index, program);
     }
 }
 
@@ -176,10 +197,10 @@ static void act(struct sim *sim, uint32_t index)
         ping(sim, index);
         break;
     case ACTION_START:
-        ask_program(sim, index, WIRE_PROGRAM_START);
+        start_program(sim, index);
         break;
     case ACTION_END:
-        ask_program(sim, index, WIRE_PROGRAM_END);
+        end_program(sim, index);
         break;
     case ACTION_REST:
     case ACTIONS:

@@ -12,6 +12,7 @@
 #define SIM_PROMPT_BYTES    64
 #define SIM_TEXT_BYTES      2048        /* of a call's tokens, replacements included */
 #define SIM_PROGRAMS_MAX    16
+#define SIM_CLASSES_MAX     8
 
 enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
 

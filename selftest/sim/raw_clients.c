@@ -72,18 +72,22 @@ static uint32_t make_frame(struct sim *sim, uint8_t *bytes)
 {
     struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "hostile"};
     struct wire_cancel cancel = {.call_id = draw_call_id(sim)};
-    struct wire_program program;
+    struct wire_program_start start = {.class_name = ""};
+    struct wire_program_end end;
     draw_id(sim, cancel.program_id);
-    draw_id(sim, program.program_id);
+    draw_id(sim, start.program_id);
+    memcpy(end.program_id, start.program_id, sizeof end.program_id);
     switch (sim_choose(sim, 8)) {
     case 0:
         return wire_ping_encode(&(struct wire_ping){7}, WIRE_PING, bytes, FRAME_BYTES_MAX);
     case 1:
         return wire_hello_encode(&hello, bytes, FRAME_BYTES_MAX);
     case 2:
-        return wire_program_encode(&program, WIRE_PROGRAM_START, bytes, FRAME_BYTES_MAX);
+        memset(start.class_name, 'a' + (char)sim_choose(sim, 26),
+               sim_choose(sim, CALL_CLASS_BYTES + 1));
+        return wire_program_start_encode(&start, bytes, FRAME_BYTES_MAX);
     case 3:
-        return wire_program_encode(&program, WIRE_PROGRAM_END, bytes, FRAME_BYTES_MAX);
+        return wire_program_end_encode(&end, bytes, FRAME_BYTES_MAX);
     case 4:
         return wire_cancel_encode(&cancel, bytes, FRAME_BYTES_MAX);
     default:

@@ -133,6 +133,7 @@ static uint32_t draw_limits(struct sim *sim)
     set(sim, "limits.call_deadline=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US)));
     set(sim, "limits.programs=%u", small(sim, 1, SIM_PROGRAMS_MAX));
+    set(sim, "limits.classes=%u", small(sim, 1, SIM_CLASSES_MAX));
     set(sim, "limits.context_tokens=%u", context_tokens);
     set(sim, "limits.program_idle=%lluus",
         1000 + (unsigned long long)sim_time(sim, 600 * SIM_SECOND_US));

@@ -263,13 +263,24 @@ static bool ask_again(struct dial *dial, enum agx_result *result, uint32_t *trie
            retry_wait(dial->retry, agx_fault(&dial->agx), tries);
 }
 
-static int ask_program(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
-                       enum agx_result (*ask)(struct agx *agx, const uint8_t *id))
+struct program_request {
+    const uint8_t *id;
+    const char *class_name;     /* of a start */
+    bool is_end;
+};
+
+static enum agx_result send_program(struct agx *agx, const struct program_request *request)
+{
+    return request->is_end ? agx_program_end(agx, request->id)
+                           : agx_program_start_class(agx, request->id, request->class_name);
+}
+
+static int ask_program(struct dial *dial, const struct program_request *request)
 {
     enum agx_result result;
     uint32_t tries = 0;
     do {
-        result = ask(&dial->agx, id);
+        result = send_program(&dial->agx, request);
         result = result == AGX_OK ? await_program(dial) : result;
     } while (ask_again(dial, &result, &tries));
     if (result == AGX_OK) {
@@ -280,12 +291,12 @@ static int ask_program(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
                                                  : dial_fail(&dial->agx, result, "program");
 }
 
-int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES])
+int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES], const char *class_name)
 {
-    return ask_program(dial, id, agx_program_start);
+    return ask_program(dial, &(struct program_request){.id = id, .class_name = class_name});
 }
 
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES])
 {
-    return ask_program(dial, id, agx_program_end);
+    return ask_program(dial, &(struct program_request){.id = id, .is_end = true});
 }

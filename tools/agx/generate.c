@@ -24,7 +24,7 @@ struct generate {
     struct retry retry;
     uint32_t tries;         /* of the call */
     struct agx_call call;
-    const char *prompt, *program, *format_name;
+    const char *prompt, *program, *class_name, *format_name;
     struct history history;     /* with --chat: the prompt, as a turn of the user */
     struct pace pace;
     struct argument_ids ids, stop_ids;
@@ -81,6 +81,7 @@ static int parse(struct generate *g, int argc, char **argv)
          "ends the call after this time"},
         {"--program", "NAME", ARGUMENT_TEXT, &g->program, 0, 0,
          "the program that the call belongs to; it goes on (default: one of its own)"},
+        CLASS_ROW(g->class_name),
         RETRY_ROW(g->retry, RETRY_OF_ONE),
         {"--print-ids", "", ARGUMENT_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
         {"--stats", "", ARGUMENT_FLAG, &g->stats, 0, 0,
@@ -247,7 +248,8 @@ static int stream(struct generate *g)
 static int run(struct generate *g)
 {
     int code = put_into_format(g);
-    code = code == EXIT_COMPLETE ? dial_program_start(&g->dial, g->call.program_id) : code;
+    code = code == EXIT_COMPLETE ? dial_program_start(&g->dial, g->call.program_id,
+                                                         g->class_name) : code;
     if (code != EXIT_COMPLETE) {
         return code;
     }

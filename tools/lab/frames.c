@@ -24,11 +24,10 @@ void lab_frames_hello(struct lab *lab)
 void lab_frames_program_end(struct lab *lab, uint32_t run)
 {
     struct lab_socket *socket = &lab->socket;
-    struct wire_program program;
-    lab_program_id(lab, run, program.program_id);
-    socket->count += wire_program_encode(&program, WIRE_PROGRAM_END,
-                                         socket->to_server + socket->count,
-                                         LAB_SOCKET_BYTES - socket->count);
+    struct wire_program_end end;
+    lab_program_id(lab, run, end.program_id);
+    socket->count += wire_program_end_encode(&end, socket->to_server + socket->count,
+                                             LAB_SOCKET_BYTES - socket->count);
 }
 
 static void read_error(struct lab *lab, const uint8_t *bytes, uint32_t count)

@@ -378,14 +378,20 @@ static enum agx_result ask(struct agx *agx, enum agx_result queued)
 
 enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES])
 {
+    return agx_program_start_class(agx, id, NULL);
+}
+
+enum agx_result agx_program_start_class(struct agx *agx, const uint8_t id[AGX_ID_BYTES],
+                                        const char *class_name)
+{
     enum agx_result result = may_ask(agx, id);
-    return result == AGX_OK ? ask(agx, agx_session_program(agx, WIRE_PROGRAM_START, id)) : result;
+    return result == AGX_OK ? ask(agx, agx_session_program_start(agx, id, class_name)) : result;
 }
 
 enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES])
 {
     enum agx_result result = may_ask(agx, id);
-    return result == AGX_OK ? ask(agx, agx_session_program(agx, WIRE_PROGRAM_END, id)) : result;
+    return result == AGX_OK ? ask(agx, agx_session_program_end(agx, id)) : result;
 }
 
 enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call)

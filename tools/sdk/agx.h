@@ -30,6 +30,7 @@ extern "C" {
 #define AGX_STOP_IDS_MAX    15
 #define AGX_STOP_TEXTS_MAX  4
 #define AGX_PARTS_MAX       65535
+#define AGX_CLASS_BYTES     32
 
 enum agx_result {
     AGX_OK = 0,
@@ -248,6 +249,12 @@ void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
  * AGX_AGAIN: there is no room while earlier requests are unsent. AGX_ERROR_SPACE: it never fits, or
  * AGX_CALLS_MAX calls are open. */
 enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
+/* The same of a program of a class: a name for programs of one kind, such as "web-search". What
+ * they have cost tells the appliance what this one will; the class that was named first, before the
+ * program's first call, counts. At most AGX_CLASS_BYTES of printable ASCII without spaces; NULL or
+ * empty: no name. */
+enum agx_result agx_program_start_class(struct agx *agx, const uint8_t id[AGX_ID_BYTES],
+                                        const char *class_name);
 enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
 enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],

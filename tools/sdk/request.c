@@ -22,6 +22,7 @@ STATIC_ASSERT(AGX_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
 STATIC_ASSERT(AGX_PARTS_MAX == WIRE_PARTS_MAX, "one limit of parts");
+STATIC_ASSERT(AGX_CLASS_BYTES == CALL_CLASS_BYTES, "one size of names of classes");
 STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
 STATIC_ASSERT((int)AGX_FINISH_FAILED == (int)CALL_FINISH_FAILED, "finishes are wire values");
 
@@ -96,15 +97,30 @@ enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
     return queue(agx, wire_auth_encode(&auth, out, room));
 }
 
-enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
-                                    const uint8_t id[AGX_ID_BYTES])
+enum agx_result agx_session_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES],
+                                          const char *class_name)
 {
-    struct wire_program program;
-    uint32_t room;
-    ASSERT(type == WIRE_PROGRAM_START || type == WIRE_PROGRAM_END);
-    memcpy(program.program_id, id, AGX_ID_BYTES);
+    struct wire_program_start start = {.class_name = ""};
+    struct wire_fault fault = {.frame_type = WIRE_PROGRAM_START};
+    const char *name = class_name != NULL ? class_name : "";
+    uint32_t bytes = (uint32_t)strnlen(name, CALL_CLASS_BYTES + 1), room;
+    if (wire_class_check((const uint8_t *)name, bytes, &fault) != STATUS_OK) {
+        agx_session_fault(agx, &fault);
+        return AGX_ERROR_ARGUMENT;
+    }
+    memcpy(start.program_id, id, AGX_ID_BYTES);
+    memcpy(start.class_name, name, bytes);
     uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_program_encode(&program, type, out, room));
+    return queue(agx, wire_program_start_encode(&start, out, room));
+}
+
+enum agx_result agx_session_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES])
+{
+    struct wire_program_end end;
+    uint32_t room;
+    memcpy(end.program_id, id, AGX_ID_BYTES);
+    uint8_t *out = output_room(agx, &room);
+    return queue(agx, wire_program_end_encode(&end, out, room));
 }
 
 enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],

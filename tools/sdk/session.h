@@ -42,8 +42,9 @@ enum agx_result agx_session_hello(struct agx *agx);
 /* Right after the welcome, which must have asked for it. `nonce` is random. */
 enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
                                  const uint8_t nonce[WIRE_NONCE_BYTES]);
-enum agx_result agx_session_program(struct agx *agx, enum wire_type type,
-                                    const uint8_t id[AGX_ID_BYTES]);
+enum agx_result agx_session_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES],
+                                          const char *class_name);
+enum agx_result agx_session_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call);
 enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
                                    uint64_t call_id);

@@ -77,6 +77,7 @@ struct fixture {
     uint32_t next_token;            /* what it generates: (call id + index) when 0 */
     uint32_t last_call;             /* slot of the last CALL that it saw */
     uint64_t commands[4];           /* how many of each kind */
+    struct command last_command;
 };
 
 struct received {
@@ -237,6 +238,7 @@ static inline void fixture_sched(struct fixture *f)
     while (!ring_is_empty(&f->exchange.inbox_ring)) {
         struct command command = f->exchange.inbox[ring_pop(&f->exchange.inbox_ring)];
         f->commands[command.kind]++;
+        f->last_command = command;
         if (command.kind == COMMAND_CALL) {
             fixture_take_call(f, command.call);
         } else if (command.kind == COMMAND_CANCEL) {
@@ -364,9 +366,28 @@ static inline void fixture_send_program(struct fixture *f, uint32_t peer, enum w
                                  const char *name)
 {
     uint8_t bytes[64];
-    struct wire_program program;
-    memcpy(program.program_id, fixture_program_id(name), sizeof program.program_id);
-    fixture_send(f, peer, bytes, wire_program_encode(&program, type, bytes, sizeof bytes));
+    struct wire_program_start start = {.class_name = ""};
+    struct wire_program_end end;
+    memcpy(start.program_id, fixture_program_id(name), sizeof start.program_id);
+    memcpy(end.program_id, start.program_id, sizeof end.program_id);
+    fixture_send(f, peer, bytes, type == WIRE_PROGRAM_START
+                                     ? wire_program_start_encode(&start, bytes, sizeof bytes)
+                                     : wire_program_end_encode(&end, bytes, sizeof bytes));
+}
+
+/* Any bytes as the name of the class. */
+static inline void fixture_send_class(struct fixture *f, uint32_t peer, const char *name,
+                                      const void *class_name, uint32_t class_bytes)
+{
+    uint8_t bytes[256];
+    struct wire_program_start start = {.class_name = ""};
+    memcpy(start.program_id, fixture_program_id(name), sizeof start.program_id);
+    uint32_t count = wire_program_start_encode(&start, bytes, sizeof bytes);
+    memcpy(bytes + count, class_name, class_bytes);
+    bytes[8] = (uint8_t)(count - WIRE_HEADER_BYTES + class_bytes);
+    uint32_t sum = wire_checksum(bytes, bytes + WIRE_HEADER_BYTES, bytes[8]);
+    memcpy(bytes + 12, &sum, sizeof sum);
+    fixture_send(f, peer, bytes, count + class_bytes);
 }
 
 static inline void fixture_send_ping(struct fixture *f, uint32_t peer, uint64_t nonce)

@@ -82,6 +82,27 @@ static void test_call_writes_what_the_appliance_reads(void **state)
     assert_memory_equal(got.prompt, "hello", 5);
 }
 
+/* Without a class the frame is as it was before there were any. */
+static void test_program_start_writes_id_and_class(void **state)
+{
+    struct agx agx;
+    const uint8_t id[AGX_ID_BYTES] = {7, 8};
+    const char *names[] = {NULL, "", "web"};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct wire_program_start got;
+        struct wire_fault fault;
+        uint32_t count, payload = 16 + (i == 2 ? 3 : 0);
+        open_session(&agx);
+        assert_int_equal(agx_session_program_start(&agx, id, names[i]), AGX_OK);
+        const uint8_t *bytes = agx_session_unsent(&agx, &count);
+        assert_int_equal(count, WIRE_HEADER_BYTES + payload);
+        assert_status(STATUS_OK, wire_program_start_decode(bytes + WIRE_HEADER_BYTES, payload,
+                                                           &got, &fault));
+        assert_memory_equal(got.program_id, id, sizeof id);
+        assert_string_equal(got.class_name, i == 2 ? "web" : "");
+    }
+}
+
 static void test_next_passes_program_and_pong(void **state)
 {
     struct agx agx;
@@ -363,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_next_takes_whole_answer),
         cmocka_unit_test(test_welcome_fills_limits),
         cmocka_unit_test(test_call_writes_what_the_appliance_reads),
+        cmocka_unit_test(test_program_start_writes_id_and_class),
         cmocka_unit_test(test_next_passes_program_and_pong),
         cmocka_unit_test(test_chat_is_one_event_however_long_its_message_is),
         cmocka_unit_test(test_chat_out_of_order_is_a_protocol_error),

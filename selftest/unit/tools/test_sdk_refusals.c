@@ -142,6 +142,22 @@ static void test_call_bad_arguments_name_the_field(void **state)
     expect_argument(bad, "prompt");
 }
 
+static void test_class_with_a_bad_name_is_not_sent(void **state)
+{
+    struct agx agx;
+    const uint8_t id[AGX_ID_BYTES] = {7};
+    const char *names[] = {"two words", "caf\xc3\xa9", "\x7f", "33-bytes-are-one-more-than-allowed"};
+    const uint64_t found[] = {' ', 0xc3, 0x7f, AGX_CLASS_BYTES + 1};
+    open_session(&agx);
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(agx_session_program_start(&agx, id, names[i]), AGX_ERROR_ARGUMENT);
+        assert_string_equal(agx_fault(&agx)->frame, "PROGRAM_START");
+        assert_string_equal(agx_fault(&agx)->field, "class");
+        assert_int_equal(agx_fault(&agx)->found, found[i]);
+        assert_false(agx_wants_write(&agx));
+    }
+}
+
 static void test_call_beyond_the_appliances_frame_is_refused(void **state)
 {
     struct agx agx;
@@ -230,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_welcome_unsound_is_refused),
         cmocka_unit_test(test_welcome_refused_version_or_busy),
         cmocka_unit_test(test_call_bad_arguments_name_the_field),
+        cmocka_unit_test(test_class_with_a_bad_name_is_not_sent),
         cmocka_unit_test(test_call_beyond_the_appliances_frame_is_refused),
         cmocka_unit_test(test_call_long_stop_text_is_refused),
         cmocka_unit_test(test_call_open_id_is_refused),

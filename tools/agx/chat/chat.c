@@ -26,7 +26,7 @@ struct chat_command {
     struct dial dial;
     struct retry retry;
     struct agx_call call;
-    const char *system, *format_name;
+    const char *system, *class_name, *format_name;
     bool has_temperature, no_think;
     float temperature;
     bool to_terminal;               /* both sides are one */
@@ -46,6 +46,7 @@ static int parse(struct chat_command *c, int argc, char **argv)
     c->temperature = -1;
     const struct argument rows[] = {
         {"--system", "TEXT", ARGUMENT_TEXT, &c->system, 0, 0, "the system message"},
+        CLASS_ROW(c->class_name),
         FORMAT_ROW(c->format_name),
         {"--no-think", "", ARGUMENT_FLAG, &c->no_think, 0, 0,
          "answers at once, where the format can ask for that"},
@@ -337,7 +338,7 @@ static int converse(struct chat_command *c)
         return code;
     }
     fill_call(c);
-    code = dial_program_start(&c->dial, c->call.program_id);
+    code = dial_program_start(&c->dial, c->call.program_id, c->class_name);
     if (code != EXIT_COMPLETE) {
         return code;
     }
