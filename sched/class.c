@@ -279,9 +279,12 @@ static void join(struct sched *sched, struct program *program, const struct key 
 const struct sched_class *sched_class_of(const struct sched *sched, const struct program *program)
 {
     const struct sched_class_ref ref = program->class;
+    if (ref.number == 0) {
+        return NULL;
+    }
     ASSERT(ref.slot < sched->settings.classes);
     const struct sched_class *class = &sched->classes.each[ref.slot];
-    return ref.number != 0 && class->number == ref.number ? class : NULL;
+    return class->number == ref.number ? class : NULL;
 }
 
 void sched_class_join(struct sched *sched, uint32_t index, const char *name)

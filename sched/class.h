@@ -58,13 +58,13 @@ struct sched_trained {
 /* Of the ended programs of a class. A mean moves by 1 / n towards each of the first ten, by a tenth
  * towards each later one. */
 struct sched_learnt {
-    uint64_t programs;
+    uint32_t programs;
+    uint32_t predicted;                 /* of them, those that a file or the class had predicted */
     uint64_t rounds, tokens;            /* of a program: means */
     uint64_t rounds_least, rounds_most;
     uint64_t output_tokens;             /* of a call: a mean, times SCHED_CLASS_ONE */
-    uint64_t predicted;                 /* programs that a file or the class had predicted */
-    int32_t error;                      /* of these: the mean of log2(real / predicted), times
-                                           SCHED_CLASS_ONE */
+    int32_t error;                      /* of what was predicted: the mean of log2(real /
+                                           predicted), times SCHED_CLASS_ONE */
     struct sched_services services;     /* that they have had */
 };
 
@@ -108,6 +108,8 @@ struct sched_classes {
 
 /* The class of a program; NULL: it has none, or its class is forgotten. O(1). */
 const struct sched_class *sched_class_of(const struct sched *sched, const struct program *program);
+/* What its programs have really cost, of a hundred that were predicted; 100: right on average. */
+uint64_t sched_class_real_percent(const struct sched_class *class);
 
 /* ---- private to sched/ ----------------------------------------------------------------------- */
 

@@ -114,12 +114,19 @@ void sched_class_spend(struct program *program, const struct call *call)
 }
 
 /* The n-th value moves the mean by 1 / n of the way, but by a tenth at least; to the nearest. */
-static uint64_t mean_of(uint64_t mean, uint64_t value, uint64_t n)
+static uint64_t mean_of(uint64_t mean, uint64_t value, uint32_t n)
 {
-    uint64_t parts = n < MEAN_PARTS ? n : MEAN_PARTS;
+    uint32_t parts = n < MEAN_PARTS ? n : MEAN_PARTS;
     uint64_t way = value > mean ? value - mean : mean - value;
     uint64_t step = way / parts + (way % parts + parts / 2) / parts;
     return value > mean ? mean + step : mean - step;
+}
+
+/* One more of what is counted. */
+static uint32_t count(uint32_t *counted)
+{
+    *counted += *counted < UINT32_MAX;
+    return *counted;
 }
 
 static void learn_error(struct sched_learnt *learnt, const struct program *program)
@@ -132,7 +139,7 @@ static void learn_error(struct sched_learnt *learnt, const struct program *progr
     }
     int32_t error = log2_fixed(program->spent.rounds) - log2_fixed(predicted->rounds_raw);
     uint64_t mean = mean_of((uint64_t)(learnt->error + ERROR_ZERO), (uint64_t)(error + ERROR_ZERO),
-                            ++learnt->predicted);
+                            count(&learnt->predicted));
     learnt->error = (int32_t)mean - ERROR_ZERO;
 }
 
@@ -144,7 +151,8 @@ void sched_class_learn(struct sched *sched, const struct program *program)
     }
     struct sched_class *class = &sched->classes.each[program->class.slot];
     struct sched_learnt *learnt = &class->learnt;
-    uint64_t n = ++learnt->programs, rounds = spent->rounds;
+    uint32_t n = count(&learnt->programs);
+    uint64_t rounds = spent->rounds;
     uint64_t output = spent->output_tokens / program->calls_ended * SCHED_CLASS_ONE;
     learnt->rounds = mean_of(learnt->rounds, rounds, n);
     learnt->tokens = mean_of(learnt->tokens, spent->tokens, n);
@@ -154,4 +162,9 @@ void sched_class_learn(struct sched *sched, const struct program *program)
     learn_error(learnt, program);
     sched_services_note(&learnt->services, program->service_us);
     sched_class_changed(sched, class);
+}
+
+uint64_t sched_class_real_percent(const struct sched_class *class)
+{
+    return log2_scale(100, class->learnt.error);
 }

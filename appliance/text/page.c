@@ -3,7 +3,7 @@
  * What: one function for each command of the text port, and the table of commands. To add a command
  * write its function and add its row.
  * Invariants: no prompt, no output and no whole program id appears; lines have at most 512 bytes,
- * those of `programs` and `calls` at most 160 (config/limits.c relies on it). `events` may be
+ * those of `programs`, `classes` and `calls` at most 160 (config/limits.c relies on it). `events` may be
  * longer than the room: it ends where the room does and says where to go on.
  * Bounds: O(slots of the table shown), within one pass; no stdio, no allocation.
  */
@@ -17,6 +17,8 @@
 
 #define PROGRAM_ID_SHOWN_BYTES 4
 #define PROGRAM_THREADS_SHOWN  4
+#define HASH_SHOWN_BYTES       4
+#define REAL_PERCENT_MAX       99999
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
@@ -136,11 +138,21 @@ static const char *place_name(const struct program *program)
     return program->is_active ? " active " : program->active_calls > 0 ? " waiting" : " none   ";
 }
 
+/* The slot of its class in `classes`, or a dash. */
+static void add_class(struct text *page, const struct sched *sched, const struct program *program)
+{
+    if (sched_class_of(sched, program) == NULL) {
+        text_add(page, "     -");
+    } else {
+        add_column(page, program->class.slot, 5);
+    }
+}
+
 static void show_programs(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     const struct sched *sched = view->sched;
     text_add(page, "   slot id         service_ms    wait_ms   open   ended    idle_ms engine "
-                   "arrival_ms place    blocks displaced threads\n");
+                   "arrival_ms place    blocks displaced class threads\n");
     for (uint32_t i = 0; i < sched->settings.programs; i++) {
         const struct program *program = &sched->programs[i];
         if (!program->in_use) {
@@ -159,6 +171,7 @@ static void show_programs(struct text *page, const struct textport_view *view, u
         text_add(page, place_name(program));
         add_column(page, program->history_blocks + program->new_blocks, 6);
         add_column(page, program->displacements, 9);
+        add_class(page, sched, program);
         add_threads(page, view, program);
         text_add(page, "\n");
     }
@@ -212,6 +225,40 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         add_column(page, call->preemptions, 9);
         add_column(page, call->cached_tokens, 6);
         add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
+        text_add(page, "\n");
+    }
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The hash is keyed by a secret of the boot; it tells classes without a name apart. */
+static void show_classes(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct sched *sched = view->sched;
+    (void)now_us;
+    text_add(page, "   slot   programs  predicted real_%  mean_rounds  most_rounds  mean_tokens "
+                   "mean_output     hash name\n");
+    for (uint32_t i = 0; i < sched->settings.classes; i++) {
+        const struct sched_class *class = &sched->classes.each[i];
+        const struct sched_learnt *learnt = &class->learnt;
+        if (!class->in_use) {
+            continue;
+        }
+        text_add_u64_padded(page, i, 7, ' ');
+        add_column(page, learnt->programs, 10);
+        add_column(page, learnt->predicted, 10);
+        add_column(page, smaller(sched_class_real_percent(class), REAL_PERCENT_MAX), 6);
+        add_column(page, learnt->rounds, 12);
+        add_column(page, learnt->rounds_most, 12);
+        add_column(page, learnt->tokens, 12);
+        add_column(page, smaller(learnt->output_tokens / SCHED_CLASS_ONE, UINT32_MAX), 11);
+        text_add(page, " ");
+        text_add_hex(page, (const uint8_t *)&class->hash, HASH_SHOWN_BYTES);
+        text_add(page, " ");
+        text_add(page, class->name);
         text_add(page, "\n");
     }
 }
@@ -333,6 +380,7 @@ static const struct command_row {
     {"health", "one line: ready, starting, draining, degraded or failed, and why", show_health},
     {"stats", "every counter and gauge", show_stats},
     {"programs", "the process table", show_programs},
+    {"classes", "what programs of each class have cost, in KV token-rounds and tokens", show_classes},
     {"calls", "calls that hold a slot", show_calls},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},

@@ -11,7 +11,7 @@ from protocol import Client
 def test_every_command_answers():
     with Appliance() as a:
         for command, word in (("help", "health"), ("stats", "calls_accepted"), ("programs", ""),
-                              ("calls", ""), ("queues", "0"), ("kv", "blocks"),
+                              ("classes", "name"), ("calls", ""), ("queues", "0"), ("kv", "blocks"),
                               ("config", "sched.policy")):
             assert word in a.text(command), command
         assert "unknown" in a.text("nonsense")
@@ -19,7 +19,8 @@ def test_every_command_answers():
 
 def test_lines_are_at_most_512_bytes():
     with Appliance() as a:
-        for command in ("help", "health", "stats", "programs", "calls", "queues", "kv", "config"):
+        for command in ("help", "health", "stats", "programs", "classes", "calls", "queues", "kv",
+                        "config"):
             for line in a.ask(command.encode() + b"\n").split("\n"):
                 assert len(line) <= 512
 

@@ -193,7 +193,7 @@ void sim_hostile_read(struct sim *sim, uint32_t client)
 /* ---- operators ------------------------------------------------------------------------------- */
 
 static const char *const lines[] = {
-    "health\n", "stats\r\n", "programs\n", "calls\n", "config\n", "help\n", "events\n",
+    "health\n", "stats\r\n", "programs\n", "classes\n", "calls\n", "config\n", "help\n", "events\n",
     "events 3\n", "events 99999999999999999999\n", "quit\n", "nonsense\n", "\n",
     "\xff\xfb\x01stats\n",
     "GET /health HTTP/1.0\r\n\r\n", "GET /stats HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n",

@@ -11,7 +11,7 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
 {
     (void)state;
     static const char *const commands[] = {"help\n", "health\r\n", "STATS\n", " programs \r\n",
-                                           "Calls\n", "queues\n", "kv\n", "config\n", "events\n"};
+                                           "classes\n", "Calls\n", "queues\n", "kv\n", "config\n", "events\n"};
     struct peer *peer = connect_peer();
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         const char *text = ask(peer, commands[i]);
@@ -20,7 +20,7 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
             assert_true(strchr(line, '\n') - line <= 512);
         }
     }
-    assert_int_equal(stats.text_requests, 9);
+    assert_int_equal(stats.text_requests, 10);
     assert_true(peer->open);
 }
 
@@ -28,7 +28,7 @@ static void test_help_names_every_command(void **state)
 {
     (void)state;
     const char *text = ask(connect_peer(), "help\n");
-    static const char *const names[] = {"help ", "health ", "stats ", "programs ", "calls ",
+    static const char *const names[] = {"help ", "health ", "stats ", "programs ", "classes ", "calls ",
                                         "queues ", "kv ", "events ", "config ", "quit ", "`end`"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_contains(text, names[i]);
@@ -98,15 +98,15 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     kvmem_commit(&kv, &answer, 33);
     const char *text = ask(peer, "programs\n");
     assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
-                          "     0        700 none         0         0 -\n");
+                          "     0        700 none         0         0     - -\n");
     assert_null(strstr(text, "77"));
     programs[1].active_calls = 1;
     programs[1].first_call = slot;
     programs[1].history_blocks = 3;
     programs[1].displacements = 2;
-    assert_contains(ask(peer, "programs\n"), "      0        700 waiting      3         2 0\n");
+    assert_contains(ask(peer, "programs\n"), "      0        700 waiting      3         2     - 0\n");
     programs[1].is_active = true;
-    assert_contains(ask(peer, "programs\n"), "      0        700 active       3         2 0\n");
+    assert_contains(ask(peer, "programs\n"), "      0        700 active       3         2     - 0\n");
     text = ask(peer, "calls\n");
     assert_contains(text, " running        1     6      33       0          0          0      3"
                           "         0     16         80\n");
@@ -121,6 +121,26 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
                           "                0               50\n");
     assert_contains(text, "    1       0       0          0          0          100"
                           "               50                -\n");
+}
+
+static void test_classes_show_what_was_learnt(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    assert_null(strstr(ask(peer, "classes\n"), "web"));
+    classes[1] = (struct sched_class){
+        .in_use = true, .number = 9, .hash = 0x1122334444332211, .name = "web-search",
+        .learnt = {.programs = 12, .predicted = 11, .rounds = 123456, .rounds_most = 2000000,
+                   .tokens = 4321, .output_tokens = 33 * SCHED_CLASS_ONE,
+                   .error = SCHED_CLASS_ONE}};
+    assert_contains(ask(peer, "classes\n"),
+                    "      1         12         11    200       123456      2000000         4321"
+                    "          33 11223344 web-search\n");
+    programs[1] = (struct program){.in_use = true, .class = {.slot = 1, .number = 9}};
+    programs[2] = (struct program){.in_use = true, .class = {.slot = 1, .number = 8}};
+    const char *text = ask(peer, "programs\n");
+    assert_contains(text, "none         0         0     1 -\n");
+    assert_contains(text, "none         0         0     - -\n");     /* it was forgotten */
 }
 
 static void test_stats_every_statistic(void **state)
@@ -168,10 +188,15 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
         call->prompt_tokens = call->generated_tokens = jobs[0].queue = UINT32_MAX;
         call->wait_us = call->service_us = UINT64_MAX;
         call->preemptions = UINT32_MAX;
+        memset(&classes[i], 0xff, sizeof classes[i]);
+        classes[i].in_use = true;
+        memset(classes[i].name, 'x', CALL_CLASS_BYTES);
+        classes[i].name[CALL_CLASS_BYTES] = '\0';
+        classes[i].learnt.error = 63 * SCHED_CLASS_ONE;
     }
     struct peer *peer = connect_peer();
-    static const char *const commands[] = {"programs\n", "calls\n"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const commands[] = {"programs\n", "classes\n", "calls\n"};
+    for (size_t i = 0; i < 3; i++) {
         const char *text = ask(peer, commands[i]);
         assert_null(strstr(text, "cut"));
         for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
@@ -313,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup(test_health_every_state, set_up),
         cmocka_unit_test_setup(test_health_and_kv_of_several_engines, set_up),
         cmocka_unit_test_setup(test_programs_and_calls_show_slots_and_no_contents, set_up),
+        cmocka_unit_test_setup(test_classes_show_what_was_learnt, set_up),
         cmocka_unit_test_setup(test_stats_every_statistic, set_up),
         cmocka_unit_test_setup(test_config_says_where_values_come_from, set_up),
         cmocka_unit_test_setup(test_quit_closes, set_up),

@@ -119,6 +119,7 @@ static struct stats stats;
 static struct sched sched;
 static struct sched_engine engine;
 static struct program programs[3];
+static struct sched_class classes[3];
 static struct sched_job jobs[3];
 static struct call_table calls;
 static struct kvmem kv;
@@ -143,11 +144,12 @@ static inline int set_up(void **state)
                                    .queues = {{.count = 4, .calls_count = 9}}};
     memset(jobs, 0, sizeof jobs);
     sched = (struct sched){
-        .settings = {.engines = 1, .programs = 3, .queues = 2},
-        .programs = programs, .jobs = jobs, .engines = &engine,
+        .settings = {.engines = 1, .programs = 3, .classes = 3, .queues = 2},
+        .programs = programs, .classes = {.each = classes}, .jobs = jobs, .engines = &engine,
         .levels = {{.service_high_us = 50000, .quantum_us = 50000},
                    {.service_low_us = 50000, .service_high_us = UINT64_MAX, .quantum_us = 100000}}};
     memset(programs, 0, sizeof programs);
+    memset(classes, 0, sizeof classes);
     limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
     health = (struct health){.state = HEALTH_READY, .engines_count = 1, .worker_pid = {77},
                              .last_step_age_us = {5000}, .last_completion_age_us = UINT64_MAX,
