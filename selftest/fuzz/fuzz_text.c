@@ -230,6 +230,7 @@ static void fill_sched(void)
     static struct sched_class class;
     memset(&class, 0xff, sizeof class);
     class.in_use = true;
+    memset(class.name, '~', CALL_CLASS_BYTES);
     class.name[CALL_CLASS_BYTES] = '\0';
     static struct sched_job job;
     memset(&job, 0xff, sizeof job);

@@ -97,7 +97,7 @@ static void test_program_of_several_calls_is_their_sum(void **state)
     arrive(bench, ALICE, 2, 5);
     const uint64_t predicted = program->predicted.rounds;
     finish(bench);
-    run(bench, ALICE, "web", 1);            /* the class learns meanwhile */
+    run(bench, ALICE, "web", 20);           /* the class learns meanwhile */
     arrive(bench, ALICE, 2, 1);
     finish(bench);
     assert_int_equal(program->predicted.rounds, predicted);
