@@ -74,12 +74,12 @@ static void enter(struct sched *sched, uint32_t index, uint64_t now_us)
 
 static uint64_t foreseen(const struct sched *sched, const struct call *call)
 {
+    const struct sched_prediction *predicted = &sched->programs[call->program].predicted;
     bool counts_rounds = sched_policy_cost(sched) == SCHED_COST_ROUNDS;
-    uint64_t told =
-        counts_rounds ? call->foretold.program_cost : call->foretold.program_tokens;
+    uint64_t cost = counts_rounds ? predicted->rounds : predicted->tokens;
     uint64_t least = counts_rounds ? sched_cost_rounds(call->prompt_tokens, 1)
                                    : sched_cost_tokens(call->prompt_tokens, 1);
-    return told > 0 ? told : least;
+    return cost > 0 ? cost : least;
 }
 
 static void lift(struct sched *sched, struct program *program)

@@ -67,8 +67,9 @@ static uint64_t key_start(const struct sched *sched, const struct call *call)
 
 static uint64_t key_output(const struct sched *sched, const struct call *call)
 {
-    (void)sched;
-    return call->foretold.output_tokens > 0 ? call->foretold.output_tokens : call->max_tokens;
+    uint32_t told = call->foretold.output_tokens;
+    uint32_t usual = sched->programs[call->program].predicted.output_tokens;
+    return told > 0 ? told : usual > 0 && usual < call->max_tokens ? usual : call->max_tokens;
 }
 
 static uint64_t key_remaining(const struct sched *sched, const struct call *call)

@@ -86,6 +86,7 @@ struct sched_prediction sched_class_predict(const struct sched *sched, const str
     if (call->foretold.program_cost != 0) {
         prediction.source = SCHED_SOURCE_FORETOLD;
         prediction.rounds = prediction.rounds_raw = call->foretold.program_cost;
+        prediction.tokens = call->foretold.program_tokens;
     }
     if (call->foretold.output_tokens != 0) {
         prediction.output_tokens = call->foretold.output_tokens;

@@ -48,7 +48,7 @@ uint64_t naive_key(const struct naive *m, const struct naive_call *call)
         return call->key;
     }
     if (m->set.policy == SCHED_SJF) {
-        return call->output > 0 ? call->output : call->max;
+        return call->output > 0 && call->output < call->max ? call->output : call->max;
     }
     return counts(m) ? m->accounts[call->program].key : 0;
 }

@@ -176,11 +176,16 @@ static void naive_pass(struct naive *m, const struct naive_call *call)
     m->passed = is_waiting ? call->program : m->passed;
 }
 
-/* A call that cannot run came to the displaced after the walk had been there. */
-static bool naive_missed(struct naive *m, uint32_t index)
+/* The call cannot run and was displaced in this walk, which saw it before that, or after, or not at
+ * all: only the real scheduler knows. */
+static bool naive_was_between(struct naive *m, uint32_t index)
 {
-    const struct naive_call *call = &m->calls[index];
-    return naive_has_stages(m) && call->lost && naive_skips(call) && !naive_was_seen(m, index);
+    struct naive_call *call = &m->calls[index];
+    if (!call->lost || !naive_skips(call)) {
+        return false;
+    }
+    call->since = naive_was_seen(m, index) ? m->now : call->since;
+    return true;
 }
 
 /* True when the walk visits the call. Without budget it visits only calls that may need none. A
@@ -222,7 +227,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
             m->room = NAIVE_ROOM_NONE;
             return i;
         }
-        if (naive_missed(m, sorted[i]) || !naive_is_on_the_way(m, sorted[i], budget, vain)) {
+        if (!naive_is_on_the_way(m, sorted[i], budget, vain)) {
             ASSERT(!(naive_was_seen(m, sorted[i])));
             continue;
         }
@@ -322,6 +327,18 @@ static void naive_stop(struct naive *m)
     ASSERT(step_early_stop(sched_view_step(m->sched)) == (m->stops_early ? cut : STEP_STOP_LAST));
 }
 
+/* After the victims have gone to their stage: the order of what the walk may give rows. */
+static uint32_t naive_sort_stages(struct naive *m, uint32_t *sorted)
+{
+    uint32_t all = naive_sort(m, sorted), count = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        if (!naive_was_between(m, sorted[i])) {
+            sorted[count++] = sorted[i];
+        }
+    }
+    return count;
+}
+
 void naive_follow_plan(struct naive *m, bool planned)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
@@ -329,7 +346,7 @@ void naive_follow_plan(struct naive *m, bool planned)
     uint32_t count = naive_sort(m, sorted);
     m->rows_count = m->rows_active = 0;
     naive_take_victims(m, sorted, count);
-    count = naive_has_stages(m) ? naive_sort(m, sorted) : count;
+    count = naive_has_stages(m) ? naive_sort_stages(m, sorted) : count;
     while (count > 0 && naive_job_of(m, &m->calls[sorted[count - 1]])->held) {
         count--;
     }

@@ -163,9 +163,14 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
         return;
     }
     meet_program(sim, call->program);
+    const struct sched_prediction *predicted =
+        &sim->loop.sched.programs[call->program].predicted;
+    bool counts_tokens =
+        naive->set.policy == SCHED_JUSTITIA_C || naive->set.policy == SCHED_VTC;
     naive_arrive(naive, index, &(struct naive_call){
         .program = call->program, .prompt = call->prompt_tokens, .max = call->max_tokens,
-        .deadline = call->deadline_us});
+        .deadline = call->deadline_us, .output = predicted->output_tokens,
+        .cost = counts_tokens ? predicted->tokens : predicted->rounds});
 }
 
 /* After all commands, when the entry of each program is certain. */

@@ -182,14 +182,14 @@ static void test_what_the_lab_foretells_comes_first(void **state)
     bench_class(bench, ALICE, 1, "web");
     uint32_t call = bench_take(bench, 1, PROMPT, 4, 1);
     bench_at(bench, call)->domain = ALICE;
-    bench_at(bench, call)->foretold = (struct call_foretold){.program_cost = 12345,
-                                                             .output_tokens = 17};
+    bench_at(bench, call)->foretold = (struct call_foretold){
+        .program_cost = 12345, .program_tokens = 777, .output_tokens = 17};
     bench_send(bench, call);
     bench_intake(bench);
     struct program *program = &bench->sched.programs[bench_at(bench, call)->program];
     assert_int_equal(program->predicted.source, SCHED_SOURCE_FORETOLD);
     assert_int_equal(program->predicted.rounds, 12345);
-    assert_int_equal(program->predicted.tokens, PROMPT + 2 * 4);
+    assert_int_equal(program->predicted.tokens, 777);
     assert_int_equal(program->predicted.output_tokens, 17);
     finish(bench);
     assert_status(STATUS_OK, bench_program_in(bench, COMMAND_PROGRAM_END, ALICE, 1).status);

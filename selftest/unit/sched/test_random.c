@@ -11,7 +11,7 @@
 #include "selftest/fake/naive_sched.h"
 #include "selftest/unit/sched/bench.h"
 
-enum { SEEDS = 300, EVENTS = 400, DRAIN_STEPS_MAX = 20000, PROGRAMS = 6 };
+enum { SEEDS = 500, EVENTS = 400, DRAIN_STEPS_MAX = 20000, PROGRAMS = 6 };
 
 static struct bench *b;
 static struct naive m;
@@ -108,9 +108,8 @@ static void event_arrive(void)
     uint32_t index = bench_take(b, program, prompt, max, below(5));
     bench_at(b, index)->deadline_us = deadline;
     struct call_foretold foretold = {
-        .work_left = below(20), .output_tokens = below(2) * max,
-        .program_cost = below(2) * (1 + below(2000))};
-    foretold.program_tokens = foretold.program_cost / 8;
+        .work_left = below(20), .output_tokens = max, .program_cost = 1 + below(2000)};
+    foretold.program_tokens = 1 + foretold.program_cost / 8;
     bench_at(b, index)->foretold = foretold;
     if (below(3) == 0) {
         bench_at(b, index)->sampling.stop_ids_count = 1;
