@@ -154,7 +154,7 @@ void sched_job_rekey(struct sched_engine *engine, const struct call *call)
     uint64_t key = sched_policy_key(sched, call);
     for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
         uint32_t job = sched->programs[call->program].jobs[stage];
-        if (job != SCHED_JOB_NONE) {
+        if (job != SCHED_JOB_NONE && sched->jobs[job].key != key) {
             sched_queue_rekey(engine, &sched->jobs[job], key);
             sched_need_queued(engine, &sched->jobs[job], false);
         }

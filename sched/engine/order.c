@@ -95,6 +95,12 @@ uint32_t sched_order_find(const struct sched_engine *engine, const struct sched_
     return before;
 }
 
+bool sched_order_fits(const struct sched *sched, const struct sched_job *job)
+{
+    return (job->prev == SCHED_JOB_NONE || is_before(&sched->jobs[job->prev], job)) &&
+           (job->next == SCHED_JOB_NONE || is_before(job, &sched->jobs[job->next]));
+}
+
 /* Of two neighbours in the list, one has no child on the side of the other. */
 void sched_order_add(struct sched_engine *engine, const struct sched_job *job)
 {

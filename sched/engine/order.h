@@ -6,6 +6,8 @@
 /* The job after which this one belongs in its queue: the last one that is not after it. It is
  * SCHED_JOB_NONE where that is the head. O(log jobs) expected. */
 uint32_t sched_order_find(const struct sched_engine *engine, const struct sched_job *job);
+/* True when the job, whose key has changed, stands where it belongs. O(1). */
+bool sched_order_fits(const struct sched *sched, const struct sched_job *job);
 /* The job has been linked into its queue. O(1) expected. */
 void sched_order_add(struct sched_engine *engine, const struct sched_job *job);
 /* The job leaves its queue. O(1) expected. */

@@ -221,11 +221,11 @@ void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32
 /* All its calls are in the same lists as those of the jobs around it. */
 void sched_queue_rekey(struct sched_engine *engine, struct sched_job *job, uint64_t key)
 {
-    if (job->key == key) {
+    job->key = key;
+    if (sched_order_fits(engine->sched, job)) {
         return;
     }
     leave_queue(engine, job);
-    job->key = key;
     link_job(engine, job, false);
     sched_queue_of(engine, job)->calls_count += job->calls_count;
     for (uint32_t list = 0; list < CALL_LISTS; list++) {
