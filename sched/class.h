@@ -12,7 +12,7 @@
 #include "config/base/arena.h"
 #include "config/base/call.h"
 #include "config/base/heap.h"
-#include "sched/services.h"
+#include "sched/promise.h"
 
 #define SCHED_CLASS_NONE    UINT32_MAX
 #define SCHED_CLASS_ONE     256         /* of fixed-point numbers */
@@ -65,7 +65,7 @@ struct sched_learnt {
     uint64_t output_tokens;             /* of a call: a mean, times SCHED_CLASS_ONE */
     int32_t error;                      /* of what was predicted: the mean of log2(real /
                                            predicted), times SCHED_CLASS_ONE */
-    struct sched_services services;     /* that they have had */
+    struct sched_promises promises;     /* from the services that they have had */
 };
 
 enum sched_class_list {

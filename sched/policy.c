@@ -37,6 +37,7 @@
 struct policy {
     enum { QUEUES_ONE, QUEUES_MANY, QUEUES_STAGES } queues;
     enum { UNIT_CALL, UNIT_PROGRAM } unit;
+    enum { LEVEL_first, LEVEL_attained, LEVEL_foreseen } level;
     uint64_t (*key)(const struct sched *sched, const struct call *call);
     enum { USED_UP_STAYS, USED_UP_TURNS, USED_UP_SINKS } used_up;
     enum { HISTORY_NONE, HISTORY_CALL, HISTORY_PROGRAM } history;
@@ -93,9 +94,9 @@ static uint64_t key_counter(const struct sched *sched, const struct call *call)
 }
 
 static const struct policy policies[] = {
-#define POLICY(name, word, who, queues, unit, key, used_up, history, credit, cost, help)      \
-    [SCHED_##name] = {QUEUES_##queues, UNIT_##unit, key_##key, USED_UP_##used_up,             \
-                      HISTORY_##history, CREDIT_##credit, SCHED_COST_##cost},
+#define POLICY(name, word, who, queues, unit, level, key, used_up, history, credit, cost, help) \
+    [SCHED_##name] = {QUEUES_##queues, UNIT_##unit, LEVEL_##level, key_##key,                   \
+                      USED_UP_##used_up, HISTORY_##history, CREDIT_##credit, SCHED_COST_##cost},
 #include "config/policies.def"
 };
 
@@ -185,7 +186,7 @@ bool sched_policy_has_levels(const struct sched *sched)
 
 bool sched_policy_knows_programs(const struct sched *sched)
 {
-    return sched_policy_has_levels(sched) && policy_of(sched)->unit == UNIT_PROGRAM;
+    return policy_of(sched)->level != LEVEL_first;
 }
 
 bool sched_policy_orders_programs(const struct sched *sched)
@@ -194,13 +195,32 @@ bool sched_policy_orders_programs(const struct sched *sched)
            sched->settings.service == SCHED_SERVICE_LIVE;
 }
 
+/* What says at which level the program stands. */
+static uint64_t standing_us(const struct sched *sched, const struct program *program)
+{
+    const struct sched_class *class = NULL;
+    if (policy_of(sched)->level == LEVEL_foreseen) {
+        class = sched_class_of(sched, program);
+    }
+    uint64_t remaining_us =
+        class != NULL ? sched_promise_remaining_us(&class->learnt.promises, program->service_us)
+                      : UINT64_MAX;
+    return remaining_us < UINT64_MAX ? remaining_us : program->service_us;
+}
+
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
 {
     if (sched_policy_has_stages(sched->settings.policy)) {
         return SCHED_STAGE_WAITING;
     }
     return sched_policy_knows_programs(sched)
-               ? sched_levels_find(sched, sched->programs[program].service_us) : 0;
+               ? sched_levels_find(sched, standing_us(sched, &sched->programs[program])) : 0;
+}
+
+bool sched_policy_raises(const struct sched *sched, const struct sched_job *job)
+{
+    return policy_of(sched)->level == LEVEL_foreseen && sched_policy_orders_programs(sched) &&
+           job->promoted_from == 0 && sched_policy_entry_queue(sched, job->program) < job->queue;
 }
 
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job)

@@ -31,6 +31,8 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program);
 bool sched_policy_has_key(enum sched_policy policy);
 /* Key of the call's job; equal ones are served in the order of arrival. */
 uint64_t sched_policy_key(const struct sched *sched, const struct call *call);
+/* True when the job's program is now nearer to its end than its level says. */
+bool sched_policy_raises(const struct sched *sched, const struct sched_job *job);
 /* True when the job has used up its level and has to leave its place (line 20). */
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job);
 /* The queue that it then goes to (line 21): that of its program's service; the next one; its own

@@ -161,7 +161,8 @@ void sched_class_learn(struct sched *sched, const struct program *program)
     learnt->rounds_least = n == 1 || rounds < learnt->rounds_least ? rounds : learnt->rounds_least;
     learnt->rounds_most = rounds > learnt->rounds_most ? rounds : learnt->rounds_most;
     learn_error(learnt, program);
-    sched_services_note(&learnt->services, program->service_us);
+    sched_promise_note(&learnt->promises, program->service_us);
+    sched_promise_learn(&learnt->promises);
     sched_class_changed(sched, class);
 }
 

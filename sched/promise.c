@@ -19,10 +19,11 @@
  */
 #include "sched/promise.h"
 
-#include "sched/services.h"
+#include "config/base/assert.h"
 
 #define SEEN         16u
-#define ONE          (UINT64_C(1) << 44)     /* of a weight */
+#define ONE_BITS     44             /* of a weight */
+#define ONE          (UINT64_C(1) << ONE_BITS)
 #define RATE_BITS    30             /* after the point */
 
 static uint64_t weight_of(uint32_t bucket)
@@ -62,26 +63,44 @@ static uint64_t best_rate(const struct sched_services *services, uint32_t from, 
     return best;
 }
 
-void sched_promise_note(struct sched *sched, uint64_t service_us)
+void sched_promise_note(struct sched_promises *promises, uint64_t service_us)
 {
-    sched_services_note(&sched->promises.ended, service_us);
+    sched_services_note(&promises->ended, service_us);
 }
 
-void sched_promise_learn(struct sched *sched)
+void sched_promise_learn(struct sched_promises *promises)
 {
-    struct sched_services *ended = &sched->promises.ended;
+    struct sched_services *ended = &promises->ended;
     uint64_t survivors = ended->count;
     if (ended->count < SEEN || ended->since < SCHED_LEVELS_EVERY) {
         return;
     }
     ended->since = 0;
     for (uint32_t i = 0; i < SCHED_SERVICE_BUCKETS; i++) {
-        sched->promises.of[i] = best_rate(ended, i, survivors);
+        promises->of[i] = best_rate(ended, i, survivors);
         survivors -= ended->programs[i];
     }
 }
 
-uint64_t sched_promise_of(const struct sched *sched, uint64_t service_us)
+uint64_t sched_promise_of(const struct sched_promises *promises, uint64_t service_us)
 {
-    return sched->promises.of[sched_services_bucket(service_us)];
+    return promises->of[sched_services_bucket(service_us)];
+}
+
+static uint64_t square_root(uint64_t value)
+{
+    uint64_t root = 0;
+    for (uint64_t bit = UINT64_C(1) << 31; bit > 0; bit /= 2) {
+        uint64_t larger = root + bit;
+        root = larger * larger <= value ? larger : root;
+    }
+    return root;
+}
+
+/* A promise is 1 / (all service * what is left of it) where that is certain. */
+uint64_t sched_promise_remaining_us(const struct sched_promises *promises, uint64_t service_us)
+{
+    STATIC_ASSERT((ONE_BITS + RATE_BITS) % 2 == 0, "it has a root");
+    uint64_t root = square_root(sched_promise_of(promises, service_us));
+    return root > 0 ? (UINT64_C(1) << (ONE_BITS + RATE_BITS) / 2) / root : UINT64_MAX;
 }

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: how soon programs may be expected to end. Private to sched/. */
-#include "sched/sched.h"
+#include <stdbool.h>
+
+#include "sched/services.h"
+
+/* What promises are made from (promise.c), and they. */
+struct sched_promises {
+    struct sched_services ended;            /* programs that have ended */
+    uint64_t of[SCHED_SERVICE_BUCKETS];     /* a program that has had this service; 0: unknown */
+};
 
 /* A program has ended, or is forgotten, after this service. */
-void sched_promise_note(struct sched *sched, uint64_t service_us);
-/* Between two plans: promises follow what was noted. O(1), but for one time in 16 notes: O(buckets
- * in which there are programs, squared). */
-void sched_promise_learn(struct sched *sched);
-/* Of a program that has had this service: the larger, the better it is to go on with it. O(1). */
-uint64_t sched_promise_of(const struct sched *sched, uint64_t service_us);
+void sched_promise_note(struct sched_promises *promises, uint64_t service_us);
+/* Promises follow what was noted. O(1), but for one time in 16 notes: O(buckets in which there are
+ * programs, squared). */
+void sched_promise_learn(struct sched_promises *promises);
+/* Of a program that has had this service: the larger, the better it is to go on with it; 0: too few
+ * are known. O(1). */
+uint64_t sched_promise_of(const struct sched_promises *promises, uint64_t service_us);
+/* The service that the program needs to its end, as far as that decides who goes first: the mean of
+ * it and of all its service, by ratio, where the end is certain; UINT64_MAX: unknown. O(1). */
+uint64_t sched_promise_remaining_us(const struct sched_promises *promises, uint64_t service_us);

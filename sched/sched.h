@@ -37,7 +37,7 @@
 #include "sched/class.h"
 #include "sched/engine/engine.h"
 #include "sched/ideal.h"
-#include "sched/services.h"
+#include "sched/promise.h"
 
 #define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
@@ -135,12 +135,6 @@ struct program {
 struct sched_level {
     uint64_t service_low_us, service_high_us;   /* [low, high); the last one's high is UINT64_MAX */
     uint64_t quantum_us;
-};
-
-/* What promises are made from (promise.c), and they. */
-struct sched_promises {
-    struct sched_services ended;    /* programs that have ended */
-    uint64_t of[SCHED_SERVICE_BUCKETS];     /* a program that has had this service */
 };
 
 /* The upper floor. */

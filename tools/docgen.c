@@ -98,12 +98,12 @@ static void write_policies(const char *none)
 #define COST_NONE       "-"
 #define COST_ROUNDS     "token-rounds"
 #define COST_TOKENS     "tokens"
-    printf("| policy | queues | of | order in a queue | quantum used up | ratio "
+    printf("| policy | queues | of | level | order in a queue | quantum used up | ratio "
            "| program's service | its cost | what it is |\n"
-           "|---|---|---|---|---|---|---|---|---|\n");
-#define POLICY(name, word, who, queues, unit, key, used_up, history, credit, cost, help) \
-    printf("| `%s`%s | %s | %s | %s | %s | %s | %s | %s | %s |\n", word, WHO_##who, \
-           QUEUES_##queues, UNIT_##unit, #key, USED_UP_##used_up, HISTORY_##history, \
+           "|---|---|---|---|---|---|---|---|---|---|\n");
+#define POLICY(name, word, who, queues, unit, level, key, used_up, history, credit, cost, help) \
+    printf("| `%s`%s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", word, WHO_##who, \
+           QUEUES_##queues, UNIT_##unit, #level, #key, USED_UP_##used_up, HISTORY_##history, \
            CREDIT_##credit, COST_##cost, help);
 #include "config/policies.def"
 }

@@ -302,7 +302,7 @@ void sched_active_forget(struct sched *sched, uint32_t index)
         return;
     }
     if (program->calls_ended > 0) {
-        sched_promise_note(sched, program->service_us);
+        sched_promise_note(&sched->promises, program->service_us);
     }
     if (program->is_active) {
         leave(engine, index);
@@ -385,7 +385,7 @@ void sched_active_pass(struct sched_engine *engine, uint64_t now_us)
     if (sched_active_is_off(engine->sched)) {
         return;
     }
-    sched_promise_learn(engine->sched);
+    sched_promise_learn(&engine->sched->promises);
     sched_exchange_accrue(engine, now_us);
     sched_rank_pass_over(engine);
     relieve(engine, now_us);

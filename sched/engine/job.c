@@ -232,7 +232,9 @@ static bool is_renewed(const struct sched *sched, const struct sched_job *job)
 
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
-    if (sched_policy_demotes(engine->sched, job)) {
+    if (sched_policy_raises(engine->sched, job)) {
+        move(engine, job, sched_policy_entry_queue(engine->sched, job->program), false);
+    } else if (sched_policy_demotes(engine->sched, job)) {
         sink(engine, job, sched_policy_demotion_queue(engine->sched, job), now_us);
     } else if (is_renewed(engine->sched, job)) {
         move(engine, job, job->queue, false);

@@ -52,7 +52,7 @@ static uint64_t promise_of(const struct sched_engine *engine, const struct sched
 {
     const struct sched *sched = engine->sched;
     return sched_rank_is_starved(engine, job, now_us)
-               ? UINT64_MAX : sched_promise_of(sched, sched->programs[job->program].service_us);
+               ? UINT64_MAX : sched_promise_of(&sched->promises, sched->programs[job->program].service_us);
 }
 
 struct sched_job *sched_rank_next(const struct sched_engine *engine, uint64_t now_us)
@@ -123,7 +123,7 @@ static bool outranks(const struct sched_engine *engine, const struct sched_job *
     uint64_t service_us = sched->programs[other].service_us;
     return sched_rank_is_starved(engine, job, now_us) ||
            (sched_levels_find(sched, service_us) > job->queue &&
-            promise_of(engine, job, now_us) / 2 > sched_promise_of(sched, service_us));
+            promise_of(engine, job, now_us) / 2 > sched_promise_of(&sched->promises, service_us));
 }
 
 /* True when the program that has been idle longest has been so for long enough. */

@@ -25,10 +25,15 @@ uint64_t naive_quantum(const struct naive *m, uint32_t queue)
     return quantum;
 }
 
+static bool naive_knows_programs(const struct naive *m)
+{
+    return m->set.policy == SCHED_PLAS || m->set.policy == SCHED_ATLAS ||
+           m->set.policy == SCHED_FORESIGHT;
+}
+
 bool naive_orders_programs(const struct naive *m)
 {
-    return m->set.service == SCHED_SERVICE_LIVE &&
-           (m->set.policy == SCHED_PLAS || m->set.policy == SCHED_ATLAS);
+    return m->set.service == SCHED_SERVICE_LIVE && naive_knows_programs(m);
 }
 
 struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call)
@@ -71,13 +76,28 @@ void naive_decay(struct naive *m, uint32_t program)
     }
 }
 
+/* What says how far down the program stands. What its class has learnt is for unit sched/promise
+ * and sched/prediction to say. */
+static uint64_t naive_standing(const struct naive *m, uint32_t program)
+{
+    uint64_t foreseen = UINT64_MAX;
+    uint32_t calls = m->set.policy == SCHED_FORESIGHT ? m->set.calls : 0;
+    for (uint32_t i = 0; i < calls; i++) {
+        bool is_admitted = sched_view_call(m->sched, i)->state != CALL_INTAKE;
+        if (is_admitted && m->calls[i].open && m->calls[i].program == program) {
+            foreseen = sched_view_remaining_us(m->sched, i, m->service[program]);
+        }
+    }
+    return foreseen < UINT64_MAX ? foreseen : m->service[program];
+}
+
 uint32_t naive_level(const struct naive *m, uint32_t program)
 {
     uint32_t queue = 0;
-    uint64_t high = 0;
-    if (m->set.policy == SCHED_PLAS || m->set.policy == SCHED_ATLAS) {
+    uint64_t high = 0, standing = naive_standing(m, program);
+    if (naive_knows_programs(m)) {
         while (queue + 1 < m->set.queues &&
-               m->service[program] >= (high += naive_quantum(m, queue))) {
+               standing >= (high += naive_quantum(m, queue))) {
             queue++;
         }
     }
@@ -124,7 +144,7 @@ void naive_credit(struct naive *m, const struct naive_call *call, uint64_t servi
 {
     uint64_t path = call->priority + call->service;
     naive_decay(m, call->program);
-    if (m->set.policy != SCHED_ATLAS) {
+    if (m->set.policy != SCHED_ATLAS && m->set.policy != SCHED_FORESIGHT) {
         m->service[call->program] += service;
     } else if (path > m->service[call->program]) {
         m->service[call->program] = path;

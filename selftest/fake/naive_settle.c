@@ -148,7 +148,11 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
         uint32_t lowest =
             naive_orders_programs(m) ? naive_level(m, call->program) : m->set.queues - 1;
         bool leaves = takes_turns || job->from > 0 || job->queue < lowest;
-        if (naive_is_renewed(m, job)) {
+        bool rises = m->set.policy == SCHED_FORESIGHT && naive_orders_programs(m) &&
+                     naive_is_open(m, job) && job->from == 0 && lowest < job->queue;
+        if (rises) {
+            naive_enter(m, job, lowest, false);
+        } else if (naive_is_renewed(m, job)) {
             naive_enter(m, job, job->queue, false);
         } else if (naive_is_open(m, job) && job->quantum == 0 && leaves) {
             uint32_t below = job->from > 0 ? job->from : job->queue + 1;

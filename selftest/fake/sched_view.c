@@ -50,6 +50,13 @@ const struct program *sched_view_program(const struct sched *sched, uint32_t cal
     return &sched->programs[sched_view_call(sched, call)->program];
 }
 
+uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint64_t service_us)
+{
+    const struct sched_class *class = sched_class_of(sched, sched_view_program(sched, call));
+    return class != NULL ? sched_promise_remaining_us(&class->learnt.promises, service_us)
+                         : UINT64_MAX;
+}
+
 uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, bool held, uint32_t *calls,
                           uint32_t max)
 {

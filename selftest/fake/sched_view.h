@@ -20,6 +20,9 @@ bool sched_view_has_room(const struct sched *sched);
 bool sched_view_was_visited(const struct sched *sched, uint32_t call);
 /* The program of a call that has been admitted. */
 const struct program *sched_view_program(const struct sched *sched, uint32_t call);
+/* What the class of the call's program says that a program needs which has had this service;
+ * UINT64_MAX: nothing. */
+uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint64_t service_us);
 /* Writes the calls of a queue, or the held ones of its level, in their order, at most `max`;
  * returns their number. */
 uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, bool held, uint32_t *calls,

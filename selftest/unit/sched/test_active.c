@@ -371,35 +371,6 @@ static void test_a_lost_worker_leaves_the_set_as_it_is(void **state)
     run_to_end(bench, held);
 }
 
-/* ---- what is learnt -------------------------------------------------------------------------- */
-
-static void learn_services(struct sched *sched, uint64_t short_us, uint64_t long_us)
-{
-    for (uint32_t i = 0; i < 64; i++) {
-        sched_promise_note(sched, i % 8 == 0 ? long_us : short_us);
-    }
-    sched_promise_learn(sched);
-}
-
-static void test_promise_sinks_where_most_are_short(void **state)
-{
-    (void)state;
-    struct bench *bench = fresh_plas();
-    assert_int_equal(sched_promise_of(&bench->sched, 0), 0);    /* nothing is known */
-    learn_services(&bench->sched, 1000, 1000000);
-    assert_true(sched_promise_of(&bench->sched, 0) >
-                100 * sched_promise_of(&bench->sched, 10000));
-    assert_int_equal(sched_promise_of(&bench->sched, 10000000), 0);
-}
-
-static void test_promise_grows_where_all_are_alike(void **state)
-{
-    (void)state;
-    struct bench *bench = fresh_plas();
-    learn_services(&bench->sched, 1000000, 1000000);
-    assert_true(sched_promise_of(&bench->sched, 900000) > sched_promise_of(&bench->sched, 0));
-}
-
 static void test_price_of_a_token_is_that_of_steps_that_read_prompts(void **state)
 {
     (void)state;
@@ -455,8 +426,6 @@ int main(void)
         cmocka_unit_test(test_held_calls_that_cannot_run_are_passed_over),
         cmocka_unit_test(test_held_calls_can_end),
         cmocka_unit_test(test_a_lost_worker_leaves_the_set_as_it_is),
-        cmocka_unit_test(test_promise_sinks_where_most_are_short),
-        cmocka_unit_test(test_promise_grows_where_all_are_alike),
         cmocka_unit_test(test_price_of_a_token_is_that_of_steps_that_read_prompts),
         cmocka_unit_test(test_credit_is_a_share_of_work_and_all_of_leisure),
     };

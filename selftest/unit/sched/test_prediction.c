@@ -134,7 +134,7 @@ static void test_means_follow_the_last_ten_programs(void **state)
         assert_int_equal(learnt->rounds_least, least);
         assert_int_equal(learnt->rounds_most, most);
     }
-    assert_true(learnt_of(bench, "web")->services.count > 0);
+    assert_true(learnt_of(bench, "web")->promises.ended.count > 0);
 }
 
 static void test_unknown_class_counts_as_the_domain_s_most_expensive(void **state)
