@@ -16,7 +16,7 @@ static inline int32_t log2_fixed(uint64_t number)
 {
     ASSERT(number > 0);
     int32_t octave = 63 - __builtin_clzll(number);
-    uint64_t mantissa = (number << (63 - octave)) >> 32;   /* 1 .. 2, with 31 bits after the point */
+    uint64_t mantissa = (number << (63 - octave)) >> 32;    /* 1 .. 2, 31 bits after the point */
     int32_t log = octave;
     for (int32_t bit = 0; bit < LOG2_BITS; bit++) {
         mantissa = mantissa * mantissa >> 31;

@@ -16,7 +16,7 @@
  *
  * What a domain's programs cost teaches its own classes only, whatever it calls them.
  * Invariants: integers only.
- * Bounds: O(log domains) as a rule (class.c); a trained prediction takes what its file's model does.
+ * Bounds: O(log domains) as a rule (class.c), and what a file's model takes.
  */
 #include "sched/prediction.h"
 

@@ -3,8 +3,8 @@
  * What: one function for each command of the text port, and the table of commands. To add a command
  * write its function and add its row.
  * Invariants: no prompt, no output and no whole program id appears; lines have at most 512 bytes,
- * those of `programs`, `classes` and `calls` at most 160 (config/limits.c relies on it). `events` may be
- * longer than the room: it ends where the room does and says where to go on.
+ * those of tables (`programs`, `classes`, `calls`) at most 160 (config/limits.c relies on it).
+ * `events` may be longer than the room: it ends where the room does and says where to go on.
  * Bounds: O(slots of the table shown), within one pass; no stdio, no allocation.
  */
 #include "appliance/text/page.h"
@@ -380,7 +380,7 @@ static const struct command_row {
     {"health", "one line: ready, starting, draining, degraded or failed, and why", show_health},
     {"stats", "every counter and gauge", show_stats},
     {"programs", "the process table", show_programs},
-    {"classes", "what programs of each class have cost, in KV token-rounds and tokens", show_classes},
+    {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},
     {"calls", "calls that hold a slot", show_calls},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},

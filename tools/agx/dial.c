@@ -291,7 +291,8 @@ static int ask_program(struct dial *dial, const struct program_request *request)
                                                  : dial_fail(&dial->agx, result, "program");
 }
 
-int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES], const char *class_name)
+int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
+                       const char *class_name)
 {
     return ask_program(dial, &(struct program_request){.id = id, .class_name = class_name});
 }

@@ -49,8 +49,9 @@ int dial_finished(const struct agx_event *done);
     {"--class", "NAME", ARGUMENT_TEXT, &(name), 0, 0, \
      "the kind of program: what others of it have cost says what this one will"}
 /* Starts or ends a program and waits for the answer; nothing else may be open. A program that the
- * appliance no longer knows has ended. A busy appliance is asked again. `class_name` may be NULL. */
-int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES], const char *class_name);
+ * appliance no longer knows has ended. A busy appliance is asked again. `class_name`, or NULL. */
+int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
+                       const char *class_name);
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);
 /* A program id that no other run has: from `name`, the process and the time. */
 void dial_unique_id(const char *name, uint8_t id[AGX_ID_BYTES]);

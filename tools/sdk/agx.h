@@ -9,8 +9,7 @@
  *                    agx_program_start(), agx_call_start(), agx_next() until AGX_DONE
  * Poll-driven use:   watch agx_descriptor() for reading, and for writing while agx_wants_write();
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
- * After a break:     when a function returns AGX_ERROR_CLOSED, call agx_resume() and go on;
- *                    nothing is lost
+ * After a break:     on AGX_ERROR_CLOSED call agx_resume() and go on; nothing is lost
  *
  * Every function that can fail returns an enum agx_result. Each error is distinct; agx_fault() says
  * which field was refused, what was found, and what is allowed. Nothing blocks beyond its timeout.
@@ -215,9 +214,8 @@ enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, siz
 enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
                            int timeout_ms);
 /* Proves to the appliance that the client has the key, and checks that the appliance has it too;
- * blocks up to the timeout. To be called once, after agx_open() or agx_attach(). An appliance that
- * did not ask for a key is AGX_ERROR_IMPOSTOR. `key` is not needed afterwards. An error ends the
- * connection. */
+ * blocks up to the timeout. Once, after agx_open() or agx_attach(). An appliance that did not ask
+ * for a key is AGX_ERROR_IMPOSTOR. `key` is not needed afterwards. An error ends the connection. */
 enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int timeout_ms);
 void agx_close(struct agx *agx);
 /* After AGX_ERROR_CLOSED: connects again, trying until `timeout_ms` is over, and sends every open
@@ -231,8 +229,7 @@ void agx_close(struct agx *agx);
  * Needs: each struct agx_call of an open call, and what it points to, in its place and unchanged.
  * Costs: no memory; the time of what is computed again; a hash over each text that is received.
  * Not sent again: starts and ends of programs, cancels, pings. Deadlines restart. While the
- * appliance is busy, agx_next() sends calls again after the pauses of agx_retry_ms(), for as long
- * as the caller calls it.
+ * appliance is busy, each agx_next() sends calls again, after the pauses of agx_retry_ms().
  *
  * AGX_ERROR_CONNECT, _CLOSED, _BUSY, _TIMEOUT: it did not succeed within the time. The connection
  * is closed and the calls are still open: agx_resume() may be called again, and does not connect
@@ -244,15 +241,13 @@ enum agx_result agx_resume(struct agx *agx, const char *address, const struct ag
 enum agx_result agx_unique_id(uint8_t id[AGX_ID_BYTES]);    /* 16 random bytes */
 /* 16 bytes from a name: the same name gives the same id (FNV-1a twice; not secret). */
 void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES]);
-/* Requests. A request is queued and sent as far as possible without blocking; its answer is an
- * event. One that the appliance would refuse for its form is not sent: AGX_ERROR_ARGUMENT.
- * AGX_AGAIN: there is no room while earlier requests are unsent. AGX_ERROR_SPACE: it never fits, or
- * AGX_CALLS_MAX calls are open. */
+/* Requests. Each is queued and sent as far as possible without blocking; its answer is an event.
+ * One that the appliance would refuse for its form is not sent: AGX_ERROR_ARGUMENT. AGX_AGAIN: no
+ * room while earlier ones are unsent. AGX_ERROR_SPACE: none ever, or AGX_CALLS_MAX are open. */
 enum agx_result agx_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
-/* The same of a program of a class: a name for programs of one kind, such as "web-search". What
- * they have cost tells the appliance what this one will; the class that was named first, before the
- * program's first call, counts. At most AGX_CLASS_BYTES of printable ASCII without spaces; NULL or
- * empty: no name. */
+/* The same with the program's class, a name for programs of one kind: what they have cost tells the
+ * appliance what this one will. The first name before the program's first call counts. At most
+ * AGX_CLASS_BYTES of printable ASCII without spaces; NULL or empty: no name. */
 enum agx_result agx_program_start_class(struct agx *agx, const uint8_t id[AGX_ID_BYTES],
                                         const char *class_name);
 enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
@@ -272,8 +267,7 @@ const struct agx_fault *agx_fault(const struct agx *agx);
  * struct agx_call, is worth another try. It is never shorter than `hint_ms`, the fault's retry_ms,
  * and grows with each of the `tries` refusals before this one. Up to half of it is added at random,
  * so that clients that were refused together do not return together. `*lot` is the state of the
- * random numbers; any first value will do, and equal values give equal pauses. The caller decides
- * how often to try. The function neither waits nor reads a clock. */
+ * random numbers; any first value will do. The function neither waits nor reads a clock. */
 uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot);
 int agx_is_open(const struct agx *agx);         /* no error has ended the connection */
 int agx_descriptor(const struct agx *agx);      /* for an event loop: what to watch, and */

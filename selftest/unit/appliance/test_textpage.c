@@ -11,7 +11,8 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
 {
     (void)state;
     static const char *const commands[] = {"help\n", "health\r\n", "STATS\n", " programs \r\n",
-                                           "classes\n", "Calls\n", "queues\n", "kv\n", "config\n", "events\n"};
+                                           "classes\n", "Calls\n", "queues\n", "kv\n", "config\n",
+                                           "events\n"};
     struct peer *peer = connect_peer();
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         const char *text = ask(peer, commands[i]);
@@ -28,8 +29,9 @@ static void test_help_names_every_command(void **state)
 {
     (void)state;
     const char *text = ask(connect_peer(), "help\n");
-    static const char *const names[] = {"help ", "health ", "stats ", "programs ", "classes ", "calls ",
-                                        "queues ", "kv ", "events ", "config ", "quit ", "`end`"};
+    static const char *const names[] = {"help ", "health ", "stats ", "programs ", "classes ",
+                                        "calls ", "queues ", "kv ", "events ", "config ", "quit ",
+                                        "`end`"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_contains(text, names[i]);
     }
@@ -104,9 +106,11 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     programs[1].first_call = slot;
     programs[1].history_blocks = 3;
     programs[1].displacements = 2;
-    assert_contains(ask(peer, "programs\n"), "      0        700 waiting      3         2     - 0\n");
+    text = ask(peer, "programs\n");
+    assert_contains(text, "      0        700 waiting      3         2     - 0\n");
     programs[1].is_active = true;
-    assert_contains(ask(peer, "programs\n"), "      0        700 active       3         2     - 0\n");
+    text = ask(peer, "programs\n");
+    assert_contains(text, "      0        700 active       3         2     - 0\n");
     text = ask(peer, "calls\n");
     assert_contains(text, " running        1     6      33       0          0          0      3"
                           "         0     16         80\n");

@@ -386,51 +386,6 @@ static void test_program_frames_are_answered_in_order(void **state)
     }
 }
 
-static void test_class_of_a_program_reaches_the_scheduler(void **state)
-{
-    struct fixture *f = *state;
-    uint32_t peer = open_client(f);
-    char longest[CALL_CLASS_BYTES + 1] = {0};
-    memset(longest, '~', CALL_CLASS_BYTES);
-    fixture_send_class(f, peer, "p", longest, CALL_CLASS_BYTES);
-    fixture_pass(f);
-    assert_string_equal(f->last_command.class_name, longest);
-    assert_memory_equal(f->last_command.program_id, fixture_program_id("p"), 16);
-    fixture_send_class(f, peer, "p", "web", 3);
-    fixture_pass(f);
-    assert_string_equal(f->last_command.class_name, "web");
-    fixture_send_program(f, peer, WIRE_PROGRAM_START, "p");
-    fixture_pass(f);
-    assert_string_equal(f->last_command.class_name, "");
-    assert_int_equal(f->commands[COMMAND_PROGRAM_START], 3);
-}
-
-/* Each costs its frame alone: the connection goes on. */
-static void test_class_with_a_hostile_name_is_refused(void **state)
-{
-    struct fixture *f = *state;
-    uint32_t peer = open_client(f);
-    const struct {
-        const char *name;
-        uint32_t bytes;
-        uint64_t found, min, max;
-    } rows[] = {
-        {"two words", 9, ' ', 33, 126}, {"web\n", 4, '\n', 33, 126}, {"\0", 1, 0, 33, 126},
-        {"web\0", 4, 0, 33, 126},      {"\x1b[2J", 4, 0x1b, 33, 126}, {"\x7f", 1, 0x7f, 33, 126},
-        {"caf\xc3\xa9", 5, 0xc3, 33, 126},
-        {"33-bytes-are-one-more-than-allowed", CALL_CLASS_BYTES + 1, 33, 0, 32}};
-    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        fixture_send_class(f, peer, "p", rows[i].name, rows[i].bytes);
-        fixture_pass(f);
-        expect_error(f, peer, STATUS_BAD_FIELD, WIRE_FIELD_CLASS, false);
-        assert_int_equal(got.error.fault.found, rows[i].found);
-        assert_int_equal(got.error.fault.min, rows[i].min);
-        assert_int_equal(got.error.fault.max, rows[i].max);
-    }
-    assert_int_equal(f->commands[COMMAND_PROGRAM_START], 0);
-    expect_alive(f, peer);
-}
-
 static void test_program_refusal_is_an_error(void **state)
 {
     struct fixture *f = *state;
@@ -511,8 +466,6 @@ int main(void)
         T(test_bytes_of_a_pass_are_limited),
         T(test_long_frame_at_the_least_rate_arrives),
         T(test_program_frames_are_answered_in_order),
-        T(test_class_of_a_program_reaches_the_scheduler),
-        T(test_class_with_a_hostile_name_is_refused),
         T(test_program_refusal_is_an_error),
         T(test_answer_for_a_connection_that_is_gone_is_dropped),
         T(test_cancel_reaches_only_the_own_call),

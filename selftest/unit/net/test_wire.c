@@ -315,7 +315,8 @@ static void test_decode_every_prefix_is_refused(void **state)
         }
         /* The beginning of a name is a name. */
         uint32_t payload = vector_.bytes[4] == WIRE_PROGRAM_START
-                               ? wire_program_start_layout.bytes : vector_.count - WIRE_HEADER_BYTES;
+                               ? wire_program_start_layout.bytes
+                               : vector_.count - WIRE_HEADER_BYTES;
         for (uint32_t count = 0; count < payload; count++) {
             union any_frame any;
             struct wire_fault fault;

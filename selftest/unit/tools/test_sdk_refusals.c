@@ -146,7 +146,8 @@ static void test_class_with_a_bad_name_is_not_sent(void **state)
 {
     struct agx agx;
     const uint8_t id[AGX_ID_BYTES] = {7};
-    const char *names[] = {"two words", "caf\xc3\xa9", "\x7f", "33-bytes-are-one-more-than-allowed"};
+    const char *names[] = {"two words", "caf\xc3\xa9", "\x7f",
+                           "33-bytes-are-one-more-than-allowed"};
     const uint64_t found[] = {' ', 0xc3, 0x7f, AGX_CLASS_BYTES + 1};
     open_session(&agx);
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
