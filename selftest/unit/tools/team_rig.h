@@ -27,6 +27,7 @@ static struct fake {
     pthread_t thread;
     const enum fate *fates;
     uint32_t fates_count, calls, calls_served, programs_ended, connections_most;
+    uint32_t programs_named;            /* of class "kind", each before its calls */
     uint32_t max_tokens_least;
     bool is_confused;
     struct connection connections[CONNECTIONS];
@@ -126,22 +127,33 @@ static inline void welcome(int descriptor)
     put(descriptor, bytes, wire_welcome_encode(&frame, bytes, sizeof bytes));
 }
 
+static inline void answer_program(int descriptor, enum wire_type type, const uint8_t *id)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_program_ok ok = {.kind = type};
+    memcpy(ok.program_id, id, sizeof ok.program_id);
+    put(descriptor, bytes, wire_program_ok_encode(&ok, bytes, sizeof bytes));
+}
+
 static inline bool take_frame(int descriptor, uint8_t type, const uint8_t *payload, uint32_t count)
 {
     struct wire_fault fault;
     struct wire_call call;
-    struct wire_program program;
-    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    struct wire_program_start start;
+    struct wire_program_end end;
     if (type == WIRE_HELLO) {
         welcome(descriptor);
     } else if (type == WIRE_CALL && wire_call_decode(payload, count, &call, &fault) == STATUS_OK) {
         return take_call(descriptor, &call);
+    } else if (type == WIRE_PROGRAM_START &&
+               wire_program_start_decode(payload, count, &start, &fault) == STATUS_OK) {
+        fake.programs_named += strcmp(start.class_name, "kind") == 0 &&
+                               fake.calls_served == fake.calls;
+        answer_program(descriptor, WIRE_PROGRAM_START, start.program_id);
     } else if (type == WIRE_PROGRAM_END &&
-               wire_program_decode(payload, count, &program, &fault) == STATUS_OK) {
-        struct wire_program_ok ok = {.kind = WIRE_PROGRAM_END};
-        memcpy(ok.program_id, program.program_id, sizeof ok.program_id);
+               wire_program_end_decode(payload, count, &end, &fault) == STATUS_OK) {
         fake.programs_ended++;
-        put(descriptor, bytes, wire_program_ok_encode(&ok, bytes, sizeof bytes));
+        answer_program(descriptor, WIRE_PROGRAM_END, end.program_id);
     } else {
         fake.is_confused = true;
     }

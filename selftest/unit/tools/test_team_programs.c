@@ -20,6 +20,23 @@ static void test_tasks_that_follow_are_in_the_same_program(void **state)
     assert_int_equal(seen.last.tasks_done, seen.last.tasks_right);
 }
 
+/* One START for a program, however many calls and tasks it has. */
+static void test_the_class_of_a_program_is_sent_once_before_its_calls(void **state)
+{
+    struct task_book book;
+    (void)state;
+    prepare(&book, MAP REACT THEN, NULL, 0);
+    team.seats_count = 1;
+    team.class_name = "kind";
+    assert_int_equal(team_open(&team, fake.address), EXIT_COMPLETE);
+    assert_int_equal(team_run(&team), EXIT_COMPLETE);
+    assert_int_equal(fake.programs_named, 2);
+    assert_int_equal(fake.programs_ended, 2);
+    team_close(&team);
+    stop_fake();
+    task_book_free(&book);
+}
+
 /* Call 2, of the program's second task. */
 static void test_a_task_that_fails_does_not_end_its_program(void **state)
 {
@@ -84,6 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tasks_that_follow_are_in_the_same_program),
+        cmocka_unit_test(test_the_class_of_a_program_is_sent_once_before_its_calls),
         cmocka_unit_test(test_a_task_that_fails_does_not_end_its_program),
         cmocka_unit_test(test_a_gated_program_waits_until_it_is_admitted),
         cmocka_unit_test(test_a_digest_depends_on_calls_and_tokens_only),

@@ -137,6 +137,7 @@ int agent_main(const char *to, int argc, char **argv)
         {"--seed", "S", ARGUMENT_U64, &score.team.seed, 0, 0,
          "of the first sample of a vote (default 1)"},
         RETRY_ROW(score.team.retry, RETRY_OF_MANY),
+        CLASS_ROW(score.team.class_name),
         {"--least", "PERCENT", ARGUMENT_F64, &least, 0, 100,
          "exit code 7 when fewer are right"},
         {"--verbose", "", ARGUMENT_FLAG, &score.is_verbose, 0, 0,

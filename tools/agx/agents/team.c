@@ -40,7 +40,7 @@ static void take_program(struct team *team, struct team_seat *seat, uint64_t sta
     seat->task = team->tasks_taken;
     seat->tasks_end = team->tasks_taken = task_book_next(team->book, seat->task);
     seat->is_taken = true;
-    seat->is_over = false;
+    seat->is_over = seat->is_named = false;
     seat->start_us = start_us;
     seat->calls_done = seat->tasks_done = seat->tasks_right = seat->tokens = seat->queue = 0;
     seat->turns = 0;
@@ -149,10 +149,26 @@ static uint64_t call_id(const struct team_seat *seat, uint32_t index)
     return ((uint64_t)seat->turns * TEAM_SEATS_MAX + seat->number) * AGENT_CALLS_MAX + index;
 }
 
+/* The class goes before the first call, on its lane. */
+static enum agx_result name_class(struct team *team, struct team_seat *seat, uint32_t lane)
+{
+    if (seat->is_named || team->class_name == NULL) {
+        return AGX_OK;
+    }
+    enum agx_result result = agx_program_start_class(&team->lanes.lane[lane].dial.agx,
+                                                     seat->program_id, team->class_name);
+    seat->is_named = result == AGX_OK;
+    return result;
+}
+
 static enum agx_result start_call(struct team *team, struct team_seat *seat, uint32_t index,
                                   uint32_t lane)
 {
     const struct agent_call *call = &seat->agent.calls[index];
+    enum agx_result named = name_class(team, seat, lane);
+    if (named != AGX_OK) {
+        return named;
+    }
     struct agx_call *request = &seat->calls[index].request;
     *request = (struct agx_call){
         .call_id = call_id(seat, index), .thread = index,
@@ -255,7 +271,9 @@ static void on_event(struct team *team, uint32_t lane, const struct agx_event *e
     team->heard_us = dial_now_us();
     if (event->kind == AGX_PROGRAM ||
         (event->kind == AGX_REFUSED && strcmp(fault->frame, "CALL") != 0)) {
-        team->ends_open -= team->ends_open > 0;
+        bool is_end = event->kind == AGX_PROGRAM ? event->program_has_ended
+                                                 : strcmp(fault->frame, "PROGRAM_END") == 0;
+        team->ends_open -= is_end && team->ends_open > 0;
         return;
     }
     uint32_t index = (uint32_t)(event->call_id % AGENT_CALLS_MAX);

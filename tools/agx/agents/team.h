@@ -33,6 +33,7 @@ struct team_seat {
     uint32_t task, tasks_end;       /* of the book: the agent's, and the end of the program's */
     uint32_t turns;                 /* of this program so far */
     bool is_taken, in_turn;
+    bool is_named;                  /* its class was sent */
     bool is_over;                   /* the program */
     bool has_failed;                /* the appliance did not serve a call */
     enum agent_next next;           /* between turns: what the agent does */
@@ -63,6 +64,7 @@ struct team {
     uint32_t seats_count;
     uint64_t seed;
     struct retry retry;             /* of busy answers */
+    const char *class_name;         /* of all programs; NULL: none */
     uint64_t tool_us, reader_us;    /* how long a tool works, a person reads */
     bool is_gated;                  /* program n, alone in seat n, begins with team_admit() n */
     struct team_view view;
