@@ -5,7 +5,7 @@
  *
  * lab_submit() is the one entry that the lab has and the appliance has not: a call goes straight
  * into its slot and its command into the inbox, in place of a CALL frame. From there on net, sched
- * and kvmem treat it as any other call; it is attached to the lab's connection, and its answers are
+ * and kvmem treat it as any other call; it is attached to its connection, and its answers are
  * frames. Why: the checksum of a frame with 6,000 ids takes a tenth of a millisecond on each side,
  * and the lab is to schedule 20,000 calls a second (docs/decisions/0020).
  *
@@ -139,7 +139,7 @@ static void fill_call(const struct lab *lab, uint32_t index, struct call *call)
     const struct player_call *played = &player->calls[index];
     uint32_t traced = player_traced(player, index);
     call->client_call_id = index;
-    call->domain = lab->loop.net.connections[lab->socket.slot].domain;
+    call->domain = lab->loop.net.connections[lab_socket_of(lab, played->run)->slot].domain;
     lab_program_id(lab, played->run, call->program_id);
     call->thread = played->number;
     call->sampling.top_p = 1;
@@ -165,7 +165,7 @@ bool lab_submit(struct lab *lab, uint32_t index)
     fill_call(lab, index, call);
     prompts_write(&lab->prompts, lab->clients.player.runs[played->run].program, played->run,
                   played->number, call->tokens);
-    net_connection_attach(&loop->net, lab->socket.slot, slot);
+    net_connection_attach(&loop->net, lab_socket_of(lab, played->run)->slot, slot);
     net_open_insert(&loop->net, slot);
     exchange_command(&loop->exchange, &(struct command){.kind = COMMAND_CALL, .call = slot});
     return true;

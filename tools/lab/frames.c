@@ -2,7 +2,8 @@
 /*
  * What: the client's side of the protocol, as far as the lab uses it: HELLO and PROGRAM_END go out
  * as frames, and all answers are frames. Only CALL takes another way (clients.c).
- * Invariants: each send of the server is whole frames (world.c takes all of them at once).
+ * Invariants: each send of the server is whole frames (world.c takes all of them at once). What a
+ * program does goes through one socket, and so belongs to one trust domain.
  */
 #include <stdio.h>
 
@@ -12,18 +13,19 @@
 
 void lab_frames_hello(struct lab *lab)
 {
-    struct lab_socket *socket = &lab->socket;
     const struct wire_hello hello = {.version_min = WIRE_VERSION, .version_max = WIRE_VERSION,
                                      .name = "agentix-lab"};
-    socket->count += wire_hello_encode(&hello, socket->to_server + socket->count,
-                                       LAB_SOCKET_BYTES - socket->count);
-    ASSERT(socket->count > 0);
+    for (uint32_t i = 0; i < lab->sockets.count; i++) {
+        struct lab_socket *socket = &lab->sockets.sockets[i];
+        socket->count = wire_hello_encode(&hello, socket->to_server, LAB_SOCKET_BYTES);
+        ASSERT(socket->count > 0);
+    }
 }
 
 /* If the frame finds no room, the appliance forgets the idle program by itself. */
 void lab_frames_program_end(struct lab *lab, uint32_t run)
 {
-    struct lab_socket *socket = &lab->socket;
+    struct lab_socket *socket = lab_socket_of(lab, run);
     struct wire_program_end end;
     lab_program_id(lab, run, end.program_id);
     socket->count += wire_program_end_encode(&end, socket->to_server + socket->count,
@@ -43,6 +45,13 @@ static void read_error(struct lab *lab, const uint8_t *bytes, uint32_t count)
     }
 }
 
+static void read_welcome(struct lab *lab, struct lab_socket *socket)
+{
+    ASSERT(!socket->open);
+    socket->open = true;
+    lab->sockets.opened++;
+}
+
 static void read_frame(struct lab *lab, uint8_t type, const uint8_t *bytes, uint32_t count)
 {
     struct wire_fault fault = {0};
@@ -53,12 +62,11 @@ static void read_frame(struct lab *lab, uint8_t type, const uint8_t *bytes, uint
         lab_clients_done(lab, &done);
     } else if (type == WIRE_ERROR) {
         read_error(lab, bytes, count);
-    } else if (type == WIRE_WELCOME) {
-        lab->socket.open = true;
     }
 }
 
-void lab_frames_read(struct lab *lab, const uint8_t *bytes, uint32_t count)
+void lab_frames_read(struct lab *lab, struct lab_socket *socket, const uint8_t *bytes,
+                     uint32_t count)
 {
     while (count > 0) {
         struct wire_header header;
@@ -67,7 +75,11 @@ void lab_frames_read(struct lab *lab, const uint8_t *bytes, uint32_t count)
         enum status status =
             wire_header_decode(bytes, lab->limits.frame_bytes, &header, &fault);
         ASSERT(status == STATUS_OK && count - WIRE_HEADER_BYTES >= header.length_bytes);
-        read_frame(lab, header.type, bytes + WIRE_HEADER_BYTES, header.length_bytes);
+        if (header.type == WIRE_WELCOME) {
+            read_welcome(lab, socket);
+        } else {
+            read_frame(lab, header.type, bytes + WIRE_HEADER_BYTES, header.length_bytes);
+        }
         bytes += WIRE_HEADER_BYTES + header.length_bytes;
         count -= WIRE_HEADER_BYTES + header.length_bytes;
     }

@@ -48,6 +48,7 @@ struct lab_settings {
     double rate;                    /* programs a second; 0: the trace's */
     uint64_t seed;
     bool offline, no_sharing, demoted_to_head, block_copies, equal_host;
+    bool tenants;                   /* each class of the trace is a trust domain */
 };
 
 struct lab_result {
@@ -91,10 +92,17 @@ struct lab_clients {
 };
 
 #define LAB_SOCKET_BYTES (1u << 20)
-struct lab_socket {                 /* the one connection: frames to the server */
-    bool watched, accepted, open, closed;
+#define LAB_TENANTS_MAX  256
+#define LAB_GROUP        1          /* of the users that the tenants are */
+struct lab_socket {                 /* a connection: frames to the server */
+    bool accepted, open;
     uint32_t slot, interest, count;
     uint8_t to_server[LAB_SOCKET_BYTES];
+};
+struct lab_sockets {
+    struct lab_socket *sockets;     /* [count]: one, or one for each tenant */
+    uint32_t count, opened;
+    bool listening, closed;         /* the server takes connections; it has closed one */
 };
 
 struct lab {
@@ -102,7 +110,7 @@ struct lab {
     const struct trace *trace;
     struct prompts prompts;
     struct lab_clients clients;
-    struct lab_socket socket;
+    struct lab_sockets sockets;
     struct timeline timeline;
     FILE *calls_file;               /* NULL: not written */
     struct lab_result result;
@@ -147,11 +155,14 @@ const char *lab_policy_name(enum sched_policy policy);
 bool lab_policy_exists(const char *name);
 /* world.c */
 void lab_world_init(struct lab *lab);
+/* Who owns what the program does; with tenants, the socket of its class. */
+struct lab_socket *lab_socket_of(const struct lab *lab, uint32_t run);
 uint64_t lab_wall_ns(void);
 /* frames.c: what the client writes and reads of the protocol. */
 void lab_frames_hello(struct lab *lab);
 void lab_frames_program_end(struct lab *lab, uint32_t run);
-void lab_frames_read(struct lab *lab, const uint8_t *bytes, uint32_t count);
+void lab_frames_read(struct lab *lab, struct lab_socket *socket, const uint8_t *bytes,
+                     uint32_t count);
 /* clients.c */
 int lab_clients_init(struct lab *lab);
 void lab_clients_free(struct lab *lab);

@@ -77,6 +77,9 @@ static const struct argument rows[] = {
      "vLLM 0.6.1, not in bulk with the others of its step"},
     {"--demoted-to-head", "", ARGUMENT_FLAG, &words.settings.demoted_to_head, 0, 0,
      "a demoted call goes before those that wait in its new queue"},
+    {"--tenants", "", ARGUMENT_FLAG, &words.settings.tenants, 0, 0,
+     "each class of the trace is a trust domain of its own: a user of\n"
+     "the socket, numbered from 1 in the order in which they first come"},
     {"--json", "FILE", ARGUMENT_TEXT, &words.json, 0, 0, "the result as one JSON object"},
     {"--trace-out", "FILE", ARGUMENT_TEXT, &words.settings.timeline_path, 0, 0,
      "waits, runs and gaps of each program, and the engine's slots,\nfor Perfetto"},

@@ -39,7 +39,10 @@ static int take_rows(struct lab *lab)
     lab->rows = calloc(lab->step.layout.rows_max, sizeof *lab->rows);
     lab->blocks = calloc(lab->limits.kv_blocks, sizeof *lab->blocks);
     lab->seen = calloc(lab->limits.kv_blocks, sizeof *lab->seen);
-    if (lab->rows == NULL || lab->blocks == NULL || lab->seen == NULL) {
+    lab->sockets.count = lab->settings->tenants ? lab->trace->classes_count : 1;
+    lab->sockets.sockets = calloc(lab->sockets.count, sizeof *lab->sockets.sockets);
+    if (lab->rows == NULL || lab->blocks == NULL || lab->seen == NULL ||
+        lab->sockets.sockets == NULL) {
         fprintf(stderr, "agentix-lab: out of memory\n");
         return LAB_EXIT_SYSTEM;
     }
@@ -52,6 +55,7 @@ static void start_loop(struct lab *lab)
         .options = &lab->options, .limits = &lab->limits, .vocab = &lab->vocab,
         .model_name = lab->settings->cost->name, .step = lab->step,
         .drain_us = lab->options.limits_drain.number,
+        .access = {.gids_count = 1, .gids = {LAB_GROUP}},
         .demoted_to_head = lab->settings->demoted_to_head,
     };
     lab->vocab.info.tokens = lab->limits.vocab_tokens;
@@ -100,7 +104,7 @@ static int turn(struct lab *lab)
     for (uint64_t number = 0; !is_over(lab); number++) {
         pass(lab, number, &timed_ns, &timed_count);
         still = lab->acted ? 0 : still + 1;
-        if (lab->socket.closed || still > STILL_PASSES_MAX) {
+        if (lab->sockets.closed || still > STILL_PASSES_MAX) {
             fprintf(stderr, "agentix-lab: the run came to a halt at %.3f s\n",
                     (double)(lab->now_us - LAB_EPOCH_US) / 1e6);
             return LAB_EXIT_SYSTEM;
@@ -196,6 +200,7 @@ int lab_end(struct lab *lab)
     free(lab->rows);
     free(lab->blocks);
     free(lab->seen);
+    free(lab->sockets.sockets);
     return code;
 }
 

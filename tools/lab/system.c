@@ -45,10 +45,10 @@ static const struct system_row {
 };
 #define SYSTEMS_COUNT (sizeof systems / sizeof systems[0])
 
-/* No listeners; one client whose calls are many, long and idle for as long as the trace says. */
+/* No listeners; clients whose calls are many, long and idle for as long as the trace says. */
 static const char *const base_sets[] = {
     "net.unix=", "net.tcp=", "text.listen=", "net.send_bytes=16MiB", "net.idle=24h",
-    "limits.connections=2", "limits.calls=16384", "limits.calls_per_connection=16384",
+    "limits.calls=16384", "limits.calls_per_connection=16384",
     "limits.calls_per_program=0", "limits.call_deadline=0", "limits.programs=65536",
     "engine.canary=0",
 };
@@ -149,6 +149,20 @@ static int derive(struct lab *lab)
     return LAB_EXIT_OK;
 }
 
+/* A connection for each tenant, and one to spare. */
+static int set_connections(struct lab *lab)
+{
+    uint32_t tenants = lab->settings->tenants ? lab->trace->classes_count : 1;
+    char assignment[64];
+    if (tenants > LAB_TENANTS_MAX) {
+        fprintf(stderr, "agentix-lab: --tenants: the trace has %u classes; at most %u\n", tenants,
+                LAB_TENANTS_MAX);
+        return LAB_EXIT_USAGE;
+    }
+    snprintf(assignment, sizeof assignment, "limits.connections=%u", tenants + 1);
+    return set(lab, assignment);
+}
+
 /* The unit knows no host. */
 static double host_s(const struct lab_settings *settings, const struct system_row *system)
 {
@@ -165,6 +179,7 @@ int lab_configure(struct lab *lab)
     lab->host_us = (uint64_t)(lab->result.host_s * 1e6 + 0.5);
     config_defaults(&lab->options);
     int code = set_all(lab, base_sets, sizeof base_sets / sizeof base_sets[0]);
+    code = code != LAB_EXIT_OK ? code : set_connections(lab);
     code = code != LAB_EXIT_OK ? code : set_all(lab, settings->cost->settings, COST_SETTINGS_MAX);
     code = code != LAB_EXIT_OK ? code : set_all(lab, system->sets, SYSTEM_SETS_MAX);
     if (code == LAB_EXIT_OK && settings->policy != NULL) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: struct world for the lab: a clock that jumps, one connection, an engine that is done when
- * its cost has passed.
+ * What: struct world for the lab: a clock that jumps, one connection or one for each tenant, an
+ * engine that is done when its cost has passed.
  *
  * Invariants: time moves only in wait(), when nothing is ready, to the earliest of the caller's
- * bound, the end of the step and the next call that is due; never before the connection is open.
- * The socket takes whatever is sent, at once and whole, so a frame never comes in pieces.
+ * bound, the end of the step and the next call that is due; never before all connections are open.
+ * A socket takes whatever is sent, at once and whole, so a frame never comes in pieces. Tenants are
+ * users of the unix socket: tenant i has the number i + 1, and all are in the group LAB_GROUP.
  *
  * Why clients are told before settle: a client without a gap answers in the instant in which its
  * call ends. The network of the lab takes no time, so its next call must be in the inbox when that
@@ -19,7 +20,7 @@
 #include "tools/lab/lab.h"
 
 #define LISTENER_HANDLE 0
-#define CLIENT_HANDLE   1
+#define FIRST_HANDLE    1   /* of sockets[0] */
 
 uint64_t lab_wall_ns(void)
 {
@@ -46,35 +47,60 @@ static uint64_t now_us(void *self)
 
 /* ---- the socket ------------------------------------------------------------------------------ */
 
+struct lab_socket *lab_socket_of(const struct lab *lab, uint32_t run)
+{
+    uint32_t class = lab->clients.player.runs[run].program->class;
+    return &lab->sockets.sockets[lab->settings->tenants ? class : 0];
+}
+
+static struct lab_socket *socket_at(const struct lab *lab, int32_t handle)
+{
+    uint32_t index = (uint32_t)(handle - FIRST_HANDLE);
+    ASSERT(index < lab->sockets.count);
+    return &lab->sockets.sockets[index];
+}
+
+/* The first that is not yet accepted; `count`: all are. */
+static uint32_t next_client(const struct lab_sockets *sockets)
+{
+    uint32_t next = 0;
+    while (next < sockets->count && sockets->sockets[next].accepted) {
+        next++;
+    }
+    return next;
+}
+
 static int32_t accept_client(void *self, int32_t listener, struct world_peer *peer)
 {
-    struct lab_socket *socket = &((struct lab *)self)->socket;
-    if (listener != LISTENER_HANDLE || socket->accepted) {
+    struct lab *lab = self;
+    uint32_t next = next_client(&lab->sockets);
+    if (listener != LISTENER_HANDLE || next == lab->sockets.count) {
         return WORLD_EAGAIN;
     }
-    socket->accepted = true;
-    *peer = (struct world_peer){.kind = WORLD_PEER_LOCAL};      /* root */
-    return CLIENT_HANDLE;
+    lab->sockets.sockets[next].accepted = true;
+    *peer = (struct world_peer){.kind = WORLD_PEER_LOCAL, .gids_count = 1, .gids = {LAB_GROUP},
+                                .uid = lab->settings->tenants ? next + 1 : 0};
+    return FIRST_HANDLE + (int32_t)next;
 }
 
 static void watch(void *self, int32_t handle, enum world_source source, uint32_t index,
                   uint32_t interest)
 {
-    struct lab_socket *socket = &((struct lab *)self)->socket;
+    struct lab *lab = self;
     if (handle == LISTENER_HANDLE) {
-        socket->watched = interest != 0;
+        lab->sockets.listening = interest != 0;
         return;
     }
-    ASSERT(handle == CLIENT_HANDLE && source == WORLD_SOURCE_CONNECTION);
+    struct lab_socket *socket = socket_at(lab, handle);
+    ASSERT(source == WORLD_SOURCE_CONNECTION);
     socket->slot = index;
     socket->interest = interest;
 }
 
 static int64_t receive(void *self, int32_t handle, void *bytes, uint32_t max)
 {
-    struct lab_socket *socket = &((struct lab *)self)->socket;
+    struct lab_socket *socket = socket_at(self, handle);
     uint32_t count = socket->count < max ? socket->count : max;
-    ASSERT(handle == CLIENT_HANDLE);
     if (count == 0) {
         return WORLD_EAGAIN;
     }
@@ -87,16 +113,16 @@ static int64_t receive(void *self, int32_t handle, void *bytes, uint32_t max)
 static int64_t transmit(void *self, int32_t handle, const void *bytes, uint32_t count)
 {
     uint64_t begun_ns = aside_begin(self);
-    ASSERT(handle == CLIENT_HANDLE);
-    lab_frames_read(self, bytes, count);
+    lab_frames_read(self, socket_at(self, handle), bytes, count);
     aside_end(self, begun_ns);
     return count;
 }
 
 static void close_client(void *self, int32_t handle)
 {
-    ASSERT(handle == CLIENT_HANDLE);
-    ((struct lab *)self)->socket.closed = true;
+    struct lab *lab = self;
+    ASSERT(handle != LISTENER_HANDLE);
+    lab->sockets.closed = true;
 }
 
 static void entropy(void *self, void *bytes, uint32_t count)
@@ -111,21 +137,23 @@ static void entropy(void *self, void *bytes, uint32_t count)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static uint32_t collect(struct lab *lab, struct world_event *events)
+static uint32_t collect(struct lab *lab, struct world_event *events, uint32_t max)
 {
-    const struct lab_socket *socket = &lab->socket;
+    const struct lab_sockets *sockets = &lab->sockets;
     uint32_t count = 0;
     if (lab->engine_in_flight && lab->engine_due_us <= lab->now_us) {
         events[count++] = (struct world_event){.source = WORLD_SOURCE_ENGINE};
     }
-    if (socket->watched && !socket->accepted) {
+    if (sockets->listening && next_client(sockets) < sockets->count) {
         events[count++] = (struct world_event){.source = WORLD_SOURCE_LISTENER,
                                                .ready = WORLD_READABLE};
     }
-    uint32_t ready = socket->count > 0 ? WORLD_READABLE : 0;
-    if (socket->accepted && !socket->closed && (ready & socket->interest) != 0) {
-        events[count++] = (struct world_event){.source = WORLD_SOURCE_CONNECTION,
-                                               .index = socket->slot, .ready = ready};
+    for (uint32_t i = 0; i < sockets->count && count < max && !sockets->closed; i++) {
+        const struct lab_socket *socket = &sockets->sockets[i];
+        if (socket->accepted && socket->count > 0 && (socket->interest & WORLD_READABLE) != 0) {
+            events[count++] = (struct world_event){.source = WORLD_SOURCE_CONNECTION,
+                                                   .index = socket->slot, .ready = WORLD_READABLE};
+        }
     }
     return count;
 }
@@ -149,11 +177,11 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     uint64_t begun_ns = aside_begin(lab);
     ASSERT(max >= 3);
     lab_engine_hear(lab);
-    uint32_t count = collect(lab, events);
-    if (count == 0 && lab->socket.open) {
+    uint32_t count = collect(lab, events, max);
+    if (count == 0 && lab->sockets.opened == lab->sockets.count) {
         advance(lab, until_us);
         lab_clients_submit_due(lab);
-        count = collect(lab, events);
+        count = collect(lab, events, max);
     }
     aside_end(lab, begun_ns);
     return count;

@@ -6,7 +6,7 @@
  * Invariants: on success every `call` of a part and of a link is smaller than the number of the
  * call that names it; no prompt and no output is longer than TRACE_TOKENS_MAX.
  * Bounds: linear in the file, except for a bit set of ancestors for each call of the program that
- * is being read.
+ * is being read, and for the search of a program's class among all.
  */
 #include "tools/trace/trace.h"
 
@@ -65,6 +65,7 @@ static void *grown(void *array, uint32_t count, uint32_t *room, size_t element_b
         return &moved[trace->name##_count++];                                                    \
     }
 DEFINE_ADD(programs, struct trace_program)
+DEFINE_ADD(classes, struct trace_class)
 DEFINE_ADD(calls, struct trace_call)
 DEFINE_ADD(parts, struct trace_part)
 DEFINE_ADD(links, uint32_t)
@@ -72,6 +73,7 @@ DEFINE_ADD(links, uint32_t)
 void trace_free(struct trace *trace)
 {
     free(trace->programs);
+    free(trace->classes);
     free(trace->calls);
     free(trace->parts);
     free(trace->links);
@@ -142,6 +144,34 @@ static uint64_t read_name(struct reader *reader, char stop, const char *fault)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* The class of this name; a new one comes last. */
+static uint32_t find_class(struct reader *reader, const char *name, size_t bytes)
+{
+    struct trace *trace = reader->trace;
+    for (uint32_t i = 0; i < trace->classes_count; i++) {
+        const char *known = trace->classes[i].name;
+        if (strlen(known) == bytes && memcmp(known, name, bytes) == 0) {
+            return i;
+        }
+    }
+    if (bytes > TRACE_CLASS_BYTES_MAX || trace->classes_count == TRACE_CLASSES_MAX) {
+        blame(reader, "program: the class is longer than 63 bytes, or there are more than 4,096");
+    }
+    struct trace_class *class = ADD(reader, classes);
+    if (class == NULL) {
+        return 0;
+    }
+    memcpy(class->name, name, bytes);
+    return trace->classes_count - 1;
+}
+
+static uint32_t read_class(struct reader *reader)
+{
+    const char *start = reader->at;
+    (void)read_name(reader, ' ', "program: the class is missing");
+    return find_class(reader, start, (size_t)(reader->at - start));
+}
+
 static void read_program(struct reader *reader)
 {
     struct trace *trace = reader->trace;
@@ -149,7 +179,7 @@ static void read_program(struct reader *reader)
     expect(reader, " ", "program: one blank before the arrival");
     uint64_t arrival_us = read_number(reader, 0, TIME_US_MAX, "program: arrival_us is no time");
     expect(reader, " ", "program: one blank before the class");
-    (void)read_name(reader, ' ', "program: the class is missing");
+    uint32_t class = read_class(reader);
     if (trace->programs_count > 0) {
         const struct trace_program *last = &trace->programs[trace->programs_count - 1];
         if (last->calls_count == 0) {
@@ -161,7 +191,7 @@ static void read_program(struct reader *reader)
     }
     struct trace_program *program = ADD(reader, programs);
     if (program != NULL) {
-        *program = (struct trace_program){.arrival_us = arrival_us,
+        *program = (struct trace_program){.arrival_us = arrival_us, .class = class,
                                           .calls_first = trace->calls_count};
     }
 }

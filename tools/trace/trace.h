@@ -19,6 +19,8 @@
 
 #define TRACE_CALLS_OF_PROGRAM_MAX 4096
 #define TRACE_TOKENS_MAX           (64u << 20)      /* of one prompt, and of one output */
+#define TRACE_CLASSES_MAX          4096
+#define TRACE_CLASS_BYTES_MAX      63               /* of its name */
 
 enum trace_part_kind { TRACE_SHARED, TRACE_UNIQUE, TRACE_PROMPT, TRACE_OUTPUT };
 struct trace_part {
@@ -34,19 +36,24 @@ struct trace_call {
     uint32_t next_first, next_count;        /* in `links`: the calls that wait for this one */
     uint32_t out_tokens, prompt_tokens;
 };
+struct trace_class {
+    char name[TRACE_CLASS_BYTES_MAX + 1];
+};
 struct trace_program {
     uint64_t arrival_us;
     uint32_t calls_first, calls_count;
+    uint32_t class;         /* in `classes` */
 };
 struct trace {
     struct trace_program *programs;
+    struct trace_class *classes;    /* in the order in which they first come */
     struct trace_call *calls;
     struct trace_part *parts;
     uint32_t *links;
-    uint32_t programs_count, calls_count, parts_count, links_count;
+    uint32_t programs_count, classes_count, calls_count, parts_count, links_count;
     uint32_t calls_of_program_max;
     /* private: only trace.c */
-    uint32_t programs_room, calls_room, parts_room, links_room;
+    uint32_t programs_room, classes_room, calls_room, parts_room, links_room;
 };
 
 /* 0, or an exit code after `file:line: problem` on stderr. */

@@ -24,8 +24,9 @@ static void send_frame(const struct call *like)
         .sampling = {.top_p = 1, .repeat_penalty = 1},
     };
     frame.program_id[0] = 1;
-    lab.socket.count = wire_call_encode(&frame, lab.socket.to_server, LAB_SOCKET_BYTES);
-    assert_true(lab.socket.count > 0);
+    struct lab_socket *socket = &lab.sockets.sockets[0];
+    socket->count = wire_call_encode(&frame, socket->to_server, LAB_SOCKET_BYTES);
+    assert_true(socket->count > 0);
 }
 
 /* The call without what differs between any two calls. */
@@ -48,14 +49,14 @@ static void test_submitted_call_equals_one_from_a_frame(void **state)
     struct trace trace;
     trace_text_load(&trace, one_call);
     assert_int_equal(lab_begin(&lab, &settings, &trace), LAB_EXIT_OK);
-    while (!lab.socket.open) {
+    while (lab.sockets.opened == 0) {
         lab_pass(&lab);
     }
     assert_true(lab_submit(&lab, 0));
     const struct call *calls = lab.loop.calls.calls;
     send_frame(&calls[0]);
     net_event(&lab.loop.net, &(struct world_event){.source = WORLD_SOURCE_CONNECTION,
-                                                   .index = lab.socket.slot,
+                                                   .index = lab.sockets.sockets[0].slot,
                                                    .ready = WORLD_READABLE});
     net_poll(&lab.loop.net, lab.now_us);
     assert_int_equal(calls[0].state, CALL_INTAKE);

@@ -113,6 +113,41 @@ static void test_programs_beyond_the_trace_are_new_ones(void **state)
     assert_int_equal(result.tokens_generated, 2 * 26);
 }
 
+/* The second program finds the document of the first one only in its own trust domain. */
+static void test_tenants_share_no_prefix(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "agentix-trace 1\n"
+        "program a 0 ann\ncall 0 after=- gap=0 in=s:doc:64+u:8 out=4\n"
+        "program b 60000000 bob\ncall 0 after=- gap=0 in=s:doc:64+u:8 out=4\n"
+        "program c 120000000 ann\ncall 0 after=- gap=0 in=s:doc:64+u:8 out=4\n";
+    struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
+    traces_set(&settings, "kv.retain_drop=1h");
+    assert_int_equal(play(&settings, text).cached_tokens, 128);
+    settings.tenants = true;
+    assert_int_equal(play(&settings, text).cached_tokens, 64);
+}
+
+static void test_too_many_tenants_are_refused(void **state)
+{
+    (void)state;
+    static char text[LAB_TENANTS_MAX * 64 + 128];
+    struct lab_settings settings = traces_settings("plas", "unit");
+    struct lab_result result;
+    struct trace trace;
+    int length = snprintf(text, sizeof text, "agentix-trace 1\n");
+    for (uint32_t i = 0; i <= LAB_TENANTS_MAX; i++) {
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "program p 0 t%u\ncall 0 after=- gap=0 in=u:1 out=1\n", i);
+    }
+    settings.tenants = true;
+    trace_text_load(&trace, text);
+    assert_int_equal(trace.classes_count, LAB_TENANTS_MAX + 1);
+    assert_int_equal(lab_run(&settings, &trace, &result), LAB_EXIT_USAGE);
+    trace_free(&trace);
+}
+
 static void test_same_settings_give_the_same_run(void **state)
 {
     (void)state;
@@ -399,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_figure_2_srpt_waits_7_units),
         cmocka_unit_test(test_response_time_is_the_critical_path_without_gaps),
         cmocka_unit_test(test_programs_beyond_the_trace_are_new_ones),
+        cmocka_unit_test(test_tenants_share_no_prefix),
+        cmocka_unit_test(test_too_many_tenants_are_refused),
         cmocka_unit_test(test_same_settings_give_the_same_run),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_recomputed),
         cmocka_unit_test(test_calls_that_lose_their_blocks_are_swapped),
