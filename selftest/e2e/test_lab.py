@@ -17,7 +17,8 @@ copied_blocks swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_b
 copy_out_s copy_in_s copy_within_s read_s compute_s host_s engine_busy_share rounds
 kv_positions_read tokens_generated recomputed_tokens prefix_hit_ratio
 device_blocks_peak host_blocks_peak
-refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p95 jct_s_p99 steady""".split() + [
+refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p90 jct_s_p95 jct_s_p99 steady
+load cost_mean round_s""".split() + [
     "token_latency_s_" + part + gaps
     for part in ("mean", "p50", "p95", "p99") for gaps in ("", "_with_gaps")]
 
@@ -79,8 +80,8 @@ def test_every_policy_and_system_runs_the_trace():
 
 def test_every_cost_preset_runs():
     trace = Trace()
-    for preset in ("unit", "a100-llama-3.1-8b", "h200-llama-3.1-8b", "h200-llama-3.1-70b-fp8",
-                   "cpu"):
+    for preset in ("unit", "a100-llama-3.1-8b", "a100-llama-2-7b", "h200-llama-3.1-8b",
+                   "h200-llama-3.1-70b-fp8", "cpu"):
         result = json.loads(trace.run_json("r.json", "--cost", preset))
         assert result["cost"] == preset and result["makespan_s"] > 0
 
@@ -101,6 +102,56 @@ def test_the_machine_is_the_preset_as_the_words_change_it():
     assert serial["copy_out_s"] > 0 and needed["copy_s"] < serial["copy_s"]
     assert abs(serial["copy_s"] - serial["copy_out_s"] - serial["copy_in_s"] -
                serial["copy_within_s"]) < 1e-6 * serial["steps"]
+
+
+def cost_of(lines):
+    """KV token-rounds of a program of make_trace(), whose prompts all fit."""
+    outs, prompts, cost = [], [], 0
+    for line in lines:
+        parts = line.split("in=")[1].split(" ")[0].split("+")
+        prompts.append(sum(prompts[int(part[2:])] if part[0] == "p" else
+                           outs[int(part[2:])] if part[0] == "o" else
+                           int(part.split(":")[-1]) for part in parts))
+        outs.append(int(line.split("out=")[1]))
+        cost += prompts[-1] * outs[-1] + outs[-1] * (outs[-1] + 1) // 2
+    return cost
+
+
+def programs_of(trace, *words):
+    trace.run_json("r.json", *words, "--programs-out", trace.file("programs.csv"))
+    with open(trace.file("programs.csv"), newline="", encoding="ascii") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_line_for_each_program():
+    trace = Trace()
+    _, *programs = make_trace().split("program ")
+    rows = programs_of(trace)
+    assert len(rows) == len(programs) == 20
+    for row, program in zip(rows, programs):
+        _, _, name = program.split("\n")[0].split(" ")
+        assert row["class"] == name
+        assert float(row["arrival_s"]) < float(row["finish_s"])
+        assert int(row["cost"]) == int(row["predicted"]) == cost_of(program.split("\n")[1:-1])
+    arrivals = [float(row["arrival_s"]) for row in rows]
+    assert arrivals == sorted(arrivals)
+    result = json.loads(trace.run_json("r.json", "--rate", "2"))
+    cost = sum(int(row["cost"]) for row in rows) / 20
+    assert abs(result["cost_mean"] - cost) < 1e-6 * cost
+    assert abs(result["load"] - 2 * cost * result["round_s"] / (26000 * 16)) < 1e-9
+    assert all(row["predicted"] == "" for row in programs_of(trace, "--predict", "none"))
+
+
+def test_a_foretold_cost_is_wrong_by_the_factor_and_the_same_for_all_policies():
+    trace = Trace()
+    plas, fcfs, other = (programs_of(trace, "--cost-error", "3", "--programs", "400", *words)
+                         for words in (("--policy", "plas"), ("--policy", "fcfs"),
+                                       ("--seed", "7")))
+    factors = sorted(int(row["predicted"]) / int(row["cost"]) for row in plas)
+    assert 0.33 < factors[0] < 0.4 and 2.9 < factors[-1] < 3.01
+    assert 1.5 < factors[200] < 1.84                    # uniform: 5 / 3 in the middle
+    assert [row["predicted"] for row in plas] == [row["predicted"] for row in fcfs]
+    assert [row["predicted"] for row in plas] != [row["predicted"] for row in other]
 
 
 def test_the_same_arguments_give_the_same_bytes():
@@ -224,7 +275,9 @@ def test_refused_calls_exit_3_and_say_so():
 
 def test_wrong_arguments_and_traces_are_named():
     trace = Trace()
-    for words, said in ((("--policy", "sjf"), "sjf"), (("--set", "sched.policy=srpt"), "srpt"),
+    for words, said in ((("--policy", "longest"), "longest"),
+                        (("--set", "sched.policy=srpt"), "srpt"),
+                        (("--predict", "none", "--cost-error", "2"), "--cost-error"),
                         (("--system", "tgi"), "vllm-opt"),
                         (("--cost", "b200"), "h200-llama-3.1-8b"), (("--rate", "0"), "--rate"),
                         (("--set", "sched.nothing=1"), "sched.nothing"), (("--slo", "1"), "--slo"),

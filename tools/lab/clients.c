@@ -9,12 +9,9 @@
  * frames. Why: the checksum of a frame with 6,000 ids takes a tenth of a millisecond on each side,
  * and the lab is to schedule 20,000 calls a second (docs/decisions/0020).
  *
- * Work of a call, for srpt: its output tokens, and its prompt tokens at a sixteenth each. Most of a
- * prompt is cached; a token that is not cached takes a share of a chunk, not a decoding round.
  * Invariants: a call's index is its call id; its response time counts from when it was due. A slot
  * is as net_call_intake() would leave it for a call with these fields: greedy, no stop ids, EOS
- * ignored, no deadline, no text. It also has what only a trace knows: the work that its program has
- * left when the call arrives, including that of open calls (for srpt).
+ * ignored, no deadline, no text. It also has what only a trace knows (foretold.c).
  * Bounds: O(log calls) for each call, and its prompt.
  */
 #include <inttypes.h>
@@ -27,8 +24,7 @@
 #include "net/open_calls.h"
 #include "tools/lab/lab.h"
 
-#define CALLS_MAX        (1u << 27)
-#define WORK_OF_OUTPUT   16     /* prompt tokens that count as much as one that is generated */
+#define CALLS_MAX (1u << 27)
 
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id)
 {
@@ -38,22 +34,6 @@ void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id)
 }
 
 /* ---- before the first arrival ---------------------------------------------------------------- */
-
-/* `traced`: the call's index in the trace. */
-static uint64_t work_of(const struct lab *lab, uint32_t traced)
-{
-    return (uint64_t)WORK_OF_OUTPUT * lab->prompts.book.out[traced] +
-           prompt_tokens(&lab->prompts.book, traced);
-}
-
-static uint64_t work_of_program(const struct lab *lab, const struct trace_program *program)
-{
-    uint64_t work = 0;
-    for (uint32_t n = 0; n < program->calls_count; n++) {
-        work += work_of(lab, program->calls_first + n);
-    }
-    return work;
-}
 
 static int out_of_memory(void)
 {
@@ -111,22 +91,18 @@ int lab_clients_init(struct lab *lab)
         return code;
     }
     uint32_t runs = clients->player.runs_count;
-    clients->work_left = calloc(runs, sizeof *clients->work_left);
     clients->outcomes = calloc(runs, sizeof *clients->outcomes);
     clients->calls = calloc(clients->player.calls_count, sizeof *clients->calls);
-    if (clients->work_left == NULL || clients->outcomes == NULL || clients->calls == NULL) {
+    if (clients->outcomes == NULL || clients->calls == NULL) {
         return out_of_memory();
     }
-    for (uint32_t i = 0; i < runs; i++) {
-        clients->work_left[i] = work_of_program(lab, clients->player.runs[i].program);
-    }
-    return LAB_EXIT_OK;
+    return lab_foretold_init(lab);
 }
 
 void lab_clients_free(struct lab *lab)
 {
     player_free(&lab->clients.player);
-    free(lab->clients.work_left);
+    free(lab->clients.foretold);
     free(lab->clients.outcomes);
     free(lab->clients.calls);
 }
@@ -147,7 +123,7 @@ static void fill_call(const struct lab *lab, uint32_t index, struct call *call)
     call->max_tokens = lab->prompts.book.out[traced];
     call->deadline_us = UINT64_MAX;
     call->arrived_us = lab->now_us;
-    call->foretold.work_left = lab->clients.work_left[played->run];
+    lab_foretold_fill(lab, played->run, traced, &call->foretold);
     call->emit.digest = WIRE_DIGEST_START;
     call->prompt_tokens = prompt_tokens(&lab->prompts.book, traced);
     ASSERT(call->prompt_tokens + call->max_tokens <= lab->limits.context_tokens);
@@ -208,7 +184,7 @@ void lab_clients_generated(struct lab *lab, uint32_t index)
     uint32_t traced = player_traced(&clients->player, index);
     bool is_last = player_over(&clients->player, index, lab->now_us);
     clients->generated++;
-    clients->work_left[call->run] -= work_of(lab, traced);
+    lab_foretold_over(lab, call->run, traced);
     timeline_over(&lab->timeline, call->run, index, lab->now_us);
     if (run->failed) {
         return;
@@ -233,7 +209,7 @@ void lab_clients_done(struct lab *lab, const struct wire_done *done)
     lab->clients.done++;
     sessions_call(&lab->clients.sessions, done->generated_tokens, done->prompt_tokens,
                   done->cached_tokens);
-    calls_write(lab, done);
+    tables_call(lab, done);
     lab->result.wait_s_total += (double)done->wait_us / 1e6;
     lab->result.prompt_tokens += done->prompt_tokens;
     lab->result.cached_tokens += done->cached_tokens;

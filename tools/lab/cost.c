@@ -14,13 +14,16 @@
  *   PCIe: 25 and 50 GB/s of 32 and 64 GB/s are assumed to arrive
  *   Llama 3.1 8B: 8.03e9 parameters, 32 layers, 32 heads, 8 KV heads of 128, 128,256 token ids,
  *     131,072 positions; 70B: 70.6e9, 80 layers, 64 heads, 8 KV heads of 128 (model cards)
+ *   Llama 2 7B: 6.74e9 parameters, 32 layers, 32 heads, 32 KV heads of 128, 32,000 token ids,
+ *     4,096 positions (model card)
  *
  * A block that moves alone: a copy for each layer, K and V apart, as in vLLM 0.6.1; 2.3 us each in
  * addition to its bytes, which FlexKV's developers measured on an H20 (their pull request 193).
  *
  * KV of a position: 2 (K, V) * layers * KV heads * 128 * 2 bytes. Operations: 2 for a parameter and
  * a token; attention 4 * layers * heads * 128 for a token and a position.
- * KV blocks: on the A100 26,000; on the H200 what the weights leave of 0.9 of its memory.
+ * KV blocks: on the A100 26,000; on the H200 what the weights leave of 0.9 of its memory; beside
+ * Llama 2 the 459 of paper 001, figure 3.
  */
 #include "tools/lab/cost.h"
 
@@ -39,9 +42,10 @@
     .kv_token_bytes = 2.0 * 32 * 8 * 128 * 2, .token_flops = 2 * 8.03e9,                          \
     .attention_flops = 4.0 * 32 * 32 * 128, .weights_bytes = 2 * 8.03e9,                          \
     .context_tokens = 131072, .vocab_tokens = 128256, .block_transfer_s = BLOCK_ALONE_S(32)
-#define GPU_SETTINGS                                                                             \
-    "sched.batch=256", "sched.prefill_tokens=2048",                                               \
-    "kv.block_tokens=16", "limits.context_tokens=16384"
+#define GPU_CONTEXT(tokens)                                                                      \
+    "sched.batch=256", "sched.prefill_tokens=2048", "kv.block_tokens=16",                         \
+    "limits.context_tokens=" tokens
+#define GPU_SETTINGS GPU_CONTEXT("16384")
 /* The overlap is an assumption, like the shares above: no GPU has been measured. What rows share is
  * read for each row by vLLM's PagedAttention as by our own kernels (attend_split); copies are made
  * as by our own engine. */
@@ -64,6 +68,17 @@ static const struct cost_model models[] = {
         .bandwidth = 2039 * GB * BANDWIDTH_SHARE, .flops = 312 * TERA * FLOPS_SHARE,
         .copy_bandwidth = 25 * GB, .transfer_s = 1e-3,
         .settings = {GPU_SETTINGS, "kv.device_blocks=26000", HOST("1.260")},
+    },
+    {
+        /* The machine of paper 001: KV is what is short. A round takes 9.3 ms, and 11.6 where KV is
+         * full. */
+        .name = "a100-llama-2-7b", .host_s = 0.1e-3, .launch_s = 1e-3, GPU_ENGINE,
+        .weights_bytes = 13.5e9, .kv_token_bytes = 2.0 * 32 * 32 * 128 * 2,
+        .token_flops = 2 * 6.74e9, .attention_flops = 4.0 * 32 * 32 * 128,
+        .context_tokens = 4096, .vocab_tokens = 32000,
+        .bandwidth = 2039 * GB * BANDWIDTH_SHARE, .flops = 312 * TERA * FLOPS_SHARE,
+        .copy_bandwidth = 25 * GB, .transfer_s = 1e-3, .block_transfer_s = BLOCK_ALONE_S(32),
+        .settings = {GPU_CONTEXT("4096"), "kv.device_blocks=459", HOST("17.848")},
     },
     {
         .name = "h200-llama-3.1-8b", MODEL_8B, .host_s = 0.1e-3, .launch_s = 1e-3, GPU_ENGINE,
@@ -109,8 +124,9 @@ const struct cost_model *cost_find(const char *name)
 
 const char *cost_names(void)
 {
-    STATIC_ASSERT(MODELS_COUNT == 5, "cost_names() names each");
-    return "unit, a100-llama-3.1-8b, h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu";
+    STATIC_ASSERT(MODELS_COUNT == 6, "cost_names() names each");
+    return "unit, a100-llama-3.1-8b, a100-llama-2-7b, h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, "
+           "cpu";
 }
 
 double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint32_t transfers,
@@ -143,6 +159,13 @@ static double round_s(const struct cost_model *model, const struct cost_round *r
     double more_s = reads_longer ? round->read_s : round->compute_s;
     double less_s = reads_longer ? round->compute_s : round->read_s;
     return model->launch_s + more_s + (1 - model->overlap) * less_s;
+}
+
+double cost_round_s(const struct cost_model *model, uint64_t positions)
+{
+    struct cost_round round = {.positions = (double)positions};
+    time_round(model, &round);
+    return model->unit_s > 0 ? model->unit_s : round_s(model, &round);
 }
 
 /* The first round feeds all tokens of the row, each later round the last token. */

@@ -78,6 +78,8 @@ double cost_moves_s(const struct cost_model *model, uint64_t tokens_moved, uint3
                     uint32_t blocks_alone);
 /* Seconds of the copies within the device that belong to one step: read once, written once. */
 double cost_copies_s(const struct cost_model *model, uint64_t tokens_copied);
+/* Seconds of a round that reads so many positions of KV and computes nothing to speak of. */
+double cost_round_s(const struct cost_model *model, uint64_t positions);
 /* Returns how many rounds a step has, and fills so many. O(sum of rounds and blocks). */
 uint32_t cost_rounds(const struct cost_model *model, const struct cost_batch *batch,
                      struct cost_round rounds[COST_ROUNDS_MAX]);

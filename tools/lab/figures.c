@@ -56,6 +56,7 @@ static struct figures_latency latency(double *values, uint32_t count)
     }
     result.mean_s = sum / count;
     result.p50_s = percentile(values, count, 50);
+    result.p90_s = percentile(values, count, 90);
     result.p95_s = percentile(values, count, 95);
     result.p99_s = percentile(values, count, 99);
     return result;

@@ -16,7 +16,7 @@ struct figures_program {
     uint64_t path_us, whole_us, tokens;
     bool completed;
 };
-struct figures_latency { double mean_s, p50_s, p95_s, p99_s; };
+struct figures_latency { double mean_s, p50_s, p90_s, p95_s, p99_s; };
 struct figures {
     uint32_t programs, completed;
     struct figures_latency token, token_with_gaps, jct;

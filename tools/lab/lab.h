@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 #include "appliance/loop.h"
-#include "tools/lab/calls.h"
 #include "tools/lab/copies.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/prompts.h"
+#include "tools/lab/tables.h"
 #include "tools/lab/timeline.h"
 #include "tools/trace/player.h"
 #include "tools/trace/sessions.h"
@@ -34,10 +34,17 @@ enum lab_exit {
     LAB_EXIT_REFUSED = 3,           /* a call was refused: the figures are not those of the trace */
 };
 
+/* What the appliance is told of programs that begin; docs/lab.md. */
+enum lab_predict {
+    LAB_PREDICT_ORACLE,             /* their cost, and the output of each call */
+    LAB_PREDICT_NONE,
+};
+
 struct lab_settings {
     const char *trace_path;
     const char *timeline_path;      /* NULL: none */
     const char *calls_path;         /* NULL: none */
+    const char *programs_path;      /* NULL: none */
     const char *system;             /* row of system.c */
     const char *policy;             /* NULL: the system's; a word of policies.def */
     const struct cost_model *cost;
@@ -47,6 +54,8 @@ struct lab_settings {
     uint32_t sessions;              /* of a closed load; 0: the load is open */
     double rate;                    /* programs a second; 0: the trace's */
     uint64_t seed;
+    enum lab_predict predict;
+    double cost_error;              /* > 1: what is told of cost is wrong by such a factor */
     bool offline, no_sharing, demoted_to_head, block_copies, equal_host;
     bool tenants;                   /* each class of the trace is a trust domain */
 };
@@ -55,6 +64,9 @@ struct lab_result {
     const char *policy, *system, *cost;
     uint32_t programs, calls, steps_per_plan;
     double rate;                    /* programs a second; 0: all at once */
+    double cost_mean;               /* KV token-rounds of a program */
+    double round_s;                 /* a round that reads all KV of the device ... */
+    double load;                    /* ... and what arrives in it, as a part of that KV */
     struct figures all, steady;
     uint32_t sessions;
     struct sessions_figures middle; /* of a closed load */
@@ -82,10 +94,15 @@ struct lab_call {                   /* what a call of the player has cost */
     uint64_t prefill_us, copy_us;   /* of the steps that it was in (engine.c) */
     uint32_t swap_ins;
 };
+struct lab_foretold {               /* of a program (foretold.c) */
+    uint64_t work_left;             /* of its calls that are not over */
+    uint64_t cost;                  /* KV token-rounds of all its calls */
+    uint64_t told;                  /* what the appliance is told of it; 0: nothing */
+};
 struct lab_clients {
     struct player player;
     struct sessions sessions;
-    uint64_t *work_left;            /* [programs] of calls that are not over (clients.c) */
+    struct lab_foretold *foretold;  /* [programs] */
     struct figures_program *outcomes;   /* [programs] */
     struct lab_call *calls;         /* [player.calls_count] */
     uint64_t generated, done;       /* calls whose last token came; whose DONE came */
@@ -112,7 +129,7 @@ struct lab {
     struct lab_clients clients;
     struct lab_sockets sockets;
     struct timeline timeline;
-    FILE *calls_file;               /* NULL: not written */
+    struct tables tables;
     struct lab_result result;
     /* the world */
     struct world world;
@@ -174,6 +191,13 @@ void lab_clients_refused(struct lab *lab, uint32_t call);
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
 /* Puts the call where net would have put its CALL frame; false: no slot is free. */
 bool lab_submit(struct lab *lab, uint32_t call);
+/* foretold.c: what is known of the programs; 0 or an exit code after a message. */
+int lab_foretold_init(struct lab *lab);
+/* What a call of the program is told when it arrives; `traced`: its index in the trace. */
+void lab_foretold_fill(const struct lab *lab, uint32_t run, uint32_t traced,
+                       struct call_foretold *foretold);
+/* The call's last token has come. */
+void lab_foretold_over(struct lab *lab, uint32_t run, uint32_t traced);
 /* engine.c: works out how long the step that was submitted takes. */
 void lab_engine_run(struct lab *lab);
 /* Which call of the trace the row is of. */

@@ -13,13 +13,14 @@
 
 #define RATE_MIN 1e-9       /* programs a second; for --slo, seconds */
 #define RATE_MAX 1e9
+#define COST_ERROR_MAX 1e6
 
 #define AS_PRESET (-1.0)
 
 static struct words {
     struct lab_settings settings;
     struct cost_model machine;      /* the preset, with what the command line changes in it */
-    struct argument_choice prefix_reads, copies;
+    struct argument_choice prefix_reads, copies, predict;
     double overlap;
     struct argument_texts sets;
     const char *system, *policy, *cost, *json, *compare;
@@ -29,6 +30,7 @@ static struct words {
     .system = "agentix", .cost = "a100-llama-3.1-8b", .overlap = AS_PRESET,
     .prefix_reads = {.words = (const char *const[]){"preset", "once", "each", NULL}},
     .copies = {.words = (const char *const[]){"preset", "serial", "streams", "needed", NULL}},
+    .predict = {.words = (const char *const[]){"oracle", "none", NULL}},
 };
 
 /* Every word comes after a comma. */
@@ -57,7 +59,8 @@ static const struct argument rows[] = {
     {"--seed", "S", ARGUMENT_U64, &words.settings.seed, 0, 0,
      "deals the programs anew over the arrival times (0: as traced)"},
     {"--cost", "PRESET", ARGUMENT_TEXT, &words.cost, 0, 0,
-     "unit, a100-llama-3.1-8b (default), h200-llama-3.1-8b,\nh200-llama-3.1-70b-fp8, cpu"},
+     "unit, a100-llama-3.1-8b (default), a100-llama-2-7b,\n"
+     "h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu"},
     {"--overlap", "X", ARGUMENT_F64, &words.overlap, 0, 1,
      "of reading memory and computing, instead of the preset's:\n"
      "1 beside each other, 0 in turns"},
@@ -66,6 +69,11 @@ static const struct argument rows[] = {
     {"--copies", "HOW", ARGUMENT_CHOICE, &words.copies, 0, 0,
      "which copies between the tiers run beside what: preset\n"
      "(default), serial, streams, needed"},
+    {"--predict", "HOW", ARGUMENT_CHOICE, &words.predict, 0, 0,
+     "what is foretold of a program that begins: oracle (default),\n"
+     "its cost as the trace knows it; none"},
+    {"--cost-error", "L", ARGUMENT_F64, &words.settings.cost_error, 1, COST_ERROR_MAX,
+     "with oracle: the cost times a factor drawn between 1/L and L"},
     {"--equal-host", "", ARGUMENT_FLAG, &words.settings.equal_host, 0, 0,
      "the host of every system takes as long as ours"},
     {"--set", "section.key=value", ARGUMENT_TEXTS, &words.sets, 0, LAB_SETS_MAX,
@@ -85,6 +93,8 @@ static const struct argument rows[] = {
      "waits, runs and gaps of each program, and the engine's slots,\nfor Perfetto"},
     {"--calls-out", "FILE", ARGUMENT_TEXT, &words.settings.calls_path, 0, 0,
      "a line for each call, as CSV: waiting, service, tokens, swaps"},
+    {"--programs-out", "FILE", ARGUMENT_TEXT, &words.settings.programs_path, 0, 0,
+     "a line for each program, as CSV: arrival, finish, cost"},
     {"--timing", "", ARGUMENT_FLAG, &words.timing, 0, 0,
      "with --json: what the scheduler took on this machine, too"},
 };
@@ -108,8 +118,12 @@ static int check_words(void)
     } else if (words.slo > 0 && words.compare == NULL) {
         problem = "--slo goes with --compare";
     } else if (words.compare != NULL && (words.json != NULL || settings->timeline_path != NULL ||
-                                         settings->calls_path != NULL)) {
-        problem = "--json, --trace-out and --calls-out are of one run, not of --compare";
+                                         settings->calls_path != NULL ||
+                                         settings->programs_path != NULL)) {
+        problem = "--json, --trace-out, --calls-out and --programs-out are of one run, not of "
+                  "--compare";
+    } else if (settings->cost_error > 0 && settings->predict != LAB_PREDICT_ORACLE) {
+        problem = "--cost-error goes with --predict oracle";
     }
     if (problem != NULL) {
         fprintf(stderr, "agentix-lab: %s\n", problem);
@@ -155,6 +169,7 @@ static int parse(int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
+    settings->predict = (enum lab_predict)words.predict.chosen;
     settings->sets_count = words.sets.count;
     memcpy(settings->sets, words.sets.texts, sizeof settings->sets);
     return check_words();

@@ -21,14 +21,14 @@ static double ratio(uint64_t part, uint64_t whole)
 
 static void print_latency(FILE *out, const char *name, const struct figures_latency *latency)
 {
-    fprintf(out, "  %-28s %12.4f %12.4f %12.4f %12.4f\n", name, latency->mean_s, latency->p50_s,
-            latency->p95_s, latency->p99_s);
+    fprintf(out, "  %-28s %12.4f %12.4f %12.4f %12.4f %12.4f\n", name, latency->mean_s,
+            latency->p50_s, latency->p90_s, latency->p95_s, latency->p99_s);
 }
 
 static void print_figures(FILE *out, const char *name, const struct figures *figures)
 {
-    fprintf(out, "%s: %" PRIu32 " of %" PRIu32 " programs%*s%12s %12s %12s %12s\n", name,
-            figures->completed, figures->programs, 6, "", "mean", "p50", "p95", "p99");
+    fprintf(out, "%s: %" PRIu32 " of %" PRIu32 " programs%*s%12s %12s %12s %12s %12s\n", name,
+            figures->completed, figures->programs, 6, "", "mean", "p50", "p90", "p95", "p99");
     print_latency(out, "token latency, s", &figures->token);
     print_latency(out, "  with tool gaps, s", &figures->token_with_gaps);
     print_latency(out, "job completion time, s", &figures->jct);
@@ -54,6 +54,8 @@ void report_print(const struct lab_result *result, FILE *out)
     if (r->sessions > 0) {
         print_middle(out, r);
     }
+    fprintf(out, "load          %.3f of the KV: %.0f token-rounds a program, rounds of %.2f ms\n",
+            r->load, r->cost_mean, 1e3 * r->round_s);
     fprintf(out, "makespan      %.1f s, engine busy %.1f %%\n", r->makespan_s,
             r->makespan_s > 0 ? 100 * r->busy_s / r->makespan_s : 0);
     fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
@@ -104,6 +106,7 @@ static double token_p95(const struct lab_result *r) { return r->all.token.p95_s;
 static double token_p99(const struct lab_result *r) { return r->all.token.p99_s; }
 static double steady_mean(const struct lab_result *r) { return r->steady.token.mean_s; }
 static double jct_mean(const struct lab_result *r) { return r->all.jct.mean_s; }
+static double jct_p90(const struct lab_result *r) { return r->all.jct.p90_s; }
 static double jct_p99(const struct lab_result *r) { return r->all.jct.p99_s; }
 static double makespan(const struct lab_result *r) { return r->makespan_s; }
 static double waiting(const struct lab_result *r) { return r->wait_s_total; }
@@ -124,7 +127,8 @@ struct report_row { const char *name; double (*value)(const struct lab_result *)
 static const struct report_row rows[] = {
     {"token latency mean, s", token_mean}, {"token latency p95, s", token_p95},
     {"token latency p99, s", token_p99}, {"  steady state mean, s", steady_mean},
-    {"job completion mean, s", jct_mean}, {"job completion p99, s", jct_p99},
+    {"job completion mean, s", jct_mean}, {"job completion p90, s", jct_p90},
+    {"job completion p99, s", jct_p99},
     {"makespan, s", makespan}, {"waiting of all calls, s", waiting},
     {"preemptions", preemptions}, {"tokens fed again", recomputed},
     {"swap transfers", transfers}, {"prefix hit ratio", hits}, {"refused calls", refused},
@@ -161,8 +165,8 @@ static void set_latency(json_t *object, const char *prefix, const char *suffix,
                         const struct figures_latency *latency)
 {
     const struct { const char *name; double value; } parts[] = {
-        {"mean", latency->mean_s}, {"p50", latency->p50_s}, {"p95", latency->p95_s},
-        {"p99", latency->p99_s}};
+        {"mean", latency->mean_s}, {"p50", latency->p50_s}, {"p90", latency->p90_s},
+        {"p95", latency->p95_s}, {"p99", latency->p99_s}};
     for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s_%s%s", prefix, parts[i].name, suffix);
@@ -242,6 +246,9 @@ static json_t *build(const struct lab_result *r, bool timing)
     set_count(root, "programs", r->programs);
     set_count(root, "calls", r->calls);
     json_object_set_new(root, "rate", json_real(r->rate));
+    json_object_set_new(root, "load", json_real(r->load));
+    json_object_set_new(root, "cost_mean", json_real(r->cost_mean));
+    json_object_set_new(root, "round_s", json_real(r->round_s));
     set_count(root, "sessions", r->sessions);
     json_object_set_new(root, "middle", r->sessions > 0 ? middle_of(r) : json_null());
     set_figures(root, &r->all);

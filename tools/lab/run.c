@@ -115,6 +115,12 @@ static int turn(struct lab *lab)
     return LAB_EXIT_OK;
 }
 
+static uint64_t kv_tokens(const struct lab *lab)
+{
+    const struct kvmem_settings *kv = &lab->loop.engines[0].kv.settings;
+    return (uint64_t)kv->device_blocks * kv->block_tokens;
+}
+
 static int report(struct lab *lab)
 {
     struct lab_result *result = &lab->result;
@@ -130,6 +136,9 @@ static int report(struct lab *lab)
     figures_compute(&result->steady, outcomes, figures_steady_first(count),
                     figures_steady_end(count), scratch);
     free(scratch);
+    tables_programs(lab);
+    result->round_s = cost_round_s(lab->settings->cost, kv_tokens(lab));
+    result->load = result->rate * result->cost_mean * result->round_s / (double)kv_tokens(lab);
     result->middle = sessions_figures(&lab->clients.sessions);
     result->makespan_s = (double)(lab->now_us - LAB_EPOCH_US) / 1e6;
     result->busy_s = (double)stats->engine_busy_us / 1e6;
@@ -150,14 +159,9 @@ static int report(struct lab *lab)
 static int open_files(struct lab *lab)
 {
     const struct lab_settings *settings = lab->settings;
-    if (settings->calls_path != NULL) {
-        lab->calls_file = calls_open(settings->calls_path);
-        if (lab->calls_file == NULL) {
-            return LAB_EXIT_SYSTEM;
-        }
-    }
-    if (settings->timeline_path == NULL) {
-        return LAB_EXIT_OK;
+    int code = tables_open(&lab->tables, settings);
+    if (code != LAB_EXIT_OK || settings->timeline_path == NULL) {
+        return code;
     }
     return timeline_open(&lab->timeline, settings->timeline_path, lab->result.programs,
                          lab->result.calls, lab->step.layout.rows_max);
@@ -187,11 +191,8 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
 
 int lab_end(struct lab *lab)
 {
-    int code = timeline_close(&lab->timeline);
-    if (lab->calls_file != NULL) {
-        int closed = calls_close(lab->calls_file);
-        code = code != LAB_EXIT_OK ? code : closed;
-    }
+    int code = timeline_close(&lab->timeline), closed = tables_close(&lab->tables);
+    code = code != LAB_EXIT_OK ? code : closed;
     if (lab->arena.base != NULL) {
         munmap(lab->arena.base, lab->arena.size_bytes);
     }

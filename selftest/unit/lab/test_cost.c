@@ -5,6 +5,8 @@
  */
 #include "selftest/unit/test.h"
 
+#include <math.h>
+
 #include "tools/lab/cost.h"
 
 #define BLOCKS       256
@@ -183,6 +185,17 @@ static void test_presets_are_found_by_name_only(void **state)
     assert_non_null(strstr(cost_names(), "h200-llama-3.1-70b-fp8"));
 }
 
+/* (13.5 GB + 7,344 positions of 0.5 MiB) / 1,631.2 GB/s and a launch. */
+static void test_full_kv_of_llama_2_makes_a_round_a_quarter_longer(void **state)
+{
+    (void)state;
+    const struct cost_model *model = cost_find("a100-llama-2-7b");
+    assert_non_null(model);
+    assert_true(fabs(cost_round_s(model, 0) - 9.276e-3) < 1e-6);
+    assert_true(fabs(cost_round_s(model, 459 * 16) - 11.637e-3) < 1e-6);
+    assert_true(cost_round_s(cost_find("unit"), 459 * 16) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_unit_counts_decoding_rounds_and_nothing_else),
         cmocka_unit_test(test_moves_cost_their_bytes_and_an_overhead_for_each_transfer),
         cmocka_unit_test(test_one_token_on_an_a100_is_bound_by_its_weights),
+        cmocka_unit_test(test_full_kv_of_llama_2_makes_a_round_a_quarter_longer),
         cmocka_unit_test(test_presets_are_found_by_name_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,7 @@ static void test_percentiles_are_nearest_ranks(void **state)
     }
     figures_compute(&figures, programs, 0, 100, scratch);
     assert_near(figures.token.p50_s, 50);
+    assert_near(figures.token.p90_s, 90);
     assert_near(figures.token.p95_s, 95);
     assert_near(figures.token.p99_s, 99);
     assert_near(figures.token.mean_s, 50.5);
