@@ -64,13 +64,13 @@ static void give_back_left(struct sched_ideal *ideal)
     }
 }
 
-static void append_left(struct sched_ideal *ideal, uint32_t entry)
+static uint32_t *tail_of_left(struct sched_ideal *ideal)
 {
     uint32_t *tail = &ideal->left;
     while (*tail != SCHED_IDEAL_NONE) {
         tail = &ideal->entries[*tail].next;
     }
-    *tail = entry;
+    return tail;
 }
 
 uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_entry *what,
@@ -81,7 +81,7 @@ uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_e
         give_back_left(ideal);
     }
     if (ideal->tags.count + 1 == ideal->tags.ids) {
-        append_left(ideal, pop(ideal, now_us));
+        *tail_of_left(ideal) = pop(ideal, now_us);
         ideal->early++;
     }
     uint32_t entry = ideal->free;
@@ -149,8 +149,7 @@ void sched_ideal_advance(struct sched_ideal *ideal, uint64_t served, uint64_t be
 
 void sched_ideal_rest(struct sched_ideal *ideal, uint64_t now_us)
 {
-    give_back_left(ideal);
-    uint32_t *tail = &ideal->left;
+    uint32_t *tail = tail_of_left(ideal);
     while (ideal->tags.count > 0) {
         ideal->virtual_time = heap_first_key(&ideal->tags);
         *tail = pop(ideal, now_us);

@@ -32,8 +32,8 @@ struct sched_ideal {
     uint64_t weights;               /* N: of the programs in the system */
     struct heap tags;               /* of entries: the smallest leaves first */
     struct sched_ideal_entry *entries;
-    uint32_t left;                  /* entries that left at the last advance, in their order; the
-                                       next one gives them back */
+    uint32_t left;                  /* entries that have left since the last advance began, in their
+                                       order; the next one gives them back */
     uint32_t free;                  /* private */
     uint64_t early;                 /* entries that had to leave because all were taken */
 };

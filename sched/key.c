@@ -142,8 +142,11 @@ void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed
     uint64_t held = unit == SCHED_COST_ROUNDS && produced == 0 ? fed : cost;
     serve(sched, call, cost);
     sched->served = sched_cost_add(sched->served, held);
+    sched->clock_due = true;
 }
 
+/* Calls that ended with the step have left before: where they were the last, only now is all that
+ * they got counted, and the programs in the ideal system leave in its time. */
 void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, uint32_t rounds)
 {
     struct sched *sched = engine->sched;
@@ -156,6 +159,10 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
         note_left(sched);
     }
     sched->served = 0;
+    sched->clock_due = false;
+    if (sched->open_calls == 0) {
+        sched_key_rest(sched, engine->step_submitted_us + duration_us);
+    }
 }
 
 /* The program has outlived its cost. */
@@ -191,7 +198,7 @@ void sched_key_settle(struct sched_engine *engine, const struct call *call, uint
 
 void sched_key_rest(struct sched *sched, uint64_t now_us)
 {
-    if (sched_policy_has_tags(sched->settings.policy)) {
+    if (sched_policy_has_tags(sched->settings.policy) && !sched->clock_due) {
         sched_ideal_rest(&sched->ideal, now_us);
         note_left(sched);
     }

@@ -151,6 +151,7 @@ struct sched {
     struct sched_promises promises;
     struct sched_ideal ideal;       /* where the policy has tags */
     uint64_t served;                /* since the clock of that has moved on (key.c) */
+    bool clock_due;                 /* rows of a step are charged, and it has not yet moved on */
     uint64_t ties;                  /* of jobs with equal keys, given so far */
     struct sched_classes classes;
     uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */

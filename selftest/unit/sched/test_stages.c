@@ -226,6 +226,26 @@ static void test_when_no_call_is_open_the_clock_goes_to_the_largest_tag(void **s
     assert_int_equal(bench->sched.ideal.tags.count, 0);
 }
 
+/* Ten token-rounds for two, so the smaller tag is reached after four: the step's service counts
+ * before the rest, although its last call has ended before. */
+static void test_who_leaves_in_the_last_step_leaves_in_its_time(void **state)
+{
+    (void)state;
+    start(SCHED_JUSTITIA, 64);
+    const struct sched_ideal *ideal = &bench->sched.ideal;
+    arrive(0, 4, 1, 2);
+    arrive(1, 4, 1, 500);
+    step();
+    uint32_t small = ideal->left, large = ideal->entries[small].next;
+    uint64_t begun_us = bench->now_us - BENCH_UNIT;
+    assert_int_equal(ideal->entries[small].tag, 2);
+    assert_int_equal(ideal->entries[small].left_us, begun_us + BENCH_UNIT * 4 / 10);
+    assert_int_equal(ideal->entries[large].tag, 500);
+    assert_int_equal(ideal->entries[large].left_us, bench->now_us);
+    assert_int_equal(ideal->entries[large].next, SCHED_IDEAL_NONE);
+    assert_int_equal(ideal->virtual_time, 500);
+}
+
 static void test_a_program_that_starts_again_has_two_entries_in_the_ideal_system(void **state)
 {
     (void)state;
@@ -302,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_a_cost_that_no_one_foretold_is_that_of_a_round),
         cmocka_unit_test(test_costs_saturate),
         cmocka_unit_test(test_when_no_call_is_open_the_clock_goes_to_the_largest_tag),
+        cmocka_unit_test(test_who_leaves_in_the_last_step_leaves_in_its_time),
         cmocka_unit_test(test_a_program_that_starts_again_has_two_entries_in_the_ideal_system),
         cmocka_unit_test(test_the_capacity_clock_counts_all_kv_in_each_round),
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
