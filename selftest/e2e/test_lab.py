@@ -12,6 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S
 
+POLICIES = """fcfs rr mlfq plas atlas justitia justitia-c vtc srjf sjf fcfs-agent""".split()
 KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions
 copied_blocks swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_back_calls copy_s
 copy_out_s copy_in_s copy_within_s read_s compute_s host_s engine_busy_share rounds
@@ -67,7 +68,7 @@ class Trace:
 def test_every_policy_and_system_runs_the_trace():
     trace = Trace()
     calls = make_trace().count("\ncall ")
-    for words in [("--policy", p) for p in ("fcfs", "rr", "mlfq", "plas", "atlas")] + \
+    for words in [("--policy", p) for p in POLICIES] + \
                  [("--system", s) for s in ("vllm", "vllm-opt", "mlfq", "agentix")]:
         result = json.loads(trace.run_json("r.json", *words))
         assert [key for key in KEYS if key not in result] == []
@@ -126,7 +127,7 @@ def programs_of(trace, *words):
 def test_a_line_for_each_program():
     trace = Trace()
     _, *programs = make_trace().split("program ")
-    rows = programs_of(trace)
+    rows = programs_of(trace, "--policy", "justitia")
     assert len(rows) == len(programs) == 20
     for row, program in zip(rows, programs):
         _, _, name = program.split("\n")[0].split(" ")
@@ -139,19 +140,34 @@ def test_a_line_for_each_program():
     cost = sum(int(row["cost"]) for row in rows) / 20
     assert abs(result["cost_mean"] - cost) < 1e-6 * cost
     assert abs(result["load"] - 2 * cost * result["round_s"] / (26000 * 16)) < 1e-9
-    assert all(row["predicted"] == "" for row in programs_of(trace, "--predict", "none"))
+    blind = programs_of(trace, "--policy", "justitia", "--predict", "none")
+    assert all(int(row["predicted"]) < int(row["cost"]) for row in blind)
+    rows = programs_of(trace, "--policy", "fcfs")
+    assert all(row["predicted"] == row["tag"] == row["ideal_finish_s"] == "" for row in rows)
+
+
+def test_programs_leave_the_ideal_system_in_the_order_of_their_tags():
+    trace = Trace()
+    small = ("--set", "limits.context_tokens=1024", "--set", "kv.device_blocks=80")
+    load = ("--rate", "4", "--programs", "100")
+    for words in (load, ("--offline",), (*load, "--set", "sched.virtual_clock=capacity")):
+        rows = programs_of(trace, "--policy", "justitia", *small, *words)
+        left = [(int(row["tag"]), float(row["ideal_finish_s"])) for row in rows]
+        assert [finish for _, finish in sorted(left)] == sorted(finish for _, finish in left)
+        assert all(float(row["ideal_finish_s"]) >= float(row["arrival_s"]) for row in rows)
 
 
 def test_a_foretold_cost_is_wrong_by_the_factor_and_the_same_for_all_policies():
     trace = Trace()
-    plas, fcfs, other = (programs_of(trace, "--cost-error", "3", "--programs", "400", *words)
-                         for words in (("--policy", "plas"), ("--policy", "fcfs"),
-                                       ("--seed", "7")))
-    factors = sorted(int(row["predicted"]) / int(row["cost"]) for row in plas)
+    words = ("--cost-error", "3", "--programs", "400")
+    justitia = programs_of(trace, *words, "--policy", "justitia")
+    srjf = programs_of(trace, *words, "--policy", "srjf")
+    other = programs_of(trace, *words, "--policy", "justitia", "--seed", "7")
+    factors = sorted(int(row["predicted"]) / int(row["cost"]) for row in justitia)
     assert 0.33 < factors[0] < 0.4 and 2.9 < factors[-1] < 3.01
     assert 1.5 < factors[200] < 1.84                    # uniform: 5 / 3 in the middle
-    assert [row["predicted"] for row in plas] == [row["predicted"] for row in fcfs]
-    assert [row["predicted"] for row in plas] != [row["predicted"] for row in other]
+    assert [row["predicted"] for row in justitia] == [row["predicted"] for row in srjf]
+    assert [row["predicted"] for row in justitia] != [row["predicted"] for row in other]
 
 
 def test_the_same_arguments_give_the_same_bytes():

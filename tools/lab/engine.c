@@ -209,6 +209,7 @@ void lab_engine_tell(struct lab *lab)
         const struct step_row *row = step_row(&lab->step, i);
         const struct call *call = &lab->loop.calls.calls[row->call];
         uint32_t produced = step_out(&lab->step, i)->produced;
+        lab_foretold_note(lab, call);
         if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
             lab_clients_generated(lab, lab_engine_call(lab, row));
         }

@@ -97,7 +97,11 @@ struct lab_call {                   /* what a call of the player has cost */
 struct lab_foretold {               /* of a program (foretold.c) */
     uint64_t work_left;             /* of its calls that are not over */
     uint64_t cost;                  /* KV token-rounds of all its calls */
-    uint64_t told;                  /* what the appliance is told of it; 0: nothing */
+    uint64_t tokens;                /* of their prompts, and twice those of their outputs */
+    double error;                   /* by which the appliance is told both */
+    /* What the appliance made of it; 0: nothing. */
+    uint64_t predicted;             /* its cost, in the unit of the policy */
+    uint64_t tag, ideal_us;         /* F, and when the ideal system had served it */
 };
 struct lab_clients {
     struct player player;
@@ -198,6 +202,10 @@ void lab_foretold_fill(const struct lab *lab, uint32_t run, uint32_t traced,
                        struct call_foretold *foretold);
 /* The call's last token has come. */
 void lab_foretold_over(struct lab *lab, uint32_t run, uint32_t traced);
+/* What the appliance made of it: of the program of a call that has a row in a step that is not yet
+ * settled; of the programs that have left the ideal system in this pass. */
+void lab_foretold_note(struct lab *lab, const struct call *call);
+void lab_foretold_pass(struct lab *lab);
 /* engine.c: works out how long the step that was submitted takes. */
 void lab_engine_run(struct lab *lab);
 /* Which call of the trace the row is of. */

@@ -79,6 +79,7 @@ void lab_pass(struct lab *lab)
     static const int32_t listeners[NET_LISTENERS_MAX] = {0, -1};
     bool goes_on = loop_pass(&lab->loop, &orders, listeners);
     ASSERT(goes_on);
+    lab_foretold_pass(lab);
 }
 
 /* Every so often the time of a pass is taken. */

@@ -89,10 +89,14 @@ static void write_program(const struct lab *lab, uint32_t run)
         fprintf(file, "%.6f", seconds_of(played->arrival_us + outcome->whole_us));
     }
     fprintf(file, ",%" PRIu64 ",", foretold->cost);
-    if (foretold->told > 0) {
-        fprintf(file, "%" PRIu64, foretold->told);
+    if (foretold->predicted > 0) {
+        fprintf(file, "%" PRIu64, foretold->predicted);
     }
-    fputs(",,\n", file);
+    if (foretold->ideal_us > 0) {
+        fprintf(file, ",%" PRIu64 ",%.6f\n", foretold->tag, seconds_of(foretold->ideal_us));
+    } else {
+        fputs(",,\n", file);
+    }
 }
 
 void tables_programs(const struct lab *lab)
