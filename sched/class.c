@@ -290,11 +290,15 @@ const struct sched_class *sched_class_of(const struct sched *sched, const struct
 void sched_class_join(struct sched *sched, uint32_t index, const char *name)
 {
     struct program *program = &sched->programs[index];
-    char words[CALL_CLASS_BYTES + 1] = {0};
     bool has_had_calls = program->active_calls > 0 || program->calls_ended > 0;
-    if (name[0] == '\0' || has_had_calls || sched_class_of(sched, program) != NULL) {
-        return;
+    if (name[0] != '\0' && !has_had_calls && sched_class_of(sched, program) == NULL) {
+        sched_class_name(sched, program, name);
     }
+}
+
+void sched_class_name(struct sched *sched, struct program *program, const char *name)
+{
+    char words[CALL_CLASS_BYTES + 1] = {0};
     memcpy(words, name, strnlen(name, CALL_CLASS_BYTES));
     join(sched, program,
          &(struct key){.domain = program->domain, .name = words,

@@ -161,12 +161,21 @@ void sched_class_learn(struct sched *sched, const struct program *program)
     learnt->rounds_least = n == 1 || rounds < learnt->rounds_least ? rounds : learnt->rounds_least;
     learnt->rounds_most = rounds > learnt->rounds_most ? rounds : learnt->rounds_most;
     learn_error(learnt, program);
-    sched_promise_note(&learnt->promises, program->service_us);
-    sched_promise_learn(&learnt->promises);
+    if (program->service_us > 0) {
+        sched_promise_note(&learnt->promises, program->service_us);
+        sched_promise_learn(&learnt->promises);
+    }
     sched_class_changed(sched, class);
 }
 
 uint64_t sched_class_real_percent(const struct sched_class *class)
 {
     return log2_scale(100, class->learnt.error);
+}
+
+void sched_class_teach(struct sched *sched, const struct program *ended, const char *name)
+{
+    struct program program = *ended;
+    sched_class_name(sched, &program, name);
+    sched_class_learn(sched, &program);
 }

@@ -13,3 +13,7 @@ void sched_class_foresee(struct sched *sched, const struct call *call);
 void sched_class_spend(struct program *program, const struct call *call);
 /* The program ends, or is forgotten: its class learns what it was. */
 void sched_class_learn(struct sched *sched, const struct program *program);
+/* The class of this name learns of a program that ended before this boot: `ended` has its trust
+ * domain, its number of calls, and what they have cost; its service on this machine is not known.
+ * For the lab. */
+void sched_class_teach(struct sched *sched, const struct program *ended, const char *name);

@@ -140,10 +140,21 @@ def test_a_line_for_each_program():
     cost = sum(int(row["cost"]) for row in rows) / 20
     assert abs(result["cost_mean"] - cost) < 1e-6 * cost
     assert abs(result["load"] - 2 * cost * result["round_s"] / (26000 * 16)) < 1e-9
-    blind = programs_of(trace, "--policy", "justitia", "--predict", "none")
-    assert all(int(row["predicted"]) < int(row["cost"]) for row in blind)
     rows = programs_of(trace, "--policy", "fcfs")
     assert all(row["predicted"] == row["tag"] == row["ideal_finish_s"] == "" for row in rows)
+
+
+def test_a_class_predicts_by_its_past_or_by_what_it_has_learnt():
+    trace = Trace()
+    found = {}
+    for word in ("class", "name", "none"):
+        rows = programs_of(trace, "--policy", "justitia", "--predict", word, "--programs", "100")
+        found[word] = [int(row["predicted"]) for row in rows]
+    costs = [int(row["cost"]) for row in rows]
+    assert min(costs) < found["class"][0] < max(costs)
+    for word in ("name", "none"):               # none: by the prompts' common beginning
+        assert found[word][0] < min(costs)      # of one round
+        assert all(min(costs) <= cost <= max(costs) for cost in found[word][50:])
 
 
 def test_programs_leave_the_ideal_system_in_the_order_of_their_tags():

@@ -143,7 +143,10 @@ bool lab_submit(struct lab *lab, uint32_t index)
                   played->number, call->tokens);
     net_connection_attach(&loop->net, lab_socket_of(lab, played->run)->slot, slot);
     net_open_insert(&loop->net, slot);
-    exchange_command(&loop->exchange, &(struct command){.kind = COMMAND_CALL, .call = slot});
+    struct command command = {.kind = COMMAND_CALL, .call = slot};
+    const char *class = lab_foretold_class(lab, played->run);
+    memcpy(command.class_name, class, strnlen(class, CALL_CLASS_BYTES));
+    exchange_command(&loop->exchange, &command);
     return true;
 }
 

@@ -10,8 +10,11 @@
  *          sum), and their tokens as VTC counts them. The formulas are written anew here, so that a
  *          table of programs can be compared with what the appliance says
  *
- * --cost-error L: what is told of cost is multiplied by a factor, uniform in [1/L, L], drawn from the seed
- * and the program's number: one program is told the same whatever the policy.
+ *   class  as the trace names it. With --predict class it has a past: each program of the trace has
+ *          been served once when the run begins, as in an appliance that has long been at work
+ *
+ * --cost-error L: what is told of cost is multiplied by a factor, uniform in [1/L, L], drawn from the
+ * seed and the program's number: one program is told the same whatever the policy.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +22,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/hash.h"
+#include "sched/prediction.h"
 #include "tools/lab/lab.h"
 
 #define WORK_OF_OUTPUT 16       /* prompt tokens that count as much as one that is generated */
@@ -61,6 +65,7 @@ static struct lab_foretold foretell(const struct lab *lab, uint32_t run)
         foretold.work_left += work_of(lab, program->calls_first + n);
         foretold.cost += cost_of(lab, program->calls_first + n);
         foretold.tokens += tokens_of(lab, program->calls_first + n);
+        foretold.output_tokens += lab->prompts.book.out[program->calls_first + n];
     }
     return foretold;
 }
@@ -78,6 +83,30 @@ int lab_foretold_init(struct lab *lab)
         lab->result.cost_mean += (double)lab->clients.foretold[i].cost / runs;
     }
     return LAB_EXIT_OK;
+}
+
+/* A name that is too long is cut. */
+const char *lab_foretold_class(const struct lab *lab, uint32_t run)
+{
+    const struct trace_program *program = lab->clients.player.runs[run].program;
+    return lab->settings->predict == LAB_PREDICT_NONE ? ""
+                                                      : lab->trace->classes[program->class].name;
+}
+
+void lab_foretold_teach(struct lab *lab)
+{
+    uint32_t programs = lab->trace->programs_count, runs = lab->result.programs;
+    if (lab->settings->predict != LAB_PREDICT_CLASS) {
+        return;
+    }
+    for (uint32_t i = 0; i < (runs < programs ? runs : programs); i++) {
+        const struct lab_foretold *foretold = &lab->clients.foretold[i];
+        const struct program ended = {
+            .domain = lab->loop.net.connections[lab_socket_of(lab, i)->slot].domain,
+            .calls_ended = lab->clients.player.runs[i].program->calls_count,
+            .spent = {foretold->cost, foretold->tokens, foretold->output_tokens}};
+        sched_class_teach(&lab->loop.sched, &ended, lab_foretold_class(lab, i));
+    }
 }
 
 static uint64_t wrong_by(double error, uint64_t cost)

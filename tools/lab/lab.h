@@ -36,7 +36,9 @@ enum lab_exit {
 
 /* What the appliance is told of programs that begin; docs/lab.md. */
 enum lab_predict {
-    LAB_PREDICT_ORACLE,             /* their cost, and the output of each call */
+    LAB_PREDICT_ORACLE,             /* cost, output of each call, class */
+    LAB_PREDICT_CLASS,              /* class; classes have a past */
+    LAB_PREDICT_NAME,               /* class; classes have none */
     LAB_PREDICT_NONE,
 };
 
@@ -98,6 +100,7 @@ struct lab_foretold {               /* of a program (foretold.c) */
     uint64_t work_left;             /* of its calls that are not over */
     uint64_t cost;                  /* KV token-rounds of all its calls */
     uint64_t tokens;                /* of their prompts, and twice those of their outputs */
+    uint64_t output_tokens;
     double error;                   /* by which the appliance is told both */
     /* What the appliance made of it; 0: nothing. */
     uint64_t predicted;             /* its cost, in the unit of the policy */
@@ -124,6 +127,7 @@ struct lab_sockets {
     struct lab_socket *sockets;     /* [count]: one, or one for each tenant */
     uint32_t count, opened;
     bool listening, closed;         /* the server takes connections; it has closed one */
+    bool open;                      /* all are */
 };
 
 struct lab {
@@ -197,6 +201,10 @@ void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id);
 bool lab_submit(struct lab *lab, uint32_t call);
 /* foretold.c: what is known of the programs; 0 or an exit code after a message. */
 int lab_foretold_init(struct lab *lab);
+/* Comes when all connections are open: classes get their past. */
+void lab_foretold_teach(struct lab *lab);
+/* The program's class, as the appliance is told it; "": not at all. */
+const char *lab_foretold_class(const struct lab *lab, uint32_t run);
 /* What a call of the program is told when it arrives; `traced`: its index in the trace. */
 void lab_foretold_fill(const struct lab *lab, uint32_t run, uint32_t traced,
                        struct call_foretold *foretold);

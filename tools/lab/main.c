@@ -30,7 +30,7 @@ static struct words {
     .system = "agentix", .cost = "a100-llama-3.1-8b", .overlap = AS_PRESET,
     .prefix_reads = {.words = (const char *const[]){"preset", "once", "each", NULL}},
     .copies = {.words = (const char *const[]){"preset", "serial", "streams", "needed", NULL}},
-    .predict = {.words = (const char *const[]){"oracle", "none", NULL}},
+    .predict = {.words = (const char *const[]){"oracle", "class", "name", "none", NULL}},
 };
 
 /* Every word comes after a comma. */
@@ -70,8 +70,9 @@ static const struct argument rows[] = {
      "which copies between the tiers run beside what: preset\n"
      "(default), serial, streams, needed"},
     {"--predict", "HOW", ARGUMENT_CHOICE, &words.predict, 0, 0,
-     "what is foretold of a program that begins: oracle (default),\n"
-     "its cost as the trace knows it; none"},
+     "what is told of a program that begins: oracle (default), its\n"
+     "cost as the trace knows it; class, its class, which has a past;\n"
+     "name, its class, which has none; none"},
     {"--cost-error", "L", ARGUMENT_F64, &words.settings.cost_error, 1, COST_ERROR_MAX,
      "with oracle: the cost times a factor drawn between 1/L and L"},
     {"--equal-host", "", ARGUMENT_FLAG, &words.settings.equal_host, 0, 0,

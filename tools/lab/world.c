@@ -170,6 +170,14 @@ static void advance(struct lab *lab, uint64_t until_us)
     }
 }
 
+static void open_once(struct lab *lab)
+{
+    if (!lab->sockets.open) {
+        lab->sockets.open = true;
+        lab_foretold_teach(lab);
+    }
+}
+
 static uint32_t wait_events(void *self, struct world_event *events, uint32_t max,
                             uint64_t until_us)
 {
@@ -179,6 +187,7 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     lab_engine_hear(lab);
     uint32_t count = collect(lab, events, max);
     if (count == 0 && lab->sockets.opened == lab->sockets.count) {
+        open_once(lab);
         advance(lab, until_us);
         lab_clients_submit_due(lab);
         count = collect(lab, events, max);

@@ -12,6 +12,7 @@
 
 #include "sched/cost.h"
 #include "sched/log2.h"
+#include "sched/prediction.h"
 
 enum { ALICE = 1, BOB = 2, PROMPT = 8 };
 
@@ -321,6 +322,23 @@ static void test_error_of_means_is_learnt(void **state)
     assert_int_equal(run(bench, ALICE, "web", 4).rounds, mean);
 }
 
+static void test_class_is_taught_what_another_boot_has_served(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    const struct program ended = {.domain = ALICE, .calls_ended = 2, .spent = {
+        .rounds = 5000, .tokens = 70, .output_tokens = 24}};
+    sched_class_teach(&bench->sched, &ended, "web");
+    struct sched_prediction predicted = run(bench, ALICE, "web", 4);
+    assert_int_equal(predicted.source, SCHED_SOURCE_CLASS);
+    assert_int_equal(predicted.rounds, 5000);
+    assert_int_equal(predicted.tokens, 70);
+    assert_int_equal(predicted.output_tokens, 12);
+    assert_int_equal(learnt_of(bench, "web")->programs, 2);
+    assert_int_equal(learnt_of(bench, "web")->services.count, 1);    /* of this one alone */
+    sched_check(&bench->sched);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_file_is_asked_once_for_each_program_with_a_name),
         cmocka_unit_test(test_file_is_corrected_by_its_mean_error),
         cmocka_unit_test(test_error_of_means_is_learnt),
+        cmocka_unit_test(test_class_is_taught_what_another_boot_has_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
