@@ -132,7 +132,7 @@ EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512
 
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
-all: $(B)/agentix-sim
+all: $(B)/agentix-sim $(B)/agentix-predict
 
 AVX2   := -mavx2 -mfma -mf16c
 # Without -mtune GCC keeps addresses in vector registers, and the moves take slots of the products:
@@ -224,6 +224,8 @@ $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
 $(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_inih))
+$(B)/agentix-predict: $(O)/tools/predict/predict.o $(COMMAND_LINE_OBJ) $(LIB)
+	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
 $(B)/agentix-sim: $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_inih))
 
@@ -324,7 +326,7 @@ gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to c
 	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
 
 # ---- benchmarks ----------------------------------------------------------------------------------
-BENCH := $(B)/bench $(addprefix $(B)/bench-,sched moves vocab prefix scores rounds)
+BENCH := $(B)/bench $(addprefix $(B)/bench-,sched predictor moves vocab prefix scores rounds)
 $(filter $(B)/bench-%,$(BENCH)): $(B)/bench-%: tools/bench/%.c
 $(B)/bench: tools/bench/bench.c $(call objects,$(wildcard tools/bench/ceiling*.c))
 $(B)/constant-time: tools/bench/constant_time.c
@@ -339,6 +341,7 @@ BENCH_FILES := $(BENCH_MODELS:%=build/model-%.gguf)
 bench: all $(BENCH) $(BENCH_FILES) build/model-110m.gguf build/model-kv8b.gguf
 bench:  ## speed, a line each in build/bench.jsonl (BENCH_MODELS="1.1b 1.1b-q8_0"); agents right
 	$(B)/bench-sched
+	$(B)/bench-predictor
 	$(B)/bench-moves appliance/embedded.gguf
 	$(B)/bench-moves build/model-110m.gguf
 	$(B)/bench-moves build/model-kv8b.gguf
@@ -365,7 +368,7 @@ lab-check:  ## are the claims of docs/results.md those of its tables and figures
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame text sdk vocab keys chat core
+FUZZ := ini gguf wire frame text sdk vocab keys predictor chat core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz fuzz-short fuzz-corpus: build/.setup-fuzz
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'

@@ -88,6 +88,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     net_settings_fill(&net, settings->options, limits, &settings->access, settings->model_name);
     net.chat = settings->chat;
     sched.event_log = net.event_log = &loop->event_log;
+    sched.predictor = settings->predictor;
     sched.demoted_to_head = settings->demoted_to_head;
     world->entropy(world->self, net.boot_id, sizeof net.boot_id);
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);

@@ -23,6 +23,7 @@ struct loop_settings {
     struct config_access access;    /* rules for clients */
     const struct config_keys *keys; /* their keys; NULL: none. Copied */
     const struct config_prefixes *prefixes;     /* declared; NULL: none */
+    const struct predictor *predictor;          /* of programs' costs; NULL: none */
     struct step step;               /* the record that engine 0 reads: step_at() */
     uint64_t drain_us;
     bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */

@@ -78,6 +78,7 @@ struct sched_settings {
     uint32_t programs;
     uint32_t classes;               /* of programs, that are known */
     uint32_t calls_per_program;     /* open ones; 0: as many as there are */
+    const struct predictor *predictor;  /* of programs' costs; NULL: none (predictor.h) */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
     enum sched_clock virtual_clock; /* what the ideal system of justitia is served */
@@ -183,7 +184,7 @@ struct sched_wiring {
     } *engines;                     /* [settings.engines]; read at init only */
 };
 
-/* BOOT_ONLY. All that options say; hash_key and event_log are the caller's to add. */
+/* BOOT_ONLY. All that options say; hash_key, event_log and predictor are the caller's to add. */
 void sched_settings_fill(struct sched_settings *settings, const struct options *options,
                          const struct limits *limits);
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);

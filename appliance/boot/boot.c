@@ -62,6 +62,18 @@ static enum status read_access(struct boot *boot, struct config_error *error)
                : STATUS_OK;
 }
 
+/* `scratch` is overwritten. */
+static enum status read_predictor(struct boot *boot, struct gguf *scratch,
+                                  struct config_error *error)
+{
+    const char *path = boot->options.sched_predictor.text;
+    if (path[0] == '\0') {
+        return STATUS_OK;
+    }
+    TRY(gguf_source_open(&boot->predictor_source, path, error));
+    return predictor_measure(&boot->predictor, &boot->predictor_source, scratch, error);
+}
+
 /* ---- the kind of engine ---- */
 
 static enum status check_device_memory(struct boot *boot, struct config_error *error)
@@ -163,7 +175,8 @@ enum boot_exit boot_measure(struct boot *boot)
     struct config_error error = {.text = "unknown"};
     boot->gguf = &gguf;
     if (config_check(&boot->options, &error) != STATUS_OK ||
-        read_access(boot, &error) != STATUS_OK) {
+        read_access(boot, &error) != STATUS_OK ||
+        read_predictor(boot, &gguf, &error) != STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
     }
     if (open_source(boot, &error) != STATUS_OK ||
@@ -280,8 +293,13 @@ enum boot_exit boot_reserve(struct boot *boot)
         return fail(BOOT_EXIT_MODEL, &error);
     }
     if (config_prefixes_load(&boot->prefixes, &boot->options, &boot->limits, &boot->model_arena,
-                             &error) != STATUS_OK) {
+                             &error) != STATUS_OK ||
+        predictor_load(&boot->predictor, &boot->predictor_source, &boot->model_arena, &error) !=
+            STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
+    }
+    if (boot->predictor.count > 0) {
+        gguf_source_close(&boot->predictor_source);
     }
     ASSERT(boot->model_arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_MODEL));
     arena_seal(&boot->model_arena);
@@ -348,6 +366,7 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .access = boot->access,
         .keys = boot->keys,
         .prefixes = &boot->prefixes,
+        .predictor = &boot->predictor,
         .step = boot->step,
         .drain_us = boot->options.limits_drain.number,
     };

@@ -17,6 +17,7 @@
 #include "config/access.h"
 #include "config/config.h"
 #include "config/model/gguf.h"
+#include "config/model/predictor.h"
 #include "config/keys.h"
 #include "config/prefixes.h"
 #include "config/vocab/vocab.h"
@@ -33,6 +34,8 @@ struct boot {
     struct config_access access;
     struct config_keys *keys;       /* after the fork the core has the only copy (core.c) */
     struct config_prefixes prefixes;
+    struct predictor predictor;
+    struct gguf_source predictor_source;    /* open until it is loaded */
     struct gguf_source source;
     struct gguf *gguf;
     struct vocab vocab;

@@ -84,6 +84,7 @@ static void fill(struct boot *boot)
     loop_plan_memory(&boot->plan, &boot->options, limits, &boot->gguf->vocab);
     vocab_plan_memory(&boot->plan, &boot->gguf->vocab);
     config_prefixes_plan_memory(&boot->plan, &boot->prefixes);
+    predictor_plan_memory(&boot->plan, &boot->predictor);
     add_weights(boot);
     if (boot->serves_by_gpu) {
         gpu_plan_memory(&boot->plan, &boot->engine, &boot->gguf->shape);

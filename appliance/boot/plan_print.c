@@ -116,6 +116,14 @@ static void print_account(const struct boot *boot)
     }
 }
 
+static void print_predictor(const struct predictor *predictor)
+{
+    if (predictor->count > 0) {
+        printf("\nsched.predictor: %u classes, %u samples\n", predictor->count,
+               predictor->samples);
+    }
+}
+
 static void print_notes(const struct boot *boot)
 {
     for (uint32_t i = 0; i < boot->prefixes.count; i++) {
@@ -124,6 +132,7 @@ static void print_notes(const struct boot *boot)
                prefix->option + 1, prefix->tokens_count, prefix->file_tokens,
                prefix->tokens_count / boot->limits.kv_block_tokens);
     }
+    print_predictor(&boot->predictor);
     if (boot->access.tcp_needs_key) {
         printf("\nkeys: %u, trust domains: %u\n", boot->keys->count, boot->keys->domains_count);
     }

@@ -10,3 +10,4 @@
 #define BOUND_KV_BLOCK_TOKENS  256u
 #define BOUND_QUEUES           16u
 #define BOUND_THREADS          64u
+#define BOUND_PREDICTOR_CLASSES 1024u       /* in the file of sched.predictor */

@@ -8,6 +8,7 @@
  *     vocabulary               gguf_vocab.c     keys   -> kind and sizes
  *     chat template            gguf_chat.c      text   -> which of our formats it is
  *     model                    gguf_shape.c     keys and tensors -> a shape that the engine can run
+ *     or a predictor           predictor.c      keys and tensors -> classes of programs
  *
  * Invariant: when gguf_scan() says OK, every number in struct gguf is in its range and every extent
  * lies in the file; later readers only have to expect that the file has changed since.
@@ -135,19 +136,26 @@ static void copy_name(struct gguf *gguf, const struct gguf_keys *keys)
     }
 }
 
-enum status gguf_scan(struct gguf *gguf, const struct gguf_source *source,
-                      uint64_t vocabulary_bytes_max, struct config_error *error)
+enum status gguf_header_read(struct gguf *gguf, struct gguf_keys *keys,
+                             const struct gguf_source *source, uint64_t bytes_max,
+                             struct config_error *error)
 {
     struct gguf_cursor cursor;
-    struct gguf_keys keys;
     struct preamble preamble = {0};
     uint32_t alignment = 0;
     memset(gguf, 0, sizeof *gguf);
-    gguf_cursor_init(&cursor, source, 0, vocabulary_bytes_max, error);
+    gguf_cursor_init(&cursor, source, 0, bytes_max, error);
     TRY(read_preamble(&preamble, &cursor));
-    TRY(gguf_keys_read(&keys, &cursor, preamble.keys));
-    TRY(check_alignment(&keys, &cursor, &alignment));
-    TRY(gguf_tensors_read(gguf, &cursor, preamble.tensors, alignment));
+    TRY(gguf_keys_read(keys, &cursor, preamble.keys));
+    TRY(check_alignment(keys, &cursor, &alignment));
+    return gguf_tensors_read(gguf, &cursor, preamble.tensors, alignment);
+}
+
+enum status gguf_scan(struct gguf *gguf, const struct gguf_source *source,
+                      uint64_t vocabulary_bytes_max, struct config_error *error)
+{
+    struct gguf_keys keys;
+    TRY(gguf_header_read(gguf, &keys, source, vocabulary_bytes_max, error));
     copy_name(gguf, &keys);
     TRY(gguf_vocab_derive(&gguf->vocab, &keys, source, error));
     TRY(gguf_chat_derive(&gguf->chat, &keys, source, error));

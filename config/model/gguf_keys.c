@@ -89,6 +89,15 @@ static const struct row rows[] = {
     KEY("tokenizer.ggml.add_bos_token", WANT_FLAG, add_bos),
     KEY("tokenizer.ggml.add_space_prefix", WANT_FLAG, add_space_prefix),
     KEY("tokenizer.chat_template", WANT_SPAN, chat_template),
+    KEY("predictor.version", WANT_COUNT, predictor_version),
+    KEY("predictor.buckets", WANT_COUNT, predictor_buckets),
+    KEY("predictor.tokens", WANT_COUNT, predictor_tokens),
+    {"predictor.classes", WANT_TEXTS, GGUF_TOKEN_BYTES_MAX,
+     offsetof(struct gguf_keys, predictor_classes), false},
+    KEY("predictor.samples", WANT_I32S, predictor_samples),
+    KEY("predictor.means", WANT_F32S, predictor_means),
+    KEY("predictor.lows", WANT_F32S, predictor_lows),
+    KEY("predictor.highs", WANT_F32S, predictor_highs),
 };
 #undef OF_FAMILY
 #undef KEY

@@ -43,12 +43,20 @@ struct gguf_keys {
     struct gguf_count bos, eos, unknown, eot;
     struct gguf_flag add_bos, add_space_prefix;
     struct gguf_span chat_template;
+    /* Of a file that holds a predictor instead of a model (predictor.h). */
+    struct gguf_count predictor_version, predictor_buckets, predictor_tokens;
+    struct gguf_array predictor_classes, predictor_samples;
+    struct gguf_array predictor_means, predictor_lows, predictor_highs;
 };
 
 /* Reads `count` key-value pairs at the cursor. */
 MUST_CHECK enum status gguf_keys_read(struct gguf_keys *keys, struct gguf_cursor *cursor,
                                       uint64_t count);
 
+/* gguf.c: a whole header, up to `bytes_max`; judges tensors and alignment, nothing else. */
+MUST_CHECK enum status gguf_header_read(struct gguf *gguf, struct gguf_keys *keys,
+                                        const struct gguf_source *source, uint64_t bytes_max,
+                                        struct config_error *error);
 /* gguf_tensors.c: reads `count` tensor descriptions at the cursor; the data follows, aligned. */
 MUST_CHECK enum status gguf_tensors_read(struct gguf *gguf, struct gguf_cursor *cursor,
                                          uint64_t count, uint32_t alignment);

@@ -236,6 +236,34 @@ void gguf_file_family(struct gguf_file *file, const char *family)
     gguf_file_end(file, (uint32_t)offset);
 }
 
+void gguf_file_predictor(struct gguf_file *file)
+{
+    static const char *const names[GGUF_FILE_CLASSES] = {"chat", "code", "search"};
+    static const int32_t samples[GGUF_FILE_CLASSES] = {100, 100, 100};
+    static const float means[GGUF_FILE_CLASSES] = {10, 10, 10};
+    static const float lows[GGUF_FILE_CLASSES] = {8, 8, 8};
+    static const float highs[GGUF_FILE_CLASSES] = {12, 12, 12};
+    gguf_file_begin(file);
+    gguf_file_text(file, "general.architecture", "predictor");
+    gguf_file_u32(file, "predictor.version", 1);
+    gguf_file_u32(file, "predictor.buckets", 1024);
+    gguf_file_u32(file, "predictor.tokens", 1024);
+    gguf_file_texts(file, "predictor.classes", names, GGUF_FILE_CLASSES);
+    gguf_file_i32s(file, "predictor.samples", samples, GGUF_FILE_CLASSES);
+    gguf_file_f32s(file, "predictor.means", means, GGUF_FILE_CLASSES);
+    gguf_file_f32s(file, "predictor.lows", lows, GGUF_FILE_CLASSES);
+    gguf_file_f32s(file, "predictor.highs", highs, GGUF_FILE_CLASSES);
+    uint32_t data_bytes = (uint32_t)add_f32_tensor(file, "predictor.weights",
+                                                   GGUF_FILE_CLASS_WEIGHTS, GGUF_FILE_CLASSES, 0);
+    uint32_t weights_bytes = GGUF_FILE_CLASSES * GGUF_FILE_CLASS_WEIGHTS * sizeof(float);
+    gguf_file_end(file, data_bytes);
+    uint8_t *weights = file->bytes + file->count - data_bytes;
+    for (uint32_t i = 1; i <= GGUF_FILE_CLASSES; i++) {
+        float last = 8 + (float)i;
+        memcpy(weights + weights_bytes / GGUF_FILE_CLASSES * i - sizeof last, &last, sizeof last);
+    }
+}
+
 void gguf_file_model(struct gguf_file *file)
 {
     gguf_file_family(file, "llama");

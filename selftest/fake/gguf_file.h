@@ -40,6 +40,11 @@ void gguf_file_raw(struct gguf_file *file, const void *bytes, uint32_t count);
 void gguf_file_model(struct gguf_file *file);
 /* The same of another family: qwen2, or qwen3 with heads of 2 channels. */
 void gguf_file_family(struct gguf_file *file, const char *family);
+/* A predictor of the classes "chat", "code" and "search", 100 samples each: log C is 8 to 12 and 10
+ * in the mean. The weights are 0, but for the last of a class, which is 9, 10 and 11. */
+#define GGUF_FILE_CLASSES 3
+#define GGUF_FILE_CLASS_WEIGHTS 1026
+void gguf_file_predictor(struct gguf_file *file);
 /* Keys of the smallest vocabularies: SPM <unk> <s> </s> a b ab; BPE a b ab and U+0120 a. */
 void gguf_file_spm_keys(struct gguf_file *file);
 void gguf_file_bpe_keys(struct gguf_file *file);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the predictor of what programs cost, as tools/predict has trained it and as its file
+ * (sched.predictor) says it: for each class of programs a linear function of a prompt. Here it is
+ * read and checked; sched/predictor.h computes with it.
+ *
+ * The file is GGUF: general.architecture is "predictor", and with that as prefix there are
+ *
+ *     version, buckets, tokens   u32: PREDICTOR_VERSION, PREDICTOR_BUCKETS, PREDICTOR_TOKENS
+ *     classes                    texts: names in strictly ascending order of their bytes
+ *     samples                    i32s: how many each class was trained with, 1 or more
+ *     means, lows, highs         f32s: of log C of these samples, 0 <= low <= mean <= high
+ *     weights                    the one tensor, F32: a row of PREDICTOR_WEIGHTS for each class
+ *
+ * C is in KV token-rounds (sched/cost.h). `version` stands for all that makes numbers out of
+ * tokens: hash, logarithms, norm.
+ */
+#include "config/base/arena.h"
+#include "config/base/bounds.h"
+#include "config/model/gguf.h"
+
+#define PREDICTOR_VERSION    1
+#define PREDICTOR_TOKENS     1024u  /* of a prompt that are looked at */
+#define PREDICTOR_BUCKETS    1024u  /* of its 1- and 2-grams */
+#define PREDICTOR_WEIGHTS    (PREDICTOR_BUCKETS + 2)    /* and log length, and 1 */
+#define PREDICTOR_NAME_BYTES 32     /* of a class, at most */
+#define PREDICTOR_LOG_MAX    43.0f  /* of C: below 2^63 */
+
+struct predictor_class {
+    char name[PREDICTOR_NAME_BYTES];    /* not terminated */
+    uint32_t name_bytes;
+    uint32_t samples;
+    float mean, low, high;          /* of log C */
+    float weights[PREDICTOR_WEIGHTS];
+};
+
+struct predictor {
+    uint32_t count;                 /* of classes; 0: there is no predictor */
+    uint32_t samples;               /* of all classes; saturates */
+    struct predictor_class *classes;    /* [count], by name */
+    /* private: where they are in the file */
+    uint64_t names_offset, samples_offset, means_offset, lows_offset, highs_offset;
+    uint64_t weights_offset;
+};
+
+/* BOOT_ONLY. Reads and checks the whole file, and keeps nothing but where things are. `scratch` is
+ * overwritten. */
+MUST_CHECK enum status predictor_measure(struct predictor *predictor,
+                                         const struct gguf_source *source, struct gguf *scratch,
+                                         struct config_error *error);
+void predictor_plan_memory(struct memory_plan *plan, const struct predictor *predictor);
+/* BOOT_ONLY. Reads the classes again, checks them again and keeps them. */
+MUST_CHECK enum status predictor_load(struct predictor *predictor,
+                                      const struct gguf_source *source, struct arena *arena,
+                                      struct config_error *error);
