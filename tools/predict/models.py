@@ -14,7 +14,8 @@ from sklearn.neural_network import MLPRegressor
 import features
 
 PENALTIES = 10.0 ** numpy.arange(-3, 4)
-MLP_LAYERS_MAX = 512
+MLP_WIDTH_MAX = 256
+TFIDF_WORDS_MAX = 2000
 
 
 @dataclass
@@ -72,13 +73,14 @@ def words_of(tokens):
 
 def tfidf_mlp(samples, as_log):
     """The paper's: TF-IDF of the prompt, then four layers, the first as wide as a mean prompt is
-    long (at most MLP_LAYERS_MAX), each later one half as wide."""
-    vectorizer = TfidfVectorizer(analyzer=words_of)
+    long, each later one half as wide. Words and width are bounded, so that a comparison takes
+    minutes."""
+    vectorizer = TfidfVectorizer(analyzer=words_of, max_features=TFIDF_WORDS_MAX)
     rows = vectorizer.fit_transform([tokens for tokens, _ in samples])
     costs = numpy.array([float(cost) for _, cost in samples])
     targets = numpy.log(costs) if as_log else costs
     centre, scale = targets.mean(), targets.std() or 1.0
-    first = int(min(numpy.mean([len(tokens) for tokens, _ in samples]), MLP_LAYERS_MAX))
+    first = int(min(numpy.mean([len(tokens) for tokens, _ in samples]), MLP_WIDTH_MAX))
     first = max(first, 8)
     mlp = MLPRegressor(hidden_layer_sizes=(first, first // 2, first // 4), max_iter=400,
                        random_state=1)
