@@ -48,13 +48,6 @@ struct sched_prediction {
     uint64_t rounds_raw;                /* before it was corrected: errors are of this */
 };
 
-/* A program's cost in token-rounds, by its class's name and its first prompt; 0: the class is not
- * known there. */
-struct sched_trained {
-    uint64_t (*rounds)(const void *self, const char *name, const uint32_t *tokens, uint32_t count);
-    const void *self;                   /* rounds == NULL: there is no file */
-};
-
 /* Of the ended programs of a class. A mean moves by 1 / n towards each of the first ten, by a tenth
  * towards each later one. */
 struct sched_learnt {

@@ -16,12 +16,15 @@
  *
  * What a domain's programs cost teaches its own classes only, whatever it calls them.
  * Invariants: integers only.
- * Bounds: O(log domains) as a rule (class.c), and what a file's model takes.
+ * Bounds: O(log domains) as a rule (class.c); a trained prediction takes what predictor.c does.
  */
 #include "sched/prediction.h"
 
+#include <string.h>
+
 #include "sched/cost.h"
 #include "sched/log2.h"
+#include "sched/predictor.h"
 
 #define MEAN_PARTS 10                   /* a new value counts for a tenth at least */
 #define ERROR_ZERO (64 << LOG2_BITS)    /* more than any error, for a mean without a sign */
@@ -56,15 +59,13 @@ static struct sched_prediction means_of(const struct sched_class *class, enum sc
 static void predict_trained(const struct sched *sched, const struct sched_class *class,
                             const struct call *call, struct sched_prediction *prediction)
 {
-    const struct sched_trained *trained = &sched->settings.trained;
-    if (trained->rounds == NULL || class == NULL || class->name[0] == '\0') {
+    const struct predictor_class *trained =
+        class == NULL ? NULL : sched_predictor_find(sched->settings.predictor, class->name,
+                                                    (uint32_t)strlen(class->name));
+    if (trained == NULL) {
         return;
     }
-    uint64_t rounds = trained->rounds(trained->self, class->name, call->tokens,
-                                      call->prompt_tokens);
-    if (rounds == 0) {
-        return;
-    }
+    uint64_t rounds = sched_predictor_cost(trained, call->tokens, call->prompt_tokens);
     const struct sched_learnt *learnt = &class->learnt;
     prediction->source = SCHED_SOURCE_TRAINED;
     prediction->rounds = prediction->rounds_raw = rounds;

@@ -89,7 +89,6 @@ struct sched_settings {
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
     struct event_log *event_log;    /* where events are noted; NULL: nowhere */
-    struct sched_trained trained;   /* predictions from a file; or none */
 };
 
 /* An entry of the process table (4.2.1). */

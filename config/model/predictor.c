@@ -145,7 +145,7 @@ struct reading {
     const struct gguf_source *source;
     struct config_error *error;
     struct gguf_cursor names;       /* at the next class's */
-    char last_name[PREDICTOR_NAME_BYTES];
+    char last_name[CALL_CLASS_BYTES];
     uint32_t last_bytes;            /* of it; 0: there was none */
 };
 
@@ -167,10 +167,10 @@ static enum status read_name(struct reading *r, uint32_t index, struct predictor
 {
     uint64_t offset = r->names.offset, bytes = 0;
     TRY(gguf_cursor_u64(&r->names, &bytes, "predictor.classes"));
-    if (bytes < 1 || bytes > PREDICTOR_NAME_BYTES) {
+    if (bytes < 1 || bytes > CALL_CLASS_BYTES) {
         return gguf_error(r->source, offset, r->error,
                           "predictor.classes[%u] has %llu bytes, expected 1 to %u", index,
-                          (unsigned long long)bytes, PREDICTOR_NAME_BYTES);
+                          (unsigned long long)bytes, CALL_CLASS_BYTES);
     }
     class->name_bytes = (uint32_t)bytes;
     TRY(gguf_cursor_bytes(&r->names, class->name, bytes, "predictor.classes"));

@@ -18,17 +18,17 @@
  */
 #include "config/base/arena.h"
 #include "config/base/bounds.h"
+#include "config/base/call.h"
 #include "config/model/gguf.h"
 
 #define PREDICTOR_VERSION    1
 #define PREDICTOR_TOKENS     1024u  /* of a prompt that are looked at */
 #define PREDICTOR_BUCKETS    1024u  /* of its 1- and 2-grams */
 #define PREDICTOR_WEIGHTS    (PREDICTOR_BUCKETS + 2)    /* and log length, and 1 */
-#define PREDICTOR_NAME_BYTES 32     /* of a class, at most */
 #define PREDICTOR_LOG_MAX    43.0f  /* of C: below 2^63 */
 
 struct predictor_class {
-    char name[PREDICTOR_NAME_BYTES];    /* not terminated */
+    char name[CALL_CLASS_BYTES];    /* not terminated */
     uint32_t name_bytes;
     uint32_t samples;
     float mean, low, high;          /* of log C */

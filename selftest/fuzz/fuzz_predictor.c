@@ -97,6 +97,6 @@ void dictionary_write(void)
         dictionary_word(&numbers[i], sizeof numbers[i]);
     }
     dictionary_number(PREDICTOR_WEIGHTS, 8);
-    dictionary_number(PREDICTOR_NAME_BYTES, 8);
+    dictionary_number(CALL_CLASS_BYTES, 8);
     dictionary_number(UINT64_MAX, 8);
 }

@@ -196,7 +196,7 @@ static void test_measure_bad_names_are_refused(void **state)
     assert_refused("predictor.classes[0] has 33 bytes, expected 1 to 32");
     write_class("123456789.123456789.123456789.12");
     assert_status(STATUS_OK, measure_and_load());
-    assert_int_equal(predictor.classes[0].name_bytes, PREDICTOR_NAME_BYTES);
+    assert_int_equal(predictor.classes[0].name_bytes, CALL_CLASS_BYTES);
 }
 
 static void test_measure_arrays_of_other_lengths_are_refused(void **state)
@@ -298,7 +298,7 @@ static void assert_sound(void)
     assert_true(predictor.count >= 1 && predictor.count <= BOUND_PREDICTOR_CLASSES);
     for (uint32_t i = 0; i < predictor.count; i++) {
         const struct predictor_class *class = &predictor.classes[i];
-        assert_true(class->name_bytes >= 1 && class->name_bytes <= PREDICTOR_NAME_BYTES);
+        assert_true(class->name_bytes >= 1 && class->name_bytes <= CALL_CLASS_BYTES);
         assert_true(class->samples >= 1);
         assert_true(class->low >= 0 && class->low <= class->mean);
         assert_true(class->mean <= class->high && class->high <= PREDICTOR_LOG_MAX);
