@@ -4,7 +4,7 @@
 
 usage: train.py SAMPLES.jsonl OUT.gguf       trains and writes
        train.py SAMPLES.jsonl --compare      relative errors of this predictor and of others
-       --fewest N    classes with fewer samples are left out (default 8)
+       --fewest N    classes with fewer samples are left out (default 16)
 
 Samples: samples.py says how a line looks. Needs python3-sklearn: `sh tools/setup predict`.
 """
@@ -30,7 +30,7 @@ def main():
     parser.add_argument("samples")
     parser.add_argument("out", nargs="?")
     parser.add_argument("--compare", action="store_true")
-    parser.add_argument("--fewest", type=int, default=8)
+    parser.add_argument("--fewest", type=int, default=16)
     words = parser.parse_args()
     try:
         classes = lines.read(words.samples)
