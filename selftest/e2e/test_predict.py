@@ -94,9 +94,9 @@ def test_a_log_of_calls_becomes_samples():
     with folder() as where:
         calls, samples = where + "/calls.jsonl", where + "/samples.jsonl"
         with open(calls, "w", encoding="ascii") as file:
-            file.write('{"program": "a", "class": "chat", "tokens": [1, 2, 3], "output": 4}\n'
-                       '{"program": "b", "class": "code", "tokens": [5], "output": 1}\n'
-                       '{"program": "a", "prompt": 10, "output": 2}\n')
+            file.write('{"program": "a", "prompt": 10, "output": 2}\n'
+                       '{"program": "a", "class": "chat", "tokens": [1, 2, 3], "output": 4}\n'
+                       '{"program": "b", "class": "code", "tokens": [5], "output": 1}\n')
         command = [sys.executable, os.path.join(TOOLS, "calls.py"), calls, samples]
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
         subprocess.run(command, check=True, env=env)
@@ -107,7 +107,7 @@ def test_a_log_of_calls_becomes_samples():
         with open(calls, "a", encoding="ascii") as file:
             file.write('{"program": "c", "prompt": 10, "output": 2}\n')
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, env=env)
-        assert done.returncode == 1 and "program c begins without" in done.stderr, done.stderr
+        assert done.returncode == 1 and "program c: no call has class" in done.stderr, done.stderr
 
 
 def test_boot_reads_a_predictor_and_serves():

@@ -4,8 +4,8 @@
 
 usage: calls.py CALLS.jsonl SAMPLES.jsonl
 
-The log has a line of JSON for each call that was answered, in any order but for the first call of a
-program, which comes before the others and has its prompt:
+The log has a line of JSON for each call that was answered, in any order. The line of a program's
+first call has its class and its prompt:
 
     {"program": "7f3a", "class": "chat", "tokens": [1, 15043, ...], "output": 96}
     {"program": "7f3a", "prompt": 930, "output": 41}
@@ -35,11 +35,14 @@ def add_up(path):
     """(class, tokens, cost) of each program."""
     programs = {}
     for program, name, tokens, prompt, output in samples.read_lines(path, check):
-        if program not in programs and tokens is None:
-            raise samples.BadSample("%s: program %s begins without class and tokens"
-                                    % (path, program))
-        known = programs.setdefault(program, [name, tokens, 0])
+        known = programs.setdefault(program, [None, None, 0])
         known[2] += samples.cost_of_call(prompt, output)
+        if tokens is not None:
+            known[:2] = name, tokens
+    for program, known in programs.items():
+        if known[1] is None:
+            raise samples.BadSample("%s: program %s: no call has class and tokens"
+                                    % (path, program))
     return [tuple(known) for known in programs.values() if known[2] > 0]
 
 
