@@ -51,8 +51,9 @@ static uint64_t promise_of(const struct sched_engine *engine, const struct sched
                            uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
+    uint64_t service_us = sched->programs[job->program].service_us;
     return sched_rank_is_starved(engine, job, now_us)
-               ? UINT64_MAX : sched_promise_of(&sched->promises, sched->programs[job->program].service_us);
+               ? UINT64_MAX : sched_promise_of(&sched->promises, service_us);
 }
 
 struct sched_job *sched_rank_next(const struct sched_engine *engine, uint64_t now_us)

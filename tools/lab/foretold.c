@@ -13,8 +13,8 @@
  *   class  as the trace names it. With --predict class it has a past: each program of the trace has
  *          been served once when the run begins, as in an appliance that has long been at work
  *
- * --cost-error L: what is told of cost is multiplied by a factor, uniform in [1/L, L], drawn from the
- * seed and the program's number: one program is told the same whatever the policy.
+ * --cost-error L: what is told of cost is multiplied by a factor, uniform in [1/L, L], drawn from
+ * the seed and the program's number: one program is told the same whatever the policy.
  */
 #include <math.h>
 #include <stdlib.h>

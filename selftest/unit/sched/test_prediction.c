@@ -328,7 +328,7 @@ static void test_class_is_taught_what_another_boot_has_served(void **state)
     assert_int_equal(predicted.tokens, 70);
     assert_int_equal(predicted.output_tokens, 12);
     assert_int_equal(learnt_of(bench, "web")->programs, 2);
-    assert_int_equal(learnt_of(bench, "web")->services.count, 1);    /* of this one alone */
+    assert_int_equal(learnt_of(bench, "web")->promises.ended.count, 1);    /* of this one alone */
     sched_check(&bench->sched);
 }
 
