@@ -195,17 +195,21 @@ bool sched_policy_orders_programs(const struct sched *sched)
            sched->settings.service == SCHED_SERVICE_LIVE;
 }
 
+/* Service that the program needs to its end, as its class knows; UINT64_MAX: that is unknown. */
+static uint64_t remaining_us(const struct sched *sched, const struct program *program)
+{
+    bool asks = policy_of(sched)->level == LEVEL_foreseen;
+    const struct sched_class *class = asks ? sched_class_of(sched, program) : NULL;
+    return class != NULL
+               ? sched_promise_remaining_us(&class->learnt.promises, program->service_us)
+               : UINT64_MAX;
+}
+
 /* What says at which level the program stands. */
 static uint64_t standing_us(const struct sched *sched, const struct program *program)
 {
-    const struct sched_class *class = NULL;
-    if (policy_of(sched)->level == LEVEL_foreseen) {
-        class = sched_class_of(sched, program);
-    }
-    uint64_t remaining_us =
-        class != NULL ? sched_promise_remaining_us(&class->learnt.promises, program->service_us)
-                      : UINT64_MAX;
-    return remaining_us < UINT64_MAX ? remaining_us : program->service_us;
+    uint64_t foreseen_us = remaining_us(sched, program);
+    return foreseen_us < UINT64_MAX ? foreseen_us : program->service_us;
 }
 
 uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
@@ -221,6 +225,14 @@ bool sched_policy_raises(const struct sched *sched, const struct sched_job *job)
 {
     return policy_of(sched)->level == LEVEL_foreseen && sched_policy_orders_programs(sched) &&
            job->promoted_from == 0 && sched_policy_entry_queue(sched, job->program) < job->queue;
+}
+
+/* Nearer ones first, as far as the first one says: what has begun is ended, where that is right. */
+bool sched_policy_goes_first(const struct sched *sched, const struct sched_job *job,
+                             const struct sched_job *first)
+{
+    return remaining_us(sched, &sched->programs[job->program]) <
+           standing_us(sched, &sched->programs[first->program]);
 }
 
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job)

@@ -33,6 +33,9 @@ bool sched_policy_has_key(enum sched_policy policy);
 uint64_t sched_policy_key(const struct sched *sched, const struct call *call);
 /* True when the job's program is now nearer to its end than its level says. */
 bool sched_policy_raises(const struct sched *sched, const struct sched_job *job);
+/* True when a job that comes to a level is nearer to its end than the first one there. */
+bool sched_policy_goes_first(const struct sched *sched, const struct sched_job *job,
+                             const struct sched_job *first);
 /* True when the job has used up its level and has to leave its place (line 20). */
 bool sched_policy_demotes(const struct sched *sched, const struct sched_job *job);
 /* The queue that it then goes to (line 21): that of its program's service; the next one; its own

@@ -96,6 +96,15 @@ static uint32_t *name_of(struct sched *sched, const struct call *call, uint32_t 
     return &sched->programs[call->program].jobs[is_stage ? queue : 0];
 }
 
+/* True when the job goes before those that stand in this queue, or are held at its level. */
+static bool goes_first(const struct sched_engine *engine, const struct sched_job *job,
+                       uint32_t queue)
+{
+    const struct sched_job *jobs = engine->sched->jobs;
+    uint32_t first = (job->held ? engine->held : engine->queues)[queue].jobs.head;
+    return first != SCHED_JOB_NONE && sched_policy_goes_first(engine->sched, job, &jobs[first]);
+}
+
 /* The call joins its job, or begins one. */
 static void join(struct sched_engine *engine, struct call *call, uint32_t queue, uint64_t now_us)
 {
@@ -109,8 +118,12 @@ static void join(struct sched_engine *engine, struct call *call, uint32_t queue,
     sched_queue_enter(engine, call);
     struct sched_job *job = sched_job_of(sched, call);
     if (job->calls_count == 1) {
+        bool to_head = goes_first(engine, job, queue);
+        if (to_head) {
+            sched_queue_move(engine, job, queue, true);
+        }
         job->last_old = call->slot;
-        sched_need_queued(engine, job, false);
+        sched_need_queued(engine, job, to_head);
     }
 }
 
@@ -233,7 +246,8 @@ static bool is_renewed(const struct sched *sched, const struct sched_job *job)
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
     if (sched_policy_raises(engine->sched, job)) {
-        move(engine, job, sched_policy_entry_queue(engine->sched, job->program), false);
+        uint32_t queue = sched_policy_entry_queue(engine->sched, job->program);
+        move(engine, job, queue, goes_first(engine, job, queue));
     } else if (sched_policy_demotes(engine->sched, job)) {
         sink(engine, job, sched_policy_demotion_queue(engine->sched, job), now_us);
     } else if (is_renewed(engine->sched, job)) {

@@ -14,6 +14,8 @@ uint32_t naive_turns_max(const struct naive *m);
 uint32_t naive_level(const struct naive *m, uint32_t program);
 /* The job goes to the tail or the head of the queue, with the quantum of that queue. */
 void naive_enter(struct naive *m, struct naive_job *job, uint32_t queue, bool head);
+/* True when the job of the call goes before those that stand in this queue. */
+bool naive_goes_to_head(struct naive *m, const struct naive_call *call, uint32_t queue);
 /* Adds up the waiting of the call until `until`. */
 void naive_accrue(struct naive_call *call, uint64_t until);
 /* The same of a job that a step has, from then on. */

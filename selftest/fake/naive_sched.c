@@ -76,19 +76,26 @@ void naive_decay(struct naive *m, uint32_t program)
     }
 }
 
-/* What says how far down the program stands. What its class has learnt is for unit sched/promise
- * and sched/prediction to say. */
-static uint64_t naive_standing(const struct naive *m, uint32_t program)
+/* What its class says that the program needs. What classes learn is for unit sched/promise and
+ * sched/prediction to say. */
+static uint64_t naive_remaining(const struct naive *m, uint32_t program)
 {
-    uint64_t foreseen = UINT64_MAX;
+    uint64_t remaining = UINT64_MAX;
     uint32_t calls = m->set.policy == SCHED_FORESIGHT ? m->set.calls : 0;
     for (uint32_t i = 0; i < calls; i++) {
         bool is_admitted = sched_view_call(m->sched, i)->state != CALL_INTAKE;
         if (is_admitted && m->calls[i].open && m->calls[i].program == program) {
-            foreseen = sched_view_remaining_us(m->sched, i, m->service[program]);
+            remaining = sched_view_remaining_us(m->sched, i, m->service[program]);
         }
     }
-    return foreseen < UINT64_MAX ? foreseen : m->service[program];
+    return remaining;
+}
+
+/* What says how far down the program stands. */
+static uint64_t naive_standing(const struct naive *m, uint32_t program)
+{
+    uint64_t remaining = naive_remaining(m, program);
+    return remaining < UINT64_MAX ? remaining : m->service[program];
 }
 
 uint32_t naive_level(const struct naive *m, uint32_t program)
@@ -102,6 +109,21 @@ uint32_t naive_level(const struct naive *m, uint32_t program)
         }
     }
     return queue;
+}
+
+bool naive_goes_to_head(struct naive *m, const struct naive_call *call, uint32_t queue)
+{
+    uint32_t sorted[NAIVE_CALLS_MAX];
+    uint32_t count = m->set.policy == SCHED_FORESIGHT ? naive_sort(m, sorted) : 0;
+    const struct naive_job *own = naive_job_of(m, call);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct naive_call *other = &m->calls[sorted[i]];
+        const struct naive_job *job = naive_job_of(m, other);
+        if (job != own && job->queue == queue && job->held == own->held) {
+            return naive_remaining(m, call->program) < naive_standing(m, other->program);
+        }
+    }
+    return false;
 }
 
 static bool naive_has_open(const struct naive *m, uint32_t program)
@@ -128,8 +150,9 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
     if (!joins) {
         struct naive_job *job = naive_job_of(m, call);
         *job = (struct naive_job){.since = m->now, .held = held};
-        naive_enter(m, job, naive_has_stages(m) ? SCHED_STAGE_WAITING
-                                                : naive_level(m, asked->program), false);
+        uint32_t queue = naive_has_stages(m) ? (uint32_t)SCHED_STAGE_WAITING
+                                             : naive_level(m, asked->program);
+        naive_enter(m, job, queue, naive_goes_to_head(m, call, queue));
     }
     naive_key_arrive(m, call);
 }
@@ -144,7 +167,7 @@ void naive_credit(struct naive *m, const struct naive_call *call, uint64_t servi
 {
     uint64_t path = call->priority + call->service;
     naive_decay(m, call->program);
-    if (m->set.policy != SCHED_ATLAS && m->set.policy != SCHED_FORESIGHT) {
+    if (m->set.policy != SCHED_ATLAS) {
         m->service[call->program] += service;
     } else if (path > m->service[call->program]) {
         m->service[call->program] = path;

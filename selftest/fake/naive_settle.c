@@ -151,7 +151,7 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
         bool rises = m->set.policy == SCHED_FORESIGHT && naive_orders_programs(m) &&
                      naive_is_open(m, job) && job->from == 0 && lowest < job->queue;
         if (rises) {
-            naive_enter(m, job, lowest, false);
+            naive_enter(m, job, lowest, naive_goes_to_head(m, call, lowest));
         } else if (naive_is_renewed(m, job)) {
             naive_enter(m, job, job->queue, false);
         } else if (naive_is_open(m, job) && job->quantum == 0 && leaves) {

@@ -114,6 +114,18 @@ static void settle(struct sim *sim)
     }
 }
 
+/* What classes foresee, as a number. */
+static uint64_t foreseen(const struct sim *sim)
+{
+    const struct sched *sched = &sim->loop.sched;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < sched->settings.classes; i++) {
+        const struct sched_class *class = &sched->classes.each[i];
+        sum += class->number * class->learnt.promises.of[0];
+    }
+    return sum;
+}
+
 void sim_lockstep_poll(struct sim *sim, enum world_engine result)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
@@ -125,6 +137,7 @@ void sim_lockstep_poll(struct sim *sim, enum world_engine result)
     sim->asserting = INVARIANT_PRIORITY;
     lockstep->naive.now = sim->loop.now_us;
     lockstep->has_taken_in = false;
+    lockstep->foreseen = foreseen(sim);
     take_flags(sim);
     if (result == WORLD_ENGINE_DONE && !sim->engine.is_own) {
         settle(sim);
@@ -227,6 +240,10 @@ static void take_in(struct sim *sim)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
     lockstep->has_taken_in = true;
+    if (lockstep->naive.set.policy == SCHED_FORESIGHT && foreseen(sim) != lockstep->foreseen) {
+        lockstep->is_on = false;    /* calls came before and after a class had learnt */
+        return;
+    }
     if (sim->loop.sched.engine_failed) {
         begin_again(sim);
     }

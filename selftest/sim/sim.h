@@ -33,6 +33,7 @@ struct sim_lockstep {
     struct naive naive;
     bool is_on;
     bool has_taken_in;              /* the commands of this pass */
+    uint64_t foreseen;              /* by classes, when the pass began */
     uint32_t commands_count;
     struct command commands[SIM_COMMANDS_MAX];
     bool is_doomed[SIM_COMMANDS_MAX];   /* a CALL whose client has gone or cancelled */
