@@ -190,7 +190,7 @@ void sched_key_settle(struct sched_engine *engine, const struct call *call, uint
     if (sched_policy_cost(sched) == SCHED_COST_NONE) {
         return;
     }
-    if (sched->settings.retag && program->served > program->cost) {
+    if (sched->settings.retag && program->served > program->cost && program->active_calls > 0) {
         retag(sched, call->program, now_us);
     }
     sched_job_rekey(engine, call);

@@ -13,7 +13,8 @@
  *            blocks.
  *   blocks   first what is cached of the call's tokens, on the device or on the host; then room
  *            for every position that the row will write. Cached contents make room for it, and when
- *            they do not suffice, resident calls that come later in the order, the last one first;
+ *            they do not suffice, resident calls that come later in the order, the last one first
+ *            (where queues are stages, none comes after a call that waits);
  *            paused and cancelled ones make room wherever they stand. A call that this walk has
  *            already chosen or passed over keeps its blocks.
  *   moves    what a call needs may be on its way to the host, to make room for a row before it. The
@@ -46,15 +47,8 @@
 #include "sched/levels.h"
 #include "sched/policy.h"
 
-/* True when the call may take the blocks of one that can run. */
-static bool may_displace(const struct sched *sched, const struct call *call)
-{
-    return !sched_policy_has_stages(sched->settings.policy) ||
-           sched_job_of(sched, call)->queue == SCHED_STAGE_RESIDENT;
-}
-
 /* The next resident call that has to go, lowest priority first; or NULL. */
-static struct call *next_victim(struct sched_walk *walk, const struct call *for_whom)
+static struct call *next_victim(struct sched_walk *walk)
 {
     const struct sched_engine *engine = walk->engine;
     const struct sched *sched = engine->sched;
@@ -68,8 +62,7 @@ static struct call *next_victim(struct sched_walk *walk, const struct call *for_
         }
         struct call *call = walk->victim;
         walk->victim = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
-        if (!sched_call_can_run(call) ||
-            (!sched_walk_has_passed(engine, call) && may_displace(sched, for_whom))) {
+        if (!sched_walk_has_passed(engine, call) || !sched_call_can_run(call)) {
             return call;
         }
     }
@@ -82,7 +75,7 @@ static bool make_room(struct sched_walk *walk, const struct call *call,
 {
     struct sched_engine *engine = walk->engine;
     while (row->chunk > 0 && !kvmem_fits(engine->kv, answer, row->positions)) {
-        struct call *victim = next_victim(walk, call);
+        struct call *victim = next_victim(walk);
         if (victim == NULL) {
             return false;
         }

@@ -240,7 +240,8 @@ void naive_key_settle(struct naive *m, uint32_t program)
 {
     const struct naive_account *account = &m->accounts[program];
     if (counts(m)) {
-        if (m->set.retag && account->served > account->cost) {
+        if (m->set.retag && account->served > account->cost &&
+            open_calls(m, program, false) > 0) {
             retag(m, program);
         }
         naive_key_show(m, program);
