@@ -3,8 +3,8 @@
  * What: the table of classes. A class is found by its trust domain and its name, or by its domain
  * and the hash of a KV block's tokens.
  *
- *   class   a hash chain; two lists of its domain: by use, and by its mean of token-rounds
- *   domain  there while it has classes; a hash chain; a heap by how many it has
+ *   class   in a hash chain, and in the list of its domain by use
+ *   domain  there while it has classes; in a hash chain, and in a heap by how many it has
  *
  * When the table is full a new class takes the place of the idlest one of the domain that has most.
  * So whatever names a client invents, they push out its own domain's classes, once that has its
@@ -16,8 +16,8 @@
  * blocks of one hash cannot be found, and who found them would mix two classes of his own.
  *
  * Invariants: the numbers in a chain, the lists, the heap and the counts of domains agree.
- * Bounds: O(log domains). A class whose mean changes passes the classes in between: as a rule none
- * or few of them, all of its domain at most.
+ * Bounds: O(log domains). Where the most expensive class of a domain has become cheaper, or is
+ * forgotten, the classes of that domain are walked once: that is after a program, not in a step.
  */
 #include "sched/class.h"
 
@@ -50,7 +50,7 @@ void sched_class_init(struct sched *sched, struct arena *arena)
     classes->domains = arena_take(arena, count, sizeof *classes->domains);
     classes->hash = arena_take(arena, 2ull * chains, sizeof *classes->hash);
     classes->domain_hash = classes->hash + chains;
-    heap_init(&classes->largest, count, arena);
+    heap_init(&classes->by_classes, count, arena);
     for (uint32_t i = 0; i < chains; i++) {
         classes->hash[i] = classes->domain_hash[i] = SCHED_CLASS_NONE;
     }
@@ -60,33 +60,30 @@ void sched_class_init(struct sched *sched, struct arena *arena)
     }
 }
 
-/* ---- lists of a domain ----------------------------------------------------------------------- */
+/* ---- the list of a domain -------------------------------------------------------------------- */
 
-static void unlink_class(struct sched_classes *classes, uint32_t slot, enum sched_class_list list)
+static struct sched_class_domain *owner_of(const struct sched_classes *classes, uint32_t slot)
 {
-    const struct sched_class *class = &classes->each[slot];
-    struct sched_class_domain *domain = &classes->domains[class->owner];
-    uint32_t next = class->links[list].next, prev = class->links[list].prev;
-    *(prev != SCHED_CLASS_NONE ? &classes->each[prev].links[list].next
-                               : &domain->ends[list].head) = next;
-    *(next != SCHED_CLASS_NONE ? &classes->each[next].links[list].prev
-                               : &domain->ends[list].tail) = prev;
+    return &classes->domains[classes->each[slot].owner];
 }
 
-/* Behind this one; SCHED_CLASS_NONE: as the first. */
-static void link_class(struct sched_classes *classes, uint32_t slot, enum sched_class_list list,
-                       uint32_t prev)
+static void unlink_class(struct sched_classes *classes, uint32_t slot)
 {
-    struct sched_class *class = &classes->each[slot];
-    struct sched_class_domain *domain = &classes->domains[class->owner];
-    uint32_t *from = prev != SCHED_CLASS_NONE ? &classes->each[prev].links[list].next
-                                              : &domain->ends[list].head;
-    uint32_t next = *from;
-    class->links[list].next = next;
-    class->links[list].prev = prev;
-    *from = slot;
-    *(next != SCHED_CLASS_NONE ? &classes->each[next].links[list].prev
-                               : &domain->ends[list].tail) = slot;
+    struct sched_class_domain *domain = owner_of(classes, slot);
+    uint32_t next = classes->each[slot].next, prev = classes->each[slot].prev;
+    *(prev != SCHED_CLASS_NONE ? &classes->each[prev].next : &domain->head) = next;
+    *(next != SCHED_CLASS_NONE ? &classes->each[next].prev : &domain->tail) = prev;
+}
+
+/* As the one that was used last. */
+static void link_class(struct sched_classes *classes, uint32_t slot)
+{
+    struct sched_class_domain *domain = owner_of(classes, slot);
+    uint32_t next = domain->head;
+    classes->each[slot].next = next;
+    classes->each[slot].prev = SCHED_CLASS_NONE;
+    domain->head = slot;
+    *(next != SCHED_CLASS_NONE ? &classes->each[next].prev : &domain->tail) = slot;
 }
 
 static uint64_t rounds_of(const struct sched_classes *classes, uint32_t slot)
@@ -94,31 +91,36 @@ static uint64_t rounds_of(const struct sched_classes *classes, uint32_t slot)
     return classes->each[slot].learnt.rounds;
 }
 
-/* To its place by its mean, from the one that it had. */
-static void sort_class(struct sched_classes *classes, uint32_t slot)
+/* The most expensive class of the domain may be another one. */
+static void find_largest(struct sched_classes *classes, struct sched_class_domain *domain)
 {
-    const struct sched_class *class = &classes->each[slot];
-    uint32_t prev = class->links[SCHED_CLASS_BY_MEAN].prev;
-    uint32_t next = class->links[SCHED_CLASS_BY_MEAN].next;
-    uint64_t rounds = class->learnt.rounds;
-    unlink_class(classes, slot, SCHED_CLASS_BY_MEAN);
-    while (next != SCHED_CLASS_NONE && rounds_of(classes, next) > rounds) {
-        prev = next;
-        next = classes->each[next].links[SCHED_CLASS_BY_MEAN].next;
+    domain->largest = domain->head;
+    for (uint32_t i = domain->head; i != SCHED_CLASS_NONE; i = classes->each[i].next) {
+        bool is_larger = rounds_of(classes, i) > rounds_of(classes, domain->largest);
+        domain->largest = is_larger ? i : domain->largest;
     }
-    while (prev != SCHED_CLASS_NONE && rounds_of(classes, prev) < rounds) {
-        prev = classes->each[prev].links[SCHED_CLASS_BY_MEAN].prev;
-    }
-    link_class(classes, slot, SCHED_CLASS_BY_MEAN, prev);
 }
 
-void sched_class_changed(struct sched *sched, struct sched_class *class)
+static void use(struct sched_classes *classes, uint32_t slot)
 {
-    uint32_t slot = (uint32_t)(class - sched->classes.each);
+    unlink_class(classes, slot);
+    link_class(classes, slot);
+}
+
+void sched_class_set_mean(struct sched *sched, struct sched_class *class, uint64_t rounds)
+{
+    struct sched_classes *classes = &sched->classes;
+    uint32_t slot = (uint32_t)(class - classes->each);
+    struct sched_class_domain *domain = owner_of(classes, slot);
+    bool falls = rounds < class->learnt.rounds;
     ASSERT(class->in_use);
-    unlink_class(&sched->classes, slot, SCHED_CLASS_BY_USE);
-    link_class(&sched->classes, slot, SCHED_CLASS_BY_USE, SCHED_CLASS_NONE);
-    sort_class(&sched->classes, slot);
+    class->learnt.rounds = rounds;
+    use(classes, slot);
+    if (slot == domain->largest && falls) {
+        find_largest(classes, domain);
+    } else if (rounds > rounds_of(classes, domain->largest)) {
+        domain->largest = slot;
+    }
 }
 
 /* ---- domains --------------------------------------------------------------------------------- */
@@ -144,10 +146,9 @@ static uint32_t make_domain(struct sched *sched, uint64_t domain)
     ASSERT(slot != SCHED_CLASS_NONE);
     struct sched_class_domain *entry = &sched->classes.domains[slot];
     sched->classes.domain_free = entry->hash_next;
-    *entry = (struct sched_class_domain){.domain = domain, .hash_next = *chain};
-    for (uint32_t list = 0; list < SCHED_CLASS_LISTS; list++) {
-        entry->ends[list].head = entry->ends[list].tail = SCHED_CLASS_NONE;
-    }
+    *entry = (struct sched_class_domain){.domain = domain, .hash_next = *chain,
+                                         .head = SCHED_CLASS_NONE, .tail = SCHED_CLASS_NONE,
+                                         .largest = SCHED_CLASS_NONE};
     *chain = slot;
     return slot;
 }
@@ -172,18 +173,18 @@ static void count_classes(struct sched *sched, uint32_t slot, int32_t more)
     entry->classes += (uint32_t)more;
     sched->classes.count += (uint32_t)more;
     if (entry->classes > 0) {
-        heap_set(&sched->classes.largest, slot, UINT64_MAX - entry->classes);
+        heap_set(&sched->classes.by_classes, slot, UINT64_MAX - entry->classes);
         return;
     }
-    heap_remove(&sched->classes.largest, slot);
+    heap_remove(&sched->classes.by_classes, slot);
     unchain_domain(sched, slot);
 }
 
 const struct sched_class *sched_class_largest(const struct sched *sched, uint64_t domain)
 {
     uint32_t slot = find_domain(sched, domain);
-    return slot != SCHED_CLASS_NONE
-        ? &sched->classes.each[sched->classes.domains[slot].ends[SCHED_CLASS_BY_MEAN].head] : NULL;
+    return slot != SCHED_CLASS_NONE ? &sched->classes.each[sched->classes.domains[slot].largest]
+                                    : NULL;
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
@@ -222,8 +223,9 @@ static void forget(struct sched *sched, uint32_t slot)
         link = &sched->classes.each[*link].hash_next;
     }
     *link = class->hash_next;
-    for (uint32_t list = 0; list < SCHED_CLASS_LISTS; list++) {
-        unlink_class(&sched->classes, slot, (enum sched_class_list)list);
+    unlink_class(&sched->classes, slot);
+    if (owner_of(&sched->classes, slot)->largest == slot) {
+        find_largest(&sched->classes, owner_of(&sched->classes, slot));
     }
     count_classes(sched, class->owner, -1);
     *class = (struct sched_class){.hash_next = sched->classes.free};
@@ -236,12 +238,12 @@ static void forget(struct sched *sched, uint32_t slot)
 static void make_room(struct sched *sched, uint64_t domain)
 {
     const struct sched_classes *classes = &sched->classes;
-    uint32_t most = heap_first(&classes->largest), own = find_domain(sched, domain);
+    uint32_t most = heap_first(&classes->by_classes), own = find_domain(sched, domain);
     if (own != SCHED_CLASS_NONE &&
         classes->domains[own].classes == classes->domains[most].classes) {
         most = own;
     }
-    forget(sched, classes->domains[most].ends[SCHED_CLASS_BY_USE].tail);
+    forget(sched, classes->domains[most].tail);
 }
 
 static uint32_t make(struct sched *sched, const struct key *key)
@@ -261,9 +263,9 @@ static uint32_t make(struct sched *sched, const struct key *key)
     memcpy(class->name, key->name, strnlen(key->name, CALL_CLASS_BYTES));
     *chain = slot;
     count_classes(sched, owner, 1);
-    link_class(classes, slot, SCHED_CLASS_BY_USE, SCHED_CLASS_NONE);
-    link_class(classes, slot, SCHED_CLASS_BY_MEAN,
-               classes->domains[owner].ends[SCHED_CLASS_BY_MEAN].tail);
+    link_class(classes, slot);
+    struct sched_class_domain *domain = &classes->domains[owner];
+    domain->largest = domain->classes > 1 ? domain->largest : slot;
     return slot;
 }
 
@@ -271,9 +273,9 @@ static void join(struct sched *sched, struct program *program, const struct key 
 {
     uint32_t slot = find(sched, key);
     slot = slot != SCHED_CLASS_NONE ? slot : make(sched, key);
-    struct sched_class *class = &sched->classes.each[slot];
-    program->class = (struct sched_class_ref){.slot = slot, .number = class->number};
-    sched_class_changed(sched, class);
+    program->class = (struct sched_class_ref){.slot = slot,
+                                              .number = sched->classes.each[slot].number};
+    use(&sched->classes, slot);
 }
 
 const struct sched_class *sched_class_of(const struct sched *sched, const struct program *program)
@@ -321,38 +323,37 @@ void sched_class_join_by_prompt(struct sched *sched, const struct call *call)
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-/* Returns how many classes the list has. */
-static uint32_t check_list(const struct sched *sched, uint32_t owner, enum sched_class_list list)
+/* Returns how many classes are in the list of the domain. */
+static uint32_t check_list(const struct sched_classes *classes, uint32_t owner)
 {
-    const struct sched_class_domain *domain = &sched->classes.domains[owner];
-    uint32_t count = 0, before = SCHED_CLASS_NONE, slot = domain->ends[list].head;
+    const struct sched_class_domain *domain = &classes->domains[owner];
+    uint32_t count = 0, before = SCHED_CLASS_NONE, slot = domain->head;
+    bool has_largest = false;
     while (slot != SCHED_CLASS_NONE) {
-        const struct sched_class *class = &sched->classes.each[slot];
+        const struct sched_class *class = &classes->each[slot];
         ASSERT(class->in_use && class->owner == owner && class->domain == domain->domain);
-        ASSERT(class->links[list].prev == before && ++count <= domain->classes);
-        ASSERT(list != SCHED_CLASS_BY_MEAN || before == SCHED_CLASS_NONE ||
-               rounds_of(&sched->classes, before) >= class->learnt.rounds);
+        ASSERT(class->prev == before && ++count <= domain->classes);
+        ASSERT(class->learnt.rounds <= rounds_of(classes, domain->largest));
+        has_largest = has_largest || slot == domain->largest;
         before = slot;
-        slot = class->links[list].next;
+        slot = class->next;
     }
-    ASSERT(domain->ends[list].tail == before);
+    ASSERT(domain->tail == before && has_largest);
     return count;
 }
 
 static uint32_t check_domains(const struct sched *sched)
 {
-    const struct heap *largest = &sched->classes.largest;
+    const struct heap *by_classes = &sched->classes.by_classes;
     uint32_t sum = 0;
-    heap_check(largest);
+    heap_check(by_classes);
     for (uint32_t i = 0; i < sched->settings.classes; i++) {
         const struct sched_class_domain *domain = &sched->classes.domains[i];
-        if (!heap_has(largest, i)) {
+        if (!heap_has(by_classes, i)) {
             continue;
         }
         ASSERT(find_domain(sched, domain->domain) == i && domain->classes > 0);
-        for (uint32_t list = 0; list < SCHED_CLASS_LISTS; list++) {
-            ASSERT(check_list(sched, i, (enum sched_class_list)list) == domain->classes);
-        }
+        ASSERT(check_list(&sched->classes, i) == domain->classes);
         sum += domain->classes;
     }
     return sum;

@@ -61,12 +61,6 @@ struct sched_learnt {
     struct sched_promises promises;     /* from the services that they have had */
 };
 
-enum sched_class_list {
-    SCHED_CLASS_BY_USE,                 /* last used first */
-    SCHED_CLASS_BY_MEAN,                /* most token-rounds first */
-    SCHED_CLASS_LISTS
-};
-
 struct sched_class {
     bool in_use;
     uint64_t number;                    /* never given twice */
@@ -77,14 +71,15 @@ struct sched_class {
     /* private */
     uint32_t owner;                     /* slot of its domain */
     uint32_t hash_next;                 /* chain of the hash table, or of the free list */
-    struct { uint32_t next, prev; } links[SCHED_CLASS_LISTS];
+    uint32_t next, prev;                /* of its domain, last used first */
 };
 
 /* A trust domain that has classes. */
 struct sched_class_domain {
     uint64_t domain;
     uint32_t classes;
-    struct { uint32_t head, tail; } ends[SCHED_CLASS_LISTS];
+    uint32_t head, tail;                /* list of them, last used first */
+    uint32_t largest;                   /* the one with most token-rounds */
     uint32_t hash_next;                 /* chain of the hash table, or of the free list */
 };
 
@@ -95,7 +90,7 @@ struct sched_classes {
     struct sched_class_domain *domains; /* [settings.classes] */
     uint32_t *hash, *domain_hash;       /* [hash_mask + 1] heads of chains */
     uint32_t hash_mask, free, domain_free;
-    struct heap largest;                /* domains; the one with most classes first */
+    struct heap by_classes;             /* domains; the one with most classes first */
     uint64_t number;                    /* of the class that was new last */
 };
 
@@ -116,8 +111,8 @@ void sched_class_name(struct sched *sched, struct program *program, const char *
 /* The call's program gets the class of this prompt, unless it has one, or the prompt is shorter
  * than a KV block. */
 void sched_class_join_by_prompt(struct sched *sched, const struct call *call);
-/* The class was used, and what it has learnt may have changed. */
-void sched_class_changed(struct sched *sched, struct sched_class *class);
+/* The class was used, and this is its mean of token-rounds now. */
+void sched_class_set_mean(struct sched *sched, struct sched_class *class, uint64_t rounds);
 /* The class with most token-rounds in a domain; NULL: it has none. */
 const struct sched_class *sched_class_largest(const struct sched *sched, uint64_t domain);
 void sched_class_check(const struct sched *sched);

@@ -156,7 +156,6 @@ void sched_class_learn(struct sched *sched, const struct program *program)
     uint32_t n = count(&learnt->programs);
     uint64_t rounds = spent->rounds;
     uint64_t output = spent->output_tokens / program->calls_ended * SCHED_CLASS_ONE;
-    learnt->rounds = mean_of(learnt->rounds, rounds, n);
     learnt->tokens = mean_of(learnt->tokens, spent->tokens, n);
     learnt->output_tokens = mean_of(learnt->output_tokens, output, n);
     learnt->rounds_least = n == 1 || rounds < learnt->rounds_least ? rounds : learnt->rounds_least;
@@ -166,7 +165,7 @@ void sched_class_learn(struct sched *sched, const struct program *program)
         sched_promise_note(&learnt->promises, program->service_us);
         sched_promise_learn(&learnt->promises);
     }
-    sched_class_changed(sched, class);
+    sched_class_set_mean(sched, class, mean_of(learnt->rounds, rounds, n));
 }
 
 uint64_t sched_class_real_percent(const struct sched_class *class)
