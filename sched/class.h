@@ -57,7 +57,7 @@ struct sched_learnt {
     uint64_t rounds_least, rounds_most;
     uint64_t output_tokens;             /* of a call: a mean, times SCHED_CLASS_ONE */
     int32_t error;                      /* of what was predicted: the mean of log2(real /
-                                           predicted), times SCHED_CLASS_ONE */
+                                           predicted), times SCHED_CLASS_ONE; it begins at 0 */
     struct sched_promises promises;     /* from the services that they have had */
 };
 

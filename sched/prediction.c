@@ -5,14 +5,15 @@
  *
  *   foretold   the lab has told
  *   trained    a file has a model of the class: corrected by the mean error of its predictions for
- *              the class since, then held within what programs of the class have cost
+ *              the class since, then held within what ten programs or more have cost
  *   class      the means of the class
  *   largest    the means of that class of the trust domain that costs most: who has new names for
  *              programs does not gain by them
  *
  * Means are not corrected: they follow what they predict, and are within its range anyhow. Errors
- * are those of trained predictions, before they are corrected, and of means; where the source of a
- * class changes, ten programs later they are those of the new one.
+ * are those of trained predictions, before they are corrected, and of means. Their mean begins at
+ * none, and moves by a tenth towards each: one program says little about a file that was made from
+ * many.
  *
  * What a domain's programs cost teaches its own classes only, whatever it calls them.
  * Invariants: integers only.
@@ -68,11 +69,11 @@ static void predict_trained(const struct sched *sched, const struct sched_class 
     uint64_t rounds = sched_predictor_cost(trained, call->tokens, call->prompt_tokens);
     const struct sched_learnt *learnt = &class->learnt;
     prediction->source = SCHED_SOURCE_TRAINED;
-    prediction->rounds = prediction->rounds_raw = rounds;
-    if (learnt->programs > 0) {
-        prediction->rounds = clamp(log2_scale(rounds, learnt->error), learnt->rounds_least,
-                                   learnt->rounds_most);
-    }
+    bool has_range = learnt->programs >= MEAN_PARTS;
+    prediction->rounds_raw = rounds;
+    prediction->rounds = clamp(log2_scale(rounds, learnt->error),
+                               has_range ? learnt->rounds_least : 1,
+                               has_range ? learnt->rounds_most : UINT64_MAX);
 }
 
 struct sched_prediction sched_class_predict(const struct sched *sched, const struct call *call)
@@ -141,7 +142,8 @@ static void learn_error(struct sched_learnt *learnt, const struct program *progr
     }
     int32_t error = log2_fixed(program->spent.rounds) - log2_fixed(predicted->rounds_raw);
     uint64_t mean = mean_of((uint64_t)(learnt->error + ERROR_ZERO), (uint64_t)(error + ERROR_ZERO),
-                            count(&learnt->predicted));
+                            MEAN_PARTS);
+    count(&learnt->predicted);
     learnt->error = (int32_t)mean - ERROR_ZERO;
 }
 

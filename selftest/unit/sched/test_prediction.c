@@ -287,17 +287,28 @@ static void test_file_is_corrected_by_its_mean_error(void **state)
         say_rounds((double)said);
         predicted = run(bench, ALICE, "web", output);
         assert_int_equal(predicted.rounds_raw, said);
-        assert_true(i == 0 || (predicted.rounds >= low && predicted.rounds <= high));
+        assert_true(i < 10 || (predicted.rounds >= low && predicted.rounds <= high));
     }
-    assert_int_equal(learnt_of(bench, "web")->error, -2 * 256);
-    assert_int_equal(predicted.rounds, high);
+    assert_true(abs(learnt_of(bench, "web")->error + 2 * 256) <= 16);
+    assert_true(predicted.rounds >= high * 9 / 10 && predicted.rounds <= high);
     say_rounds(4 * 150);
     predicted = run(bench, ALICE, "web", 4);
-    assert_int_equal(predicted.rounds, 150);
+    assert_true(predicted.rounds >= 140 && predicted.rounds <= 160);
     say_rounds(4e18);                       /* nothing of the class has cost that */
     assert_int_equal(run(bench, ALICE, "web", 4).rounds, high);
     say_rounds(1);
     assert_int_equal(run(bench, ALICE, "web", 4).rounds, low);
+}
+
+/* One program says little: neither its cost nor its error takes the place of what a file says. */
+static void test_file_counts_more_than_the_first_program(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh_with_file();
+    say_rounds(300);
+    run(bench, ALICE, "web", 40);
+    uint64_t next = run(bench, ALICE, "web", 4).rounds;
+    assert_true(next >= 300 && next < 300 * 5 / 4);
 }
 
 /* Of a class's means the error is known, too; it corrects nothing. */
@@ -310,7 +321,7 @@ static void test_error_of_means_is_learnt(void **state)
     int32_t error = log2_fixed(sched_cost_rounds(PROMPT, 40)) -
                     log2_fixed(sched_cost_rounds(PROMPT, 4));
     assert_int_equal(learnt_of(bench, "web")->predicted, 1);
-    assert_int_equal(learnt_of(bench, "web")->error, error);
+    assert_int_equal(learnt_of(bench, "web")->error, (error + 5) / 10);
     uint64_t mean = learnt_of(bench, "web")->rounds;
     assert_int_equal(run(bench, ALICE, "web", 4).rounds, mean);
 }
@@ -346,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_program_without_a_token_teaches_nothing),
         cmocka_unit_test(test_file_is_asked_for_programs_of_its_classes),
         cmocka_unit_test(test_file_is_corrected_by_its_mean_error),
+        cmocka_unit_test(test_file_counts_more_than_the_first_program),
         cmocka_unit_test(test_error_of_means_is_learnt),
         cmocka_unit_test(test_class_is_taught_what_another_boot_has_served),
     };
