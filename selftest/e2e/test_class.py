@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Classes of programs on the wire, in the client, and on the text port: what their programs have
 cost is learnt, names are judged, and no trust domain pushes out another one's classes."""
+import tempfile
+
 from appliance import NOISE, Appliance, run
 from protocol import ERROR, PROGRAM_END, PROGRAM_OK, PROGRAM_START, Client, frame
 
@@ -111,3 +113,30 @@ def test_client_names_the_class():
         done = run("agx", "--to", a.to, *ask, "two words")
         assert done.returncode == USAGE and "field class" in done.stderr, done
         assert set(classes(a)) == {"letters"}
+
+
+TRACE = """agentix-trace 1
+program 0 0 chat
+call 0 after=- gap=0 in=u:20 out=6
+call 1 after=0 gap=0 in=p:0+o:0+u:4 out=5
+program 1 1000 map
+call 0 after=- gap=0 in=u:9 out=3
+call 1 after=- gap=0 in=u:8 out=3
+program 2 2000 ?!
+call 0 after=- gap=0 in=u:7 out=3
+program 3 3000 %s
+call 0 after=- gap=0 in=u:7 out=3
+program 4 4000 chat
+call 0 after=- gap=0 in=u:20 out=6
+""" % ("x" * 40)
+
+
+def test_replay_sends_the_classes_of_the_trace():
+    with Appliance(NOISE) as a, tempfile.NamedTemporaryFile("w", suffix=".trace") as file:
+        file.write(TRACE)
+        file.flush()
+        done = run("agx", "--to", a.to, "replay", file.name)
+        assert done.returncode == 0 and "5 of 5 completed" in done.stdout, done
+        rows = classes(a)
+        assert {name: row[0]["programs"] for name, row in rows.items()} == \
+            {"chat": "2", "map": "1", "?!": "1", "x" * 32: "1"}, rows

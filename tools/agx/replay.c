@@ -67,7 +67,7 @@ static int parse(struct replay *replay, int argc, char **argv)
         "latency, throughput, waiting and service. A program's latency is the response time along\n"
         "its critical path, tool gaps left out, for each token of all its calls; the mean is that\n"
         "of the programs. Prompts longer than the context lose their front; an output is at most\n"
-        "half the context.",
+        "half the context. Programs are of the trace's classes.",
         .operand = &replay->path, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     int code = command_line_parse(&line, argc, argv);
     if (code == ARGUMENT_GO_ON && replay->sessions > 0 && replay->rate > 0) {

@@ -18,6 +18,7 @@ struct replay_call {
     uint32_t lane, busy_tries, closed_tries;
 };
 struct replay_run {
+    bool is_named;                  /* its class was sent */
     uint64_t tokens;
     uint8_t program_id[AGX_ID_BYTES];
 };

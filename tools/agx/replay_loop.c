@@ -68,6 +68,24 @@ static void pause_call(struct replay *replay, uint32_t index, uint64_t pause_us)
     player_again(&replay->player, index, now_us(replay) + pause_us);
 }
 
+/* The trace's class, as much of it as a frame has room for, goes before the first call, on its
+ * lane. Calls of other lanes may overtake it: the first one that arrives decides. */
+static enum agx_result name_class(struct replay *replay, uint32_t index, uint32_t lane)
+{
+    const struct player_run *played = &replay->player.runs[index];
+    const char *class_name = replay->trace.classes[played->program->class].name;
+    struct replay_run *run = &replay->runs[index];
+    char name[AGX_CLASS_BYTES + 1] = "";
+    if (run->is_named) {
+        return AGX_OK;
+    }
+    memcpy(name, class_name, strnlen(class_name, AGX_CLASS_BYTES));
+    enum agx_result result = agx_program_start_class(&replay->lanes.lane[lane].dial.agx,
+                                                     run->program_id, name);
+    run->is_named = result == AGX_OK;
+    return result;
+}
+
 static enum agx_result send_call(struct replay *replay, uint32_t index, uint32_t lane)
 {
     const struct player_call *call = &replay->player.calls[index];
@@ -96,7 +114,8 @@ static void submit(struct replay *replay, uint32_t index)
         replay->code = lane == LANES_FAIL ? EXIT_CONNECT : replay->code;
         return;
     }
-    enum agx_result result = send_call(replay, index, (uint32_t)lane);
+    enum agx_result result = name_class(replay, player->calls[index].run, (uint32_t)lane);
+    result = result == AGX_OK ? send_call(replay, index, (uint32_t)lane) : result;
     if (result == AGX_OK) {
         replay->calls[index].is_sent = true;
         replay->calls[index].lane = (uint32_t)lane;
@@ -157,7 +176,9 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
     uint32_t index = (uint32_t)event->call_id;
     if (event->kind == AGX_PROGRAM ||
         (event->kind == AGX_REFUSED && strcmp(fault->frame, "CALL") != 0)) {
-        replay->ends_open -= replay->ends_open > 0;
+        bool is_end = event->kind == AGX_PROGRAM ? event->program_has_ended
+                                                 : strcmp(fault->frame, "PROGRAM_END") == 0;
+        replay->ends_open -= is_end && replay->ends_open > 0;
     } else if (event->kind == AGX_TOKENS) {
         memcpy(replay->outputs[index] + event->first_index, event->tokens,
                event->tokens_count * sizeof *event->tokens);
@@ -179,6 +200,7 @@ static void on_closed(struct replay *replay, uint32_t lane)
             continue;
         }
         call->is_sent = false;
+        replay->runs[replay->player.calls[i].run].is_named = false;     /* it may be a new start */
         if (call->closed_tries++ < CLOSED_TRIES_MAX) {
             pause_call(replay, i, lanes_retry_us(0));
         } else {
