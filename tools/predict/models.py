@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.linear_model import RidgeCV
 from sklearn.neural_network import MLPRegressor
 
 import features
 
 PENALTIES = 10.0 ** numpy.arange(-3, 4)
+FEWEST = 16             # samples from which more than their mean is learnt
 MLP_WIDTH_MAX = 256
 TFIDF_WORDS_MAX = 2000
 
@@ -36,20 +37,21 @@ def logs_of(samples):
     return numpy.log(numpy.array([float(cost) for _, cost in samples]))
 
 
-def fit_ridge(rows, logs):
+def fit_weights(samples, logs):
     """The penalty is the one that does best where each sample is left out in turn."""
-    if len(rows) < 3:
-        return Ridge(alpha=1.0).fit(rows, logs)
-    return RidgeCV(alphas=PENALTIES).fit(rows, logs)
+    rows = numpy.array([features.features_of(tokens)[:-1] for tokens, _ in samples])
+    ridge = RidgeCV(alphas=PENALTIES).fit(rows, logs)
+    return numpy.append(ridge.coef_, ridge.intercept_)
 
 
-def train(name, samples):
+def train(name, samples, fewest=FEWEST):
     logs = logs_of(samples)
     low, high = numpy.float32(logs.min()), numpy.float32(logs.max())
     mean = min(max(numpy.float32(logs.mean()), low), high)
-    rows = numpy.array([features.features_of(tokens)[:-1] for tokens, _ in samples])
-    ridge = fit_ridge(rows, logs)
-    weights = numpy.append(ridge.coef_, ridge.intercept_).astype(numpy.float32)
+    weights = numpy.append(numpy.zeros(features.WEIGHTS - 1), mean)
+    if len(samples) >= fewest:
+        weights = fit_weights(samples, logs)
+    weights = weights.astype(numpy.float32)
     return Trained(name, len(samples), float(mean), float(low), float(high), weights)
 
 

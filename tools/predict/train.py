@@ -4,7 +4,7 @@
 
 usage: train.py SAMPLES.jsonl OUT.gguf       trains and writes
        train.py SAMPLES.jsonl --compare      relative errors of this predictor and of others
-       --fewest N    classes with fewer samples are left out (default 16)
+       --fewest N    of classes with fewer samples the file has their mean alone (default 16)
 
 Samples: samples.py says how a line looks. Needs python3-sklearn: `sh tools/setup predict`.
 """
@@ -22,6 +22,7 @@ except ModuleNotFoundError as missing:
              "/usr/bin/python3" % missing.name)
 
 CLASSES_MAX = 1024      # BOUND_PREDICTOR_CLASSES
+FEWEST_MIN = 3          # a ridge is chosen by leaving one out
 
 
 def main():
@@ -30,21 +31,23 @@ def main():
     parser.add_argument("samples")
     parser.add_argument("out", nargs="?")
     parser.add_argument("--compare", action="store_true")
-    parser.add_argument("--fewest", type=int, default=16)
+    parser.add_argument("--fewest", type=int, default=models.FEWEST)
     words = parser.parse_args()
     try:
         classes = lines.read(words.samples)
     except (OSError, lines.BadSample) as problem:
         sys.exit("train.py: %s" % problem)
-    few = sorted(name for name in classes if len(classes[name]) < words.fewest)
-    for name in few:
-        print("%s: %d samples are too few: left out" % (name, len(classes.pop(name))))
-    if not classes or len(classes) > CLASSES_MAX:
+    if len(classes) > CLASSES_MAX:
         sys.exit("train.py: %d classes, expected 1 to %d" % (len(classes), CLASSES_MAX))
+    for name in sorted(classes):
+        if len(classes[name]) < words.fewest:
+            print("%s: its mean, for want of samples: %d" % (name, len(classes[name])))
     if words.compare:
-        compare.show(classes)
+        compare.show({name: kept for name, kept in classes.items()
+                      if len(kept) >= models.FEWEST})
     if words.out:
-        trained = [models.train(name, classes[name]) for name in sorted(classes)]
+        trained = [models.train(name, classes[name], max(words.fewest, FEWEST_MIN))
+                   for name in sorted(classes)]
         gguf_file.write(words.out, trained)
         print("%s: %d classes, %d samples" % (words.out, len(trained),
                                               sum(one.samples for one in trained)))
