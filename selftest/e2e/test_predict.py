@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What programs will cost: what is trained in Python predicts in the appliance's code what it
 predicts there, and better than the mean of a class; a bad file is refused at boot."""
+import csv
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,13 @@ trained = {name: models.train(name, kept) for name, kept in classes.items()}
 gguf_file.write(sys.argv[1] + "/p.gguf", trained.values())
 samples.write(sys.argv[1] + "/s.jsonl", rows[half:])
 print(json.dumps([trained[name].cost_of(tokens) for name, tokens, _ in rows[half:]]))
+"""
+TRAIN_FILE = """
+import sys
+import gguf_file, models, samples
+classes = samples.read(sys.argv[1])
+gguf_file.write(sys.argv[2], [models.train(name, kept) for name, kept in classes.items()])
+print("null")
 """
 COMPARE = """
 import json
@@ -108,6 +117,54 @@ def test_a_log_of_calls_becomes_samples():
             file.write('{"program": "c", "prompt": 10, "output": 2}\n')
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, env=env)
         assert done.returncode == 1 and "program c: no call has class" in done.stderr, done.stderr
+
+
+def lab(trace, *words):
+    done = run("agentix-lab", "--trace", trace, "--cost", "a100-llama-2-7b", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def programs_of(trace, out, *words):
+    """Rows of --programs-out under justitia, whose unit is C."""
+    lab(trace, "--policy", "justitia", "--programs-out", out, *words)
+    with open(out, encoding="ascii") as file:
+        return list(csv.DictReader(file))
+
+
+def write_trace(path, programs=60):
+    """Programs of two classes, far apart in time. The longer a prompt, the more is answered."""
+    draw = random.Random(5)
+    with open(path, "w", encoding="ascii") as file:
+        file.write("agentix-trace 1\n")
+        for i in range(programs):
+            length = draw.randrange(50, 1500)
+            file.write("program p%d %d %s\n" % (i, i * 10 ** 9, ("up", "down")[i % 2]))
+            file.write("call 0 after=- gap=0 in=u:%d out=%d\n" % (length, 10 + length // 4))
+            file.write("call 1 after=0 gap=0 in=p:0+o:0+u:9 out=%d\n" % (5 + length // 9))
+
+
+def mean_error(rows):
+    return sum(abs(int(row["predicted"]) / int(row["cost"]) - 1) for row in rows) / len(rows)
+
+
+def test_the_lab_learns_and_is_taught():
+    with folder() as where:
+        trace, samples, model = where + "/t.trace", where + "/s.jsonl", where + "/p.gguf"
+        write_trace(trace)
+        lab(trace, "--samples-out", samples)
+        python(TRAIN_FILE, samples, model)
+        told = programs_of(trace, where + "/p.csv", "--predict", "name", "--set",
+                           "sched.predictor=" + model)
+        with open(samples, encoding="ascii") as file:
+            rows = [json.loads(line) for line in file]
+        assert [(row["class"], str(row["cost"])) for row in rows] == \
+            [(row["class"], row["cost"]) for row in told]
+        alone = run("agentix-predict", model, "--samples", samples).stdout.splitlines()
+        # The first program of a class has nothing that would correct its prediction.
+        assert [row["predicted"] for row in told[:2]] == [line.split()[2] for line in alone[:2]]
+        by_class = programs_of(trace, where + "/c.csv", "--predict", "class")
+        assert mean_error(told) < mean_error(by_class) / 3, (mean_error(told),
+                                                             mean_error(by_class))
 
 
 def test_boot_reads_a_predictor_and_serves():

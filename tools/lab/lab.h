@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "appliance/loop.h"
+#include "config/model/predictor.h"
 #include "tools/lab/copies.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
@@ -47,6 +48,7 @@ struct lab_settings {
     const char *timeline_path;      /* NULL: none */
     const char *calls_path;         /* NULL: none */
     const char *programs_path;      /* NULL: none */
+    const char *samples_path;       /* NULL: none */
     const char *system;             /* row of system.c */
     const char *policy;             /* NULL: the system's; a word of policies.def */
     const struct cost_model *cost;
@@ -155,6 +157,8 @@ struct lab {
     struct options options;
     struct limits limits;
     struct vocab vocab;
+    struct predictor predictor;     /* of sched.predictor */
+    void *predictor_memory;
     struct arena arena;
     struct step step;
     struct cost_row *rows;          /* [rows_max]: of the step in flight */

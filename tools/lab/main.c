@@ -96,6 +96,8 @@ static const struct argument rows[] = {
      "a line for each call, as CSV: waiting, service, tokens, swaps"},
     {"--programs-out", "FILE", ARGUMENT_TEXT, &words.settings.programs_path, 0, 0,
      "a line for each program, as CSV: arrival, finish, cost"},
+    {"--samples-out", "FILE", ARGUMENT_TEXT, &words.settings.samples_path, 0, 0,
+     "a line for each program, for tools/predict: class, first prompt,\ncost"},
     {"--timing", "", ARGUMENT_FLAG, &words.timing, 0, 0,
      "with --json: what the scheduler took on this machine, too"},
 };
@@ -120,9 +122,10 @@ static int check_words(void)
         problem = "--slo goes with --compare";
     } else if (words.compare != NULL && (words.json != NULL || settings->timeline_path != NULL ||
                                          settings->calls_path != NULL ||
-                                         settings->programs_path != NULL)) {
-        problem = "--json, --trace-out, --calls-out and --programs-out are of one run, not of "
-                  "--compare";
+                                         settings->programs_path != NULL ||
+                                         settings->samples_path != NULL)) {
+        problem = "--json, --trace-out, --calls-out, --programs-out and --samples-out are of one "
+                  "run, not of --compare";
     } else if (settings->cost_error > 0 && settings->predict != LAB_PREDICT_ORACLE) {
         problem = "--cost-error goes with --predict oracle";
     }

@@ -49,11 +49,52 @@ static int take_rows(struct lab *lab)
     return LAB_EXIT_OK;
 }
 
+static int keep_predictor(struct lab *lab, const struct gguf_source *source)
+{
+    struct memory_plan plan = {0};
+    struct arena arena;
+    struct config_error error = {.text = "out of memory"};
+    predictor_plan_memory(&plan, &lab->predictor);
+    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_MODEL);
+    lab->predictor_memory = aligned_alloc(ARENA_ALIGN_BYTES, bytes);
+    if (lab->predictor_memory != NULL) {
+        memset(lab->predictor_memory, 0, bytes);
+        arena_init(&arena, lab->predictor_memory, bytes);
+    }
+    if (lab->predictor_memory == NULL ||
+        predictor_load(&lab->predictor, source, &arena, &error) != STATUS_OK) {
+        fprintf(stderr, "agentix-lab: %s\n", error.text);
+        return LAB_EXIT_SYSTEM;
+    }
+    return LAB_EXIT_OK;
+}
+
+/* As boot does. */
+static int load_predictor(struct lab *lab)
+{
+    static struct gguf scratch;
+    struct gguf_source source = {.fd = -1};
+    struct config_error error = {.text = ""};
+    int code = LAB_EXIT_USAGE;
+    if (lab->options.sched_predictor.text[0] == '\0') {
+        return LAB_EXIT_OK;
+    }
+    if (gguf_source_open(&source, lab->options.sched_predictor.text, &error) == STATUS_OK &&
+        predictor_measure(&lab->predictor, &source, &scratch, &error) == STATUS_OK) {
+        code = keep_predictor(lab, &source);
+    } else {
+        fprintf(stderr, "agentix-lab: %s\n", error.text);
+    }
+    gguf_source_close(&source);
+    return code;
+}
+
 static void start_loop(struct lab *lab)
 {
     const struct loop_settings settings = {
         .options = &lab->options, .limits = &lab->limits, .vocab = &lab->vocab,
         .model_name = lab->settings->cost->name, .step = lab->step,
+        .predictor = &lab->predictor,
         .drain_us = lab->options.limits_drain.number,
         .access = {.gids_count = 1, .gids = {LAB_GROUP}},
         .demoted_to_head = lab->settings->demoted_to_head,
@@ -137,7 +178,7 @@ static int report(struct lab *lab)
     figures_compute(&result->steady, outcomes, figures_steady_first(count),
                     figures_steady_end(count), scratch);
     free(scratch);
-    tables_programs(lab);
+    int code = tables_programs(lab);
     result->round_s = cost_round_s(lab->settings->cost, kv_tokens(lab));
     result->load = result->rate * result->cost_mean * result->round_s / (double)kv_tokens(lab);
     result->middle = sessions_figures(&lab->clients.sessions);
@@ -154,7 +195,8 @@ static int report(struct lab *lab)
     result->cost = lab->settings->cost->name;
     result->policy = lab_policy_name(option_sched_policy(&lab->options));
     lab_memory_report(lab);
-    return result->refused_calls > 0 ? LAB_EXIT_REFUSED : LAB_EXIT_OK;
+    code = code == LAB_EXIT_OK && result->refused_calls > 0 ? LAB_EXIT_REFUSED : code;
+    return code;
 }
 
 static int open_files(struct lab *lab)
@@ -183,6 +225,7 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
                                               lab->limits.vocab_tokens, settings->seed);
     code = code != LAB_EXIT_OK ? code : lab_clients_init(lab);
     code = code != LAB_EXIT_OK ? code : map_memory(lab);
+    code = code != LAB_EXIT_OK ? code : load_predictor(lab);
     code = code != LAB_EXIT_OK ? code : open_files(lab);
     if (code == LAB_EXIT_OK) {
         start_loop(lab);
@@ -199,6 +242,7 @@ int lab_end(struct lab *lab)
     }
     lab_clients_free(lab);
     prompts_free(&lab->prompts);
+    free(lab->predictor_memory);
     free(lab->rows);
     free(lab->blocks);
     free(lab->seen);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the waiting, service and cost of each call, the cost and the end of each program, as CSV.
+ * What: the waiting, service and cost of each call, the cost and the end of each program, as CSV;
+ * first prompt and cost of each program, as samples for tools/predict.
  * Invariants: wait_s + run_s is the time from due to over; prefill_s and copy_s are parts of run_s.
  * Of a program with a refused call, the calls that ended are in the table, and its own line has no
  * end.
@@ -8,6 +9,8 @@
 #include "tools/lab/tables.h"
 
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
 
 #include "config/base/assert.h"
 #include "tools/lab/lab.h"
@@ -39,8 +42,9 @@ static int open_table(FILE **file, const char *path, const char *head)
 int tables_open(struct tables *tables, const struct lab_settings *settings)
 {
     int code = open_table(&tables->calls, settings->calls_path, calls_head);
-    return code != LAB_EXIT_OK ? code : open_table(&tables->programs, settings->programs_path,
+    code = code != LAB_EXIT_OK ? code : open_table(&tables->programs, settings->programs_path,
                                                    programs_head);
+    return code != LAB_EXIT_OK ? code : open_table(&tables->samples, settings->samples_path, "");
 }
 
 static int close_table(FILE *file, const char *option)
@@ -56,8 +60,10 @@ static int close_table(FILE *file, const char *option)
 int tables_close(struct tables *tables)
 {
     int code = close_table(tables->calls, "--calls-out");
-    int other = close_table(tables->programs, "--programs-out");
-    return code != LAB_EXIT_OK ? code : other;
+    int programs = close_table(tables->programs, "--programs-out");
+    int samples = close_table(tables->samples, "--samples-out");
+    code = code != LAB_EXIT_OK ? code : programs;
+    return code != LAB_EXIT_OK ? code : samples;
 }
 
 void tables_call(const struct lab *lab, const struct wire_done *done)
@@ -99,9 +105,48 @@ static void write_program(const struct lab *lab, uint32_t run)
     }
 }
 
-void tables_programs(const struct lab *lab)
+/* `ids`: room for a context. */
+static int write_sample(struct lab *lab, uint32_t run, uint32_t *ids)
+{
+    const struct trace_program *program = lab->clients.player.runs[run].program;
+    uint32_t count = prompt_tokens(&lab->prompts.book, program->calls_first);
+    FILE *file = lab->tables.samples;
+    prompts_write(&lab->prompts, program, run, 0, ids);
+    json_t *tokens = json_array();
+    for (uint32_t i = 0; i < count; i++) {
+        json_array_append_new(tokens, json_integer(ids[i]));
+    }
+    json_t *sample = json_pack("{s:s, s:o, s:I}", "class",
+                               lab->trace->classes[program->class].name, "tokens", tokens, "cost",
+                               (json_int_t)lab->clients.foretold[run].cost);
+    if (sample == NULL || json_dumpf(sample, file, JSON_COMPACT) != 0) {
+        fprintf(stderr, "agentix-lab: --samples-out: program %" PRIu32 " cannot be written\n", run);
+        return LAB_EXIT_SYSTEM;
+    }
+    json_decref(sample);
+    fputc('\n', file);
+    return LAB_EXIT_OK;
+}
+
+static int write_samples(struct lab *lab)
+{
+    uint32_t *ids = calloc(lab->limits.context_tokens, sizeof *ids);
+    if (ids == NULL) {
+        fprintf(stderr, "agentix-lab: out of memory\n");
+        return LAB_EXIT_SYSTEM;
+    }
+    int code = LAB_EXIT_OK;
+    for (uint32_t i = 0; code == LAB_EXIT_OK && i < lab->result.programs; i++) {
+        code = write_sample(lab, i, ids);
+    }
+    free(ids);
+    return code;
+}
+
+int tables_programs(struct lab *lab)
 {
     for (uint32_t i = 0; lab->tables.programs != NULL && i < lab->result.programs; i++) {
         write_program(lab, i);
     }
+    return lab->tables.samples != NULL ? write_samples(lab) : LAB_EXIT_OK;
 }
