@@ -119,6 +119,29 @@ def test_a_log_of_calls_becomes_samples():
         assert done.returncode == 1 and "program c: no call has class" in done.stderr, done.stderr
 
 
+def test_a_replay_names_classes_and_logs_its_calls():
+    with folder() as where, Appliance() as a:
+        trace, calls, samples = where + "/t.trace", where + "/c.jsonl", where + "/s.jsonl"
+        with open(trace, "w", encoding="ascii") as file:
+            file.write("agentix-trace 1\n"
+                       "program p 0 small\ncall 0 after=- gap=0 in=u:20 out=5\n"
+                       "call 1 after=0 gap=0 in=p:0+o:0+u:3 out=2\n"
+                       "program q 0 other\ncall 0 after=- gap=0 in=u:7 out=3\n"
+                       "call 1 after=- gap=0 in=u:8 out=1\n")
+        done = run("agx", "--to", a.to, "replay", trace, "--calls-out", calls)
+        assert done.returncode == 0, done.stderr
+        subprocess.run([sys.executable, os.path.join(TOOLS, "calls.py"), calls, samples],
+                       check=True, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+        with open(samples, encoding="ascii") as file:
+            rows = {row["class"]: row for row in map(json.loads, file)}
+        assert rows["small"]["cost"] == 20 * 5 + 15 + 28 * 2 + 3, rows
+        assert rows["other"]["cost"] == 7 * 3 + 6 + 8 + 1, rows
+        assert len(rows["small"]["tokens"]) == 20 and len(rows["other"]["tokens"]) == 7, rows
+        page = a.text("classes")
+        assert "small" in page and "other" in page, page
+        assert str(rows["small"]["cost"]) in page and str(rows["other"]["cost"]) in page, page
+
+
 def lab(trace, *words):
     done = run("agentix-lab", "--trace", trace, "--cost", "a100-llama-2-7b", *words)
     assert done.returncode == 0, done.stderr

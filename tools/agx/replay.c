@@ -40,6 +40,29 @@ static int report(struct replay *replay)
     return measure->failed > 0 ? EXIT_INCOMPLETE : EXIT_COMPLETE;
 }
 
+static int open_log(struct replay *replay)
+{
+    if (replay->calls_path == NULL) {
+        return EXIT_COMPLETE;
+    }
+    replay->calls_log = fopen(replay->calls_path, "w");
+    if (replay->calls_log == NULL) {
+        fprintf(stderr, "agx: %s: cannot be written\n", replay->calls_path);
+        return EXIT_SYSTEM;
+    }
+    return EXIT_COMPLETE;
+}
+
+static int close_log(struct replay *replay)
+{
+    bool failed = replay->calls_log != NULL && ferror(replay->calls_log) != 0;
+    if (replay->calls_log != NULL && (fclose(replay->calls_log) != 0 || failed)) {
+        fprintf(stderr, "agx: %s: not all could be written\n", replay->calls_path);
+        return EXIT_SYSTEM;
+    }
+    return EXIT_COMPLETE;
+}
+
 /* ---- command line ---------------------------------------------------------------------------- */
 
 static int parse(struct replay *replay, int argc, char **argv)
@@ -59,6 +82,8 @@ static int parse(struct replay *replay, int argc, char **argv)
         {"--seed", "S", ARGUMENT_U64, &replay->retry.lot, 0, 0,
          "of the pauses after busy answers (default 0)"},
         {"--json", "FILE", ARGUMENT_TEXT, &replay->json, 0, 0, "the report as one JSON object"},
+        {"--calls-out", "FILE", ARGUMENT_TEXT, &replay->calls_path, 0, 0,
+         "a line of JSON for each call, for tools/predict/calls.py"},
     };
     const struct command_line line = {
         AGX_COMMAND("replay"), .usage = "TRACE [OPTION]...",
@@ -194,7 +219,8 @@ int replay_main(const char *to, int argc, char **argv)
         double natural = player_natural_rate(&replay.trace, replay.programs);
         replay.rate = natural > 0 ? natural : 1;
     }
-    code = prepare(&replay, to);
+    code = open_log(&replay);
+    code = code == EXIT_COMPLETE ? prepare(&replay, to) : code;
     if (code == EXIT_COMPLETE) {
         replay_run(&replay);
         code = replay.code;
@@ -202,6 +228,7 @@ int replay_main(const char *to, int argc, char **argv)
     if (code == EXIT_COMPLETE) {
         code = report(&replay);
     }
+    int closed = close_log(&replay);
     release(&replay);
-    return code;
+    return code == EXIT_COMPLETE ? closed : code;
 }

@@ -7,6 +7,7 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "tools/agx/lanes.h"
 #include "tools/agx/measure.h"
@@ -18,7 +19,7 @@ struct replay_call {
     uint32_t lane, busy_tries, closed_tries;
 };
 struct replay_run {
-    bool is_named;                  /* its class was sent */
+    bool is_named;                  /* the appliance has been told its class */
     uint64_t tokens;
     uint8_t program_id[AGX_ID_BYTES];
 };
@@ -33,11 +34,12 @@ struct replay {
     struct replay_call *calls;      /* [player.calls_count] */
     uint32_t **outputs;             /* [player.calls_count] into output_tokens */
     uint32_t *output_tokens, *prompt;
-    uint32_t ends_open, complaints;
+    uint32_t asked, complaints;     /* about programs, and not answered yet */
     uint64_t start_us, progress_us;
+    FILE *calls_log;                /* NULL: none */
     int code;                       /* anything but EXIT_COMPLETE ends the replay */
     /* options */
-    const char *path, *json;
+    const char *path, *json, *calls_path;
     uint32_t programs, sessions;
     double rate, token_scale, gap_scale;
 };

@@ -14,6 +14,7 @@
 #include "tools/agx/replay.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,7 +58,7 @@ static void end_run(struct replay *replay, uint32_t index, uint32_t lane)
     sessions_program(&replay->measure.sessions, played->path_us, run->tokens, now_us(replay));
     /* If the request finds no room, the appliance forgets the idle program by itself. */
     if (agx_program_end(&replay->lanes.lane[lane].dial.agx, run->program_id) == AGX_OK) {
-        replay->ends_open++;
+        replay->asked++;
     }
 }
 
@@ -68,32 +69,41 @@ static void pause_call(struct replay *replay, uint32_t index, uint64_t pause_us)
     player_again(&replay->player, index, now_us(replay) + pause_us);
 }
 
-/* The trace's class, as much of it as a frame has room for, goes before the first call, on its
- * lane. Calls of other lanes may overtake it: the first one that arrives decides. */
-static enum agx_result name_class(struct replay *replay, uint32_t index, uint32_t lane)
+/* Into replay->prompt. */
+static void write_prompt(struct replay *replay, uint32_t index)
 {
-    const struct player_run *played = &replay->player.runs[index];
-    const char *class_name = replay->trace.classes[played->program->class].name;
+    const struct player_call *call = &replay->player.calls[index];
+    const struct player_run *run = &replay->player.runs[call->run];
+    struct prompt_source source = {.program = run->program, .run = call->run,
+                                   .outputs = replay->outputs + run->calls_first};
+    prompt_write(&replay->book, &source, call->number, replay->prompt);
+}
+
+/* Before its first call. A name that the protocol does not take is not told. */
+static enum agx_result name_program(struct replay *replay, uint32_t index, uint32_t lane)
+{
+    const struct trace_program *program = replay->player.runs[index].program;
     struct replay_run *run = &replay->runs[index];
-    char name[AGX_CLASS_BYTES + 1] = "";
-    if (run->is_named) {
-        return AGX_OK;
-    }
-    memcpy(name, class_name, strnlen(class_name, AGX_CLASS_BYTES));
-    enum agx_result result = agx_program_start_class(&replay->lanes.lane[lane].dial.agx,
-                                                     run->program_id, name);
-    run->is_named = result == AGX_OK;
-    return result;
+    enum agx_result result = agx_program_start_class(
+        &replay->lanes.lane[lane].dial.agx, run->program_id,
+        replay->trace.classes[program->class].name);
+    replay->asked += result == AGX_OK;
+    run->is_named = result == AGX_OK || result == AGX_ERROR_ARGUMENT;
+    return run->is_named ? AGX_OK : result;
 }
 
 static enum agx_result send_call(struct replay *replay, uint32_t index, uint32_t lane)
 {
     const struct player_call *call = &replay->player.calls[index];
-    const struct player_run *run = &replay->player.runs[call->run];
     uint32_t traced = player_traced(&replay->player, index);
-    struct prompt_source source = {.program = run->program, .run = call->run,
-                                   .outputs = replay->outputs + run->calls_first};
-    prompt_write(&replay->book, &source, call->number, replay->prompt);
+    enum agx_result result = AGX_OK;
+    if (!replay->runs[call->run].is_named) {
+        result = name_program(replay, call->run, lane);
+    }
+    if (result != AGX_OK) {
+        return result;
+    }
+    write_prompt(replay, index);
     struct agx_call request = {.call_id = index, .thread = call->number, .ignore_eos = 1,
                                .max_tokens = replay->book.out[traced],
                                .prompt_ids = replay->prompt,
@@ -114,8 +124,7 @@ static void submit(struct replay *replay, uint32_t index)
         replay->code = lane == LANES_FAIL ? EXIT_CONNECT : replay->code;
         return;
     }
-    enum agx_result result = name_class(replay, player->calls[index].run, (uint32_t)lane);
-    result = result == AGX_OK ? send_call(replay, index, (uint32_t)lane) : result;
+    enum agx_result result = send_call(replay, index, (uint32_t)lane);
     if (result == AGX_OK) {
         replay->calls[index].is_sent = true;
         replay->calls[index].lane = (uint32_t)lane;
@@ -125,6 +134,30 @@ static void submit(struct replay *replay, uint32_t index)
     } else {
         replay->code = dial_fail(&replay->lanes.lane[lane].dial.agx, result, "call");
     }
+}
+
+/* As tools/predict/calls.py reads it. */
+static void log_call(struct replay *replay, uint32_t index, const struct agx_event *event)
+{
+    const struct player_call *call = &replay->player.calls[index];
+    const struct trace_program *program = replay->player.runs[call->run].program;
+    char name[16];
+    snprintf(name, sizeof name, "%" PRIu32, call->run);
+    json_t *line = json_pack("{s:s, s:I, s:I}", "program", name, "prompt",
+                             (json_int_t)event->prompt_tokens, "output",
+                             (json_int_t)event->generated_tokens);
+    if (call->number == 0) {
+        json_t *tokens = json_array();
+        write_prompt(replay, index);
+        for (uint32_t i = 0; i < event->prompt_tokens; i++) {
+            json_array_append_new(tokens, json_integer(replay->prompt[i]));
+        }
+        json_object_set_new(line, "class", json_string(replay->trace.classes[program->class].name));
+        json_object_set_new(line, "tokens", tokens);
+    }
+    json_dumpf(line, replay->calls_log, JSON_COMPACT);
+    fputc('\n', replay->calls_log);
+    json_decref(line);
 }
 
 static void add_done(struct measure *measure, const struct agx_event *event)
@@ -152,6 +185,9 @@ static void on_done(struct replay *replay, uint32_t index, const struct agx_even
         fail_call(replay, index, agx_finish_text(event->finish));
         return;
     }
+    if (replay->calls_log != NULL) {
+        log_call(replay, index, event);
+    }
     replay->runs[run].tokens += event->generated_tokens;
     if (player_over(&replay->player, index, now_us(replay))) {
         end_run(replay, run, replay->calls[index].lane);
@@ -164,6 +200,7 @@ static void on_refused(struct replay *replay, uint32_t index, const struct agx_f
     uint64_t pause_us;
     call->is_sent = false;
     if (fault->is_busy && retry_again(&replay->retry, fault, &call->busy_tries, &pause_us)) {
+        replay->runs[replay->player.calls[index].run].is_named = false;     /* nor known, perhaps */
         pause_call(replay, index, pause_us);
     } else {
         fail_call(replay, index, fault->text);
@@ -176,9 +213,7 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
     uint32_t index = (uint32_t)event->call_id;
     if (event->kind == AGX_PROGRAM ||
         (event->kind == AGX_REFUSED && strcmp(fault->frame, "CALL") != 0)) {
-        bool is_end = event->kind == AGX_PROGRAM ? event->program_has_ended
-                                                 : strcmp(fault->frame, "PROGRAM_END") == 0;
-        replay->ends_open -= is_end && replay->ends_open > 0;
+        replay->asked -= replay->asked > 0;
     } else if (event->kind == AGX_TOKENS) {
         memcpy(replay->outputs[index] + event->first_index, event->tokens,
                event->tokens_count * sizeof *event->tokens);
@@ -200,7 +235,6 @@ static void on_closed(struct replay *replay, uint32_t lane)
             continue;
         }
         call->is_sent = false;
-        replay->runs[replay->player.calls[i].run].is_named = false;     /* it may be a new start */
         if (call->closed_tries++ < CLOSED_TRIES_MAX) {
             pause_call(replay, i, lanes_retry_us(0));
         } else {
@@ -266,7 +300,7 @@ void replay_run(struct replay *replay)
     }
     replay->measure.duration_us = now_us(replay);
     uint64_t last_us = replay->measure.duration_us + ENDS_WAIT_US;
-    while (replay->ends_open > 0 && replay->code == EXIT_COMPLETE && now_us(replay) < last_us) {
+    while (replay->asked > 0 && replay->code == EXIT_COMPLETE && now_us(replay) < last_us) {
         pass(replay);
     }
     if (replay->progress_us > 0) {
