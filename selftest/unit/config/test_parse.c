@@ -155,9 +155,9 @@ static void test_load_bad_values_say_what_is_allowed(void **state)
     assert_text_refused("[net]\nidle = 50\n",
                         "a.ini:2: net.idle = 50: the unit must be one of us, ms, s, min, h, "
                         "without a space, allowed 1ms .. 24h");
-    assert_text_refused("[sched]\npolicy = best\n",
-                        "a.ini:2: sched.policy = best: not one of the words, "
-                        "allowed plas|atlas|mlfq|fcfs|rr");
+    assert_text_refused("[sched]\nservice = best\n",
+                        "a.ini:2: sched.service = best: not one of the words, "
+                        "allowed live|snapshot");
     assert_text_refused("[limits]\ncalls = 18446744073709551616\n",
                         "a.ini:2: limits.calls = 18446744073709551616: the number is too large, "
                         "allowed 1 .. 1048576");
