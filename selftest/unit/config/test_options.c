@@ -123,10 +123,13 @@ static void test_parse_ratio_decimals(void **state)
 static void test_parse_choice_only_listed_words(void **state)
 {
     (void)state;
-    static const char *const good[] = {"plas", "atlas", "mlfq", "fcfs", "rr"};
+    static const struct {
+        const char *word;
+        enum sched_policy policy;
+    } good[] = {{"plas", SCHED_PLAS}, {"rr", SCHED_ROUND_ROBIN}, {"justitia", SCHED_JUSTITIA}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_status(STATUS_OK, parse("sched", "policy", good[i]));
-        assert_int_equal(value.number, i);
+        assert_status(STATUS_OK, parse("sched", "policy", good[i].word));
+        assert_int_equal(value.number, good[i].policy);
     }
     static const char *const bad[] = {"", "pla", "plas|atlas", "PLAS", "plas ", "|", "plass",
                                       "srpt"};
