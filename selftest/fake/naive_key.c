@@ -164,6 +164,7 @@ void naive_key_arrive(struct naive *m, const struct naive_call *call)
     if (account->cost == 0) {
         uint64_t least = counts_tokens(m) ? call->prompt + 2 : call->prompt + 1;
         account->cost = call->cost > 0 ? call->cost : least;
+        account->is_foreseen = call->is_foreseen;
         account->salt = ++m->salts;
         if (has_tags(m)) {
             account->base = m->clock;
@@ -223,7 +224,7 @@ static void retag(struct naive *m, uint32_t program)
     struct naive_account *account = &m->accounts[program];
     bool is_in = false;
     while (account->cost < account->served) {
-        account->cost *= 2;
+        account->cost += account->is_foreseen ? account->cost / 4 + 1 : account->cost;
     }
     for (uint32_t i = 0; i < m->ideal_count; i++) {
         if (m->ideal[i].is_in && m->ideal[i].salt == account->salt) {

@@ -186,13 +186,24 @@ static void test_a_program_that_outlives_its_cost_gets_a_later_tag(void **state)
     assert_int_equal(bench_job(bench, call)->key, 12);
     step();
     assert_int_equal(program_of(call)->served, 23);
-    assert_int_equal(program_of(call)->cost, 24);
-    assert_int_equal(bench_job(bench, call)->key, 24);
+    assert_int_equal(program_of(call)->cost, 27);       /* 12, 16, 21, 27 */
+    assert_int_equal(bench_job(bench, call)->key, 27);
     assert_int_equal(bench_first(bench, SCHED_STAGE_RESIDENT), call);
     bench->sched.settings.retag = false;
     step();
-    assert_int_equal(program_of(call)->cost, 24);
+    assert_int_equal(program_of(call)->cost, 27);
     assert_int_equal(bench_job(bench, other)->key, 100);
+}
+
+static void test_a_cost_that_was_not_foreseen_doubles(void **state)
+{
+    (void)state;
+    start(SCHED_JUSTITIA, 64);
+    uint32_t call = arrive(0, 10, 8, 0);
+    step();
+    assert_int_equal(program_of(call)->cost, 11);
+    step();
+    assert_int_equal(program_of(call)->cost, 44);
 }
 
 static void test_a_cost_that_no_one_foretold_is_that_of_a_round(void **state)
@@ -319,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_a_tag_is_the_clock_at_arrival_and_the_cost),
         cmocka_unit_test(test_what_is_served_of_a_call_is_its_cost),
         cmocka_unit_test(test_a_program_that_outlives_its_cost_gets_a_later_tag),
+        cmocka_unit_test(test_a_cost_that_was_not_foreseen_doubles),
         cmocka_unit_test(test_a_cost_that_no_one_foretold_is_that_of_a_round),
         cmocka_unit_test(test_costs_saturate),
         cmocka_unit_test(test_when_no_call_is_open_the_clock_goes_to_the_largest_tag),
