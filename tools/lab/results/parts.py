@@ -7,11 +7,12 @@ import defaults
 import figure2
 import figure9
 import hits
+import justitia
 import latency
 import waiting
 import workload
 
-PARTS = (capacity, cliff, defaults, workload, figure2, figure9, waiting, hits, latency)
+PARTS = (capacity, cliff, justitia, defaults, workload, figure2, figure9, waiting, hits, latency)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 

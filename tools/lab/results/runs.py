@@ -14,7 +14,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 REFUSED = 3
-FILES = {"--json": ".json", "--calls-out": ".csv", "--trace-out": ".events"}
+FILES = {"--json": ".json", "--calls-out": ".csv", "--trace-out": ".events",
+         "--programs-out": ".programs"}
 SYSTEMS = ("vllm", "vllm-opt", "mlfq", "agentix")
 
 
@@ -71,6 +72,13 @@ class Runs:
         with open(self.file("--calls-out", trace, system, words), encoding="ascii") as file:
             return [{name: float(value) for name, value in call.items()}
                     for call in csv.DictReader(file)]
+
+    def programs(self, trace, system, *words):
+        """Of one run a dictionary for each program: all values numbers but the class; None: it has
+        none."""
+        with open(self.file("--programs-out", trace, system, words), encoding="ascii") as file:
+            return [{name: value if name == "class" else float(value) if value else None
+                     for name, value in program.items()} for program in csv.DictReader(file)]
 
     def events(self, trace, system, *words):
         """The stretches of one run: those of programs, and those of the engine's slots."""
