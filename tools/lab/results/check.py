@@ -8,7 +8,7 @@ import claims
 from page import read, write
 from parts import FIGURES, draw as drawing
 
-ALSO = ("README.md",)                       # pages with claims about the page's tables
+ALSO = ("README.md", "docs/policies.md")    # pages with claims about the page's tables
 
 
 def draw(page, names):

@@ -23,6 +23,8 @@ KNOWN = {"oracle": (), "class": ("--predict", "class"), "name": ("--predict", "n
          "class, no retag": ("--predict", "class", "--set", "sched.retag=no"),
          "none, no retag": ("--predict", "none", "--set", "sched.retag=no"),
          "oracle, capacity": ("--set", "sched.virtual_clock=capacity")}
+ROOM_RATE, ROOM, HOST_BLOCKS = 0.28, (459, 918, 1836, 3672, 26000), 8192
+ROOM_POLICIES = (BASE, OURS, "srjf", "fcfs", "plas")
 EQUAL = 1.01                                # a ratio up to which a program counts as not delayed
 QUANTILES = 100
 CDF_RATES = (1.1, 0.28)
@@ -152,10 +154,21 @@ def fill_known(page, places):
     page.table("justitia-known", ["programs a second", *KNOWN], rows)
 
 
+def fill_room(page, places):
+    """With more KV, and a host tier that stays the same."""
+    words = {blocks: ("--set", f"kv.device_blocks={blocks}", "--set",
+                      f"kv.host_ratio={HOST_BLOCKS / blocks:.3f}") for blocks in ROOM}
+    places.ask(list(itertools.product(ROOM_POLICIES, [ROOM_RATE], words.values())))
+    rows = [[f"{blocks:,}", *(show(places.mean(policy, ROOM_RATE, words[blocks]))
+                              for policy in ROOM_POLICIES)] for blocks in ROOM]
+    page.table("justitia-room", ["KV blocks", *(f"{policy}, s" for policy in ROOM_POLICIES)], rows)
+
+
 def fill(page, runs, quick):
     places = Places(runs)
     fill_rates(page, places)
     fill_fair(page, places)
     fill_errors(page, places)
     fill_known(page, places)
+    fill_room(page, places)
     elephant.fill(page, runs, quick)
