@@ -6,13 +6,14 @@ import cliff
 import defaults
 import figure2
 import figure9
+import foresight
 import hits
 import justitia
 import latency
 import waiting
 import workload
 
-PARTS = (capacity, cliff, justitia, defaults, workload, figure2, figure9, waiting, hits, latency)
+PARTS = (capacity, cliff, justitia, foresight, defaults, workload, figure2, figure9, waiting, hits, latency)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 
