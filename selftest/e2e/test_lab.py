@@ -305,6 +305,7 @@ def test_wrong_arguments_and_traces_are_named():
     for words, said in ((("--policy", "longest"), "longest"),
                         (("--set", "sched.policy=srpt"), "srpt"),
                         (("--predict", "none", "--cost-error", "2"), "--cost-error"),
+                        (("--predict", "file"), "sched.predictor"),
                         (("--system", "tgi"), "vllm-opt"),
                         (("--cost", "b200"), "h200-llama-3.1-8b"), (("--rate", "0"), "--rate"),
                         (("--set", "sched.nothing=1"), "sched.nothing"), (("--slo", "1"), "--slo"),

@@ -176,7 +176,7 @@ def test_the_lab_learns_and_is_taught():
         write_trace(trace)
         lab(trace, "--samples-out", samples)
         python(TRAIN_FILE, samples, model)
-        told = programs_of(trace, where + "/p.csv", "--predict", "name", "--set",
+        told = programs_of(trace, where + "/p.csv", "--predict", "file", "--set",
                            "sched.predictor=" + model)
         with open(samples, encoding="ascii") as file:
             rows = [json.loads(line) for line in file]

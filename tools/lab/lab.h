@@ -40,6 +40,7 @@ enum lab_predict {
     LAB_PREDICT_ORACLE,             /* cost, output of each call, class */
     LAB_PREDICT_CLASS,              /* class; classes have a past */
     LAB_PREDICT_NAME,               /* class; classes have none */
+    LAB_PREDICT_FILE,               /* the same, and sched.predictor knows classes */
     LAB_PREDICT_NONE,
 };
 

@@ -30,7 +30,7 @@ static struct words {
     .system = "agentix", .cost = "a100-llama-3.1-8b", .overlap = AS_PRESET,
     .prefix_reads = {.words = (const char *const[]){"preset", "once", "each", NULL}},
     .copies = {.words = (const char *const[]){"preset", "serial", "streams", "needed", NULL}},
-    .predict = {.words = (const char *const[]){"oracle", "class", "name", "none", NULL}},
+    .predict = {.words = (const char *const[]){"oracle", "class", "name", "file", "none", NULL}},
 };
 
 /* Every word comes after a comma. */
@@ -72,7 +72,8 @@ static const struct argument rows[] = {
     {"--predict", "HOW", ARGUMENT_CHOICE, &words.predict, 0, 0,
      "what is told of a program that begins: oracle (default), its\n"
      "cost as the trace knows it; class, its class, which has a past;\n"
-     "name, its class, which has none; none"},
+     "name, its class, which has none; file, the same, and\n"
+     "sched.predictor knows classes; none"},
     {"--cost-error", "L", ARGUMENT_F64, &words.settings.cost_error, 1, COST_ERROR_MAX,
      "with oracle: the cost times a factor drawn between 1/L and L"},
     {"--equal-host", "", ARGUMENT_FLAG, &words.settings.equal_host, 0, 0,

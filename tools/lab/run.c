@@ -69,6 +69,15 @@ static int keep_predictor(struct lab *lab, const struct gguf_source *source)
     return LAB_EXIT_OK;
 }
 
+static int without_predictor(const struct lab *lab)
+{
+    if (lab->settings->predict == LAB_PREDICT_FILE) {
+        fprintf(stderr, "agentix-lab: --predict file goes with --set sched.predictor=FILE\n");
+        return LAB_EXIT_USAGE;
+    }
+    return LAB_EXIT_OK;
+}
+
 /* As boot does. */
 static int load_predictor(struct lab *lab)
 {
@@ -77,7 +86,7 @@ static int load_predictor(struct lab *lab)
     struct config_error error = {.text = ""};
     int code = LAB_EXIT_USAGE;
     if (lab->options.sched_predictor.text[0] == '\0') {
-        return LAB_EXIT_OK;
+        return without_predictor(lab);
     }
     if (gguf_source_open(&source, lab->options.sched_predictor.text, &error) == STATUS_OK &&
         predictor_measure(&lab->predictor, &source, &scratch, &error) == STATUS_OK) {

@@ -13,7 +13,8 @@ import latency
 import waiting
 import workload
 
-PARTS = (capacity, cliff, justitia, foresight, defaults, workload, figure2, figure9, waiting, hits, latency)
+PARTS = (capacity, cliff, justitia, foresight, defaults, workload, figure2, figure9, waiting, hits,
+         latency)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 
