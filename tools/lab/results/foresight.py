@@ -48,14 +48,15 @@ def renamed(path, folder, how):
 
 
 class Found:
-    def __init__(self, runs):
+    def __init__(self, runs, quick):
         self.runs = runs
+        self.deals = DEALS[:1] if quick else DEALS
         self.rates = runs.each(functools.partial(measure, runs, ROWS),
                                [(trace,) for trace in OFFERED[ROWS]])
         self.traces = {(trace, how): renamed(runs.trace(trace), runs.kept, how) if how else trace
                        for trace in OFFERED[ROWS] for how in ("", *filter(None, NAMES.values()))}
         places = itertools.product(OFFERED[ROWS], LOADS, [("", policy) for policy in POLICIES] +
-                                   [(name, OURS) for name in NAMES], DEALS)
+                                   [(name, OURS) for name in NAMES], self.deals)
         self.got = runs.each(self.one, [(trace, load, *who, deal) for trace, load, who, deal
                                         in places])
 
@@ -68,16 +69,16 @@ class Found:
                              *words, "--seed", deal)
 
     def mean(self, trace, load, policy, what):
-        return statistics.mean(self.got[trace, load, "", policy, deal][what] for deal in DEALS)
+        return statistics.mean(self.got[trace, load, "", policy, deal][what] for deal in self.deals)
 
     def against(self, trace, load, names, policy, what):
         """Over atlas, the mean of the deals' ratios."""
         return statistics.mean(self.got[trace, load, names, policy, deal][what] /
-                               self.got[trace, load, "", BASE, deal][what] for deal in DEALS)
+                               self.got[trace, load, "", BASE, deal][what] for deal in self.deals)
 
 
 def fill(page, runs, quick):
-    found, rows, times, points = Found(runs), [], [], []
+    found, rows, times, points = Found(runs, quick), [], [], []
     for trace, load in itertools.product(OFFERED[ROWS], LOADS):
         ratios = {policy: found.against(trace, load, "", policy, "token_latency_s_mean")
                   for policy in POLICIES}
