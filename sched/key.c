@@ -4,14 +4,15 @@
  *
  *   cost     foreseen at the program's first call, for all its calls; where nothing is foreseen,
  *            that of the call's first round. With sched.retag the cost of a program that outlives
- *            it grows, as often as it takes, and its tag moves, from the same start: by a quarter
- *            where something was foreseen, for half of the programs of a class are above its mean;
- *            else it doubles
+ *            it grows, and its tag moves, from the same start: by a quarter of what was foreseen,
+ *            then by twice as much, and so on
  *   served   of that cost, what the program has had: tokens that came out, each with the KV that
  *            they stood on. Recompute and the rounds of long prompts do not count against it
  *   clock    with sched.virtual_clock = served the ideal system is served what the steps really
- *            held, recompute and long prompts included; with capacity (the paper) all KV in each
- *            round. Wall-clock time would run ahead of what is served (docs/decisions/0060)
+ *            held, recompute and long prompts included, but seven eighths of all KV while a call
+ *            waits for room: else programs whose calls are too large to find it would never have
+ *            their turn. With capacity (the paper) it is all KV in each round. Wall-clock time
+ *            would run ahead of what is served (docs/decisions/0060)
  *   lift     (VTC) a program that comes with no call open begins with the smallest counter of those
  *            that have calls open: what it did not ask for it has not saved up
  *
@@ -28,7 +29,8 @@
 #include "sched/policy.h"
 
 #define WEIGHT 1u                   /* of every program */
-#define FORESEEN_PART 4             /* of its cost, by which that of an outlived program grows */
+#define OVER_PART 4                 /* of what was foreseen, that an outlived program needs more */
+#define FULL_PARTS 8                /* of all KV: seven of them are served while a call waits */
 
 void sched_key_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
@@ -112,7 +114,7 @@ void sched_key_arrive(struct sched *sched, const struct call *call, uint64_t now
     if (program->cost > 0) {
         return;
     }
-    program->cost = foreseen(sched, call);
+    program->cost = program->cost_foreseen = foreseen(sched, call);
     if (sched_policy_has_tags(sched->settings.policy)) {
         program->key_base = sched->ideal.virtual_time;
         enter(sched, call->program, now_us);
@@ -148,6 +150,18 @@ void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed
     sched->clock_due = true;
 }
 
+/* What the ideal system is served in the time of this step. */
+static uint64_t served_of(const struct sched_engine *engine, uint64_t capacity)
+{
+    const struct sched *sched = engine->sched;
+    bool is_full = !engine->has_room && sched_policy_cost(sched) == SCHED_COST_ROUNDS;
+    uint64_t least = is_full ? capacity / FULL_PARTS * (FULL_PARTS - 1) : 0;
+    if (sched->settings.virtual_clock == SCHED_CLOCK_CAPACITY) {
+        return capacity;
+    }
+    return sched->served > least ? sched->served : least;
+}
+
 /* Calls that ended with the step have left before: where they were the last, only now is all that
  * they got counted, and the programs in the ideal system leave in its time. */
 void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, uint32_t rounds)
@@ -156,8 +170,7 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
     const struct kvmem_settings *kv = &engine->kv->settings;
     if (sched_policy_has_tags(sched->settings.policy)) {
         uint64_t capacity = (uint64_t)kv->device_blocks * kv->block_tokens * rounds;
-        bool is_served = sched->settings.virtual_clock == SCHED_CLOCK_SERVED;
-        sched_ideal_advance(&sched->ideal, is_served ? sched->served : capacity,
+        sched_ideal_advance(&sched->ideal, served_of(engine, capacity),
                             engine->step_submitted_us, duration_us);
         note_left(sched);
     }
@@ -172,12 +185,10 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
 static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
-    bool is_foreseen = program->predicted.source == SCHED_SOURCE_FORETOLD ||
-                       program->predicted.source == SCHED_SOURCE_TRAINED ||
-                       program->predicted.source == SCHED_SOURCE_CLASS;
+    uint64_t over = program->cost - program->cost_foreseen;
     while (program->cost < program->served) {
-        uint64_t more = is_foreseen ? program->cost / FORESEEN_PART + 1 : program->cost;
-        program->cost = sched_cost_add(program->cost, more);
+        over = over > 0 ? sched_cost_add(over, over) : program->cost_foreseen / OVER_PART + 1;
+        program->cost = sched_cost_add(program->cost_foreseen, over);
     }
     uint64_t tag = tag_of(program);
     if (!sched_policy_has_tags(sched->settings.policy)) {

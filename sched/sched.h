@@ -105,7 +105,8 @@ struct program {
     uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
                                        SCHED_JOB_NONE; with levels all are in the first one */
     /* Where the policy has keys (key.c). */
-    uint64_t cost, served;          /* what it will cost, as foreseen; what it has had */
+    uint64_t cost_foreseen, cost;   /* what it will cost: at first; as far as is known now */
+    uint64_t served;                /* of that cost */
     uint64_t key_base;              /* virtual time, or lift, when it arrived */
     uint32_t ideal;                 /* its entry in the ideal system, or SCHED_IDEAL_NONE */
     uint32_t calls_ended;

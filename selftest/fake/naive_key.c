@@ -164,7 +164,7 @@ void naive_key_arrive(struct naive *m, const struct naive_call *call)
     if (account->cost == 0) {
         uint64_t least = counts_tokens(m) ? call->prompt + 2 : call->prompt + 1;
         account->cost = call->cost > 0 ? call->cost : least;
-        account->is_foreseen = call->is_foreseen;
+        account->foreseen = account->cost;
         account->salt = ++m->salts;
         if (has_tags(m)) {
             account->base = m->clock;
@@ -214,7 +214,9 @@ void naive_key_advance(struct naive *m)
     bool is_served = m->set.virtual_clock == SCHED_CLOCK_SERVED;
     if (has_tags(m)) {
         uint64_t all = (uint64_t)kv->device_blocks * kv->block_tokens * m->rounds;
-        advance(m, is_served ? m->served : all);
+        bool waits = !sched_view_has_room(m->sched) && m->set.policy == SCHED_JUSTITIA;
+        uint64_t least = waits ? all / 8 * 7 : 0;
+        advance(m, !is_served ? all : m->served > least ? m->served : least);
     }
     m->served = 0;
 }
@@ -223,8 +225,9 @@ static void retag(struct naive *m, uint32_t program)
 {
     struct naive_account *account = &m->accounts[program];
     bool is_in = false;
-    while (account->cost < account->served) {
-        account->cost += account->is_foreseen ? account->cost / 4 + 1 : account->cost;
+    for (uint64_t over = account->foreseen / 4 + 1; account->cost < account->served; over *= 2) {
+        uint64_t cost = account->foreseen + over;
+        account->cost = cost > account->cost ? cost : account->cost;
     }
     for (uint32_t i = 0; i < m->ideal_count; i++) {
         if (m->ideal[i].is_in && m->ideal[i].salt == account->salt) {

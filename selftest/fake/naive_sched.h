@@ -37,7 +37,6 @@ struct naive_call {
     uint64_t deadline;
     uint64_t key;                   /* of SRPT: remaining work */
     uint64_t cost;                  /* of its program, as foretold; 0: unknown */
-    bool is_foreseen;               /* the cost is of its program, or its class */
     uint32_t output;                /* tokens, as foretold; 0: unknown */
     /* What net sets. */
     bool paused, cancel, stop_text;
@@ -63,8 +62,7 @@ struct naive_job {
 
 /* Of a program, where the policy has keys. */
 struct naive_account {
-    uint64_t cost, served, base;
-    bool is_foreseen;
+    uint64_t foreseen, cost, served, base;
     uint64_t key;                   /* that its calls stand by */
     uint64_t salt;                  /* names its entry in the ideal system */
 };

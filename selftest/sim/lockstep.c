@@ -183,8 +183,6 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
     naive_arrive(naive, index, &(struct naive_call){
         .program = call->program, .prompt = call->prompt_tokens, .max = call->max_tokens,
         .deadline = call->deadline_us, .output = predicted->output_tokens,
-        .is_foreseen = predicted->source != SCHED_SOURCE_NONE &&
-                       predicted->source != SCHED_SOURCE_LARGEST,
         .cost = counts_tokens ? predicted->tokens : predicted->rounds});
 }
 

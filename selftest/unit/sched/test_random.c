@@ -121,7 +121,7 @@ static void event_arrive(void)
     if (prompt + max <= kv_settings.device_blocks * BENCH_BLOCK_TOKENS) {
         naive_arrive(&m, index, &(struct naive_call){
             .program = program, .prompt = prompt, .max = max, .deadline = deadline,
-            .key = foretold.work_left, .output = foretold.output_tokens, .is_foreseen = true,
+            .key = foretold.work_left, .output = foretold.output_tokens,
             .cost = m.set.policy == SCHED_JUSTITIA_C || m.set.policy == SCHED_VTC
                         ? foretold.program_tokens : foretold.program_cost});
     } else {

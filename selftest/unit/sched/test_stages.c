@@ -186,24 +186,13 @@ static void test_a_program_that_outlives_its_cost_gets_a_later_tag(void **state)
     assert_int_equal(bench_job(bench, call)->key, 12);
     step();
     assert_int_equal(program_of(call)->served, 23);
-    assert_int_equal(program_of(call)->cost, 27);       /* 12, 16, 21, 27 */
-    assert_int_equal(bench_job(bench, call)->key, 27);
+    assert_int_equal(program_of(call)->cost, 28);       /* 12, and 4, 8, 16 more */
+    assert_int_equal(bench_job(bench, call)->key, 28);
     assert_int_equal(bench_first(bench, SCHED_STAGE_RESIDENT), call);
     bench->sched.settings.retag = false;
     step();
-    assert_int_equal(program_of(call)->cost, 27);
+    assert_int_equal(program_of(call)->cost, 28);
     assert_int_equal(bench_job(bench, other)->key, 100);
-}
-
-static void test_a_cost_that_was_not_foreseen_doubles(void **state)
-{
-    (void)state;
-    start(SCHED_JUSTITIA, 64);
-    uint32_t call = arrive(0, 10, 8, 0);
-    step();
-    assert_int_equal(program_of(call)->cost, 11);
-    step();
-    assert_int_equal(program_of(call)->cost, 44);
 }
 
 static void test_a_cost_that_no_one_foretold_is_that_of_a_round(void **state)
@@ -280,6 +269,18 @@ static void test_the_capacity_clock_counts_all_kv_in_each_round(void **state)
     assert_int_equal(bench->sched.ideal.virtual_time, 64 * BENCH_BLOCK_TOKENS);
 }
 
+static void test_while_a_call_waits_seven_eighths_of_the_kv_count(void **state)
+{
+    (void)state;
+    start(SCHED_JUSTITIA, 8);
+    arrive(0, 12, 8, 5000);
+    step();
+    assert_int_equal(bench->sched.ideal.virtual_time, 13);      /* what was held */
+    arrive(1, 28, 4, 5000);
+    step();
+    assert_int_equal(bench->sched.ideal.virtual_time, 13 + 8 * BENCH_BLOCK_TOKENS * 7 / 8 / 2);
+}
+
 /* The prompt of the first call counts before the second one can have the other row. */
 static void test_a_counter_grows_when_a_call_is_admitted(void **state)
 {
@@ -330,13 +331,13 @@ int main(void)
         cmocka_unit_test(test_a_tag_is_the_clock_at_arrival_and_the_cost),
         cmocka_unit_test(test_what_is_served_of_a_call_is_its_cost),
         cmocka_unit_test(test_a_program_that_outlives_its_cost_gets_a_later_tag),
-        cmocka_unit_test(test_a_cost_that_was_not_foreseen_doubles),
         cmocka_unit_test(test_a_cost_that_no_one_foretold_is_that_of_a_round),
         cmocka_unit_test(test_costs_saturate),
         cmocka_unit_test(test_when_no_call_is_open_the_clock_goes_to_the_largest_tag),
         cmocka_unit_test(test_who_leaves_in_the_last_step_leaves_in_its_time),
         cmocka_unit_test(test_a_program_that_starts_again_has_two_entries_in_the_ideal_system),
         cmocka_unit_test(test_the_capacity_clock_counts_all_kv_in_each_round),
+        cmocka_unit_test(test_while_a_call_waits_seven_eighths_of_the_kv_count),
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
         cmocka_unit_test(test_who_comes_back_is_lifted_to_the_smallest_counter),
         cmocka_unit_test(test_sjf_orders_calls_by_their_outputs),
