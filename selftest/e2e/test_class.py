@@ -139,4 +139,4 @@ def test_replay_sends_the_classes_of_the_trace():
         assert done.returncode == 0 and "5 of 5 completed" in done.stdout, done
         rows = classes(a)
         assert {name: row[0]["programs"] for name, row in rows.items()} == \
-            {"chat": "2", "map": "1", "?!": "1"}, rows      # and no name that a frame has no room for
+            {"chat": "2", "map": "1", "?!": "1"}, rows      # a frame has no room for the other
