@@ -286,6 +286,19 @@ static void check_programs(const struct sched *sched)
     ASSERT(in_use == sched->settings.programs);
 }
 
+/* Who is in the ideal system, and in the process table still. */
+static void check_ideal(const struct sched *sched)
+{
+    const struct sched_ideal *ideal = &sched->ideal;
+    sched_ideal_check(ideal);
+    for (uint32_t i = 0; i < ideal->tags.ids; i++) {
+        uint32_t program = ideal->entries[i].program;
+        if (heap_has(&ideal->tags, i) && program != SCHED_PROGRAM_NONE) {
+            ASSERT(sched->programs[program].in_use && sched->programs[program].ideal == i);
+        }
+    }
+}
+
 void sched_check(const struct sched *sched)
 {
     uint32_t queued = 0;
@@ -300,6 +313,6 @@ void sched_check(const struct sched *sched)
     sched_class_check(sched);
     sched_deadline_check(sched);
     if (sched_policy_has_tags(sched->settings.policy)) {
-        sched_ideal_check(&sched->ideal);
+        check_ideal(sched);
     }
 }

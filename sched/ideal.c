@@ -29,7 +29,7 @@ void sched_ideal_plan_memory(struct memory_plan *plan, uint32_t programs)
 void sched_ideal_init(struct sched_ideal *ideal, uint32_t programs, struct arena *arena)
 {
     uint32_t count = entries_of(programs);
-    *ideal = (struct sched_ideal){.left = SCHED_IDEAL_NONE};
+    *ideal = (struct sched_ideal){.left = SCHED_IDEAL_NONE, .left_last = SCHED_IDEAL_NONE};
     ideal->entries = arena_take(arena, count, sizeof *ideal->entries);
     heap_init(&ideal->tags, count, arena);
     for (uint32_t i = 0; i < count; i++) {
@@ -43,8 +43,8 @@ static void give_back(struct sched_ideal *ideal, uint32_t entry)
     ideal->free = entry;
 }
 
-/* The smallest tag leaves. Returns its entry, which is in no list now. */
-static uint32_t pop(struct sched_ideal *ideal, uint64_t now_us)
+/* The smallest tag leaves. */
+static void pop(struct sched_ideal *ideal, uint64_t now_us)
 {
     uint32_t entry = heap_first(&ideal->tags);
     ASSERT(entry != HEAP_NONE && ideal->weights >= ideal->entries[entry].weight);
@@ -52,7 +52,9 @@ static uint32_t pop(struct sched_ideal *ideal, uint64_t now_us)
     ideal->weights -= ideal->entries[entry].weight;
     ideal->entries[entry].left_us = now_us;
     ideal->entries[entry].next = SCHED_IDEAL_NONE;
-    return entry;
+    *(ideal->left == SCHED_IDEAL_NONE ? &ideal->left
+                                      : &ideal->entries[ideal->left_last].next) = entry;
+    ideal->left_last = entry;
 }
 
 static void give_back_left(struct sched_ideal *ideal)
@@ -64,15 +66,6 @@ static void give_back_left(struct sched_ideal *ideal)
     }
 }
 
-static uint32_t *tail_of_left(struct sched_ideal *ideal)
-{
-    uint32_t *tail = &ideal->left;
-    while (*tail != SCHED_IDEAL_NONE) {
-        tail = &ideal->entries[*tail].next;
-    }
-    return tail;
-}
-
 uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_entry *what,
                            uint64_t now_us)
 {
@@ -81,7 +74,7 @@ uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_e
         give_back_left(ideal);
     }
     if (ideal->tags.count + 1 == ideal->tags.ids) {
-        *tail_of_left(ideal) = pop(ideal, now_us);
+        pop(ideal, now_us);
         ideal->early++;
     }
     uint32_t entry = ideal->free;
@@ -91,6 +84,12 @@ uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_e
     heap_set(&ideal->tags, entry, what->tag);
     ideal->weights += what->weight;
     return entry;
+}
+
+bool sched_ideal_has(const struct sched_ideal *ideal, uint32_t entry, uint32_t program)
+{
+    return entry != SCHED_IDEAL_NONE && heap_has(&ideal->tags, entry) &&
+           ideal->entries[entry].program == program;
 }
 
 void sched_ideal_move(struct sched_ideal *ideal, uint32_t entry, uint64_t tag)
@@ -133,14 +132,12 @@ void sched_ideal_advance(struct sched_ideal *ideal, uint64_t served, uint64_t be
                          uint64_t duration_us)
 {
     uint64_t left = served;
-    uint32_t *tail = &ideal->left;
     give_back_left(ideal);
     while (ideal->tags.count > 0 && service_to_first(ideal) <= left) {
         left -= (uint64_t)service_to_first(ideal);
         ideal->virtual_time = heap_first_key(&ideal->tags);
         ideal->remainder = 0;
-        *tail = pop(ideal, begun_us + share_us(duration_us, served - left, served));
-        tail = &ideal->entries[*tail].next;
+        pop(ideal, begun_us + share_us(duration_us, served - left, served));
     }
     if (ideal->weights > 0) {
         advance_clock(ideal, left);
@@ -149,11 +146,9 @@ void sched_ideal_advance(struct sched_ideal *ideal, uint64_t served, uint64_t be
 
 void sched_ideal_rest(struct sched_ideal *ideal, uint64_t now_us)
 {
-    uint32_t *tail = tail_of_left(ideal);
     while (ideal->tags.count > 0) {
         ideal->virtual_time = heap_first_key(&ideal->tags);
-        *tail = pop(ideal, now_us);
-        tail = &ideal->entries[*tail].next;
+        pop(ideal, now_us);
     }
     ideal->remainder = 0;
 }
@@ -174,6 +169,7 @@ void sched_ideal_check(const struct sched_ideal *ideal)
     }
     for (uint32_t i = ideal->left; i != SCHED_IDEAL_NONE; i = ideal->entries[i].next) {
         ASSERT(++entries <= ideal->tags.ids);
+        ASSERT(ideal->entries[i].next != SCHED_IDEAL_NONE || ideal->left_last == i);
     }
     ASSERT(entries + ideal->tags.count == ideal->tags.ids);
 }

@@ -34,7 +34,7 @@ struct sched_ideal {
     struct sched_ideal_entry *entries;
     uint32_t left;                  /* entries that have left since the last advance began, in their
                                        order; the next one gives them back */
-    uint32_t free;                  /* private */
+    uint32_t left_last, free;       /* private */
     uint64_t early;                 /* entries that had to leave because all were taken */
 };
 
@@ -43,6 +43,9 @@ void sched_ideal_init(struct sched_ideal *ideal, uint32_t programs, struct arena
 /* Returns the entry; `what` says tag, id, program and weight. O(log programs). */
 uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_entry *what,
                            uint64_t now_us);
+/* True when the entry is in the system, and of this program. It may be another one's by now: a
+ * program that leaves is not told. O(1). */
+bool sched_ideal_has(const struct sched_ideal *ideal, uint32_t entry, uint32_t program);
 /* The entry is in the system. O(log programs). */
 void sched_ideal_move(struct sched_ideal *ideal, uint32_t entry, uint64_t tag);
 /* Service S between two points of time. Those whose tags V reaches leave, each when that was: their

@@ -53,26 +53,12 @@ static uint64_t tag_of(const struct program *program)
     return sched_cost_add(program->key_base, program->cost);
 }
 
-/* Programs that have just left the ideal system have no entry there any more. */
-static void note_left(struct sched *sched)
-{
-    const struct sched_ideal *ideal = &sched->ideal;
-    for (uint32_t i = ideal->left; i != SCHED_IDEAL_NONE; i = ideal->entries[i].next) {
-        if (ideal->entries[i].program != SCHED_PROGRAM_NONE) {
-            sched->programs[ideal->entries[i].program].ideal = SCHED_IDEAL_NONE;
-            ideal->entries[i].program = SCHED_PROGRAM_NONE;
-        }
-    }
-}
-
 static void enter(struct sched *sched, uint32_t index, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
     struct sched_ideal_entry what = {.tag = tag_of(program), .program = index, .weight = WEIGHT};
     memcpy(what.id, program->id, sizeof what.id);
-    uint32_t entry = sched_ideal_enter(&sched->ideal, &what, now_us);
-    note_left(sched);
-    program->ideal = entry;
+    program->ideal = sched_ideal_enter(&sched->ideal, &what, now_us);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -172,7 +158,6 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
         uint64_t capacity = (uint64_t)kv->device_blocks * kv->block_tokens * rounds;
         sched_ideal_advance(&sched->ideal, served_of(engine, capacity),
                             engine->step_submitted_us, duration_us);
-        note_left(sched);
     }
     sched->served = 0;
     sched->clock_due = false;
@@ -194,7 +179,7 @@ static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
     if (!sched_policy_has_tags(sched->settings.policy)) {
         return;
     }
-    if (program->ideal != SCHED_IDEAL_NONE) {
+    if (sched_ideal_has(&sched->ideal, program->ideal, index)) {
         sched_ideal_move(&sched->ideal, program->ideal, tag);
     } else if (tag > sched->ideal.virtual_time) {
         enter(sched, index, now_us);
@@ -218,13 +203,14 @@ void sched_key_rest(struct sched *sched, uint64_t now_us)
 {
     if (sched_policy_has_tags(sched->settings.policy) && !sched->clock_due) {
         sched_ideal_rest(&sched->ideal, now_us);
-        note_left(sched);
     }
 }
 
 void sched_key_forget(struct sched *sched, const struct program *program)
 {
-    if (program->ideal != SCHED_IDEAL_NONE) {
+    uint32_t index = (uint32_t)(program - sched->programs);
+    if (sched_policy_has_tags(sched->settings.policy) &&
+        sched_ideal_has(&sched->ideal, program->ideal, index)) {
         sched->ideal.entries[program->ideal].program = SCHED_PROGRAM_NONE;
     }
 }

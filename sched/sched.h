@@ -108,7 +108,7 @@ struct program {
     uint64_t cost_foreseen, cost;   /* what it will cost: at first; as far as is known now */
     uint64_t served;                /* of that cost */
     uint64_t key_base;              /* virtual time, or lift, when it arrived */
-    uint32_t ideal;                 /* its entry in the ideal system, or SCHED_IDEAL_NONE */
+    uint32_t ideal;                 /* its entry in the ideal system, if it is in that (ideal.h) */
     uint32_t calls_ended;
     uint64_t started_us, last_arrival_us, last_completion_us;
     struct sched_class_ref class;   /* what programs like it have been */

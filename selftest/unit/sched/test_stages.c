@@ -259,6 +259,27 @@ static void test_a_program_that_starts_again_has_two_entries_in_the_ideal_system
     assert_int_equal(bench->sched.ideal.weights, 3);
 }
 
+/* Its entry is that of another program by then. */
+static void test_a_program_that_left_the_ideal_system_moves_no_other(void **state)
+{
+    (void)state;
+    start(SCHED_JUSTITIA, 64);
+    uint32_t early = arrive(0, 8, 40, 10);
+    step();                                     /* 9 of its 10 token-rounds */
+    assert_true(sched_ideal_has(&bench->sched.ideal, program_of(early)->ideal, 0));
+    bench->sched.settings.retag = false;
+    step();
+    assert_false(sched_ideal_has(&bench->sched.ideal, program_of(early)->ideal, 0));
+    step();                                     /* what has left is given back */
+    uint32_t late = arrive(1, 8, 40, 5000);
+    assert_int_equal(program_of(late)->ideal, program_of(early)->ideal);
+    uint64_t tag = bench->sched.ideal.entries[program_of(late)->ideal].tag;
+    bench->sched.settings.retag = true;
+    step();
+    assert_true(program_of(early)->cost > 10);
+    assert_int_equal(bench->sched.ideal.entries[program_of(late)->ideal].tag, tag);
+}
+
 static void test_the_capacity_clock_counts_all_kv_in_each_round(void **state)
 {
     (void)state;
@@ -336,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_when_no_call_is_open_the_clock_goes_to_the_largest_tag),
         cmocka_unit_test(test_who_leaves_in_the_last_step_leaves_in_its_time),
         cmocka_unit_test(test_a_program_that_starts_again_has_two_entries_in_the_ideal_system),
+        cmocka_unit_test(test_a_program_that_left_the_ideal_system_moves_no_other),
         cmocka_unit_test(test_the_capacity_clock_counts_all_kv_in_each_round),
         cmocka_unit_test(test_while_a_call_waits_seven_eighths_of_the_kv_count),
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
