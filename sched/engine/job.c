@@ -151,13 +151,22 @@ void sched_job_close(struct sched_engine *engine, struct call *call)
     call->job = SCHED_JOB_NONE;
 }
 
+/* A job of one call goes along, and keeps its tie: calls with equal keys keep their order. */
 void sched_job_restage(struct sched_engine *engine, struct call *call, enum sched_stage stage,
                        uint64_t now_us)
 {
-    if (sched_policy_has_stages(engine->sched->settings.policy) &&
-        sched_job_of(engine->sched, call)->queue != stage) {
+    struct sched_job *job = sched_job_of(engine->sched, call);
+    if (!sched_policy_has_stages(engine->sched->settings.policy) || job->queue == stage) {
+        return;
+    }
+    if (sched_policy_joins_calls(engine->sched)) {
         sched_job_close(engine, call);
         join(engine, call, stage, now_us);
+    } else {
+        sched_queue_remove(engine, call);
+        job->queue = stage;
+        sched_queue_enter(engine, call);
+        sched_need_queued(engine, job, false);
     }
 }
 

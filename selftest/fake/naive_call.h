@@ -36,7 +36,8 @@ bool naive_has_stages(const struct naive *m);
 /* What its queue is ordered by: first the key, then the tie. */
 uint64_t naive_key(const struct naive *m, const struct naive_call *call);
 uint64_t naive_tie(const struct naive *m, const struct naive_call *call);
-/* The call goes to this stage, after the others that it is equal to. Free where there are none. */
+/* The call goes to this stage, after the others that it is equal to; with SJF, in the order of
+ * arrival. Free where there are none. */
 void naive_stage(struct naive *m, struct naive_call *call, enum sched_stage stage);
 void naive_key_arrive(struct naive *m, const struct naive_call *call);
 /* A call has ended. */

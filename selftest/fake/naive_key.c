@@ -260,8 +260,10 @@ void naive_key_show(struct naive *m, uint32_t program)
 void naive_stage(struct naive *m, struct naive_call *call, enum sched_stage stage)
 {
     struct naive_job *job = naive_job_of(m, call);
+    int64_t order = job->order;
     if (naive_has_stages(m) && job->queue != stage) {
         naive_enter(m, job, stage, false);
+        job->order = m->set.policy == SCHED_SJF ? order : job->order;
     }
 }
 

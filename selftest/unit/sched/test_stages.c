@@ -339,6 +339,21 @@ static void test_sjf_orders_calls_by_their_outputs(void **state)
     assert_int_equal(stage_of(shorter), SCHED_STAGE_RESIDENT);
 }
 
+/* The last of three loses its blocks first; the one before it goes first when it does, too. */
+static void test_equal_calls_keep_the_order_of_arrival(void **state)
+{
+    (void)state;
+    start(SCHED_SJF, 12);
+    uint32_t first = arrive(0, 12, 30, 0), second = arrive(1, 12, 30, 0);
+    uint32_t third = arrive(2, 12, 30, 0);
+    while (stage_of(second) != SCHED_STAGE_DISPLACED) {
+        step();
+    }
+    assert_int_equal(stage_of(third), SCHED_STAGE_DISPLACED);
+    assert_int_equal(bench_first(bench, SCHED_STAGE_DISPLACED), second);
+    assert_int_equal(stage_of(first), SCHED_STAGE_RESIDENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
         cmocka_unit_test(test_who_comes_back_is_lifted_to_the_smallest_counter),
         cmocka_unit_test(test_sjf_orders_calls_by_their_outputs),
+        cmocka_unit_test(test_equal_calls_keep_the_order_of_arrival),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
