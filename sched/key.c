@@ -14,7 +14,7 @@
  *            their turn. With capacity (the paper) it is all KV in each round. Wall-clock time
  *            would run ahead of what is served (docs/decisions/0060)
  *   lift     (VTC) a program that comes with no call open begins with the smallest counter of those
- *            that have calls open: what it did not ask for it has not saved up
+ *            that have calls open that can run: what it did not ask for it has not saved up
  *
  * Bounds: O(log programs) for each program that arrives or was in the step.
  */
@@ -31,6 +31,7 @@
 #define WEIGHT 1u                   /* of every program */
 #define OVER_PART 4                 /* of what was foreseen, that an outlived program needs more */
 #define FULL_PARTS 8                /* of all KV: seven of them are served while a call waits */
+#define LIFT_LOOKS 16               /* at jobs of a stage */
 
 void sched_key_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
@@ -73,13 +74,24 @@ static uint64_t foreseen(const struct sched *sched, const struct call *call)
     return cost > 0 ? cost : least;
 }
 
+/* The smallest key of a job that can run: a client that does not read would keep its own small for
+ * ever. Of LIFT_LOOKS jobs that cannot run, the last one counts. */
+static uint64_t least_key(const struct sched *sched, const struct sched_queue *queue)
+{
+    uint32_t at = queue->jobs.head;
+    for (uint32_t looks = 1; at != SCHED_JOB_NONE && looks < LIFT_LOOKS &&
+                             !sched_job_can_run(sched, &sched->jobs[at]); looks++) {
+        at = sched->jobs[at].next;
+    }
+    return at != SCHED_JOB_NONE ? sched->jobs[at].key : UINT64_MAX;
+}
+
 static void lift(struct sched *sched, struct program *program)
 {
     uint64_t least = UINT64_MAX, own = sched_cost_add(program->key_base, program->served);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
-            uint32_t first = sched->engines[i].queues[stage].jobs.head;
-            uint64_t key = first != SCHED_JOB_NONE ? sched->jobs[first].key : UINT64_MAX;
+            uint64_t key = least_key(sched, &sched->engines[i].queues[stage]);
             least = key < least ? key : least;
         }
     }

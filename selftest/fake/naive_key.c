@@ -137,14 +137,40 @@ static uint32_t open_calls(const struct naive *m, uint32_t program, bool all)
     return count;
 }
 
+/* One of the first eight calls that the program has in this stage can run. */
+static bool job_can_run(const struct naive *m, uint32_t program, uint32_t stage)
+{
+    int64_t last = INT64_MIN;
+    for (uint32_t looks = 0; looks < 8; looks++) {
+        const struct naive_call *first = NULL;
+        for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+            const struct naive_call *call = &m->calls[i];
+            const struct naive_job *job = &m->jobs[i];
+            bool is_next = job->order > last &&
+                           (first == NULL || job->order < m->jobs[first - m->calls].order);
+            if (call->open && call->program == program && job->queue == stage && is_next) {
+                first = call;
+            }
+        }
+        if (first == NULL || (!first->paused && !first->cancel)) {
+            return first != NULL;
+        }
+        last = m->jobs[first - m->calls].order;
+    }
+    return false;
+}
+
+/* The smallest counter of a program that can run. There are no more programs than the real one
+ * looks at. */
 static void lift(struct naive *m, uint32_t program)
 {
     struct naive_account *account = &m->accounts[program];
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
-        const struct naive_call *call = &m->calls[i];
-        if (call->open && call->program != program && m->accounts[call->program].key < least) {
-            least = m->accounts[call->program].key;
+    for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX; i++) {
+        for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
+            if (i != program && m->accounts[i].key < least && job_can_run(m, i, stage)) {
+                least = m->accounts[i].key;
+            }
         }
     }
     if (least != UINT64_MAX && least > account->base + account->served) {

@@ -328,6 +328,24 @@ static void test_who_comes_back_is_lifted_to_the_smallest_counter(void **state)
     assert_int_equal(bench_job(bench, late)->key, 8 + 4);
 }
 
+/* A client that does not read would keep the smallest counter for ever, and with it all that come
+ * before those that have long been at work. */
+static void test_no_one_is_lifted_to_the_counter_of_one_that_is_paused(void **state)
+{
+    (void)state;
+    start(SCHED_VTC, 64);
+    uint32_t silent = arrive(0, 4, 80, 0);
+    step();
+    bench_at(bench, silent)->paused = true;
+    uint32_t busy = arrive(1, 4, 60, 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        step();
+    }
+    uint32_t late = arrive(2, 4, 8, 0);
+    assert_int_equal(program_of(late)->key_base, program_of(busy)->served);
+    assert_true(program_of(late)->key_base > program_of(silent)->served);
+}
+
 static void test_sjf_orders_calls_by_their_outputs(void **state)
 {
     (void)state;
@@ -377,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_while_a_call_waits_seven_eighths_of_the_kv_count),
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
         cmocka_unit_test(test_who_comes_back_is_lifted_to_the_smallest_counter),
+        cmocka_unit_test(test_no_one_is_lifted_to_the_counter_of_one_that_is_paused),
         cmocka_unit_test(test_sjf_orders_calls_by_their_outputs),
         cmocka_unit_test(test_equal_calls_keep_the_order_of_arrival),
     };
