@@ -27,8 +27,9 @@ static void check_job(const struct sched *sched, uint32_t index, uint32_t queue,
     ASSERT(!joins || is_stage || job->calls_count == program->active_calls);
     ASSERT(!is_stage || !joins ||
            job->key == sched_policy_key(sched, sched_job_first(sched, job)));
-    /* Learnt levels may have changed since its last step. */
-    ASSERT(!sched_policy_demotes(sched, job) || sched->settings.quantum_us == 0);
+    /* Learnt levels, or what its class has learnt, may have changed since its last step. */
+    ASSERT(!sched_policy_demotes(sched, job) || sched->settings.quantum_us == 0 ||
+           sched_policy_foresees(sched));
 }
 
 static void check_kv(const struct sched_engine *engine, const struct call *call)

@@ -189,6 +189,11 @@ bool sched_policy_knows_programs(const struct sched *sched)
     return policy_of(sched)->level != LEVEL_first;
 }
 
+bool sched_policy_foresees(const struct sched *sched)
+{
+    return policy_of(sched)->level == LEVEL_foreseen;
+}
+
 bool sched_policy_orders_programs(const struct sched *sched)
 {
     return sched_policy_knows_programs(sched) &&
@@ -198,8 +203,8 @@ bool sched_policy_orders_programs(const struct sched *sched)
 /* Service that the program needs to its end, as its class knows; UINT64_MAX: that is unknown. */
 static uint64_t remaining_us(const struct sched *sched, const struct program *program)
 {
-    bool asks = policy_of(sched)->level == LEVEL_foreseen;
-    const struct sched_class *class = asks ? sched_class_of(sched, program) : NULL;
+    const struct sched_class *class =
+        sched_policy_foresees(sched) ? sched_class_of(sched, program) : NULL;
     return class != NULL
                ? sched_promise_remaining_us(&class->learnt.promises, program->service_us)
                : UINT64_MAX;
@@ -223,7 +228,7 @@ uint32_t sched_policy_entry_queue(const struct sched *sched, uint32_t program)
 
 bool sched_policy_raises(const struct sched *sched, const struct sched_job *job)
 {
-    return policy_of(sched)->level == LEVEL_foreseen && sched_policy_orders_programs(sched) &&
+    return sched_policy_foresees(sched) && sched_policy_orders_programs(sched) &&
            job->promoted_from == 0 && sched_policy_entry_queue(sched, job->program) < job->queue;
 }
 

@@ -23,6 +23,8 @@ bool sched_policy_lifts(const struct sched *sched);
 enum sched_cost_unit sched_policy_cost(const struct sched *sched);
 /* True when a job begins at the level of its program's service. */
 bool sched_policy_knows_programs(const struct sched *sched);
+/* True when what its class has learnt says at which level a program stands. */
+bool sched_policy_foresees(const struct sched *sched);
 /* True when all open calls of a program are one job; else each call is one. */
 bool sched_policy_orders_programs(const struct sched *sched);
 /* Where a new job of this program starts (Algorithm 1, line 12). */
