@@ -100,6 +100,8 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.half_life=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
     set(sim, "sched.prefetch=%s", any(sim, "sched", "prefetch"));
+    set(sim, "sched.virtual_clock=%s", any(sim, "sched", "virtual_clock"));
+    set(sim, "sched.retag=%s", any(sim, "sched", "retag"));
     draw_active_set(sim);
 }
 
